@@ -6,10 +6,9 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
-use twinpath_link::{Sender, number};
 use twinpath_node::{BURST, FETCHED_AHEAD, Limits, Node, Output, build};
 
-/// A node with the numbering of its link.
+/// A node, and what is under way in it.
 pub struct BenchNode {
     /// The node.
     pub node: Node,
@@ -20,7 +19,6 @@ pub struct BenchNode {
     to_worker: Vec<Frame>,
     returns: Vec<Frame>,
     batch: Vec<Frame>,
-    numbers: Sender,
     clock: Clock,
 }
 
@@ -62,7 +60,6 @@ impl BenchNode {
             to_worker: Vec::new(),
             returns: Vec::new(),
             batch: Vec::with_capacity(BURST),
-            numbers: Sender::default(),
             clock: Clock {
                 packet: now,
                 link: now,
@@ -77,7 +74,16 @@ impl BenchNode {
             packet: now,
             link: now,
         };
-        self.node.machine.advance(self.clock, &mut self.output);
+        let Node {
+            machine,
+            workers,
+            worker_pools,
+        } = &mut self.node;
+        machine.advance(self.clock, &mut self.output);
+        let time = machine.time();
+        for (worker, pools) in workers.iter_mut().zip(worker_pools) {
+            worker.advance(time, pools, &mut self.returns);
+        }
         self.serve_punts();
         now
     }
@@ -123,9 +129,6 @@ impl BenchNode {
             self.to_worker.extend(to_worker);
             let (worker, pools) = (&mut workers[0], &mut worker_pools[0]);
             worker.receive_burst(&mut self.to_worker, pools, &mut self.returns);
-            for frame in &mut self.returns {
-                number(frame, self.numbers.number());
-            }
             let out = &mut self.output;
             machine.returned(0, &mut self.returns, self.clock, out);
             machine.progress(0, worker.progress(), out);

@@ -31,7 +31,7 @@ impl Kind {
             }
             Self::Napt => Box::new(napt::Napt::new(&read(&napt_text()), 7)),
             Self::Router => {
-                let router = router::Router::new(&read(ROUTES), Path::new(""));
+                let router = router::Router::new(&read(ROUTES), Path::new(""), 1);
                 Box::new(router.expect("few routes"))
             }
             Self::Monitor => Box::new(monitor::Monitor::new(&read(MONITOR), 7)),
@@ -68,9 +68,9 @@ pub fn connections_chain() -> Vec<Kind> {
     vec![Kind::Acl(100), Kind::Napt, Kind::Monitor]
 }
 
-/// The chain that FastClick was measured with, as a service with room for so many flows: a list and
-/// a translation, cached as rules, and a balancer that shares flow state.
-pub fn fastclick_service(flows: usize) -> String {
+/// A service with room for so many flows: a list and a translation, cached as rules, and a balancer
+/// that shares flow state.
+pub fn gateway_service(flows: usize) -> String {
     let slots = (2 * flows + 1024).next_power_of_two();
     let (acl, napt, balancer) = (acl_text(100), napt_text(), balancer_text());
     format!(

@@ -9,8 +9,7 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
-use twinpath_link::{Sender, number};
-use twinpath_node::machine::{Answer, Outcome, Progress, WorkerCommand};
+use twinpath_node::machine::{Answer, Outcome, Progress, Time, WorkerCommand};
 use twinpath_node::replacement::Replacement;
 use twinpath_node::{Limits, Node, Output, build};
 
@@ -51,6 +50,7 @@ fn service(text: &str) -> Service {
 /// What is under way to a worker.
 enum There {
     Frame(Frame),
+    Time(Time),
     Command(WorkerCommand),
 }
 
@@ -83,7 +83,8 @@ struct Driver {
     now: Instant,
     there: Vec<VecDeque<There>>,
     back: Vec<VecDeque<Back>>,
-    numbers: Vec<Sender>,
+    /// What time workers have been told, or will be.
+    told: Time,
     burst: Vec<Frame>,
     out: Output,
     mishap: Mishap,
@@ -110,7 +111,7 @@ impl Driver {
             now,
             there: (0..workers).map(|_| VecDeque::new()).collect(),
             back: (0..workers).map(|_| VecDeque::new()).collect(),
-            numbers: vec![Sender::default(); workers],
+            told: Time::default(),
             burst: Vec::new(),
             out: Output::default(),
             mishap: Mishap::None,
@@ -164,6 +165,10 @@ impl Driver {
         for (worker, frame) in std::mem::take(&mut self.out.frames) {
             self.there[worker].push_back(There::Frame(frame));
         }
+        let time = self.node.machine.time();
+        if std::mem::replace(&mut self.told, time) != time {
+            self.there.iter_mut().for_each(|there| there.push_back(There::Time(time)));
+        }
         for (worker, command) in std::mem::take(&mut self.out.commands) {
             self.there[worker].push_back(There::Command(command));
         }
@@ -202,6 +207,10 @@ impl Driver {
                 slow.receive(frame, pools, &mut returns);
                 None
             }
+            There::Time(time) => {
+                slow.advance(time, pools, &mut returns);
+                None
+            }
             There::Command(command) => Some(slow.execute(command, pools, &mut returns)),
         };
         self.send_back(worker, returns);
@@ -209,10 +218,7 @@ impl Driver {
     }
 
     fn send_back(&mut self, worker: usize, returns: Vec<Frame>) {
-        for mut frame in returns {
-            number(&mut frame, self.numbers[worker].number());
-            self.back[worker].push_back(Back::Frame(frame));
-        }
+        self.back[worker].extend(returns.into_iter().map(Back::Frame));
         let progress = self.node.workers[worker].progress();
         self.back[worker].push_back(Back::Progress(progress));
     }
@@ -240,16 +246,6 @@ impl Driver {
         assert!(is_fresh, "a departure is older than {floor:?}");
         assert!(self.node.machine.oldest() >= floor, "the floor sinks");
         self.put_out();
-    }
-
-    /// Functions' timers.
-    fn wake(&mut self) {
-        for worker in 0..self.there.len() {
-            let mut returns = Vec::new();
-            let pools = &mut self.node.worker_pools[worker];
-            self.node.workers[worker].advance(self.now, pools, &mut returns);
-            self.send_back(worker, returns);
-        }
     }
 
     /// Returns whether a change has begun.
@@ -343,7 +339,7 @@ fuzz_target!(|bytes: &[u8]| {
             changes += 1;
         }
         if action & 64 != 0 {
-            driver.wake();
+            driver.advance(Duration::from_millis(600));
         }
         if action & 128 != 0 {
             driver.settle();

@@ -24,7 +24,7 @@ const SHARED: &str = "[service]\nchain = [\"firewall\", \"reassembler\", \"load_
     [load_balancer]\nservices = [{ vip = \"10.0.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.0.0.2:8080\" }] }]\n";
 
 /// Decisions that are cached as rules.
-const CACHED: &str = "[service]\nchain = [\"acl\", \"napt\", \"router\", \"monitor\"]\n[link]\nring_frames = 16\n\
+const CACHED: &str = "[service]\nchain = [\"acl\", \"napt\", \"monitor\", \"router\"]\n[link]\nring_frames = 16\n\
     [rule_cache]\nexact = 4\nmasked = 4\nmasks = 2\nheld = 4\nwindow = \"1ms\"\nthreshold = 0\n\
     [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = 53 }]\n\
     [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n[monitor]\nflows = 16\n\

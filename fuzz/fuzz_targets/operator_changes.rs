@@ -39,7 +39,12 @@ fn changed(service: &Service, request: &Request) -> Option<Service> {
             listed.map(|(_, function)| function.config.listed(*object));
             None
         }
-        Request::Rules(_) | Request::Apply { .. } | Request::EndBinding { .. } => None,
+        Request::Apply { text, path, files } => {
+            // Files come with the request, and none from the disk.
+            let _ = Service::parse_with(text, path, files);
+            None
+        }
+        Request::Rules(_) | Request::EndBinding { .. } => None,
     }
 }
 

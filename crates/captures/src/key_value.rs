@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use twinpath_core::key::Role;
-use twinpath_core::{FlowKey, Side, Steering};
+use twinpath_core::{FlowKey, HashKey, Side, Steering};
 use twinpath_io::Trace;
 use twinpath_traffic::key_bytes;
 use twinpath_traffic::popularity::Zipf;
@@ -59,7 +59,7 @@ impl Client {
         Self {
             client: Endpoint::new(own.address, port),
             server: Endpoint::new(key.end(side.other()).address, DEFAULT_PORT),
-            random: FlowRandom::new(0, key.hash(0)),
+            random: FlowRandom::new(0, key.hash(&HashKey::new(0))),
         }
     }
 

@@ -117,6 +117,16 @@ impl Prefix {
         self.network
     }
 
+    /// The last address.
+    #[must_use]
+    pub fn last(&self) -> Address {
+        let host_bits = u32::from(address_bits(self.network) - self.length);
+        let ones = 1u128
+            .checked_shl(host_bits)
+            .map_or(u128::MAX, |bit| bit - 1);
+        Address(self.network.0 | ones)
+    }
+
     /// How many bits the addresses share, counted in their own version.
     #[must_use]
     pub const fn length(&self) -> u8 {

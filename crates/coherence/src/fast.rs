@@ -9,7 +9,7 @@ use crate::safeguards::All;
 use twinpath_core::key::Role;
 use twinpath_core::steering::{PlainKey, opener};
 use twinpath_core::wire::layout::{Layout, Plain};
-use twinpath_core::{Decision, Direction, FlowKey, Frame, Instant, Keyed, Side};
+use twinpath_core::{Decision, Direction, FlowKey, Frame, HashKey, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::{Finder, Held, SlotId};
 use twinpath_fastpath::{
@@ -56,7 +56,7 @@ pub struct StateStage {
     interpreter: Interpreter,
     config: Config,
     generation: u32,
-    seed: u64,
+    hash_key: HashKey,
     sweep_hand: SlotId,
     /// No more flows are taken.
     is_retiring: bool,
@@ -76,7 +76,7 @@ impl StateStage {
             interpreter,
             config,
             generation: 0,
-            seed,
+            hash_key: HashKey::new(seed),
             sweep_hand: 0,
             is_retiring: false,
             stats,
@@ -440,7 +440,9 @@ impl StateStage {
     /// The workers want to forget a flow that they believe granted. If it is here, it goes back; if
     /// not, say so. A pull or write-back under way will tell them anyway.
     fn recall(&mut self, header: &Header, clock: Clock) -> Option<Header> {
-        let id = self.table.find(&header.key, header.key.hash(self.seed));
+        let id = self
+            .table
+            .find(&header.key, header.key.hash(&self.hash_key));
         let Some(id) = id else {
             return Some(Header::new(Message::Plain, header.key));
         };
@@ -546,6 +548,9 @@ impl StateStage {
     /// Gives every active slot back, as at the end of a run or before a change of configuration.
     /// Returns false if it has to be called again because `send` could not send.
     pub fn give_all_back(&mut self, clock: Clock, mut send: impl FnMut(&Header) -> bool) -> bool {
+        if self.stats.population[Fsm::Active as usize] == 0 {
+            return true;
+        }
         (0..self.table.slots() as SlotId).all(|id| {
             let slot = Slot::unpack(self.table.control(id));
             slot.fsm != Fsm::Active || self.freeze_idle(id, slot, clock, &mut send)

@@ -5,8 +5,8 @@ use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Metadata, Named, Packet,
-    Pools,
+    Direction, DropCounters, DropReason, FlowKey, Frame, HashKey, Instant, Keyed, Metadata, Named,
+    Packet, Pools,
 };
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
@@ -33,6 +33,8 @@ pub struct SlowFlowsCounters {
     pub flows_created: u64,
     /// Flows forgotten because they were worth nothing any more.
     pub flows_aged: u64,
+    /// Half-open flows that gave their place to others.
+    pub half_open_forgotten: u64,
     /// Values imported.
     pub imports: u64,
     /// Values imported that an earlier incarnation of the slow path had granted.
@@ -50,6 +52,9 @@ pub struct SlowFlowsCounters {
 /// Flows looked at for ageing with each packet.
 const AGED_PER_PACKET: usize = 2;
 
+/// Of the flows that there may be, one in so many may be half-open unless said otherwise.
+const HALF_OPEN_SHARE: usize = 4;
+
 /// A flow that may not be forgotten and has been silent for this long is recalled, so that it can
 /// be.
 const RECALL_AFTER: std::time::Duration = std::time::Duration::from_secs(60);
@@ -60,13 +65,17 @@ pub struct SlowFlows {
     chain: Chain,
     timers: Timers,
     epoch: u32,
+    /// Packets that are older have all been here: what was due by then is done, and what is idle by
+    /// then is forgotten.
     clock: Instant,
-    seed: u64,
+    hash_key: HashKey,
     departing: Vec<Packet>,
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
+    /// Most flows that may be half-open.
+    most_half_open: usize,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
-    passage: Option<Migration>,
+    migration: Option<Migration>,
     /// Packets until more of them follow.
     rest: u32,
     drops: DropCounters,
@@ -90,15 +99,24 @@ impl SlowFlows {
             timers: Timers::default(),
             epoch,
             clock: Instant::ZERO,
-            seed,
+            hash_key: HashKey::new(seed),
             departing: Vec::new(),
             replies: Vec::new(),
             aged: Vec::new(),
-            passage: None,
+            most_half_open: (flows / HALF_OPEN_SHARE).max(1),
+            migration: None,
             rest: 0,
             drops: DropCounters::default(),
             stats: SlowFlowsCounters::default(),
         }
+    }
+
+    /// Lets at most so many flows be half-open (see [`NetworkFunction::is_half_open`]): with more,
+    /// those that have been silent for longest are forgotten. A quarter of all unless said.
+    #[must_use]
+    pub fn with_half_open(mut self, most: usize) -> Self {
+        self.most_half_open = most.max(1);
+        self
     }
 
     /// The run begins at this packet time.
@@ -118,7 +136,7 @@ impl SlowFlows {
     pub fn look_ahead(&self, flows: impl Iterator<Item = FlowKey>) {
         let (mut hashes, mut count) = ([0; LOOKED_AHEAD], 0);
         for (place, key) in hashes.iter_mut().zip(flows) {
-            *place = key.hash(self.seed);
+            *place = key.hash(&self.hash_key);
             self.store.prefetch_index(*place);
             count += 1;
         }
@@ -137,6 +155,12 @@ impl SlowFlows {
         &self.drops
     }
 
+    /// The name of the function that was the last to drop a packet since this was asked before.
+    pub fn take_dropper(&mut self) -> Option<&str> {
+        let function = self.chain.take_dropper()?;
+        Some(&function.name)
+    }
+
     /// The chain, for its counters.
     pub fn chain(&self) -> &Chain {
         &self.chain
@@ -149,7 +173,7 @@ impl SlowFlows {
 
     /// The state words of a flow, if it is known.
     pub fn words_of(&self, key: &FlowKey) -> Option<&[u32]> {
-        let id = self.store.find(key, key.hash(self.seed))?;
+        let id = self.store.find(key, key.hash(&self.hash_key))?;
         Some(self.store.words(id))
     }
 
@@ -198,10 +222,11 @@ impl SlowFlows {
             drops: &mut self.drops,
             pools,
         };
-        let wake = self.chain.release(&mut self.store.record(id), now, &mut io);
-        let key = *self.store.view(id).0;
-        self.put_out(key, out);
-        self.wake_at(wake, id);
+        let mut record = self.store.record(id);
+        self.chain.expire(&mut record, now);
+        self.chain.release(&mut record, now, &mut io);
+        self.put_out_of(id, out);
+        self.note_deadline(id);
         self.forget_if_worthless(id);
     }
 
@@ -214,10 +239,10 @@ impl SlowFlows {
         started: Instant,
     ) -> Vec<Named<dyn NetworkFunction>> {
         while self.follow_on() {}
-        let (passage, left) = self.chain.succeed(successors, started);
+        let (migration, left) = self.chain.succeed(successors, started);
         self.store
             .reshape(self.chain.word_count(), self.chain.len());
-        self.passage = Some(passage);
+        self.migration = Some(migration);
         left
     }
 
@@ -238,12 +263,12 @@ impl SlowFlows {
     /// Brings a flow, and others beside it, to the present chain.
     #[inline]
     fn catch_up(&mut self, id: FlowId) {
-        if let Some(passage) = &self.passage {
+        if let Some(migration) = &self.migration {
             let chain = &mut self.chain;
             self.store
                 .move_chunk(id, |words, handles, new_words, new_handles| {
                     let before = Before { words, handles };
-                    chain.follow(passage, before, new_words, new_handles);
+                    chain.follow(migration, before, new_words, new_handles);
                 });
         }
     }
@@ -254,7 +279,7 @@ impl SlowFlows {
         let next = self.store.to_move();
         match next {
             Some(id) => self.catch_up(id),
-            None => self.passage = None,
+            None => self.migration = None,
         }
         next.is_some()
     }
@@ -262,7 +287,7 @@ impl SlowFlows {
     /// While flows follow to another chain, each packet is an occasion.
     #[inline]
     fn follow_now_and_then(&mut self) {
-        if self.passage.is_none() {
+        if self.migration.is_none() {
             return;
         }
         self.rest = self.rest.saturating_sub(1);
@@ -280,13 +305,14 @@ impl SlowFlows {
         pools: &mut Pools,
         out: &mut Vec<Outgoing>,
     ) {
-        self.advance(header.timestamp, pools, out);
-        let hash = header.key.hash(self.seed);
+        let hash = header.key.hash(&self.hash_key);
         let Some(id) = self.admit(header, hash) else {
             self.refuse(header, frame, pools, out);
             return;
         };
         self.catch_up(id);
+        // What was due before this packet came is done before it.
+        self.wake_up_to(header.timestamp, id, pools, out);
         let taken = self.take_message(header, id);
         let spare = match self.packet(header, frame, id) {
             Ok(packet) => {
@@ -298,10 +324,13 @@ impl SlowFlows {
         let message = self.answer(header, id, taken);
         let spare = self.emit(header, message, id, spare, out);
         spare.into_iter().for_each(|frame| pools.give(frame));
-        self.forget_if_worthless(id);
-        // The deadline of what a function keeps of a late packet may have passed: it comes before
-        // the flow counts as idle.
-        self.fire_due(pools, out);
+        self.note_deadline(id);
+        // The deadline of what a function keeps of a late packet may have passed.
+        self.wake_up_to(self.clock, id, pools, out);
+        if !self.forget_if_worthless(id) {
+            self.note_half_open(id);
+        }
+        self.timers.settle(&self.store);
         self.age(out);
         self.follow_now_and_then();
     }
@@ -313,9 +342,47 @@ impl SlowFlows {
             return self.store.find(&header.key, hash);
         }
         let before = self.store.len();
-        let id = self.store.find_or_insert(&header.key, hash)?;
+        let id = self.find_or_make(&header.key, hash)?;
         self.stats.flows_created += u64::from(self.store.len() > before);
         Some(id)
+    }
+
+    /// Where there is no room for a flow, a half-open one gives its place.
+    fn find_or_make(&mut self, key: &FlowKey, hash: u64) -> Option<FlowId> {
+        let found = self.store.find_or_insert(key, hash);
+        if found.is_some() || !self.store.is_full() || !self.forget_half_open() {
+            return found;
+        }
+        self.store.find_or_insert(key, hash)
+    }
+
+    /// A flow has had a packet. If it is half-open, and one too many are, that which has been silent
+    /// for longest is forgotten.
+    fn note_half_open(&mut self, id: FlowId) {
+        let record = self.store.record(id);
+        let is_half_open = record.tag.is_ours() && self.chain.is_half_open(&record);
+        self.store.set_half_open(id, is_half_open);
+        if self.store.half_open() > self.most_half_open {
+            self.forget_half_open();
+        }
+    }
+
+    /// Forgets the half-open flow that has been silent for longest; false if that may not be.
+    #[cold]
+    fn forget_half_open(&mut self) -> bool {
+        let Some(id) = self.store.oldest_half_open() else {
+            return false;
+        };
+        self.catch_up(id);
+        self.store.set_half_open(id, false);
+        let mut record = self.store.record(id);
+        let may_go = record.tag.may_forget() && self.chain.is_half_open(&record);
+        if may_go {
+            self.chain.forget(&mut record);
+            self.store.remove(id);
+            self.stats.half_open_forgotten += 1;
+        }
+        may_go
     }
 
     /// No flow and no room for one. A frozen value must not be lost: without acknowledgement the
@@ -410,19 +477,26 @@ impl SlowFlows {
             drops: &mut self.drops,
             pools,
         };
-        let wake = self
-            .chain
+        self.chain
             .run(packet, &mut self.store.record(id), now, &mut io);
-        self.wake_at(wake, id);
     }
 
-    fn wake_at(&mut self, at: Instant, flow: FlowId) {
+    /// Functions have done something about a flow: they may want to be woken at another time.
+    fn note_deadline(&mut self, flow: FlowId) {
+        let incarnation = self.store.incarnation(flow);
+        let record = self.store.record(flow);
+        let at = self.chain.deadline(&record);
+        if at == *record.deadline {
+            return;
+        }
+        *record.deadline = at;
         if at != Instant::NEVER {
-            self.timers.add(Deadline {
+            let deadline = Deadline {
                 at,
                 flow,
-                incarnation: self.store.incarnation(flow),
-            });
+                incarnation,
+            };
+            self.timers.add(deadline, &self.store);
         }
     }
 
@@ -482,6 +556,11 @@ impl SlowFlows {
         spare
     }
 
+    fn put_out_of(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
+        let key = *self.store.view(id).0;
+        self.put_out(key, out);
+    }
+
     fn put_out(&mut self, key: FlowKey, out: &mut Vec<Outgoing>) {
         let epoch = self.epoch;
         let outgoing = |packet: Packet, is_reply| {
@@ -508,51 +587,75 @@ impl SlowFlows {
         header
     }
 
-    /// Lets the packet clock reach `now`: deadlines on the way come first, in order.
-    pub fn advance(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
-        self.clock = self.clock.max(now);
-        self.fire_due(pools, out);
+    /// No packet that is older than this will come any more: what is idle by then may be forgotten.
+    pub fn tell_time(&mut self, passed: Instant) {
+        self.clock = self.clock.max(passed);
     }
 
-    fn fire_due(&mut self, pools: &mut Pools, out: &mut Vec<Outgoing>) {
-        while let Some(deadline) = self.timers.due(self.clock) {
-            self.wake(deadline, pools, out);
+    /// [The same](Self::tell_time), and what is due by then happens, in order of the deadlines.
+    /// Before a packet of its flow that is as late a deadline comes anyway.
+    pub fn advance(&mut self, passed: Instant, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        self.tell_time(passed);
+        while let Some(deadline) = self.timers.first()
+            && deadline.at <= self.clock
+        {
+            self.catch_up(deadline.flow);
+            self.wake_up_to(deadline.at, deadline.flow, pools, out);
+            self.forget_if_worthless(deadline.flow);
+            self.timers.settle(&self.store);
         }
     }
 
-    fn wake(&mut self, deadline: Deadline, pools: &mut Pools, out: &mut Vec<Outgoing>) {
-        let id = deadline.flow;
-        if !self.store.lives(id, deadline.incarnation) || !self.store.record(id).tag.is_ours() {
-            return;
+    /// Deadlines of a flow come that are not after `now`, each as of its time.
+    #[inline]
+    fn wake_up_to(&mut self, now: Instant, id: FlowId, pools: &mut Pools, out: &mut Vec<Outgoing>) {
+        loop {
+            let at = *self.store.record(id).deadline;
+            if at > now || at == Instant::NEVER {
+                return;
+            }
+            self.wake(at, id, pools, out);
         }
-        self.catch_up(id);
+    }
+
+    #[cold]
+    fn wake(&mut self, at: Instant, id: FlowId, pools: &mut Pools, out: &mut Vec<Outgoing>) {
         let mut io = ChainIo {
             departing: &mut self.departing,
             replies: &mut self.replies,
             drops: &mut self.drops,
             pools,
         };
-        let wake = self
-            .chain
-            .wake(&mut self.store.record(id), deadline.at, &mut io);
-        let key = *self.store.view(id).0;
-        self.put_out(key, out);
-        self.wake_at(wake, id);
-        self.forget_if_worthless(id);
+        let mut record = self.store.record(id);
+        *record.deadline = Instant::NEVER;
+        // A flow whose state has been granted waits for nothing.
+        if !record.tag.is_ours() {
+            return;
+        }
+        self.chain.expire(&mut record, at);
+        self.chain.wake(&mut record, at, &mut io);
+        self.put_out_of(id, out);
+        self.note_deadline(id);
+        debug_assert!(
+            *self.store.record(id).deadline > at,
+            "a function wants to be woken before it sleeps"
+        );
     }
 
-    /// The next deadline, for drivers that let virtual time jump.
-    pub fn next_deadline(&self) -> Option<Instant> {
+    /// The next deadline; [`Instant::NEVER`] if there is none.
+    pub fn next_deadline(&self) -> Instant {
         self.timers.next()
     }
 
-    fn forget_if_worthless(&mut self, id: FlowId) {
+    fn forget_if_worthless(&mut self, id: FlowId) -> bool {
         let record = self.store.record(id);
         let is_zero = record.words.iter().all(|&word| word == 0)
             && record.handles.iter().all(|&handle| handle == 0);
-        if is_zero && record.tag.may_forget() {
+        let is_worthless = is_zero && record.tag.may_forget();
+        if is_worthless {
             self.store.remove(id);
         }
+        is_worthless
     }
 
     /// Looks at a few flows under the hand: expired ones are forgotten, silent ones that may not
@@ -586,9 +689,7 @@ impl SlowFlows {
             return;
         }
         self.chain.expire(&mut record, clock);
-        let before = self.store.len();
-        self.forget_if_worthless(id);
-        self.stats.flows_aged += (before - self.store.len()) as u64;
+        self.stats.flows_aged += u64::from(self.forget_if_worthless(id));
     }
 
     fn recall(&mut self, id: FlowId, generation: u32, out: &mut Vec<Outgoing>) {

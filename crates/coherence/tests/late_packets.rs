@@ -33,8 +33,12 @@ impl NetworkFunction for Keeper {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {
         flow.words[0] = packet.timestamp().ticks();
-        flow.wake_at(packet.timestamp() + KEPT_FOR);
         *flow.handle = self.0.insert(packet).unwrap_or_default();
+    }
+
+    fn deadline(&self, handle: u32) -> Instant {
+        let kept = self.0.at(handle);
+        kept.map_or(Instant::NEVER, |packet| packet.timestamp() + KEPT_FOR)
     }
 
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
@@ -48,7 +52,7 @@ impl NetworkFunction for Keeper {
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
-        now.ticks().wrapping_sub(words[0]) > Instant(IDLE.as_nanos() as u64).ticks()
+        now.ticks_since(words[0]) > Instant(IDLE.as_nanos() as u64).ticks()
     }
 
     fn forget(&mut self, handle: u32) {
@@ -67,6 +71,7 @@ fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
     let chain = Chain::new(vec![Box::new(Keeper(Slab::new(8)))]);
     let steering = chain.steering(7).expect("one function");
     let mut slow = SlowFlows::new(chain, 16, 1, 7);
+    slow.start(packets[0].1);
     let (mut pools, mut out): (_, Vec<Outgoing>) = (Pools::new(16, 1), Vec::new());
     for &(number, at) in packets {
         let client = Endpoint::v4([10, 0, 0, number as u8], 1000);

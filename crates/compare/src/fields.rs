@@ -173,7 +173,7 @@ impl<'f> Cut<'f> {
 
 fn headers(a: &Cut<'_>, b: &Cut<'_>, found: &mut Vec<Field>) {
     specified(&ETHERNET, a.link(), b.link(), found);
-    bytes("VLAN tags and EtherType", a.tags(), b.tags(), found);
+    bytes("tags, labels and EtherType", a.tags(), b.tags(), found);
     specified(ip_fields(a.1.network), a.ip(), b.ip(), found);
     let options = match a.1.network {
         Network::V6 => "IPv6 extension headers",

@@ -2,7 +2,7 @@
 
 use crate::names::Blanks;
 use std::hash::Hash;
-use twinpath_core::wire::{Layout, layout};
+use twinpath_core::wire::{Layout, fragment, layout};
 use twinpath_core::{FlowKey, Side, Steering};
 
 /// A flow in one direction, as the packet itself says.
@@ -16,6 +16,9 @@ pub(crate) enum Flow {
         side: Side,
         /// Whether these are ordinary packets, fragments or ICMP errors.
         role: u8,
+        /// What ties fragments to their datagram: who has seen its ports may treat each as its
+        /// flow's. 0 of whole packets.
+        datagram: u32,
         /// Which ends have no name any more.
         blanks: Blanks,
     },
@@ -33,6 +36,7 @@ impl Flow {
                 key: keyed.key,
                 side: keyed.side,
                 role: keyed.role as u8,
+                datagram: fragment::part(frame, layout).map_or(0, |part| part.identification),
                 blanks,
             },
             None => Self::Other(layout::ether_type(frame, layout)),
@@ -44,11 +48,16 @@ impl Flow {
     pub const fn seen_with(self, names: Blanks) -> Self {
         match self {
             Self::Ip {
-                key, side, role, ..
+                key,
+                side,
+                role,
+                datagram,
+                ..
             } => Self::Ip {
                 key,
                 side,
                 role,
+                datagram,
                 blanks: names,
             },
             other => other,

@@ -6,8 +6,8 @@
 //!
 //! # Flows and directions
 //! Packets with the same addresses, ports and protocol, as they stand in the packet, are one flow
-//! in one direction. Fragments go by addresses and protocol, as only the first of a datagram has
-//! ports. ICMP errors go by the packet that they quote. Frames without IP, and those whose headers
+//! in one direction. Fragments go by their datagram: only its first one has ports, so whoever knows
+//! them may treat each datagram as its own flow's. ICMP errors go by the packet that they quote. Frames without IP, and those whose headers
 //! are malformed, go by EtherType. Between flows, and between directions, no order is compared.
 //!
 //! # Renaming

@@ -28,6 +28,8 @@ fn ether_type(number: u16) -> String {
         protocol::ETHER_IPV4 => " (IPv4)",
         protocol::ETHER_IPV6 => " (IPv6)",
         protocol::ETHER_ARP => " (ARP)",
+        protocol::ETHER_MPLS | protocol::ETHER_MPLS_UPSTREAM => " (MPLS)",
+        protocol::ETHER_PPPOE_DISCOVERY | protocol::ETHER_PPPOE_SESSION => " (PPPoE)",
         _ => "",
     };
     format!("{number:#06x}{name}")

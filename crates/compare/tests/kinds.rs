@@ -126,7 +126,7 @@ fn changed_header_fields_are_named() {
         (
             asked(b"1"),
             asked(b"1").vlan(7),
-            "length of VLAN tags and EtherType is 2 bytes in A and 6 bytes in B; VLAN tags and \
+            "length of tags, labels and EtherType is 2 bytes in A and 6 bytes in B; tags, labels and \
              EtherType from byte 0 on is 08 00 in A and 81 00 00 07 08 00 in B",
         ),
         (

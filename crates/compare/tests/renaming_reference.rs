@@ -130,6 +130,11 @@ fn flows(made: &[Made], protocol: Option<u8>) -> Flows {
         let flow = flows.entry((made.kind, made.name, made.server));
         flow.or_default().push(made.content);
     }
+    // Each datagram in fragments is a flow of its own: no order between them.
+    let in_parts = flows
+        .iter_mut()
+        .filter(|((kind, ..), _)| *kind == Kind::Parts);
+    in_parts.for_each(|(_, contents)| contents.sort_unstable());
     flows
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod flow_filter;
 pub mod live;
 pub mod operator;
 pub mod report;

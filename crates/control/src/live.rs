@@ -14,7 +14,7 @@ use std::io::Write;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
-use crate::report::{RuleTableCounters, Sample, SlotCounters, total_drops};
+use crate::report::{PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops};
 use view::{Rates, View};
 
 const TABLE_INTERVAL_NS: u64 = 200_000_000;
@@ -30,6 +30,8 @@ pub struct Snapshot {
     pub bytes_in: u64,
     /// Packets that left.
     pub packets_out: u64,
+    /// Of them, those that had not been on the slow path.
+    pub packets_out_fast: u64,
     /// Bytes that left.
     pub bytes_out: u64,
     /// Packets the fast path settled.
@@ -44,6 +46,8 @@ pub struct Snapshot {
     pub worker_restarts: Vec<u64>,
     /// Dropped packets by reason.
     pub drops: BTreeMap<String, u64>,
+    /// Packets lost at the node's ports.
+    pub port_losses: PortLosses,
 }
 
 impl Snapshot {
@@ -55,6 +59,8 @@ impl Snapshot {
             packets_in: self.packets_in,
             packets_fast: self.packets_fast,
             packets_slow: self.packets_slow,
+            packets_out_fast: self.packets_out_fast,
+            packets_out_slow: self.packets_out.saturating_sub(self.packets_out_fast),
             drops: total_drops(&self.drops),
             slots_incomplete: self.slots.incomplete,
             slots_active: self.slots.active,
@@ -199,10 +205,12 @@ mod tests {
             ("truncated", 1_100),
         ];
         Snapshot {
+            port_losses: PortLosses::default(),
             packets_in,
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,
             packets_out: packets_in - 45_000,
+            packets_out_fast: packets_fast,
             packets_fast,
             packets_slow: packets_in - packets_fast,
             slots: SlotCounters {

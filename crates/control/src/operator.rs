@@ -1,16 +1,22 @@
 //! What an operator asks of a running service, and the answers: one line of JSON each, over a
 //! local socket.
 
+use crate::flow_filter::FlowFilter;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use twinpath_nf::edit::{Edit, Object};
 
 /// Longest request or answer, in bytes.
 pub const MAX_LINE: u64 = 256 << 20;
+
+/// Files by path, as a request has them.
+pub type SentFiles = BTreeMap<PathBuf, Arc<str>>;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +30,8 @@ pub enum Request {
         text: String,
         /// Its path, for messages and for relative paths in it.
         path: PathBuf,
+        /// What the files say that it names: whoever asks has read them, with its own rights.
+        files: SentFiles,
     },
     /// Change one thing.
     Change {
@@ -59,8 +67,14 @@ pub struct Filter {
     pub function: Option<String>,
     /// Those that may match a packet from or to this address.
     pub address: Option<IpAddr>,
+    /// Those that may match a packet of such a flow.
+    #[serde(default)]
+    pub flow: Option<FlowFilter>,
     /// Those used by at least so many packets.
     pub least_packets: u64,
+    /// At most so many, those used most; a service has a limit of its own.
+    #[serde(default)]
+    pub most: Option<usize>,
 }
 
 /// An answer.
@@ -69,8 +83,10 @@ pub struct Filter {
 pub enum Answer {
     /// The rules asked for.
     Rules {
-        /// The rules.
+        /// The rules, those used most first.
         rules: Vec<RuleView>,
+        /// How many there are of those asked for, told or not.
+        matching: usize,
     },
     /// The service has changed: every packet from now on meets the new chain.
     Applied(Applied),
@@ -111,8 +127,23 @@ pub struct RuleView {
     pub unused_ns: u64,
     /// Whether the fast path has said that it is there.
     pub is_installed: bool,
-    /// The table entries that it came from: function and number.
-    pub entries: Vec<String>,
+    /// The table entries that it came from.
+    pub entries: Vec<EntryView>,
+}
+
+/// An entry of a function's table that a cached rule came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EntryView {
+    /// The function, by its name in the chain.
+    pub function: String,
+    /// The function's own number for the entry.
+    pub entry: u32,
+    /// Where it is a rule of a list: its number, counted from 1.
+    pub rule: Option<usize>,
+    /// What it is, on one line, if the function says so.
+    pub text: Option<String>,
+    /// The line of the service file that it is in.
+    pub line: Option<usize>,
 }
 
 /// What a change did.
@@ -171,8 +202,12 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
         source,
     })?;
     stream.set_read_timeout(Some(TIMEOUT))?;
-    write_line(&mut stream, request)?;
-    Ok(read_line(stream)?)
+    // A service that refuses whoever asks says so without reading what is asked.
+    let written = write_line(&mut stream, request);
+    match read_line(stream) {
+        Ok(answer) => Ok(answer),
+        Err(error) => Err(written.err().unwrap_or(error).into()),
+    }
 }
 
 /// Writes one line.
@@ -204,6 +239,7 @@ mod tests {
         let request = Request::Apply {
             text: "[service]\nchain = [\"acl\"]\n".into(),
             path: "edge.toml".into(),
+            files: SentFiles::from([("a.routes".into(), "10.0.0.0/8 up\n".into())]),
         };
         let mut line = Vec::new();
         write_line(&mut line, &request).expect("memory");

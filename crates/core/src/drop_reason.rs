@@ -1,5 +1,6 @@
 //! Why a packet was dropped.
 
+use crate::wire::Unparsed;
 use crate::wire::malformed::Malformed;
 
 macro_rules! reasons {
@@ -9,6 +10,8 @@ macro_rules! reasons {
         pub enum DropReason {
             /// The bytes are no valid packet.
             Malformed(Malformed),
+            /// No IP packet was found in it, and such frames are not forwarded.
+            Unparsed(Unparsed),
             $($(#[doc = $doc])+ $reason,)+
         }
 
@@ -23,6 +26,7 @@ macro_rules! reasons {
             pub fn index(self) -> usize {
                 match self {
                     Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
+                    Self::Unparsed(what) => PLAIN.len() + Malformed::ALL.len() + what as usize,
                     $(Self::$reason => Place::$reason as usize,)+
                 }
             }
@@ -30,7 +34,7 @@ macro_rules! reasons {
             /// What the reason is: a decision about the packet, or a loss.
             pub const fn kind(self) -> DropKind {
                 match self {
-                    Self::Malformed(_) => DropKind::Decision,
+                    Self::Malformed(_) | Self::Unparsed(_) => DropKind::Decision,
                     $(Self::$reason => DropKind::$kind,)+
                 }
             }
@@ -39,6 +43,7 @@ macro_rules! reasons {
             pub fn name(self) -> &'static str {
                 match self {
                     Self::Malformed(malformed) => malformed.name(),
+                    Self::Unparsed(what) => what.name(),
                     $(Self::$reason => $name,)+
                 }
             }
@@ -47,6 +52,7 @@ macro_rules! reasons {
             pub fn meaning(self) -> &'static str {
                 match self {
                     Self::Malformed(malformed) => malformed.meaning(),
+                    Self::Unparsed(what) => what.meaning(),
                     $(Self::$reason => concat!($($doc,)+).trim_ascii_start(),)+
                 }
             }
@@ -89,8 +95,12 @@ reasons! {
     Fragment => "fragment", Decision;
     /// A key-value request that cannot be read.
     BadRequest => "bad_request", Decision;
-    /// A frame on the link that is no link message.
+    /// A frame on the link that is no link message, or is about what its receiver does not have.
     BadLinkFrame => "bad_link_frame", Loss;
+    /// A packet that was on the link while the chain became another.
+    AnotherChain => "another_chain", Loss;
+    /// A packet with no room in front of it for the link's header.
+    NoHeadroom => "no_headroom", Loss;
     /// A frame on the link whose number is older than one already received.
     LinkReordered => "link_reordered", Loss;
     /// No route to the destination.
@@ -109,6 +119,8 @@ reasons! {
     RuleBacklogFull => "rule_backlog_full", Loss;
     /// A worker crashed while it had the packet.
     WorkerCrashed => "worker_crashed", Loss;
+    /// The run ended while the packet was inside, for it could not come to its end.
+    RunEnded => "run_ended", Loss;
     /// The checksum of the transport header is wrong.
     BadChecksum => "bad_checksum", Decision;
     /// An ICMP error of a type that is not let through.
@@ -117,19 +129,43 @@ reasons! {
     IcmpRecipient => "icmp_recipient", Decision;
     /// An ICMP error that quotes a packet which cannot be under way.
     IcmpQuote => "icmp_quote", Decision;
+    /// Its source is inside, but it came in by a port outside (`source_check` in `[service]`).
+    SourceInside => "source_inside", Decision;
+    /// Its source is not inside, but it came in by a port inside (`source_check` in `[service]`).
+    SourceOutside => "source_outside", Decision;
+    /// Its source is an address that no packet on a wire comes from (RFC 1812 §5.3.7).
+    Martian => "martian", Decision;
+    /// The frame is for another station than the router, or for a group (RFC 1812 §5.3.4).
+    OtherStation => "other_station", Decision;
+    /// Its sender wants to say which way it goes (RFC 7126 §4.3, §4.4, RFC 5095).
+    SourceRoute => "source_route", Decision;
+    /// It is for the router itself, which answers echo requests and nothing else.
+    ForRouter => "for_router", Decision;
+    /// A host has as many connections or ports, or its binding as many sessions, as one may have.
+    HostLimit => "host_limit", Decision;
+    /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
+    FragmentMisfit => "fragment_misfit", Decision;
+    /// A fragment that waited for the first one of its datagram, which did not come.
+    FragmentAlone => "fragment_alone", Decision;
+    /// A fragment that waited for the first one of its datagram, and gave way to others: too many did.
+    FragmentBacklogFull => "fragment_backlog_full", Loss;
+    /// A TCP segment far from what its receiver expects, or with data and without ACK.
+    Unacceptable => "unacceptable", Decision;
+    /// A TCP segment with urgent data, which the service does not let pass.
+    Urgent => "urgent", Decision;
+    /// Bytes of a TCP stream before this segment are missing, so it cannot be inspected.
+    OutOfOrder => "out_of_order", Decision;
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len();
+    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len();
 
     /// Every reason, in the order of [`Self::index`].
     pub fn all() -> impl Iterator<Item = Self> {
-        PLAIN.iter().copied().chain(
-            Malformed::ALL
-                .iter()
-                .map(|&malformed| Self::Malformed(malformed)),
-        )
+        let malformed = Malformed::ALL.iter().map(|&why| Self::Malformed(why));
+        let unparsed = Unparsed::ALL.iter().map(|&what| Self::Unparsed(what));
+        PLAIN.iter().copied().chain(malformed).chain(unparsed)
     }
 
     /// The reason of this name.

@@ -1,81 +1,125 @@
-//! The flow hash.
+//! The keyed hash of every table.
+//!
+//! Whoever sends packets chooses keys. So that they cannot choose such as collide, every factor of
+//! a product hides behind a secret number that is drawn from the seed: nobody outside knows which
+//! lane would make it zero, or what a difference of lanes becomes.
+//!
+//! The sum of products is NH (Black, Halevi, Krawczyk, Krovetz and Rogaway, *UMAC*, CRYPTO 1999,
+//! §4): any two keys, chosen without knowing the seed, have the same sum of 128 bits with a chance
+//! of at most 2^-64. The last product scatters what is left.
 
-/// Constants with well-mixed bits (digits of pi and of the golden ratio). Every factor of a product
-/// is xored with one, so that small seeds and sparse keys never make a small factor.
-const MIX: [u64; 5] = [
-    0x9e37_79b9_7f4a_7c15,
-    0x243f_6a88_85a3_08d3,
-    0x1319_8a2e_0370_7345,
-    0xa409_3822_299f_31d0,
-    0x082e_fa98_ec4e_6c89,
-];
+/// Lanes that there are secret numbers for.
+const MOST_LANES: usize = 8;
 
-/// Multiplies to 128 bits and folds the halves: every input bit reaches every output bit.
-#[inline(always)]
-const fn fold(a: u64, b: u64) -> u64 {
-    let product = (a as u128).wrapping_mul(b as u128);
-    (product as u64) ^ ((product >> 64) as u64)
+/// The secret numbers of a hash.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct HashKey {
+    lanes: [u64; MOST_LANES],
+    last: [u64; 2],
 }
 
-/// Hashes the five lanes of a flow key under a seed.
-///
-/// The seed keeps an outsider from choosing packets that collide. Three independent multiplies
-/// and one dependent: about five nanoseconds.
+/// Multiplies to 128 bits and folds the halves.
 #[inline(always)]
-pub const fn hash_lanes(lanes: [u64; 5], seed: u64) -> u64 {
-    let first = fold(lanes[0] ^ MIX[0], lanes[1] ^ seed ^ MIX[3]);
-    let second = fold(lanes[2] ^ MIX[1], lanes[3] ^ seed.rotate_left(32) ^ MIX[4]);
-    let third = lanes[4] ^ seed ^ MIX[2];
-    fold(first ^ third, second ^ third.rotate_left(29) ^ MIX[0])
+const fn fold(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
+    product as u64 ^ (product >> 64) as u64
 }
 
-/// [`hash_lanes`] of 0, `mapped ^ low`, 0, `mapped ^ high` and `last`: what is the same for all
-/// keys is worked out once for many.
-#[inline(always)]
-pub(crate) const fn hash_mapped([low, high, last]: [u64; 3], mapped: u64, seed: u64) -> u64 {
-    let first = fold(MIX[0], low ^ (mapped ^ seed ^ MIX[3]));
-    let second = fold(MIX[1], high ^ (mapped ^ seed.rotate_left(32) ^ MIX[4]));
-    let third = last ^ (seed ^ MIX[2]);
-    fold(first ^ third, second ^ third.rotate_left(29) ^ MIX[0])
+/// Every bit of a number reaches every bit of the result, and no two have the same (the steps are
+/// those of SplitMix64).
+const fn scatter(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// A seed that follows from another, for what is known by a name: what is seen of one use tells
+/// nothing of another.
+#[must_use]
+pub fn seed_for(seed: u64, name: &str) -> u64 {
+    let bytes = name.bytes();
+    bytes.fold(scatter(seed), |mixed, byte| {
+        scatter(mixed.rotate_left(8) ^ u64::from(byte))
+    })
+}
+
+impl HashKey {
+    /// The secret numbers of a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        let mut state = seed;
+        let mut drawn = [0; MOST_LANES + 2];
+        let mut place = 0;
+        while place < drawn.len() {
+            state = scatter(state);
+            // Twice, so that none is the state that the next one follows from.
+            drawn[place] = scatter(!state);
+            place += 1;
+        }
+        let [lanes @ .., one, other] = drawn;
+        let last = [one, other];
+        Self { lanes, last }
+    }
+
+    /// Hashes lanes, at most eight.
+    #[inline(always)]
+    #[must_use]
+    pub const fn hash<const N: usize>(&self, lanes: [u64; N]) -> u64 {
+        self.scattered(self.sum(&lanes))
+    }
+
+    /// The same for at most six lanes and one more.
+    #[inline(always)]
+    #[must_use]
+    pub const fn hash_with<const N: usize>(&self, lanes: &[u64; N], more: u64) -> u64 {
+        const { assert!(N + 2 <= MOST_LANES) };
+        let [.., one, other] = self.lanes;
+        let more = more.wrapping_add(one) as u128 * other as u128;
+        self.scattered(self.sum(lanes).wrapping_add(more))
+    }
+
+    #[inline(always)]
+    const fn sum<const N: usize>(&self, lanes: &[u64; N]) -> u128 {
+        const { assert!(N <= MOST_LANES) };
+        let (mut sum, mut lane) = (0u128, 0);
+        while lane < N {
+            let one = lanes[lane].wrapping_add(self.lanes[lane]);
+            let other = match lane + 1 < N {
+                true => lanes[lane + 1].wrapping_add(self.lanes[lane + 1]),
+                false => self.lanes[lane + 1],
+            };
+            sum = sum.wrapping_add(one as u128 * other as u128);
+            lane += 2;
+        }
+        sum
+    }
+
+    /// [`Self::hash`] of 0, `mapped | low`, 0, `mapped | high` and `last`, in fewer steps.
+    #[inline(always)]
+    pub(crate) const fn hash_mapped(&self, [low, high, last]: [u64; 3], mapped: u64) -> u64 {
+        let [a, b, c, d, e, f, ..] = self.lanes;
+        let one = a as u128 * low.wrapping_add(mapped.wrapping_add(b)) as u128;
+        let other = c as u128 * high.wrapping_add(mapped.wrapping_add(d)) as u128;
+        let third = f as u128 * last.wrapping_add(e) as u128;
+        self.scattered(one.wrapping_add(other).wrapping_add(third))
+    }
+
+    #[inline(always)]
+    const fn scattered(&self, sum: u128) -> u64 {
+        let [one, other] = self.last;
+        fold(
+            (sum as u64).wrapping_add(one),
+            ((sum >> 64) as u64).wrapping_add(other),
+        )
+    }
+}
+
+impl Default for HashKey {
+    fn default() -> Self {
+        Self::new(0)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Sequential keys, the worst realistic case, must fill buckets as randomly as chance.
-    #[test]
-    fn sequential_keys_spread_over_buckets() {
-        let (buckets, keys) = (4096u64, 65536u64);
-        let mut load = vec![0u32; buckets as usize];
-        for key in 0..keys {
-            load[(hash_lanes([0, key, 0, 7, 17], 42) % buckets) as usize] += 1;
-        }
-        let mean = (keys / buckets) as f64;
-        let variance = load
-            .iter()
-            .map(|&l| (f64::from(l) - mean).powi(2))
-            .sum::<f64>()
-            / buckets as f64;
-        assert!(
-            (0.85..1.15).contains(&(variance / mean)),
-            "variance over mean {}",
-            variance / mean
-        );
-    }
-
-    /// Changing one input bit changes each output bit about half of the time.
-    #[test]
-    fn avalanche() {
-        let base = [1u64, 2, 3, 4, 5];
-        let reference = hash_lanes(base, 9);
-        let mut flipped = 0u32;
-        for bit in 0..320 {
-            let mut lanes = base;
-            lanes[bit / 64] ^= 1 << (bit % 64);
-            flipped += (hash_lanes(lanes, 9) ^ reference).count_ones();
-        }
-        let share = f64::from(flipped) / (320.0 * 64.0);
-        assert!((0.45..0.55).contains(&share), "{share}");
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! What a flow is called.
 
-use crate::hash::{hash_lanes, hash_mapped};
+use crate::hash::HashKey;
 use crate::wire::{Address, Endpoint};
 
 /// What kind of conversation a key names.
@@ -143,8 +143,8 @@ impl FlowKey {
 
     /// The hash that tables, sketches and the choice of worker use.
     #[inline(always)]
-    pub const fn hash(&self, seed: u64) -> u64 {
-        hash_lanes(self.0, seed)
+    pub const fn hash(&self, under: &HashKey) -> u64 {
+        under.hash(self.0)
     }
 
     /// Writes the key as it travels on the link, big-endian.
@@ -228,9 +228,9 @@ impl V4Key {
 
     /// [`FlowKey::hash`] of the whole key.
     #[inline(always)]
-    pub const fn hash(self, seed: u64) -> u64 {
+    pub const fn hash(self, under: &HashKey) -> u64 {
         let (low, high) = (self.addresses >> 32, self.addresses & 0xffff_ffff);
-        hash_mapped([low, high, self.rest], V4_MAPPED, seed)
+        under.hash_mapped([low, high, self.rest], V4_MAPPED)
     }
 }
 
@@ -316,7 +316,8 @@ mod tests {
             let (there, from_a) = FlowKey::connection(a, b, protocol);
             let (back, from_b) = FlowKey::connection(b, a, protocol);
             prop_assert_eq!(there, back);
-            prop_assert_eq!(there.hash(seed), back.hash(seed));
+            let under = HashKey::new(seed);
+            prop_assert_eq!(there.hash(&under), back.hash(&under));
             prop_assert_eq!(there.end(from_a), a);
             prop_assert_eq!(there.end(from_a.other()), b);
             prop_assert!(a == b || from_a != from_b);
@@ -334,7 +335,8 @@ mod tests {
             prop_assert_eq!((key.whole(), side), whole);
             prop_assert_eq!(V4Key::of(&whole.0), Some(key));
             prop_assert_eq!(V4Key::from_lanes(key.lanes()), key);
-            prop_assert_eq!(key.hash(seed), whole.0.hash(seed));
+            let under = HashKey::new(seed);
+            prop_assert_eq!(key.hash(&under), whole.0.hash(&under));
         }
 
         /// Each bit that is the same in all such keys counts.

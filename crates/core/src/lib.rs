@@ -11,28 +11,38 @@
 //! `unsafe` is confined to [`memory`] and [`pool`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod adjacency;
 pub mod counters;
 pub mod decision;
 mod direction;
 pub mod drop_reason;
+pub mod fragments;
+pub mod guarantee;
 pub mod hash;
 pub mod key;
 pub mod key_value;
 pub mod memory;
 mod named;
 pub mod packet;
+mod place;
 pub mod pool;
+pub mod probing;
 pub mod program;
 pub mod steering;
 pub mod time;
 
+pub use adjacency::{Adjacencies, Adjacency};
 pub use counters::DropCounters;
 pub use decision::Decision;
 pub use direction::Direction;
 pub use drop_reason::DropReason;
+pub use fragments::Fragments;
+pub use guarantee::Guarantees;
+pub use hash::HashKey;
 pub use key::{FlowKey, Keyed, Side, V4Key};
 pub use named::Named;
 pub use packet::Packet;
+pub use place::Place;
 pub use pool::{Frame, Metadata, Pool, Pools, Ticket};
 pub use steering::Steering;
 pub use time::Instant;

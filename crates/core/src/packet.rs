@@ -5,7 +5,7 @@ use crate::key::Role;
 use crate::pool::Frame;
 use crate::time::Instant;
 use crate::wire::layout::{Layout, Transport};
-use crate::wire::{Endpoint, fields, rewrite};
+use crate::wire::{Endpoint, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum};
 
 /// A frame whose headers have been found. Rewrites mend every checksum.
 #[derive(Debug)]
@@ -69,9 +69,26 @@ impl Packet {
         fields::tcp_window(self.bytes(), &self.layout)
     }
 
+    /// Whether the checksum of TCP, UDP, ICMP or ICMPv6 holds, as
+    /// [`verify_transport_checksum`] has it. Of a packet whose payload is parked the fast path has
+    /// looked while it was there.
+    pub fn has_good_checksum(&self) -> bool {
+        let metadata = self.frame.metadata();
+        match metadata.parked_bytes {
+            0 => verify_transport_checksum(self.bytes(), &self.layout),
+            _ => !metadata.has_bad_checksum,
+        }
+    }
+
     /// What the transport header carries.
     pub fn payload(&self) -> &[u8] {
         fields::payload(self.bytes(), &self.layout)
+    }
+
+    /// Whether the checksums of the IPv4 header and of what it carries hold, or there is none to
+    /// hold: [`ChecksumsHold`](crate::program::Field::ChecksumsHold).
+    pub fn checksums_hold(&self) -> bool {
+        verify_ipv4_checksum(self.bytes(), &self.layout) && self.has_good_checksum()
     }
 
     /// Rewrites source address and port. Returns whether the address families agree.

@@ -12,6 +12,7 @@
 
 use crate::direction::Direction;
 use crate::memory::{CacheLine, ZeroedArray};
+use crate::place::Place;
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
 use std::mem::ManuallyDrop;
@@ -31,9 +32,72 @@ pub struct Metadata {
     pub egress: Option<u16>,
     /// Whether it has been on the slow path.
     pub was_on_slow_path: bool,
+    /// Whether it is an answer that a function of the chain has made, on its way back through what
+    /// the packet has passed that it answers.
+    pub is_answer: bool,
     /// How many bytes of its payload are parked: the frame is the header of a longer packet, and
     /// [`Frame::ticket`] says whose. 0 if the packet is whole.
     pub parked_bytes: u16,
+    /// Whether the packet's transport checksum was wrong when its payload was parked.
+    pub has_bad_checksum: bool,
+    /// Whether it is a fragment, and [`Frame::place`] says where it belongs.
+    pub has_place: bool,
+}
+
+/// Metadata as bookkeeping holds it, in six bytes: a frame's bookkeeping fills one line of the cache.
+#[derive(Copy, Clone, Debug, Default)]
+struct PackedMetadata {
+    egress: u16,
+    parked_bytes: u16,
+    flags: u8,
+}
+
+impl PackedMetadata {
+    const IS_REPLY: u8 = 1;
+    const HAS_EGRESS: u8 = 2;
+    const WAS_ON_SLOW_PATH: u8 = 4;
+    const IS_ANSWER: u8 = 8;
+    const HAS_BAD_CHECKSUM: u8 = 16;
+    const HAS_PLACE: u8 = 32;
+
+    #[inline(always)]
+    fn of(metadata: Metadata) -> Self {
+        let mut packed = Self {
+            egress: metadata.egress.unwrap_or_default(),
+            parked_bytes: metadata.parked_bytes,
+            flags: 0,
+        };
+        packed.set(Self::IS_REPLY, metadata.direction == Direction::Reply);
+        packed.set(Self::HAS_EGRESS, metadata.egress.is_some());
+        packed.set(Self::WAS_ON_SLOW_PATH, metadata.was_on_slow_path);
+        packed.set(Self::IS_ANSWER, metadata.is_answer);
+        packed.set(Self::HAS_BAD_CHECKSUM, metadata.has_bad_checksum);
+        packed.set(Self::HAS_PLACE, metadata.has_place);
+        packed
+    }
+
+    #[inline(always)]
+    fn unpacked(self) -> Metadata {
+        Metadata {
+            direction: Direction::BOTH[usize::from(self.has(Self::IS_REPLY))],
+            egress: self.has(Self::HAS_EGRESS).then_some(self.egress),
+            was_on_slow_path: self.has(Self::WAS_ON_SLOW_PATH),
+            is_answer: self.has(Self::IS_ANSWER),
+            parked_bytes: self.parked_bytes,
+            has_bad_checksum: self.has(Self::HAS_BAD_CHECKSUM),
+            has_place: self.has(Self::HAS_PLACE),
+        }
+    }
+
+    #[inline(always)]
+    const fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    #[inline(always)]
+    fn set(&mut self, flag: u8, is_set: bool) {
+        self.flags = (self.flags & !flag) | (flag * u8::from(is_set));
+    }
 }
 
 /// Names a payload that is parked on the fast path's side (see the parking crate). Slots are used
@@ -61,7 +125,7 @@ struct Bookkeeping {
     len: u32,
     port: u16,
     segment_bytes: u16,
-    metadata: Metadata,
+    metadata: PackedMetadata,
     ticket: Ticket,
 }
 
@@ -238,13 +302,13 @@ impl Frame {
     /// What the node remembers of the packet.
     #[inline]
     pub fn metadata(&self) -> Metadata {
-        self.book().metadata
+        self.book().metadata.unpacked()
     }
 
     /// Sets what the node remembers of the packet.
     #[inline]
     pub fn set_metadata(&mut self, metadata: Metadata) {
-        self.book_mut().metadata = metadata;
+        self.book_mut().metadata = PackedMetadata::of(metadata);
     }
 
     /// What names the frame's parked payload: of no meaning unless [`Metadata::parked_bytes`] says
@@ -258,16 +322,42 @@ impl Frame {
         self.book_mut().ticket = ticket;
     }
 
+    /// Where a fragment belongs: of no meaning unless [`Metadata::has_place`] says so. It stands
+    /// where a ticket would: fragments are never parked.
+    pub fn place(&self) -> Place {
+        let Ticket { slot, generation } = self.ticket();
+        Place {
+            sequence: slot,
+            acknowledgement: generation,
+        }
+    }
+
+    /// Sets [`Self::place`].
+    pub fn set_place(&mut self, place: Place) {
+        let Place {
+            sequence: slot,
+            acknowledgement: generation,
+        } = place;
+        let book = self.book_mut();
+        book.metadata.set(PackedMetadata::HAS_PLACE, true);
+        book.ticket = Ticket { slot, generation };
+    }
+
     /// Sets which way the packet goes through the chain.
     #[inline]
     pub fn set_direction(&mut self, direction: Direction) {
-        self.book_mut().metadata.direction = direction;
+        let is_reply = direction == Direction::Reply;
+        self.book_mut()
+            .metadata
+            .set(PackedMetadata::IS_REPLY, is_reply);
     }
 
     /// Sets the port that the packet leaves by.
     #[inline]
     pub fn set_egress(&mut self, egress: Option<u16>) {
-        self.book_mut().metadata.egress = egress;
+        let metadata = &mut self.book_mut().metadata;
+        metadata.set(PackedMetadata::HAS_EGRESS, egress.is_some());
+        metadata.egress = egress.unwrap_or_default();
     }
 
     /// Asks the processor to fetch the frame's bookkeeping and the packet's first line.
@@ -432,7 +522,7 @@ impl Pool {
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
         (book.head, book.len, book.segment_bytes) = (HEADROOM as u32, 0, 0);
-        book.metadata = Metadata::default();
+        book.metadata = PackedMetadata::default();
         Some(frame)
     }
 
@@ -556,7 +646,7 @@ fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
         len: 0,
         port: 0,
         segment_bytes: 0,
-        metadata: Metadata::default(),
+        metadata: PackedMetadata::default(),
         ticket: Ticket::default(),
     };
     // SAFETY: `offset` is a multiple of the stride below the region's size, and the region is
@@ -725,6 +815,33 @@ mod tests {
         drop(second);
         let taken: Vec<_> = std::iter::from_fn(|| pools.take(1)).collect();
         assert_eq!(taken.len(), 3);
+    }
+
+    #[test]
+    fn metadata_is_kept_whole() {
+        let mut frame = Pool::new(1, 64).take().expect("free");
+        for bits in 0..128u16 {
+            let is = |bit: u16| bits & 1 << bit != 0;
+            let metadata = Metadata {
+                direction: Direction::BOTH[usize::from(is(0))],
+                egress: is(1).then_some(bits),
+                was_on_slow_path: is(2),
+                is_answer: is(3),
+                parked_bytes: if is(4) { 900 } else { 0 },
+                has_bad_checksum: is(5),
+                has_place: is(6),
+            };
+            frame.set_metadata(metadata);
+            assert_eq!(frame.metadata(), metadata);
+            frame.set_egress(None);
+            frame.set_direction(Direction::Reply);
+            let changed = Metadata {
+                egress: None,
+                direction: Direction::Reply,
+                ..metadata
+            };
+            assert_eq!(frame.metadata(), changed);
+        }
     }
 
     #[test]

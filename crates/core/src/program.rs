@@ -13,6 +13,7 @@
 //! **Zero is absence.** A flow whose words are all zero is the same as a flow that is not known:
 //! every program must behave so, and every slow function too.
 
+use crate::guarantee::Guarantees;
 use crate::wire::{Endpoint, MacAddress};
 use crate::{DropReason, Instant};
 use std::borrow::Cow;
@@ -50,11 +51,13 @@ pub enum Field {
     KvOperation,
     /// Bytes of the key-value request's value.
     KvValueLength,
+    /// 1 if the checksums of the IPv4 header and of what it carries hold, or there is none to hold.
+    ChecksumsHold,
 }
 
 impl Field {
     /// How many fields there are.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
 
     /// Every field.
     pub const ALL: [Self; Self::COUNT] = [
@@ -71,6 +74,7 @@ impl Field {
         Self::WindowMatch,
         Self::KvOperation,
         Self::KvValueLength,
+        Self::ChecksumsHold,
     ];
 }
 
@@ -350,6 +354,8 @@ pub struct FastProgram {
     pub tables: Vec<EndpointTable>,
     /// The window matcher, if the program reads [`Field::WindowMatch`].
     pub window: Option<Arc<dyn WindowMatcher>>,
+    /// What the function gives and needs, and so where answers meet it.
+    pub guarantees: Guarantees,
 }
 
 impl fmt::Display for Field {
@@ -368,6 +374,7 @@ impl fmt::Display for Field {
             Self::WindowMatch => "window.match",
             Self::KvOperation => "kv.operation",
             Self::KvValueLength => "kv.value_length",
+            Self::ChecksumsHold => "checksums.hold",
         })
     }
 }
@@ -401,12 +408,57 @@ impl fmt::Display for Condition {
         } else {
             format!("({} - {})", self.a, self.b)
         };
-        let masked = if self.mask == u32::MAX {
-            left
-        } else {
-            format!("({left} & {:#x})", self.mask)
-        };
-        write!(formatter, "{masked} {sign} {}", self.with)
+        match (self.a, self.with) {
+            _ if self.mask == u32::MAX => write!(formatter, "{left} {sign} {}", self.with),
+            _ if self.mask == 0 => write!(formatter, "0 {sign} {}", self.with),
+            (Operand::Field(Field::TcpFlags), Operand::Constant(value)) => {
+                formatter.write_str(&flags_in_words(self.mask, value, sign))
+            }
+            (_, with) => {
+                let (first, last) = (self.mask.trailing_zeros(), 31 - self.mask.leading_zeros());
+                let is_one_run = self.mask.count_ones() == last - first + 1;
+                match with {
+                    Operand::Constant(value) if is_one_run && first == last => {
+                        write!(formatter, "bit {first} of {left} {sign} {}", value >> first)
+                    }
+                    Operand::Constant(value) if is_one_run => write!(
+                        formatter,
+                        "bits {first} to {last} of {left} {sign} {}",
+                        value >> first
+                    ),
+                    with => write!(formatter, "({left} & {:#x}) {sign} {with}", self.mask),
+                }
+            }
+        }
+    }
+}
+
+/// TCP flags by their bits (RFC 9293 §3.1).
+const FLAGS: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+
+/// A comparison of some flags with a value.
+fn flags_in_words(mask: u32, value: u32, sign: &str) -> String {
+    let names = |bits: u32, word: &str| {
+        let set = FLAGS.iter().enumerate();
+        let set = set.filter(|(bit, _)| bits & 1 << bit != 0);
+        let names: Vec<&str> = set.map(|(_, name)| *name).collect();
+        names.join(word)
+    };
+    match (sign, value) {
+        ("==", 0) => format!("tcp.flags without {}", names(mask, ", ")),
+        ("!=", 0) => format!("tcp.flags with {}", names(mask, " or ")),
+        ("==", all) if all == mask => format!("tcp.flags with {}", names(mask, " and ")),
+        ("==", some) => format!(
+            "tcp.flags with {} alone of {}",
+            names(some, " and "),
+            names(mask, ", ")
+        ),
+        ("!=", some) => format!(
+            "tcp.flags other than {} alone of {}",
+            names(some, " and "),
+            names(mask, ", ")
+        ),
+        _ => format!("(tcp.flags & {mask:#x}) {sign} {value:#x}"),
     }
 }
 

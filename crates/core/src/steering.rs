@@ -6,10 +6,11 @@
 //! the service*. The balancer tells steering which endpoints stand for which service (an alias),
 //! so that both directions of a rewritten connection have one key, one slot and one worker.
 
+use crate::hash::HashKey;
 use crate::key::{FlowKey, Keyed, Role, Side, V4Key};
 use crate::wire::fields;
 use crate::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
-use crate::wire::{Endpoint, kv};
+use crate::wire::{Endpoint, icmp, kv};
 
 /// One endpoint that stands for another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -84,7 +85,7 @@ pub struct Steering {
     /// that alone.
     v4_range: V4Range,
     aliases: usize,
-    seed: u64,
+    hash_key: HashKey,
     /// Elements of a chain that tell flows in ways of their own.
     elements: Vec<Self>,
 }
@@ -127,7 +128,7 @@ impl Steering {
     /// Flows by addresses, ports and protocol alone, hashed under `seed`.
     pub fn new(seed: u64) -> Self {
         Self {
-            seed,
+            hash_key: HashKey::new(seed),
             ..Self::default()
         }
     }
@@ -151,9 +152,10 @@ impl Steering {
         self.elements.get(usize::from(element)).unwrap_or(self)
     }
 
-    /// The seed of every flow hash.
-    pub fn seed(&self) -> u64 {
-        self.seed
+    /// What flows are hashed under.
+    #[inline(always)]
+    pub const fn hash_key(&self) -> &HashKey {
+        &self.hash_key
     }
 
     /// Adds aliases.
@@ -199,7 +201,7 @@ impl Steering {
 
     fn place(&mut self, alias: Alias) {
         let mask = self.slots.len() - 1;
-        let hash = alias_hash(alias.from, alias.protocol);
+        let hash = self.alias_hash(alias.from, alias.protocol);
         if alias.from.address.is_v4() {
             self.v4_range.include(u64::from(alias.from.address.word(3)));
         }
@@ -222,7 +224,21 @@ impl Steering {
     /// Whether an IPv4 endpoint, as [`Plain::ends`] has it, may stand for another.
     #[inline(always)]
     fn may_be_alias(&self, end: u64, protocol: u8) -> bool {
-        self.v4_range.has(end >> 16) && self.passes_filter(v4_alias_hash(end, protocol))
+        self.v4_range.has(end >> 16) && self.passes_filter(self.v4_alias_hash(end, protocol))
+    }
+
+    fn alias_hash(&self, end: Endpoint, protocol: u8) -> usize {
+        let [high, low] = [(end.address.0 >> 64) as u64, end.address.0 as u64];
+        let rest = u64::from(end.port) | u64::from(protocol) << 16;
+        self.hash_key.hash([high, low, rest]) as usize
+    }
+
+    /// [`Self::alias_hash`] of an IPv4 endpoint as [`fields::v4_ends`] has it.
+    #[inline(always)]
+    fn v4_alias_hash(&self, end: u64, protocol: u8) -> usize {
+        let (low, port) = (0xffff_0000_0000 | end >> 16, end & 0xffff);
+        let rest = port | u64::from(protocol) << 16;
+        self.hash_key.hash([0, low, rest]) as usize
     }
 
     #[inline(always)]
@@ -235,7 +251,7 @@ impl Steering {
     #[inline]
     fn alias(&self, from: Endpoint, protocol: u8) -> Option<&Alias> {
         let mask = self.slots.len().checked_sub(1)?;
-        let mut index = alias_hash(from, protocol) & mask;
+        let mut index = self.alias_hash(from, protocol) & mask;
         while let Some(alias) = &self.slots[index] {
             if alias.from == from && alias.protocol == protocol {
                 return Some(alias);
@@ -250,7 +266,8 @@ impl Steering {
     pub fn key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
         let ordinary = layout.fragment == Fragment::Whole
             && layout.inner.is_none()
-            && layout.network != Network::None;
+            && layout.network != Network::None
+            && !reports_error(frame, layout);
         if !ordinary {
             return self.unusual_key(frame, layout);
         }
@@ -315,7 +332,7 @@ impl Steering {
     #[inline(never)]
     fn resolve_v4(&self, addresses: u64, ports: u32, protocol: u8) -> (u64, u32, u32) {
         let end = addresses >> 32 << 16 | u64::from(ports >> 16);
-        if !self.passes_filter(v4_alias_hash(end, protocol)) {
+        if !self.passes_filter(self.v4_alias_hash(end, protocol)) {
             return (addresses, ports, 0);
         }
         let endpoint = Endpoint::v4(((end >> 16) as u32).to_be_bytes(), end as u16);
@@ -352,6 +369,26 @@ impl Steering {
         }
     }
 
+    /// The flow of a fragment whose datagram has these ports.
+    pub fn key_of_fragment(
+        &self,
+        frame: &[u8],
+        layout: &Layout,
+        [from, to]: [u16; 2],
+        protocol: u8,
+    ) -> Keyed {
+        let source = Endpoint::new(fields::source_address(frame, layout), from);
+        let destination = Endpoint::new(fields::destination_address(frame, layout), to);
+        let (source, alias_row) = self.resolve(source, protocol);
+        let (key, side) = FlowKey::connection(source, destination, protocol);
+        Keyed {
+            key,
+            side,
+            role: Role::Fragment,
+            alias_row,
+        }
+    }
+
     #[cold]
     fn unusual_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
         if layout.network == Network::None {
@@ -371,7 +408,9 @@ impl Steering {
                 alias_row: 0,
             });
         }
-        let inner = layout.inner?;
+        let Some(inner) = layout.inner else {
+            return Some(quoteless_error(frame, layout));
+        };
         let source = self
             .resolve(fields::inner_source(frame, layout)?, inner.protocol)
             .0;
@@ -385,6 +424,32 @@ impl Steering {
             role: Role::Error,
             alias_row: 0,
         })
+    }
+}
+
+/// Whether an ICMP message reports an error, or is a redirect.
+#[inline(always)]
+fn reports_error(frame: &[u8], layout: &Layout) -> bool {
+    matches!(layout.transport, Transport::Icmp | Transport::Icmp6)
+        && fields::icmp_kind(frame, layout).is_some_and(|(kind, _)| {
+            let is_redirect = layout.network == Network::V6 && kind == icmp::v6::REDIRECT;
+            is_redirect || icmp::is_error(layout.network, kind)
+        })
+}
+
+/// An ICMP error whose quote cannot be read is about no connection, and no packet of one: else who
+/// has exchanged anything by ICMP could send any.
+fn quoteless_error(frame: &[u8], layout: &Layout) -> Keyed {
+    let (source, destination) = (
+        fields::source_address(frame, layout),
+        fields::destination_address(frame, layout),
+    );
+    let (key, side) = FlowKey::fragments(source, destination, layout.protocol);
+    Keyed {
+        key,
+        side,
+        role: Role::Error,
+        alias_row: 0,
     }
 }
 
@@ -422,23 +487,6 @@ pub fn opener(frame: &[u8], layout: &Layout, keyed: &Keyed) -> Side {
 
 /// Words of the filter: one for so many slots of the table.
 const FILTER_SHARE: usize = 8;
-
-fn alias_hash(end: Endpoint, protocol: u8) -> usize {
-    let folded = (end.address.0 >> 64) as u64 ^ end.address.0 as u64;
-    mixed(folded ^ u64::from(end.port) << 40 ^ u64::from(protocol) << 56)
-}
-
-/// [`alias_hash`] of an IPv4 endpoint as [`fields::v4_ends`] has it.
-#[inline(always)]
-fn v4_alias_hash(end: u64, protocol: u8) -> usize {
-    let (address, port) = (end >> 16, end & 0xffff);
-    mixed(0xffff_0000_0000 ^ address ^ port << 40 ^ u64::from(protocol) << 56)
-}
-
-#[inline(always)]
-fn mixed(number: u64) -> usize {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
-}
 
 #[cfg(test)]
 mod tests {
@@ -481,7 +529,7 @@ mod tests {
             let (key, side) = FlowKey::connection(known.map_or(source, |alias| alias.stands_for), destination, protocol);
             prop_assert_eq!((keyed.key, keyed.side, keyed.role), (key, side, Role::Member));
             prop_assert_eq!(keyed.alias_row, known.map_or(0, |alias| alias.row + 1));
-            let hash = alias_hash(source, protocol);
+            let hash = steering.alias_hash(source, protocol);
             prop_assert!(known.is_none() || steering.passes_filter(hash));
             if let Some(plain) = Plain::of(&frame) {
                 let PlainKey { key, side, alias_row } = steering.plain_key(&frame, plain);
@@ -504,7 +552,7 @@ mod tests {
         let steering = Steering::new(0).with_aliases(&aliases).unwrap();
         let others = (0..10_000u32).filter(|&client| {
             let address = client.wrapping_mul(2_654_435_761).to_be_bytes();
-            steering.passes_filter(alias_hash(Endpoint::v4(address, client as u16), 6))
+            steering.passes_filter(steering.alias_hash(Endpoint::v4(address, client as u16), 6))
         });
         assert!(others.count() < 400);
     }

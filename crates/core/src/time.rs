@@ -11,6 +11,9 @@ pub struct Instant(pub u64);
 /// How many low bits of nanoseconds a [tick](Instant::ticks) drops: a tick lasts 2^26 ns, 67 ms.
 pub const TICK_SHIFT: u32 = 26;
 
+/// What is ahead by no more lies in the future, and not eight years in the past: 13 months.
+const FUTURE_TICKS: u32 = 1 << 29;
+
 impl Instant {
     /// The earliest instant.
     pub const ZERO: Self = Self(0);
@@ -24,6 +27,17 @@ impl Instant {
     #[inline]
     pub const fn ticks(self) -> u32 {
         (self.0 >> TICK_SHIFT) as u32
+    }
+
+    /// How many [ticks](Self::ticks) have passed since `earlier`; zero if it lies in the future (up to
+    /// a year), as for a packet that another one of its flow, which arrived later, has overtaken.
+    #[inline]
+    pub const fn ticks_since(self, earlier: u32) -> u32 {
+        let passed = self.ticks().wrapping_sub(earlier);
+        match passed > u32::MAX - FUTURE_TICKS {
+            true => 0,
+            false => passed,
+        }
     }
 
     /// How long ago `earlier` was; zero if it lies in the future.
@@ -64,6 +78,9 @@ mod tests {
     #[test]
     fn ticks_round_durations_up_and_instants_down() {
         assert_eq!(Instant((1 << TICK_SHIFT) - 1).ticks(), 0);
+        assert_eq!(Instant(5 << TICK_SHIFT).ticks_since(3), 2);
+        assert_eq!(Instant(5 << TICK_SHIFT).ticks_since(6), 0);
+        assert_eq!(Instant(1 << TICK_SHIFT).ticks_since(u32::MAX), 2);
         assert_eq!(Instant(1 << TICK_SHIFT).ticks(), 1);
         assert_eq!(ticks_of(Duration::from_nanos(1)), 1);
         assert_eq!(ticks_of(Duration::from_nanos((1 << TICK_SHIFT) + 1)), 2);

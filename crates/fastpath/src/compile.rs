@@ -8,6 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 use twinpath_core::Direction;
+use twinpath_core::guarantee::reply_order;
 use twinpath_core::program::{
     Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, PacketEnd,
 };
@@ -168,6 +169,7 @@ pub(crate) struct Uses {
     pub tcp_flags: bool,
     pub tcp_numbers: bool,
     pub payload: bool,
+    pub checksums: bool,
 }
 
 impl Uses {
@@ -180,6 +182,7 @@ impl Uses {
                 self.tcp_numbers = true;
             }
             Field::WindowMatch | Field::KvOperation | Field::KvValueLength => self.payload = true,
+            Field::ChecksumsHold => self.checksums = true,
             Field::Direction | Field::PayloadLength | Field::NowTicks | Field::AliasRow => {}
         }
     }
@@ -206,7 +209,10 @@ pub(crate) fn compile(programs: &[FastProgram]) -> Result<Compiled, CompileError
         uses: Uses::default(),
     };
     let original = compiler.direction(places.iter(), Direction::Original)?;
-    let reply = compiler.direction(places.iter().rev(), Direction::Reply)?;
+    let guarantees: Vec<_> = programs.iter().map(|program| program.guarantees).collect();
+    let answers = reply_order(&guarantees);
+    let answers = answers.iter().map(|&place| &places[place]);
+    let reply = compiler.direction(answers, Direction::Reply)?;
     Ok(Compiled {
         codes: [original, reply],
         words,

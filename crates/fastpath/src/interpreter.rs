@@ -19,7 +19,9 @@ use twinpath_core::program::{
 };
 use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::rewrite::NewEndpoint;
-use twinpath_core::wire::{MacAddress, fields, kv, rewrite};
+use twinpath_core::wire::{
+    MacAddress, fields, kv, rewrite, verify_ipv4_checksum, verify_transport_checksum,
+};
 use twinpath_core::{Direction, Frame, Instant, Keyed};
 
 pub use crate::compile::CompileError;
@@ -276,6 +278,10 @@ impl Interpreter {
                 set(Field::TcpWindow, long(12) & 0xffff);
             }
         }
+        if self.uses.checksums {
+            let hold = checksums_hold(packet.bytes, packet.layout);
+            self.machine.registers[Field::ChecksumsHold as usize] = hold;
+        }
         if self.uses.payload {
             self.load_payload(packet);
         }
@@ -326,7 +332,7 @@ impl PlainPrograms<'_> {
         let Some(tcp) = view.plain.tcp_header(frame.bytes()) else {
             return Outcome::Complex;
         };
-        let answer = self.answer(frame.timestamp(), view, tcp, words);
+        let answer = self.answer(frame, view, tcp, words);
         self.act(answer, frame, view.plain)
     }
 
@@ -334,20 +340,21 @@ impl PlainPrograms<'_> {
     #[cold]
     #[inline(never)]
     fn run_udp(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
-        let answer = self.answer(frame.timestamp(), view, &[0; 20], words);
+        let answer = self.answer(frame, view, &[0; 20], words);
         self.act(answer, frame, view.plain)
     }
 
     #[inline(always)]
     fn answer(
         &mut self,
-        now: Instant,
+        frame: &Frame,
         view: PlainView,
         tcp: &[u8; 20],
         words: &mut [u32],
     ) -> Answer {
+        let now = frame.timestamp();
         if self.native.needs_more() {
-            self.set_more(now, view.plain, tcp);
+            self.set_more(frame, view.plain, tcp);
         }
         let input = Input {
             direction: view.direction,
@@ -374,14 +381,18 @@ impl PlainPrograms<'_> {
 
     /// Sets what code does not get in registers.
     #[inline(never)]
-    fn set_more(&mut self, now: Instant, plain: Plain, tcp: &[u8; 20]) {
-        let elapsed = now.0.saturating_sub(self.machine.started.0);
+    fn set_more(&mut self, frame: &Frame, plain: Plain, tcp: &[u8; 20]) {
+        let elapsed = frame.timestamp().0.saturating_sub(self.machine.started.0);
         self.native.set_elapsed(elapsed);
         self.native
             .set_field(Field::Protocol, plain.protocol().into());
         let tcp = (!plain.is_udp()).then_some(tcp);
         let segment = segment_length(tcp, plain.payload_bytes());
         self.native.set_field(Field::SegmentLength, segment);
+        if self.uses.checksums {
+            let hold = checksums_hold(frame.bytes(), &plain.layout());
+            self.native.set_field(Field::ChecksumsHold, hold);
+        }
     }
 
     #[inline(never)]
@@ -717,6 +728,10 @@ fn set_more(
     native.set_field(Field::Protocol, packet.layout.protocol.into());
     let segment = segment_length(tcp, payload_length(packet.layout));
     native.set_field(Field::SegmentLength, segment);
+    if uses.checksums {
+        let hold = checksums_hold(packet.bytes, packet.layout);
+        native.set_field(Field::ChecksumsHold, hold);
+    }
     if uses.payload {
         for (field, value) in payload_fields(packet, window) {
             native.set_field(field, value);
@@ -741,6 +756,11 @@ fn payload_fields(
         ),
         (Field::WindowMatch, window),
     ]
+}
+
+fn checksums_hold(frame: &[u8], layout: &Layout) -> u32 {
+    let hold = verify_ipv4_checksum(frame, layout) && verify_transport_checksum(frame, layout);
+    u32::from(hold)
 }
 
 /// Sequence space. Without a TCP header there is none.

@@ -7,7 +7,7 @@
 //! every packet an Ethernet header if the capture had none (raw IP, BSD
 //! loopback, Linux cooked). [`CaptureWriter`] writes Ethernet with nanoseconds,
 //! pcap or pcapng by the file's name, under a temporary name until it is
-//! complete. [`OrderedWriter`] stands before a writer when packets leave two
+//! complete; the path `-` is standard input or output. [`OrderedWriter`] stands before a writer when packets leave two
 //! paths and must appear in the order of their timestamps. [`Trace`] holds a
 //! whole capture in memory for benches and tests.
 //!
@@ -60,6 +60,7 @@ mod port_pattern;
 mod reader;
 mod recycle;
 mod source;
+mod standard;
 #[cfg(test)]
 mod testing;
 mod trace;
@@ -73,6 +74,7 @@ pub use ordered::{OrderedCounters, OrderedWriter};
 pub use port_files::PortFiles;
 pub use port_pattern::PortPattern;
 pub use reader::{CaptureReader, Next, Record};
+pub use standard::is_standard;
 pub use trace::{Trace, TraceFrame};
 pub use writer::{CaptureWriter, FrameSink, WrittenTotals};
 

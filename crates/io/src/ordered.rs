@@ -125,7 +125,7 @@ impl<S: FrameSink> OrderedWriter<S> {
         while self.oldest_ns().is_some_and(|oldest| oldest < watermark_ns) {
             self.write_oldest()?;
         }
-        Ok(())
+        self.sink.hand_over()
     }
 
     /// Writes every frame and finishes the sink. What the sink leaves comes with

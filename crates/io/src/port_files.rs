@@ -57,6 +57,10 @@ impl FrameSink for PortFiles {
         }
     }
 
+    fn hand_over(&mut self) -> Result<(), CaptureError> {
+        self.writers.iter_mut().try_for_each(FrameSink::hand_over)
+    }
+
     /// Completes one file after the other. Those behind one that cannot be completed do not appear.
     fn finish(self) -> Result<Self::Finished, CaptureError> {
         self.writers

@@ -18,6 +18,19 @@ impl PortPattern {
         text.contains(PLACE).then(|| Self(text.to_owned()))
     }
 
+    /// A word in braces in a path that is no place for anything, such as `{prot}`.
+    pub fn unknown_place(path: &Path) -> Option<String> {
+        let text = path.to_str()?;
+        let words = text.split('{').skip(1);
+        let words = words.filter_map(|rest| rest.split_once('}').map(|(word, _)| word));
+        let is_word = |word: &&str| {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-. ".contains(&byte);
+            word.bytes().all(is_plain)
+        };
+        let places = words.filter(is_word).map(|word| format!("{{{word}}}"));
+        places.into_iter().find(|place| place != PLACE)
+    }
+
     /// The pattern itself, as a path.
     pub fn as_path(&self) -> &Path {
         Path::new(&self.0)
@@ -65,6 +78,17 @@ mod tests {
     fn a_name_without_a_place_is_one_file() {
         assert_eq!(PortPattern::of("out.pcap"), None);
         assert_eq!(PortPattern::of("out-{ports}.pcap"), None);
+    }
+
+    #[test]
+    fn words_in_braces_that_stand_for_nothing_are_found() {
+        let unknown = |path: &str| PortPattern::unknown_place(Path::new(path));
+        assert_eq!(unknown("out-{port}.pcap"), None);
+        assert_eq!(unknown("out-{ports}.pcap"), Some("{ports}".into()));
+        assert_eq!(unknown("{port}/{prot}.pcap"), Some("{prot}".into()));
+        assert_eq!(unknown("{}.pcap"), Some("{}".into()));
+        assert_eq!(unknown("a{b/c}d{.pcap}"), Some("{.pcap}".into()));
+        assert_eq!(unknown("a}b{c.pcap"), None);
     }
 
     #[test]

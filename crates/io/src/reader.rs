@@ -9,6 +9,7 @@ use crate::interface::Interface;
 use crate::pcap::{PcapFormat, RawRecord};
 use crate::pcapng::PcapngFormat;
 use crate::source::Source;
+use crate::standard::is_standard;
 use crate::window::Window;
 
 const MAGIC_LEN: usize = 4;
@@ -66,7 +67,7 @@ pub struct Record {
 }
 
 impl CaptureReader {
-    /// Opens the capture at `path` and reads its header.
+    /// Opens the capture at `path`, `-` for standard input, and reads its header.
     ///
     /// # Errors
     /// [`CaptureError::Open`] and [`CaptureError::Read`] from the operating
@@ -79,6 +80,9 @@ impl CaptureReader {
             path: path.to_owned(),
             source,
         };
+        if is_standard(path) {
+            return Self::from_source("standard input", Box::new(std::io::stdin()), 0);
+        }
         let file = File::open(path).map_err(cannot_open)?;
         let bytes_total = file.metadata().map_err(cannot_open)?.len();
         Self::from_source(path, Box::new(file), bytes_total)

@@ -41,6 +41,14 @@ pub trait FrameSink {
         self.write_on(0, timestamp_ns, frame)
     }
 
+    /// Whoever reads the output while it is written may have what was written so far.
+    ///
+    /// # Errors
+    /// Whatever keeps the sink from handing it over.
+    fn hand_over(&mut self) -> Result<(), CaptureError> {
+        Ok(())
+    }
+
     /// Completes the output.
     ///
     /// # Errors
@@ -63,13 +71,18 @@ pub struct WrittenTotals {
 /// The frames go to a temporary file in the same folder that
 /// [`finish`](Self::finish) renames, so a file of the final name is always
 /// complete; dropping the writer instead removes the temporary file. A path
-/// that names a device or a pipe is written directly.
+/// that names a device or a pipe is written directly, and so is `-`, which is
+/// standard output (`-.pcapng` as pcapng).
 #[must_use = "without finish() nothing appears under the file's name"]
 pub struct CaptureWriter {
     path: PathBuf,
     temporary: Option<PathBuf>,
     stream: Option<Stream>,
     dialect: Dialect,
+    /// Somebody may read it while it is written.
+    is_device: bool,
+    /// Something was written since it was handed over.
+    is_behind: bool,
     totals: WrittenTotals,
 }
 
@@ -109,6 +122,8 @@ impl CaptureWriter {
         let (file, temporary) = target.open().map_err(cannot_create)?;
         let dialect = Dialect::of_name(path, names.len());
         let mut writer = Self {
+            is_device: target.is_device,
+            is_behind: false,
             path: target.path,
             temporary,
             stream: Some(Stream::new(file, has_gzip_name(path))),
@@ -221,10 +236,20 @@ impl CaptureWriter {
         self.put(&[&head, frame, padding, &trailer])
     }
 
+    fn hand_over(&mut self) -> Result<(), CaptureError> {
+        if !(self.is_device && self.is_behind) {
+            return Ok(());
+        }
+        self.is_behind = false;
+        let flushed = self.stream.as_mut().map_or(Ok(()), Stream::flush);
+        flushed.map_err(|source| self.cannot_write(source))
+    }
+
     fn put(&mut self, parts: &[&[u8]]) -> Result<(), CaptureError> {
         let Some(stream) = &mut self.stream else {
             return Ok(());
         };
+        self.is_behind = true;
         let written = parts.iter().try_for_each(|part| stream.write_all(part));
         written.map_err(|source| self.cannot_write(source))
     }
@@ -247,6 +272,10 @@ impl FrameSink for CaptureWriter {
         frame: &[u8],
     ) -> Result<(), CaptureError> {
         CaptureWriter::write_on(self, interface, timestamp_ns, frame)
+    }
+
+    fn hand_over(&mut self) -> Result<(), CaptureError> {
+        CaptureWriter::hand_over(self)
     }
 
     fn finish(self) -> Result<WrittenTotals, CaptureError> {

@@ -8,7 +8,7 @@
 //! | 2 | 1 | version 1 |
 //! | 3 | 1 | message (see [`Message`]) |
 //! | 4 | 2 | which chain the element is of: both sides count the changes |
-//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves |
+//! | 6 | 1 | flags: 1 a packet follows; 2 the flow's opener is the high end; 4 the packet came from the high end; 8 the packet is a reply made by a function; 16 the packet goes through the chain in reverse; 32 a function said by which port it leaves; 64 its transport checksum was wrong when its payload was parked; 128 it is a fragment whose place is known |
 //! | 7 | 1 | role of the packet (bits 0-1), number of state words (bits 2-7) |
 //! | 8 | 4 | sequence number of the frame in its queue |
 //! | 12 | 4 | epoch: of the worker that sends, or of the one that granted the state |
@@ -20,10 +20,10 @@
 //! | 76 | 2 | port that the packet arrived on |
 //! | 78 | 2 | port that the packet leaves by |
 //! | 80 | 1 | element of the chain that this is about |
-//! | 81 | 1 | zero |
+//! | 81 | 1 | 1 if the packet is an answer on its way back through the chain, else 0 |
 //! | 82 | 2 | bytes of the packet's payload that are parked on the fast path's side (0 none) |
 //! | 84 | 4 each | state words |
-//! | behind them | 8 | slot and generation of the parked payload, if there is one |
+//! | behind them | 8 | slot and generation of the parked payload, if there is one, or a fragment's place |
 //!
 //! Where payload is parked only the packet's header follows.
 //!
@@ -254,10 +254,9 @@ impl Header {
 
     #[inline]
     fn bytes_on(&self, metadata: Metadata) -> usize {
-        let ticket = if metadata.parked_bytes == 0 {
-            0
-        } else {
-            TICKET_BYTES
+        let ticket = match has_ticket(metadata) {
+            true => TICKET_BYTES,
+            false => 0,
         };
         FIXED_BYTES + 4 * usize::from(self.count) + ticket
     }
@@ -297,7 +296,7 @@ impl Header {
         for (place, word) in rest.as_chunks_mut::<4>().0.iter_mut().zip(self.words()) {
             *place = word.to_be_bytes();
         }
-        if metadata.parked_bytes != 0 {
+        if has_ticket(metadata) {
             write_ticket(rest, self.words().len(), ticket);
         }
         Ok(())
@@ -351,7 +350,7 @@ impl Header {
     /// Reads what is behind the state words.
     #[inline]
     fn read_ticket(&mut self, behind: &[[u8; 4]]) {
-        if self.metadata.parked_bytes != 0
+        if has_ticket(self.metadata)
             && let [slot, generation] = behind
         {
             self.ticket = Ticket {
@@ -395,6 +394,12 @@ impl Header {
     }
 }
 
+/// Whether eight bytes more say what stands in a frame's ticket.
+#[inline(always)]
+const fn has_ticket(metadata: Metadata) -> bool {
+    metadata.parked_bytes != 0 || metadata.has_place
+}
+
 /// Whatever comes from the slow path has been there.
 fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
     let direction = match bytes[6] & 16 {
@@ -406,7 +411,10 @@ fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_slow_path: !message.is_to_worker(),
+        is_answer: bytes[81] & 1 != 0,
         parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
+        has_bad_checksum: bytes[6] & 64 != 0,
+        has_place: bytes[6] & 128 != 0,
         // Its number is behind the state words.
     }
 }
@@ -443,7 +451,14 @@ fn write_ticket(rest: &mut [u8], words: usize, ticket: Ticket) {
 
 fn write_metadata(fixed: &mut [u8; FIXED_BYTES], ingress: u16, metadata: Metadata) {
     let has_egress = u8::from(metadata.egress.is_some());
-    fixed[6] = fixed[6] & !48 | (metadata.direction as u8) << 4 | has_egress << 5;
+    let has_bad_checksum = u8::from(metadata.has_bad_checksum);
+    let has_place = u8::from(metadata.has_place);
+    fixed[6] = fixed[6] & !240
+        | (metadata.direction as u8) << 4
+        | has_egress << 5
+        | has_bad_checksum << 6
+        | has_place << 7;
+    fixed[81] = u8::from(metadata.is_answer);
     fixed[76..78].copy_from_slice(&ingress.to_be_bytes());
     fixed[78..80].copy_from_slice(&metadata.egress.unwrap_or(0).to_be_bytes());
     fixed[82..84].copy_from_slice(&metadata.parked_bytes.to_be_bytes());
@@ -483,7 +498,7 @@ pub fn detach(frame: &mut Frame) -> Result<Header, HeaderError> {
     frame.set_timestamp(header.timestamp);
     frame.set_port(header.ingress);
     frame.set_metadata(header.metadata);
-    if header.metadata.parked_bytes != 0 {
+    if has_ticket(header.metadata) {
         frame.set_ticket(header.ticket);
     }
     Ok(header)
@@ -525,13 +540,16 @@ mod tests {
                     direction: Direction::BOTH[usize::from(bits >> 5)],
                     egress: (bits & 16 != 0).then_some(numbers[3] as u16),
                     was_on_slow_path: code >= 16,
+                    is_answer: bits & 2 != 0,
                     parked_bytes: if numbers[0] & 1 == 0 {
                         0
                     } else {
                         numbers[1] as u16
                     },
+                    has_bad_checksum: numbers[0] & 2 != 0,
+                    has_place: numbers[0] & 4 != 0,
                 };
-                if header.metadata.parked_bytes != 0 {
+                if has_ticket(header.metadata) {
                     let (slot, generation) = (numbers[1], numbers[2]);
                     header.ticket = Ticket { slot, generation };
                 }

@@ -44,11 +44,14 @@ fn of(command: &Command, level: usize) -> String {
         .get_arguments()
         .filter(|argument| !argument.is_hide_set() && !is_common(argument))
         .partition(|argument| argument.is_positional());
-    for (title, all) in [("Arguments", positional), ("Options", options)] {
+    for (title, head, all) in [
+        ("Arguments", "argument", positional),
+        ("Options", "option", options),
+    ] {
         if !all.is_empty() {
             let rows: Vec<_> = all.into_iter().map(row).collect();
             text += &format!("\n{mark}# {title}\n\n");
-            text += &table(&["argument", "default", "meaning"], &rows);
+            text += &table(&[head, "default", "meaning"], &rows);
         }
     }
     text += &examples(command, level + 1);
@@ -149,7 +152,7 @@ fn meaning(argument: &Arg) -> String {
             None => code(value.get_name()),
         };
         let choices: Vec<String> = choices.iter().map(choice).collect();
-        text += &format!(". One of {}", choices.join("; "));
+        text = format!("{}<br>{}", sentence(&text), choices.join("<br>"));
     }
     text
 }

@@ -3,6 +3,7 @@
 use crate::module_docs::plain_links;
 use crate::table::{code, table};
 use serde_json::{Map, Value};
+use twinpath_control::service::schema::written;
 
 /// The keys of a table, then those of tables within it, each under a heading of this level.
 pub fn tables(schema: &Value, level: usize) -> String {
@@ -180,20 +181,20 @@ fn type_of(value: &Value) -> &str {
 
 /// The values that a value may be, as they are written.
 fn choices(value: &Value) -> Option<Vec<String>> {
-    let written = |one: &Value| (!one.is_null()).then(|| code(&toml(one)));
+    let shown = |one: &Value| (!one.is_null()).then(|| code(&written(one)));
     if let Some(all) = value["enum"].as_array() {
-        return Some(all.iter().filter_map(written).collect());
+        return Some(all.iter().filter_map(shown).collect());
     }
     let all = value["oneOf"].as_array()?;
-    all.iter().map(|one| written(&one["const"])).collect()
+    all.iter().map(|one| shown(&one["const"])).collect()
 }
 
 fn limits(value: &Value, least: &str, most: &str) -> String {
     let is_zero = |number: &&Value| number.as_f64() != Some(0.0);
     match (value.get(least), value.get(most)) {
-        (Some(least), Some(most)) => format!(", {} to {}", toml(least), toml(most)),
-        (Some(least), None) if is_zero(&least) => format!(", at least {}", toml(least)),
-        (None, Some(most)) => format!(", at most {}", toml(most)),
+        (Some(least), Some(most)) => format!(", {} to {}", written(least), written(most)),
+        (Some(least), None) if is_zero(&least) => format!(", at least {}", written(least)),
+        (None, Some(most)) => format!(", at most {}", written(most)),
         _ => String::new(),
     }
 }
@@ -203,7 +204,7 @@ fn default(value: &Value) -> String {
         Value::Null => "none".into(),
         Value::Object(_) => String::new(),
         Value::Array(all) if all.is_empty() => "none".into(),
-        value => code(&toml(value)),
+        value => code(&written(value)),
     }
 }
 
@@ -214,49 +215,10 @@ fn meaning(value: &Value) -> String {
     for one in present(value)["oneOf"].as_array().into_iter().flatten() {
         let meaning = described(one);
         if let (Some(choice), false) = (one.get("const"), meaning.is_empty()) {
-            text += &format!("<br>{}: {meaning}", code(&toml(choice)));
+            text += &format!("<br>{}: {meaning}", code(&written(choice)));
         }
     }
     text
-}
-
-/// A value as a service file has it.
-fn toml(value: &Value) -> String {
-    match value {
-        Value::String(text) => format!("{text:?}"),
-        Value::Number(number) => grouped(&number.to_string()),
-        Value::Array(all) => {
-            let all: Vec<String> = all.iter().map(toml).collect();
-            format!("[{}]", all.join(", "))
-        }
-        Value::Object(keys) => {
-            let keys: Vec<String> = keys
-                .iter()
-                .map(|(key, value)| format!("{key} = {}", toml(value)))
-                .collect();
-            format!("{{ {} }}", keys.join(", "))
-        }
-        other => other.to_string(),
-    }
-}
-
-/// Long numbers in groups of three digits.
-fn grouped(number: &str) -> String {
-    let number = number.trim_end_matches(".0");
-    if number.len() < 5 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
-        return number.replace("e+", "e");
-    }
-    let first = number.len() % 3;
-    let mut groups: Vec<&str> = Vec::new();
-    if first > 0 {
-        groups.push(&number[..first]);
-    }
-    groups.extend(
-        (first..number.len())
-            .step_by(3)
-            .map(|at| &number[at..at + 3]),
-    );
-    groups.join("_")
 }
 
 /// Every key of a table and of those within it, with what it means.

@@ -45,12 +45,24 @@ pub fn pages(docs: &Path) -> io::Result<Pages> {
     let mut pages = Pages::from([
         ("service-file.md".into(), service_file::page()?),
         ("drop-reasons.md".into(), drops::page()),
+        ("report.md".into(), report()?),
+        (
+            "service-file.schema.json".into(),
+            schema::service_file_text(),
+        ),
     ]);
     pages.extend(functions::pages()?);
     pages.extend(commands::pages());
     pages.extend(included::pages(docs)?);
     pages.insert("SUMMARY.md".into(), summary::page(docs, &pages)?);
     Ok(pages)
+}
+
+/// The page of reports.
+fn report() -> io::Result<String> {
+    let source = "crates/control/src/report/json.rs";
+    let text = module_docs::text(source)?;
+    Ok(format!("{}# Report\n\n{text}", origin(source)))
 }
 
 /// Writes what differs; the names of the pages that did.

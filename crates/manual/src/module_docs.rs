@@ -11,37 +11,44 @@ const FOR_CODE: &str = "# In the code";
 /// Paragraphs that begin so, in a module's documentation, give way to tables of keys.
 const KEYS: &str = "The keys are ";
 
-/// A module's documentation as Markdown, with `keys` where the module points to them.
+/// A module's documentation as Markdown.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn text(source: &str) -> io::Result<String> {
+    let file = std::fs::read_to_string(root().join(source))
+        .map_err(|error| io::Error::new(error.kind(), format!("{source}: {error}")))?;
+    Ok(of_file(&file))
+}
+
+/// The same, with `keys` where the module points to them.
 ///
 /// # Errors
 /// The file cannot be read, or has no place for the keys.
 pub fn page(source: &str, keys: &str) -> io::Result<String> {
-    let file = std::fs::read_to_string(root().join(source))
-        .map_err(|error| io::Error::new(error.kind(), format!("{source}: {error}")))?;
-    of_text(&file, keys).ok_or_else(|| {
+    with_keys(&text(source)?, keys).ok_or_else(|| {
         let wanted = format!("{source}: expected a paragraph \"{KEYS}...\" in its documentation");
         io::Error::new(io::ErrorKind::InvalidData, wanted)
     })
 }
 
-fn of_text(file: &str, keys: &str) -> Option<String> {
+fn of_file(file: &str) -> String {
     let lines = file.lines().map_while(|line| line.strip_prefix("//!"));
     let lines: Vec<&str> = lines
         .map(|line| line.strip_prefix(' ').unwrap_or(line))
         .take_while(|line| *line != FOR_CODE)
         .collect();
     let text = lines.join("\n");
-    let text = plain_links(&lower_headings(text.trim_end()));
+    plain_links(&lower_headings(text.trim_end())) + "\n"
+}
+
+fn with_keys(text: &str, keys: &str) -> Option<String> {
     let start = text.find(&format!("\n{KEYS}"))? + 1;
     let end = text[start..]
         .find("\n\n")
         .map_or(text.len(), |end| start + end);
-    Some(format!(
-        "{}{}{}\n",
-        &text[..start],
-        keys.trim_end(),
-        &text[end..]
-    ))
+    let (before, after) = (&text[..start], &text[end..]);
+    Some(format!("{before}{}{}\n", keys.trim_end(), after.trim_end()))
 }
 
 fn lower_headings(text: &str) -> String {
@@ -105,8 +112,9 @@ mod tests {
     fn documentation_becomes_a_page() {
         let file = "//! A [list](crate::acl) of [`Rule`]s.\n//!\n//! # Configuration\n//! The keys are those of\n//! [`Config`].\n//!\n//! ```toml\n//! # a comment\n//! ```\n//!\n//! # In the code\n//! See [`Rule`].\n\nmod rule;\n";
         let expected = "A [list](acl.md) of `Rule`s.\n\n## Configuration\n| key |\n\n```toml\n# a comment\n```\n";
-        assert_eq!(of_text(file, "| key |\n").as_deref(), Some(expected));
-        assert_eq!(of_text("//! No keys.\n", ""), None);
+        let text = of_file(file);
+        assert_eq!(with_keys(&text, "| key |\n").as_deref(), Some(expected));
+        assert_eq!(with_keys("No keys.\n", ""), None);
     }
 
     #[test]

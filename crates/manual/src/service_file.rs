@@ -36,7 +36,15 @@ fn tables(settings: &Value) -> String {
         };
         let about = table["description"].as_str().unwrap_or_default();
         text += &format!("### `[{name}]`\n\n{}\n\n", module_docs::plain_links(about));
-        text += &keys::tables(&keys, 4);
+        // A table of tables, whose keys are names.
+        let named = &keys["additionalProperties"];
+        text += &match named["properties"].is_object() {
+            true => format!(
+                "Each key is a name, and its value a table:\n\n{}",
+                keys::tables(named, 4)
+            ),
+            false => keys::tables(&keys, 4),
+        };
         text += "\n";
     }
     text

@@ -1,7 +1,7 @@
 //! That the manual says what the code does.
 
-use std::path::Path;
-use twinpath_control::service::Service;
+use std::path::{Path, PathBuf};
+use twinpath_control::service::{Instance, Service};
 use twinpath_manual::{docs, keys_without_meaning, pages};
 use twinpath_nf::catalogue::FUNCTIONS;
 use twinpath_nf::descriptor::{Descriptor, Function};
@@ -48,8 +48,12 @@ fn service(function: &str, example: &str) -> Service {
         Some(_) => example.to_owned(),
         None => format!("[service]\n{chain}{example}"),
     };
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.toml");
-    Service::parse(&text, &path).unwrap_or_else(|error| panic!("{function}: {error}"))
+    Service::parse(&text, &beside_examples()).unwrap_or_else(|error| panic!("{function}: {error}"))
+}
+
+/// Where the files are that examples name.
+fn beside_examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/example.toml")
 }
 
 #[test]
@@ -61,7 +65,9 @@ fn examples_of_functions_are_valid_and_named_counters_exist() {
         assert!(!examples.is_empty(), "{} has no example", function.name);
         for example in examples {
             let service = service(function.name, &example);
-            let instance = &service.chain[0];
+            let named = |one: &&Instance| &*one.name == function.name;
+            let instance = service.chain.iter().find(named);
+            let instance = instance.expect("the example is about it");
             let built = instance.config.build(&service.folder, 1);
             let mut names = Vec::new();
             match built.unwrap_or_else(|error| panic!("{}: {error}", function.name)) {
@@ -88,8 +94,8 @@ fn service_files_in_pages_are_valid() {
         let text = std::fs::read_to_string(&path).expect("a page");
         for example in examples(&text) {
             if example.contains("\nchain ") {
-                let read = Service::parse(&example, &path);
-                read.unwrap_or_else(|error| panic!("{error}"));
+                let read = Service::parse(&example, &beside_examples());
+                read.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
                 found += 1;
             }
         }

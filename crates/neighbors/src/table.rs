@@ -97,11 +97,16 @@ impl Neighbors {
         &self.ports
     }
 
-    /// A port has another MAC address, or other addresses.
-    pub fn set_port(&mut self, port: u16, addresses: PortAddresses) {
+    /// A port has this MAC address now.
+    pub fn set_mac(&mut self, port: u16, mac: MacAddress) {
         if let Some(place) = self.ports.get_mut(usize::from(port)) {
-            *place = addresses;
+            place.mac = mac;
         }
+    }
+
+    /// How many neighbours are known, or asked for.
+    pub fn count(&self) -> usize {
+        self.by_address.len()
     }
 
     /// The neighbours, by port and address.

@@ -88,7 +88,7 @@ fn deep_cost<M: StreamMatcher>(name: &str, matcher: &M) {
             let mut state = M::State::default();
             for chunk in payloads.chunks(1400) {
                 matcher
-                    .scan(&mut state, chunk, |rule| _ = black_box(rule))
+                    .scan(&mut state, chunk, |pattern, _| _ = black_box(pattern))
                     .expect("the state is the matcher's own");
             }
         });

@@ -2,11 +2,12 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, reassembler, router,
+    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, reassembler,
+    router,
 };
 
 /// The functions.
-pub const FUNCTIONS: [&Descriptor; 9] = [
+pub const FUNCTIONS: [&Descriptor; 11] = [
     &firewall::FUNCTION,
     &reassembler::FUNCTION,
     &inspector::FUNCTION,
@@ -14,6 +15,8 @@ pub const FUNCTIONS: [&Descriptor; 9] = [
     &kv_store::FUNCTION,
     &acl::FUNCTION,
     &napt::FUNCTION,
+    &nat64::FUNCTION,
+    &nptv6::FUNCTION,
     &router::FUNCTION,
     &monitor::FUNCTION,
 ];
@@ -27,4 +30,9 @@ pub fn function(name: &str) -> Option<&'static Descriptor> {
 /// The functions' names, for messages.
 pub fn names() -> String {
     FUNCTIONS.map(|function| function.name).join(", ")
+}
+
+/// The functions' names.
+pub fn all_names() -> impl Iterator<Item = &'static str> {
+    FUNCTIONS.into_iter().map(|function| function.name)
 }

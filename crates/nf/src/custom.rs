@@ -21,7 +21,7 @@ struct Custom {
 }
 
 const READ: Read = |_: ValueDeserializer<'_>, _: Surroundings<'_>| {
-    Err(toml::de::Error::custom("no service file names it"))
+    Err(toml::de::Error::custom("no service file names it").into())
 };
 
 const fn descriptor(form: Form) -> Descriptor {
@@ -30,6 +30,7 @@ const fn descriptor(form: Form) -> Descriptor {
         form,
         placement: "made in code",
         needs_section: true,
+        decides_last: false,
         read: READ,
         schema: schema::of::<()>,
     }

@@ -1,6 +1,9 @@
 //! What a function declares about itself, and what it is configured by.
 
 use crate::edit::{Edit, EditError, Object};
+use crate::files::Files;
+use crate::memory::TableMemory;
+use crate::napt::{EndBindings, Napt};
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -9,21 +12,53 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
-use twinpath_core::wire::Address;
-use twinpath_rulecache::{Reconfiguration, RuleFunction};
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::{Adjacencies, Guarantees};
+use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
 pub type Read =
-    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>;
+    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, ReadError>;
+
+/// Why a section cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// What is written there.
+    #[error("{}", .0.message())]
+    Toml(#[from] toml::de::Error),
+    /// What it names, such as a file.
+    #[error("{source}")]
+    Named {
+        /// The key that names it.
+        key: &'static str,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+impl ReadError {
+    /// What a key of the section names is wrong.
+    pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
+        Self::Named {
+            key,
+            source: Box::new(source),
+        }
+    }
+}
 
 /// What a section may speak of besides itself.
 #[derive(Copy, Clone, Debug)]
 pub struct Surroundings<'a> {
     /// The service file's folder, where relative paths start from.
     pub folder: &'a Path,
+    /// Where files come from that it names.
+    pub files: &'a dyn Files,
     /// The names of the node's ports, by number.
     pub ports: &'a [String],
+    /// Where neighbours get their numbers from.
+    pub adjacencies: &'a Adjacencies,
 }
 
 /// What a function declares about itself.
@@ -37,6 +72,9 @@ pub struct Descriptor {
     pub placement: &'static str,
     /// Whether a service that has the function must say how it is configured.
     pub needs_section: bool,
+    /// Whether packets meet it behind all other functions whichever way they go, because what it
+    /// decides depends on the addresses that they leave with. It stands at the end of a chain.
+    pub decides_last: bool,
     /// Reads its section of a service file.
     pub read: Read,
     /// What its section looks like: [`schema::of`](crate::schema::of) its configuration.
@@ -95,12 +133,43 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
+    /// What the function gives to those behind it, and needs of those in front of it, in both
+    /// directions: the same as its fast program says.
+    fn guarantees(&self) -> Guarantees {
+        Guarantees::NONE
+    }
+
+    /// Whether fragments are to come in order, behind the first of their datagram, which has the
+    /// ports ([`twinpath_core::fragments`] says with what limits). Functions that share flow state
+    /// then meet them with the flow that the ports tell.
+    fn needs_ports(&self) -> bool {
+        false
+    }
+
+    /// The same with the numbers that its neighbours have in another list; `None` if it has no
+    /// neighbours.
+    ///
+    /// # Errors
+    /// The list is full.
+    fn with_adjacencies(
+        &self,
+        _adjacencies: &Adjacencies,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        Ok(None)
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.
     ///
     /// # Errors
     /// A file that the configuration names cannot be read or is wrong.
     fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError>;
+
+    /// What the function's own tables take when they are full and `flows` flows have state, each time that
+    /// it is built.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        Vec::new()
+    }
 
     /// Whether another configuration is one of the same function and says the same.
     fn is_same(&self, other: &dyn FunctionConfig) -> bool;
@@ -136,6 +205,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The rule that decides about a connection which a packet opens, if the function has such rules
+    /// and keeps flow state; functions whose decisions are cached say it themselves.
+    fn rule_for(&self, _packet: &[u8], _layout: &Layout) -> Option<EntryText> {
+        None
+    }
+
     /// The configuration after a single change.
     ///
     /// # Errors
@@ -152,10 +227,56 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// What is sound and yet probably not meant so, each with its place in the function's table.
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        Vec::new()
+    }
+
+    /// What of the frames that arrive it takes, if not all: others never enter the chain.
+    fn reception(&self) -> Option<Reception> {
+        None
+    }
+
+    /// By which ports it sends packets to which prefixes, if it routes: what its table itself says.
+    fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
+        None
+    }
+
+    /// The bindings that a function of this configuration has, if it has some.
+    fn bindings<'f>(&self, _function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+        None
+    }
+
+    /// The end of bindings, as a change of its function; `None` if it has none.
+    fn end_bindings(&self, _which: EndBindings) -> Option<Reconfiguration> {
+        None
+    }
+
     /// The addresses that it translates, if it does.
     fn translation(&self) -> Option<Translation<'_>> {
         None
     }
+}
+
+/// What is sound in a function's table and yet probably not meant so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigWarning {
+    /// Where: keys of nested tables, and numbers of entries of lists.
+    pub keys: Vec<String>,
+    /// What, and why.
+    pub message: String,
+}
+
+/// What a router takes of the frames that arrive. Those to group addresses it does not take
+/// (RFC 1812 §5.3.4), nor those whose senders want to say which way they go (RFC 7126 §4.3, §4.4,
+/// RFC 5095).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reception {
+    /// Its own MAC addresses: frames to others are not for it. Without any all are taken.
+    pub macs: Vec<MacAddress>,
+    /// Its own addresses, if packets are dropped that claim to come from there, or from where no
+    /// packet on a wire comes from (RFC 1812 §5.3.7).
+    pub martians_of: Option<Vec<Address>>,
 }
 
 /// Addresses that a function translates.
@@ -163,8 +284,8 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 pub struct Translation<'a> {
     /// The networks whose hosts are hidden.
     pub inside: &'a [Prefix],
-    /// What they are hidden behind.
-    pub external: &'a [Address],
+    /// What stands for them outside.
+    pub external: &'a [Prefix],
 }
 
 impl PartialEq for dyn FunctionConfig {
@@ -179,6 +300,11 @@ impl dyn FunctionConfig {
         self.descriptor().form == Form::Rules
     }
 
+    /// Whether packets meet the function last whichever way they go.
+    pub fn decides_last(&self) -> bool {
+        self.descriptor().decides_last
+    }
+
     /// This as the configuration of a certain function.
     pub fn of<C: FunctionConfig>(&self) -> Option<&C> {
         (self as &dyn Any).downcast_ref()
@@ -189,7 +315,7 @@ impl dyn FunctionConfig {
 pub(crate) fn read<C>(
     section: ValueDeserializer<'_>,
     _: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error>
+) -> Result<Arc<dyn FunctionConfig>, ReadError>
 where
     C: FunctionConfig + serde::de::DeserializeOwned,
 {

@@ -15,24 +15,30 @@
 pub mod acl;
 pub mod catalogue;
 mod checked;
+pub mod checksums;
 pub mod custom;
 pub mod descriptor;
 pub mod duration;
 pub mod edit;
+pub mod files;
 pub mod firewall;
 pub mod icmp_errors;
 mod idle_time;
 pub mod inspector;
 pub mod kv_store;
 pub mod load_balancer;
+pub mod memory;
 pub mod monitor;
 pub mod napt;
+pub mod nat64;
+pub mod nptv6;
 pub mod reassembler;
 #[cfg(test)]
 mod reference;
 pub mod router;
 pub mod schema;
 mod seeded;
+pub mod similar;
 pub mod text;
 #[cfg(test)]
 mod two_caches;

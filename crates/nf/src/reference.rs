@@ -148,6 +148,7 @@ impl Trial<'_> {
             Field::KvValueLength => self
                 .request()
                 .map_or(0, |request| request.value().len() as u32),
+            Field::ChecksumsHold => packet.checksums_hold().into(),
         }
     }
 

@@ -59,12 +59,3 @@ impl<T: Called> JsonSchema for Text<T> {
         json_schema!({ "type": "string", "title": T::TITLE })
     }
 }
-
-/// The value itself, for fields that hold it bare.
-pub(crate) fn parsed<'de, T, D>(deserializer: D) -> Result<T, D::Error>
-where
-    T: FromStr<Err: Display>,
-    D: Deserializer<'de>,
-{
-    Text::deserialize(deserializer).map(|Text(value)| value)
-}

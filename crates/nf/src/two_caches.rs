@@ -10,8 +10,8 @@ use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transpor
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Dependents, Fate, Hits, MatchKey, Obstacle, Passage, Reconfigure, Recorded, Recording,
-    Rule, RuleChain, RuleFunction, synthesise,
+    Answers, Awaits, Dependents, Follower, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
+    Recording, Rule, RuleChain, RuleFunction, Verdict, synthesise,
 };
 
 /// What became of one packet.
@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub packet: Result<(Vec<u8>, Option<u16>), DropReason>,
     /// Packets that functions made.
     pub replies: Vec<Vec<u8>>,
+    /// Packets that functions had kept, as they left behind this one.
+    pub followers: Vec<Vec<u8>>,
 }
 
 impl Outcome {
@@ -55,9 +57,9 @@ impl Live {
     fn apply(&self, frame: &[u8], layout: &Layout) -> Outcome {
         let rewrites = &self.rule.action.rewrites;
         let mut bytes = frame.to_vec();
-        let packet = match self.rule.action.fate {
-            Fate::Drop(reason) => Err(reason),
-            Fate::Forward => {
+        let packet = match self.rule.action.drop {
+            Some(reason) => Err(reason),
+            None => {
                 rewrites.apply(&mut bytes, layout);
                 Ok((bytes, rewrites.egress()))
             }
@@ -65,6 +67,7 @@ impl Live {
         Outcome {
             packet,
             replies: Vec::new(),
+            followers: Vec::new(),
         }
     }
 }
@@ -254,21 +257,32 @@ impl Bench {
         let mut recording = Recording::new(key);
         let mut packet = self.packet(frame, port, now, &mut recording);
         let mut replies = Vec::new();
-        let passage = self.run(&mut packet, &mut recording, &mut replies);
-        let fate = match passage {
-            Passage::Drop(reason) => Fate::Drop(reason),
-            _ => Fate::Forward,
+        let mut followers = Vec::new();
+        let verdict = self.run(
+            &mut packet,
+            &mut recording,
+            (0, &mut replies),
+            &mut followers,
+        );
+        let followers = self.follow(&packet, followers);
+        let drop = match verdict {
+            Verdict::Drop(reason) => Some(reason),
+            _ => None,
         };
         self.obstacle = recording.obstacle();
-        if let Ok(rule) = synthesise(&recording, fate, now) {
+        if let Ok(rule) = synthesise(&recording, drop, now) {
             self.install(rule);
         }
-        let packet = match passage {
-            Passage::Drop(reason) => Err(reason),
-            _ => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
+        let packet = match drop {
+            Some(reason) => Err(reason),
+            None => Ok((packet.bytes().to_vec(), recording.rewrites().egress())),
         };
         let replies = replies.iter().map(|frame| frame.bytes().to_vec()).collect();
-        Outcome { packet, replies }
+        Outcome {
+            packet,
+            replies,
+            followers,
+        }
     }
 
     fn packet(
@@ -304,17 +318,20 @@ impl Bench {
         &mut self,
         packet: &mut Packet,
         recording: &mut Recording,
-        replies: &mut Vec<twinpath_core::Frame>,
-    ) -> Passage {
-        let (mut from, mut asked, mut closed) = (0, None, None);
+        (mut from, replies): (usize, &mut Vec<twinpath_core::Frame>),
+        followers: &mut Vec<Follower>,
+    ) -> Verdict<Awaits> {
+        let (mut asked, mut closed) = (None, None);
         loop {
             let before = packet.bytes().to_vec();
             let mut answers = Answers::new(replies, &mut self.pools);
-            let passage = self
+            let verdict = self
                 .chain
                 .run(packet, recording, from, &self.cache, &mut answers);
-            let Passage::Wait { step, entry } = passage else {
-                return passage;
+            followers.append(&mut answers.take_followers());
+            drop(answers);
+            let Verdict::Wait(Awaits { step, entry }) = verdict else {
+                return verdict;
             };
             if step == from {
                 assert_eq!(packet.bytes(), before, "a waiting packet was changed");
@@ -332,6 +349,24 @@ impl Bench {
                 (asked, closed) = (Some(entry), None);
             }
         }
+    }
+
+    /// Takes what functions had kept through those behind.
+    fn follow(&mut self, leader: &Packet, followers: Vec<Follower>) -> Vec<Vec<u8>> {
+        let mut left = Vec::new();
+        for follower in followers {
+            let packet = follower.packet(leader, &mut self.pools);
+            let (step, mut packet) = packet.expect("well formed");
+            let (mut replies, mut more) = (Vec::new(), Vec::new());
+            let mut recording = Recording::new(None);
+            let start = (step, &mut replies);
+            let verdict = self.run(&mut packet, &mut recording, start, &mut more);
+            if verdict == Verdict::Forward {
+                left.push(packet.bytes().to_vec());
+            }
+            self.pools.give(packet.frame);
+        }
+        left
     }
 
     fn install(&mut self, rule: Rule) {

@@ -1,16 +1,20 @@
 //! A function run over packets on the slow path alone, or with its fast program in front: what tests
 //! of the rule "simple means equal" compare.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use twinpath_core::HashKey;
+use twinpath_core::Place;
+use twinpath_core::fragments::{Fragments, MAX_HELD, Met};
 use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::dissect;
 use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Instant, Keyed, Packet, Pools, Side, Steering,
+    Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Packet, Pools, Side,
+    Steering,
 };
 use twinpath_fastpath::{Interpreter, Outcome, PacketView};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
-use twinpath_wire::{Endpoint, Layout};
+use twinpath_wire::{Endpoint, Fragment, Layout};
 
 /// What became of one packet.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub(crate) struct Path<F> {
     started: Instant,
     pools: Pools,
     flows: HashMap<FlowKey, Known>,
+    /// In front of functions that need ports.
+    fragments: Option<Fragments>,
 }
 
 #[derive(Default)]
@@ -80,8 +86,17 @@ impl<F: NetworkFunction> Path<F> {
             steering: steering(&function),
             started: now,
             function,
-            pools: Pools::new(4, 1),
+            pools: Pools::new(4 + MAX_HELD, 1),
             flows: HashMap::new(),
+            fragments: None,
+        }
+    }
+
+    /// The same with virtual reassembly in front.
+    pub fn gathering(self) -> Self {
+        Self {
+            fragments: Some(Fragments::new(HashKey::new(1))),
+            ..self
         }
     }
 
@@ -123,10 +138,68 @@ impl<F: NetworkFunction> Path<F> {
         );
     }
 
-    /// Handles one packet, which must be valid IP.
+    /// Handles one packet, which must be valid IP. If fragments have waited for it they share its
+    /// fate.
     pub fn process(&mut self, bytes: &[u8], now: Instant) -> Fate {
         let layout = dissect(bytes).expect("a valid packet");
+        if layout.fragment != Fragment::Whole && self.fragments.is_some() {
+            return self.process_fragment(bytes, &layout, now);
+        }
         let keyed = self.steering.key(bytes, &layout).expect("an IP packet");
+        self.process_keyed((bytes, Place::default()), layout, keyed, now)
+    }
+
+    fn process_fragment(&mut self, bytes: &[u8], layout: &Layout, now: Instant) -> Fate {
+        let fragments = self.fragments.as_mut().expect("asked for");
+        let mut frame = self.pools.take_filled(bytes).expect("room");
+        frame.set_timestamp(now);
+        let met = fragments.meet(frame, layout);
+        let mut given_up = BTreeMap::new();
+        for (frame, why) in fragments.given_up() {
+            self.pools.give(frame);
+            given_up.entry(why.index()).or_insert((why, 0)).1 += 1;
+        }
+        let mut fate = match met {
+            Met::Held => Fate::default(),
+            Met::Refused(frame, reason) => {
+                self.pools.give(frame);
+                Fate {
+                    drops: vec![(reason, 1)],
+                    ..Fate::default()
+                }
+            }
+            Met::Known(frame) => self.process_placed(frame, now),
+        };
+        fate.drops.extend(given_up.into_values());
+        fate
+    }
+
+    /// A fragment whose flow is known, and those that have waited for it.
+    fn process_placed(&mut self, first: Frame, now: Instant) -> Fate {
+        let (mut next, mut all) = (Some(first), Fate::default());
+        while let Some(frame) = next {
+            let layout = dissect(frame.bytes()).expect("a valid packet");
+            let fragments = self.fragments.as_mut().expect("asked for");
+            let keyed = fragments.key(frame.bytes(), &layout, &self.steering);
+            let (bytes, place) = (frame.bytes().to_vec(), frame.place());
+            self.pools.give(frame);
+            next = fragments.next_follower();
+            let fate = self.process_keyed((&bytes, place), layout, keyed.expect("known"), now);
+            all.onward.extend(fate.onward);
+            all.replies.extend(fate.replies);
+            all.drops.extend(fate.drops);
+            all.words = fate.words;
+        }
+        all
+    }
+
+    fn process_keyed(
+        &mut self,
+        (bytes, place): (&[u8], Place),
+        layout: Layout,
+        keyed: Keyed,
+        now: Instant,
+    ) -> Fate {
         let words = self.function.program().words.len();
         let known = self.flows.entry(keyed.key).or_default();
         known.words.resize(words, 0);
@@ -135,7 +208,7 @@ impl<F: NetworkFunction> Path<F> {
         }
         let fate = self.try_fast_program(bytes, &layout, &keyed, now);
         self.simple += u64::from(fate.is_some());
-        let mut fate = fate.unwrap_or_else(|| self.handle(bytes, layout, &keyed, now));
+        let mut fate = fate.unwrap_or_else(|| self.handle((bytes, place), layout, &keyed, now));
         fate.words = self.words(&keyed.key).to_vec();
         fate
     }
@@ -196,7 +269,13 @@ impl<F: NetworkFunction> Path<F> {
         Some(fate)
     }
 
-    fn handle(&mut self, bytes: &[u8], layout: Layout, keyed: &Keyed, now: Instant) -> Fate {
+    fn handle(
+        &mut self,
+        (bytes, place): (&[u8], Place),
+        layout: Layout,
+        keyed: &Keyed,
+        now: Instant,
+    ) -> Fate {
         let direction = self.direction(keyed);
         let known = self.flows.get_mut(&keyed.key).expect("made before");
         if self.function.is_expired(&known.words, now) {
@@ -205,6 +284,7 @@ impl<F: NetworkFunction> Path<F> {
         }
         let mut frame = self.pools.take_filled(bytes).expect("room");
         frame.set_timestamp(now);
+        frame.set_place(place);
         let packet = Packet {
             frame,
             layout,
@@ -221,7 +301,6 @@ impl<F: NetworkFunction> Path<F> {
             words: &mut known.words,
             handle: &mut known.handle,
             now,
-            wake: &mut Instant::NEVER.clone(),
         };
         self.function.handle(packet, &mut flow, &mut out);
         let copies = |packets: Vec<Packet>| {

@@ -44,19 +44,14 @@ impl Connection {
             role: Role::Member,
             alias_row: 0,
         };
-        let (mut replies, mut drops, mut wake, mut initiator) = (
-            Vec::new(),
-            DropCounters::default(),
-            Instant::NEVER,
-            Side::Low,
-        );
+        let (mut replies, mut drops, mut initiator) =
+            (Vec::new(), DropCounters::default(), Side::Low);
         let mut flow = Flow {
             key: &self.key,
             initiator: &mut initiator,
             words: &mut self.words,
             handle: &mut self.handle,
             now: Instant(1 << 40),
-            wake: &mut wake,
         };
         self.function.handle(
             packet,

@@ -171,10 +171,14 @@ impl<'a> Arrivals<'a> {
         })
     }
 
-    /// Whether the next packet is due, and neither its cause nor too old a packet is under way.
-    fn may_enter(&self, machine: &Machine, at: Instant, now: Instant, burst: &[Frame]) -> bool {
+    /// Whether the next packet is due, neither its cause nor too old a packet is under way, and no
+    /// deadline comes before it.
+    fn may_enter(&self, machine: &mut Machine, at: Instant, now: Instant, burst: &[Frame]) -> bool {
         let is_early = self.tempo.is_paced && at > now;
-        !is_early && !self.is_ahead(machine, at, burst) && self.is_caused(machine, self.party)
+        !is_early
+            && !self.is_ahead(machine, at, burst)
+            && self.is_caused(machine, self.party)
+            && machine.lets_in(at.max(self.clock))
     }
 
     /// Whether packets under way are too old for one of this time to follow.

@@ -7,7 +7,7 @@
 //! dropped. Nothing in the data plane waits.
 
 use twinpath_core::wire::layout::{Layout, Network};
-use twinpath_core::wire::{Address, dissect, fields};
+use twinpath_core::wire::{dissect, fields};
 use twinpath_core::{Direction, Side, Steering};
 use twinpath_rulecache::Sides;
 
@@ -34,8 +34,8 @@ pub enum Scope {
         steering: Steering,
         /// Hosts inside.
         inside: Sides,
-        /// External addresses, in order.
-        external: Vec<Address>,
+        /// External addresses.
+        external: Sides,
     },
     /// None: packets enter as they come, as on a wire that nobody waits at.
     Nothing,
@@ -69,12 +69,14 @@ impl Causality {
                 inside,
                 external,
             } => {
-                let is_inside = |address| inside.direction(address, 0) == Direction::Original;
+                let is_of =
+                    |sides: &Sides, address| sides.direction(address, 0) == Direction::Original;
+                let is_inside = |address| is_of(inside, address);
                 let (from, to) = (
                     fields::source(bytes, &layout).address,
                     fields::destination(bytes, &layout).address,
                 );
-                let is_external = external.binary_search(&to).is_ok();
+                let is_external = is_of(external, to);
                 // Nobody translates what stays inside, or passes by.
                 if is_inside(from) == is_inside(to) && !is_external {
                     return self.between_hosts(steering, bytes, &layout);
@@ -163,14 +165,11 @@ mod tests {
     fn behind_a_translation_all_answers_wait_for_all_questions() {
         let inside = "10.0.0.0/8".parse().expect("a prefix");
         let sides = Sides::new(&[inside]).expect("few");
-        let external: Address = "198.51.100.1"
-            .parse::<std::net::IpAddr>()
-            .expect("one")
-            .into();
+        let external = "198.51.100.1".parse().expect("a prefix");
         let mut causality = Causality::new(Scope::Translated {
             steering: Steering::new(1),
             inside: sides,
-            external: vec![external],
+            external: Sides::new(&[external]).expect("few"),
         });
         let question = causality
             .party(&packet("10.0.0.1:5", "192.0.2.1:53"))

@@ -4,12 +4,13 @@ use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
 use std::sync::mpsc;
+use twinpath_core::Instant;
 
 /// What became of what was asked for: another chain.
 pub type Replaced = Result<Changed, (Box<Replacement>, Refusal)>;
 
-/// Something that a worker is asked.
-pub type Question = Box<dyn FnOnce(&Worker) + Send>;
+/// Something that a worker is asked, at a time on the packet clock.
+pub type Question = Box<dyn FnOnce(&Worker, Instant) + Send>;
 
 /// What an operator wants.
 pub enum Command {

@@ -4,6 +4,10 @@ use crate::fast_path::Departure;
 use crate::sink::{CaptureSink, Egress, Sink, Written};
 use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use twinpath_control::report::PortLosses;
+use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{CaptureError, CaptureWriter, PortFiles, PortPattern};
 
@@ -33,8 +37,8 @@ impl Exit {
     ///
     /// # Errors
     /// It cannot be made, or the service names no ports that would be in such a path.
-    pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
-        let egress = Egress::new(ports.len());
+    pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
+        let (ports, egress) = (&service.ports, Egress::new(service));
         Ok(match PortPattern::of(path) {
             Some(pattern) => Self::Captures(CaptureSink::new(
                 PortFiles::create(&pattern, ports)?,
@@ -82,5 +86,71 @@ impl Sink for Exit {
             Self::Udp(sink) => sink.advance(watermark),
             Self::Nowhere => Ok(()),
         }
+    }
+
+    fn losses(&self) -> PortLosses {
+        match self {
+            Self::Capture(sink) => sink.losses(),
+            Self::Captures(sink) => sink.losses(),
+            Self::Udp(sink) => sink.losses(),
+            Self::Nowhere => PortLosses::default(),
+        }
+    }
+}
+
+/// A sink that takes no more once it has failed; whoever hands packets in can stop then, and all else
+/// goes on to its end.
+pub struct Guarded<S> {
+    sink: S,
+    failure: Option<CaptureError>,
+    has_failed: Arc<AtomicBool>,
+    unwritten: u64,
+}
+
+impl<S> Guarded<S> {
+    /// A sink that takes everything so far.
+    pub fn new(sink: S) -> Self {
+        Self {
+            sink,
+            failure: None,
+            has_failed: Arc::default(),
+            unwritten: 0,
+        }
+    }
+
+    /// Becomes true when it has failed.
+    pub fn has_failed(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.has_failed)
+    }
+
+    /// The sink; why it takes no more, if it does not, and how many packets it has not taken.
+    pub fn into_parts(self) -> (S, Option<CaptureError>, u64) {
+        (self.sink, self.failure, self.unwritten)
+    }
+
+    fn guard(&mut self, act: impl FnOnce(&mut S) -> Result<(), CaptureError>) {
+        if self.failure.is_none()
+            && let Err(error) = act(&mut self.sink)
+        {
+            self.failure = Some(error);
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<S: Sink> Sink for Guarded<S> {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        self.guard(|sink| sink.packet(departure));
+        self.unwritten += u64::from(self.failure.is_some());
+        Ok(())
+    }
+
+    fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
+        self.guard(|sink| sink.advance(watermark));
+        Ok(())
+    }
+
+    fn losses(&self) -> PortLosses {
+        self.sink.losses()
     }
 }

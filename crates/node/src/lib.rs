@@ -7,15 +7,18 @@
 //! [watches](watch).
 #![forbid(unsafe_code)]
 
+pub mod admission;
 pub mod arrivals;
 mod build_error;
 pub mod causality;
 pub mod command;
 pub mod exit;
 pub mod fast_path;
+pub mod ingress;
 mod late;
 pub mod leftovers;
 pub mod live_drops;
+pub mod live_ports;
 pub mod machine;
 pub mod observe;
 pub mod operator;

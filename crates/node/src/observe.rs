@@ -3,14 +3,15 @@
 mod parking;
 mod rules;
 
-use crate::fast_path::{FastPath, Via};
+use crate::fast_path::{Departure, FastPath, Via};
 use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, FunctionCounters, LatencyRecorder, Report, Series, SlotCounters,
+    Coherence, Flows, FunctionCounters, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
+use twinpath_nf::kv_store::Answers;
 
 /// Watches a run.
 pub struct Observer {
@@ -19,7 +20,14 @@ pub struct Observer {
     fast: LatencyRecorder,
     slow: LatencyRecorder,
     packets_out: u64,
+    packets_out_fast: u64,
     bytes_out: u64,
+    /// What the fast path answers: a key-value store alone has it do that.
+    answers: Answers,
+    /// Slots when packets came in last.
+    slots: SlotCounters,
+    packets_in: u64,
+    port_losses: PortLosses,
 }
 
 /// Samples of the series start a millisecond of packet time apart; the series thins itself out.
@@ -34,34 +42,56 @@ impl Observer {
             fast: LatencyRecorder::new(),
             slow: LatencyRecorder::new(),
             packets_out: 0,
+            packets_out_fast: 0,
             bytes_out: 0,
+            answers: Answers::default(),
+            slots: SlotCounters::default(),
+            packets_in: 0,
+            port_losses: PortLosses::default(),
         }
+    }
+
+    /// So much was lost at ports so far.
+    pub fn lost_at_ports(&mut self, losses: PortLosses) {
+        self.port_losses = losses;
     }
 
     /// A packet left.
     #[inline]
-    pub fn departed(&mut self, via: Via, bytes: usize, latency_ns: u64) {
+    pub fn departed(&mut self, departure: &Departure, latency_ns: u64) {
         self.packets_out += 1;
-        self.bytes_out += bytes as u64;
-        match via {
-            Via::Fast => self.fast.record(latency_ns),
+        self.bytes_out += departure.frame.len() as u64;
+        match departure.via {
+            Via::Fast => {
+                self.packets_out_fast += 1;
+                self.fast.record(latency_ns);
+                if departure.is_reply {
+                    self.answers.count(departure.frame.bytes());
+                }
+            }
             Via::Slow => self.slow.record(latency_ns),
         }
     }
 
     /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
-    /// The workers' tallies are asked for only if there is something to show.
+    /// The workers' tallies, and what was lost at ports, are asked for only if there is something to
+    /// show.
     pub fn tick(
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
         machine: &Machine,
-        tallies: impl FnOnce() -> Tallies,
+        tallies: impl FnOnce() -> (Tallies, PortLosses),
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let snapshot = self.snapshot(machine.path(), tallies());
+        let (tallies, losses) = tallies();
+        self.port_losses = losses;
+        let snapshot = self.snapshot(machine.path(), tallies);
+        if snapshot.packets_in > self.packets_in {
+            (self.packets_in, self.slots) = (snapshot.packets_in, snapshot.slots);
+        }
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -77,6 +107,7 @@ impl Observer {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
             packets_out: self.packets_out,
+            packets_out_fast: self.packets_out_fast,
             bytes_out: self.bytes_out,
             packets_fast: counts.packets_in - counts.punted_packets,
             packets_slow: counts.punted_packets,
@@ -84,6 +115,7 @@ impl Observer {
             rules: rules::tables(fast_path),
             worker_restarts: restarts,
             drops: by_name(&drops),
+            port_losses: self.port_losses,
         }
     }
 
@@ -108,14 +140,18 @@ impl Observer {
         report.fast.packets = counts.packets_in - counts.punted_packets;
         report.fast.bytes = counts.bytes_in - counts.punted_bytes;
         report.drops = snapshot.drops.clone();
+        report.port_losses = self.port_losses;
         report.worker_restarts.clone_from(&snapshot.worker_restarts);
         report.coherence = coherence(fast_path, workers);
-        report.slots = slot_counts(fast_path);
+        report.flows = flows(workers);
+        report.slots = self.slots;
+        report.slots_at_end = slot_counts(fast_path);
         report.rules = rules::rules(fast_path, workers);
         report.parking = fast_path.parking().map(parking::parking);
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
         report.functions = function_counters(workers);
+        add_answers(&self.answers, workers, &mut report.functions);
         report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         report.run.duration_capture_ns = packet_ns;
         report.run.duration_wall_ns = wall_ns;
@@ -204,6 +240,20 @@ fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
     }
 }
 
+/// What the workers know, element by element.
+fn flows(workers: &[Worker]) -> Flows {
+    let mut all = Flows::default();
+    for element in workers.iter().flat_map(Worker::elements) {
+        if let SlowElement::Flows(flows) = element {
+            all.known += flows.store().len() as u64;
+            all.half_open += flows.store().half_open() as u64;
+            all.half_open_forgotten += flows.counters().half_open_forgotten;
+            all.crowded += flows.store().crowded();
+        }
+    }
+    all
+}
+
 /// Counters of each function in the chain's order, summed over the workers.
 fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
     let mut functions: Vec<FunctionCounters> = Vec::new();
@@ -222,6 +272,26 @@ fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
         });
     }
     functions
+}
+
+/// Requests to a key-value store are counted whichever path has answered.
+fn add_answers(answers: &Answers, workers: &[Worker], functions: &mut [FunctionCounters]) {
+    let mut names = Vec::new();
+    let elements = workers.first().map_or(&[][..], Worker::elements);
+    for element in elements {
+        if let SlowElement::Flows(flows) = element {
+            let stores = flows.chain().functions().iter();
+            let stores = stores.filter(|function| function.kv_port().is_some());
+            names.extend(stores.map(|function| function.name.to_string()));
+        }
+    }
+    let is_store = |function: &&mut FunctionCounters| names.contains(&function.name);
+    if let Some(store) = functions.iter_mut().find(is_store) {
+        let counters = &mut store.counters;
+        answers.counters(&mut |name, count| {
+            *counters.entry(name.to_owned()).or_default() += count;
+        });
+    }
 }
 
 /// Takes a counter's name and value.

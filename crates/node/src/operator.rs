@@ -1,188 +1,281 @@
 //! Answers an operator while a service runs: over a local socket, one request and one answer for
-//! each connection.
+//! each connection, several connections at the same time; and a signal that asks for the service
+//! file to be read again.
 //!
-//! Requests are read, and new functions built, on a thread of their own; the paths' threads only
-//! do what nobody else can, between two batches.
+//! Requests are read, and new functions built, on threads of their own; the paths' threads only
+//! do what nobody else can, between two batches. Files that a request names are not opened here: the
+//! operator's command reads them, with the operator's rights, and sends what they say.
+
+mod clients;
+mod rules;
+mod socket;
 
 use crate::command::{Command, Commands, Replaced};
 use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
-use std::any::Any;
+use clients::Clients;
+use rules::views;
+use socket::Socket;
 use std::io;
-use std::net::IpAddr;
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
-use std::time::Duration;
-use twinpath_control::operator::{Answer, Filter, Request, RuleView, read_line, write_line};
-use twinpath_control::service::Service;
-use twinpath_core::wire::Address;
+use std::time::{Duration, Instant as WallClock};
+use twinpath_control::operator::{Answer, Applied, Filter, Request};
+use twinpath_control::report::ControlCounters;
+use twinpath_control::service::{Fault, Instance, RuleLines, Service, warnings};
+use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
-use twinpath_core::{Direction, Instant, Named};
 use twinpath_nf::edit::{Edit, Object};
-use twinpath_nf::napt::{Kind, KindError, Napt, NewNapt};
-use twinpath_rulecache::{Action, CachedRule, Field, NewRule, Reconfiguration, words};
+use twinpath_nf::files::{Disk, Files};
+use twinpath_nf::napt::{EndBindings, Kind, KindError, Napt};
 
-/// The socket of a running service; closed and removed when dropped.
+/// How an operator is heard.
+#[derive(Default)]
+pub struct Access<'a> {
+    /// The local socket, and the group whose members may use it beside the user and the superuser.
+    pub socket: Option<(&'a Path, Option<u32>)>,
+    /// Where the operator says that the service file is to be read again.
+    pub reload: Option<Reload>,
+}
+
+/// The service file is to be read again when somebody says so.
+pub struct Reload {
+    /// Becomes true then.
+    pub is_asked: Arc<AtomicBool>,
+    /// Hears what came of it.
+    pub tell: Box<dyn Fn(Result<Reloaded, String>) + Send>,
+}
+
+/// What came of a service file that was read again.
+pub struct Reloaded {
+    /// What it changed.
+    pub applied: Applied,
+    /// What is sound in it and yet probably not meant so.
+    pub warnings: Vec<Fault>,
+}
+
+/// Hears an operator; its socket is closed and removed when dropped.
 pub struct Operator {
-    path: PathBuf,
     is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    clients: Option<JoinHandle<ControlCounters>>,
+    reload: Option<JoinHandle<()>>,
 }
 
 impl Operator {
-    /// Listens at `path` for requests about a service that is about to run with these commands.
+    /// Listens for requests about a service that is about to run with these commands.
     ///
     /// # Errors
     /// The socket cannot be made, or another service listens there.
-    pub fn listen(path: &Path, service: &Service) -> io::Result<(Self, Commands)> {
-        let listener = bind(path)?;
-        listener.set_nonblocking(true)?;
+    pub fn listen(access: Access<'_>, service: &Service) -> io::Result<(Self, Commands)> {
+        let socket = access.socket;
+        let socket = socket.map(|(path, group)| Socket::listen(path, group));
+        let socket = socket.transpose()?;
         let is_over = Arc::new(AtomicBool::new(false));
         let (commands, receiver) = mpsc::channel();
-        let mut control = Control {
-            service: service.clone(),
+        let control = Arc::new(Control {
+            service: Mutex::new(Arc::new(service.clone())),
             commands,
-            unanswered: None,
-        };
-        let over = Arc::clone(&is_over);
-        let thread = std::thread::spawn(move || control.serve(&listener, &over));
-        let operator = Self {
-            path: path.into(),
+            change: Mutex::new(None),
+        });
+        let mut operator = Self {
             is_over,
-            thread: Some(thread),
+            clients: None,
+            reload: None,
         };
+        if let Some(socket) = socket {
+            let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
+            let serve = move || serve(control, &socket, &over);
+            operator.clients = Some(thread("operator").spawn(serve)?);
+        }
+        if let Some(reload) = access.reload {
+            let over = Arc::clone(&operator.is_over);
+            let watch = move || reload.watch(&control, &over);
+            operator.reload = Some(thread("reload").spawn(watch)?);
+        }
         Ok((operator, receiver))
+    }
+
+    /// Ends it, and tells what it did.
+    pub fn finish(mut self) -> ControlCounters {
+        self.end()
+    }
+
+    fn end(&mut self) -> ControlCounters {
+        self.is_over.store(true, Ordering::Release);
+        // Both end within an interval, or when what they do is done; a panic has been told already.
+        let reloaded = self.reload.take().map(JoinHandle::join);
+        drop(reloaded);
+        let served = self.clients.take().map(JoinHandle::join);
+        served.and_then(Result::ok).unwrap_or_default()
     }
 }
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
-            // It ends within an interval; a panic there has been told already.
-            let _ = thread.join();
-        }
-        let _ = std::fs::remove_file(&self.path);
+        self.end();
     }
 }
 
-/// A socket that nobody listens at any more is left over from a service that was killed. Any other
-/// file is somebody's.
-fn bind(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
-            if !is_socket || UnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            std::fs::remove_file(path)?;
-            UnixListener::bind(path)
-        }
-        bound => bound,
-    }
-}
-
-/// How often the listener looks for a connection.
+/// How often it is looked whether somebody wants something.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a client may take to say what it wants and to hear the answer, and a path to do it.
+/// How long a path may take to do something.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long those who are being answered are waited for at the end.
+const END_TIME: Duration = Duration::from_secs(2);
 
 /// How often a change is tried that finds another under way.
 const ATTEMPTS: usize = 100;
 
-/// Answers requests, one after the other.
-struct Control {
-    service: Service,
-    commands: mpsc::Sender<Command>,
-    /// A change that the run has not answered in time, and what the service is if it is made.
-    unanswered: Option<(mpsc::Receiver<Replaced>, Box<Service>)>,
+fn thread(name: &str) -> std::thread::Builder {
+    std::thread::Builder::new().name(name.into())
 }
 
-impl Control {
-    fn serve(&mut self, listener: &UnixListener, is_over: &AtomicBool) {
+/// Hears whoever connects.
+fn serve(control: Arc<Control>, socket: &Socket, is_over: &AtomicBool) -> ControlCounters {
+    let clients = Clients::new(control);
+    while !is_over.load(Ordering::Acquire) {
+        match socket.listener.accept() {
+            Ok((client, _)) => clients.serve(client, socket),
+            Err(_) => std::thread::sleep(INTERVAL),
+        }
+    }
+    clients.end(END_TIME)
+}
+
+impl Reload {
+    /// Reads the file again whenever somebody says so.
+    fn watch(&self, control: &Control, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Acquire) {
-            match listener.accept() {
-                // A client that breaks off hears nothing, and that is all.
-                Ok((client, _)) => drop(self.attend(client)),
-                Err(_) => std::thread::sleep(INTERVAL),
+            match self.is_asked.swap(false, Ordering::AcqRel) {
+                true => {
+                    let reloaded = catch_unwind(AssertUnwindSafe(|| control.reload()));
+                    (self.tell)(reloaded.unwrap_or_else(|_| Err(defect())));
+                }
+                false => std::thread::sleep(INTERVAL),
             }
         }
     }
+}
 
-    fn attend(&mut self, mut client: UnixStream) -> io::Result<()> {
-        client.set_nonblocking(false)?;
-        client.set_read_timeout(Some(TIMEOUT))?;
-        client.set_write_timeout(Some(TIMEOUT))?;
-        let answer = match read_line(&client) {
-            Ok(request) => self.answer(request),
-            Err(error) => Err(format!("the request cannot be read: {error}")),
-        };
-        write_line(
-            &mut client,
-            &answer.unwrap_or_else(|message| Answer::Refused { message }),
-        )
-    }
+/// Answers requests, changes one after the other.
+struct Control {
+    service: Mutex<Arc<Service>>,
+    commands: mpsc::Sender<Command>,
+    /// Held by whoever changes the service.
+    change: Mutex<Option<Unanswered>>,
+}
 
-    fn answer(&mut self, request: Request) -> Result<Answer, String> {
+/// A change that the run has not answered in time, and what the service is if it is made.
+struct Unanswered {
+    answer: mpsc::Receiver<Replaced>,
+    new: Arc<Service>,
+}
+
+/// The right to change the service.
+type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
+
+impl clients::Service for Control {
+    fn answer(&self, request: Request) -> Result<Answer, String> {
         match request {
             Request::Rules(filter) => self.rules(filter),
-            Request::Apply { text, path } => self.apply(&text, &path),
-            Request::Change { function, change } => self.change(function.as_deref(), &change),
+            Request::Apply { text, path, files } => {
+                let applied = self.apply(&text, &path, &files);
+                applied.map(Answer::Applied)
+            }
+            Request::Change { function, change } => {
+                let applied = self.change(function.as_deref(), &change);
+                applied.map(Answer::Applied)
+            }
             Request::EndBinding {
                 function,
                 endpoint,
                 protocol,
-            } => self.end_binding(function.as_deref(), &endpoint, protocol.as_deref()),
+            } => {
+                let applied = self.end_binding(function.as_deref(), &endpoint, protocol.as_deref());
+                applied.map(Answer::Applied)
+            }
             Request::List { function, object } => self.list(function.as_deref(), object),
         }
     }
+}
+
+impl Control {
+    fn service(&self) -> Arc<Service> {
+        let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(&service)
+    }
+
+    fn becomes(&self, new: Arc<Service>) {
+        *self.service.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
-        let rules = self.ask(move |worker| views(worker, &filter))?;
-        Ok(Answer::Rules { rules })
+        let found = self.ask(move |worker, now| views(worker, &filter, now))?;
+        let (mut rules, matching) = (found.rules, found.matching);
+        let lines = RuleLines::of(&self.service());
+        for entry in rules.iter_mut().flat_map(|rule| &mut rule.entries) {
+            let text = entry.text.as_deref().filter(|_| entry.rule.is_some());
+            entry.line = text.and_then(|text| lines.line(&entry.function, text));
+        }
+        Ok(Answer::Rules { rules, matching })
     }
 
     /// What the worker knows that has the functions which make rules.
     fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Worker) -> T + Send + 'static,
+        question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
-        let question = move |worker: &Worker| drop(sender.send(question(worker)));
+        let question =
+            move |worker: &Worker, now: Instant| drop(sender.send(question(worker, now)));
         self.commands
             .send(Command::Ask(Box::new(question)))
             .map_err(|_| over())?;
         receiver.recv_timeout(TIMEOUT).map_err(|_| over())
     }
 
-    fn apply(&mut self, text: &str, path: &Path) -> Result<Answer, String> {
-        self.hear_of_earlier_change()?;
-        let mut new = Service::parse(text, path).map_err(told)?;
+    /// The service file is read again, with the rights of the service.
+    fn reload(&self) -> Result<Reloaded, String> {
+        let path = self.service().file.path.to_path_buf();
+        let text = Disk.read(&path);
+        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        let applied = self.apply(&text, &path, &Disk)?;
+        let warnings = warnings(&self.service());
+        Ok(Reloaded { applied, warnings })
+    }
+
+    fn apply(&self, text: &str, path: &Path, files: &dyn Files) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let mut new = Service::parse_with(text, path, files).map_err(told)?;
         // What the command line said stays.
-        (new.run, new.seed) = (self.service.run, self.service.seed);
-        let replacement = Replacement::between(&self.service, &new)
+        (new.run, new.seed) = (old.run, old.seed);
+        new.follow(&old).map_err(told)?;
+        let replacement = Replacement::between(&old, &new)
             .map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
-        self.make(replacement, new)
+        self.make(replacement, new, &mut changing)
     }
 
-    fn change(&mut self, function: Option<&str>, edit: &Edit) -> Result<Answer, String> {
-        self.hear_of_earlier_change()?;
-        let new = self.service.edited(function, edit).map_err(told)?;
-        self.change_to(new)
+    fn change(&self, function: Option<&str>, edit: &Edit) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let new = old.edited(function, edit).map_err(told)?;
+        let replacement = Replacement::between(&old, &new).map_err(told)?;
+        self.make(replacement, new, &mut changing)
     }
 
-    fn list(&mut self, function: Option<&str>, object: Object) -> Result<Answer, String> {
-        self.hear_of_earlier_change()?;
-        let (place, function) = self.service.function_with(function, object).map_err(told)?;
+    fn list(&self, function: Option<&str>, object: Object) -> Result<Answer, String> {
+        let service = self.service();
+        let (place, function) = service.function_with(function, object).map_err(told)?;
         let lines = match object {
-            Object::Binding => self.ask_translation(place, Napt::bindings)?,
+            Object::Binding => self.ask_translation(function, place, Napt::bindings)?,
             _ => function.config.listed(object),
         };
         Ok(Answer::Listed {
@@ -192,14 +285,14 @@ impl Control {
     }
 
     fn end_binding(
-        &mut self,
+        &self,
         function: Option<&str>,
         endpoint: &str,
         protocol: Option<&str>,
-    ) -> Result<Answer, String> {
-        self.hear_of_earlier_change()?;
-        let (place, _) = self
-            .service
+    ) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let service = self.service();
+        let (place, function) = service
             .function_with(function, Object::Binding)
             .map_err(told)?;
         let endpoint: Endpoint = endpoint
@@ -210,65 +303,90 @@ impl Control {
                 .map_err(|why: KindError| format!("{text:?} is {why}"))
         };
         let kind: Option<Kind> = protocol.map(kind).transpose()?;
-        if !self.ask_translation(place, move |napt| napt.is_bound_inside(endpoint, kind))? {
+        let which = EndBindings {
+            internal: endpoint,
+            kind,
+        };
+        if !self.ask_translation(function, place, move |napt| napt.has_bindings(which))? {
             let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
             return Err(format!("{endpoint} has no binding{of}"));
         }
-        let change = Reconfiguration::of::<Napt>(NewNapt::End(endpoint, kind));
-        let change = Replacement::of_function(&self.service, place, change).map_err(told)?;
-        let service = self.service.clone();
-        self.make(change, service)
+        let change = function.config.end_bindings(which);
+        let change = change.ok_or_else(has_no_bindings)?;
+        let change = Replacement::of_function(&service, place, change).map_err(told)?;
+        let same = Service::clone(&service);
+        self.make(change, same, &mut changing)
     }
 
-    /// What the translation knows that is at this place of the chain.
+    /// What a translation knows of its bindings that is at this place of the chain.
     fn ask_translation<T: Send + 'static>(
         &self,
+        function: &Instance,
         place: usize,
         question: impl FnOnce(&Napt) -> T + Send + 'static,
     ) -> Result<T, String> {
-        let answer = self.ask(move |worker| {
-            let napt: &dyn Any = worker.function(place)?;
-            napt.downcast_ref().map(question)
-        })?;
-        answer.ok_or_else(|| "there is no address translation".into())
+        let config = Arc::clone(&function.config);
+        let answer =
+            self.ask(move |worker, _| config.bindings(worker.function(place)?).map(question))?;
+        answer.ok_or_else(has_no_bindings)
     }
 
-    /// The service becomes another one, or stays what it is.
-    fn change_to(&mut self, new: Service) -> Result<Answer, String> {
-        let replacement = Replacement::between(&self.service, &new).map_err(told)?;
-        self.make(replacement, new)
+    /// Nobody else changes the service until the guard is dropped.
+    fn begin_change(&self) -> Result<Changing<'_>, String> {
+        let until = WallClock::now() + TIMEOUT;
+        let mut changing = loop {
+            match self.change.try_lock() {
+                Ok(changing) => break changing,
+                // Whoever panicked has changed nothing.
+                Err(TryLockError::Poisoned(changing)) => break changing.into_inner(),
+                Err(TryLockError::WouldBlock) if WallClock::now() < until => {
+                    std::thread::sleep(INTERVAL);
+                }
+                Err(TryLockError::WouldBlock) => return Err(Refusal::Busy.to_string()),
+            }
+        };
+        self.hear_of_earlier_change(&mut changing)?;
+        Ok(changing)
     }
 
-    fn make(&mut self, mut replacement: Replacement, new: Service) -> Result<Answer, String> {
+    fn make(
+        &self,
+        mut replacement: Replacement,
+        new: Service,
+        changing: &mut Changing<'_>,
+    ) -> Result<Applied, String> {
+        let new = Arc::new(new);
         let mut applied = replacement.applied.clone();
         applied.is_same = replacement.is_empty();
         if !applied.is_same {
             replacement.touch();
-            let done = self.replace(Box::new(replacement), &new)?;
+            let done = self.replace(Box::new(replacement), &new, changing)?;
             applied.pause_ns = done.pause.as_nanos() as u64;
             (applied.rules_gone, applied.rules_kept) = (done.rules_gone, done.rules_kept);
         }
-        self.service = new;
-        Ok(Answer::Applied(applied))
+        self.becomes(new);
+        Ok(applied)
     }
 
     fn replace(
-        &mut self,
+        &self,
         mut replacement: Box<Replacement>,
-        new: &Service,
+        new: &Arc<Service>,
+        changing: &mut Changing<'_>,
     ) -> Result<Changed, String> {
         for _ in 0..ATTEMPTS {
-            let (sender, receiver) = mpsc::channel();
+            let (sender, answer) = mpsc::channel();
             self.commands
                 .send(Command::Replace(replacement, sender))
                 .map_err(|_| over())?;
-            match receiver.recv_timeout(TIMEOUT) {
+            match answer.recv_timeout(TIMEOUT) {
                 Ok(Ok(done)) => return Ok(done),
                 Ok(Err((returned, Refusal::Busy))) => replacement = returned,
                 Ok(Err((_, why))) => return Err(why.to_string()),
                 Err(RecvTimeoutError::Disconnected) => return Err(over()),
                 Err(RecvTimeoutError::Timeout) => {
-                    self.unanswered = Some((receiver, Box::new(new.clone())));
+                    let new = Arc::clone(new);
+                    **changing = Some(Unanswered { answer, new });
                     return Err(format!(
                         "the run has not answered for {} s: the change may still be made",
                         TIMEOUT.as_secs()
@@ -281,15 +399,15 @@ impl Control {
     }
 
     /// What the service is now may depend on a change that was not answered in time.
-    fn hear_of_earlier_change(&mut self) -> Result<(), String> {
-        let Some((receiver, new)) = self.unanswered.take() else {
+    fn hear_of_earlier_change(&self, changing: &mut Changing<'_>) -> Result<(), String> {
+        let Some(Unanswered { answer, new }) = changing.take() else {
             return Ok(());
         };
-        match receiver.try_recv() {
-            Ok(Ok(_)) => self.service = *new,
+        match answer.try_recv() {
+            Ok(Ok(_)) => self.becomes(new),
             Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
             Err(TryRecvError::Empty) => {
-                self.unanswered = Some((receiver, new));
+                **changing = Some(Unanswered { answer, new });
                 return Err("an earlier change is still being made".into());
             }
         }
@@ -301,112 +419,15 @@ fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
+/// What is said of a panic.
+fn defect() -> String {
+    "it failed, which is a defect of the service; the service goes on as it was".into()
+}
+
+fn has_no_bindings() -> String {
+    "there is no address translation".into()
+}
+
 fn over() -> String {
     "the run is over".into()
-}
-
-/// A worker's cached rules, those used most first.
-fn views(worker: &Worker, filter: &Filter) -> Vec<RuleView> {
-    let mut views = Vec::new();
-    for (element, rules) in worker.rules_by_element() {
-        if filter.element.is_some_and(|wanted| wanted != element) {
-            continue;
-        }
-        let names = Named::names(rules.functions());
-        for rule in rules.manager().iter() {
-            let view = view(element, &rule, &names, rules.clock());
-            if is_wanted(filter, &rule, &view) {
-                views.push(view);
-            }
-        }
-    }
-    views.sort_by_key(|view| std::cmp::Reverse(view.packets));
-    views
-}
-
-fn view(element: u8, cached: &CachedRule<'_>, names: &[String], now: Instant) -> RuleView {
-    let rule = cached.rule;
-    let name = |function: u8| names.get(usize::from(function)).map_or("?", String::as_str);
-    RuleView {
-        element,
-        id: cached.name.id,
-        generation: cached.name.generation,
-        matches: matches(rule),
-        action: action(&rule.action),
-        packets: cached.uses.packets,
-        bytes: cached.uses.bytes,
-        age_ns: now.since(rule.used).as_nanos() as u64,
-        unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
-        is_installed: cached.is_installed,
-        entries: cached
-            .entries()
-            .map(|entry| format!("{} {}", name(entry.function), entry.entry))
-            .collect(),
-    }
-}
-
-fn matches(rule: &NewRule) -> String {
-    let version = if rule.value.is_v6() { "IPv6" } else { "IPv4" };
-    let mut parts = vec![version.to_owned()];
-    let fields = words::matched(&rule.mask, &rule.value);
-    parts.extend(fields.into_iter().map(|field| field.text));
-    if rule.value.direction() == Direction::Reply {
-        parts.push("in reverse".into());
-    }
-    parts.join(", ")
-}
-
-fn action(action: &Action) -> String {
-    let mut parts = words::rewritten(&action.rewrites);
-    parts.push(words::fate(action));
-    if let Some(idle) = action.idle {
-        parts.push(format!("idle time-out {idle:?}"));
-    }
-    parts.join(", ")
-}
-
-fn is_wanted(filter: &Filter, cached: &CachedRule<'_>, view: &RuleView) -> bool {
-    let is_from = |function: &String| {
-        let mut functions = view
-            .entries
-            .iter()
-            .filter_map(|entry| entry.split(' ').next());
-        functions.any(|name| name == function)
-    };
-    view.packets >= filter.least_packets
-        && filter.function.as_ref().is_none_or(is_from)
-        && filter
-            .address
-            .is_none_or(|address| may_match(cached, address))
-}
-
-/// Whether a packet from or to the address may meet the rule.
-fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
-    let address = Address::from(address).0;
-    [Field::SourceAddress, Field::DestinationAddress]
-        .into_iter()
-        .any(|field| {
-            let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
-            address & mask == value
-        })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_sockets_that_are_left_over_are_replaced() {
-        let folder = std::env::temp_dir().join(format!("twinpath-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let (file, socket) = (folder.join("file"), folder.join("socket"));
-        std::fs::write(&file, "precious").expect("a file");
-        assert!(bind(&file).is_err());
-        assert_eq!(std::fs::read(&file).expect("still there"), b"precious");
-        let listener = bind(&socket).expect("nobody is there");
-        assert!(bind(&socket).is_err(), "somebody listens");
-        drop(listener);
-        assert!(bind(&socket).is_ok(), "nobody listens any more");
-        std::fs::remove_dir_all(&folder).expect("ours");
-    }
 }

@@ -37,7 +37,7 @@ use twinpath_rulecache::Reconfiguration;
 pub enum ReplaceError {
     /// What cannot change in a running service.
     #[error(
-        "[{0}] differs from the running service: expected it unchanged, because only the chain, its functions and inside can change while packets flow"
+        "[{0}] differs from the running service: expected it unchanged, because only the chain, its functions and what [service] says of inside and of frames that enter can change while packets flow"
     )]
     Settings(&'static str),
     /// Nor can the seed, on which hashes depend.
@@ -90,9 +90,11 @@ impl Replacement {
         let after: Vec<_> = elements(new).into_iter().map(origin).collect();
         let flows = FlowPlan::between(old, new, &after)?;
         let mut replacement = Self {
-            sides: wiring::sides(new)?,
+            admission: wiring::admission(new)?,
             steering: wiring::steering(new)?,
+            order: wiring::element_order(new),
             fast: Vec::new(),
+            needs_ports: wiring::needs_ports(new),
             slow: Vec::new(),
             blueprint: config.blueprint(),
             brings_flows_home: flows.brings_home,
@@ -100,7 +102,7 @@ impl Replacement {
             pools: larger_pools(old, config.buffers)?,
             applied: changes(old, new),
             old_elements: before.len(),
-            has_other_sides: old.inside != new.inside || old.inside_ports != new.inside_ports,
+            has_other_admission: wiring::admits_otherwise(old, new),
         };
         for ((origin, element), has_room) in after.iter().zip(&config.has_room) {
             let plan = plan_fast(*origin, config, element, *has_room)?;
@@ -207,7 +209,10 @@ fn plan_slow(
         return flows::plan(old, before, new, element);
     }
     let functions = plan_functions(old, before, new, element)?;
-    Ok(SlowPlan::Rules(config.slow_rules(), functions))
+    Ok(SlowPlan::Rules(
+        config.slow_rules(&new.chain[element.clone()]),
+        functions,
+    ))
 }
 
 /// The plan for an element that stays while some of its functions change.
@@ -238,7 +243,8 @@ fn change_from(
     function: &Instance,
 ) -> Result<Option<Reconfiguration>, BuildError> {
     let former = &*former.config;
-    let change = function.config.change_from(former, &new.folder, new.seed);
+    let seed = wiring::seed_of(new, function);
+    let change = function.config.change_from(former, &new.folder, seed);
     change.map_err(|source| BuildError::Function {
         function: function.name.to_string(),
         source,
@@ -269,6 +275,7 @@ fn larger_pools(old: &Service, buffers: Buffers) -> Result<Option<Pools>, BuildE
 fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
     let settings = [
         ("service.ports", old.ports == new.ports),
+        ("ports", old.devices == new.devices),
         ("run", old.written.run == new.written.run),
         ("fast_path", old.fast_path == new.fast_path),
         ("slow_path", old.slow_path == new.slow_path),

@@ -3,13 +3,14 @@
 use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
-use crate::exit::{Exit, Told};
+use crate::exit::{Exit, Guarded, Told};
+use crate::live_ports::LivePorts;
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
-use crate::operator::Operator;
+use crate::operator::{Access, Operator, Reload};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
-use crate::threads;
+use crate::threads::{self, PacketIo};
 use crate::udp_port::{SinkCounters, UdpPort, UdpSink};
 use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError, Node, build};
@@ -20,20 +21,22 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_io::{CaptureError, PortPattern};
+use twinpath_io::{CaptureError, PortPattern, Trace, is_standard};
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// The capture to replay; if absent, the service's traffic is generated.
+    /// The capture to replay, `-` for standard input; if absent, the service's traffic is generated.
     pub input: Option<PathBuf>,
-    /// The capture to write.
+    /// The capture to write, `-` for standard output.
     pub output: Option<PathBuf>,
     /// A UDP address to serve: datagrams come from it and answers leave through it, in place of
     /// the other two.
     pub listen: Option<SocketAddr>,
     /// A local socket at which an operator is answered; only on threads.
     pub control: Option<PathBuf>,
+    /// The group whose members are answered there beside the user and the superuser.
+    pub control_group: Option<u32>,
 }
 
 /// Ports that are ready for packets.
@@ -42,7 +45,18 @@ pub struct OpenPorts {
     pub source: Source,
     /// The UDP address that is served, if one is.
     pub local_address: Option<SocketAddr>,
+    /// Whoever may want the service file to be read again.
+    pub reload: Option<Reload>,
     udp: Option<UdpSink>,
+    /// The service's network interfaces: then `source` has nothing.
+    live: Option<LivePorts>,
+}
+
+impl OpenPorts {
+    /// Whether packets come from network interfaces.
+    pub const fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
 }
 
 impl Ports {
@@ -60,17 +74,42 @@ impl Ports {
         if let Some(address) = self.listen {
             return listen(address);
         }
+        if self.are_live(service) {
+            return live(service);
+        }
         let source = match (&self.input, &service.traffic) {
-            (Some(path), _) => Source::capture(path, &service.ports)?,
-            (None, Some(traffic)) => Source::generator(traffic, service.seed, &service.ports)?,
+            (Some(path), _) => Source::capture(path, service)?,
+            (None, Some(traffic)) => Source::generator(traffic, service)?,
             (None, None) => return Err(RunError::NoPackets),
         };
         Ok(OpenPorts {
             source,
             local_address: None,
+            reload: None,
             udp: None,
+            live: None,
         })
     }
+
+    /// Whether packets come from the service's network interfaces: it has some, and nobody says
+    /// otherwise.
+    pub fn are_live(&self, service: &Service) -> bool {
+        let is_told = self.input.is_some() || self.output.is_some() || self.listen.is_some();
+        !service.devices.is_empty() && !is_told
+    }
+}
+
+fn live(service: &Service) -> Result<OpenPorts, RunError> {
+    if service.run.execution == Execution::Virtual {
+        return Err(RunError::LiveInVirtualTime);
+    }
+    Ok(OpenPorts {
+        source: Source::trace(Trace::default()),
+        local_address: None,
+        reload: None,
+        udp: None,
+        live: Some(LivePorts::open(service)?),
+    })
 }
 
 fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
@@ -80,7 +119,9 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
     Ok(OpenPorts {
         source: Source::new(feed),
         local_address,
+        reload: None,
         udp: Some(sink),
+        live: None,
     })
 }
 
@@ -117,6 +158,12 @@ pub enum RunError {
         "{}: the service names no ports, expected ports = [...] in its [service]", .0.display()
     )]
     NoPorts(PathBuf),
+    /// An interface cannot be opened.
+    #[error(transparent)]
+    Port(#[from] twinpath_ports::OpenError),
+    /// Interfaces have no virtual time.
+    #[error("packets of network interfaces come in real time: expected execution = \"threads\"")]
+    LiveInVirtualTime,
     /// No packets.
     #[error(
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
@@ -142,6 +189,15 @@ pub struct Finished {
     pub has_drained: bool,
     /// How far live traffic was behind its time, at most.
     pub behind: Duration,
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    pub has_guessed_ports: bool,
+    /// Why packets could not be written any more: then the run has ended early. All figures are of
+    /// what ran.
+    pub failure: Option<CaptureError>,
+    /// Packets that have left, and were not written for that reason.
+    pub unwritten: u64,
+    /// What ports lost, in words.
+    pub ports_lost: Vec<String>,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -171,26 +227,47 @@ pub fn run_opened(
     let mut node = build(service, service.run.paths)?;
     let mut observer = Observer::new(live);
     let began = WallClock::now();
-    let mut exit = match (opened.udp.take(), &ports.output) {
+    let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
-        (None, Some(path)) => Exit::capture(path, &service.ports)?,
+        (None, Some(path)) => Exit::capture(path, service)?,
         (None, None) => Exit::Nowhere,
     };
-    let (operator, commands) = attend(service, ports)?;
-    let packet_time = drive(
-        service,
-        ports,
-        &mut node,
-        &mut opened.source,
-        &mut exit,
-        &mut observer,
-        &commands,
-        is_stopped,
-    )?;
+    let mut exit = Guarded::new(exit);
+    opened.source = opened.source.until(exit.has_failed());
+    let (operator, commands) = attend(service, ports, opened.reload.take())?;
+    let packet_time = match &mut opened.live {
+        Some(packets) => drive_live(
+            service,
+            &mut node,
+            packets,
+            &mut observer,
+            &commands,
+            is_stopped,
+        )?,
+        None => drive(
+            service,
+            ports,
+            &mut node,
+            &mut opened.source,
+            &mut exit,
+            &mut observer,
+            &commands,
+            is_stopped,
+        )?,
+    };
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
-    drop(operator);
-    let Told { udp, written } = exit.finish()?;
+    let control = operator.map(Operator::finish);
+    observer.lost_at_ports(match &opened.live {
+        Some(live) => live.losses(),
+        None => exit.losses(),
+    });
+    let (exit, failure, unwritten) = exit.into_parts();
+    let (told, failure) = match (exit.finish(), failure) {
+        (Ok(told), failure) => (told, failure),
+        (Err(error), failure) => (Told::default(), Some(failure.unwrap_or(error))),
+    };
+    let Told { udp, written } = told;
     let mut report = Report {
         schema: report::SCHEMA.to_owned(),
         ..Report::default()
@@ -211,7 +288,20 @@ pub fn run_opened(
         written,
         has_drained: node.machine.has_drained(),
         behind: opened.source.behind(),
+        has_guessed_ports: opened.source.has_guessed_ports(),
+        failure,
+        unwritten,
+        ports_lost: opened
+            .live
+            .as_ref()
+            .map_or_else(Vec::new, LivePorts::losses_in_words),
     };
+    if let Some(live) = &opened.live {
+        finished.written.without_port = live.without_port();
+        finished.report.ports = live.figures(&service.ports);
+        finished.report.neighbors = live.neighbor_figures();
+    }
+    finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
 }
@@ -229,6 +319,9 @@ impl Finished {
             ..
         } = self.udp.unwrap_or_default();
         let (behind, truncated) = (self.behind, self.truncated.as_deref());
+        let slots = &self.report.slots_at_end;
+        let unsettled = slots.incomplete + slots.frozen;
+        let troubles = self.report.control.and_then(|control| control.troubles());
         [
             (
                 !self.has_drained,
@@ -238,6 +331,14 @@ impl Finished {
             (
                 behind > MUCH_BEHIND,
                 format!("the traffic fell {behind:.1?} behind its time: less was offered than the file says"),
+            ),
+            (
+                self.has_guessed_ports,
+                "the capture does not say by which ports packets came in: their source addresses told, which anybody can forge".to_owned(),
+            ),
+            (
+                unsettled > 0,
+                format!("{unsettled} slots still waited for the workers when the run was over: what they hold of their flows is lost"),
             ),
             (
                 truncated.is_some(),
@@ -259,23 +360,42 @@ impl Finished {
                 refused > 0,
                 format!("{refused} answers were lost: the system did not take them"),
             ),
+            (
+                self.failure.is_some(),
+                format!(
+                    "the run ended early, because packets could not be written any more: {}; {} that left were not written",
+                    self.failure.as_ref().map_or(String::new(), ToString::to_string),
+                    self.unwritten
+                ),
+            ),
+            (
+                troubles.is_some(),
+                format!("clients of the control socket: {}", troubles.unwrap_or_default()),
+            ),
         ]
         .into_iter()
         .filter_map(|(is_so, words)| is_so.then_some(words))
+        .chain(self.ports_lost.iter().cloned())
         .collect()
     }
 }
 
-/// Somebody to answer the operator, if a socket is named.
-fn attend(service: &Service, ports: &Ports) -> Result<(Option<Operator>, Commands), RunError> {
-    let Some(path) = &ports.control else {
+/// Somebody to hear the operator, if there is a way to be heard.
+fn attend(
+    service: &Service,
+    ports: &Ports,
+    reload: Option<Reload>,
+) -> Result<(Option<Operator>, Commands), RunError> {
+    let path = ports.control.as_deref();
+    if path.is_none() && reload.is_none() {
         return Ok((None, no_commands()));
-    };
-    let (operator, commands) =
-        Operator::listen(path, service).map_err(|source| RunError::Control {
-            path: path.clone(),
-            source,
-        })?;
+    }
+    let socket = path.map(|path| (path, ports.control_group));
+    let listening = Operator::listen(Access { socket, reload }, service);
+    let (operator, commands) = listening.map_err(|source| RunError::Control {
+        path: path.unwrap_or(Path::new("")).to_owned(),
+        source,
+    })?;
     Ok((Some(operator), commands))
 }
 
@@ -318,6 +438,32 @@ pub fn drive<S: Sink>(
     })
 }
 
+/// As [`drive`], on network interfaces.
+///
+/// # Errors
+/// Packets cannot be exchanged.
+fn drive_live(
+    service: &Service,
+    node: &mut Node,
+    packets: &mut LivePorts,
+    observer: &mut Observer,
+    commands: &Commands,
+    is_stopped: &AtomicBool,
+) -> Result<Duration, RunError> {
+    node.machine.set_limits(Limits {
+        ring_frames: service.link.ring_frames,
+        is_lossless: false,
+        is_replay: false,
+    });
+    let tempo = Tempo {
+        is_lossless: false,
+        is_paced: true,
+        most_ahead: None,
+    };
+    let passed = threads::run_on(node, packets, observer, tempo, commands, is_stopped)?;
+    Ok(passed)
+}
+
 /// Captures are replayed without loss and as fast as possible; generated traffic comes at its own
 /// pace and is dropped at full rings, unless the service says otherwise. What a socket delivers is
 /// due at once.
@@ -348,15 +494,21 @@ fn describe(service: &Service, ports: &Ports, report: &mut Report) {
         Execution::Virtual => report::Execution::Virtual,
     };
     run.seed = service.seed;
-    run.input = input_name(ports);
+    run.input = input_name(service, ports);
     run.workers = service.slow_path.workers as u64;
     run.series_clock = report::Clock::Capture;
     report.rings.capacity_frames = service.link.ring_frames as u64;
 }
 
-fn input_name(ports: &Ports) -> String {
+fn input_name(service: &Service, ports: &Ports) -> String {
     if let Some(address) = ports.listen {
         return format!("udp {address}");
+    }
+    if ports.are_live(service) {
+        return "network interfaces".into();
+    }
+    if ports.input.as_deref().is_some_and(is_standard) {
+        return "standard input".into();
     }
     let file_name = ports.input.as_deref().and_then(Path::file_name);
     file_name.map_or("generated traffic".into(), |name| {
@@ -376,6 +528,10 @@ mod tests {
             written: Written::default(),
             has_drained: true,
             behind: MUCH_BEHIND,
+            has_guessed_ports: false,
+            failure: None,
+            unwritten: 0,
+            ports_lost: Vec::new(),
         }
     }
 

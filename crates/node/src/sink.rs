@@ -1,7 +1,10 @@
 //! Where packets go.
 
 use crate::fast_path::Departure;
+use twinpath_control::report::PortLosses;
+use twinpath_control::service::Service;
 use twinpath_core::Instant;
+use twinpath_core::adjacency::{Adjacencies, Adjacency, FIRST_ADJACENCY};
 use twinpath_io::{CaptureError, FrameSink, OrderedCounters, OrderedWriter};
 
 /// Takes packets that leave.
@@ -19,27 +22,52 @@ pub trait Sink {
     fn advance(&mut self, _watermark: Instant) -> Result<(), CaptureError> {
         Ok(())
     }
+
+    /// What was lost here so far.
+    fn losses(&self) -> PortLosses {
+        PortLosses::default()
+    }
 }
 
 /// By which port a packet leaves.
-#[derive(Copy, Clone, Debug)]
+#[derive(Clone, Debug)]
 pub struct Egress {
     /// How many ports there are; 0 if nothing was said of ports.
     ports: u16,
+    adjacencies: Adjacencies,
+    /// Those that have been asked for, and more.
+    known: Vec<Adjacency>,
 }
 
 impl Egress {
-    /// Where there are so many named ports.
-    pub const fn new(ports: usize) -> Self {
+    /// Where a service has these ports and neighbours.
+    pub fn new(service: &Service) -> Self {
         Self {
-            ports: ports as u16,
+            ports: service.ports.len() as u16,
+            adjacencies: service.adjacencies.clone(),
+            known: Vec::new(),
         }
+    }
+
+    /// Whom a packet leaves for, if a function has chosen that.
+    pub fn adjacency(&mut self, departure: &Departure) -> Option<Adjacency> {
+        if departure.is_reply {
+            return None;
+        }
+        let chosen = departure.frame.metadata().egress?;
+        let place = usize::from(chosen.checked_sub(FIRST_ADJACENCY)?);
+        if place >= self.known.len() {
+            self.known = self.adjacencies.all();
+        }
+        self.known.get(place).copied()
     }
 
     /// An answer leaves by the port that its request came in by, a packet by that which a function
     /// has chosen, or else by the other of two. `None` if there is no such port.
-    pub fn of(self, departure: &Departure) -> Option<u16> {
-        let (ingress, chosen) = (departure.frame.port(), departure.frame.metadata().egress);
+    pub fn of(&mut self, departure: &Departure) -> Option<u16> {
+        let adjacent = self.adjacency(departure).map(|adjacency| adjacency.port);
+        let ingress = departure.frame.port();
+        let chosen = adjacent.or(departure.frame.metadata().egress);
         let port = match (self.ports, departure.is_reply, chosen) {
             (0 | 1, ..) => 0,
             (_, true, _) => ingress,
@@ -104,7 +132,15 @@ impl<S: FrameSink> Sink for CaptureSink<S> {
     }
 
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
-        self.writer.advance(watermark.0)
+        // Those of its very time leave in the order in which they come.
+        self.writer.advance(watermark.0.saturating_add(1))
+    }
+
+    fn losses(&self) -> PortLosses {
+        PortLosses {
+            without_port: self.without_port,
+            ..PortLosses::default()
+        }
     }
 }
 

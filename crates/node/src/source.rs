@@ -1,12 +1,19 @@
 //! Where packets come from.
 
+mod piped;
+
+use crate::ingress::Ingress;
+use piped::Piped;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use twinpath_control::service::Service;
 use twinpath_core::Instant;
-use twinpath_io::{CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace};
-use twinpath_traffic::{Direction, Generator, TrafficConfig, TrafficError};
+use twinpath_io::{
+    CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace, is_standard,
+};
+use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
 /// What a source has next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -32,6 +39,11 @@ pub trait Feed: Send {
     /// How far the port is, from 0 to 1, if it knows.
     fn progress(&self) -> Option<f64> {
         None
+    }
+
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    fn has_guessed_ports(&self) -> bool {
+        false
     }
 }
 
@@ -64,7 +76,8 @@ pub struct Source {
     clock: Instant,
     truncated: Option<CaptureError>,
     ingress: u16,
-    is_stopped: Option<Arc<AtomicBool>>,
+    /// Any of these ends it.
+    is_stopped: Vec<Arc<AtomicBool>>,
     at_first: Option<Box<dyn FnOnce() + Send>>,
     /// How far packets were behind their time when they were taken, at most.
     behind: Duration,
@@ -84,7 +97,7 @@ impl Source {
             truncated: None,
             behind: Duration::ZERO,
             ingress: 0,
-            is_stopped: None,
+            is_stopped: Vec::new(),
             at_first: None,
         }
     }
@@ -100,48 +113,61 @@ impl Source {
     }
 
     /// The same packets, but none any more once `is_stopped` is true.
-    pub fn until(self, is_stopped: Arc<AtomicBool>) -> Self {
-        Self {
-            is_stopped: Some(is_stopped),
-            ..self
-        }
+    pub fn until(mut self, is_stopped: Arc<AtomicBool>) -> Self {
+        self.is_stopped.push(is_stopped);
+        self
     }
 
     /// The packets of a capture file. They come in by the port that is called like their interface,
-    /// or else by that with its number. A path with `{port}` in it stands for a file for each port.
+    /// or else by that with its number. A path with `{port}` in it stands for a file for each port, and
+    /// `-` for standard input, of which packets are taken as they come. Where a capture has one
+    /// interface, which is not called like a port, [sources](Ingress) tell.
     ///
     /// # Errors
-    /// A file cannot be opened or is no capture.
-    pub fn capture(path: &Path, ports: &[String]) -> Result<Self, CaptureError> {
+    /// A file cannot be opened or is no capture; for standard input that is told when it is read.
+    pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
+        let ports = &service.ports;
+        if is_standard(path) {
+            let (path, ports, ingress) = (path.to_owned(), ports.clone(), Ingress::of(service));
+            let open = move || Ok(CaptureFeed::new(CaptureReader::open(path)?, ports, ingress));
+            return Ok(Self::new(Piped::new(open)));
+        }
         if let Some(pattern) = PortPattern::of(path) {
             return Ok(Self::new(MergedReader::open(&pattern, ports)?));
         }
         let reader = CaptureReader::open(path)?;
-        Ok(Self::new(CaptureFeed {
-            reader,
-            ports: ports.to_vec(),
-            numbers: Vec::new(),
-        }))
+        let feed = CaptureFeed::new(reader, ports.clone(), Ingress::of(service));
+        Ok(Self::new(feed))
     }
 
-    /// Generated packets: requests come in by the first of several ports, answers by the second.
+    /// Generated packets, each by the port that its [source](Ingress) is at; where that is not known,
+    /// requests by the first of several ports, answers by the second.
     ///
     /// # Errors
     /// The traffic's configuration is wrong.
-    pub fn generator(
-        config: &TrafficConfig,
-        seed: u64,
-        ports: &[String],
-    ) -> Result<Self, TrafficError> {
+    pub fn generator(config: &TrafficConfig, service: &Service) -> Result<Self, TrafficError> {
         Ok(Self::new(GeneratorFeed {
-            generator: Generator::new(config, seed)?,
-            has_ports: ports.len() > 1,
+            generator: Generator::new(config, service.seed)?,
+            ingress: Ingress::of(service),
         }))
     }
 
-    /// Packets in memory.
+    /// Packets in memory, which come in by the first port.
     pub fn trace(trace: Trace) -> Self {
-        Self::new(TraceFeed { trace, next: 0 })
+        Self::new(TraceFeed {
+            trace,
+            next: 0,
+            ingress: None,
+        })
+    }
+
+    /// Packets in memory, which come in where their [sources](Ingress) are.
+    pub fn trace_by_sources(trace: Trace, service: &Service) -> Self {
+        Self::new(TraceFeed {
+            trace,
+            next: 0,
+            ingress: Some(Ingress::of(service)),
+        })
     }
 
     /// Reads the next packet.
@@ -154,7 +180,7 @@ impl Source {
             begin();
         }
         let is_stopped = |flag: &Arc<AtomicBool>| flag.load(Ordering::Relaxed);
-        if self.is_stopped.as_ref().is_some_and(is_stopped) {
+        if self.is_stopped.iter().any(is_stopped) {
             return Ok(Read::End);
         }
         self.read_feed()
@@ -207,6 +233,11 @@ impl Source {
         self.behind = self.behind.max(time);
     }
 
+    /// Whether packets did not say by which port of the node they came in, so that their sources told.
+    pub fn has_guessed_ports(&self) -> bool {
+        self.feed.has_guessed_ports()
+    }
+
     /// How far the source is, from 0 to 1, if it knows.
     pub fn progress(&self) -> Option<f64> {
         self.feed.progress()
@@ -219,11 +250,42 @@ struct CaptureFeed {
     ports: Vec<String>,
     /// By interface, as far as they are known.
     numbers: Vec<u16>,
+    /// For packets of which the capture does not say where they came in.
+    ingress: Ingress,
+    has_guessed: bool,
 }
 
 impl CaptureFeed {
-    fn port_of(&mut self, interface: u32) -> u16 {
-        let interface = interface as usize;
+    fn new(reader: CaptureReader, ports: Vec<String>, ingress: Ingress) -> Self {
+        Self {
+            reader,
+            ports,
+            numbers: Vec::new(),
+            ingress,
+            has_guessed: false,
+        }
+    }
+
+    fn port_of(&mut self, interface: u32, bytes: &[u8]) -> u16 {
+        let told = (!self.has_ports()).then(|| self.ingress.of_captured(bytes));
+        self.has_guessed |= told.flatten().is_some();
+        told.flatten()
+            .unwrap_or_else(|| self.port_of_interface(interface as usize))
+    }
+
+    /// Whether the capture says by which ports packets came in.
+    fn has_ports(&self) -> bool {
+        match self.reader.interfaces() {
+            [] => false,
+            [one] => one
+                .name
+                .as_ref()
+                .is_some_and(|name| self.ports.contains(name)),
+            _ => true,
+        }
+    }
+
+    fn port_of_interface(&mut self, interface: usize) -> u16 {
         if interface >= self.numbers.len() {
             let known = self.reader.interfaces().iter();
             let port = |(number, interface): (usize, &Interface)| {
@@ -241,7 +303,13 @@ impl CaptureFeed {
 impl Feed for CaptureFeed {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
         let next = self.reader.next_into(buffer)?;
-        Ok(fed(next, |interface| self.port_of(interface)))
+        Ok(fed(next, |interface, len| {
+            self.port_of(interface, buffer.get(..len).unwrap_or_default())
+        }))
+    }
+
+    fn has_guessed_ports(&self) -> bool {
+        self.has_guessed
     }
 
     fn progress(&self) -> Option<f64> {
@@ -252,7 +320,7 @@ impl Feed for CaptureFeed {
 impl Feed for MergedReader {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
         let next = Self::next_into(self, buffer)?;
-        Ok(fed(next, |port| port as u16))
+        Ok(fed(next, |port, _| port as u16))
     }
 
     fn progress(&self) -> Option<f64> {
@@ -260,12 +328,12 @@ impl Feed for MergedReader {
     }
 }
 
-fn fed(next: Next, port_of: impl FnOnce(u32) -> u16) -> Fed {
+fn fed(next: Next, port_of: impl FnOnce(u32, usize) -> u16) -> Fed {
     match next {
         Next::Frame(record) => Fed::Packet {
             timestamp_ns: record.timestamp_ns,
             len: record.captured_len,
-            ingress: port_of(record.interface),
+            ingress: port_of(record.interface, record.captured_len),
         },
         Next::Oversized(_) => Fed::TooLong,
         Next::End => Fed::End,
@@ -278,7 +346,7 @@ fn share(done: u64, total: u64) -> Option<f64> {
 
 struct GeneratorFeed {
     generator: Generator,
-    has_ports: bool,
+    ingress: Ingress,
 }
 
 impl Feed for GeneratorFeed {
@@ -287,7 +355,10 @@ impl Feed for GeneratorFeed {
         Ok(generated.map_or(Fed::End, |packet| Fed::Packet {
             timestamp_ns: packet.timestamp_ns,
             len: packet.len,
-            ingress: u16::from(self.has_ports && packet.direction == Direction::ToClient),
+            ingress: self.ingress.of_generated(
+                buffer.get(..packet.len).unwrap_or_default(),
+                packet.direction,
+            ),
         }))
     }
 }
@@ -295,6 +366,7 @@ impl Feed for GeneratorFeed {
 struct TraceFeed {
     trace: Trace,
     next: usize,
+    ingress: Option<Ingress>,
 }
 
 impl Feed for TraceFeed {
@@ -310,7 +382,11 @@ impl Feed for TraceFeed {
         Ok(Fed::Packet {
             timestamp_ns: frame.timestamp_ns,
             len: frame.frame.len(),
-            ingress: 0,
+            ingress: self
+                .ingress
+                .as_ref()
+                .and_then(|ingress| ingress.of_captured(frame.frame))
+                .unwrap_or(0),
         })
     }
 

@@ -6,7 +6,10 @@
 //! the replay is as fast as the machine allows, and still every flow sees its state come and go as it
 //! would have at the speed of the capture.
 
+mod packet_io;
 mod worker;
+
+pub use packet_io::PacketIo;
 
 use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
@@ -17,6 +20,7 @@ use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
+use packet_io::Replay;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -42,11 +46,27 @@ pub fn run<S: Sink>(
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
+    let arrivals = Arrivals::new(source, causality, tempo);
+    let mut packets = Replay { arrivals, sink };
+    run_on(node, &mut packets, observer, tempo, commands, is_stopped)
+}
+
+/// As [`run`], wherever packets come from and go.
+///
+/// # Errors
+/// Packets cannot be read or written. The workers are stopped all the same.
+pub fn run_on<P: PacketIo>(
+    node: &mut Node,
+    packets: &mut P,
+    observer: &mut Observer,
+    tempo: Tempo,
+    commands: &Commands,
+    is_stopped: &AtomicBool,
+) -> Result<Duration, CaptureError> {
     if !tempo.is_lossless {
         touch(node);
     }
-    let mut arrivals = Arrivals::new(source, causality, tempo);
-    let started = first_packet(&mut arrivals, is_stopped)?;
+    let started = first_packet(packets, is_stopped)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let ring_frames = node.machine.limits().ring_frames;
     let mut seats = Vec::new();
@@ -61,7 +81,7 @@ pub fn run<S: Sink>(
         let mut driver = Driver {
             machine: &mut node.machine,
             seats,
-            sink,
+            packets,
             observer,
             tempo,
             commands,
@@ -76,7 +96,7 @@ pub fn run<S: Sink>(
             idle: Backoff::default(),
             is_drained: None,
         };
-        let result = driver.run(&mut arrivals, is_stopped);
+        let result = driver.run(is_stopped);
         is_over.store(true, Ordering::Release);
         // Workers may be waiting for room in their rings.
         driver.drain_until_workers_end();
@@ -102,40 +122,51 @@ fn touch(node: &mut Node) {
 
 /// The run begins at its first packet.
 fn first_packet(
-    arrivals: &mut Arrivals<'_>,
+    packets: &mut impl PacketIo,
     is_stopped: &AtomicBool,
 ) -> Result<Instant, CaptureError> {
     let mut idle = Backoff::default();
     loop {
-        match arrivals.first()? {
+        match packets.first()? {
             Some(at) => return Ok(at),
-            None if arrivals.is_over() || is_stopped.load(Ordering::Relaxed) => {
+            None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
                 return Ok(Instant::ZERO);
             }
-            None => idle.wait(),
+            None => {
+                idle.wait();
+            }
         }
     }
 }
+
+/// How long the machine's thread may rest while frames are under way to workers, and while none are.
+const SHORTEST_REST: Duration = Duration::from_micros(20);
+const LONGEST_REST: Duration = Duration::from_millis(1);
 
 /// Waiting that is quick at first and polite later: other threads may need the processor.
 #[derive(Default)]
 struct Backoff(u32);
 
 impl Backoff {
-    fn wait(&mut self) {
+    /// Waits a little; longer waits are `sleep`'s.
+    fn wait_or(&mut self, sleep: impl FnOnce()) {
         self.0 = self.0.saturating_add(1);
         match self.0 {
             0..64 => std::hint::spin_loop(),
             64..256 => std::thread::yield_now(),
-            _ => std::thread::sleep(Duration::from_micros(20)),
+            _ => sleep(),
         }
+    }
+
+    fn wait(&mut self) {
+        self.wait_or(|| std::thread::sleep(Duration::from_micros(20)));
     }
 }
 
-struct Driver<'a, S: Sink> {
+struct Driver<'a, P> {
     machine: &'a mut Machine,
     seats: Vec<Seat>,
-    sink: &'a mut S,
+    packets: &'a mut P,
     observer: &'a mut Observer,
     tempo: Tempo,
     commands: &'a Commands,
@@ -153,19 +184,16 @@ struct Driver<'a, S: Sink> {
     is_drained: Option<bool>,
 }
 
-impl<S: Sink> Driver<'_, S> {
-    fn run(
-        &mut self,
-        arrivals: &mut Arrivals<'_>,
-        is_stopped: &AtomicBool,
-    ) -> Result<(), CaptureError> {
+impl<P: PacketIo> Driver<'_, P> {
+    fn run(&mut self, is_stopped: &AtomicBool) -> Result<(), CaptureError> {
         let mut is_stopping = false;
         while self.is_drained.is_none() {
             if !is_stopping {
                 self.take_command();
                 let wall_ns = self.wall_ns();
                 let now = self.started + Duration::from_nanos(wall_ns);
-                let filled = arrivals.fill(self.machine, now, wall_ns, &mut self.burst)?;
+                let (packets, burst) = (&mut *self.packets, &mut self.burst);
+                let filled = packets.fill(self.machine, now, wall_ns, burst)?;
                 if filled == Filled::End || is_stopped.load(Ordering::Relaxed) {
                     is_stopping = true;
                     self.receive()?;
@@ -177,15 +205,24 @@ impl<S: Sink> Driver<'_, S> {
             self.take_returns()?;
             self.tick();
         }
-        self.sink.advance(Instant::NEVER)
+        let pools = self.machine.pools();
+        self.packets.advance(Instant::NEVER, pools)
     }
 
     /// With nothing to do, other threads may have the processor.
     fn rest_if_idle(&mut self) {
-        match self.burst.is_empty() && self.seats.iter().all(Seat::is_empty) {
-            true => self.idle.wait(),
-            false => self.idle = Backoff::default(),
+        let is_idle = self.burst.is_empty() && self.seats.iter().all(Seat::is_empty);
+        if !is_idle {
+            self.idle = Backoff::default();
+            return;
         }
+        // What is under way comes back soon, and nothing tells of it but a look at its ring.
+        let longest = match self.machine.is_quiet() {
+            true => LONGEST_REST,
+            false => SHORTEST_REST,
+        };
+        let packets = &mut *self.packets;
+        self.idle.wait_or(|| packets.rest(longest));
     }
 
     fn wall_ns(&self) -> u64 {
@@ -225,6 +262,8 @@ impl<S: Sink> Driver<'_, S> {
         for (worker, frame) in self.output.frames.drain(..) {
             self.seats[worker].send(frame);
         }
+        let time = self.machine.time();
+        self.seats.iter_mut().for_each(|seat| seat.tell_time(time));
         for (worker, command) in self.output.commands.drain(..) {
             self.seats[worker].tell(command);
         }
@@ -241,12 +280,11 @@ impl<S: Sink> Driver<'_, S> {
         let now_ns = self.wall_ns();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
-            self.observer
-                .departed(departure.via, departure.frame.len(), latency);
-            self.sink.packet(&departure)?;
-            self.machine.pools().give(departure.frame);
+            self.observer.departed(&departure, latency);
+            self.packets.leaves(departure, self.machine.pools())?;
         }
-        self.sink.advance(self.machine.oldest())
+        let oldest = self.machine.oldest();
+        self.packets.advance(oldest, self.machine.pools())
     }
 
     /// Takes what has come back.
@@ -275,7 +313,10 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => self.seats[0].ask(question),
+            Ok(Command::Ask(question)) => {
+                let now = self.clock().packet;
+                self.seats[0].ask(question, now);
+            }
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.
@@ -305,18 +346,14 @@ impl<S: Sink> Driver<'_, S> {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
-        if !self.tempo.is_lossless {
-            let now = self.clock().packet;
-            self.seats.iter().for_each(|seat| seat.publish_time(now));
-        }
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
-        let seats = &self.seats;
+        let (seats, packets) = (&self.seats, &*self.packets);
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
             for seat in seats {
                 tallies.add(&seat.drops(), seat.restarts());
             }
-            tallies
+            (tallies, packets.losses())
         });
     }
 

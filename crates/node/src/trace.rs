@@ -3,19 +3,23 @@
 //! The packet meets the state that all packets before it have left, under virtual time; those
 //! behind it arrive while it is under way, as in any run.
 
+mod book;
+mod drops;
+
+pub use drops::{Dropped, trace_drops};
+
 use crate::arrivals::Arrivals;
 use crate::exit::Exit;
 use crate::observe::Observer;
 use crate::source::Source;
 use crate::virtual_time::{TEMPO, VirtualRun};
-use crate::watch::{CachedRule, EntryLook, Found, Names, PacketLook, RuleLook, Step};
-use crate::watch::{entry_look, rule_look};
-use crate::wiring::{self, BuildError, Node};
+use crate::watch::{PacketLook, Step};
+use crate::wiring::{self, BuildError};
+use book::Book;
 use serde::Serialize;
 use twinpath_control::live::Live;
 use twinpath_control::service::Service;
 use twinpath_io::CaptureError;
-use twinpath_rulecache::NewRule;
 
 /// A packet's way through a service.
 #[derive(Clone, Debug, Serialize)]
@@ -75,7 +79,7 @@ pub enum TraceError {
 pub fn trace_bytes(service: &Service, bytes: &[u8]) -> Result<Trace, TraceError> {
     let mut alone = twinpath_io::Trace::new();
     alone.push(0, bytes);
-    trace_packet(service, &mut Source::trace(alone), 1)
+    trace_packet(service, &mut Source::trace_by_sources(alone, service), 1)
 }
 
 /// Traces the packet with this number, counted from 1, of a capture that is run.
@@ -89,7 +93,7 @@ pub fn trace_packet(
 ) -> Result<Trace, TraceError> {
     let mut node = wiring::build(service, service.run.paths)?;
     let watch = node.watch(0..0);
-    let names = watch.elements();
+    let book = Book::new(service, watch.elements());
     let (mut exit, mut observer) = (Exit::Nowhere, Observer::new(Live::hidden()));
     let round_trip = service.link.round_trip.duration();
     let causality = wiring::causality(service)?;
@@ -98,47 +102,19 @@ pub fn trace_packet(
     VirtualRun::new(&mut node, &mut exit, &mut observer, round_trip).follow(
         &mut arrivals,
         &watch,
-        |step, node| steps.push(with_rule(step, node, names)),
+        |step, node| steps.push(book.completed(step, node)),
     )?;
     let packets = arrivals.packets_read();
     if packets < number {
         return Err(TraceError::NoSuchPacket { number, packets });
     }
+    let names = watch.elements().iter();
     Ok(Trace {
         number,
-        elements: names.iter().map(|names| names.functions.clone()).collect(),
+        elements: names.map(|names| names.functions.clone()).collect(),
         end: end(&steps).ok_or(TraceError::NoBuffer)?,
         steps,
     })
-}
-
-/// The fast path knows a rule by its name alone; the workers' book has the rest.
-fn with_rule(mut step: Step, node: &Node, names: &[Names]) -> Step {
-    if let Step::Meet(meeting) = &mut step
-        && let Found::Rule(found) = &mut meeting.found
-        && let Some(names) = names.get(usize::from(meeting.element))
-    {
-        found.rule = in_book(found, node, meeting.element, &names.functions);
-    }
-    step
-}
-
-fn in_book(found: &CachedRule, node: &Node, element: u8, functions: &[String]) -> Option<RuleLook> {
-    let mut elements = node.workers.first()?.rules_by_element();
-    let (_, slow) = elements.find(|(number, _)| *number == element)?;
-    let mut rules = slow.manager().iter();
-    let rule = rules.find(|rule| CachedRule::named(rule.name).is(found))?;
-    let entries = rule.entries();
-    let entries: Vec<EntryLook> = entries
-        .map(|entry| entry_look(functions, entry, None))
-        .collect();
-    let NewRule {
-        mask,
-        value,
-        action,
-        ..
-    } = rule.rule;
-    Some(rule_look(mask, value, action, entries))
 }
 
 /// What the steps come to; nothing if there are none.

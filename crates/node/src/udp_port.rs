@@ -17,6 +17,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use twinpath_control::report::PortLosses;
 use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::{CaptureError, Location};
@@ -224,6 +225,13 @@ impl Sink for UdpSink {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
         self.send(departure.frame.bytes());
         Ok(())
+    }
+
+    fn losses(&self) -> PortLosses {
+        PortLosses {
+            transmit_refused: self.counts.refused,
+            ..PortLosses::default()
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use twinpath_core::Instant;
 /// or parked is *opened* once for each place that it waits in, and closed when it has left that.
 #[derive(Debug, Default)]
 pub struct UnderWay {
-    /// In order of arrival. Those that nobody waits for any more are swept out from the front, and
+    /// In order of arrival, each with a time that is no later than its own, and none later than that
+    /// of the next. Those that nobody waits for any more are swept out from the front, and
     /// from between when they are most.
     waiting: VecDeque<Waiting>,
     /// Of them, those that are open.
@@ -52,8 +53,11 @@ impl UnderWay {
             Some(known) if known.ordinal == ordinal => {
                 self.open += usize::from(known.places == 0);
                 known.places += 1;
+                known.at = known.at.min(at);
             }
-            _ => {
+            next => {
+                // What a function let go of goes on later than it arrived.
+                let at = next.map_or(at, |next| next.at.min(at));
                 let places = 1;
                 let new = Waiting {
                     ordinal,
@@ -63,6 +67,12 @@ impl UnderWay {
                 self.waiting.insert(place, new);
                 self.open += 1;
             }
+        }
+        for earlier in self.waiting.range_mut(..place).rev() {
+            if earlier.at <= at {
+                break;
+            }
+            earlier.at = at;
         }
     }
 
@@ -111,7 +121,7 @@ impl UnderWay {
             .map_or(self.arrived, |oldest| oldest.ordinal)
     }
 
-    /// When the oldest packet arrived that waits.
+    /// The time of the oldest packet that waits, or an earlier one.
     #[inline]
     pub fn oldest_waiting(&self) -> Option<Instant> {
         self.waiting.front().map(|oldest| oldest.at)
@@ -154,6 +164,19 @@ mod tests {
             (under_way.watermark(), under_way.oldest()),
             (3, Instant(30))
         );
+    }
+
+    /// What goes on later than it arrived does not hide what is older.
+    #[test]
+    fn no_time_is_later_than_that_of_a_packet_that_waits() {
+        let mut under_way = UnderWay::default();
+        under_way.arrive(9, Instant(80));
+        for (ordinal, at) in [(5, 90), (8, 80), (6, 70), (8, 60)] {
+            under_way.open(ordinal, Instant(at));
+            let times: Vec<_> = under_way.waiting.iter().map(|waiting| waiting.at).collect();
+            assert!(times.is_sorted(), "{times:?}");
+        }
+        assert_eq!(under_way.oldest_waiting(), Some(Instant(60)));
     }
 
     proptest! {

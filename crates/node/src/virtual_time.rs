@@ -8,7 +8,7 @@ use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::{BURST, Via};
-use crate::machine::{Outcome, Output, Progress, Refusal};
+use crate::machine::{Outcome, Output, Progress, Refusal, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
@@ -20,13 +20,18 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
-use twinpath_link::{Sender, number};
 
 /// What is on its way, due at its time.
 struct InFlight<T> {
     due: Instant,
     worker: usize,
     what: T,
+}
+
+/// What is on its way to a worker.
+enum ToWorker {
+    Frame(Frame),
+    Time(Time),
 }
 
 /// What is on its way back from a worker: frames, and how far it is when they have been handed in.
@@ -48,9 +53,10 @@ pub struct VirtualRun<'a, S: Sink> {
     sink: &'a mut S,
     observer: &'a mut Observer,
     one_way: Duration,
-    to_workers: VecDeque<InFlight<Frame>>,
+    to_workers: VecDeque<InFlight<ToWorker>>,
     from_workers: VecDeque<InFlight<Returns>>,
-    numbers: Vec<Sender>,
+    /// What time workers have been told, or will be.
+    told: Time,
     output: Output,
     burst: Vec<Frame>,
     returns: Vec<Frame>,
@@ -80,7 +86,6 @@ enum Happening {
     Return,
     /// The machine is told the time.
     Tick,
-    Deadline(usize),
 }
 
 impl<'a, S: Sink> VirtualRun<'a, S> {
@@ -91,7 +96,6 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         observer: &'a mut Observer,
         round_trip: Duration,
     ) -> Self {
-        let workers = node.workers.len();
         Self {
             node,
             sink,
@@ -99,7 +103,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             one_way: round_trip / 2,
             to_workers: VecDeque::new(),
             from_workers: VecDeque::new(),
-            numbers: vec![Sender::default(); workers],
+            told: Time::default(),
             output: Output::default(),
             burst: Vec::with_capacity(BURST),
             returns: Vec::new(),
@@ -163,6 +167,30 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         }
     }
 
+    /// Runs to the end. Calls `step` with each step of packets that are followed, and their numbers in
+    /// the order of arrival.
+    ///
+    /// # Errors
+    /// Packets cannot be read or written.
+    pub(crate) fn follow_all(
+        &mut self,
+        arrivals: &mut Arrivals<'_>,
+        watch: &Watch,
+        mut step: impl FnMut(u64, Step, &Node),
+    ) -> Result<(), CaptureError> {
+        let mut has_more = true;
+        while has_more {
+            has_more = self.take_in(arrivals)?;
+            if !has_more {
+                self.finish()?;
+            }
+            for (ordinal, one) in watch.take() {
+                step(ordinal, one, self.node);
+            }
+        }
+        Ok(())
+    }
+
     /// The source has no more: what is under way goes on, for so many happenings. Returns whether
     /// anything was.
     fn settle(&mut self, rest: &mut usize) -> Result<bool, CaptureError> {
@@ -193,7 +221,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             elapsed.as_nanos() as u64,
             self.began.elapsed().as_nanos() as u64,
             &self.node.machine,
-            || Tallies::of(&self.node.workers),
+            || (Tallies::of(&self.node.workers), self.sink.losses()),
         );
         Ok(true)
     }
@@ -208,7 +236,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// The source has nothing now. What is under way goes on, and a change that somebody waits for.
     fn let_time_pass(&mut self) -> Result<(), CaptureError> {
         if self.asked.is_some() || !self.node.machine.is_quiet() {
-            return self.wait_for_one();
+            return self.go_on();
         }
         std::thread::yield_now();
         Ok(())
@@ -223,7 +251,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         arrivals.fill(machine, now, self.now.0, &mut self.burst)?;
         if self.burst.is_empty() {
             return match arrivals.next_at() {
-                Some(next) if next <= now => self.wait_for_one(),
+                Some(next) if next <= now => self.go_on(),
                 _ => Ok(()),
             };
         }
@@ -234,28 +262,15 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         self.advance()
     }
 
-    /// Packets wait, and one thing happens on the link.
-    fn wait_for_one(&mut self) -> Result<(), CaptureError> {
-        let packet_now = self.packet_now();
-        self.go_on()?;
-        self.ahead = self.now.since(packet_now);
-        Ok(())
-    }
-
-    /// The next thing happens; if there is none, time passes.
+    /// Packets wait, and so does their clock: the next thing happens on the link. If there is none,
+    /// time passes.
     fn go_on(&mut self) -> Result<(), CaptureError> {
-        let tick = self.next_tick().map(|at| (at, Happening::Tick));
-        let next = self.next_landing().into_iter().chain(tick);
-        match next.min_by_key(|&(at, _)| at) {
-            Some((at, what)) => self.let_happen(at, what),
-            None => {
-                let packet_now = self.packet_now();
-                let deadline = self.node.machine.next_deadline(self.clock());
-                self.now = deadline.unwrap_or(self.now + TICK);
-                self.ahead = self.now.since(packet_now);
-                self.advance()
-            }
-        }
+        let next = self.next_happening();
+        let (at, what) = next.unwrap_or((self.now + TICK, Happening::Tick));
+        let packet_now = self.packet_now();
+        self.now = self.now.max(at);
+        self.ahead = self.now.since(packet_now);
+        self.let_happen(what)
     }
 
     fn advance(&mut self) -> Result<(), CaptureError> {
@@ -283,15 +298,11 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                     Via::Fast => 0,
                     Via::Slow => self.now.0.saturating_sub(departure.frame.received_ns()),
                 };
-                self.observer
-                    .departed(departure.via, departure.frame.len(), latency);
+                self.observer.departed(&departure, latency);
                 self.sink.packet(&departure)?;
                 self.node.machine.pools().give(departure.frame);
             }
-            let due = self.now + self.one_way;
-            let frames = self.output.frames.drain(..);
-            self.to_workers
-                .extend(frames.map(|(worker, what)| InFlight { due, worker, what }));
+            self.put_on_the_link();
             let commands = std::mem::take(&mut self.output.commands);
             if commands.is_empty() {
                 break;
@@ -311,11 +322,26 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         self.sink.advance(self.node.machine.oldest())
     }
 
+    fn put_on_the_link(&mut self) {
+        let due = self.now + self.one_way;
+        let frames = self.output.frames.drain(..);
+        self.to_workers.extend(frames.map(|(worker, frame)| {
+            let what = ToWorker::Frame(frame);
+            InFlight { due, worker, what }
+        }));
+        let time = self.node.machine.time();
+        if std::mem::replace(&mut self.told, time) != time {
+            let what = || ToWorker::Time(time);
+            let workers = 0..self.node.workers.len();
+            self.to_workers.extend(workers.map(|worker| {
+                let what = what();
+                InFlight { due, worker, what }
+            }));
+        }
+    }
+
     fn hand_in_at_once(&mut self, worker: usize) {
         let (clock, out) = (self.clock(), &mut self.output);
-        for frame in &mut self.returns {
-            number(frame, self.numbers[worker].number());
-        }
         let machine = &mut self.node.machine;
         machine.returned(worker, &mut self.returns, clock, out);
         machine.progress(worker, self.node.workers[worker].progress(), out);
@@ -326,7 +352,10 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             return;
         }
         match self.commands.and_then(|commands| commands.try_recv().ok()) {
-            Some(Command::Ask(question)) => question(&self.node.workers[0]),
+            Some(Command::Ask(question)) => {
+                let now = self.packet_now();
+                question(&self.node.workers[0], now);
+            }
             Some(Command::Replace(replacement, answer)) => {
                 match self.node.machine.change(replacement) {
                     Ok(()) => self.asked = Some(answer),
@@ -355,17 +384,16 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// Everything that is due before or at `until`, in order.
     fn let_happen_until(&mut self, until: Instant) -> Result<(), CaptureError> {
         while let Some((at, what)) = self.next_happening().filter(|&(at, _)| at <= until) {
-            self.let_happen(at, what)?;
+            self.now = self.now.max(at);
+            self.let_happen(what)?;
         }
         Ok(())
     }
 
-    fn let_happen(&mut self, at: Instant, what: Happening) -> Result<(), CaptureError> {
-        self.now = self.now.max(at);
+    fn let_happen(&mut self, what: Happening) -> Result<(), CaptureError> {
         match what {
             Happening::Arrival => self.arrive_at_worker(),
             Happening::Return => self.return_from_worker()?,
-            Happening::Deadline(worker) => self.wake(worker),
             Happening::Tick => self.advance()?,
         }
         Ok(())
@@ -384,51 +412,30 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     }
 
     fn next_happening(&self) -> Option<(Instant, Happening)> {
-        let deadlines = self.node.workers.iter().enumerate();
-        // A worker's packet clock is what has reached it: one way behind.
-        let deadlines = deadlines.filter_map(|(index, worker)| {
-            let at = worker.next_deadline()? + self.ahead + self.one_way;
-            Some((at, Happening::Deadline(index)))
-        });
-        let tick = self.next_tick().map(|at| (at, Happening::Tick));
+        let tick = self.node.machine.next_deadline(self.clock());
+        let tick = tick.map(|at| (at, Happening::Tick));
         let landing = self.next_landing().into_iter();
-        landing
-            .chain(tick)
-            .chain(deadlines)
-            .min_by_key(|&(at, _)| at)
-    }
-
-    /// While payloads wait the machine is told the time often.
-    fn next_tick(&self) -> Option<Instant> {
-        let parking = self.node.machine.path().parking()?;
-        match parking.is_empty() {
-            true => None,
-            false => self.node.machine.next_deadline(self.clock()),
-        }
+        landing.chain(tick).min_by_key(|&(at, _)| at)
     }
 
     fn arrive_at_worker(&mut self) {
         let Some(InFlight { worker, what, .. }) = self.to_workers.pop_front() else {
             return;
         };
-        let pools = &mut self.node.worker_pools[worker];
-        self.node.workers[worker].receive(what, pools, &mut self.returns);
-        self.send_back(worker);
-    }
-
-    fn wake(&mut self, worker: usize) {
-        let Some(deadline) = self.node.workers[worker].next_deadline() else {
-            return;
-        };
-        let pools = &mut self.node.worker_pools[worker];
-        self.node.workers[worker].advance(deadline, pools, &mut self.returns);
+        let Node {
+            workers,
+            worker_pools,
+            ..
+        } = &mut *self.node;
+        let (one, pools) = (&mut workers[worker], &mut worker_pools[worker]);
+        match what {
+            ToWorker::Frame(frame) => one.receive(frame, pools, &mut self.returns),
+            ToWorker::Time(time) => one.advance(time, pools, &mut self.returns),
+        }
         self.send_back(worker);
     }
 
     fn send_back(&mut self, worker: usize) {
-        for frame in &mut self.returns {
-            number(frame, self.numbers[worker].number());
-        }
         self.from_workers.push_back(InFlight {
             due: self.now + self.one_way,
             worker,
@@ -449,9 +456,14 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         } = what;
         let (clock, out) = (self.clock(), &mut self.output);
         let machine = &mut self.node.machine;
+        let has_brought = !frames.is_empty();
         machine.returned(worker, &mut frames, clock, out);
         machine.progress(worker, progress, out);
-        machine.advance(clock, out);
+        // That a worker has heard the time is no occasion to tell it again: a silence would be full
+        // of it.
+        if has_brought || !machine.is_quiet() {
+            machine.advance(clock, out);
+        }
         self.put_out()
     }
 

@@ -209,7 +209,7 @@ pub enum SlowLook {
     /// Functions whose decisions are cached.
     Rules(Box<RulesRun>),
     /// Functions that share flow state.
-    State(StateRun),
+    State(Box<StateRun>),
 }
 
 impl SlowLook {
@@ -266,12 +266,18 @@ pub struct FieldChange {
 }
 
 /// An entry of a function's table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EntryLook {
     /// The function.
     pub function: String,
     /// The function's number for it.
     pub entry: u32,
+    /// Where it is a rule of a list: its number, counted from 1.
+    pub rule: Option<usize>,
+    /// What it is, on one line, if the function says so.
+    pub text: Option<String>,
+    /// The line of the service file that it is in.
+    pub line: Option<usize>,
     /// It ends when it was not used for longer than this, if it ends.
     pub idle: Option<String>,
 }
@@ -309,6 +315,14 @@ pub struct NoRule {
 /// A run through functions that share flow state.
 #[derive(Clone, Debug, Serialize)]
 pub struct StateRun {
+    /// The packet as it comes.
+    #[serde(skip)]
+    pub(crate) packet: Vec<u8>,
+    /// The function that dropped it, if one did.
+    pub function: Option<String>,
+    /// The rule of a list that decides about new connections of such packets, where a function with
+    /// such rules has dropped it.
+    pub rule: Option<EntryLook>,
     /// The flow's state words on the slow path, before and behind the packet.
     pub words: Vec<WordChange>,
     /// What became of the packet here.

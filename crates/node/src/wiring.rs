@@ -1,24 +1,30 @@
 //! A service becomes a node: elements on the fast path and with each worker, the machine around the
 //! fast path, and the buffers of each.
 
+mod faults;
 mod functions;
+mod memory;
 mod room;
 mod settings;
 mod steering;
 
 pub use crate::build_error::BuildError;
-pub(crate) use functions::flow_function;
-pub use functions::{chain, element_chain, elements, rule_functions, slow_flows};
+pub use faults::faults;
+pub use functions::{
+    chain, element_chain, element_order, elements, needs_ports, rule_functions, slow_flows,
+};
+pub(crate) use functions::{flow_function, seed_of};
+pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
-pub(crate) use settings::buffers;
 pub use settings::{Buffers, coherence, rule_table};
-pub(crate) use steering::sides;
+pub(crate) use settings::{buffers, worker_buffers};
+pub(crate) use steering::{admission, admits_otherwise};
 pub use steering::{causality, causality_of_hosts, steering};
 
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
 use crate::watch::{Names, Watch};
-use crate::worker::{Blueprint, SlowElement, Worker};
+use crate::worker::{Blueprint, SlowElement, WholeWalk, Worker};
 use std::ops::Range;
 use std::sync::Arc;
 use twinpath_coherence::StateStage;
@@ -76,10 +82,7 @@ impl NodeConfig {
             slow_rules: settings::slow_rules(service, paths),
             parking: parking.map(|parking| (parking.queue(), parking.port())),
             buffers: buffers(service)?,
-            worker_buffers: Buffers {
-                ordinary: 2 * service.link.ring_frames + 1024,
-                long: 16,
-            },
+            worker_buffers: worker_buffers(service),
             service: service.clone(),
             paths,
         })
@@ -92,9 +95,15 @@ impl NodeConfig {
     pub fn build(&self) -> Result<Node, BuildError> {
         let (service, steering) = (&self.service, steering(&self.service)?);
         let workers = 0..service.slow_path.workers;
-        let whole_walk = (self.paths == Paths::Slow).then(|| steering.clone());
-        let sides = sides(service)?;
-        let mut path = FastPath::new(steering, sides, self.fast_elements()?, workers.len());
+        let order = element_order(service);
+        let whole_walk = (self.paths == Paths::Slow).then(|| WholeWalk {
+            steering: steering.clone(),
+            order,
+        });
+        let admission = admission(service)?;
+        let elements = self.fast_elements()?;
+        let mut path = FastPath::new(steering, admission, (elements, order), workers.len())
+            .with_fragments(&needs_ports(service));
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }
@@ -154,7 +163,7 @@ impl NodeConfig {
         let element = |instances: &[Instance]| {
             Ok(match instances[0].makes_rules() {
                 true => {
-                    let mut rules = self.slow_rules();
+                    let mut rules = self.slow_rules(instances);
                     rules.exchange_functions(rule_functions(&self.service, instances)?);
                     SlowElement::Rules(rules)
                 }
@@ -165,8 +174,10 @@ impl NodeConfig {
     }
 
     /// An element whose decisions are cached, on the slow path, still without functions.
-    pub(crate) fn slow_rules(&self) -> Box<SlowRules> {
-        Box::new(SlowRules::new(self.slow_rules, Sides::KNOWN, Vec::new()))
+    pub(crate) fn slow_rules(&self, instances: &[Instance]) -> Box<SlowRules> {
+        let rules = SlowRules::new(self.slow_rules, Sides::KNOWN, Vec::new());
+        let last = instances.iter().filter(|one| one.decides_last()).count();
+        Box::new(rules.with_last(last))
     }
 }
 

@@ -11,7 +11,7 @@ use twinpath_core::wire::kv::{self, KvOp, KvRepr};
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_core::{Frame, Instant};
-use twinpath_link::{Header, Sender, number};
+use twinpath_link::Header;
 use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
 
 /// Conversations, each with two packets in a round.
@@ -66,6 +66,14 @@ default = "allow"
 [napt]
 inside = ["10.0.0.0/8"]
 external = ["198.51.100.1"]
+assignment = "preserve"
+[nat64]
+inside = ["fd00::/8"]
+external = ["198.51.100.1"]
+prefix = "2001:db8:64::/96"
+assignment = "preserve"
+[nptv6]
+prefixes = [{ inside = "fd00:1:2::/48", external = "2001:db8:1::/48" }]
 [router]
 next_hops = [{ name = "up", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 }]
 routes = [{ to = "0.0.0.0/0", via = "up" }, { to = "::/0", via = "up" }]
@@ -100,7 +108,6 @@ struct Bench {
     out: Output,
     frames: Vec<(usize, Frame)>,
     returns: Vec<Frame>,
-    numbers: Sender,
     left: [usize; 2],
     /// Headers that were alone on the link.
     parked: usize,
@@ -108,7 +115,8 @@ struct Bench {
 
 impl Bench {
     fn new(chain: &[&str], way: Way, kind: Kind) -> Self {
-        let makes_rules = |name: &&str| ["acl", "napt", "router", "monitor"].contains(name);
+        let makes_rules =
+            |name: &&str| ["acl", "napt", "nat64", "nptv6", "router", "monitor"].contains(name);
         let inside = match chain.iter().any(makes_rules) {
             true => "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n",
             false => "",
@@ -122,8 +130,13 @@ impl Bench {
             env!("CARGO_MANIFEST_DIR"),
             "/../../examples/inspector.rules"
         );
+        // Longer packets go to the slow path until so much of their flow has been inspected.
+        let depth = match kind {
+            Kind::Alerts => "",
+            _ => "depth = 64\n",
+        };
         let text = format!(
-            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\nrules = {rules:?}\n"
+            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\n{depth}gaps = \"inspect\"\nrules = {rules:?}\n"
         );
         let service = Service::parse(&text, Path::new("allocations.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));
@@ -143,7 +156,6 @@ impl Bench {
             out: Output::default(),
             frames: Vec::new(),
             returns: Vec::new(),
-            numbers: Sender::default(),
             left: [0; 2],
             parked: 0,
         }
@@ -176,6 +188,9 @@ impl Bench {
         self.carry();
         self.node.machine.advance(clock, &mut self.out);
         self.carry();
+        let time = self.node.machine.time();
+        let pools = &mut self.node.worker_pools[0];
+        self.node.workers[0].advance(time, pools, &mut self.returns);
         // Payloads leave when their place in the queue comes out.
         while self.node.machine.path().parking().is_some() && !self.node.machine.is_quiet() {
             self.now = self.now + Duration::from_micros(1);
@@ -202,9 +217,6 @@ impl Bench {
                 let pools = &mut self.node.worker_pools[worker];
                 self.node.workers[worker].receive(frame, pools, &mut self.returns);
             }
-            for frame in &mut self.returns {
-                number(frame, self.numbers.number());
-            }
             let (machine, out) = (&mut self.node.machine, &mut self.out);
             machine.returned(0, &mut self.returns, clock, out);
             machine.progress(0, self.node.workers[0].progress(), out);
@@ -219,6 +231,23 @@ fn end(address: &str, port: u16) -> Endpoint {
 /// The ends of the conversations, each as its question and its answer have them where they come in.
 fn ends(chain: &[&str], is_v6: bool) -> impl Iterator<Item = [(Endpoint, Endpoint); 2]> {
     let is_balanced = chain.contains(&"load_balancer");
+    let translated = match () {
+        // The server is behind a prefix, and answers in IPv4.
+        () if chain.contains(&"nat64") => Some([
+            "fd00::1",
+            "2001:db8:64::c000:201",
+            "192.0.2.1",
+            "198.51.100.1",
+        ]),
+        // The subnet makes up for the other prefix (RFC 6296 §3.1).
+        () if chain.contains(&"nptv6") => Some([
+            "fd00:1:2::1",
+            "2001:db8::1",
+            "2001:db8::1",
+            "2001:db8:1:cf49::1",
+        ]),
+        () => None,
+    };
     let is_translated = chain.contains(&"napt") && !is_v6;
     let (host, server) = match is_v6 {
         true => ("fd00::1", "2001:db8::1"),
@@ -230,6 +259,7 @@ fn ends(chain: &[&str], is_v6: bool) -> impl Iterator<Item = [(Endpoint, Endpoin
         (true, false) => "203.0.113.1",
     };
     let seen = if is_translated { "198.51.100.1" } else { host };
+    let [host, asked, server, seen] = translated.unwrap_or([host, asked, server, seen]);
     (0..FLOWS).map(move |flow| {
         let port = 2000 + flow;
         let question = (end(host, port), end(asked, 53));
@@ -309,13 +339,13 @@ fn requests(is_v6: bool) -> Vec<Vec<u8>> {
     (0..FLOWS).flat_map(of_entry).collect()
 }
 
-const CHAINS: [(&[&str], Kind); 17] = [
+const CHAINS: [(&[&str], Kind); 21] = [
     (&["acl", "monitor"], Kind::Datagrams),
     (&["firewall", "reassembler"], Kind::Datagrams),
     (&["load_balancer"], Kind::Datagrams),
     (&["inspector"], Kind::Datagrams),
     (&["kv_store"], Kind::Datagrams),
-    (&["acl", "napt", "router", "monitor"], Kind::Datagrams),
+    (&["acl", "napt", "monitor", "router"], Kind::Datagrams),
     (&["acl", "firewall", "monitor"], Kind::Datagrams),
     (
         &["firewall", "acl", "load_balancer", "router"],
@@ -324,11 +354,15 @@ const CHAINS: [(&[&str], Kind); 17] = [
     (&["firewall", "reassembler"], Kind::Segments),
     (&["load_balancer"], Kind::Segments),
     (&["firewall", "reassembler", "inspector"], Kind::Segments),
-    (&["acl", "napt", "router", "monitor"], Kind::Segments),
+    (&["acl", "napt", "monitor", "router"], Kind::Segments),
     (
         &["acl", "firewall", "load_balancer", "monitor"],
         Kind::Segments,
     ),
+    (&["acl", "nptv6", "monitor"], Kind::Datagrams),
+    (&["acl", "nptv6", "monitor"], Kind::Segments),
+    (&["nat64", "router"], Kind::Datagrams),
+    (&["acl", "nat64", "monitor", "router"], Kind::Segments),
     (&["inspector"], Kind::Alerts),
     (&["reassembler", "inspector"], Kind::Alerts),
     (&["load_balancer"], Kind::Parked),
@@ -336,17 +370,20 @@ const CHAINS: [(&[&str], Kind); 17] = [
 ];
 
 /// How packets of a kind can pass.
-fn ways(kind: Kind) -> &'static [Way] {
+fn ways(chain: &[&str], kind: Kind) -> &'static [Way] {
     match kind {
+        // What becomes another IP version's is never cached.
+        _ if chain.contains(&"nat64") => &[Way::Punted, Way::Slow],
         Kind::Datagrams | Kind::Segments => &[Way::Fast, Way::Punted, Way::Slow],
         Kind::Alerts => &[Way::Punted, Way::Slow],
         Kind::Parked => &[Way::Punted],
     }
 }
 
-/// Whether packets are IPv6.
-fn versions(kind: Kind) -> &'static [bool] {
+/// Whether packets are IPv6, or those from inside are.
+fn versions(chain: &[&str], kind: Kind) -> &'static [bool] {
     match kind {
+        _ if chain.iter().any(|name| ["nat64", "nptv6"].contains(name)) => &[true],
         Kind::Datagrams => &[false, true],
         _ => &[false],
     }
@@ -355,8 +392,8 @@ fn versions(kind: Kind) -> &'static [bool] {
 #[test]
 fn no_packet_allocates_once_the_node_is_warm() {
     for (chain, kind) in CHAINS {
-        for &is_v6 in versions(kind) {
-            ways(kind)
+        for &is_v6 in versions(chain, kind) {
+            ways(chain, kind)
                 .iter()
                 .for_each(|way| assert_frugal(chain, kind, is_v6, *way));
         }

@@ -7,26 +7,28 @@ use common::world::{Mishaps, World};
 use common::{Flows, assert_same, by_flow, copy, generate, run, service, tcp_traffic, traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Once;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once, mpsc};
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Instance, Pace, Paths, Service};
 use twinpath_core::program::{Exit, FastProgram, Step};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
-use twinpath_core::{FlowKey, Instant, Packet, Steering};
+use twinpath_core::{FlowKey, HashKey, Instant, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_nf::custom::custom;
 use twinpath_nf::descriptor::{Form, Function};
-use twinpath_node::command::no_commands;
-use twinpath_node::machine::Replacement;
+use twinpath_node::command::{Command, Replaced, no_commands};
+use twinpath_node::machine::{Refusal, Replacement};
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::wiring::elements;
 use twinpath_node::{Departure, Node, Ports, build};
-use twinpath_rulecache::{Answers, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{
+    Affected, Answers, Reconfiguration, Reconfigure, Recorded, RuleFunction, Verdict,
+};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
 /// Packets to this port blow the fuse.
@@ -178,7 +180,10 @@ fn steered(service: &Service, workers: &Node, packet: &[u8]) -> Option<(FlowKey,
     let steering = Steering::new(service.seed);
     let layout = dissect(packet).ok()?;
     let key = steering.key(packet, &layout)?.key;
-    let worker = workers.machine.path().worker(key.hash(service.seed));
+    let worker = workers
+        .machine
+        .path()
+        .worker(key.hash(&HashKey::new(service.seed)));
     Some((key, worker))
 }
 
@@ -334,7 +339,7 @@ fn told_apart(packets: u16, clients: u8) -> Trace {
 fn ports_are_never_shared_with_rules_of_a_former_life() {
     let text = format!(
         "[service]\nchain = [\"napt\"]\n{CACHE}\
-         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n"
+         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nports = \"1024-1071\"\nsessions = 64\n"
     );
     let trace = told_apart(6000, 40);
     let at: Vec<usize> = (0..20).map(|crash| 150 + crash * 290).collect();
@@ -402,5 +407,172 @@ fn a_change_leaves_no_rule_of_a_former_life() {
         let left = world.order.len();
         world.run(&trace);
         assert_eq!(world.order.len(), left, "crashes: {crashes}");
+    }
+}
+
+/// When a function blows that is to change.
+#[derive(Copy, Clone, Debug)]
+enum Blows {
+    /// As it is asked what the change concerns.
+    WhenAsked,
+    /// As it takes the change.
+    WhenChanged,
+}
+
+impl Reconfigure for Fuse {
+    type New = Blows;
+
+    fn affected_by(&self, new: &Blows) -> Affected {
+        assert!(!matches!(new, Blows::WhenAsked), "{SAYS}");
+        Affected::Everything
+    }
+
+    fn apply(&mut self, _: &mut Blows) {
+        panic!("{SAYS}");
+    }
+}
+
+/// A function with flow state that panics when it begins, once.
+struct Starter {
+    has_blown: Arc<AtomicBool>,
+}
+
+impl NetworkFunction for Starter {
+    fn name(&self) -> &'static str {
+        "starter"
+    }
+
+    fn program(&self) -> FastProgram {
+        NetworkFunction::program(&Fuse)
+    }
+
+    fn start(&mut self, _now: Instant) {
+        assert!(self.has_blown.swap(true, Ordering::Relaxed), "{SAYS}");
+    }
+
+    fn handle(&mut self, packet: Packet, _flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        out.forward(packet);
+    }
+
+    fn is_expired(&self, _words: &[u32], _now: Instant) -> bool {
+        false
+    }
+
+    fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// Keeps what leaves, and asks for a change when half of the packets have left.
+struct AskingForChange {
+    left: Left,
+    at: usize,
+    commands: mpsc::Sender<Command>,
+    change: Option<(Box<Replacement>, mpsc::Sender<Replaced>)>,
+}
+
+impl Sink for AskingForChange {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        if self.left.0.len() == self.at
+            && let Some((change, answer)) = self.change.take()
+        {
+            let sent = self.commands.send(Command::Replace(change, answer));
+            assert!(sent.is_ok(), "the run goes on");
+        }
+        self.left.packet(departure)
+    }
+}
+
+/// Runs packets through a service, which is to change on the way. Returns what left, what became of
+/// the change, and the report.
+fn crash_in_change(
+    service: &Service,
+    change: Replacement,
+    trace: &Trace,
+    execution: Execution,
+) -> (Vec<Vec<u8>>, Replaced, Report) {
+    blow_quietly();
+    let mut service = service.clone();
+    (service.run.execution, service.run.pace) = (execution, Some(Pace::Lossless));
+    let mut node = build(&service, Paths::Both).expect("a sound service");
+    let ((commands, received), (sender, answer)) = (mpsc::channel(), mpsc::channel());
+    let mut sink = AskingForChange {
+        left: Left::default(),
+        at: trace.len() / 2,
+        commands,
+        change: Some((Box::new(change), sender)),
+    };
+    let mut observer = Observer::new(Live::hidden());
+    drive(
+        &service,
+        &Ports::default(),
+        &mut node,
+        &mut Source::trace(copy(trace)),
+        &mut sink,
+        &mut observer,
+        &received,
+        &AtomicBool::new(false),
+    )
+    .expect("memory never fails");
+    let mut report = Report::default();
+    observer.finish(0, 0, &node.machine, &node.workers, &mut report);
+    let replaced = answer.recv().expect("somebody answers");
+    (sink.left.0, replaced, report)
+}
+
+/// A function that panics as it is changed, or is asked what that concerns, takes nothing but what
+/// its worker knew with it: no packet is lost, and the fast path has its share again.
+#[test]
+fn a_function_that_panics_in_a_change_of_its_rules() {
+    let service = service(&format!(
+        "[service]\nchain = [\"acl\"]\n{CACHE}[acl]\ndefault = \"allow\"\n"
+    ));
+    let fused = fused(&service);
+    let trace = told_apart(3000, 40);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        for blows in [Blows::WhenAsked, Blows::WhenChanged] {
+            let what = format!("{execution:?} {blows:?}");
+            let change = Reconfiguration::of::<Fuse>(blows);
+            let change = Replacement::of_function(&fused, 0, change).expect("a good service");
+            let (left, replaced, report) = crash_in_change(&fused, change, &trace, execution);
+            assert_eq!(left.len(), trace.len(), "{what}: {:?}", report.drops);
+            assert_eq!(report.worker_restarts, [1], "{what}");
+            match (blows, replaced) {
+                (Blows::WhenAsked, Err((_, why))) => assert_eq!(why, Refusal::Crashed, "{what}"),
+                (Blows::WhenChanged, Ok(changed)) => assert!(changed.rules_gone > 0, "{what}"),
+                (_, replaced) => panic!("{what}: done: {}", replaced.is_ok()),
+            }
+            assert!(report.fast.share > 0.3, "{what}: {}", report.fast.share);
+        }
+    }
+}
+
+/// The same where functions share flow state: a new one panics as it begins, on one of three
+/// workers.
+#[test]
+fn a_function_that_panics_as_it_begins() {
+    let service = service(
+        "[service]\nchain = [\"firewall\"]\n[slow_path]\nworkers = 3\n\
+         [fast_path]\nhot_packets = 1\n[firewall]\ndefault = \"allow\"\n",
+    );
+    let trace = told_apart(3000, 40);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let has_blown = Arc::new(AtomicBool::new(false));
+        let starter = custom(Form::Flow, 0, move |_, _| {
+            let has_blown = Arc::clone(&has_blown);
+            Ok(Function::flow(Starter { has_blown }))
+        });
+        let mut after = service.clone();
+        after.chain.push(Instance {
+            name: "starter".into(),
+            config: starter,
+        });
+        let change = Replacement::between(&service, &after).expect("a good service");
+        let (left, replaced, report) = crash_in_change(&service, change, &trace, execution);
+        assert!(replaced.is_ok(), "{execution:?}");
+        assert_eq!(left.len(), trace.len(), "{execution:?}: {:?}", report.drops);
+        assert_eq!(
+            report.worker_restarts.iter().sum::<u64>(),
+            1,
+            "{execution:?}"
+        );
     }
 }

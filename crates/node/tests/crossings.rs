@@ -19,7 +19,7 @@ use twinpath_io::Trace;
 const CHAINS: [&[&str]; 3] = [
     &["acl", "firewall", "monitor"],
     &["acl", "firewall", "reassembler"],
-    &["firewall", "reassembler", "router"],
+    &["monitor", "firewall", "reassembler", "router"],
 ];
 
 /// Chains with translation: answers go to whom the oracle has sent from.
@@ -181,7 +181,7 @@ fn answers_past_a_translation() {
 #[test]
 fn what_depends_on_a_packet_that_waits_waits_too() {
     let service = service(
-        "[service]\nchain = [\"napt\"]\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n",
+        "[service]\nchain = [\"napt\"]\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\nassignment = \"preserve\"\n",
     );
     let end = |text: &str| text.parse().expect("an endpoint");
     let (inside, outside) = (end("10.0.0.3:20001"), end("192.0.2.2:53"));

@@ -69,7 +69,8 @@ fn text(chain: &[&str]) -> String {
         ("firewall", FIREWALL),
         ("load_balancer", BALANCER),
     ];
-    let mut text = format!("[service]\nchain = {chain:?}\n");
+    // Hosts that leave checksums to their cards were captured with wrong ones.
+    let mut text = format!("[service]\nchain = {chain:?}\nverify_ipv4_checksum = false\n");
     for (name, table) in tables {
         if chain.contains(&name) {
             text.push_str(table);
@@ -228,7 +229,7 @@ fn compare_answered(chain: &[&str], packets: u64, after: Duration) -> f64 {
 }
 
 const EACH: [&[&str]; 4] = [&["acl"], &["napt"], &["router"], &["monitor"]];
-const ALL: &[&str] = &["acl", "napt", "router", "monitor"];
+const ALL: &[&str] = &["acl", "napt", "monitor", "router"];
 
 /// Chains over every capture, with services that are derived from it. Every function must have
 /// acted, and the fast path must have settled this share of the packets of each variant.

@@ -14,7 +14,6 @@ use twinpath_control::service::{Execution, Paths};
 use twinpath_core::Instant;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
-use twinpath_link::{Sender, number};
 use twinpath_node::{Limits, Node, Output, build};
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
@@ -180,7 +179,7 @@ fn chains_of_rules() {
     );
     let chains = [
         "\"acl\", \"napt\", \"router\"",
-        "\"acl\", \"firewall\", \"napt\", \"router\", \"monitor\"",
+        "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",
     ];
     let parking = "[parking]\nheader_timeout = \"1ms\"\n";
     for chain in chains {
@@ -232,9 +231,10 @@ fn what_ends_within_a_chain_is_quoted() {
     let (_, tables) = GATEWAY.split_once("[router]").expect("there");
     let (router, settings) = tables.split_once("[rule_cache]").expect("there");
     let settings = format!("[rule_cache]{settings}");
+    let limits = "errors_per_second = 1000000\nerrors_per_source = 1000000";
     let (first, second) = (
-        format!("[router]{router}"),
-        format!("[second]\nfunction = \"router\"{router}"),
+        format!("[router]\n{limits}{router}"),
+        format!("[second]\nfunction = \"router\"\n{limits}{router}"),
     );
     let text = format!("[service]\nchain = [\"router\", \"second\"]\n{first}{second}{settings}");
     let mut trace = Trace::new();
@@ -264,7 +264,7 @@ fn no_payload_times_out_after_a_silence() {
         is_lossless: true,
         is_replay: true,
     });
-    let (mut out, mut numbers, mut left) = (Output::default(), Sender::default(), 0);
+    let (mut out, mut left) = (Output::default(), 0);
     let clock = |milliseconds: u64| Clock {
         packet: Instant(1_000_000_000 + milliseconds * 1_000_000),
         link: Instant(milliseconds),
@@ -286,9 +286,6 @@ fn no_payload_times_out_after_a_silence() {
         for (_, frame) in std::mem::take(&mut out.frames) {
             let mut returns = Vec::new();
             node.workers[0].receive(frame, &mut node.worker_pools[0], &mut returns);
-            for frame in &mut returns {
-                number(frame, numbers.number());
-            }
             node.machine.returned(0, &mut returns, at, out);
             node.machine.progress(0, node.workers[0].progress(), out);
         }

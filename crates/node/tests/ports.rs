@@ -130,6 +130,90 @@ fn packets_leave_by_the_port_that_the_router_says() {
     }
 }
 
+/// Neighbours that are known by their addresses: packets to them leave by their ports, on both paths
+/// alike, whose MAC addresses only interfaces can tell.
+#[test]
+fn packets_to_neighbours_by_address_leave_by_their_ports() {
+    let by_address = ROUTED
+        .replace(
+            "mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\"",
+            "address = \"203.0.113.1\"",
+        )
+        .replace(
+            "mac = \"02:00:00:00:03:01\", source_mac = \"02:00:00:00:00:03\", ",
+            "",
+        );
+    assert!(by_address.contains("address =") && !by_address.contains("02:00:00:00:03:01"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = capture(&folder);
+    let output = |name: &str| folder.path().join(name);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        through(
+            &service(&by_address, Paths::Slow, execution),
+            &input,
+            &output("alone.pcapng"),
+        );
+        let both = service(&by_address, Paths::Both, execution);
+        let finished = through(&both, &input, &output("both.pcapng"));
+        assert!(
+            finished.report.fast.packets > 300,
+            "{:?}",
+            finished.report.fast
+        );
+        assert_eq!(finished.written.without_port, 0);
+        let by_port = |name: &str| [0, 1, 2].map(|port| of_port(&packets_of(&output(name)), port));
+        let (alone, both) = (by_port("alone.pcapng"), by_port("both.pcapng"));
+        assert_eq!(both, alone);
+        assert_eq!(both.map(|packets| packets.len()), [200, 200, 200]);
+    }
+}
+
+/// A service that takes another's place calls its neighbours by the same numbers.
+#[test]
+fn neighbours_keep_their_numbers_in_a_new_service() {
+    let text = |first: &str| {
+        format!(
+            "[service]\nchain = [\"router\"]\nports = [\"a\", \"b\"]\n[router]\nnext_hops = [{first}\n\
+             {{ name = \"one\", address = \"192.0.2.1\", port = \"a\" }},\n{{ name = \"all\", port = \"b\" }}]\n\
+             routes = [{{ to = \"0.0.0.0/0\", via = \"one\" }}, {{ to = \"10.0.0.0/8\", via = \"all\" }}]\n"
+        )
+    };
+    let parsed = |text: &str| service(text, Paths::Both, Execution::Virtual);
+    let old = parsed(&text(""));
+    let mut new = parsed(&text(
+        "{ name = \"new\", address = \"192.0.2.9\", port = \"b\" },",
+    ));
+    assert_ne!(old.adjacencies.all()[..], new.adjacencies.all()[..2]);
+    let known = old.adjacencies.all();
+    new.follow(&old).expect("there is room");
+    assert_eq!(new.adjacencies.all()[..2], known[..]);
+    assert_eq!(new.adjacencies.all().len(), 3);
+}
+
+/// Frames that pass by the chain have no router to say which of three ports they leave by: that is
+/// loss, and told as loud as any other.
+#[test]
+fn what_has_no_port_to_leave_by_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = folder.path().join("arp.pcapng");
+    let mut writer = CaptureWriter::with_interfaces(&input, &["site", "uplink"]).expect("a file");
+    let mut arp = [0; 60];
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    for number in 0..7 {
+        writer
+            .write_on(0, number * 1_000_000, &arp)
+            .expect("written");
+    }
+    writer.finish().expect("written");
+    let text = ROUTED.replacen("chain =", "unparsed = \"forward\"\nchain =", 1);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let service = service(&text, Paths::Both, execution);
+        let report = through(&service, &input, &folder.path().join("out.pcapng")).report;
+        assert_eq!(report.port_losses.without_port, 7, "{execution:?}");
+        assert_eq!(report.lost(), 7, "{:?}", report.drops);
+    }
+}
+
 fn of_port(left: &Left, port: u32) -> Vec<Vec<u8>> {
     let of_port = left.iter().filter(|(one, _)| *one == port);
     let mut packets: Vec<Vec<u8>> = of_port.map(|(_, packet)| packet.clone()).collect();
@@ -165,8 +249,8 @@ fn a_bump_in_the_wire_has_a_file_for_each_port() {
     }
 }
 
-/// In order a packet meets the list before the translation, in reverse behind it: a packet that
-/// comes in by the other port does, whatever source it claims.
+/// In order a packet meets the list before the translation, in reverse behind it. A packet that
+/// comes in by the other port is from outside, whatever source it claims: nobody translates it.
 #[test]
 fn which_way_a_packet_goes_may_be_told_by_its_port() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -175,20 +259,27 @@ fn which_way_a_packet_goes_may_be_told_by_its_port() {
 chain = ["acl", "napt"]
 ports = ["in", "out"]
 inside_ports = ["in"]
+source_check = "off"
 [acl]
 default = "allow"
-rules = [{ action = "deny", from = "198.51.100.1" }]
+rules = [{ action = "deny", from = "198.51.100.1" }, { action = "deny", to = "10.0.0.1" }]
 [napt]
 inside = ["10.0.0.0/8"]
 external = ["198.51.100.1"]
+forward = [{ protocol = "udp", external = "198.51.100.1:53", to = "10.0.0.1:53" }]
 "#;
+    let (host, external, other) = ("10.0.0.1", "198.51.100.1", "192.0.2.7");
     for paths in [Paths::Slow, Paths::Both] {
-        for port in [0, 1] {
+        for (port, from, to, expected) in [
+            (0, host, other, Some(external)),
+            (1, other, external, None),
+            (1, host, other, Some(host)),
+        ] {
             let input = folder.path().join("in.pcapng");
             let mut writer =
                 CaptureWriter::with_interfaces(&input, &["in", "out"]).expect("a file");
             for at in 1..=500 {
-                let frame = udp_frame("10.0.0.1", 1000, "192.0.2.7", 53);
+                let frame = udp_frame(from, 1000, to, 53);
                 writer
                     .write_on(port, at * 10_000_000, &frame)
                     .expect("written");
@@ -205,11 +296,15 @@ external = ["198.51.100.1"]
                 finished.report.fast
             );
             let left = packets_of(&output);
-            assert_eq!(left.len(), if port == 0 { 500 } else { 0 });
-            let is_translated = |frame: &[u8]| frame[26..30] == [198, 51, 100, 1];
+            let Some(expected) = expected else {
+                assert!(left.is_empty(), "the list is behind the translation");
+                continue;
+            };
+            assert_eq!(left.len(), 500);
+            let expected: std::net::Ipv4Addr = expected.parse().expect("an address");
             assert!(
                 left.iter()
-                    .all(|(to, frame)| *to == 1 && is_translated(frame))
+                    .all(|(to, frame)| *to == 1 - port && frame[26..30] == expected.octets())
             );
         }
     }
@@ -333,10 +428,19 @@ fn what_is_wrong_with_ports_is_told_with_its_line() {
     );
     let error = with(
         "inside_ports = [\"site\"]",
-        "inside_ports = [\"site\"]\ninside = [\"10.0.0.0/8\"]",
+        "inside_ports = [\"site\"]\nsource_check = \"loose\"",
     );
     assert!(
-        error.contains("expected one of inside and inside_ports"),
+        error.contains("ports.toml:7")
+            && error.contains("expected inside and inside_ports beside source_check"),
+        "{error}"
+    );
+    let error = with(
+        "inside_ports = [\"site\"]",
+        "forward_ether_types = [\"arp\", \"ipx\"]",
+    );
+    assert!(
+        error.contains("ports.toml:6") && error.contains("expected one of arp, lldp"),
         "{error}"
     );
 }

@@ -126,6 +126,75 @@ fn udp(from: &str, to: &str) -> Vec<u8> {
 }
 
 #[test]
+fn a_home_gateway_hides_hosts_and_lets_answers_in() {
+    let service = recipe("home-gateway");
+    let (found, requests) = conversation(&service, 6000, "198.51.100.7/32");
+    let is_netbios = |packet: &[u8]| destination(packet).port == 137;
+    let denied = count(requests.iter().map(|frame| frame.frame), is_netbios);
+    assert!(denied > 100);
+    assert_eq!(found.report.drops.get("denied"), Some(&denied));
+    // What left for the provider, and what left for home, by the neighbours' addresses.
+    let to_provider = |packet: &[u8]| packet[..6] == [2, 0, 0, 0, 1, 1];
+    let (sent, answered) = (
+        count(out(&found), to_provider),
+        count(out(&found), |packet| !to_provider(packet)),
+    );
+    assert_eq!(sent, 6000 - denied);
+    assert_eq!(answered, sent, "servers answer all that reaches them");
+    for packet in out(&found) {
+        let (from, to) = (source(packet).address, destination(packet).address);
+        match to_provider(packet) {
+            true if from.is_v4() => assert!(is_in("198.51.100.7", from)),
+            true => assert!(is_in("2001:db8:1::/64", from)),
+            false => assert!(is_in("192.168.1.0/24", to) || is_in("2001:db8:1::/64", to)),
+        }
+    }
+    assert!(out(&found).any(|packet| !source(packet).address.is_v4()));
+    let report = &found.report;
+    assert!(counter(report, "napt", "bindings_created") > 20);
+    assert!(counter(report, "firewall", "connections_opened") > 20);
+    assert_eq!(counter(report, "router", "forwarded"), sent + answered);
+}
+
+#[test]
+fn nobody_gets_into_a_home_unasked() {
+    let (lan, wan) = (0, 1);
+    let at = |milliseconds: u64| 1_000_000_000 + milliseconds * 1_000_000;
+    let asked = (at(0), lan, udp("192.168.1.10:5000", "203.0.113.53:53"));
+    // What stands for the host outside.
+    let (left, _) = replayed(&recipe("home-gateway"), std::slice::from_ref(&asked));
+    let external = source(&left[0].1).to_string();
+    let packets = [
+        asked,
+        (at(10), wan, udp("203.0.113.53:53", &external)),
+        (at(20), wan, udp("203.0.113.66:53", &external)),
+        (at(30), wan, udp("203.0.113.66:99", "198.51.100.7:22")),
+        (
+            at(40),
+            wan,
+            udp("[2001:db8:66::1]:99", "[2001:db8:1::10]:22"),
+        ),
+        (at(50), wan, udp("192.168.1.10:99", "192.168.1.11:22")),
+        (at(60), lan, udp("203.0.113.9:99", "203.0.113.53:53")),
+    ];
+    let (left, report) = replayed(&recipe("home-gateway"), &packets);
+    let left: Vec<_> = left
+        .iter()
+        .map(|(port, packet)| (*port, destination(packet)))
+        .collect();
+    let expected = [
+        (wan, end("203.0.113.53:53")),
+        (lan, end("192.168.1.10:5000")),
+    ];
+    assert_eq!(left, expected);
+    assert_eq!(report.dropped(), 5, "{:?}", report.drops);
+    for spoofed in ["source_inside", "source_outside"] {
+        assert_eq!(report.drops.get(spoofed), Some(&1));
+    }
+    assert!(counter(&report, "napt", "unsolicited") >= 1);
+}
+
+#[test]
 fn a_carrier_nat_gives_each_subscriber_one_address() {
     let service = recipe("carrier-nat");
     let (found, requests) = conversation(&service, 6000, "198.51.100.0/24");

@@ -259,18 +259,16 @@ fn routes_in_a_file_are_read_again() {
         next_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n";
     let parse = |routes: &str| {
         std::fs::write(folder.join("routes"), routes).expect("a file");
-        Service::parse(text, &folder.join("edge.toml")).expect("sound")
+        Service::parse(text, &folder.join("edge.toml"))
     };
-    let one = parse("0.0.0.0/0 up\n");
-    let same = parse("# the same\n0.0.0.0/0 up\n");
-    let other = parse("0.0.0.0/0 up\n10.0.0.0/8 discard\n");
-    let wrong = parse("0.0.0.0/0 nobody\n");
+    let one = parse("0.0.0.0/0 up\n").expect("sound");
+    let same = parse("# the same\n0.0.0.0/0 up\n").expect("sound");
+    let other = parse("0.0.0.0/0 up\n10.0.0.0/8 discard\n").expect("sound");
     let change = |to: &Service| Replacement::between(&one, to);
     assert!(change(&same).expect("sound").is_empty());
     assert_eq!(change(&other).expect("sound").applied.changed, ["router"]);
-    let refused = change(&wrong)
-        .err()
-        .expect("nobody is no next hop")
+    let refused = parse("0.0.0.0/0 nobody\n")
+        .expect_err("nobody is no next hop")
         .to_string();
     assert!(
         refused.contains("routes:1: \"nobody\" is no next hop"),

@@ -153,7 +153,7 @@ fn rules_and_routes_change_one_by_one() {
     let trace = packets();
     for chain in [
         &["acl", "monitor", "router"][..],
-        &["acl", "firewall", "router", "monitor"],
+        &["acl", "firewall", "monitor", "router"],
     ] {
         let tables = format!("{ACL}{ROUTER}");
         let tables = match chain.contains(&"firewall") {

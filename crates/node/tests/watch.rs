@@ -262,7 +262,7 @@ fn of_rules_around_flow_state() {
         let met = walk.iter().filter(|step| matches!(step, Step::Meet(_)));
         met.count()
     };
-    assert_eq!(walks.values().map(elements).max(), Some(3));
+    assert_eq!(walks.values().map(elements).max(), Some(4));
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn of_an_element_on_the_slow_path() {
         let met = walk.iter().filter(|s| matches!(s, Step::Receive { .. }));
         met.count()
     };
-    assert_eq!(walks.values().map(elements).max(), Some(3));
+    assert_eq!(walks.values().map(elements).max(), Some(4));
 }
 
 /// What a trace tells of a packet is what happens to it in a run of all.

@@ -69,8 +69,8 @@ pub struct Resident<P> {
 enum Claim {
     /// Its header.
     Header(Ticket),
-    /// Its turn alone: it is whole.
-    Turn(Position),
+    /// Its turn alone: it is whole, and of the flow with this hash.
+    Turn(Position, u64),
 }
 
 /// A packet that was not parked; its payload comes back.
@@ -277,6 +277,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
                 record.awaited = Awaited::Here(header);
                 if let Numbers::AtReturn(turns) = &mut self.numbers {
                     record.place = turns.number(flow_hash);
+                    record.flow_hash = flow_hash;
                 }
             }
             Answer::Dropped => {
@@ -316,7 +317,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         };
         self.stats.followers += 1;
         self.join(Resident {
-            claim: Claim::Turn(place),
+            claim: Claim::Turn(place, flow_hash),
             parked_at: now,
             payload: packet,
             passes: 0,
@@ -366,7 +367,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     pub fn next_expiry(&self) -> Option<Instant> {
         let waits_since = |resident: &Resident<P>| match resident.claim {
             Claim::Header(ticket) => self.slots.away_since(ticket),
-            Claim::Turn(_) => None,
+            Claim::Turn(..) => None,
         };
         let oldest = self.residents().filter_map(waits_since).min()?;
         Some(oldest + self.config.header_timeout)
@@ -385,6 +386,10 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         let Waiting::Payload(mut resident) = waiting else {
             return Some(Dequeued::Copy);
         };
+        if let Some(before) = self.follower_before(&resident) {
+            self.queue.put_back(bytes, Waiting::Payload(resident));
+            return Some(self.leave(before));
+        }
         Some(match self.turn(&mut resident, now) {
             Turn::Leave => self.leave(resident),
             Turn::End(end) => self.end(resident, end),
@@ -395,6 +400,27 @@ impl<P: Load, H> PayloadBuffer<P, H> {
                 Dequeued::Again(resident)
             }
         })
+    }
+
+    /// Where nothing goes round, a whole packet that came back before the header of a payload may be
+    /// behind that in the queue, for it had to wait for others, too. It is taken out of its turn.
+    fn follower_before(&mut self, resident: &Resident<P>) -> Option<Resident<P>> {
+        let Claim::Header(ticket) = resident.claim else {
+            return None;
+        };
+        if self.stats.followers == 0 || self.goes_round() || !self.keeps_order() {
+            return None;
+        }
+        let record = self.slots.find(ticket)?;
+        let (place, flow) = (record.place?, record.flow_hash);
+        let is_before = |waiting: &Waiting<P>| match waiting {
+            Waiting::Payload(other) => other.is_before(place, flow),
+            Waiting::Copy => false,
+        };
+        match self.queue.take_first(is_before)? {
+            Waiting::Payload(other) => Some(other),
+            Waiting::Copy => None,
+        }
     }
 
     /// A payload that had to go round is back at the tail. It always fits: its room was kept.
@@ -508,7 +534,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     fn turn(&mut self, resident: &mut Resident<P>, now: Instant) -> Turn {
         let ticket = match resident.claim {
             Claim::Header(ticket) => ticket,
-            Claim::Turn(place) => return self.turn_of(place),
+            Claim::Turn(place, _) => return self.turn_of(place),
         };
         let Some(record) = self.slots.find(ticket) else {
             // A resident holds its slot until it ends, so this does not happen.
@@ -585,7 +611,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     fn leave(&mut self, resident: Resident<P>) -> Dequeued<P, H> {
         let ticket = match resident.claim {
             Claim::Header(ticket) => ticket,
-            Claim::Turn(place) => {
+            Claim::Turn(place, _) => {
                 self.numbers.pass(place);
                 return Dequeued::Whole(resident.payload);
             }
@@ -607,7 +633,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     fn end(&mut self, resident: Resident<P>, end: End) -> Dequeued<P, H> {
         let record = match (resident.claim, end) {
-            (Claim::Turn(_), _) => None,
+            (Claim::Turn(..), _) => None,
             (Claim::Header(ticket), End::Declined) => self.slots.release(ticket),
             (Claim::Header(ticket), End::Expired | End::Late) => self.slots.release_missed(ticket),
         };
@@ -639,6 +665,14 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 }
 
 impl<P> Resident<P> {
+    /// Whether it is a whole packet of this flow that must leave before the one at this place.
+    fn is_before(&self, place: Position, flow_hash: u64) -> bool {
+        let Claim::Turn(own, flow) = self.claim else {
+            return false;
+        };
+        flow == flow_hash && own.is_before(place)
+    }
+
     /// What is parked.
     pub fn payload(&self) -> &P {
         &self.payload

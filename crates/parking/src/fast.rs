@@ -5,8 +5,8 @@ use crate::buffer::{Answer, Dequeued, End, Followed, Load, PayloadBuffer, Receiv
 use crate::config::{Config, ConfigError};
 use crate::port::{Port, PortConfig};
 use crate::split::{cut, header_bytes, join, split};
-use twinpath_core::wire::{Layout, fields};
-use twinpath_core::{Frame, Instant, Pools, Ticket};
+use twinpath_core::wire::{Layout, fields, verify_transport_checksum};
+use twinpath_core::{Frame, Instant, Metadata, Pools, Ticket};
 
 /// A parking queue of frames, and the port that it belongs to.
 #[derive(Debug)]
@@ -121,16 +121,20 @@ impl Stage {
     /// # Errors
     /// What is wrong with the configuration.
     pub fn new(config: Config, port: PortConfig) -> Result<Self, ConfigError> {
-        Ok(Self {
+        let mut stage = Self {
             buffer: PayloadBuffer::new(config)?,
             port: Port::new(port),
             counts: StageCounters::default(),
-        })
+        };
+        stage.set_lossless(false);
+        Ok(stage)
     }
 
-    /// See [`PayloadBuffer::set_lossless`].
+    /// Whether packets that must follow others are never dropped for want of room (see
+    /// [`PayloadBuffer::set_lossless`]): nor are they where what has no room crosses whole.
     pub fn set_lossless(&mut self, is_lossless: bool) {
-        self.buffer.set_lossless(is_lossless);
+        let drops_overflow = self.port.config().drops_overflow;
+        self.buffer.set_lossless(is_lossless || !drops_overflow);
     }
 
     /// A packet goes to the slow path: its payload stays here if it is worth it and there is room.
@@ -156,10 +160,18 @@ impl Stage {
         if let Err(refusal) = self.buffer.check_room((frame.len() - at) as u32) {
             return self.without_room(frame, refusal, has_state);
         }
-        self.park(frame, at, now, pools)
+        self.park(frame, layout, at, now, pools)
     }
 
-    fn park(&mut self, frame: Frame, at: usize, now: Instant, pools: &mut Pools) -> Sent {
+    fn park(
+        &mut self,
+        frame: Frame,
+        layout: &Layout,
+        at: usize,
+        now: Instant,
+        pools: &mut Pools,
+    ) -> Sent {
+        let has_bad_checksum = !verify_transport_checksum(frame.bytes(), layout);
         let (mut header, payload) = match split(frame, at, pools) {
             Ok(parts) => parts,
             Err(frame) => {
@@ -167,6 +179,10 @@ impl Stage {
                 return Sent::Whole(frame);
             }
         };
+        header.set_metadata(Metadata {
+            has_bad_checksum,
+            ..header.metadata()
+        });
         let bytes = payload.len() as u64;
         let parcel = Parcel {
             frame: payload,

@@ -16,6 +16,13 @@ pub(crate) struct Position {
     number: u64,
 }
 
+impl Position {
+    /// Whether the packet here was numbered before another of the same partition.
+    pub(crate) fn is_before(self, other: Self) -> bool {
+        self.partition == other.partition && self.number < other.number
+    }
+}
+
 /// The counters of all partitions, for packets that are numbered when their headers are back.
 #[derive(Debug)]
 pub(crate) struct Turns {

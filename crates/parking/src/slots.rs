@@ -21,6 +21,8 @@ pub(crate) enum Awaited<H> {
 pub(crate) struct Record<H> {
     pub(crate) awaited: Awaited<H>,
     pub(crate) place: Option<Position>,
+    /// Of the packet's flow, where it is known.
+    pub(crate) flow_hash: u64,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,7 @@ impl<H> Slots<H> {
         slot.record = Some(Record {
             awaited: Awaited::Away(parked_at),
             place,
+            flow_hash: 0,
         });
         slot.parked_at = parked_at;
         Some(Ticket {

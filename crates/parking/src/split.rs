@@ -65,6 +65,7 @@ pub fn join(header: Frame, mut payload: Frame) -> Result<(Frame, Frame), (Frame,
     payload.set_port(header.port());
     payload.set_metadata(Metadata {
         parked_bytes: 0,
+        has_bad_checksum: false,
         ..header.metadata()
     });
     Ok((payload, header))

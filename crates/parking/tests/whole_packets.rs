@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use twinpath_core::hash::hash_lanes;
+use twinpath_core::HashKey;
 use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools};
@@ -124,7 +124,7 @@ fn packet(number: u32, flow: u8, payload_bytes: u16, tcp: bool) -> Vec<u8> {
         false => PacketBuilder::udp(source, end("10.0.0.2:53")),
     };
     let payload: Vec<u8> = (0..payload_bytes)
-        .map(|index| (hash_lanes([number.into(), index.into(), 0, 0, 0], 1)) as u8)
+        .map(|index| (HashKey::new(1).hash([number.into(), index.into()])) as u8)
         .collect();
     builder.payload(&payload).to_vec().expect("a packet")
 }
@@ -277,7 +277,7 @@ impl World {
         }
         assert!(stretch(&mut frame), "it fits");
         let number = frame.ordinal();
-        let hash = hash_lanes([self.expected[&number].0.into(), 0, 0, 0, 0], 9);
+        let hash = HashKey::new(9).hash([self.expected[&number].0.into()]);
         let parcel = Parcel {
             frame,
             is_reply: false,

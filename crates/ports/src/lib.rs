@@ -17,6 +17,7 @@
 //! ([`PortCounters`]). An interface that goes down or disappears is told once, tried again, and
 //! taken up when it is back.
 
+mod counters;
 pub mod interface;
 mod messages;
 pub mod offload;
@@ -26,4 +27,5 @@ mod sys;
 pub mod tap;
 pub mod xdp;
 
-pub use port::{Driver, OpenError, Port, PortConfig, PortCounters, State, wait};
+pub use counters::PortCounters;
+pub use port::{Driver, OpenError, Port, PortConfig, State, wait};

@@ -6,10 +6,10 @@
 //! of what arrives for itself: an interface that belongs to a node should have no address in the
 //! kernel, or the kernel answers, too.
 
+use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::messages::{BURST, Messages, Received};
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length, put_tag};
-use crate::port::PortCounters;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

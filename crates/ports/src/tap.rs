@@ -3,9 +3,9 @@
 //! The interface exists as long as the port is open, unless it was there before. Each frame is one
 //! read or write, with the kernel's word on [offloads](crate::offload) in front.
 
+use crate::counters::PortCounters;
 use crate::interface::MAX_NAME;
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length};
-use crate::port::PortCounters;
 use crate::sys;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};

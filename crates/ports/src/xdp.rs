@@ -14,9 +14,9 @@ mod program;
 mod rings;
 mod socket;
 
+use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::offload::{Oversized, complete_if_partial, segments};
-use crate::port::PortCounters;
 use program::Program;
 use socket::Socket;
 use std::io;

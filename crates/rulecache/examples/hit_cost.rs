@@ -7,7 +7,7 @@ use twinpath_core::wire::layout::Plain;
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Decision, Direction, Frame, Instant, Pools};
 use twinpath_rulecache::{
-    Action, CacheMessage, Effect, Fate, Field, Fields, Found, LineKey, MatchKey, NewRule, Rewrites,
+    Action, CacheMessage, Effect, Field, Fields, Found, LineKey, MatchKey, NewRule, Rewrites,
     RuleName, RuleTable, TableConfig,
 };
 
@@ -177,7 +177,7 @@ fn action(id: usize) -> Action {
             decrements: 1,
             ..Rewrites::default()
         },
-        fate: Fate::Forward,
+        drop: None,
         idle: Some(Duration::from_secs(300)),
     }
 }

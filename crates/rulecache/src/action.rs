@@ -64,22 +64,13 @@ impl Default for Rewrites {
     }
 }
 
-/// What becomes of the packet.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It leaves the element of the chain.
-    Forward,
-    /// It is dropped.
-    Drop(DropReason),
-}
-
 /// What a rule does to a packet.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Action {
     /// Changed fields.
     pub rewrites: Rewrites,
-    /// What becomes of the packet.
-    pub fate: Fate,
+    /// Why the packet is dropped; none if it goes on.
+    pub drop: Option<DropReason>,
     /// The rule ends when it was not used for longer than this.
     pub idle: Option<Duration>,
 }
@@ -202,10 +193,7 @@ impl Action {
     pub fn pack(&self) -> ActionLanes {
         let rewrites = &self.rewrites;
         let (source, destination) = (rewrites.source, rewrites.destination);
-        let verdict = match self.fate {
-            Fate::Forward => 0,
-            Fate::Drop(reason) => reason.index() as u64 + 1,
-        };
+        let drop = self.drop.map_or(0, |reason| reason.index() as u64 + 1);
         let idle_ns = self.idle.map_or(0, |idle| idle.as_nanos().max(1));
         [
             (source.address.0 >> 64) as u64,
@@ -216,36 +204,35 @@ impl Action {
                 | u64::from(destination.port) << 32
                 | u64::from(rewrites.egress) << 16
                 | u64::from(rewrites.written.bits()),
-            mac_bits(rewrites.source_mac) | u64::from(rewrites.decrements) << 8 | verdict,
+            mac_bits(rewrites.source_mac) | u64::from(rewrites.decrements) << 8 | drop,
             mac_bits(rewrites.destination_mac) | u64::from(rewrites.again.bits()),
             u64::try_from(idle_ns).unwrap_or(0),
         ]
     }
 
-    /// The action with these lanes; `None` for a verdict that there is none of.
+    /// The action with these lanes; `None` for a reason to drop that there is none of.
     pub fn unpack(lanes: &ActionLanes) -> Option<Self> {
         Some(Self {
             rewrites: rewrites_of(lanes),
-            fate: fate_of(lanes)?,
+            drop: drop_in(lanes)?,
             idle: (lanes[7] > 0).then(|| Duration::from_nanos(lanes[7])),
         })
     }
 }
 
-/// The fate in an action's lanes; `None` if there is no such reason to drop.
+/// Why an action drops its packets, if it does; `None` if there is no such reason.
 #[inline(always)]
-pub(crate) fn fate_of(lanes: &ActionLanes) -> Option<Fate> {
+pub(crate) fn drop_in(lanes: &ActionLanes) -> Option<Option<DropReason>> {
     match lanes[5] as u8 {
-        0 => Some(Fate::Forward),
-        verdict => drop_fate(verdict),
+        0 => Some(None),
+        number => reason(number),
     }
 }
 
 #[inline(never)]
-fn drop_fate(verdict: u8) -> Option<Fate> {
-    DropReason::all()
-        .nth(usize::from(verdict) - 1)
-        .map(Fate::Drop)
+fn reason(number: u8) -> Option<Option<DropReason>> {
+    let reason = DropReason::all().nth(usize::from(number) - 1);
+    reason.map(Some)
 }
 
 /// The rewrites in an action's lanes.
@@ -355,11 +342,11 @@ mod tests {
             again: Fields::of(&[Field::SourcePort]),
         };
         for idle in [None, Some(Duration::from_secs(300))] {
-            for fate in DropReason::all().map(Fate::Drop).chain([Fate::Forward]) {
+            for drop in DropReason::all().map(Some).chain([None]) {
                 rewrites.egress += 1;
                 let action = Action {
                     rewrites,
-                    fate,
+                    drop,
                     idle,
                 };
                 assert_eq!(Action::unpack(&action.pack()), Some(action));

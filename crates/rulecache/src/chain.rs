@@ -6,29 +6,23 @@ use crate::recording::{EntryId, Obstacle, Recording};
 use crate::watch::{Unwatched, Watch};
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
-use twinpath_core::{Direction, DropReason, Frame, Named, Packet};
+use twinpath_core::{Direction, Frame, Metadata, Named, Packet};
 
-/// Functions in a row, which packets pass in order, or in reverse as replies.
+/// Functions in a row, which packets pass in order, or in reverse as replies. Some at the end may
+/// decide last: replies pass them last, too.
 pub struct RuleChain {
     functions: Vec<Named<dyn RuleFunction>>,
+    /// How many decide last.
+    last: usize,
 }
 
-/// How far a packet came.
+/// Where in a chain a packet waits until an entry is free: call again with the same step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Passage {
-    /// It leaves the element.
-    Forward,
-    /// It is dropped.
-    Drop(DropReason),
-    /// A function has taken it.
-    Consumed,
-    /// It waits at this step until the entry is free; call again with the same step.
-    Wait {
-        /// How many functions are behind it.
-        step: usize,
-        /// The entry.
-        entry: EntryId,
-    },
+pub struct Awaits {
+    /// How many functions are behind it.
+    pub step: usize,
+    /// The entry.
+    pub entry: EntryId,
 }
 
 impl RuleChain {
@@ -40,7 +34,22 @@ impl RuleChain {
     /// An element of these functions; at most 256, more are left out.
     pub fn named(mut functions: Vec<Named<dyn RuleFunction>>) -> Self {
         functions.truncate(256);
-        Self { functions }
+        Self { functions, last: 0 }
+    }
+
+    /// The same, of which so many functions at the end decide last.
+    #[must_use]
+    pub fn with_last(self, last: usize) -> Self {
+        Self { last, ..self }
+    }
+
+    /// The same with other functions; those so far are returned, to go on elsewhere.
+    pub fn exchange(
+        &mut self,
+        functions: Vec<Named<dyn RuleFunction>>,
+    ) -> Vec<Named<dyn RuleFunction>> {
+        let new = Self::named(functions).with_last(self.last);
+        std::mem::replace(self, new).functions
     }
 
     /// How many functions there are.
@@ -51,11 +60,6 @@ impl RuleChain {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.functions.is_empty()
-    }
-
-    /// The functions, to go on elsewhere.
-    pub fn into_functions(self) -> Vec<Named<dyn RuleFunction>> {
-        self.functions
     }
 
     /// The function at a place.
@@ -83,7 +87,7 @@ impl RuleChain {
         from: usize,
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
-    ) -> Passage {
+    ) -> Verdict<Awaits> {
         self.run_watched(packet, recording, from, dependents, answers, &mut Unwatched)
     }
 
@@ -96,7 +100,7 @@ impl RuleChain {
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
         watch: &mut W,
-    ) -> Passage {
+    ) -> Verdict<Awaits> {
         let now = packet.timestamp();
         for step in from..self.functions.len() {
             let place = self.place_at(packet.direction, step);
@@ -105,24 +109,25 @@ impl RuleChain {
             let function = &mut self.functions[place];
             let verdict = function.handle(&mut recorded, now, answers);
             watch.handled(place as u8, &function.name, packet, recording, verdict);
+            answers.follow_from(step, packet);
             if answers.count() > answered {
                 self.turn_back(packet, step, answered, dependents, answers);
             }
             match verdict {
                 Verdict::Forward => {}
-                Verdict::Drop(reason) => return Passage::Drop(reason),
+                Verdict::Drop(reason) => return Verdict::Drop(reason),
                 Verdict::Consumed => {
                     recording.obstruct(Obstacle::Answered);
-                    return Passage::Consumed;
+                    return Verdict::Consumed;
                 }
                 Verdict::Wait(entry) => {
                     let function = place as u8;
                     let entry = EntryId { function, entry };
-                    return Passage::Wait { step, entry };
+                    return Verdict::Wait(Awaits { step, entry });
                 }
             }
         }
-        Passage::Forward
+        Verdict::Forward
     }
 
     /// Takes what a function has made back through the functions before it: each side must see
@@ -138,7 +143,13 @@ impl RuleChain {
     ) {
         for mut frame in answers.take_from(first) {
             frame.set_timestamp(packet.timestamp());
+            frame.set_ordinal(packet.frame.ordinal());
             frame.set_port(packet.frame.port());
+            frame.set_metadata(Metadata {
+                direction: packet.direction.other(),
+                is_answer: true,
+                ..Metadata::default()
+            });
             let (frame, leaves) =
                 self.walk_back(frame, packet.direction, step, dependents, answers);
             answers.put_back(frame, leaves);
@@ -182,7 +193,10 @@ impl RuleChain {
     fn place_at(&self, direction: Direction, step: usize) -> usize {
         match direction {
             Direction::Original => step,
-            Direction::Reply => self.functions.len() - 1 - step,
+            Direction::Reply => {
+                let others = self.functions.len().saturating_sub(self.last);
+                others.checked_sub(step + 1).unwrap_or(step)
+            }
         }
     }
 }

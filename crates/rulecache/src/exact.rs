@@ -9,8 +9,9 @@
 
 use crate::key::{KeyLanes, MatchKey};
 use crate::message::RuleId;
-use twinpath_core::hash::hash_lanes;
+use twinpath_core::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray};
+use twinpath_core::probing::{self, Places};
 
 /// The lane of a place that holds the rule's number plus one; 0 if the place is free.
 const RULE: usize = 5;
@@ -27,13 +28,13 @@ pub(crate) struct ExactTable {
     limit: usize,
     len: usize,
     guarded: usize,
-    seed: u64,
+    hash_key: HashKey,
 }
 
 /// Why a rule was not added.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// There are as many rules as there may be.
+    /// There are as many rules as there may be, or too many lie in its way.
     Full,
     /// The flow has a rule with another guard.
     Taken,
@@ -59,7 +60,7 @@ impl ExactTable {
             limit,
             len: 0,
             guarded: 0,
-            seed,
+            hash_key: HashKey::new(seed),
         }
     }
 
@@ -85,13 +86,8 @@ impl ExactTable {
     /// Where the search for a key begins.
     #[inline(always)]
     fn home(&self, key: Compared) -> usize {
-        let hash = hash_lanes(key, self.seed) >> 32;
+        let hash = self.hash_key.hash(key) >> 32;
         ((hash * self.places.len() as u64) >> 32) as usize
-    }
-
-    #[inline(always)]
-    fn next(&self, place: usize, count: usize) -> usize {
-        if place + 1 < count { place + 1 } else { 0 }
     }
 
     /// The place of a key, or the free one where the search for it ends. There is always one.
@@ -104,7 +100,7 @@ impl ExactTable {
             if different == 0 || lanes[RULE] == 0 {
                 return place;
             }
-            place = self.next(place, self.places.len());
+            place = probing::next(place, self.places.len());
         }
     }
 
@@ -131,10 +127,11 @@ impl ExactTable {
         let (key, guard) = (compared(value), within_flow(mask));
         let guard_value = within_flow(value) & guard;
         let place = self.search(key);
+        let has_room = self.len < self.limit && self.may_take(place);
         let lanes = &mut self.places[place].0;
         let before = rule_in(lanes);
         match before {
-            None if self.len >= self.limit => return Err(Refused::Full),
+            None if !has_room => return Err(Refused::Full),
             Some(_) if (lanes[GUARD], lanes[GUARD_VALUE]) != (guard, guard_value) => {
                 return Err(Refused::Taken);
             }
@@ -159,28 +156,28 @@ impl ExactTable {
         }
         self.len -= 1;
         self.guarded -= usize::from(lanes[GUARD] != 0);
-        self.close_gap(place);
+        let gap = self.close_gap(place);
+        self.places[gap].0 = [0; 8];
         true
     }
+}
 
-    /// Moves back whatever would not be found behind a free place.
-    fn close_gap(&mut self, mut gap: usize) {
-        let count = self.places.len();
-        let distance = |from: usize, to: usize| (to + count - from) % count;
-        let mut place = gap;
-        loop {
-            place = self.next(place, count);
-            let lanes = self.places[place].0;
-            if lanes[RULE] == 0 {
-                break;
-            }
-            let home = self.home([lanes[0], lanes[1], lanes[2], lanes[3], lanes[4]]);
-            if distance(home, place) >= distance(gap, place) {
-                self.places[gap].0 = lanes;
-                gap = place;
-            }
-        }
-        self.places[gap].0 = [0; 8];
+impl Places for ExactTable {
+    fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    fn is_taken(&self, place: usize) -> bool {
+        self.places[place].0[RULE] != 0
+    }
+
+    fn home_of(&self, place: usize) -> usize {
+        let [a, b, c, d, last, ..] = self.places[place].0;
+        self.home([a, b, c, d, last])
+    }
+
+    fn move_to(&mut self, from: usize, to: usize) {
+        self.places[to].0 = self.places[from].0;
     }
 }
 

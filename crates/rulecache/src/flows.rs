@@ -23,8 +23,9 @@ use crate::key::{self, KeyLanes, MatchKey};
 use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
+use twinpath_core::probing::{self, Places};
 use twinpath_core::wire::layout::{Plain, PlainEnds};
-use twinpath_core::{Direction, DropReason, Instant};
+use twinpath_core::{Decision, Direction, DropReason, HashKey, Instant};
 
 /// A line of the table.
 pub(crate) type Line = [u64; 8];
@@ -117,7 +118,7 @@ pub(crate) struct FlowTable {
     idle: Shared<u64>,
     len: usize,
     guarded: usize,
-    seeds: [u64; 2],
+    hash_key: HashKey,
 }
 
 /// What a line says of a packet.
@@ -131,13 +132,6 @@ pub(crate) enum Look {
     Another,
 }
 
-/// Where a packet is sent.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Forward(Option<u16>),
-    Drop(DropReason),
-}
-
 impl FlowTable {
     /// A table for so many rules, whose numbers are below `ids`.
     pub fn new(limit: usize, ids: usize, seed: u64) -> Self {
@@ -148,10 +142,7 @@ impl FlowTable {
             idle: Shared::new(),
             len: 0,
             guarded: 0,
-            seeds: [
-                seed ^ 0x9e37_79b9_7f4a_7c15,
-                seed.rotate_left(32) ^ 0xa409_3822_299f_31d0,
-            ],
+            hash_key: HashKey::new(seed),
         }
     }
 
@@ -177,9 +168,7 @@ impl FlowTable {
 
     #[inline(always)]
     fn home(&self, key: LineKey) -> usize {
-        let [one, other] = self.seeds;
-        let mixed = fold_product(key.addresses ^ one, key.rest ^ other);
-        let hash = fold_product(mixed, one);
+        let hash = self.hash_key.hash([key.addresses, key.rest]);
         (((hash >> 32) * self.lines.len() as u64) >> 32) as usize
     }
 
@@ -220,11 +209,7 @@ impl FlowTable {
 
     #[inline(always)]
     fn next(&self, place: usize) -> usize {
-        if place + 1 < self.lines.len() {
-            place + 1
-        } else {
-            0
-        }
+        probing::next(place, self.lines.len())
     }
 
     /// The line whose rule a packet that arrived at `now` may use, searched from where
@@ -289,9 +274,9 @@ impl FlowTable {
         &self.lines[place as usize].0
     }
 
-    /// Counts a packet at a line, and says what becomes of it.
+    /// Counts a packet at a line, and says what becomes of it: it goes on or is dropped.
     #[inline(always)]
-    pub fn count(&mut self, place: u32, bytes: usize, now: Instant) -> Verdict {
+    pub fn count(&mut self, place: u32, bytes: usize, now: Instant) -> Decision {
         let line = &mut self.lines[place as usize].0;
         line[5] = line[5].max(now.0);
         line[6] += bytes as u64;
@@ -299,8 +284,10 @@ impl FlowTable {
         line[7] = line[7].checked_add(PACKET).unwrap_or(line[7]) | HIT;
         let where_to = (line[4] >> 16) as u16;
         match line[7] & (DROP | EGRESS) {
-            0 => Verdict::Forward(None),
-            EGRESS => Verdict::Forward(Some(where_to)),
+            0 => Decision::FORWARD,
+            EGRESS => Decision::Forward {
+                egress: Some(where_to),
+            },
             _ => drop_for(where_to),
         }
     }
@@ -347,7 +334,8 @@ impl FlowTable {
     }
 
     /// Adds a rule for a flow that has none, if it is one for this table: its action is settled,
-    /// and it looks at nothing but TCP flags besides the flow. Returns whether it was added.
+    /// it looks at nothing but TCP flags besides the flow, and not too many lie in its way.
+    /// Returns whether it was added.
     pub fn insert(
         &mut self,
         id: RuleId,
@@ -362,10 +350,13 @@ impl FlowTable {
         if mask.0[5] != 0 || self.rule_of(key).is_some() {
             return false;
         }
+        let place = self.search(key);
+        if !self.may_take(place) {
+            return false;
+        }
         let Some((mac, idle)) = self.share(action) else {
             return false;
         };
-        let place = self.search(key);
         let shared = u64::from(mac) << 8 | u64::from(idle);
         let guards = u64::from(guard) << 8 | u64::from(key.flags & guard);
         self.lines[place].0 = line(id, key, action, shared, guards, last);
@@ -402,37 +393,30 @@ impl FlowTable {
         }
         self.idle.remove(idle);
         self.line_of[id as usize] = 0;
-        self.close_gap(place);
-        Some(uses)
-    }
-
-    /// Moves back whatever would not be found behind a free line.
-    fn close_gap(&mut self, mut gap: usize) {
-        let count = self.lines.len();
-        let distance = |from: usize, to: usize| (to + count - from) % count;
-        let mut place = gap;
-        loop {
-            place = self.next(place);
-            let line = self.lines[place].0;
-            if line[1] == 0 {
-                break;
-            }
-            let home = self.home(LineKey::in_line(&line));
-            if distance(home, place) >= distance(gap, place) {
-                self.lines[gap].0 = line;
-                self.line_of[rule_in(&line) as usize] = gap as u32 + 1;
-                gap = place;
-            }
-        }
+        let gap = self.close_gap(place);
         self.lines[gap].0 = [0; 8];
+        Some(uses)
     }
 }
 
-/// Multiplies to 128 bits and folds the halves.
-#[inline(always)]
-const fn fold_product(one: u64, other: u64) -> u64 {
-    let product = one as u128 * other as u128;
-    product as u64 ^ (product >> 64) as u64
+impl Places for FlowTable {
+    fn places(&self) -> usize {
+        self.lines.len()
+    }
+
+    fn is_taken(&self, place: usize) -> bool {
+        self.lines[place].0[1] != 0
+    }
+
+    fn home_of(&self, place: usize) -> usize {
+        self.home(LineKey::in_line(&self.lines[place].0))
+    }
+
+    fn move_to(&mut self, from: usize, to: usize) {
+        let line = self.lines[from].0;
+        self.lines[to].0 = line;
+        self.line_of[rule_in(&line) as usize] = to as u32 + 1;
+    }
 }
 
 /// How often a line's rule counts the time to live down.
@@ -453,10 +437,10 @@ pub(crate) const fn new_headers(line: &Line) -> NewHeaders {
 }
 
 #[inline(never)]
-fn drop_for(reason: u16) -> Verdict {
+fn drop_for(reason: u16) -> Decision {
     let reason = DropReason::all().nth(usize::from(reason));
     // A rule's reason was checked when it was read.
-    reason.map_or(Verdict::Forward(None), Verdict::Drop)
+    reason.map_or(Decision::FORWARD, Decision::Drop)
 }
 
 #[inline(always)]
@@ -494,11 +478,12 @@ fn line(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::action::{Action, Fate, Rewrites, settle};
+    use crate::action::{Action, Rewrites, settle};
     use crate::field::Fields;
     use proptest::prelude::*;
     use std::collections::HashMap;
     use std::time::Duration;
+    use twinpath_core::probing::LONGEST_RUN;
     use twinpath_core::wire::{Endpoint, MacAddress};
 
     /// A flow's key, as of a packet with these TCP flags.
@@ -528,9 +513,9 @@ mod tests {
             egress: id as u16,
             ..Rewrites::default()
         };
-        let fate = match id % 7 {
-            0 => Fate::Drop(DropReason::Denied),
-            _ => Fate::Forward,
+        let drop = match id % 7 {
+            0 => Some(DropReason::Denied),
+            _ => None,
         };
         let idle = Some(Duration::from_secs(id % 3)).filter(|idle| !idle.is_zero());
         (
@@ -538,7 +523,7 @@ mod tests {
             MatchKey::NONE,
             Action {
                 rewrites,
-                fate,
+                drop,
                 idle,
             },
         )
@@ -613,8 +598,8 @@ mod tests {
                             let look = if is_idle { Look::Idle } else { Look::Meets };
                             prop_assert_eq!(table.look(place, key, now), look);
                             let verdict = match rule.id % 7 {
-                                0 => Verdict::Drop(DropReason::Denied),
-                                _ => Verdict::Forward(Some(rule.id as u16)),
+                                0 => Decision::Drop(DropReason::Denied),
+                                _ => Decision::Forward { egress: Some(rule.id as u16) },
                             };
                             prop_assert_eq!(table.count(place, 60, now), verdict);
                             let macs = table.macs(table.line(place)).expect("a source MAC");
@@ -660,6 +645,41 @@ mod tests {
                 assert!((12.0..20.0).contains(&variance), "{variance}, by chance 16");
             }
         }
+    }
+
+    /// Flows whose lines are the same under one seed: a run of them is bounded, and under another
+    /// seed they are like others.
+    #[test]
+    fn chosen_flows_are_bounded_under_their_seed_and_spread_under_another() {
+        const LIMIT: usize = 1 << 12;
+        let [mut own, mut other] = [1, 2].map(|seed| FlowTable::new(LIMIT, LIMIT, seed));
+        let part = |home: usize| home / (own.lines.len() / 64);
+        let at_part = |flow: &u64| part(own.home(plain_key(&key(*flow, 0)))) == 0;
+        let flows: Vec<u64> = (0..).filter(at_part).take(LIMIT).collect();
+        let put = |table: &mut FlowTable| {
+            let all = flows.iter().zip(0..);
+            let put = all.filter(|&(&flow, id)| {
+                let (mask, _, action) = action(1, 0);
+                let value = key(flow, 0);
+                let lanes = settle(&action, &mask, &value);
+                table.insert(id, (&mask, &value), &lanes, Instant(0))
+            });
+            put.count()
+        };
+        let looks = |table: &FlowTable, flow: u64| {
+            let key = plain_key(&key(flow, 0));
+            let distance = table.search(key) + table.lines.len() - table.home(key);
+            distance % table.lines.len()
+        };
+        let most = |table: &FlowTable| flows.iter().map(|&flow| looks(table, flow)).max();
+        let in_one_run = 256 + LONGEST_RUN;
+        assert!(put(&mut own) <= in_one_run);
+        assert!(most(&own) <= Some(LONGEST_RUN), "{:?}", most(&own));
+        assert_eq!(put(&mut other), LIMIT);
+        assert!(most(&other) < Some(16), "{:?}", most(&other));
+        (0..LIMIT as u32).for_each(|id| _ = own.remove(id));
+        assert_eq!(own.len(), 0);
+        assert!(own.lines.iter().all(|line| line.0[1] == 0));
     }
 
     #[test]

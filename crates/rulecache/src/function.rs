@@ -1,12 +1,14 @@
 //! What a network function is whose decisions can be cached.
 
+use crate::followers::{Follower, NO_STEP};
 use crate::recorded::Recorded;
 use std::any::Any;
-use twinpath_core::{DropReason, Frame, Instant, Named, Pools};
+use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools};
 
-/// What a function made of a packet.
+/// What a function made of a packet, or all functions of an element; `W` says what it waits for: of a
+/// function an entry, by its number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verdict<W = u32> {
     /// On to the next function.
     Forward,
     /// Dropped, for a reason that is counted.
@@ -18,7 +20,7 @@ pub enum Verdict {
     /// neither packet nor function: it will be called again with the same packet, first when the
     /// fast path has reported how the rules were used (the entry may turn out to be alive), then,
     /// if it still answers so, when they are gone.
-    Wait(u32),
+    Wait(W),
 }
 
 /// How often an entry was used by packets that the function never saw.
@@ -35,13 +37,18 @@ pub struct Hits {
 /// Where functions put packets that they make.
 pub struct Answers<'a> {
     replies: &'a mut Vec<Frame>,
+    followers: Vec<Follower>,
     pools: &'a mut Pools,
 }
 
 impl<'a> Answers<'a> {
     /// Answers into the caller's buffers.
     pub fn new(replies: &'a mut Vec<Frame>, pools: &'a mut Pools) -> Self {
-        Self { replies, pools }
+        Self {
+            replies,
+            followers: Vec::new(),
+            pools,
+        }
     }
 
     /// How many frames were made so far.
@@ -67,6 +74,30 @@ impl<'a> Answers<'a> {
         Answers::new(replies, self.pools)
     }
 
+    /// Packets that functions let go behind the one at hand, in order.
+    pub fn take_followers(&mut self) -> Vec<Follower> {
+        std::mem::take(&mut self.followers)
+    }
+
+    /// A function at a step has handled a packet: what it let go goes on behind that.
+    pub(crate) fn follow_from(&mut self, step: usize, packet: &Packet) {
+        let own = self.followers.iter_mut().rev();
+        for follower in own.take_while(|follower| follower.step == NO_STEP) {
+            follower.goes_on(step + 1, packet);
+        }
+    }
+
+    /// Lets a packet go that the function has kept: it goes on behind the one at hand, and meets the
+    /// functions that are still to come. Returns whether there was a buffer.
+    pub fn follow(&mut self, bytes: &[u8]) -> bool {
+        let Some(frame) = self.pools.take_filled(bytes) else {
+            return false;
+        };
+        let step = NO_STEP;
+        self.followers.push(Follower { step, frame });
+        true
+    }
+
     /// Sends a frame of its own, back through the functions that the packet has passed: as if it
     /// had come from behind this one. Returns whether there was a buffer. Mark the packet that caused it with [`Recorded::quote`] or [`Recorded::uncacheable`], so
     /// that the next one is answered too.
@@ -76,6 +107,15 @@ impl<'a> Answers<'a> {
             None => return false,
         }
         true
+    }
+}
+
+impl Drop for Answers<'_> {
+    /// Nobody has taken them.
+    fn drop(&mut self) {
+        for follower in self.followers.drain(..) {
+            self.pools.give(follower.frame);
+        }
     }
 }
 
@@ -118,8 +158,40 @@ pub trait RuleFunction: Send + Any {
     /// Ends an entry whose idle time has passed and that is free.
     fn forget(&mut self, _entry: u32, _now: Instant) {}
 
+    /// What an entry of its table is, if the function says so.
+    fn entry(&self, _entry: u32) -> Option<EntryText> {
+        None
+    }
+
     /// Calls `each` with every counter's name and value.
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
+}
+
+/// An entry of a table, for people to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryText {
+    /// The number of the rule that it is, counted from 1, as an operator changes it; absent if it is
+    /// something else.
+    pub rule: Option<usize>,
+    /// The rule as it is written on one line, or what else it is.
+    pub text: String,
+}
+
+impl EntryText {
+    /// Something that is no rule.
+    pub fn other(text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self { rule: None, text }
+    }
+}
+
+impl std::fmt::Display for EntryText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rule {
+            Some(number) => write!(f, "rule {number}: {}", self.text),
+            None => f.write_str(&self.text),
+        }
+    }
 }
 
 /// One that needs no other name than its kind's.

@@ -334,11 +334,6 @@ impl Manager {
             .all(|id| !self.slots[id as usize].is_queried)
     }
 
-    /// When what is unanswered is asked again at the earliest.
-    pub fn next_retry(&self) -> Option<Instant> {
-        self.retries.front().map(|&(at, _)| at)
-    }
-
     /// The next entry of which there is news: rules of it were reported, or are gone.
     pub fn next_news(&mut self) -> Option<EntryId> {
         self.news.pop_front()

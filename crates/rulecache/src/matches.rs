@@ -9,6 +9,7 @@
 //! often get a place and keep it, whatever there is besides; the counts of others are too low.
 
 use crate::recording::EntryId;
+use twinpath_core::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 
 /// Entries in a line, two lanes each: name 32 bits and window 32, current count 32 and previous.
@@ -23,6 +24,7 @@ const ONE: u64 = 1 << 32;
 /// Counts of a fixed number of entries.
 pub(crate) struct MatchCounts {
     lines: ZeroedArray<CacheLine>,
+    hash_key: HashKey,
 }
 
 /// Where an entry is counted, and under which name; no name is 0, which is that of a free place.
@@ -98,9 +100,10 @@ impl Count {
 
 impl MatchCounts {
     /// Room for so many entries.
-    pub fn new(entries: usize) -> Self {
+    pub fn new(entries: usize, seed: u64) -> Self {
         Self {
             lines: ZeroedArray::new(entries.div_ceil(WAYS).clamp(1, u32::MAX as usize)),
+            hash_key: HashKey::new(seed),
         }
     }
 
@@ -111,7 +114,8 @@ impl MatchCounts {
 
     #[inline(always)]
     fn place(&self, EntryId { function, entry }: EntryId) -> Location {
-        let mixed = mix(u64::from(function) << 32 | u64::from(entry >> 1));
+        let number = u64::from(function) << 32 | u64::from(entry >> 1);
+        let mixed = self.hash_key.hash([number]);
         let line = ((mixed >> 32) * self.lines.len() as u64) >> 32;
         Location {
             line: line as usize,
@@ -181,13 +185,6 @@ fn admit(lanes: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
     result
 }
 
-/// Spreads a number over 64 bits.
-#[inline(always)]
-const fn mix(number: u64) -> u64 {
-    let product = (number ^ 0x1319_8a2e_0370_7345) as u128 * 0x9e37_79b9_7f4a_7c15;
-    product as u64 ^ (product >> 64) as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,7 +197,7 @@ mod tests {
 
     #[test]
     fn entries_of_any_number_are_counted() {
-        let mut counts = MatchCounts::new(1024);
+        let mut counts = MatchCounts::new(1024, 1);
         let sparse = [0, 1, 1 << 22, 1 << 31, u32::MAX >> 1, u32::MAX];
         for window in 1..4 {
             for _ in 0..7 {
@@ -214,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_place_goes_to_another_entry_when_it_says_nothing_any_more() {
-        let mut counts = MatchCounts::new(WAYS);
+        let mut counts = MatchCounts::new(WAYS, 1);
         (0..4).for_each(|entry| assert_eq!(counts.count(id(0, entry), 1), Some(0)));
         // Each is one match away from losing its place.
         assert_eq!(counts.count(id(0, 4), 1), None);
@@ -229,7 +226,7 @@ mod tests {
 
     #[test]
     fn entries_in_use_keep_their_places_among_many_others() {
-        let mut counts = MatchCounts::new(WAYS);
+        let mut counts = MatchCounts::new(WAYS, 1);
         for window in 1..4 {
             for round in 0..100 {
                 for entry in 0..3 {
@@ -243,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_late_match_takes_nothing_away() {
-        let mut counts = MatchCounts::new(WAYS);
+        let mut counts = MatchCounts::new(WAYS, 1);
         for (window, previous) in [(5, 0), (6, 1), (5, 1), (6, 1), (7, 3)] {
             assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
         }
@@ -251,7 +248,7 @@ mod tests {
 
     #[test]
     fn numbers_of_windows_wrap() {
-        let mut counts = MatchCounts::new(WAYS);
+        let mut counts = MatchCounts::new(WAYS, 1);
         for (window, previous) in [(u32::MAX, 0), (1, 0), (2, 1), (3, 1)] {
             assert_eq!(counts.count(id(0, 0), window), Some(previous), "{window}");
         }
@@ -260,7 +257,7 @@ mod tests {
     /// Whoever was silent while half of all numbers passed is counted again.
     #[test]
     fn windows_from_long_ago_are_forgotten() {
-        let mut counts = MatchCounts::new(WAYS);
+        let mut counts = MatchCounts::new(WAYS, 1);
         assert_eq!(counts.count(id(0, 0), 7), Some(0));
         let much_later = (1 << 31) + 100;
         for (window, previous) in [(much_later, 0), (much_later + 1, 1)] {
@@ -271,7 +268,7 @@ mod tests {
     /// Numbers as functions give them, dense and with large gaps, fall on lines as by chance.
     #[test]
     fn entries_spread_over_lines() {
-        let counts = MatchCounts::new(4 * 4096);
+        let counts = MatchCounts::new(4 * 4096, 1);
         let patterns: [fn(u32) -> EntryId; 4] = [
             |n| id(1, 2 * n),
             |n| id(2, (1 << 31) | (2 * n)),
@@ -296,7 +293,7 @@ mod tests {
     proptest! {
         #[test]
         fn counts_as_a_map_would(steps in prop::collection::vec((0u8..3, 0u32..6, 0u32..3), 1..300)) {
-            let mut counts = MatchCounts::new(256);
+            let mut counts = MatchCounts::new(256, 1);
             let mut reference: HashMap<(u8, u32, u32), u32> = HashMap::new();
             let mut window = 1;
             for (function, entry, more) in steps {

@@ -3,6 +3,7 @@
 //! A packet waits for an entry of a function's table; packets of its own flow and direction wait
 //! behind it, in order. All others pass. A mark waits until all that came before it has gone out.
 
+use crate::followers::Follower;
 use crate::recording::{EntryId, Recording};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use twinpath_core::{FlowKey, Instant, Packet, Side};
@@ -18,6 +19,8 @@ pub(crate) struct Progress {
     pub packet: Packet,
     pub recording: Recording,
     pub step: usize,
+    /// What goes on behind it.
+    pub followers: Vec<Follower>,
 }
 
 /// A packet that waits for an entry.
@@ -37,9 +40,10 @@ pub(crate) struct Pending {
     by_entry: BTreeSet<(EntryId, Ticket)>,
     /// Those behind the first of their flow.
     behind: BTreeMap<Flow, VecDeque<(Ticket, Packet)>>,
-    /// All of them, and their numbers in the order of arrival.
-    tickets: BTreeMap<Ticket, u64>,
-    ordinals: BTreeMap<(u64, Ticket), Instant>,
+    /// All of them, with their numbers in the order of arrival and their times.
+    tickets: BTreeMap<Ticket, (u64, Instant)>,
+    ordinals: BTreeSet<(u64, Ticket)>,
+    times: BTreeSet<(Instant, Ticket)>,
     marks: VecDeque<(Ticket, u32)>,
 }
 
@@ -53,16 +57,11 @@ impl Pending {
         self.tickets.len()
     }
 
-    /// The smallest number, in the order of arrival, of those that wait.
-    pub fn oldest(&self) -> Option<u64> {
-        self.ordinals
-            .first_key_value()
-            .map(|(&(ordinal, _), _)| ordinal)
-    }
-
-    /// When the oldest packet that waits arrived.
-    pub fn oldest_time(&self) -> Option<Instant> {
-        self.ordinals.first_key_value().map(|(_, &at)| at)
+    /// The smallest number, in the order of arrival, of those that wait, and the earliest time.
+    pub fn oldest(&self) -> Option<(u64, Instant)> {
+        let (ordinal, _) = self.ordinals.first()?;
+        let (at, _) = self.times.first()?;
+        Some((*ordinal, *at))
     }
 
     /// Whether a packet of this flow has to wait behind another.
@@ -74,9 +73,10 @@ impl Pending {
     fn ticket(&mut self, packet: &Packet) -> Ticket {
         let (ticket, ordinal) = (self.next, packet.frame.ordinal());
         self.next += 1;
-        self.tickets.insert(ticket, ordinal);
         let at = packet.timestamp();
-        self.ordinals.insert((ordinal, ticket), at);
+        self.tickets.insert(ticket, (ordinal, at));
+        self.ordinals.insert((ordinal, ticket));
+        self.times.insert((at, ticket));
         ticket
     }
 
@@ -124,8 +124,9 @@ impl Pending {
 
     /// A packet has gone. Returns the next of its flow, which is to go now.
     pub fn gone(&mut self, flow: &Flow, ticket: Ticket) -> Option<(Ticket, Packet)> {
-        if let Some(ordinal) = self.tickets.remove(&ticket) {
+        if let Some((ordinal, at)) = self.tickets.remove(&ticket) {
             self.ordinals.remove(&(ordinal, ticket));
+            self.times.remove(&(at, ticket));
         }
         let next = self.behind.get_mut(flow)?.pop_front();
         if next.is_none() {

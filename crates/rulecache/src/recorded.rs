@@ -187,6 +187,16 @@ impl<'a> Recorded<'a> {
         self.recording.declare(pattern);
     }
 
+    /// Whether the transport checksum holds. If not, the packet makes no rule. If it does, the packet
+    /// may: so whoever asks must let packets pass that come after this one without asking again.
+    pub fn has_good_checksum(&mut self) -> bool {
+        let is_good = self.packet.has_good_checksum();
+        if !is_good {
+            self.recording.obstruct(Obstacle::Payload);
+        }
+        is_good
+    }
+
     /// What the transport header carries; the packet makes no rule.
     pub fn payload(&mut self) -> &[u8] {
         self.recording.obstruct(Obstacle::Payload);

@@ -6,12 +6,11 @@
 //! default route) only one a window is ever considered. Here an entry keeps the previous window's
 //! count beside the current one, and a rule is selected at *its own* first packet in a window.
 
-use crate::key::{LANES, MatchKey};
+use crate::key::MatchKey;
 use crate::matches::MatchCounts;
 use crate::recording::{EntryId, Recording};
 use std::time::Duration;
-use twinpath_core::Instant;
-use twinpath_core::hash::hash_lanes;
+use twinpath_core::{HashKey, Instant};
 
 /// Configuration of the selection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -27,6 +26,8 @@ pub struct SelectionConfig {
     /// Rules that are remembered as selected in a window (rounded up to a power of two); two that
     /// fall together may be selected twice.
     pub judged: usize,
+    /// What entries and rules are hashed under.
+    pub seed: u64,
 }
 
 /// Entries that are counted for each rule that there may be: rules have a few, and entries of
@@ -43,6 +44,7 @@ impl SelectionConfig {
             threshold: 1,
             entries: rules.saturating_mul(ENTRIES_PER_RULE).max(LEAST_ENTRIES),
             judged: rules.saturating_mul(2).max(LEAST_ENTRIES),
+            seed: 0,
         }
     }
 }
@@ -65,10 +67,9 @@ pub struct Selection {
     matches: MatchCounts,
     /// The window in which a rule was selected last, and some bits of its hash.
     judged: Vec<(u32, u32)>,
+    hash_key: HashKey,
     counters: SelectionCounters,
 }
-
-const SEED: u64 = 0x51c0_de5e_1ec7_10a5;
 
 impl Selection {
     /// A selection that has seen nothing yet.
@@ -77,8 +78,9 @@ impl Selection {
         Self {
             config,
             window: Window::of(config.window),
-            matches: MatchCounts::new(config.entries),
+            matches: MatchCounts::new(config.entries, config.seed),
             judged: vec![(0, 0); judged],
+            hash_key: HashKey::new(config.seed),
             counters: SelectionCounters::default(),
         }
     }
@@ -113,7 +115,7 @@ impl Selection {
             hotness = hotness.min(self.count(dependency.entry, window));
         }
         if dependencies.is_empty() {
-            let hash = rule_hash(recording.original(), recording.mask());
+            let hash = self.rule_hash(recording);
             hotness = self.count(itself(hash), window);
         }
         // Which rule it is takes longer to tell than whether it is hot.
@@ -132,10 +134,18 @@ impl Selection {
     }
 
     fn is_first(&mut self, recording: &Recording, window: u32) -> bool {
-        let hash = rule_hash(recording.original(), recording.mask());
+        let hash = self.rule_hash(recording);
         let place = hash as usize & (self.judged.len() - 1);
         let name = (window, (hash >> 32) as u32);
         std::mem::replace(&mut self.judged[place], name) != name
+    }
+
+    /// A hash of a rule: its mask and the packet's bits within.
+    fn rule_hash(&self, recording: &Recording) -> u64 {
+        let MatchKey(mask) = *recording.mask();
+        let MatchKey([a, b, c, d, e, f]) = recording.original().and(recording.mask());
+        let mask = self.hash_key.hash(mask);
+        self.hash_key.hash([a, b, c, d, e, f, mask])
     }
 }
 
@@ -183,15 +193,6 @@ const fn itself(hash: u64) -> EntryId {
     }
 }
 
-/// A hash of a rule: its mask and the packet's bits within.
-fn rule_hash(original: &MatchKey, mask: &MatchKey) -> u64 {
-    let hash = |lanes: &[u64; LANES]| {
-        let [a, b, c, d, e, f] = *lanes;
-        hash_lanes([a, b, c, d, e ^ f.rotate_left(7)], SEED)
-    };
-    hash(&original.and(mask).0) ^ hash(&mask.0).rotate_left(21)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +211,7 @@ mod tests {
             threshold: 5,
             entries: 100,
             judged: 1024,
+            seed: 1,
         }
     }
 

@@ -15,8 +15,8 @@ enum Kind {
     OneWay,
     Known,
     Inside(Box<Inside>),
-    /// By the port of arrival: whether it is inside.
-    Ports(Vec<bool>),
+    /// By the port of arrival: a bit for each, set if it is inside.
+    Ports(u64),
 }
 
 struct Inside {
@@ -75,12 +75,11 @@ impl Sides {
         Ok(Self(Kind::Inside(Box::new(Inside { table, few }))))
     }
 
-    /// Packets that come in by these ports go in order.
+    /// Packets that come in by these ports go in order; each is below 64.
     pub fn of_ports(inside: &[u16]) -> Self {
-        let ports = inside.iter().map(|port| usize::from(*port) + 1).max();
-        let is_inside = |port: usize| inside.iter().any(|one| usize::from(*one) == port);
+        let bit = |port: &u16| 1u64.checked_shl(u32::from(*port)).unwrap_or(0);
         Self(Kind::Ports(
-            (0..ports.unwrap_or(0)).map(is_inside).collect(),
+            inside.iter().map(bit).fold(0, |all, bit| all | bit),
         ))
     }
 
@@ -94,7 +93,7 @@ impl Sides {
     #[inline]
     pub fn direction(&self, source: Address, port: u16) -> Direction {
         match &self.0 {
-            Kind::Ports(inside) => direction(inside.get(usize::from(port)) == Some(&true)),
+            Kind::Ports(inside) => of_port(*inside, port),
             Kind::Inside(inside) => direction(inside.table.lookup(source).is_some()),
             Kind::OneWay | Kind::Known => Direction::Original,
         }
@@ -127,7 +126,7 @@ impl Sides {
             Kind::OneWay => packet.direction = Direction::Original,
             Kind::Ports(inside) => {
                 let port = Recorded::new(packet, recording, &NoRules, 0).ingress();
-                packet.direction = direction(inside.get(usize::from(port)) == Some(&true));
+                packet.direction = of_port(*inside, port);
             }
             Kind::Inside(inside) => {
                 let found = inside.table.lookup_examined(packet.source().address);
@@ -136,6 +135,12 @@ impl Sides {
             }
         }
     }
+}
+
+/// The direction of what comes in by a port.
+#[inline(always)]
+fn of_port(inside: u64, port: u16) -> Direction {
+    direction(inside.checked_shr(port.into()).unwrap_or(0) & 1 != 0)
 }
 
 fn few_of(inside: &[Prefix]) -> Option<Vec<(u32, u32)>> {

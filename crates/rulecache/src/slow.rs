@@ -6,9 +6,9 @@
 //! then packets of its flow and direction wait behind it, and others pass. Marks wait too: they
 //! promise that everything before them has been sent out.
 
-use crate::action::Fate;
-use crate::chain::{Passage, RuleChain};
-use crate::function::{Answers, RuleFunction};
+use crate::chain::{Awaits, RuleChain};
+use crate::followers::{self, Follower};
+use crate::function::{Answers, RuleFunction, Verdict};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
@@ -106,6 +106,8 @@ pub struct SlowRules {
     pending: Pending,
     /// The arrival of the last packet that was taken up.
     clock: Instant,
+    /// Packets that are older have all been taken up.
+    passed: Instant,
     counters: SlowRulesCounters,
     replies: Vec<Frame>,
     messages: Vec<CacheMessage>,
@@ -128,10 +130,18 @@ impl SlowRules {
             manager: Manager::new(config.manager),
             pending: Pending::default(),
             clock: Instant::ZERO,
+            passed: Instant::ZERO,
             counters: SlowRulesCounters::default(),
             replies: Vec::new(),
             messages: Vec::new(),
         }
+    }
+
+    /// The same, of whose functions so many at the end decide last.
+    #[must_use]
+    pub fn with_last(self, last: usize) -> Self {
+        let chain = self.chain.with_last(last);
+        Self { chain, ..self }
     }
 
     /// Takes the memory of the selection's counts now, before packets could wait for it (see
@@ -179,7 +189,7 @@ impl SlowRules {
         &mut self,
         functions: Vec<Named<dyn RuleFunction>>,
     ) -> Vec<Named<dyn RuleFunction>> {
-        std::mem::replace(&mut self.chain, RuleChain::named(functions)).into_functions()
+        self.chain.exchange(functions)
     }
 
     /// The arrival of the last packet that was taken up.
@@ -197,14 +207,9 @@ impl SlowRules {
         self.pending.len()
     }
 
-    /// The number, in the order of arrival, of the oldest packet that waits.
-    pub fn oldest_waiting(&self) -> Option<u64> {
+    /// Of the packets that wait, the smallest number in the order of arrival, and the earliest time.
+    pub fn oldest_waiting(&self) -> Option<(u64, Instant)> {
         self.pending.oldest()
-    }
-
-    /// When a packet that waits is to be helped on, though none comes: call [`Self::tick`] then.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        self.manager.next_retry().filter(|_| self.is_waiting())
     }
 
     /// Takes a packet that was punted.
@@ -266,6 +271,12 @@ impl SlowRules {
         // A mark that finds no room is sent again.
     }
 
+    /// No packet that is older than this will come any more, and none waits: entries that are idle
+    /// by then may end.
+    pub fn tell_time(&mut self, passed: Instant) {
+        self.passed = self.passed.max(passed);
+    }
+
     /// Lets time pass; call it now and then, also when no packets come.
     pub fn tick(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Output>) {
         self.manager.tick(now, &mut self.messages);
@@ -274,10 +285,8 @@ impl SlowRules {
         self.resume(now, pools, out);
     }
 
-    /// Entries end by the clock of the packets taken up, never of those that still wait.
     fn forget_expired(&mut self) {
-        let oldest = self.pending.oldest_time().unwrap_or(Instant::NEVER);
-        let (now, mut expired) = (self.clock.min(oldest), Vec::new());
+        let (now, mut expired) = (self.passed, Vec::new());
         for (place, function) in self.chain.functions_mut() {
             function.each_expired(now, &mut |entry| expired.push(entry));
             for entry in expired.drain(..) {
@@ -390,7 +399,7 @@ impl SlowRules {
             flow,
             ticket,
         };
-        self.run(packet, start, pools, out, watch)
+        self.run(packet, Vec::new(), start, pools, out, watch)
     }
 
     /// Takes a packet on that had to wait; when it is gone, those behind it go.
@@ -403,14 +412,19 @@ impl SlowRules {
         out: &mut Vec<Output>,
     ) {
         self.recording = progress.recording;
-        let Progress { packet, step, .. } = progress;
+        let Progress {
+            packet,
+            step,
+            followers,
+            ..
+        } = progress;
         let start = Start {
             step,
             settled,
             flow,
             ticket: Some(ticket),
         };
-        let mut is_gone = self.run(packet, start, pools, out, &mut Unwatched);
+        let mut is_gone = self.run(packet, followers, start, pools, out, &mut Unwatched);
         let mut last = ticket;
         while is_gone && let Some((next, packet)) = self.pending.gone(&flow, last) {
             is_gone = self.begin(packet, flow, Some(next), pools, out, &mut Unwatched);
@@ -422,6 +436,7 @@ impl SlowRules {
     fn run<W: Watch + ?Sized>(
         &mut self,
         mut packet: Packet,
+        mut followers: Vec<Follower>,
         start: Start,
         pools: &mut Pools,
         out: &mut Vec<Output>,
@@ -437,7 +452,7 @@ impl SlowRules {
             true => &dependents,
             false => &self.manager,
         };
-        let passage = self.chain.run_watched(
+        let verdict = self.chain.run_watched(
             &mut packet,
             recording,
             start.step,
@@ -445,38 +460,72 @@ impl SlowRules {
             &mut answers,
             watch,
         );
+        followers.append(&mut answers.take_followers());
+        drop(answers);
         out.extend(self.replies.drain(..).map(Output::Reply));
         let at = packet.timestamp();
-        match passage {
-            Passage::Forward => {
-                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
-                self.consider(Fate::Forward, at, out, watch);
-            }
-            Passage::Drop(reason) => {
-                self.consider(Fate::Drop(reason), at, out, watch);
+        if let Verdict::Wait(Awaits { step, entry }) = verdict {
+            let progress = Progress {
+                packet,
+                recording: self.recording,
+                step,
+                followers,
+            };
+            return self.wait(progress, entry, start, pools, out);
+        }
+        let followers = followers::packets(followers, &packet, pools);
+        match verdict {
+            Verdict::Drop(reason) => {
+                self.consider(Some(reason), at, out, watch);
                 out.push(Output::Drop(packet, reason));
             }
-            Passage::Consumed => {
-                self.consider(Fate::Forward, at, out, watch);
+            Verdict::Consumed => {
+                self.consider(None, at, out, watch);
                 pools.give(packet.frame);
             }
-            Passage::Wait { step, entry } => {
-                return self.wait(packet, step, entry, start, out);
+            _ => {
+                out.push(Output::Depart(packet, self.recording.rewrites().egress()));
+                self.consider(None, at, out, watch);
             }
+        }
+        if !followers.is_empty() {
+            self.follow(followers, pools, out);
         }
         true
     }
 
-    /// Counts the packet's entries, and offers its rule if it is hot.
+    /// What functions let go behind a packet meets those that are still to come.
+    #[cold]
+    fn follow(
+        &mut self,
+        followers: Vec<(usize, Packet)>,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
+        for (step, packet) in followers {
+            let flow = self.flow_of(&packet);
+            let start = Start {
+                step,
+                settled: None,
+                flow,
+                ticket: None,
+            };
+            // It makes no rule: nobody knows what it looked like when it came.
+            self.recording.begin(None);
+            self.run(packet, Vec::new(), start, pools, out, &mut Unwatched);
+        }
+    }
+
+    /// Counts the entries of a packet that goes on or is dropped, and offers its rule if it is hot.
     fn consider<W: Watch + ?Sized>(
         &mut self,
-        fate: Fate,
+        drop: Option<DropReason>,
         at: Instant,
         out: &mut Vec<Output>,
         watch: &mut W,
     ) {
         let recording = &self.recording;
-        watch.ends(recording, fate, at);
+        watch.ends(recording, drop, at);
         if !self.config.caching {
             return;
         }
@@ -484,7 +533,7 @@ impl SlowRules {
             self.counters.obstacles[obstacle as usize] += 1;
         }
         if let Some(hotness) = self.selection.packet(recording, at) {
-            self.offer(hotness, fate, at, out, watch);
+            self.offer(hotness, drop, at, out, watch);
         }
     }
 
@@ -492,12 +541,12 @@ impl SlowRules {
     fn offer<W: Watch + ?Sized>(
         &mut self,
         hotness: u32,
-        fate: Fate,
+        drop: Option<DropReason>,
         at: Instant,
         out: &mut Vec<Output>,
         watch: &mut W,
     ) {
-        if let Ok(rule) = synthesise(&self.recording, fate, at) {
+        if let Ok(rule) = synthesise(&self.recording, drop, at) {
             let original = self.recording.original();
             let offer = self
                 .manager
@@ -512,10 +561,10 @@ impl SlowRules {
     #[cold]
     fn wait(
         &mut self,
-        packet: Packet,
-        step: usize,
+        mut progress: Progress,
         entry: EntryId,
         start: Start,
+        pools: &mut Pools,
         out: &mut Vec<Output>,
     ) -> bool {
         let is_stuck = start.settled == Some(entry) && self.manager.is_free(entry);
@@ -526,15 +575,15 @@ impl SlowRules {
                 false => (&mut self.counters.overflowed, DropReason::RuleBacklogFull),
             };
             *count += 1;
+            let Progress {
+                packet, followers, ..
+            } = progress;
+            let followers = followers::packets(followers, &packet, pools);
             out.push(Output::Drop(packet, reason));
+            self.follow(followers, pools, out);
             return true;
         }
         self.counters.waited += 1;
-        let mut progress = Progress {
-            packet,
-            recording: self.recording,
-            step,
-        };
         // What it met before may be changed by the time it goes on.
         progress.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);

@@ -7,10 +7,10 @@
 //! rule made from one is right for the other; and where two rules overlap, both are right, hence
 //! equal.
 
-use crate::action::{Action, Fate, Rewrites};
+use crate::action::{Action, Rewrites};
 use crate::key::MatchKey;
 use crate::recording::{Dependencies, Obstacle, Recording};
-use twinpath_core::Instant;
+use twinpath_core::{DropReason, Instant};
 
 /// What an element of the chain does to all packets that agree with one in some bits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -52,19 +52,24 @@ impl Rule {
     }
 }
 
-/// The rule that a recording makes, of a packet that arrived at `now` and came to this fate.
+/// The rule that a recording makes, of a packet that arrived at `now` and went on, or was dropped for
+/// this reason.
 ///
 /// # Errors
 /// Why it makes none.
-pub fn synthesise(recording: &Recording, fate: Fate, now: Instant) -> Result<Rule, Obstacle> {
+pub fn synthesise(
+    recording: &Recording,
+    drop: Option<DropReason>,
+    now: Instant,
+) -> Result<Rule, Obstacle> {
     if let Some(obstacle) = recording.obstacle() {
         return Err(obstacle);
     }
-    let rewrites = match fate {
-        Fate::Forward => *recording.rewrites(),
+    let rewrites = match drop {
+        None => *recording.rewrites(),
         // Of a dropped packet nothing is left to rewrite, but how far its time to live carried it
         // still decided.
-        Fate::Drop(_) => Rewrites {
+        Some(_) => Rewrites {
             decrements: recording.rewrites().decrements,
             ..Rewrites::default()
         },
@@ -75,11 +80,11 @@ pub fn synthesise(recording: &Recording, fate: Fate, now: Instant) -> Result<Rul
         value: recording.original().and(recording.mask()),
         action: Action {
             rewrites,
-            fate,
+            drop,
             idle: dependencies.idle(),
         },
         dependencies,
         used: now,
-        hides_ends: fate != Fate::Forward && recording.rewrites().writes_ends(),
+        hides_ends: drop.is_some() && recording.rewrites().writes_ends(),
     })
 }

@@ -1,10 +1,9 @@
 //! Watching a packet on its way through an element, for whoever wants to tell it.
 
-use crate::action::Fate;
 use crate::function::Verdict;
 use crate::manager::Offer;
 use crate::recording::Recording;
-use twinpath_core::{Instant, Packet};
+use twinpath_core::{DropReason, Instant, Packet};
 
 /// Sees a packet and its recording at each step. What it says nothing about costs nothing.
 pub trait Watch {
@@ -23,8 +22,8 @@ pub trait Watch {
     ) {
     }
 
-    /// The packet's way is known to its end; [`synthesise`](crate::synthesise) makes the rule.
-    fn ends(&mut self, _recording: &Recording, _fate: Fate, _now: Instant) {}
+    /// The packet goes on, or is dropped; [`synthesise`](crate::synthesise) makes the rule.
+    fn ends(&mut self, _recording: &Recording, _drop: Option<DropReason>, _now: Instant) {}
 
     /// The packet makes a rule that is hot: so often did its entries match in the last window.
     fn selected(&mut self, _hotness: u32, _offer: Offer) {}

@@ -1,6 +1,6 @@
 //! Matches and actions in a network engineer's words.
 
-use crate::action::{Action, Fate, Rewrites};
+use crate::action::{Action, Rewrites};
 use crate::field::Field;
 use crate::key::MatchKey;
 use twinpath_core::wire::Address;
@@ -173,9 +173,9 @@ fn written_value(field: Field, rewrites: &Rewrites) -> Option<String> {
 
 /// What becomes of the packet.
 pub fn fate(action: &Action) -> String {
-    match action.fate {
-        Fate::Forward => "forward".into(),
-        Fate::Drop(reason) => format!("drop ({})", reason.name()),
+    match action.drop {
+        None => "forward".into(),
+        Some(reason) => format!("drop ({})", reason.name()),
     }
 }
 

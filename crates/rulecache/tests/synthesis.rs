@@ -11,8 +11,8 @@ use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
-    Answers, Fate, Field, Fields, MatchKey, NoRules, Obstacle, Passage, Pattern, Recorded,
-    Recording, Rule, RuleChain, RuleFunction, Sides, Verdict, synthesise,
+    Answers, Field, Fields, MatchKey, NoRules, Obstacle, Pattern, Recorded, Recording, Rule,
+    RuleChain, RuleFunction, Sides, Verdict, synthesise,
 };
 
 fn functions(kinds: &[u8]) -> Vec<Box<dyn RuleFunction>> {
@@ -41,7 +41,7 @@ struct Bench {
 /// What the chain made of a packet.
 struct Made {
     packet: Packet,
-    fate: Option<Fate>,
+    drop: Option<Option<DropReason>>,
     egress: Option<u16>,
     rule: Result<Rule, Obstacle>,
 }
@@ -62,22 +62,23 @@ impl Bench {
         let mut recording = Recording::new(key);
         self.sides.tell(&mut packet, &mut recording);
         let mut answers = Answers::new(&mut self.replies, &mut self.pools);
-        let passage = self
+        let verdict = self
             .chain
             .run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
-        let fate = match passage {
-            Passage::Forward => Some(Fate::Forward),
-            Passage::Drop(reason) => Some(Fate::Drop(reason)),
+        drop(answers);
+        let drop = match verdict {
+            Verdict::Forward => Some(None),
+            Verdict::Drop(reason) => Some(Some(reason)),
             _ => None,
         };
-        let rule = fate.map_or(Err(Obstacle::Answered), |fate| {
-            synthesise(&recording, fate, Instant(1))
+        let rule = drop.map_or(Err(Obstacle::Answered), |drop| {
+            synthesise(&recording, drop, Instant(1))
         });
         let egress = recording.rewrites().egress();
         self.replies.clear();
         Made {
             packet,
-            fate,
+            drop,
             egress,
             rule,
         }
@@ -113,11 +114,11 @@ proptest! {
                 let mut packet = bench.packet(spec);
                 let rewrites = &rule.action.rewrites;
                 if !rewrites.allows(packet.bytes(), &packet.layout) {
-                    prop_assert_ne!(made.fate, Some(Fate::Forward));
+                    prop_assert_ne!(made.drop, Some(None));
                     continue;
                 }
-                prop_assert_eq!(Some(rule.action.fate), made.fate);
-                if rule.action.fate == Fate::Forward {
+                prop_assert_eq!(Some(rule.action.drop), made.drop);
+                if rule.action.drop.is_none() {
                     rewrites.apply(packet.frame.bytes_mut(), &packet.layout);
                     prop_assert_eq!(packet.bytes(), made.packet.bytes());
                     prop_assert_eq!(rewrites.egress(), made.egress);

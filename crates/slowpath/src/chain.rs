@@ -4,6 +4,7 @@ use crate::function::{Flow, NetworkFunction, Outbox};
 use crate::store::Record;
 use std::collections::VecDeque;
 use std::ops::Range;
+use twinpath_core::guarantee::reply_order;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::{Alias, Steering, SteeringError};
 use twinpath_core::{Direction, DropCounters, Instant, Named, Packet, Pools};
@@ -12,8 +13,12 @@ use twinpath_core::{Direction, DropCounters, Instant, Named, Packet, Pools};
 pub struct Chain {
     functions: Vec<Named<dyn NetworkFunction>>,
     words: Vec<Range<usize>>,
+    /// The places of the functions, in the order in which replies pass them.
+    reply_order: Vec<usize>,
     onward: Vec<Packet>,
     queue: VecDeque<(Packet, usize)>,
+    /// The place of the function that was the last to drop a packet.
+    dropper: Option<usize>,
 }
 
 /// What a run of the chain yields and needs; the caller's buffers.
@@ -36,20 +41,20 @@ impl Chain {
 
     /// A chain of functions with names.
     pub fn named(functions: Vec<Named<dyn NetworkFunction>>) -> Self {
-        let mut first = 0;
-        let words = functions
-            .iter()
-            .map(|function| {
-                let range = first..first + function.program().words.len();
-                first = range.end;
-                range
-            })
-            .collect();
+        let (mut first, mut words, mut guarantees) = (0, Vec::new(), Vec::new());
+        for function in &functions {
+            let program = function.program();
+            words.push(first..first + program.words.len());
+            guarantees.push(program.guarantees);
+            first += program.words.len();
+        }
         Self {
             functions,
             words,
+            reply_order: reply_order(&guarantees),
             onward: Vec::new(),
             queue: VecDeque::new(),
+            dropper: None,
         }
     }
 
@@ -154,6 +159,16 @@ impl Chain {
             })
     }
 
+    /// Whether a flow is half-open: a function says so, none says that it is not, and none has work
+    /// pending.
+    pub fn is_half_open<T>(&self, record: &Record<'_, T>) -> bool {
+        let functions = self.functions.iter().zip(&self.words);
+        let mut told = functions
+            .filter_map(|(function, words)| function.is_half_open(&record.words[words.clone()]))
+            .peekable();
+        told.peek().is_some() && told.all(|is_half_open| is_half_open) && !self.is_pending(record)
+    }
+
     /// Releases the private state of a flow that is reset.
     pub fn forget<T>(&mut self, record: &mut Record<'_, T>) {
         for (function, handle) in self.functions.iter_mut().zip(record.handles.iter_mut()) {
@@ -171,14 +186,17 @@ impl Chain {
             .sum()
     }
 
+    /// When a function wants to be woken for a flow; [`Instant::NEVER`] if none does.
+    #[inline]
+    pub fn deadline<T>(&self, record: &Record<'_, T>) -> Instant {
+        let handles = self.functions.iter().zip(record.handles.iter());
+        let keeping = handles.filter(|&(_, &handle)| handle != 0);
+        let deadlines = keeping.map(|(function, &handle)| function.deadline(handle));
+        deadlines.min().unwrap_or(Instant::NEVER)
+    }
+
     /// Lets go of all packets that the functions keep of a flow: they pass the rest of the chain.
-    /// Returns when the flow wants to be woken.
-    pub fn release<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        io: &mut ChainIo<'_>,
-    ) -> Instant {
+    pub fn release<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         self.call_each(record, now, io, |function, flow, out| {
             function.release(flow, out);
         })
@@ -202,27 +220,25 @@ impl Chain {
         self.functions[place].adapt(words, handle);
     }
 
-    /// Runs one packet through the chain; returns when the flow wants to be woken.
+    /// The function that was the last to drop a packet since this was asked before.
+    pub fn take_dropper(&mut self) -> Option<&Named<dyn NetworkFunction>> {
+        self.functions.get(self.dropper.take()?)
+    }
+
+    /// Runs one packet through the chain.
     pub fn run<T>(
         &mut self,
         packet: Packet,
         record: &mut Record<'_, T>,
         now: Instant,
         io: &mut ChainIo<'_>,
-    ) -> Instant {
-        let mut wake = Instant::NEVER;
+    ) {
         self.queue.push_back((packet, 0));
-        self.drain(record, now, &mut wake, io);
-        wake
+        self.drain(record, now, io);
     }
 
     /// Wakes the functions of a flow whose deadline has come.
-    pub fn wake<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        io: &mut ChainIo<'_>,
-    ) -> Instant {
+    pub fn wake<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         self.call_each(record, now, io, |function, flow, out| {
             function.wake(flow, out);
         })
@@ -235,68 +251,59 @@ impl Chain {
         now: Instant,
         io: &mut ChainIo<'_>,
         act: impl Fn(&mut dyn NetworkFunction, &mut Flow<'_>, &mut Outbox<'_>),
-    ) -> Instant {
-        let mut wake = Instant::NEVER;
+    ) {
         for place in 0..self.functions.len() {
             let (function, mut flow) = (
                 &mut *self.functions[place],
-                flow_of(record, place, &self.words, now, &mut wake),
+                flow_of(record, place, &self.words, now),
             );
-            let mut out = Outbox {
-                onward: &mut self.onward,
-                replies: io.replies,
-                drops: io.drops,
-                pools: io.pools,
-            };
+            let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
             act(function, &mut flow, &mut out);
-            self.pass_on(place);
-            self.drain(record, now, &mut wake, io);
+            if out.has_dropped {
+                self.dropper = Some(place);
+            }
+            self.pass_on(place, now);
+            self.drain(record, now, io);
         }
-        wake
     }
 
     /// Takes packets through the rest of the chain, in the order they were put out.
-    fn drain<T>(
-        &mut self,
-        record: &mut Record<'_, T>,
-        now: Instant,
-        wake: &mut Instant,
-        io: &mut ChainIo<'_>,
-    ) {
+    fn drain<T>(&mut self, record: &mut Record<'_, T>, now: Instant, io: &mut ChainIo<'_>) {
         while let Some((packet, step)) = self.queue.pop_front() {
             if step == self.functions.len() {
                 io.departing.push(packet);
                 continue;
             }
             let place = self.place_at(packet.direction, step);
-            let mut flow = flow_of(record, place, &self.words, now, wake);
-            let mut out = Outbox {
-                onward: &mut self.onward,
-                replies: io.replies,
-                drops: io.drops,
-                pools: io.pools,
-            };
+            let mut flow = flow_of(record, place, &self.words, now);
+            let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
             self.functions[place].handle(packet, &mut flow, &mut out);
-            self.pass_on(place);
+            if out.has_dropped {
+                self.dropper = Some(place);
+            }
+            self.pass_on(place, now);
         }
     }
 
-    fn pass_on(&mut self, place: usize) {
-        let last = self.functions.len() - 1;
-        for packet in self.onward.drain(..) {
-            let done = match packet.direction {
-                Direction::Original => place + 1,
-                Direction::Reply => last - place + 1,
+    /// What a function let go of goes on as of now: that is the time by which whatever is behind
+    /// judges it, in this element and in others.
+    fn pass_on(&mut self, place: usize, now: Instant) {
+        let in_reply = self.reply_order.iter().position(|&other| other == place);
+        for mut packet in self.onward.drain(..) {
+            packet.frame.set_timestamp(now);
+            let step = match packet.direction {
+                Direction::Original => place,
+                Direction::Reply => in_reply.unwrap_or(place),
             };
-            self.queue.push_back((packet, done));
+            self.queue.push_back((packet, step + 1));
         }
     }
 
-    /// Replies pass the functions in reverse.
+    /// Replies pass the functions in [an order of their own](twinpath_core::guarantee).
     fn place_at(&self, direction: Direction, step: usize) -> usize {
         match direction {
             Direction::Original => step,
-            Direction::Reply => self.functions.len() - 1 - step,
+            Direction::Reply => self.reply_order[step],
         }
     }
 }
@@ -306,7 +313,6 @@ fn flow_of<'a, T>(
     place: usize,
     words: &[Range<usize>],
     now: Instant,
-    wake: &'a mut Instant,
 ) -> Flow<'a> {
     Flow {
         key: record.key,
@@ -314,6 +320,5 @@ fn flow_of<'a, T>(
         words: &mut record.words[words[place].clone()],
         handle: &mut record.handles[place],
         now,
-        wake,
     }
 }

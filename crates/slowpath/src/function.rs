@@ -17,19 +17,11 @@ pub struct Flow<'a> {
     /// A handle to private state in the function's own [`Slab`](crate::Slab); 0 for none. Private
     /// state never leaves the workers.
     pub handle: &'a mut u32,
-    /// The packet clock: the packet's arrival time, or the deadline of the timer that fires.
+    /// The packet clock: the time of the packet that is handled, or the deadline that has come.
     pub now: Instant,
-    /// Where the function asks to be woken (see [`Flow::wake_at`]).
-    pub wake: &'a mut Instant,
 }
 
 impl Flow<'_> {
-    /// Asks for [`NetworkFunction::wake`] at or after `deadline`. The earliest request of one
-    /// call counts; a wake may come although it is no longer needed.
-    pub fn wake_at(&mut self, deadline: Instant) {
-        *self.wake = (*self.wake).min(deadline);
-    }
-
     /// Whether nothing is known of the flow.
     pub fn is_new(&self) -> bool {
         *self.handle == 0 && self.words.iter().all(|&word| word == 0)
@@ -43,6 +35,8 @@ pub struct Outbox<'a> {
     pub(crate) replies: &'a mut Vec<Packet>,
     pub(crate) drops: &'a mut twinpath_core::DropCounters,
     pub(crate) pools: &'a mut Pools,
+    /// Whether it has dropped a packet.
+    pub(crate) has_dropped: bool,
 }
 
 impl<'a> Outbox<'a> {
@@ -58,6 +52,7 @@ impl<'a> Outbox<'a> {
             replies,
             drops,
             pools,
+            has_dropped: false,
         }
     }
 
@@ -74,6 +69,7 @@ impl<'a> Outbox<'a> {
     /// Drops a packet, for a reason that is counted. The buffer goes home.
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.drops.count(reason);
+        self.has_dropped = true;
         self.pools.give(packet.frame);
     }
 
@@ -108,7 +104,16 @@ pub trait NetworkFunction: Any + Send {
     /// Handles one packet of a flow.
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>);
 
-    /// A deadline asked for with [`Flow::wake_at`] has come, or an earlier one.
+    /// When the flow with this private state is to be [woken](Self::wake); [`Instant::NEVER`] if it
+    /// need not be. It is asked after each call that was about the flow, and what it said before no
+    /// longer counts.
+    fn deadline(&self, _handle: u32) -> Instant {
+        Instant::NEVER
+    }
+
+    /// The [deadline](Self::deadline) of a function of the flow has come, perhaps another's. Of the
+    /// flow's packets those that are older have been handled, and no other. Afterwards the
+    /// function's own deadline must be later.
     fn wake(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
 
     /// Whether work is pending that only the workers can do, so that the state must not be granted
@@ -120,7 +125,14 @@ pub trait NetworkFunction: Any + Send {
     /// Whether words that are not zero have become equal to zero by lapse of time.
     fn is_expired(&self, words: &[u32], now: Instant) -> bool;
 
-    /// Releases private state of a flow that has expired or was reset.
+    /// Whether a flow's words say that what it carries has hardly begun: nobody has answered yet, or
+    /// whoever asked has not shown that it hears the answer. Of such flows, whose packets may be
+    /// anybody's, only so many are remembered. `None` if the function does not tell.
+    fn is_half_open(&self, _words: &[u32]) -> Option<bool> {
+        None
+    }
+
+    /// Releases private state of a flow that has expired, was reset, or gave its place to another.
     fn forget(&mut self, _handle: u32) {}
 
     /// Lets go of every packet that is kept of a flow, in order: the chain around the function is

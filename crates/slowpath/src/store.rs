@@ -7,7 +7,11 @@
 //! Where another chain has other words, flows get them chunk by chunk ([`FlowStore::move_chunk`]):
 //! each chunk knows its own shape, so a store of millions need not stop.
 
+mod half_open;
+
+use half_open::{HalfOpen, Neighbours};
 use twinpath_core::memory::{ZeroedArray, prefetch};
+use twinpath_core::probing::Places;
 use twinpath_core::{FlowKey, Instant, Side};
 
 /// A flow's number in its store; reused after the flow is gone.
@@ -16,17 +20,15 @@ pub struct FlowId(u32);
 
 const CHUNK: usize = 1024;
 
-/// Entries of the index that a search looks at. The index is at most two thirds full, where runs
-/// of a million flows grow to about a hundred by chance.
-const MOST_PROBES: usize = 512;
-
 struct Head<T> {
     key: FlowKey,
     hash: u64,
     last_seen: Instant,
+    deadline: Instant,
     incarnation: u32,
     initiator: Side,
     is_live: bool,
+    neighbours: Neighbours,
     tag: T,
 }
 
@@ -75,6 +77,8 @@ pub struct Record<'a, T> {
     pub handles: &'a mut [u32],
     /// When it last had a packet.
     pub last_seen: &'a mut Instant,
+    /// When functions want to be woken for it; [`Instant::NEVER`] if they do not.
+    pub deadline: &'a mut Instant,
     /// What a mechanism keeps with each flow.
     pub tag: &'a mut T,
 }
@@ -87,6 +91,8 @@ pub struct FlowStore<T> {
     next: usize,
     limit: usize,
     live: usize,
+    crowded: u64,
+    half_open: HalfOpen,
     shape: Shape,
     hand: usize,
     /// All chunks before this one have the present shape.
@@ -105,6 +111,8 @@ impl<T: Default> FlowStore<T> {
             next: 0,
             limit,
             live: 0,
+            crowded: 0,
+            half_open: HalfOpen::default(),
             shape: Shape {
                 words,
                 handles,
@@ -129,6 +137,16 @@ impl<T: Default> FlowStore<T> {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.live == 0
+    }
+
+    /// Whether there are as many as there may be.
+    pub fn is_full(&self) -> bool {
+        self.live == self.limit
+    }
+
+    /// Flows turned away because too many others lay where they would.
+    pub fn crowded(&self) -> u64 {
+        self.crowded
     }
 
     /// Memory per flow when the store is full, in bytes.
@@ -178,23 +196,23 @@ impl<T: Default> FlowStore<T> {
         &mut self.chunks[id.0 as usize / CHUNK].heads[id.0 as usize % CHUNK]
     }
 
-    /// The place in the index of a flow, or of the hole where it would go if there is one near
-    /// enough.
+    /// The place in the index of a flow, or the free one where the search for it ends. There always
+    /// is one near, for no run is long.
     #[inline]
-    fn probe(&self, key: &FlowKey, hash: u64) -> (Option<usize>, Option<FlowId>) {
+    fn probe(&self, key: &FlowKey, hash: u64) -> (usize, Option<FlowId>) {
         let mask = self.index.len() - 1;
-        let home = self.home(hash);
-        for place in (0..MOST_PROBES).map(|distance| (home + distance) & mask) {
+        let mut place = self.home(hash);
+        loop {
             let entry = self.index[place];
             if entry == 0 {
-                return (Some(place), None);
+                return (place, None);
             }
             let id = FlowId(entry as u32 - 1);
             if entry >> 32 == hash >> 32 && self.head(id).key == *key {
-                return (Some(place), Some(id));
+                return (place, Some(id));
             }
+            place = (place + 1) & mask;
         }
-        (None, None)
     }
 
     /// The flow with this key.
@@ -209,17 +227,22 @@ impl<T: Default> FlowStore<T> {
     pub fn find_or_insert(&mut self, key: &FlowKey, hash: u64) -> Option<FlowId> {
         match self.probe(key, hash) {
             (_, Some(id)) => Some(id),
-            (place, None) => self.insert_at(place?, key, hash),
+            (place, None) => self.insert_at(place, key, hash),
         }
     }
 
     fn insert_at(&mut self, place: usize, key: &FlowKey, hash: u64) -> Option<FlowId> {
+        if !self.may_take(place) {
+            self.crowded += 1;
+            return None;
+        }
         let id = self.free.pop().or_else(|| self.fresh())?;
         let head = self.head_mut(id);
         (head.key, head.hash, head.is_live) = (*key, hash, true);
         head.incarnation = head.incarnation.wrapping_add(1);
         head.tag = T::default();
         (head.initiator, head.last_seen) = (Side::Low, Instant::ZERO);
+        head.deadline = Instant::NEVER;
         self.index[place] = hash >> 32 << 32 | u64::from(id.0 + 1);
         self.live += 1;
         Some(id)
@@ -237,9 +260,11 @@ impl<T: Default> FlowStore<T> {
             key: FlowKey::default(),
             hash: 0,
             last_seen: Instant::ZERO,
+            deadline: Instant::NEVER,
             incarnation: 0,
             initiator: Side::Low,
             is_live: false,
+            neighbours: Neighbours::default(),
             tag: T::default(),
         };
         self.chunks[self.next / CHUNK].heads.push(head);
@@ -262,6 +287,7 @@ impl<T: Default> FlowStore<T> {
             words: &mut chunk.words[place * words..(place + 1) * words],
             handles: &mut chunk.handles[place * handles..(place + 1) * handles],
             last_seen: &mut head.last_seen,
+            deadline: &mut head.deadline,
             tag: &mut head.tag,
         }
     }
@@ -290,6 +316,15 @@ impl<T: Default> FlowStore<T> {
         head.is_live && head.incarnation == incarnation
     }
 
+    /// When functions want to be woken for a flow of this incarnation; [`Instant::NEVER`] if it is
+    /// gone, or they do not.
+    pub fn deadline(&self, id: FlowId, incarnation: u32) -> Instant {
+        match self.lives(id, incarnation) {
+            true => self.head(id).deadline,
+            false => Instant::NEVER,
+        }
+    }
+
     /// Forgets a flow. Its words and handles become zero.
     pub fn remove(&mut self, id: FlowId) {
         if !self.head(id).is_live {
@@ -298,35 +333,16 @@ impl<T: Default> FlowStore<T> {
         let (key, hash) = (self.head(id).key, self.head(id).hash);
         let (place, found) = self.probe(&key, hash);
         debug_assert_eq!(found, Some(id));
-        if let Some(place) = place {
-            self.close_gap(place);
-        }
-        self.head_mut(id).is_live = false;
+        let gap = self.close_gap(place);
+        self.index[gap] = 0;
+        self.set_half_open(id, false);
+        let head = self.head_mut(id);
+        (head.is_live, head.deadline) = (false, Instant::NEVER);
         let record = self.record(id);
         record.words.fill(0);
         record.handles.fill(0);
         self.free.push(id);
         self.live -= 1;
-    }
-
-    /// Empties an index place and moves later entries of the same run up, so that no tombstones
-    /// are needed and look-ups stay short for ever.
-    fn close_gap(&mut self, mut gap: usize) {
-        let mask = self.index.len() - 1;
-        let mut place = gap;
-        loop {
-            place = (place + 1) & mask;
-            let entry = self.index[place];
-            if entry == 0 {
-                break;
-            }
-            let home = self.home(self.head(FlowId(entry as u32 - 1)).hash);
-            if place.wrapping_sub(home) & mask >= place.wrapping_sub(gap) & mask {
-                self.index[gap] = entry;
-                gap = place;
-            }
-        }
-        self.index[gap] = 0;
     }
 
     /// The next `count` flows under a hand that goes round all of them: for ageing.
@@ -420,119 +436,26 @@ impl<T: Default> FlowStore<T> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    fn key(number: u64) -> FlowKey {
-        FlowKey([number, 0, 0, 0, 1])
+/// The places of the index.
+impl<T> Places for FlowStore<T> {
+    fn places(&self) -> usize {
+        self.index.len()
     }
 
-    /// Few distinct hashes, so that runs collide and gaps must be closed right.
-    fn hash(number: u64) -> u64 {
-        ((number % 13) << 32) | (number % 7)
+    fn is_taken(&self, place: usize) -> bool {
+        self.index[place] != 0
     }
 
-    /// However many flows fall on one place, none costs more than so many looks; those that find no
-    /// room are turned away, and go when others go.
-    #[test]
-    fn flows_on_one_place_are_bounded() {
-        let mut store = FlowStore::<()>::new(10_000, 1, 0);
-        let key = |number| FlowKey([number, 0, 0, 0, 0]);
-        let taken: Vec<_> = (0..2000)
-            .filter(|&number| store.find_or_insert(&key(number), number << 32).is_some())
-            .collect();
-        assert_eq!(taken.len(), MOST_PROBES);
-        assert!(store.find(&key(1999), 1999 << 32).is_none());
-        let gone = store.find(&key(7), 7 << 32).expect("taken");
-        store.remove(gone);
-        assert!(store.find_or_insert(&key(1999), 1999 << 32).is_some());
-        for number in taken.into_iter().filter(|&number| number != 7) {
-            assert!(store.find(&key(number), number << 32).is_some());
-        }
+    fn home_of(&self, place: usize) -> usize {
+        let number = self.index[place] as u32 as usize - 1;
+        let hash = self.chunks[number / CHUNK].heads[number % CHUNK].hash;
+        hash as usize & (self.index.len() - 1)
     }
 
-    proptest! {
-        #[test]
-        fn behaves_like_a_map(operations in prop::collection::vec((0u64..60, any::<u32>(), any::<bool>()), 1..600)) {
-            let mut store: FlowStore<u32> = FlowStore::new(40, 2, 1);
-            let mut reference: HashMap<u64, u32> = HashMap::new();
-            for (number, value, removes) in operations {
-                if removes {
-                    if let Some(id) = store.find(&key(number), hash(number)) {
-                        store.remove(id);
-                    }
-                    reference.remove(&number);
-                } else if let Some(id) = store.find_or_insert(&key(number), hash(number)) {
-                    let record = store.record(id);
-                    prop_assert_eq!(record.words[1], reference.get(&number).copied().unwrap_or(0));
-                    record.words[1] = value;
-                    *record.tag = value;
-                    reference.insert(number, value);
-                } else {
-                    prop_assert_eq!(reference.len(), 40, "refused while not full");
-                    prop_assert!(!reference.contains_key(&number));
-                }
-                prop_assert_eq!(store.len(), reference.len());
-            }
-            for number in 0..60 {
-                let found = store.find(&key(number), hash(number)).map(|id| store.record(id).words[1]);
-                prop_assert_eq!(found, reference.get(&number).copied());
-            }
-            prop_assert_eq!(store.ids().count(), reference.len());
-        }
-    }
-
-    /// Whether a chunk is moved when it is asked for or in its turn makes no difference.
-    #[test]
-    fn flows_are_moved_to_another_shape_once() {
-        let mut store: FlowStore<u32> = FlowStore::new(3 * CHUNK, 2, 1);
-        let place = |number| (key(number), number << 32 | number);
-        for number in 0..2500 {
-            let (key, hash) = place(number);
-            let id = store.find_or_insert(&key, hash).expect("room");
-            let record = store.record(id);
-            (record.words[1], record.handles[0]) = (number as u32, 7);
-        }
-        let gone = store.find(&place(9).0, place(9).1).expect("there");
-        store.remove(gone);
-        store.reshape(3, 2);
-        let mut moved = 0;
-        let mut follow = |old: &[u32], had: &[u32], new: &mut [u32], has: &mut [u32]| {
-            assert_eq!((old.len(), had, new.len()), (2, &[7][..], 3));
-            (new[2], has[1]) = (old[1], had[0]);
-            moved += 1;
-        };
-        let asked = store.find(&place(1500).0, place(1500).1).expect("there");
-        store.move_chunk(asked, &mut follow);
-        store.move_chunk(asked, &mut follow);
-        assert_eq!(store.record(asked).words, [0, 0, 1500]);
-        while let Some(id) = store.to_move() {
-            store.move_chunk(id, &mut follow);
-        }
-        assert_eq!(moved, 2499);
-        for number in (0..2500).filter(|&number| number != 9) {
-            let (key, hash) = place(number);
-            let id = store.find(&key, hash).expect("still there");
-            let record = store.record(id);
-            assert_eq!(record.words, [0, 0, number as u32]);
-            assert_eq!(record.handles, [0, 7]);
-        }
-        let id = store.find_or_insert(&place(9).0, place(9).1).expect("room");
-        assert_eq!(store.record(id).words, [0; 3]);
-    }
-
-    #[test]
-    fn incarnations_tell_a_new_flow_in_an_old_place() {
-        let mut store: FlowStore<()> = FlowStore::new(1, 0, 0);
-        let id = store.find_or_insert(&key(1), 1).expect("room");
-        let incarnation = store.incarnation(id);
-        assert!(store.lives(id, incarnation));
-        store.remove(id);
-        assert!(!store.lives(id, incarnation));
-        assert_eq!(store.find_or_insert(&key(2), 2), Some(id));
-        assert!(!store.lives(id, incarnation));
+    fn move_to(&mut self, from: usize, to: usize) {
+        self.index[to] = self.index[from];
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,12 @@
 //! Deadlines of flows, in order.
 
-use crate::store::FlowId;
+use crate::store::{FlowId, FlowStore};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use twinpath_core::Instant;
 
-/// A deadline of a flow; it counts only while the flow's incarnation lives.
+/// A deadline of a flow. It counts only while the flow says so, too: what a flow wants instead is
+/// added beside it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     /// When.
@@ -16,37 +17,50 @@ pub struct Deadline {
     pub incarnation: u32,
 }
 
-/// A queue of deadlines, earliest first. Deadlines are never taken back; a wake-up that is no
-/// longer needed does nothing.
+impl Deadline {
+    fn counts<T: Default>(&self, store: &FlowStore<T>) -> bool {
+        store.deadline(self.flow, self.incarnation) == self.at
+    }
+}
+
+/// A queue of deadlines, earliest first, the first of which counts. The others that no longer do
+/// are swept out when they are most.
 #[derive(Debug, Default)]
-pub struct Timers(BinaryHeap<Reverse<Deadline>>);
+pub struct Timers {
+    deadlines: BinaryHeap<Reverse<Deadline>>,
+    /// When there are so many they are looked through.
+    most: usize,
+}
+
+/// So few deadlines are never looked through.
+const FEW: usize = 64;
 
 impl Timers {
-    /// Adds a deadline.
-    pub fn add(&mut self, deadline: Deadline) {
-        self.0.push(Reverse(deadline));
-    }
-
-    /// Takes out the earliest deadline that is not after `now`.
-    pub fn due(&mut self, now: Instant) -> Option<Deadline> {
-        if self.0.peek()?.0.at > now {
-            return None;
+    /// Adds a deadline, which its flow knows of already.
+    pub fn add<T: Default>(&mut self, deadline: Deadline, store: &FlowStore<T>) {
+        self.deadlines.push(Reverse(deadline));
+        if self.deadlines.len() > self.most.max(FEW) {
+            self.deadlines
+                .retain(|Reverse(deadline)| deadline.counts(store));
+            self.most = 2 * self.deadlines.len();
         }
-        self.0.pop().map(|Reverse(deadline)| deadline)
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Takes out deadlines in front that no longer count: one has passed, or a flow wants another.
+    pub fn settle<T: Default>(&mut self, store: &FlowStore<T>) {
+        let is_over = |Reverse(first): &Reverse<Deadline>| !first.counts(store);
+        while self.deadlines.peek().is_some_and(is_over) {
+            self.deadlines.pop();
+        }
     }
 
     /// The earliest deadline.
-    pub fn next(&self) -> Option<Instant> {
-        self.0.peek().map(|Reverse(deadline)| deadline.at)
+    pub fn first(&self) -> Option<Deadline> {
+        self.deadlines.peek().map(|Reverse(deadline)| *deadline)
+    }
+
+    /// When it is; [`Instant::NEVER`] if there is none.
+    pub fn next(&self) -> Instant {
+        self.first().map_or(Instant::NEVER, |deadline| deadline.at)
     }
 }

@@ -193,9 +193,11 @@ pub enum FlowSize {
         #[serde(default)]
         unit: SizeUnit,
     },
-    /// Drawn from a file of points of a cumulative distribution; see [`crate::Cdf`].
+    /// Drawn from a file of points of a cumulative [distribution](crate::Cdf): a size and the
+    /// share of the sizes up to it on each line.
     Cdf {
-        /// The file's path.
+        /// The file, relative to the service file.
+        #[schemars(title = "file")]
         file: PathBuf,
         /// The unit of the file's sizes.
         #[serde(default)]
@@ -247,9 +249,10 @@ pub enum PacketSize {
         /// The list.
         entries: Vec<MixEntry>,
     },
-    /// Drawn from a file of points of a cumulative distribution of bytes; see [`crate::Cdf`].
+    /// Drawn from a file of points of a cumulative [distribution](crate::Cdf) of bytes.
     Cdf {
-        /// The file's path.
+        /// The file, relative to the service file.
+        #[schemars(title = "file")]
         file: PathBuf,
         /// Accept a file that covers only the first part of its distribution,
         /// and draw from that part.

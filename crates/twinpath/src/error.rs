@@ -85,6 +85,14 @@ pub enum CommandError {
     /// A running service that does not do what it was asked.
     #[error("the service refuses: {0}")]
     Declined(String),
+    /// A file that cannot be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file, or its folder.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -104,7 +112,8 @@ impl CommandError {
             Self::Build(error)
             | Self::Run(RunError::Build(error))
             | Self::Trace(TraceError::Build(error)) => {
-                Self::File(service.wrong_at(&error.keys(), error.to_string()))
+                let fault = service.wrong_at(&error.keys(), error.to_string());
+                Self::File(ServiceError::Wrong(vec![fault]))
             }
             _ => self,
         }
@@ -135,9 +144,31 @@ pub enum RunRefusal {
     /// Nobody would answer.
     #[error("--listen needs a function that answers datagrams: the chain has no key-value store")]
     NothingAnswers,
-    /// The capture that is read would be gone.
-    #[error("{} is what --in reads: expected another file for --out", .0.display())]
-    OutIsIn(PathBuf),
+    /// A file that is read, or written otherwise, would be gone.
+    #[error("{} is {flag} and {other}: expected different files", path.display())]
+    SameFile {
+        /// The file.
+        path: PathBuf,
+        /// What would write it.
+        flag: &'static str,
+        /// What else it is for.
+        other: &'static str,
+    },
+    /// Braces in the name of a file.
+    #[error(
+        "{flag} {}: {place} stands for nothing: expected {{port}}, of which there is a file for each", path.display()
+    )]
+    UnknownPlace {
+        /// The flag.
+        flag: &'static str,
+        /// What it was given.
+        path: PathBuf,
+        /// The word, with its braces.
+        place: String,
+    },
+    /// A capture to or from a person.
+    #[error("{0} is a terminal: expected a pipe or a file there")]
+    Terminal(&'static str),
     /// The store would not know its requests.
     #[error(
         "--listen has port {listen}, but the key-value store answers on port {store} (set port = {listen} in [kv_store])"

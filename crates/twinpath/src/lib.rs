@@ -1,10 +1,13 @@
 //! The command.
 //!
 //! `twinpath run` runs a service, `rules` shows what it has cached meanwhile, `apply` makes it what
-//! a file says and `change` changes one thing of it, `explain` tells what of it runs where and why, `trace` follows one packet through it,
+//! a file says and `change` changes one thing of it, `validate` tells what is wrong with a file and
+//! `explain` what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
-//! under virtual time, and `kv` is a client of the key-value store. Each is a file of [`commands`]
+//! under virtual time, and `kv` is a client of the key-value store. `init` writes a service file to
+//! start from, `schema` says what such files look like, `completions` and `man` are for shells and
+//! readers. Each is a file of [`commands`]
 //! with its arguments, its help and its one function.
 //!
 //! Results go to standard output; progress, warnings and errors to standard error. The exit code
@@ -13,17 +16,23 @@
 //! permission, no server).
 #![forbid(unsafe_code)]
 
+mod checks;
 mod commands;
 mod error;
 mod flags;
+mod group;
 mod hex;
 mod output;
+mod paths;
 mod stop;
 mod traffic;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
-use commands::{apply, change, check, compare, explain, generate, kv, lab, rules, run, trace};
+use commands::{
+    apply, change, check, compare, completions, explain, generate, init, kv, lab, man, rules, run,
+    schema, trace, validate,
+};
 use std::process::ExitCode;
 
 const STYLES: Styles = Styles::styled()
@@ -59,12 +68,17 @@ enum Command {
     Apply(apply::Arguments),
     Change(change::Arguments),
     Explain(explain::Arguments),
+    Validate(validate::Arguments),
     Trace(trace::Arguments),
     Generate(generate::Arguments),
     Compare(compare::Arguments),
     Check(check::Arguments),
     Lab(lab::Arguments),
     Kv(kv::Arguments),
+    Init(init::Arguments),
+    Schema(schema::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -89,12 +103,17 @@ pub fn run() -> ExitCode {
         Command::Apply(arguments) => apply::execute(&arguments),
         Command::Change(arguments) => change::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),
+        Command::Validate(arguments) => validate::execute(&arguments),
         Command::Trace(arguments) => trace::execute(&arguments),
         Command::Generate(arguments) => generate::execute(&arguments),
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),
         Command::Lab(arguments) => lab::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
+        Command::Init(arguments) => init::execute(&arguments),
+        Command::Schema(arguments) => schema::execute(&arguments),
+        Command::Completions(arguments) => completions::execute(&arguments),
+        Command::Man(arguments) => man::execute(&arguments),
     };
     match outcome {
         Ok(Outcome::Good) => ExitCode::SUCCESS,

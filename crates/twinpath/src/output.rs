@@ -4,6 +4,7 @@ use crate::error::CommandError;
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
+use twinpath_control::service::{Fault, Service, ServiceError, warnings};
 
 /// The examples at the end of a command's help, one a line.
 macro_rules! examples {
@@ -30,15 +31,31 @@ pub fn warning(text: impl Display) {
     note("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m ", text);
 }
 
+/// What is sound in a service file and yet probably not meant so.
+pub fn warnings_about(service: &Service) {
+    warnings(service).iter().for_each(warning);
+}
+
 /// Something to know.
 pub fn notice(text: impl Display) {
     note("", text);
 }
 
 /// Why there is no answer, with its causes as far as they are not told yet.
-pub fn error(error: &dyn Error) {
-    note("\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ", with_causes(error));
+pub fn error(error: &CommandError) {
+    match error {
+        CommandError::File(ServiceError::Wrong(faults)) => faults.iter().for_each(mistake),
+        _ => note(ERROR, with_causes(error)),
+    }
 }
+
+/// One of several things that are wrong with a file.
+pub fn mistake(fault: &Fault) {
+    note(ERROR, fault);
+}
+
+/// What stands before an error.
+const ERROR: &str = "\u{1b}[1m\u{1b}[31merror:\u{1b}[0m ";
 
 /// A standard error that is closed is no reason to stop.
 fn note(label: &str, text: impl Display) {

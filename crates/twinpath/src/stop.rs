@@ -1,7 +1,7 @@
 //! How a run is ended before its packets are.
 
 use crate::error::CommandError;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,4 +43,11 @@ impl Stop {
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
+}
+
+/// A flag that becomes true at SIGHUP.
+pub fn on_hangup() -> Result<Arc<AtomicBool>, CommandError> {
+    let is_asked = Arc::default();
+    flag::register(SIGHUP, Arc::clone(&is_asked)).map_err(CommandError::Signals)?;
+    Ok(is_asked)
 }

@@ -31,20 +31,18 @@ pub struct Description {
     pub config: TrafficConfig,
     /// Of all that is drawn at random.
     pub seed: u64,
-    /// The names of the ports that it comes in by, if any.
-    pub ports: Vec<String>,
+    /// The service that it is for, with the ports that it comes in by.
+    pub service: Option<Service>,
 }
 
 /// The traffic of a service file, with the service's seed and ports.
 pub fn load_service(path: &Path) -> Result<Description, CommandError> {
-    let service = Service::load(path)?;
-    let traffic = service
-        .traffic
-        .ok_or(NoTraffic::NotDescribed(path.into()))?;
+    let mut service = Service::load(path)?;
+    let traffic = service.traffic.take();
     Ok(Description {
-        config: traffic,
+        config: traffic.ok_or(NoTraffic::NotDescribed(path.into()))?,
         seed: service.seed,
-        ports: service.ports,
+        service: Some(service),
     })
 }
 

@@ -42,6 +42,8 @@ pub struct PacketBuilder<'a> {
     destination_mac: MacAddress,
     vlans: [u16; MAX_VLAN_TAGS],
     vlan_count: usize,
+    /// In place of tags and EtherType.
+    link: &'a [u8],
     source: Endpoint,
     destination: Endpoint,
     ttl: u8,
@@ -68,6 +70,8 @@ pub enum Extension {
     Routing,
     /// An authentication header.
     Authentication,
+    /// Any other that is [walked](crate::ipv6::is_extension), by its number.
+    Other(u8),
 }
 
 /// What the IP packet carries.
@@ -158,6 +162,7 @@ impl<'a> PacketBuilder<'a> {
             destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
             vlans: [0; MAX_VLAN_TAGS],
             vlan_count: 0,
+            link: &[],
             source,
             destination,
             ttl: 64,
@@ -194,6 +199,15 @@ impl<'a> PacketBuilder<'a> {
         };
         *slot = id;
         self.vlan_count += 1;
+        self
+    }
+
+    /// What stands between the MAC addresses and the IP packet, in place of an EtherType and tags:
+    /// as another frame has it, up to its [`l3`](crate::Layout::l3), or labels, a session, or LLC with
+    /// SNAP. Lengths in it are set.
+    #[must_use]
+    pub const fn link(mut self, link: &'a [u8]) -> Self {
+        self.link = link;
         self
     }
 

@@ -59,6 +59,18 @@ pub const fn finish_udp(sum: u64) -> u16 {
     }
 }
 
+/// Whether the checksum of an IPv4 header without options holds.
+#[must_use]
+#[inline(always)]
+pub fn is_valid_header(header: &[u8; 20]) -> bool {
+    // Ones' complement sums are the same in either byte order, and may be taken in wide lanes.
+    let lane = |at: usize| {
+        let bytes = header[at..].first_chunk();
+        bytes.map_or(0, |bytes| u64::from(u32::from_ne_bytes(*bytes)))
+    };
+    fold(lane(0) + lane(4) + lane(8) + lane(12) + lane(16)) == 0xffff
+}
+
 /// The checksum of `bytes`, whose own checksum field is zero.
 #[must_use]
 pub fn checksum(bytes: &[u8]) -> u16 {

@@ -7,6 +7,8 @@ use crate::malformed::Malformed;
 
 /// Destination, source and EtherType.
 pub const HEADER_BYTES: usize = 14;
+/// Offset of the EtherType.
+pub const ETHER_TYPE_AT: usize = 12;
 /// The shortest frame on a wire, without its check sequence.
 pub const MIN_FRAME_BYTES: usize = 60;
 

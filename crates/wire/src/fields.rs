@@ -118,6 +118,19 @@ pub fn destination_mac(frame: &[u8]) -> MacAddress {
     MacAddress(array_at(frame, 0).unwrap_or_default())
 }
 
+/// Whether the sender says by which hosts the packet is to go: IPv4's loose and strict source routes,
+/// IPv6's routing header of type 0 with segments left (RFC 5095).
+#[must_use]
+pub fn is_source_routed(frame: &[u8], layout: &Layout) -> bool {
+    let headers = frame.get(usize::from(layout.l3)..layout.l4.into());
+    let headers = headers.unwrap_or(&[]);
+    match layout.network {
+        Network::V4 => ipv4::has_source_route(headers),
+        Network::V6 => ipv6::has_segments_left(headers),
+        Network::None => false,
+    }
+}
+
 /// Time to live or hop limit; zero if the frame is not IP.
 #[must_use]
 #[inline]

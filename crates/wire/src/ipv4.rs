@@ -14,6 +14,8 @@ pub const HEADER_BYTES: usize = 20;
 pub const TOTAL_LENGTH_AT: usize = 2;
 /// Offset of the time to live within the header.
 pub const TTL_AT: usize = 8;
+/// Offset of the identification within the header.
+pub const IDENTIFICATION_AT: usize = 4;
 /// Offset of the header checksum within the header.
 pub const CHECKSUM_AT: usize = 10;
 /// Offset of the source address within the header.
@@ -225,6 +227,23 @@ impl<'a> Iterator for Ipv4Options<'a> {
         self.rest = rest;
         item
     }
+}
+
+/// Whether the options of a header say by which hosts the packet is to go, loosely or strictly.
+pub(crate) fn has_source_route(header: &[u8]) -> bool {
+    const LOOSE: u8 = 131;
+    const STRICT: u8 = 137;
+    let rest = header.get(HEADER_BYTES..).unwrap_or(&[]);
+    let mut options = Ipv4Options { rest };
+    options.any(|option| {
+        matches!(
+            option,
+            Ok(Ipv4Option {
+                kind: LOOSE | STRICT,
+                ..
+            })
+        )
+    })
 }
 
 /// A checked IPv4 header.

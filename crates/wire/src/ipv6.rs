@@ -7,10 +7,10 @@ use crate::malformed::Malformed;
 
 mod extensions;
 
-pub(crate) use extensions::routed_destination;
 pub use extensions::{
     Extensions, FRAGMENT_HEADER_BYTES, FragmentRepr, MAX_EXTENSIONS, is_extension,
 };
+pub(crate) use extensions::{has_segments_left, routed_destination};
 
 /// The header without extension headers.
 pub const HEADER_BYTES: usize = 40;
@@ -114,6 +114,14 @@ impl<'a> Ipv6View<'a> {
         self.rest
             .get(..usize::from(self.payload_length()))
             .unwrap_or(self.rest)
+    }
+
+    /// The fragment header, with its offset from the start of this one; `None` if there is none
+    /// that can be read.
+    #[must_use]
+    pub fn fragment_header(&self) -> Option<(usize, FragmentRepr)> {
+        let (at, header) = extensions::fragment_header(self.next_header(), self.payload())?;
+        Some((HEADER_BYTES + at, header))
     }
 
     /// Walks the extension headers.

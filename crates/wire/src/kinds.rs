@@ -12,6 +12,51 @@ pub enum Network {
     V6,
 }
 
+macro_rules! unparsed {
+    ($($(#[doc = $doc:literal])+ $name:ident => $text:literal,)+) => {
+        /// What a frame carries in which no IP packet was found.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u8)]
+        pub enum Unparsed {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Unparsed {
+            /// Every value, in the order of its number.
+            pub const ALL: &[Self] = &[$(Self::$name,)+];
+
+            /// What counters and reports call it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)+
+                }
+            }
+
+            /// What it is, in a sentence.
+            #[must_use]
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc,)+).trim_ascii_start(),)+
+                }
+            }
+        }
+    };
+}
+
+unparsed! {
+    /// ARP.
+    Arp => "unparsed_arp",
+    /// IEEE 802.3 with LLC, as spanning trees have it, and no IP packet behind SNAP.
+    Llc => "unparsed_llc",
+    /// An MPLS label stack with something else than an IP packet, or a deeper one than is followed.
+    Mpls => "unparsed_mpls",
+    /// PPPoE's discovery, or a session with something else than an IP packet.
+    Pppoe => "unparsed_pppoe",
+    /// Any other EtherType.
+    EtherType => "unparsed_ether_type",
+}
+
 /// Which transport header is there.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

@@ -4,15 +4,15 @@ mod plain;
 mod walk;
 
 use crate::bytes::u16_at;
+use crate::link;
 use crate::malformed::Malformed;
 
-pub use crate::kinds::{Fragment, Network, Transport};
+pub use crate::kinds::{Fragment, Network, Transport, Unparsed};
+pub use crate::link::{MAX_MPLS_LABELS, MAX_VLAN_TAGS};
 pub use plain::{Plain, PlainEnds};
 
 /// The longest frame: an untagged or once-tagged Ethernet header and the largest IP datagram.
 pub const MAX_FRAME_BYTES: usize = 65_535 + 18;
-/// The most VLAN tags that are followed.
-pub const MAX_VLAN_TAGS: usize = 4;
 /// How much of an offending packet's transport header an ICMP error must quote to be of use.
 pub const MIN_INNER_TRANSPORT_BYTES: usize = 8;
 
@@ -21,7 +21,7 @@ pub const MIN_INNER_TRANSPORT_BYTES: usize = 8;
 // In this order and without reordering the compiler needs fewer stores for a plain packet.
 #[repr(C)]
 pub struct Layout {
-    /// The IP header, or what stands after Ethernet and VLAN tags.
+    /// The IP header, behind tags, labels and the like; without one what stands behind VLAN tags.
     pub l3: u16,
     /// The transport header; the data of a later fragment.
     pub l4: u16,
@@ -135,8 +135,9 @@ impl Layout {
 
 /// Walks the headers of `frame`, which starts with Ethernet.
 ///
-/// Up to [`MAX_VLAN_TAGS`] tags are followed. A frame that is not IP is fine and has
-/// [`Network::None`]. Checksums are not looked at, see [`crate::verify`].
+/// Up to [`MAX_VLAN_TAGS`] tags are followed, and behind them up to [`MAX_MPLS_LABELS`] labels, a
+/// PPPoE session, or LLC and SNAP. A frame in which no IP packet is found so is fine and has
+/// [`Network::None`] (see [`unparsed`]). Checksums are not looked at, see [`crate::verify`].
 ///
 /// # Errors
 /// Whatever is wrong with the headers up to and including the transport header. What an ICMP
@@ -169,4 +170,17 @@ const fn look_closer() {}
 #[must_use]
 pub fn ether_type(frame: &[u8], layout: &Layout) -> u16 {
     u16_at(frame, usize::from(layout.l3).wrapping_sub(2))
+}
+
+/// Whether a frame's IP packet stands behind MPLS labels, which say nothing of the way back.
+#[must_use]
+pub fn has_labels(frame: &[u8]) -> bool {
+    link::has_labels(frame)
+}
+
+/// What a frame carries in which no IP packet was found; `None` if one was.
+#[must_use]
+pub fn unparsed(frame: &[u8], layout: &Layout) -> Option<Unparsed> {
+    let is_unparsed = layout.network == Network::None;
+    is_unparsed.then(|| link::unparsed(frame, layout.l3.into()))
 }

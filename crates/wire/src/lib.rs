@@ -21,7 +21,7 @@
 //!
 //! A file imports from those of lower layers alone (`tests/layers.rs`), besides a folder's from each
 //! other: what can be wrong and what kinds of headers there are; bytes, checksums and options; the
-//! single headers; [`layout`]; [`fields`]; [`verify`]; [`rewrite`]; [`build`].
+//! single headers; what stands in front of IP; [`layout`]; [`fields`]; [`verify`]; [`rewrite`]; [`build`].
 //!
 //! Nothing here allocates (except the builder's `to_vec`), panics on input, keeps state or looks
 //! at a clock. Whatever is wrong with a frame is one value of [`Malformed`].
@@ -36,12 +36,14 @@ mod bytes;
 pub mod checksum;
 pub mod ethernet;
 pub mod fields;
+pub mod fragment;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;
 pub mod kinds;
 pub mod kv;
 pub mod layout;
+mod link;
 pub mod malformed;
 pub mod neighbor;
 pub mod options;
@@ -55,7 +57,7 @@ pub mod vlan;
 pub use address::{Address, AddressError, Endpoint, MacAddress};
 pub use build::PacketBuilder;
 pub use build_error::BuildError;
-pub use kinds::{Fragment, Network, Transport};
+pub use kinds::{Fragment, Network, Transport, Unparsed};
 pub use layout::{Inner, Layout, dissect};
 pub use malformed::Malformed;
 pub use rewrite::RewriteError;

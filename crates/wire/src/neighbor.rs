@@ -204,7 +204,8 @@ pub const fn multicast_mac(address: Address) -> MacAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{dissect, verify_transport_checksum};
+    use crate::layout::dissect;
+    use crate::verify::verify_transport_checksum;
 
     const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 

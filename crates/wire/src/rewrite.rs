@@ -10,7 +10,7 @@ use crate::checksum::{self, Delta};
 use crate::fields::{Side, port_at, tcp_field};
 use crate::layout::{Fragment, Layout, Network, Plain, Transport};
 use crate::verify::{checksum_at, ipv4_header, routed_destination, transport_sum};
-use crate::{ipv4, ipv6, tcp, udp};
+use crate::{ipv4, ipv6, link, tcp, udp};
 
 mod inner;
 mod mend;
@@ -161,6 +161,25 @@ pub fn set_ttl(frame: &mut [u8], layout: &Layout, ttl: u8) -> Result<(), Rewrite
     Ok(())
 }
 
+/// Sets the identification of an IPv4 packet.
+///
+/// # Errors
+/// [`RewriteError::Family`] if the packet is not IPv4; [`RewriteError::ShortFrame`].
+pub fn set_identification(
+    frame: &mut [u8],
+    layout: &Layout,
+    identification: u16,
+) -> Result<(), RewriteError> {
+    check_length(frame, layout)?;
+    if layout.network != Network::V4 {
+        return Err(RewriteError::Family);
+    }
+    let l3 = usize::from(layout.l3);
+    let delta = replace16(frame, l3 + ipv4::IDENTIFICATION_AT, identification);
+    mend(frame, l3 + ipv4::CHECKSUM_AT, delta);
+    Ok(())
+}
+
 /// Sets the TCP sequence number.
 ///
 /// # Errors
@@ -223,7 +242,7 @@ pub fn set_udp_payload_length(
     if end > frame.len() {
         return Err(RewriteError::ShortFrame);
     }
-    set_ip_length(frame, layout, end)?;
+    set_datagram_end(frame, layout, end)?;
     let length = (udp::HEADER_BYTES + payload_bytes) as u16;
     put(
         frame,
@@ -356,6 +375,18 @@ fn swap<const N: usize>(frame: &mut [u8], first: usize, second: usize) {
     if let (Some(a), Some(b)) = (head.get_mut(first..first + N), tail.get_mut(..N)) {
         a.swap_with_slice(b);
     }
+}
+
+/// Lets the datagram end at another byte of the frame: IP length (its checksum is mended), and
+/// lengths in front of it (PPPoE's, IEEE 802.3's). Lengths and checksums behind the IP header are
+/// the caller's, and so is [`Layout::end`].
+///
+/// # Errors
+/// [`RewriteError::Range`] if the IP length cannot say so.
+pub fn set_datagram_end(frame: &mut [u8], layout: &Layout, end: usize) -> Result<(), RewriteError> {
+    set_ip_length(frame, layout, end)?;
+    link::set_end(frame, end);
+    Ok(())
 }
 
 fn set_ip_length(frame: &mut [u8], layout: &Layout, end: usize) -> Result<(), RewriteError> {

@@ -179,6 +179,8 @@ fn may_differ(
     theirs: Option<&SlicedPacket<'_>>,
 ) -> bool {
     match (ours, theirs) {
+        // Behind older tags, labels, sessions and SNAP they look for nothing.
+        (Err(_), Some(theirs)) if theirs.net.is_none() => true,
         (Err(why), Some(theirs)) => may_be_stricter(*why, theirs),
         // They also read ARP, IGMP, MACsec, the authentication header of IPv4 and ICMP of the
         // other IP version, and take a payload length of zero for a jumbogram.
@@ -215,10 +217,20 @@ fn may_be_stricter(why: Malformed, theirs: &SlicedPacket<'_>) -> bool {
         | Malformed::TruncatedTcp
         | Malformed::TcpHeaderLength
         | Malformed::TruncatedUdp
-        | Malformed::TruncatedIcmp => fragmented || no_payload_length,
-        Malformed::Ipv6Extensions => no_payload_length || fragmented,
+        | Malformed::TruncatedIcmp => {
+            fragmented || no_payload_length || stops_at_rare_extension(theirs)
+        }
+        Malformed::Ipv6Extensions => {
+            no_payload_length || fragmented || stops_at_rare_extension(theirs)
+        }
         _ => false,
     }
+}
+
+/// They take a rarer extension header for a transport's.
+fn stops_at_rare_extension(theirs: &SlicedPacket<'_>) -> bool {
+    let payload = theirs.net.as_ref().and_then(NetSlice::ip_payload_ref);
+    payload.is_some_and(|payload| matches!(payload.ip_number.0, 135 | 139 | 140 | 253 | 254))
 }
 
 /// They take a payload length of zero for a jumbogram.
@@ -330,6 +342,9 @@ fn comparable(frame: &[u8], layout: &Layout, theirs: &SlicedPacket<'_>) -> bool 
         _ => matches!(theirs.transport, Some(TransportSlice::Igmp(_))),
     };
     let four_tags = layout.l3 == 30;
-    let beyond = no_ipv6_payload(layout) || data_taken_for_headers(layout);
-    !(macsec || one_sided || four_tags || beyond)
+    let behind_rare = layout.network == Network::V6 && stops_at_rare_extension(theirs);
+    let beyond = no_ipv6_payload(layout) || data_taken_for_headers(layout) || behind_rare;
+    // Behind older tags, labels, sessions and SNAP.
+    let ours_alone = layout.network != Network::None && theirs.net.is_none();
+    !(macsec || one_sided || four_tags || beyond || ours_alone)
 }

@@ -11,11 +11,11 @@ const LAYERS: &[&[&str]] = &[
     &[
         "ethernet", "vlan", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv",
     ],
-    &["arp", "neighbor"],
+    &["link"],
     &["layout"],
-    &["fields"],
+    &["fields", "fragment"],
     &["verify"],
-    &["rewrite"],
+    &["rewrite", "arp", "neighbor"],
     &["build"],
 ];
 

@@ -151,6 +151,40 @@ proptest! {
         prop_assert_eq!(frame, Packet { payload, ..packet }.frame());
     }
 
+    /// The same behind labels, a session, and LLC with SNAP, whose lengths follow.
+    #[test]
+    fn behind_links(
+        packet in udp_packet(),
+        new in any::<bool>().prop_flat_map(common::endpoint),
+        payload in proptest::collection::vec(any::<u8>(), 0..300),
+        link in prop::sample::select(vec![
+            [&[0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64][..]; 2],
+            [&[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x21], &[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x57]],
+            [
+                &[0x81, 0, 0, 9, 0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0x00],
+                &[0x81, 0, 0, 9, 0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd],
+            ],
+        ]),
+    ) {
+        let link = link[usize::from(!packet.is_v4())];
+        let packet = Packet { padded: false, vlans: Vec::new(), ..packet };
+        let built = |packet: &Packet| packet.builder().link(link).to_vec().unwrap();
+        let mut frame = built(&packet);
+        let mut layout = dissect(&frame).unwrap();
+        prop_assert_eq!(usize::from(layout.l3), 12 + link.len());
+        frame.resize(frame.len() + 300, 0);
+        rewrite::set_udp_payload_length(&mut frame, &mut layout, payload.len()).unwrap();
+        frame.truncate(layout.end as usize);
+        frame[usize::from(layout.payload)..].copy_from_slice(&payload);
+        rewrite::refresh_checksums(&mut frame, &layout).unwrap();
+        let mut expected = Packet { payload, ..packet };
+        if rewrite::set_source(&mut frame, &layout, new).is_ok() {
+            expected.source = new;
+        }
+        prop_assert_eq!(dissect(&frame), Ok(layout));
+        prop_assert_eq!(frame, built(&expected));
+    }
+
     /// The error about a rewritten packet is the rewritten error about the packet.
     #[test]
     fn inner_endpoints((packet, kind, new, to_source) in any::<bool>().prop_flat_map(|v4| {

@@ -1,7 +1,7 @@
 //! A firewall that allows some of a capture's connections, from both sides, and denies others.
 
 use super::slice::{Matches, Way, by_protocol, slice};
-use super::{FunctionText, Lacking};
+use super::{FunctionText, Lacking, verified};
 use crate::expectation::{Expectation, Seen};
 use crate::profile::Profile;
 use crate::profile::networks::{is_in, subnet};
@@ -45,7 +45,10 @@ impl Profile {
         Ok(FunctionText {
             function: NAME,
             variant: "",
-            table: format!("[firewall]\ndefault = \"deny\"\nrules = [\n{rules}]\n"),
+            table: format!(
+                "[firewall]\ndefault = \"deny\"\n{}rules = [\n{rules}]\n",
+                verified(self)
+            ),
             files: Vec::new(),
             expectations,
         })

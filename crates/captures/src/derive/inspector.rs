@@ -52,7 +52,7 @@ impl Profile {
         Ok(FunctionText {
             function: NAME,
             variant: "",
-            table: format!("[inspector]\nrules = \"{RULES}\"\n"),
+            table: format!("[inspector]\nrules = \"{RULES}\"\ngaps = \"inspect\"\n"),
             files: vec![(RULES, rules.text)],
             expectations: expectations.into_iter().flatten().collect(),
         })
@@ -94,5 +94,5 @@ fn across(span: &Spanning) -> String {
 /// Bytes that others follow sooner or later.
 fn followed(head: &[u8], tail: &[u8]) -> String {
     let (head, tail) = (escaped(head), escaped(tail));
-    format!("regex \"{head}[\\x00-\\xff]*{tail}\" gate=\"{head}\"")
+    format!("regex \"{head}[\\x00-\\xff]*{tail}\"")
 }

@@ -1,6 +1,6 @@
 //! A load balancer whose services are a capture's busiest servers.
 
-use super::{FunctionText, Lacking};
+use super::{FunctionText, Lacking, verified};
 use crate::expectation::Expectation;
 use crate::profile::{Conversation, Profile};
 use std::cmp::Reverse;
@@ -27,7 +27,7 @@ impl Profile {
             return Err(Lacking("neither TCP nor UDP"));
         }
         let mut first = FIRST_BACKEND;
-        let mut table = String::from("[load_balancer]\nservices = [\n");
+        let mut table = format!("[load_balancer]\n{}services = [\n", verified(self));
         for (number, vip) in &services {
             let name = if *number == protocol::TCP {
                 "tcp"

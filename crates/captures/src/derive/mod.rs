@@ -77,6 +77,14 @@ impl ServiceText {
 /// Functions that know an inside: their decisions are cached as rules.
 const WITH_INSIDE: [&str; 4] = ["acl", "napt", "router", "monitor"];
 
+/// What a function that verifies checksums is told about a capture.
+fn verified(profile: &Profile) -> &'static str {
+    match profile.counts.broken {
+        0 => "",
+        _ => "verify_checksums = \"none\"\n",
+    }
+}
+
 impl Profile {
     /// The table of a function by its name.
     ///
@@ -116,7 +124,10 @@ impl Profile {
     pub fn service_of_named(&self, functions: Vec<(&str, FunctionText)>) -> ServiceText {
         let chain: Vec<&str> = functions.iter().map(|(name, _)| *name).collect();
         let mut service = ServiceText {
-            text: format!("[service]\nname = \"derived\"\nchain = {chain:?}\n"),
+            // Hosts that leave checksums to their cards were captured with wrong ones.
+            text: format!(
+                "[service]\nname = \"derived\"\nchain = {chain:?}\nverify_ipv4_checksum = false\n"
+            ),
             ..ServiceText::default()
         };
         let mut kinds = functions.iter().map(|(_, function)| function.function);

@@ -1,6 +1,6 @@
 //! An address translation of a capture's busiest clients.
 
-use super::{FunctionText, Lacking, texts};
+use super::{FunctionText, Lacking, texts, verified};
 use crate::expectation::Expectation;
 use crate::profile::networks::is_in;
 use crate::profile::{Conversation, Profile};
@@ -51,7 +51,10 @@ impl Profile {
         Ok(FunctionText {
             function: NAME,
             variant,
-            table: format!("[napt]\ninside = {inside:?}\nexternal = {external:?}\n{settings}"),
+            table: format!(
+                "[napt]\ninside = {inside:?}\nexternal = {external:?}\n{}{settings}",
+                verified(self)
+            ),
             files: Vec::new(),
             expectations: [
                 Some(Expectation::counted(NAME, &["sessions_created"], 1)),

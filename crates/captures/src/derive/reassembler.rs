@@ -1,6 +1,6 @@
 //! A reassembler that puts a capture's segments in order.
 
-use super::{FunctionText, Lacking};
+use super::{FunctionText, Lacking, verified};
 use crate::expectation::Expectation;
 use crate::profile::Profile;
 
@@ -40,7 +40,7 @@ impl Profile {
         Ok(FunctionText {
             function: NAME,
             variant,
-            table: format!("[reassembler]\n{settings}"),
+            table: format!("[reassembler]\n{}{settings}", verified(self)),
             files: Vec::new(),
             expectations: expectations.into_iter().flatten().collect(),
         })

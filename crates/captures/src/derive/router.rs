@@ -76,7 +76,7 @@ impl Profile {
             .map(|Route { to, via }| format!("    {{ to = \"{to}\", via = \"{via}\" }},\n"));
         let written: String = written.collect();
         let table = format!(
-            "[router]\naddress = \"{own}\"\naddress6 = \"{own6}\"\nnext_hops = [\n{hops}]\nroutes = [\n{written}]\n"
+            "[router]\nmartians = \"forward\"\naddress = \"{own}\"\naddress6 = \"{own6}\"\nnext_hops = [\n{hops}]\nroutes = [\n{written}]\n"
         );
         let expectations = self.routed(routes);
         if expectations.is_empty() {

@@ -2,7 +2,7 @@
 
 use twinpath_core::key::{Keyed, Role};
 use twinpath_wire::tcp::flags::{FIN, RST, SYN};
-use twinpath_wire::{Layout, Network, Transport, fields};
+use twinpath_wire::{Layout, Network, Transport, fields, verify_transport_checksum};
 
 /// Packets of a capture by kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub struct Counts {
     pub ahead: u64,
     /// TCP segments all of whose bytes had come before.
     pub repeated: u64,
+    /// Whole packets whose transport checksum is wrong: most of all those of a capturing host that
+    /// leaves checksums to its network card.
+    pub broken: u64,
 }
 
 impl Counts {
@@ -44,6 +47,7 @@ impl Counts {
             _ => self.v4 += 1,
         }
         self.tagged += u64::from(is_tagged(layout));
+        self.broken += u64::from(!verify_transport_checksum(frame, layout));
         match keyed.role {
             Role::Fragment => self.fragments += 1,
             Role::Error => self.icmp_errors += 1,

@@ -124,7 +124,8 @@ impl<'a> Scan<'a> {
         );
         self.addresses.extend([source, destination]);
         if keyed.role == Role::Member {
-            let is_forwarded = fields::ttl(frame, &layout) > 1;
+            let is_to_group = fields::destination_mac(frame).0[0] & 1 != 0;
+            let is_forwarded = fields::ttl(frame, &layout) > 1 && !is_to_group;
             *self.destinations.entry(destination).or_default() += u64::from(is_forwarded);
             self.member(frame, &layout, &keyed, timestamp_ns);
         }

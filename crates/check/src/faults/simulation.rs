@@ -155,11 +155,13 @@ fn plan(run: &mut Run) {
     }
     for number in 0..world.workers.len() {
         let worker = &world.workers[number];
-        if let Some(deadline) = worker.worker.next_deadline() {
-            let at = world.link_time(deadline) + delay_ns;
-            let at = at.max(soon).max(worker.paused_until);
+        if worker.told != world.machine.time() {
+            let at = (world.now + delay_ns).max(worker.paused_until);
             world.agenda.add_wake(number, at);
         }
+    }
+    if let Some(at) = world.machine.next_deadline(world.clock()) {
+        world.agenda.add_tick(at.0.max(soon));
     }
 }
 

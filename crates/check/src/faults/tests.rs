@@ -19,16 +19,20 @@ fn replay(seed: u64, sabotage: Option<Sabotage>) -> Outcome {
     simulation.keeping_all_events().run()
 }
 
-/// Whatever can be tried is tried often, by every function.
+/// Whatever can be tried is tried often, by every function and in every kind of chain.
 #[test]
 fn thousands_of_seeds_hold() {
     let mut tried: HashMap<Functions, Coverage> = HashMap::new();
+    let mut chains: HashMap<Chain, Coverage> = HashMap::new();
     for seed in 0..seeds(6000) {
         let scenario = Scenario::drawn(seed);
         let outcome = run(seed, &scenario);
         let coverage = tried.entry(scenario.functions).or_default();
         coverage.absorb(&outcome.coverage);
+        let chain = (scenario.elements, scenario.functions);
+        chains.entry(chain).or_default().absorb(&outcome.coverage);
     }
+    assert_every_chain_is_tried(&chains);
     assert_eq!(tried.len(), 2 + Functions::REAL.len());
     for (functions, coverage) in tried {
         println!("{functions:?}: {coverage:#?}");
@@ -43,6 +47,39 @@ fn thousands_of_seeds_hold() {
     }
 }
 
+/// What a chain is: its elements, and the functions of the one with flow state.
+type Chain = (Elements, Functions);
+
+/// Every kind of chain carries packets, crashes and changes, and uses its rules: what one kind
+/// never tries, another's figures would hide.
+fn assert_every_chain_is_tried(tried: &HashMap<Chain, Coverage>) {
+    let functions = std::iter::once(Functions::Ledger).chain(Functions::REAL);
+    let kinds: HashSet<Chain> = functions
+        .map(|functions| (Elements::State, functions))
+        .chain(
+            Elements::WITH_RULES.map(|elements| match elements.have_state() {
+                true => (elements, Functions::Ledger),
+                false => (elements, Functions::None),
+            }),
+        )
+        .collect();
+    assert_eq!(tried.keys().copied().collect::<HashSet<_>>(), kinds);
+    for (chain, coverage) in tried {
+        let rule_hits = chain.0.have_rules().then_some(coverage.rule_hits);
+        let figures = [
+            ("left_fast", Some(coverage.left_fast)),
+            ("crashes", Some(coverage.crashes)),
+            ("changes", Some(coverage.changes)),
+            ("rule_hits", rule_hits),
+        ];
+        println!("{chain:?}: {figures:?}");
+        for (name, times) in figures {
+            let times = times.unwrap_or(u64::MAX);
+            assert!(times >= 10, "{chain:?}: {name} {times} times is too few");
+        }
+    }
+}
+
 /// Whether runs with these functions can try something: elements with rules stand alone or beside
 /// the ledger, and payloads are parked with these.
 fn can_try(functions: Functions, name: &str) -> bool {
@@ -53,7 +90,7 @@ fn can_try(functions: Functions, name: &str) -> bool {
         "marks_repeated",
         "bindings_changed",
     ];
-    const OF_ALL: [&str; 10] = [
+    const OF_ALL: [&str; 12] = [
         "steps",
         "packets",
         "left_fast",
@@ -64,6 +101,8 @@ fn can_try(functions: Functions, name: &str) -> bool {
         "ring_full",
         "no_buffer",
         "pauses",
+        "crashes",
+        "changes",
     ];
     let is_of_parking =
         name.contains("payload") || name.contains("parking") || name == "headers_stale";

@@ -4,8 +4,7 @@
 //! besides. Of the rules that searches find a sample takes the place of those that were hot
 //! before: a rule of half the packets is soon among them, and stays or comes back.
 
-use super::hash::masked;
-use super::{MatchKey, equal_masked};
+use super::{MatchKey, equal_masked, masked};
 
 /// Rules that are looked at.
 const HOT: usize = 2;

@@ -25,7 +25,6 @@
 //! leading bits for this reason). Inserting and removing are one search, besides finding the mask
 //! among the distinct ones.
 
-mod hash;
 mod hot;
 mod store;
 #[cfg(test)]
@@ -33,9 +32,9 @@ mod tests;
 
 use thiserror::Error;
 
-use hash::{hash_masked, masked};
 use hot::HotRules;
 use store::Store;
+use twinpath_core::HashKey;
 
 /// Most distinct masks a table may be made for.
 pub const MAX_MASKS: usize = 4096;
@@ -69,6 +68,9 @@ pub enum Refusal {
     /// The rule's mask is new, and there are as many distinct masks as there may be.
     #[error("a table with {0} distinct masks takes no rule with another one")]
     TooManyMasks(usize),
+    /// Too many others lie where the rule would.
+    #[error("too many rules lie where this one would")]
+    Crowded,
 }
 
 /// How often rules were refused, by reason.
@@ -78,6 +80,8 @@ pub struct Refusals {
     pub too_many_rules: u64,
     /// For want of room for masks.
     pub too_many_masks: u64,
+    /// For want of room where they would lie.
+    pub crowded: u64,
 }
 
 /// A rule that matched.
@@ -97,7 +101,7 @@ pub struct MaskedTable<const N: usize> {
     store: Store<N>,
     hot: HotRules<N>,
     limits: MaskedLimits,
-    seed: u64,
+    hash_key: HashKey,
     /// Hits since the counts were halved.
     hits: u32,
     refusals: Refusals,
@@ -126,7 +130,7 @@ impl<const N: usize> MaskedTable<N> {
             store: Store::new(limits.rules),
             hot: HotRules::new(),
             limits,
-            seed,
+            hash_key: HashKey::new(seed),
             hits: 0,
             refusals: Refusals::default(),
         }
@@ -181,7 +185,7 @@ impl<const N: usize> MaskedTable<N> {
     fn find_among(&self, group: &[Subtable<N>], place: usize, key: &MatchKey<N>) -> Option<Hit> {
         let mut hashes = [0; AHEAD];
         for (hash, subtable) in hashes.iter_mut().zip(group) {
-            *hash = hash_masked(key, &subtable.mask, subtable.number, self.seed);
+            *hash = self.hash(&masked(key, &subtable.mask), subtable.number);
             self.store.prefetch(*hash);
         }
         for (within, (subtable, hash)) in group.iter().zip(hashes).enumerate() {
@@ -250,10 +254,16 @@ impl<const N: usize> MaskedTable<N> {
             self.refusals.too_many_masks += 1;
             return Err(Refusal::TooManyMasks(self.limits.masks));
         };
-        let subtable = &mut self.subtables[place];
-        subtable.rules += 1;
-        let hash = hash_masked(&value, mask, subtable.number, self.seed);
-        self.store.insert(hash, &value, subtable.number, id);
+        let number = self.subtables[place].number;
+        if !self
+            .store
+            .insert(self.hash(&value, number), &value, number, id)
+        {
+            self.refusals.crowded += 1;
+            self.drop_if_empty(place);
+            return Err(Refusal::Crowded);
+        }
+        self.subtables[place].rules += 1;
         Ok(None)
     }
 
@@ -262,16 +272,25 @@ impl<const N: usize> MaskedTable<N> {
         let value = masked(value, mask);
         let place = self.place(mask)?;
         let slot = self.slot(place, &value)?;
-        let subtable = &mut self.subtables[place];
-        let hash = hash_masked(&value, mask, subtable.number, self.seed);
+        let hash = self.hash(&value, self.subtables[place].number);
         let id = self.store.remove(hash, slot);
         self.hot.forget(id);
-        subtable.rules -= 1;
-        if subtable.rules == 0 {
-            self.free_numbers.push(subtable.number);
-            self.subtables.remove(place);
-        }
+        self.subtables[place].rules -= 1;
+        self.drop_if_empty(place);
         Some(id)
+    }
+
+    fn drop_if_empty(&mut self, place: usize) {
+        if self.subtables[place].rules == 0 {
+            let gone = self.subtables.remove(place);
+            self.free_numbers.push(gone.number);
+        }
+    }
+
+    /// The hash of a value in a subtable.
+    #[inline(always)]
+    fn hash(&self, value: &MatchKey<N>, number: u32) -> u64 {
+        self.hash_key.hash_with(value, number.into())
     }
 
     /// Where in the order of search a mask stands.
@@ -282,10 +301,10 @@ impl<const N: usize> MaskedTable<N> {
     }
 
     fn slot(&self, place: usize, value: &MatchKey<N>) -> Option<usize> {
-        let Subtable { mask, number, .. } = &self.subtables[place];
-        let hash = hash_masked(value, mask, *number, self.seed);
+        let Subtable { number, .. } = self.subtables[place];
+        let hash = self.hash(value, number);
         self.store.find(hash, |other, other_number| {
-            other_number == *number && other == value
+            other_number == number && other == value
         })
     }
 
@@ -330,6 +349,12 @@ impl<const N: usize> MaskedTable<N> {
     pub fn memory_bytes(&self) -> usize {
         self.store.memory_bytes() + self.subtables.capacity() * size_of::<Subtable<N>>()
     }
+}
+
+/// The key's bits within the mask.
+#[inline(always)]
+fn masked<const N: usize>(key: &MatchKey<N>, mask: &MatchKey<N>) -> MatchKey<N> {
+    std::array::from_fn(|lane| key[lane] & mask[lane])
 }
 
 /// Whether a key equals a masked value in the bits of a mask.

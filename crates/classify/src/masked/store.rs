@@ -9,6 +9,8 @@ const WAYS: usize = 7;
 const PASSED: usize = 7;
 /// Sixteen-bit numbers in a word.
 const IN_WORD: usize = 4;
+/// Buckets that an entry may lie from its own. By chance none lies more than a few away.
+const FARTHEST: usize = 32;
 /// Slots per hundred rules: fuller tables search longer.
 const SLOTS_PER_100: usize = 150;
 /// A bucket's tags, and the count of entries that belong to this bucket or one before it but found
@@ -88,7 +90,7 @@ impl<const N: usize> Store<N> {
     #[inline(always)]
     pub fn find(&self, hash: u64, is_wanted: impl Fn(&MatchKey<N>, u32) -> bool) -> Option<usize> {
         let (mut bucket, tag) = (self.bucket(hash), Self::tag(hash));
-        for _ in 0..self.buckets.len() {
+        for _ in 0..FARTHEST {
             let tags = &self.buckets[bucket];
             let mut ways = equal_ways(tags, tag);
             while ways != 0 {
@@ -127,23 +129,37 @@ impl<const N: usize> Store<N> {
         before
     }
 
-    /// Adds an entry. The owner sees to it that there are no more entries than it asked room for.
-    pub fn insert(&mut self, hash: u64, value: &MatchKey<N>, number: u32, id: u32) {
-        let mut bucket = self.bucket(hash);
-        for _ in 0..self.buckets.len() {
-            let tags = &mut self.buckets[bucket];
-            if let Some(way) = (0..WAYS).find(|&way| self::number(tags, way) == 0) {
-                set_number(tags, way, Self::tag(hash));
-                let lanes = &mut self.lanes[(bucket * WAYS + way) * self.stride..][..=N];
-                lanes[..N].copy_from_slice(value);
-                lanes[N] = u64::from(number) << 32 | u64::from(id);
-                self.rules += 1;
-                return;
-            }
+    /// Adds an entry, if there is room near its bucket. The owner sees to it that there are no more
+    /// entries than it asked room for.
+    pub fn insert(&mut self, hash: u64, value: &MatchKey<N>, number: u32, id: u32) -> bool {
+        let Some((bucket, way)) = self.vacant(hash) else {
+            return false;
+        };
+        let mut passed = self.bucket(hash);
+        while passed != bucket {
+            let tags = &mut self.buckets[passed];
             // A count that is full stays so: searches go on in vain then, but find all.
             set_number(tags, PASSED, self::number(tags, PASSED).saturating_add(1));
-            bucket = self.following(bucket);
+            passed = self.following(passed);
         }
+        set_number(&mut self.buckets[bucket], way, Self::tag(hash));
+        let lanes = &mut self.lanes[(bucket * WAYS + way) * self.stride..][..=N];
+        lanes[..N].copy_from_slice(value);
+        lanes[N] = u64::from(number) << 32 | u64::from(id);
+        self.rules += 1;
+        true
+    }
+
+    /// The free slot nearest to a hash's bucket.
+    fn vacant(&self, hash: u64) -> Option<(usize, usize)> {
+        let first = Some(self.bucket(hash));
+        std::iter::successors(first, |&bucket| Some(self.following(bucket)))
+            .take(FARTHEST)
+            .find_map(|bucket| {
+                let tags = &self.buckets[bucket];
+                let way = (0..WAYS).find(|&way| self::number(tags, way) == 0)?;
+                Some((bucket, way))
+            })
     }
 
     /// Frees a slot that this hash led to; returns its id.
@@ -191,6 +207,23 @@ const fn first_way(ways: u64) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Entries of one hash lie in so many buckets; those that find no room leave no trace.
+    #[test]
+    fn entries_of_one_hash_are_bounded() {
+        let mut store = Store::<1>::new(1000);
+        let put = |store: &mut Store<1>, value| store.insert(7, &[value], 0, value as u32);
+        let put: Vec<u64> = (0..1000).filter(|&value| put(&mut store, value)).collect();
+        assert_eq!(put.len(), FARTHEST * WAYS);
+        let find = |store: &Store<1>, wanted| store.find(7, |value, _| value[0] == wanted);
+        assert_eq!(find(&store, 999), None);
+        for value in put {
+            let slot = find(&store, value).expect("put");
+            assert_eq!(store.remove(7, slot), value as u32);
+        }
+        assert_eq!(store.len(), 0);
+        assert!(store.buckets.iter().all(|bucket| *bucket == [0; 2]));
+    }
 
     proptest! {
         #[test]

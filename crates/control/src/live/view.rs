@@ -241,9 +241,9 @@ impl View<'_> {
         most_frequent(&self.snapshot.drops, MAX_REASONS)
     }
 
-    /// Drops that are losses, if there are any.
+    /// Drops that are losses, and what ports lost, if there is any.
     fn lost(&self) -> Option<String> {
-        let losses = losses(&self.snapshot.drops);
+        let losses = losses(&self.snapshot.drops, &self.snapshot.port_losses);
         let lost = total_drops(&losses);
         (lost > 0).then(|| {
             let (lost, reasons) = (units::count(lost), most_frequent(&losses, MAX_REASONS));
@@ -274,6 +274,7 @@ fn clipped(line: &str) -> String {
 mod tests {
     use super::super::tests::{SECOND_NS, snapshot};
     use super::*;
+    use crate::report::PortLosses;
 
     #[test]
     fn a_rate_follows_within_seconds() {
@@ -317,8 +318,9 @@ mod tests {
         assert_eq!(rates.packets_per_second, 0.0);
     }
 
-    fn shown(drops: &[(&str, u64)]) -> [String; 2] {
+    fn shown(drops: &[(&str, u64)], port_losses: PortLosses) -> [String; 2] {
         let mut snapshot = snapshot(1_000_000, 0);
+        snapshot.port_losses = port_losses;
         let drops = drops.iter();
         snapshot.drops = drops
             .map(|&(reason, count)| (reason.to_owned(), count))
@@ -332,13 +334,31 @@ mod tests {
         [view.table(), view.line()]
     }
 
+    /// Ports that lose packets are as loud.
+    #[test]
+    fn loss_at_ports_is_red_too() {
+        let lost = PortLosses {
+            receive_missed: 1_000,
+            ..PortLosses::default()
+        };
+        let [table, line] = shown(&[("punt_ring_full", 300), ("denied", 9)], lost);
+        let loss = "1,300: receive_missed 1,000, punt_ring_full 300";
+        assert!(
+            table.ends_with(&red(&format!("  LOST     {loss}"))),
+            "{table}"
+        );
+        assert!(line.ends_with(&format!("LOST {loss}")), "{line}");
+    }
+
     #[test]
     fn loss_is_red_and_decisions_are_not() {
-        let [table, line] = shown(&[("punt_ring_full", 1_200), ("no_buffer", 34), ("denied", 9)]);
+        let none = PortLosses::default();
+        let drops = [("punt_ring_full", 1_200), ("no_buffer", 34), ("denied", 9)];
+        let [table, line] = shown(&drops, none);
         let loss = "LOST     1,234: punt_ring_full 1,200, no_buffer 34";
         assert!(table.ends_with(&red(&format!("  {loss}"))), "{table}");
         assert!(line.ends_with("LOST 1,234: punt_ring_full 1,200, no_buffer 34"));
-        let [table, line] = shown(&[("denied", 1_234), ("punt_ring_full", 0)]);
+        let [table, line] = shown(&[("denied", 1_234), ("punt_ring_full", 0)], none);
         assert!(table.contains("denied 1,234") && !table.contains(RED[0]));
         assert!(!table.contains("LOST") && !line.contains("LOST"));
     }

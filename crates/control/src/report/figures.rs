@@ -3,6 +3,7 @@
 mod rules;
 
 pub use rules::rules;
+use std::ops::Range;
 
 use super::axis::Axis;
 use super::plot::{Figure, Ink, Layer, Mark, Side, Strip};
@@ -73,19 +74,19 @@ pub fn hit_ratio(series: &[Sample]) -> Option<Figure> {
     })
 }
 
-/// Packets per second, the slow path's on top of the fast path's. `None`
-/// without a window.
+/// Packets per second that left, those that came by way of the slow path on top
+/// of the others. `None` without a window.
 pub fn throughput(series: &[Sample]) -> Option<Figure> {
     let windows = windows(series);
     let end_ns = windows.last()?.end_ns;
-    let highest = windows.iter().map(Window::rate).fold(0.0, f64::max);
+    let highest = windows.iter().map(Window::rate_out).fold(0.0, f64::max);
     let strips = windows.iter().map(|window| {
-        let [fast, slow, drops] = [window.fast, window.slow, window.drops]
+        let [fast, slow, dropped] = [window.out_fast, window.out_slow, window.drops]
             .map(|packets| units::short_count(window.per_second(packets) as u64));
-        window.strip(format!("fast {fast} · slow {slow} · drops {drops}"))
+        window.strip(format!("out {fast} fast · {slow} slow · dropped {dropped}"))
     });
-    let fast = steps(&windows, |window| window.per_second(window.fast));
-    let both = steps(&windows, Window::rate);
+    let fast = steps(&windows, |window| window.per_second(window.out_fast));
+    let both = steps(&windows, Window::rate_out);
     Some(Figure {
         x: Axis::time(end_ns),
         y: Axis::amount(highest),
@@ -123,17 +124,35 @@ pub fn slots(series: &[Sample]) -> Option<Figure> {
 }
 
 /// Layers on top of each other, the lowest first; each curve is the sum of
-/// those up to it. What adds nothing is not drawn.
+/// those up to it. Where one adds nothing it is not drawn, and hides no other.
 fn stacked<const N: usize>(curves: [(Ink, Vec<(f64, f64)>); N]) -> Vec<Layer> {
     let ground = curves[0].1.iter().map(|&(x, _)| (x, 0.0));
     let mut base: Vec<_> = ground.collect();
-    let layer = |(ink, points): (Ink, Vec<(f64, f64)>)| Layer {
-        ink,
-        base: std::mem::replace(&mut base, points.clone()),
-        points,
-    };
-    let layers = curves.into_iter().map(layer);
-    layers.filter(|layer| layer.points != layer.base).collect()
+    let mut layers = Vec::new();
+    for (ink, points) in curves {
+        let stretches = stretches(&points, &base);
+        layers.extend(stretches.into_iter().map(|stretch| Layer {
+            ink,
+            points: points[stretch.clone()].to_vec(),
+            base: base[stretch].to_vec(),
+        }));
+        base = points;
+    }
+    layers
+}
+
+/// Where a curve is above its base, with a point on either side.
+fn stretches(points: &[(f64, f64)], base: &[(f64, f64)]) -> Vec<Range<usize>> {
+    let mut stretches: Vec<Range<usize>> = Vec::new();
+    let above = points.iter().zip(base).enumerate();
+    for (place, _) in above.filter(|(_, (point, below))| point.1 > below.1) {
+        let (from, to) = (place.saturating_sub(1), (place + 2).min(points.len()));
+        match stretches.last_mut().filter(|last| last.end > from) {
+            Some(last) => last.end = to,
+            None => stretches.push(from..to),
+        }
+    }
+    stretches
 }
 
 /// A bar with both edges, as a share of its path's packets.
@@ -234,6 +253,8 @@ struct Window {
     end_ns: f64,
     fast: u64,
     slow: u64,
+    out_fast: u64,
+    out_slow: u64,
     drops: u64,
 }
 
@@ -244,6 +265,8 @@ impl Window {
             end_ns: to.time_ns as f64,
             fast: to.packets_fast.saturating_sub(from.packets_fast),
             slow: to.packets_slow.saturating_sub(from.packets_slow),
+            out_fast: to.packets_out_fast.saturating_sub(from.packets_out_fast),
+            out_slow: to.packets_out_slow.saturating_sub(from.packets_out_slow),
             drops: to.drops.saturating_sub(from.drops),
         }
     }
@@ -260,8 +283,8 @@ impl Window {
         packets as f64 * 1e9 / (self.end_ns - self.start_ns).max(1.0)
     }
 
-    fn rate(&self) -> f64 {
-        self.per_second(self.packets())
+    fn rate_out(&self) -> f64 {
+        self.per_second(self.out_fast.saturating_add(self.out_slow))
     }
 
     fn strip(&self, text: String) -> Strip {
@@ -381,6 +404,8 @@ mod tests {
             packets_in: fast + slow,
             packets_fast: fast,
             packets_slow: slow,
+            packets_out_fast: fast,
+            packets_out_slow: slow,
             slots_active: fast,
             ..Sample::default()
         }
@@ -438,6 +463,35 @@ mod tests {
         assert_eq!(figure.layers[0].points[1].1, 600.0);
         assert_eq!(figure.layers[1].points[1].1, 800.0);
         assert_eq!(figure.layers[1].base, figure.layers[0].points);
+    }
+
+    /// What was dropped has not left.
+    #[test]
+    fn throughput_is_what_left() {
+        let mut dropping = sample(500_000_000, 300, 100);
+        (dropping.packets_out_fast, dropping.drops) = (50, 250);
+        let figure = throughput(&[dropping]).expect("one window");
+        assert_eq!(figure.layers[0].points[1].1, 100.0);
+        assert_eq!(figure.layers[1].points[1].1, 300.0);
+        assert!(
+            figure.strips[0]
+                .text
+                .ends_with("out 100 fast · 200 slow · dropped 500")
+        );
+    }
+
+    #[test]
+    fn a_layer_hides_none_where_it_adds_nothing() {
+        let slow = [0, 0, 0, 40, 40, 40, 40];
+        let series = (1..)
+            .zip(slow)
+            .map(|(time, slow)| sample(time * 1000, time * 100, slow));
+        let figure = throughput(&series.collect::<Vec<_>>()).expect("windows");
+        let slow = figure.layers.iter().filter(|layer| layer.ink == Ink::Slow);
+        let ends: Vec<_> = slow
+            .map(|layer| (layer.points[0].0, layer.points[layer.points.len() - 1].0))
+            .collect();
+        assert_eq!(ends, [(3000.0, 5000.0)]);
     }
 
     #[test]

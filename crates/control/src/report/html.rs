@@ -35,6 +35,7 @@ pub fn render(report: &Report) -> Result<String, ReportError> {
         tiles::tiles(report),
         "<section class=\"cards\">\n".to_owned(),
         figure_cards(report)?,
+        "</section>\n<section class=\"details\">\n".to_owned(),
         details::detail_cards(report),
         "</section>\n</main>\n".to_owned(),
         footer(report),
@@ -108,6 +109,10 @@ fn figure_cards(report: &Report) -> Result<String, ReportError> {
     };
     let series = &report.series;
     let settled = [("fast", "settled by the fast path alone")];
+    let left = [
+        ("fast", "left by the fast path alone"),
+        ("slow", "by way of the slow path"),
+    ];
     let states = [
         ("active", "active"),
         ("incomplete", "incomplete"),
@@ -116,7 +121,7 @@ fn figure_cards(report: &Report) -> Result<String, ReportError> {
     let mut cards = vec![
         latency_card(report, &legend(&paths, ""))?,
         over_time("Hit ratio over time", &settled, figures::hit_ratio(series))?,
-        over_time("Throughput over time", &paths, figures::throughput(series))?,
+        over_time("Throughput over time", &left, figures::throughput(series))?,
     ];
     if !report.rules.is_empty() {
         let active = [("active", "that packets meet")];
@@ -290,6 +295,9 @@ mod tests {
         let page = render(&report).unwrap();
         assert!(!page.contains("Packets lost") && !page.contains("drop bad"));
         assert!(!page.contains("class=\"warnings\""));
+        report.port_losses.receive_missed = 7;
+        let page = render(&report).unwrap();
+        assert!(page.contains("<div class=\"tile bad\"><p class=\"label\">Packets lost</p>"));
     }
 
     const SVG_NAMESPACE: &str = "http://www.w3.org/2000/svg";

@@ -39,12 +39,20 @@
 //! | `coherence.collisions` | packets | sent to the slow path because other flows held their bucket |
 //! | `coherence.reordered_frames` | frames | came out of order over the link and were dropped |
 //! | `coherence.lost_frames` | frames | never came over the link |
+//! | `flows.known`, `flows.half_open` | flows | the workers know at the end of the run, and of them half-open |
+//! | `flows.half_open_forgotten` | flows | forgotten half-open, for want of room |
+//! | `flows.crowded` | flows | turned away because too many others fell on the same place of the index |
 //! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
 //! | `slots.capacity` | slots | in the fast path's state table |
-//! | `slots.initial` | slots | free at the end |
-//! | `slots.incomplete` | slots | waiting for the answer to a pull at the end |
-//! | `slots.active` | slots | holding a flow's state at the end |
-//! | `slots.frozen` | slots | waiting for an acknowledgement at the end |
+//! | `slots.initial` | slots | free while the last packets came in |
+//! | `slots.incomplete` | slots | then waiting for the answer to a pull |
+//! | `slots.active` | slots | then holding a flow's state |
+//! | `slots.frozen` | slots | then waiting for an acknowledgement |
+//! | `slots_at_end.capacity` | slots | the same when the run was over |
+//! | `slots_at_end.initial` | slots | then free |
+//! | `slots_at_end.incomplete` | slots | then still waiting for the answer to a pull |
+//! | `slots_at_end.active` | slots | then still holding a flow's state |
+//! | `slots_at_end.frozen` | slots | then still waiting for an acknowledgement |
 //! | `rules.total`, `rules.elements[].counts` | | cached rules, all together and of each element (functions in a row whose decisions are cached), each with the fields below |
 //! | `rules.elements[].functions[]` | | the element's functions, in chain order |
 //! | `rules.*.table.capacity` | rules | that the fast path can hold |
@@ -115,10 +123,43 @@
 //! | `pool.frames` | frames | in all pools |
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
+//! | `ports[].name`, `ports[].device`, `ports[].driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].received_packets`, `ports[].received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
+//! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
+//! | `ports[].receive_no_buffer` | frames | for which there was no buffer |
+//! | `ports[].receive_too_long` | frames | longer than the longest buffer |
+//! | `ports[].receive_malformed` | frames | of which the kernel told what cannot be |
+//! | `ports[].transmitted_packets`, `ports[].transmitted_bytes` | frames, bytes | that left |
+//! | `ports[].transmit_refused` | frames | that the kernel did not take: its queue was full, or the interface down |
+//! | `ports[].transmit_too_long` | frames | longer than the MTU |
+//! | `ports[].outages` | | how often the interface went down or disappeared |
+//! | `neighbors.known` | | neighbours that are known, or asked for; only if a port has an address |
+//! | `neighbors.questions` | | that the node asked about neighbours |
+//! | `neighbors.answers` | | that it gave to questions of others |
+//! | `neighbors.unanswered` | | neighbours that did not answer, or not any more |
+//! | `neighbors.unanswered_drops` | packets | that waited for a neighbour which did not answer |
+//! | `neighbors.backlog_drops` | packets | pushed out of a neighbour's queue by later ones |
+//! | `neighbors.unresolved_drops` | packets | for neighbours that could not be asked for: too many were |
+//! | `neighbors.no_address_drops` | packets | to where the port has no address to ask from |
+//! | `neighbors.conflicts` | | messages of others that claim one of the node's addresses |
+//! | `neighbors.evictions` | | neighbours that had to make room for others |
+//! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.transmit_refused` | frames | the same of all ports together, and answers that a socket did not take; only if there is any loss |
+//! | `port_losses.without_port` | packets | that left by no port that the service names |
+//! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |
+//! | `control.clients` | connections | to the control socket; only if there was one |
+//! | `control.answered` | requests | granted |
+//! | `control.refused` | requests | refused with a reason |
+//! | `control.strangers` | connections | of users who may not ask |
+//! | `control.too_many` | connections | refused because too many others were served |
+//! | `control.unreadable` | requests | that were none, or too long |
+//! | `control.too_slow` | requests | not made in time, or answers not taken in time |
+//! | `control.panics` | requests | whose answering failed by a defect |
 //! | `series[].time_ns` | ns | since the start; at most 600 samples, ascending |
 //! | `series[].packets_in` | packets | arrived since the start |
 //! | `series[].packets_fast` | packets | settled by the fast path since the start |
 //! | `series[].packets_slow` | packets | sent to the slow path since the start |
+//! | `series[].packets_out_fast` | packets | left since the start without having been on the slow path |
+//! | `series[].packets_out_slow` | packets | left since the start by way of the slow path |
 //! | `series[].drops` | packets | dropped since the start |
 //! | `series[].slots_incomplete` | slots | waiting for an answer at that moment |
 //! | `series[].slots_active` | slots | holding a state at that moment |
@@ -202,8 +243,8 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::Value;
 
-    use super::super::Parking;
     use super::super::testing::{any_report, edge_report};
+    use super::super::{ControlCounters, NeighborFigures, Parking, PortFigures, PortLosses};
     use super::*;
 
     #[test]
@@ -245,6 +286,13 @@ mod tests {
     fn the_table_documents_every_field_and_no_other() {
         let report = Report {
             parking: Some(Parking::default()),
+            control: Some(ControlCounters::default()),
+            ports: vec![PortFigures::default()],
+            neighbors: Some(NeighborFigures::default()),
+            port_losses: PortLosses {
+                without_port: 1,
+                ..PortLosses::default()
+            },
             ..edge_report()
         };
         let written: Value = serde_json::from_str(&to_text(&report).unwrap()).unwrap();

@@ -7,13 +7,16 @@
 //! in the table of [`json`].
 
 mod axis;
+mod control;
 mod escape;
 mod figures;
 pub mod html;
 pub mod json;
 mod latency;
+mod neighbors;
 mod parking;
 mod plot;
+mod ports;
 mod rules;
 mod series;
 pub mod summary;
@@ -28,8 +31,11 @@ use std::{fs, io};
 use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
+pub use control::ControlCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
+pub use neighbors::NeighborFigures;
 pub use parking::Parking;
+pub use ports::{PortFigures, PortLosses};
 pub use rules::{
     RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
     Rules, SlowRuleCounters,
@@ -64,11 +70,17 @@ pub struct Report {
     pub drops: BTreeMap<String, u64>,
     /// Events of the coherence protocol (SwitchNIC §4).
     pub coherence: Coherence,
+    /// The flows that the workers know.
+    #[serde(default)]
+    pub flows: Flows,
     /// How often each worker crashed and began anew.
     #[serde(default)]
     pub worker_restarts: Vec<u64>,
-    /// Slots of the fast path's state table at the end of the run.
+    /// Slots of the fast path's state table while the last packets came in.
     pub slots: SlotCounters,
+    /// The same when the run was over, and the workers had what they could have back.
+    #[serde(default)]
+    pub slots_at_end: SlotCounters,
     /// Cached rules (SFCache §III).
     #[serde(default)]
     pub rules: Rules,
@@ -85,6 +97,18 @@ pub struct Report {
     pub rings: Rings,
     /// The frame pools.
     pub pool: Pool,
+    /// What operators asked at the control socket; absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control: Option<ControlCounters>,
+    /// What network interfaces counted, by port; empty if packets came from elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<PortFigures>,
+    /// What was asked and answered about neighbours; absent if no port has an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbors: Option<NeighborFigures>,
+    /// What was lost there; absent if nothing was.
+    #[serde(default, skip_serializing_if = "PortLosses::is_none")]
+    pub port_losses: PortLosses,
     /// How the run went over time; at most [`MAX_SAMPLES`], ascending.
     pub series: Vec<Sample>,
 }
@@ -204,6 +228,19 @@ pub struct Coherence {
     pub lost_frames: u64,
 }
 
+/// The flows that the workers know, all workers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flows {
+    /// Known at the end of the run.
+    pub known: u64,
+    /// Half-open at the end of the run.
+    pub half_open: u64,
+    /// Half-open ones that were forgotten for want of room.
+    pub half_open_forgotten: u64,
+    /// Turned away because too many others fell on the same place of the index.
+    pub crowded: u64,
+}
+
 /// Slots of the fast path's state table by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotCounters {
@@ -312,6 +349,12 @@ pub struct Sample {
     pub packets_fast: u64,
     /// Of them, sent to the slow path.
     pub packets_slow: u64,
+    /// Packets that left so far and had not been on the slow path.
+    #[serde(default)]
+    pub packets_out_fast: u64,
+    /// Packets that left so far and had been there, or were made there.
+    #[serde(default)]
+    pub packets_out_slow: u64,
     /// Packets dropped so far, for any reason.
     pub drops: u64,
     /// Slots waiting for the answer to a pull.
@@ -374,8 +417,10 @@ impl Default for Report {
             slow: PathTotals::default(),
             drops: BTreeMap::new(),
             coherence: Coherence::default(),
+            flows: Flows::default(),
             worker_restarts: Vec::new(),
             slots: SlotCounters::default(),
+            slots_at_end: SlotCounters::default(),
             rules: Rules::default(),
             parking: None,
             latency: Latency::default(),
@@ -383,6 +428,10 @@ impl Default for Report {
             functions: Vec::new(),
             rings: Rings::default(),
             pool: Pool::default(),
+            control: None,
+            ports: Vec::new(),
+            neighbors: None,
+            port_losses: PortLosses::default(),
             series: Vec::new(),
         }
     }
@@ -412,9 +461,9 @@ impl Report {
         total_drops(&self.drops)
     }
 
-    /// Packets lost for want of room or by a fault; the other drops are decisions.
+    /// Packets lost for want of room or by a fault, at ports too; the other drops are decisions.
     pub fn lost(&self) -> u64 {
-        total_drops(&losses(&self.drops))
+        total_drops(&losses(&self.drops, &self.port_losses))
     }
 
     /// Writes `report.json` and `report.html` into a directory, which is made
@@ -434,10 +483,14 @@ pub(crate) fn total_drops(drops: &BTreeMap<String, u64>) -> u64 {
     drops.values().copied().fold(0, u64::saturating_add)
 }
 
-/// The drops that are losses.
-pub(crate) fn losses(drops: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+/// The drops that are losses, and what ports lost.
+pub(crate) fn losses(
+    drops: &BTreeMap<String, u64>,
+    at_ports: &PortLosses,
+) -> BTreeMap<String, u64> {
     let mut losses = drops.clone();
     losses.retain(|reason, _| is_loss(reason));
+    losses.extend(at_ports.by_name());
     losses
 }
 

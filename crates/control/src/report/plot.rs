@@ -5,6 +5,7 @@
 //! another value in dark mode, by attribute (`[fill="#2563EB"]`).
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -21,6 +22,10 @@ const SCALE: u32 = 4;
 /// Size of all text. The backend divides sizes by 1.24 before it writes them.
 const FONT: u32 = 13;
 const BACKEND_FONT: u32 = 16;
+/// Room for a mark's label, and between two rows of them, also where a narrow
+/// screen has larger letters.
+const LABEL_WIDTH: i32 = 36;
+const LABEL_HEIGHT: i32 = 18;
 const LINE_WIDTH: u32 = 7;
 const AREA_OPACITY: f64 = 0.3;
 const TEXT: RGBColor = RGBColor(0x5B, 0x64, 0x72);
@@ -69,10 +74,22 @@ pub struct Mark {
 }
 
 /// The side of its line that a label stands on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     Left,
     Right,
+}
+
+impl Side {
+    /// This side, or the other where a label would stand beyond the end of the axis.
+    fn within(self, x: i32, columns: &Range<i32>) -> Self {
+        let room = LABEL_WIDTH * SCALE as i32;
+        match self {
+            Self::Right if x + room > columns.end => Self::Left,
+            Self::Left if x - room < columns.start => Self::Right,
+            side => side,
+        }
+    }
 }
 
 /// A range of the horizontal axis and what is to be said of it.
@@ -144,8 +161,10 @@ impl Figure {
             "start",
             self.y_title,
         );
+        let (columns, _) = chart.plotting_area().get_pixel_range();
         for mark in &self.marks {
-            push_mark(&mut out, mark, column(mark.x), (rows.start, rows.end));
+            let x = column(mark.x);
+            push_mark(&mut out, mark, x, &columns, (rows.start, rows.end));
         }
         for strip in &self.strips {
             push_strip(
@@ -193,19 +212,31 @@ fn draw_layer(chart: &mut Chart, layer: &Layer) -> Drawn {
     Ok(())
 }
 
-fn push_mark(out: &mut String, mark: &Mark, x: i32, (top, bottom): (i32, i32)) {
+fn push_mark(
+    out: &mut String,
+    mark: &Mark,
+    x: i32,
+    columns: &Range<i32>,
+    (top, bottom): (i32, i32),
+) {
     let RGBColor(red, green, blue) = mark.ink.color();
+    let color = format!("#{red:02X}{green:02X}{blue:02X}");
     let _ = writeln!(
         out,
-        r##"<line class="mark" stroke="#{red:02X}{green:02X}{blue:02X}" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>"##,
+        r##"<line class="mark" stroke="{color}" x1="{x}" x2="{x}" y1="{top}" y2="{bottom}"/>"##,
     );
-    let y = top + (12 + 15 * mark.row as i32) * SCALE as i32;
+    let side = mark.side.within(x, columns);
+    // A label on the other side leaves the row to the one that belongs there.
+    let row = mark.row as i32 + if side == mark.side { 0 } else { 2 };
+    let y = top + (12 + LABEL_HEIGHT * row) * SCALE as i32;
     let gap = 4 * SCALE as i32;
-    let (x, anchor) = match mark.side {
+    let (x, anchor) = match side {
         Side::Left => (x - gap, "end"),
         Side::Right => (x + gap, "start"),
     };
+    let _ = write!(out, r#"<g fill="{color}">"#);
     push_text(out, "mark-label", (x, y), anchor, &mark.label);
+    out.push_str("</g>\n");
 }
 
 fn push_strip(out: &mut String, strip: &Strip, (from, to): (i32, i32), (top, bottom): (i32, i32)) {
@@ -325,6 +356,16 @@ mod tests {
             (points[2].1 * 2 - points[0].1 - points[1].1).abs() <= 1,
             "50 % is in the middle"
         );
+    }
+
+    #[test]
+    fn labels_stay_within_the_figure() {
+        let columns = 100..1000;
+        let side = |side: Side, x| format!("{:?}", side.within(x, &columns));
+        assert_eq!(side(Side::Right, 990), "Left");
+        assert_eq!(side(Side::Left, 110), "Right");
+        assert_eq!(side(Side::Right, 500), "Right");
+        assert_eq!(side(Side::Left, 500), "Left");
     }
 
     #[test]

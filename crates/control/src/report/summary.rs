@@ -172,10 +172,24 @@ fn protocol(report: &Report) -> Vec<String> {
         words => format!("; restarted: {words}"),
     };
     let mut lines = vec![line("link", &format!("{}{restarted}", counts(&link)))];
+    lines.extend(scarce_flows(report));
     if report.shows_flow_state() {
         lines.extend(flow_state(report));
     }
     lines
+}
+
+/// The flows that the workers know, if there was not room for all.
+fn scarce_flows(report: &Report) -> Option<String> {
+    let flows = &report.flows;
+    let parts = [
+        ("known", flows.known),
+        ("half-open", flows.half_open),
+        ("half-open forgotten", flows.half_open_forgotten),
+        ("crowded", flows.crowded),
+    ];
+    let is_scarce = flows.half_open_forgotten > 0 || flows.crowded > 0;
+    is_scarce.then(|| line("flows", &counts(&parts)))
 }
 
 fn flow_state(report: &Report) -> Vec<String> {

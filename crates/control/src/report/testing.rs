@@ -309,6 +309,9 @@ fn series() -> Vec<Sample> {
         sample.packets_in += packets;
         sample.packets_slow += packets * slow_percent / 100;
         sample.packets_fast += packets - packets * slow_percent / 100;
+        let fast = packets - packets * slow_percent / 100;
+        sample.packets_out_fast += fast.saturating_sub(packets / 270);
+        sample.packets_out_slow += packets * slow_percent / 100;
         sample.drops += packets / 270;
         sample.slots_active = 45_000 * step / (step + 30) - complex * 120;
         sample.slots_incomplete = 60 + complex * 40 + wobble;

@@ -1,11 +1,13 @@
 //! The functions of a chain, each under a name of its own, and the tables that configure them.
 
-use super::{Misplaced, SETTINGS, of_toml};
+use super::faults::Faults;
+use super::{Misplaced, SETTINGS};
 use std::sync::Arc;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, ValueDeserializer};
+use toml::de::{DeTable, DeValue};
 use twinpath_nf::catalogue;
 use twinpath_nf::descriptor::{Descriptor, FunctionConfig, Surroundings};
+use twinpath_nf::similar::did_you_mean;
 
 /// Most functions in a chain.
 pub const MAX_CHAIN: usize = 16;
@@ -34,6 +36,11 @@ impl Instance {
         self.config.makes_rules()
     }
 
+    /// Whether packets meet it last, whichever way they go.
+    pub fn decides_last(&self) -> bool {
+        self.config.decides_last()
+    }
+
     /// Whether this is the other one, configured anew perhaps: what one knows, the other may.
     pub fn is_heir_of(&self, former: &Self) -> bool {
         self.name == former.name && self.config.descriptor().name == former.config.descriptor().name
@@ -46,59 +53,75 @@ type Name = Spanned<String>;
 /// A chain as it is written: names.
 pub(super) type Names = Spanned<Vec<Name>>;
 
-/// Makes functions of a chain's names and tables. Tables that are called like functions may be there
-/// without being used, so that a function can be taken out of a chain and put back.
+/// Makes functions of a chain's names and tables; nothing if any is wrong. Tables that are called like
+/// functions may be there without being used, so that a function can be taken out of a chain and put
+/// back.
 pub(super) fn read(
     names: &Names,
     mut sections: DeTable<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Vec<Instance>, Misplaced> {
-    check(names)?;
-    let is_known = |name: &&Name| {
-        let name = name.get_ref().as_str();
-        sections.contains_key(name) || catalogue::function(name).is_some()
-    };
-    if let Some(unknown) = names.get_ref().iter().find(|name| !is_known(name)) {
-        without_section(unknown, surroundings)?;
-    }
+    faults: &mut Faults,
+) -> Option<Vec<Instance>> {
+    check(names, faults);
     let mut chain = Vec::new();
+    let mut are_all_right = true;
     for name in names.get_ref() {
         let config = match sections.remove_entry(name.get_ref().as_str()) {
-            Some((_, section)) => of_section(name, section, surroundings)?,
-            None => without_section(name, surroundings)?,
+            Some((_, section)) => of_section(name, section, surroundings, faults),
+            None => without_section(name, &sections, surroundings, faults),
         };
         let name = name.get_ref().as_str().into();
-        chain.push(Instance { name, config });
+        match config {
+            Some(config) => chain.push(Instance { name, config }),
+            None => are_all_right = false,
+        }
+    }
+    if are_all_right {
+        faults.take(check_order(names.get_ref(), &chain));
     }
     for (name, section) in sections {
         if catalogue::function(name.get_ref()).is_none() {
-            return Err(for_nothing(&name, names));
+            faults.push(for_nothing(&name, names));
+            continue;
         }
         let name = Spanned::new(name.span(), name.into_inner().into_owned());
-        of_section(&name, section, surroundings)?;
+        of_section(&name, section, surroundings, faults);
     }
-    Ok(chain)
+    are_all_right.then_some(chain)
 }
 
-fn check(names: &Names) -> Result<(), Misplaced> {
+fn check(names: &Names, faults: &mut Faults) {
     let each = names.get_ref();
     if each.is_empty() || each.len() > MAX_CHAIN {
         let have = each.len();
         let message = format!("a chain has 1 to {MAX_CHAIN} functions, this one has {have}");
-        return Err((names.span(), message));
+        faults.push((names.span(), message));
     }
     for (place, name) in each.iter().enumerate() {
-        check_name(name).map_err(|message| (name.span(), message))?;
+        faults.take(check_name(name).map_err(|message| (name.span(), message)));
         let is_same = |other: &Name| other.get_ref() == name.get_ref();
         if each[..place].iter().any(is_same) {
             let name_text = name.get_ref();
             let message = format!(
                 "{name_text} is in the chain twice: expected a name of its own for each function, such as {name_text}-2, with a table [{name_text}-2] that says function = \"...\""
             );
-            return Err((name.span(), message));
+            faults.push((name.span(), message));
         }
     }
-    Ok(())
+}
+
+/// Replies pass a chain in reverse; what decides last does so either way, and so it is written.
+fn check_order(names: &[Name], chain: &[Instance]) -> Result<(), Misplaced> {
+    let mut pairs = names.iter().zip(chain).zip(chain.iter().skip(1));
+    let early = pairs.find(|((_, one), next)| one.decides_last() && !next.decides_last());
+    let Some(((name, function), next)) = early else {
+        return Ok(());
+    };
+    let (function, next, last) = (&function.name, &next.name, &chain[chain.len() - 1].name);
+    let message = format!(
+        "{function} decides by the addresses that packets leave with, in both directions, so all functions come before it: expected {function} behind {last}, not before {next}"
+    );
+    Err((name.span(), message))
 }
 
 fn check_name(name: &Name) -> Result<(), String> {
@@ -122,23 +145,25 @@ fn of_section(
     name: &Name,
     mut section: Spanned<DeValue<'_>>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
+    faults: &mut Faults,
+) -> Option<Arc<dyn FunctionConfig>> {
     let (span, name_text) = (section.span(), name.get_ref());
     let DeValue::Table(table) = section.get_mut() else {
-        return Err((span, format!("expected a table [{name_text}]")));
+        faults.push((span, format!("expected a table [{name_text}]")));
+        return None;
     };
     let function = match table.remove("function") {
-        Some(function) => named(name_text, &function)?,
+        Some(function) => named(name_text, &function),
         None => catalogue::function(name_text).ok_or_else(|| {
             let functions = catalogue::names();
             let message = format!(
                 "[{name_text}] does not say what it is: expected function = one of {functions}"
             );
             (span, message)
-        })?,
+        }),
     };
-    let section = ValueDeserializer::from(section);
-    (function.read)(section, surroundings).map_err(|error| of_toml(&error))
+    let function = faults.take(function)?;
+    faults.read(section, |section| (function.read)(section, surroundings))
 }
 
 /// The function that a table says it is of.
@@ -148,8 +173,12 @@ fn named(table: &str, function: &Spanned<DeValue<'_>>) -> Result<&'static Descri
     let DeValue::String(text) = function.get_ref() else {
         return Err(wrong(format!("expected one of {functions}, in quotes")));
     };
-    let descriptor = catalogue::function(text)
-        .ok_or_else(|| wrong(format!("no such function: expected one of {functions}")))?;
+    let descriptor = catalogue::function(text).ok_or_else(|| {
+        let meant = did_you_mean(text, catalogue::all_names());
+        wrong(format!(
+            "no such function: expected one of {functions}{meant}"
+        ))
+    })?;
     match catalogue::function(table) {
         Some(other) if other.name != descriptor.name => Err(wrong(format!(
             "[{table}] is a {table}: expected another name for a function of another kind"
@@ -158,34 +187,45 @@ fn named(table: &str, function: &Spanned<DeValue<'_>>) -> Result<&'static Descri
     }
 }
 
+/// A function without a table; `sections` are those that no name has taken.
 fn without_section(
     name: &Name,
+    sections: &DeTable<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, Misplaced> {
+    faults: &mut Faults,
+) -> Option<Arc<dyn FunctionConfig>> {
     let (span, name) = (name.span(), name.get_ref());
     let Some(function) = catalogue::function(name) else {
         let functions = catalogue::names();
+        let mut known: Vec<&str> = catalogue::all_names().collect();
+        known.extend(sections.keys().map(|table| table.get_ref().as_ref()));
+        let meant = did_you_mean(name, known);
         let message = format!(
-            "no function is called {name}: expected one of {functions}, or a table [{name}] that says which of them it is: function = \"...\""
+            "no function is called {name}: expected one of {functions}, or a table [{name}] that says which of them it is: function = \"...\"{meant}"
         );
-        return Err((span, message));
+        faults.push((span, message));
+        return None;
     };
     if function.needs_section {
         let message = format!(
             "the chain has {name}, so the file needs a table [{name}] with its configuration"
         );
-        return Err((span, message));
+        faults.push((span, message));
+        return None;
     }
     let empty = Spanned::new(span, DeValue::Table(DeTable::new()));
-    (function.read)(ValueDeserializer::from(empty), surroundings).map_err(|error| of_toml(&error))
+    faults.read(empty, |section| (function.read)(section, surroundings))
 }
 
 fn for_nothing(name: &Spanned<toml::de::DeString<'_>>, names: &Names) -> Misplaced {
     let each = names.get_ref().iter();
     let chain: Vec<&str> = each.map(|name| name.get_ref().as_str()).collect();
+    let mut known: Vec<&str> = catalogue::all_names().chain(SETTINGS).collect();
+    known.extend(&chain);
+    let meant = did_you_mean(name.get_ref(), known);
     let (chain, settings) = (chain.join(", "), SETTINGS.join(", "));
     let message = format!(
-        "this table is for nothing: expected a name that the chain has ({chain}), a function, or one of {settings}"
+        "this table is for nothing: expected a name that the chain has ({chain}), a function, or one of {settings}{meant}"
     );
     (name.span(), message)
 }

@@ -111,7 +111,7 @@ mod tests {
     use std::path::Path;
 
     const HEAD: &str =
-        "[service]\nchain = [\"acl\", \"router\", \"firewall\"]\ninside = [\"10.0.0.0/8\"]\n";
+        "[service]\nchain = [\"acl\", \"firewall\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n";
     const TABLES: &str = "[acl]\nrules = [{ action = \"allow\" }]\n[firewall]\n\
         [router]\nnext_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n\
         address = \"192.0.2.1\"\nroutes = [{ to = \"0.0.0.0/0\", via = \"up\" }]\n";
@@ -162,7 +162,7 @@ mod tests {
             ),
             (
                 said(Some("napt"), &rule("deny")),
-                "there is no \"napt\" in the chain: expected one of acl, router, firewall",
+                "there is no \"napt\" in the chain: expected one of acl, firewall, router",
             ),
             (said(None, &drain), "no function of the chain has backends"),
             (

@@ -1,6 +1,9 @@
 //! Errors that say where.
 
+use super::Misplaced;
+use super::faults::in_words;
 use crate::text_place::TextPlace;
+use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 
 /// Why a service file cannot be used.
@@ -14,30 +17,60 @@ pub enum ServiceError {
         /// What the system says.
         source: std::io::Error,
     },
-    /// It is wrong.
-    #[error("{}:{}:{}: {message}\n{}", path.display(), place.line, place.column, place.excerpt)]
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// Where.
-        place: TextPlace,
-        /// What is wrong and what was expected.
-        message: String,
-    },
+    /// It is wrong: all that is, in the order of places; at least one thing.
+    #[error("{}", lines(.0))]
+    Wrong(Vec<Fault>),
+}
+
+/// What is wrong at one place of a file, or sound and yet probably not meant so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The file.
+    pub path: PathBuf,
+    /// Where.
+    pub place: TextPlace,
+    /// What it is, and why or what was expected.
+    pub message: String,
+}
+
+impl Display for Fault {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let TextPlace {
+            line,
+            column,
+            excerpt,
+        } = &self.place;
+        let (path, message) = (self.path.display(), &self.message);
+        write!(f, "{path}:{line}:{column}: {message}\n{excerpt}")
+    }
+}
+
+fn lines(faults: &[Fault]) -> String {
+    let faults: Vec<String> = faults.iter().map(ToString::to_string).collect();
+    faults.join("\n")
+}
+
+impl Fault {
+    pub(super) fn at(offset: usize, message: String, text: &str, path: &Path) -> Self {
+        Self {
+            path: path.into(),
+            place: TextPlace::of(offset, text),
+            message,
+        }
+    }
 }
 
 impl ServiceError {
     /// What is wrong with a file, as its parser says.
     pub fn of_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
         let offset = error.span().map_or(0, |span| span.start);
-        Self::at(offset, error.message().trim().to_owned(), text, path)
+        let fault = Fault::at(offset, in_words(error.message()), text, path);
+        Self::Wrong(vec![fault])
     }
 
-    pub(super) fn at(offset: usize, message: String, text: &str, path: &Path) -> Self {
-        Self::Wrong {
-            path: path.into(),
-            place: TextPlace::of(offset, text),
-            message,
-        }
+    pub(super) fn wrong(faults: Vec<Misplaced>, text: &str, path: &Path) -> Self {
+        let faults = faults.into_iter();
+        let at = |(span, message): Misplaced| Fault::at(span.start, message, text, path);
+        Self::Wrong(faults.map(at).collect())
     }
 }

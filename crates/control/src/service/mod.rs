@@ -46,8 +46,27 @@
 //! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
 //! then know them by name: a next hop of a router has one as `port`, and a rule of an access list may be
 //! for packets that come in by one, its `ingress`. Each packet leaves by one: that which a router has
-//! chosen, for an answer the one that the request came in by, else the other of two. `inside_ports`
-//! tells which way packets go by the port that they come in by, in place of `inside`.
+//! chosen, for an answer the one that the request came in by, else the other of two.
+//!
+//! `inside_ports` tells which way packets go by the port that they come in by. Without it the
+//! source address tells, which is only what a sender claims: a packet from outside with a source
+//! inside then passes for one from inside. Where both `inside` and `inside_ports` are said, sources
+//! are checked against the port in front of the chain (`source_check`; RFC 2827, RFC 3704): with
+//! `"strict"`, which is the default there, a source inside that comes in outside is dropped
+//! (`source_inside`), and a source that is not inside but comes in inside (`source_outside`); with
+//! `"loose"` only the former. Sources of a link (`0.0.0.0`, `169.254.0.0/16`, `::`, `fe80::/10`)
+//! may be on both sides. A capture that does not say by which ports its packets came in has its
+//! packets come in where their sources belong, so there nothing is checked.
+//!
+//! IP packets are found behind up to four VLAN tags (EtherTypes 0x8100, 0x88a8, 0x9100, 0x9200,
+//! 0x9300), and there behind up to eight MPLS labels, in PPPoE sessions, and behind LLC with SNAP.
+//! Frames in which none is found, as ARP, never enter the chain: with `unparsed = "drop"`, the
+//! default, they are dropped and counted by kind (`unparsed_arp`, `unparsed_llc`, `unparsed_mpls`,
+//! `unparsed_pppoe`, `unparsed_ether_type`), but for the EtherTypes that `forward_ether_types` has;
+//! with `"forward"` all pass by the chain, whatever its functions deny. What claims to be an IP
+//! packet and is malformed is dropped always. With `verify_ipv4_checksum`, which is the default
+//! where the chain has a router, wrong checksums of IPv4 headers are malformed, too (RFC 1812
+//! §5.2.2).
 //!
 //! # How values are written
 //! | value | how it is written |
@@ -68,23 +87,36 @@
 //! Parsing is checking: a [`Service`] that exists can be built.
 
 mod chain;
+mod devices;
 mod edit;
+mod entrance;
 mod error;
+mod faults;
+mod guarantees;
 mod parking;
+mod port_address;
 mod ports;
+mod rule_lines;
 pub mod schema;
 mod sections;
+mod warnings;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
+pub use devices::{PortDevice, PortDriver};
 pub use edit::ServiceEditError;
-pub use error::ServiceError;
+pub use entrance::{Entrance, EtherType, SourceCheck, UnparsedFate};
+pub use error::{Fault, ServiceError};
 pub use parking::{Late, Mode, Multicast, Overflow, Parking};
+pub use port_address::PortAddress;
 pub use ports::MAX_PORTS;
+pub use rule_lines::RuleLines;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
+pub use warnings::warnings;
 
 use chain::Names;
+use faults::Faults;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -92,13 +124,16 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_classify::Prefix;
-use twinpath_nf::descriptor::Surroundings;
+use twinpath_core::Adjacencies;
+use twinpath_nf::descriptor::{FunctionError, Surroundings};
+use twinpath_nf::files::{Disk, Files};
 use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
 /// The tables of a service file that configure no function.
-pub const SETTINGS: [&str; 8] = [
+pub const SETTINGS: [&str; 9] = [
     "service",
+    "ports",
     "run",
     "fast_path",
     "slow_path",
@@ -121,9 +156,15 @@ pub struct Service {
     pub inside: Vec<Prefix>,
     /// The names of the node's ports, by number; if empty, nothing was said of ports.
     pub ports: Vec<String>,
+    /// The network interfaces that the ports are, by number; empty if the file names none.
+    pub devices: Vec<PortDevice>,
+    /// The neighbours that functions send packets to, by number.
+    pub adjacencies: Adjacencies,
     /// Packets that come in by these ports pass the chain in order, others in reverse; if empty,
     /// `inside` tells.
     pub inside_ports: Vec<u16>,
+    /// What of the frames that arrive is let into the chain.
+    pub entrance: Entrance,
     /// How to run.
     pub run: Run,
     /// The fast path.
@@ -142,6 +183,8 @@ pub struct Service {
     pub folder: PathBuf,
     /// What the file said of the run, whatever a command line says.
     pub written: Written,
+    /// The functions as the file has them, whatever changed since.
+    pub written_chain: Vec<Instance>,
     /// The file itself, for errors that are found later.
     pub file: FileText,
 }
@@ -164,12 +207,18 @@ pub struct FileText {
     pub text: Arc<str>,
 }
 
-/// The tables of a service file that configure no function.
-#[derive(Deserialize, JsonSchema)]
+/// The tables of a service file that configure no function, as they look together. Each is read for
+/// itself ([`Settings`]), so that all that is wrong is found.
+#[derive(JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "what it looks like is wanted, no value")]
 struct File {
     /// What the service is: its functions, its ports, and which way packets go.
     service: Head,
+    /// The network interfaces that the ports are. Without it packets come from a capture or a
+    /// generator, and with it, too, where the command line says so.
+    #[schemars(with = "Option<std::collections::BTreeMap<String, PortDevice>>")]
+    ports: Option<Spanned<devices::Written>>,
     /// How the service is run, unless the command line says otherwise.
     #[serde(default)]
     run: Run,
@@ -217,11 +266,32 @@ struct Head {
     /// digits, `_`, `-` and `.` each. With more than two ports the chain needs a router.
     #[schemars(with = "Option<Vec<String>>", length(min = 1, max = MAX_PORTS))]
     ports: Option<Spanned<ports::Names>>,
-    /// Ports whose packets pass the chain in order, all others in reverse, in place of `inside`.
+    /// Ports whose packets pass the chain in order, all others in reverse. Without them the source
+    /// address tells by `inside`, which anybody can forge. Said together with `inside`, sources are
+    /// checked against the port (`source_check`).
     #[schemars(with = "Option<Vec<String>>")]
     inside_ports: Option<Spanned<ports::Names>>,
-    /// Seed of the flow hash and of everything drawn at random. Without one it is 0, or drawn and
-    /// told where the service listens.
+    /// Whether the source of a packet must be on the side that it came in from (RFC 2827, RFC
+    /// 3704). It is for services that say both `inside` and `inside_ports`, and there `"strict"` if
+    /// nothing is said.
+    #[schemars(with = "Option<SourceCheck>")]
+    source_check: Option<Spanned<SourceCheck>>,
+    /// What becomes of frames in which no IP packet is found, as of ARP. IP packets are found behind
+    /// up to four VLAN tags, and there behind up to eight MPLS labels, in PPPoE sessions, and behind
+    /// LLC with SNAP. What claims to be an IP packet and is malformed is dropped in any case.
+    #[serde(default)]
+    unparsed: UnparsedFate,
+    /// EtherTypes of frames without an IP packet that are forwarded though others are dropped: by
+    /// name (`arp`, `lldp`, `lacp`, `eapol`, `ptp`, `llc` for spanning trees and the like), or by
+    /// number, such as `0x88cc`.
+    #[serde(default)]
+    forward_ether_types: Vec<EtherType>,
+    /// Whether IPv4 packets are dropped whose header's checksum is wrong (RFC 1812 §5.2.2): true
+    /// where the chain has a router if nothing is said, else false. Hosts that leave checksums to
+    /// their cards are captured with wrong ones.
+    verify_ipv4_checksum: Option<bool>,
+    /// Seed of all hashes and of everything drawn at random. Without one it is 0 for captures and in
+    /// virtual time; else one is drawn and told.
     seed: Option<u64>,
 }
 
@@ -236,11 +306,19 @@ impl Service {
     /// The file cannot be read, or is wrong: the message names file, line and column, and what was
     /// expected.
     pub fn load(path: &Path) -> Result<Self, ServiceError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ServiceError::File {
+        Self::load_with(path, &Disk)
+    }
+
+    /// As [`Self::load`]; files that it names come from `files`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with(path: &Path, files: &dyn Files) -> Result<Self, ServiceError> {
+        let text = Disk.read(path).map_err(|source| ServiceError::File {
             path: path.into(),
             source,
         })?;
-        Self::parse(&text, path)
+        Self::parse_with(&text, path, files)
     }
 
     /// Reads a service file's text; `path` is for messages and for relative paths in it.
@@ -248,15 +326,41 @@ impl Service {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, ServiceError> {
-        let wrong = |(span, message): Misplaced| ServiceError::at(span.start, message, text, path);
-        read(text, path).map_err(wrong)
+        Self::parse_with(text, path, &Disk)
+    }
+
+    /// As [`Self::parse`]; files that it names come from `files`.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn parse_with(text: &str, path: &Path, files: &dyn Files) -> Result<Self, ServiceError> {
+        let mut faults = Faults::default();
+        let service = read(text, path, files, &mut faults);
+        match service.filter(|_| faults.is_empty()) {
+            Some(service) => Ok(service),
+            None => Err(ServiceError::wrong(faults.in_order(), text, path)),
+        }
+    }
+
+    /// Takes the place of a running service: neighbours have the numbers that they have there.
+    ///
+    /// # Errors
+    /// There have been too many since that service started.
+    pub fn follow(&mut self, running: &Self) -> Result<(), FunctionError> {
+        self.adjacencies = running.adjacencies.clone();
+        for instance in self.chain.iter_mut().chain(&mut self.written_chain) {
+            if let Some(config) = instance.config.with_adjacencies(&self.adjacencies)? {
+                instance.config = config;
+            }
+        }
+        Ok(())
     }
 
     /// What turned out to be wrong when the service was built of the file, at a place there: that of
     /// a key, by its table and its name, or of what encloses it as far as that is there.
-    pub fn wrong_at(&self, keys: &[&str], message: String) -> ServiceError {
+    pub fn wrong_at(&self, keys: &[&str], message: String) -> Fault {
         let FileText { path, text } = &self.file;
-        ServiceError::at(place_of(keys, text), message, text, path)
+        Fault::at(place_of(keys.iter().copied(), text), message, text, path)
     }
 }
 
@@ -264,40 +368,57 @@ impl Service {
 type Misplaced = (std::ops::Range<usize>, String);
 
 fn of_toml(error: &toml::de::Error) -> Misplaced {
-    (
-        error.span().unwrap_or(0..0),
-        error.message().trim().to_owned(),
-    )
+    let span = error.span().unwrap_or(0..0);
+    (span, faults::in_words(error.message()))
 }
 
-/// Where the last of nested keys is in a text.
-fn place_of(keys: &[&str], text: &str) -> usize {
-    let (mut place, mut values) = (0, DeTable::parse(text).ok().map(Spanned::into_inner));
+/// Where the last of nested keys is in a text; entries of lists go by their numbers.
+fn place_of<'k>(keys: impl IntoIterator<Item = &'k str>, text: &str) -> usize {
+    let (mut place, mut values) = (0, DeTable::parse(text).ok().map(of_table));
     for key in keys {
-        let entry = values.and_then(|mut table| table.remove_entry(*key));
-        let Some((name, value)) = entry else {
+        let Some((at, value)) = values.and_then(|values| entry(values, key)) else {
             break;
         };
-        place = name.span().start;
-        values = match value.into_inner() {
-            DeValue::Table(table) => Some(table),
-            _ => None,
-        };
+        (place, values) = (at, Some(value));
     }
     place
 }
 
-fn read(text: &str, path: &Path) -> Result<Service, Misplaced> {
-    let wrong = |error: toml::de::Error| of_toml(&error);
+fn of_table(table: Spanned<DeTable<'_>>) -> DeValue<'_> {
+    DeValue::Table(table.into_inner())
+}
+
+/// Where a key's value, or a list's entry, begins to be told of, and what it is.
+fn entry<'t>(values: DeValue<'t>, key: &str) -> Option<(usize, DeValue<'t>)> {
+    match values {
+        DeValue::Table(mut table) => {
+            let (name, value) = table.remove_entry(key)?;
+            Some((name.span().start, value.into_inner()))
+        }
+        DeValue::Array(list) => {
+            let value = list.into_iter().nth(key.parse().ok()?)?;
+            Some((value.span().start, value.into_inner()))
+        }
+        _ => None,
+    }
+}
+
+/// Nothing if the service cannot be told because of what is wrong.
+fn read(text: &str, path: &Path, files: &dyn Files, faults: &mut Faults) -> Option<Service> {
     let texts = ports::number_texts();
-    let mut settings = DeTable::parse(text).map_err(wrong)?;
-    let sections = take_sections(settings.get_mut());
-    let file = File::deserialize(toml::Deserializer::from(settings)).map_err(wrong)?;
-    let origin = FileText {
+    let (tables, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        errors.iter().for_each(|error| faults.push(of_toml(error)));
+        return None;
+    }
+    let mut tables = tables.into_inner();
+    let sections = take_sections(&mut tables);
+    let file = FileText {
         path: path.into(),
         text: text.into(),
     };
-    file.into_service(sections, origin, &texts)
+    let settings = Settings::take(&mut tables, faults);
+    settings.into_service(sections, file, &texts, files, faults)
 }
 
 /// Takes out the tables of functions.
@@ -309,59 +430,118 @@ fn take_sections<'i>(file: &mut DeTable<'i>) -> DeTable<'i> {
     sections
 }
 
-impl File {
+/// The tables that configure no function; nothing where one is wrong.
+struct Settings {
+    service: Option<Head>,
+    ports: Option<Option<Spanned<devices::Written>>>,
+    run: Option<Run>,
+    fast_path: Option<FastPath>,
+    slow_path: Option<Option<Spanned<SlowPath>>>,
+    rule_cache: Option<RuleCache>,
+    parking: Option<Option<Spanned<Parking>>>,
+    link: Option<Link>,
+    traffic: Option<Option<Spanned<TrafficConfig>>>,
+}
+
+impl Settings {
+    fn take(tables: &mut DeTable<'_>, faults: &mut Faults) -> Self {
+        let service = match tables.remove("service") {
+            Some(table) => faults.read_rest(table, Head::deserialize),
+            None => {
+                let message = "expected a table [service] with chain = [...]";
+                faults.push((0..0, message.into()));
+                None
+            }
+        };
+        Self {
+            service,
+            ports: faults.settings(tables, "ports"),
+            run: faults.settings_or_default(tables, "run"),
+            fast_path: faults.settings_or_default(tables, "fast_path"),
+            slow_path: faults.settings(tables, "slow_path"),
+            rule_cache: faults.settings_or_default(tables, "rule_cache"),
+            parking: faults.settings(tables, "parking"),
+            link: faults.settings_or_default(tables, "link"),
+            traffic: faults.settings(tables, "traffic"),
+        }
+    }
+
     fn into_service<'i>(
-        mut self,
+        self,
         mut sections: DeTable<'i>,
         file: FileText,
         texts: &'i [String],
-    ) -> Result<Service, Misplaced> {
+        files: &dyn Files,
+        faults: &mut Faults,
+    ) -> Option<Service> {
         let folder = file.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let ports_at = self.service.ports.as_ref().map(Spanned::span);
-        let ports = ports::checked(self.service.ports.take())?;
-        ports::number(&mut sections, &ports, texts)?;
-        let names = &self.service.chain;
+        let traffic = self
+            .traffic
+            .map(|traffic| traffic.map(|traffic| checked_traffic(traffic, &folder)));
+        let traffic = traffic.and_then(|traffic| faults.take(traffic.transpose()));
+        let mut service = self.service?;
+        let ports_at = service.ports.as_ref().map(Spanned::span);
+        // Of ports that are wrong nobody can say more.
+        let ports = devices::checked(service.ports.take(), self.ports?);
+        let (ports, devices) = faults.take(ports)?;
+        ports::number(&mut sections, &ports, texts, faults);
+        let names = &service.chain;
+        let adjacencies = Adjacencies::default();
         let surroundings = Surroundings {
             folder: &folder,
             ports: &ports,
+            files,
+            adjacencies: &adjacencies,
         };
-        let functions = chain::read(names, sections, surroundings)?;
+        let functions = chain::read(names, sections, surroundings, faults)?;
+        faults.take(guarantees::check(&functions, names));
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
-            return Err((ports_at.unwrap_or_default(), message.into()));
+            faults.push((ports_at.unwrap_or_default(), message.into()));
         }
-        let parking = parking::checked(self.parking.take(), &functions, names.get_ref())?;
-        let inside_ports = self.service.inside_ports.take();
-        if let (Some(by_port), Some(_)) = (&inside_ports, &self.service.inside) {
-            let message = "inside says it already: expected one of inside and inside_ports";
-            return Err((by_port.span(), message.into()));
-        }
-        let inside_ports = ports::numbers_of(inside_ports, &ports)?;
-        let inside = inside(self.service.inside.take(), &functions)?;
-        let slow_path = slow_path(self.slow_path.take(), &functions)?;
-        let traffic = self
-            .traffic
-            .map(|traffic| checked_traffic(traffic, &folder))
-            .transpose()?;
-        Ok(Service {
-            name: self.service.name,
-            seed: self.service.seed.unwrap_or_default(),
+        let parking = self.parking.and_then(|parking| {
+            faults.take(parking::checked(parking, &functions, names.get_ref()))
+        });
+        let inside_ports = service.inside_ports.take();
+        let inside_ports = faults.take(ports::numbers_of(inside_ports, &ports));
+        let by_port = inside_ports.as_ref().is_some_and(|ports| !ports.is_empty());
+        let inside = faults.take(inside(service.inside.take(), by_port, &functions));
+        let has_both_sides = by_port && inside.as_ref().is_some_and(|inside| !inside.is_empty());
+        let entrance = entrance::Written {
+            source_check: service.source_check.take(),
+            unparsed: service.unparsed,
+            forward_ether_types: std::mem::take(&mut service.forward_ether_types),
+            verify_ipv4_checksum: service.verify_ipv4_checksum,
+        };
+        let entrance = entrance.checked(has_both_sides, functions.iter().any(has_router));
+        let entrance = faults.take(entrance);
+        let slow_path = self
+            .slow_path
+            .and_then(|written| faults.take(slow_path(written, &functions)));
+        let run = self.run?;
+        Some(Service {
+            name: service.name,
+            seed: service.seed.unwrap_or_default(),
+            written_chain: functions.clone(),
             chain: functions,
-            inside,
+            inside: inside?,
             ports,
-            inside_ports,
-            run: self.run,
-            fast_path: self.fast_path,
-            slow_path,
-            rule_cache: self.rule_cache,
-            parking,
-            link: self.link,
-            traffic,
+            devices,
+            adjacencies,
+            inside_ports: inside_ports?,
+            entrance: entrance?,
+            run,
+            fast_path: self.fast_path?,
+            slow_path: slow_path?,
+            rule_cache: self.rule_cache?,
+            parking: parking?,
+            link: self.link?,
+            traffic: traffic?,
             folder,
             written: Written {
-                run: self.run,
-                seed: self.service.seed,
+                run,
+                seed: service.seed,
             },
             file,
         })
@@ -371,6 +551,7 @@ impl File {
 /// The networks inside: those of the service, else those of its address translation.
 fn inside(
     written: Option<Spanned<Vec<Text<Prefix>>>>,
+    by_port: bool,
     functions: &[Instance],
 ) -> Result<Vec<Prefix>, Misplaced> {
     let Some(written) = written else {
@@ -380,8 +561,8 @@ fn inside(
         let own = translations.next();
         return Ok(own.map_or_else(Vec::new, |own| own.inside.to_vec()));
     };
-    if !functions.iter().any(Instance::makes_rules) {
-        let message = "inside is for chains with acl, napt, router or monitor; the functions of this one are told direction by each connection's opener";
+    if !by_port && !functions.iter().any(Instance::makes_rules) {
+        let message = "inside is for chains with acl, napt, router or monitor, or for checking sources beside inside_ports; the functions of this one are told direction by each connection's opener";
         return Err((written.span(), message.into()));
     }
     let prefixes = written.into_inner();

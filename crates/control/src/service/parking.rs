@@ -50,7 +50,7 @@ pub struct Parking {
     /// Whether a packet makes one more pass when its header is back, as on a switch that cannot
     /// change a packet's port after it has left a queue.
     pub port_pass: bool,
-    /// The controller of [`Mode::Multicast`].
+    /// The controller that fills the queue with copies; for `mode = "multicast"` alone.
     pub multicast: Option<Multicast>,
 }
 

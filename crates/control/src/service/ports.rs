@@ -4,12 +4,18 @@
 //! `port = "..."` or `ingress = "..."`, that is the name of one.
 
 use super::Misplaced;
+use super::faults::Faults;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use twinpath_core::adjacency::FIRST_ADJACENCY;
+use twinpath_nf::similar::did_you_mean;
 
 /// Most ports of a service.
 pub const MAX_PORTS: usize = 64;
+
+// What is no port's number is an adjacency's.
+const _: () = assert!(MAX_PORTS <= FIRST_ADJACENCY as usize);
 
 /// Longest name of a port, as of an interface in Linux.
 const MAX_NAME: usize = 15;
@@ -65,71 +71,80 @@ pub(super) fn number<'i>(
     sections: &mut DeTable<'i>,
     ports: &[String],
     texts: &'i [String],
-) -> Result<(), Misplaced> {
-    let mut sections = sections.iter_mut();
-    sections.try_for_each(|(_, section)| number_in(section, false, ports, texts))
-}
-
-fn number_in<'i>(
-    value: &mut Spanned<DeValue<'i>>,
-    is_in_list: bool,
-    ports: &[String],
-    texts: &'i [String],
-) -> Result<(), Misplaced> {
-    match value.get_mut() {
-        DeValue::Array(list) => {
-            let mut list = list.iter_mut();
-            list.try_for_each(|value| number_in(value, true, ports, texts))
-        }
-        DeValue::Table(table) => {
-            table
-                .iter_mut()
-                .try_for_each(|(key, value)| match key.get_ref().as_ref() {
-                    "port" => number_at(value, is_in_list, ports, texts),
-                    "ingress" => check_name(value, ports),
-                    _ => number_in(value, is_in_list, ports, texts),
-                })
-        }
-        _ => Ok(()),
+    faults: &mut Faults,
+) {
+    let mut numbering = Numbering {
+        ports,
+        texts,
+        faults,
+    };
+    for (_, section) in sections.iter_mut() {
+        numbering.number_in(section, false);
     }
 }
 
-/// A port's name becomes its number. A number is one of the node's ports in a list of neighbours
-/// alone; elsewhere it may be anything.
-fn number_at<'i>(
-    value: &mut Spanned<DeValue<'i>>,
-    is_in_list: bool,
-    ports: &[String],
+struct Numbering<'n, 'i> {
+    ports: &'n [String],
     texts: &'i [String],
-) -> Result<(), Misplaced> {
-    let span = value.span();
-    match value.get_ref() {
-        DeValue::String(name) => {
-            let number = number_of(name, span, ports)?;
-            if let Some(Ok(number)) = texts.get(number).map(|text| DeValue::parse(text)) {
-                *value.get_mut() = number.into_inner();
-            }
-            Ok(())
-        }
-        DeValue::Integer(number) if is_in_list && !ports.is_empty() => {
-            let number = u64::from_str_radix(number.as_str(), number.radix());
-            match number.is_ok_and(|number| number < ports.len() as u64) {
-                true => Ok(()),
-                false => Err((span, format!("no such port: expected {}", names(ports)))),
-            }
-        }
-        _ => Ok(()),
-    }
+    faults: &'n mut Faults,
 }
 
-/// A port that is known by its name stays a name.
-fn check_name(value: &Spanned<DeValue<'_>>, ports: &[String]) -> Result<(), Misplaced> {
-    match value.get_ref() {
-        DeValue::String(name) => number_of(name, value.span(), ports).map(|_| ()),
-        _ => Err((
-            value.span(),
-            "expected the name of a port, in quotes".into(),
-        )),
+impl<'i> Numbering<'_, 'i> {
+    fn number_in(&mut self, value: &mut Spanned<DeValue<'i>>, is_in_list: bool) {
+        match value.get_mut() {
+            DeValue::Array(list) => {
+                for value in list.iter_mut() {
+                    self.number_in(value, true);
+                }
+            }
+            DeValue::Table(table) => {
+                for (key, value) in table.iter_mut() {
+                    match key.get_ref().as_ref() {
+                        "port" => self.number_at(value, is_in_list),
+                        "ingress" => self.check_name(value),
+                        _ => self.number_in(value, is_in_list),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A port's name becomes its number; one that no port has becomes any, so that it is told once. A
+    /// number is one of the node's ports in a list of neighbours alone; elsewhere it may be anything.
+    fn number_at(&mut self, value: &mut Spanned<DeValue<'i>>, is_in_list: bool) {
+        let (span, ports) = (value.span(), self.ports);
+        match value.get_ref() {
+            DeValue::String(name) => {
+                let number = self.faults.take(number_of(name, span, ports));
+                let text = self.texts.get(number.unwrap_or(0));
+                if let Some(Ok(number)) = text.map(|text| DeValue::parse(text)) {
+                    *value.get_mut() = number.into_inner();
+                }
+            }
+            DeValue::Integer(number) if is_in_list && !ports.is_empty() => {
+                let number = u64::from_str_radix(number.as_str(), number.radix());
+                if !number.is_ok_and(|number| number < ports.len() as u64) {
+                    let message = format!("no such port: expected {}", names(ports));
+                    self.faults.push((span, message));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A port that is known by its name stays a name; what is none becomes any, so that it is told once.
+    fn check_name(&mut self, value: &mut Spanned<DeValue<'i>>) {
+        let span = value.span();
+        let number = match value.get_ref() {
+            DeValue::String(name) => number_of(name, span, self.ports),
+            _ => Err((span, "expected the name of a port, in quotes".to_owned())),
+        };
+        if self.faults.take(number).is_none()
+            && let Some(any) = self.ports.first()
+        {
+            *value.get_mut() = DeValue::String(any.clone().into());
+        }
     }
 }
 
@@ -140,9 +155,10 @@ fn number_of(name: &str, span: Range<usize>, ports: &[String]) -> Result<usize, 
             true => "ports = [...] in [service] with its name".into(),
             false => names(ports),
         };
+        let meant = did_you_mean(name, ports.iter().map(String::as_str));
         (
             span,
-            format!("no port is called {name:?}: expected {expected}"),
+            format!("no port is called {name:?}: expected {expected}{meant}"),
         )
     })
 }

@@ -43,6 +43,11 @@ pub fn service_file() -> Value {
     file
 }
 
+/// The same as a file.
+pub fn service_file_text() -> String {
+    format!("{:#}\n", service_file())
+}
+
 /// A function's table, which may say what function it is of.
 fn table_of(function: &Descriptor) -> Value {
     let mut table = (function.schema)().to_value();
@@ -51,4 +56,59 @@ fn table_of(function: &Descriptor) -> Value {
         "description": "What function the table is of.",
     });
     table
+}
+
+/// A value as a service file has it.
+pub fn written(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{text:?}"),
+        Value::Number(number) => grouped(&number.to_string()),
+        Value::Array(all) => {
+            let all: Vec<String> = all.iter().map(written).collect();
+            format!("[{}]", all.join(", "))
+        }
+        Value::Object(keys) => {
+            let keys: Vec<String> = keys
+                .iter()
+                .map(|(key, value)| format!("{key} = {}", written(value)))
+                .collect();
+            format!("{{ {} }}", keys.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Long numbers in groups of three digits.
+fn grouped(number: &str) -> String {
+    let number = number.trim_end_matches(".0");
+    if number.len() < 5 || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+        return number.replace("e+", "e");
+    }
+    let first = number.len() % 3;
+    let (head, groups) = number.split_at(first);
+    let groups = groups.as_bytes().chunks(3).map(String::from_utf8_lossy);
+    let head = (!head.is_empty()).then(|| head.into());
+    head.into_iter().chain(groups).collect::<Vec<_>>().join("_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_written_as_in_a_service_file() {
+        for (value, expected) in [
+            (json!("a \"b\""), r#""a \"b\"""#),
+            (json!(1234), "1234"),
+            (json!(65_536), "65_536"),
+            (json!(1_000_000), "1_000_000"),
+            (json!(0.5), "0.5"),
+            (json!(1.0), "1"),
+            (json!(1e18), "1e18"),
+            (json!([80, "x"]), r#"[80, "x"]"#),
+            (json!({ "a": true, "b": [] }), "{ a = true, b = [] }"),
+        ] {
+            assert_eq!(written(&value), expected);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 use twinpath_nf::duration::Human;
 
@@ -42,10 +42,10 @@ pub enum Paths {
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Execution {
-    /// Each on a thread of its own.
+    /// Each path on threads of its own, as fast as the machine allows.
     #[default]
     Threads,
-    /// In one thread, under virtual time.
+    /// All in one thread under virtual time, the packets' own: the same every time.
     Virtual,
 }
 
@@ -105,29 +105,34 @@ pub(super) fn positive<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Res
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FastPath {
-    /// The kind of device.
+    /// The kind of device, whose limits the chain must fit; `twinpath explain` shows both.
     pub device: Device,
-    /// Slots of the state table.
+    /// Slots of the state table of each element with flow state: how many flows the fast path can have
+    /// at a time. `twinpath explain` tells what share of so many flows finds one, and the memory.
     #[serde(deserialize_with = "count::<_, MOST_SLOTS>")]
     #[schemars(range(min = 1, max = MOST_SLOTS))]
     pub slots: usize,
-    /// Slots per bucket: 1, 2, 4 or 8. If absent, what the device has.
+    /// Slots per bucket, of which a flow may take any. If absent, what the device has: with more of them
+    /// fewer flows find none, and an ASIC has one.
     pub ways: Option<Ways>,
     /// Packets within a sketch window that make a flow worth a slot; 0 and 1 take every flow.
     pub hot_packets: u16,
-    /// Window of the sketch: counts halve once in it.
+    /// Window of the sketch that counts packets of flows: counts halve once in it.
     pub sketch_window: Human,
-    /// Counters per row of the sketch.
+    /// Counters per row of the sketch. With fewer than there are flows at a time, flows are taken for
+    /// hot that are not.
     #[serde(deserialize_with = "count::<_, MOST_COUNTERS>")]
     #[schemars(range(min = 1, max = MOST_COUNTERS))]
     pub sketch_width: usize,
-    /// Idle time after which a slot is written back.
+    /// Idle time after which a flow's state goes back to its worker and its slot is free.
     pub time_to_live: Human,
-    /// Slots looked at for timers after each batch.
+    /// Slots looked at for timers after each batch of packets: with more of them idle slots are found
+    /// sooner, and each batch takes longer.
     #[serde(deserialize_with = "count::<_, MOST_SWEPT>")]
     #[schemars(range(min = 1, max = MOST_SWEPT))]
     pub sweep_slots: usize,
-    /// How often a cancelled pull is repeated at once before the flow is left alone for a while.
+    /// How often a cancelled pull is repeated at once before the flow is left alone for a while. A pull
+    /// is cancelled when a packet of its flow overtakes the answer.
     pub rearms: u8,
 }
 
@@ -167,14 +172,30 @@ impl Default for FastPath {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlowPath {
-    /// Workers, each with flows of its own.
+    /// Workers, each a thread with flows of its own. Chains with functions whose decisions are cached
+    /// have one.
     #[serde(deserialize_with = "count::<_, MOST_WORKERS>")]
     #[schemars(range(min = 1, max = MOST_WORKERS))]
     pub workers: usize,
-    /// Flows that each worker may know.
+    /// Flows that each worker may know; packets of others are dropped (`flow_table_full`).
     #[serde(deserialize_with = "count::<_, MOST_FLOWS>")]
     #[schemars(range(min = 1, max = MOST_FLOWS))]
     pub flows: usize,
+    /// Flows of those that may be half-open: nobody has answered yet, or whoever asked has not shown
+    /// that it hears the answer. With more, those that have been silent for longest are forgotten,
+    /// so that a flood of openings takes no place from established connections. At 500,000 openings
+    /// a second an answer may then take 0.5 s for each 250,000. If absent, a quarter of `flows`.
+    #[schemars(range(min = 1))]
+    pub half_open: Option<NonZeroU32>,
+}
+
+impl SlowPath {
+    /// Flows of each worker that may be half-open.
+    #[must_use]
+    pub fn most_half_open(&self) -> usize {
+        let quarter = self.flows.div_ceil(4);
+        self.half_open.map_or(quarter, |most| most.get() as usize)
+    }
 }
 
 impl Default for SlowPath {
@@ -182,6 +203,7 @@ impl Default for SlowPath {
         Self {
             workers: 1,
             flows: 1 << 20,
+            half_open: None,
         }
     }
 }
@@ -190,27 +212,31 @@ impl Default for SlowPath {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Link {
-    /// Frames that each ring holds.
+    /// Frames that each ring between the paths holds; beyond it packets for the slow path are dropped
+    /// (`punt_ring_full`). A worker that shares its core may not run for 10 ms; at a million
+    /// packets a second for the slow path that is as many as the default.
     #[serde(deserialize_with = "count::<_, MOST_RING_FRAMES>")]
     #[schemars(range(min = 1, max = MOST_RING_FRAMES))]
     pub ring_frames: usize,
     /// From the fast path to the slow path and back: what virtual time assumes, and how far a replay
     /// lets the capture's clock run ahead of packets on the slow path. "0s" does not bound it.
     pub round_trip: Human,
-    /// How long a pull may go unanswered.
+    /// How long a pull may go unanswered. Nothing but a lost frame is found out by it, so the default is
+    /// longer than a thread waits for its turn on a busy core.
     pub incomplete_timeout: Human,
-    /// How long a write-back may go unacknowledged before it is sent again.
+    /// How long a write-back may go unacknowledged before it is sent again: as long as a pull, for the
+    /// same reason.
     pub write_back_timeout: Human,
 }
 
 impl Default for Link {
     fn default() -> Self {
         Self {
-            ring_frames: 1024,
+            ring_frames: 8192,
             // Between a switch and workers beside it (SwitchNIC §4.2).
             round_trip: Human(Duration::from_micros(4)),
-            incomplete_timeout: Human(Duration::from_millis(1)),
-            write_back_timeout: Human(Duration::from_millis(1)),
+            incomplete_timeout: Human(Duration::from_millis(50)),
+            write_back_timeout: Human(Duration::from_millis(50)),
         }
     }
 }
@@ -219,27 +245,29 @@ impl Default for Link {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RuleCache {
-    /// Whether rules are made at all.
+    /// Whether rules are made at all; without them every packet of these functions goes to a worker.
     pub enabled: bool,
-    /// Rules that match all addresses and ports, in each element of the chain.
+    /// Most rules that match all addresses and ports, in each element of the chain: one for each
+    /// direction of a connection.
     #[serde(deserialize_with = "count::<_, MOST_EXACT>")]
     #[schemars(range(min = 1, max = MOST_EXACT))]
     pub exact: usize,
-    /// Rules with other masks.
+    /// Most rules with other masks, which match prefixes or single fields, in each element.
     #[serde(deserialize_with = "count::<_, MOST_MASKED>")]
     #[schemars(range(min = 1, max = MOST_MASKED))]
     pub masked: usize,
-    /// Distinct masks of those.
+    /// Most distinct masks of those. A packet that none of the others matches is tried with each.
     #[serde(deserialize_with = "count::<_, MOST_MASKS>")]
     #[schemars(range(min = 1, max = MOST_MASKS))]
     pub masks: usize,
-    /// Packets that may wait while rules become active.
+    /// Most packets that may wait, for a round trip of the link, while rules become active. If there are
+    /// more, a rule is let go before it is used.
     #[serde(deserialize_with = "count::<_, MOST_HELD>")]
     #[schemars(range(min = 1, max = MOST_HELD))]
     pub held: usize,
-    /// Length of an evaluation window, and of a window of ageing.
+    /// Length of a window in which uses are counted: what is hot in one becomes a rule in the next.
     pub window: Human,
-    /// A rule is made of what matched more often than this in the previous window.
+    /// A rule is made of what more packets than this had in common in the previous window.
     pub threshold: u32,
     /// A rule is taken out after so many windows without use.
     pub idle_windows: u8,

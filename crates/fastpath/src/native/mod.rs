@@ -157,7 +157,8 @@ impl Native {
             needs_more: rows.iter().any(|rows| rows.until.is_some())
                 || compiled.uses.protocol
                 || compiled.uses.segment_length
-                || compiled.uses.payload,
+                || compiled.uses.payload
+                || compiled.uses.checksums,
             _code: code,
             _rows: rows,
         })

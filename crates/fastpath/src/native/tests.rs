@@ -5,6 +5,7 @@ use crate::{Interpreter, Outcome, PacketView, PlainView};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::sync::Arc;
+use twinpath_core::Guarantees;
 use twinpath_core::program::{
     Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand,
     Operation, PacketEnd, Step, WindowMatcher, Word, compute,
@@ -175,6 +176,7 @@ fn program(rewrites: usize) -> impl Strategy<Value = FastProgram> {
         [table(), table()],
     )
         .prop_map(|(prologue, steps, always_complex, tables)| FastProgram {
+            guarantees: Guarantees::NONE,
             name: "random".into(),
             words: vec![
                 Word {

@@ -483,7 +483,8 @@ impl Translator<'_> {
             | Field::SegmentLength
             | Field::WindowMatch
             | Field::KvOperation
-            | Field::KvValueLength => Location::Memory {
+            | Field::KvValueLength
+            | Field::ChecksumsHold => Location::Memory {
                 base: register::CONTEXT,
                 offset: (offset_of!(Context, fields) + 4 * field as usize) as i32,
             },

@@ -38,6 +38,14 @@ impl Stream {
         }
     }
 
+    /// Writes what is buffered.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Stream::Plain(file) => file.flush(),
+            Stream::Gzip(encoder) => encoder.flush(),
+        }
+    }
+
     /// The file with everything written to it.
     pub(super) fn into_file(self) -> io::Result<File> {
         let buffered = match self {

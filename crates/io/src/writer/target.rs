@@ -2,7 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+
+use crate::standard::is_standard;
 
 /// Other writers of the same file at the same time that are put up with.
 const MAX_TEMPORARY_NAMES: u32 = 16;
@@ -10,20 +13,34 @@ const MAX_TEMPORARY_NAMES: u32 = 16;
 /// The file to be replaced or created, or the device to be written to.
 pub(super) struct Target {
     pub(super) path: PathBuf,
-    is_device: bool,
+    /// A device, a pipe or standard output: what is written there is seen at once.
+    pub(super) is_device: bool,
+    is_standard: bool,
 }
 
 impl Target {
     /// Follows links, which a rename would replace.
     pub(super) fn of(path: &Path) -> io::Result<Self> {
+        if is_standard(path) {
+            return Ok(Self {
+                path: "standard output".into(),
+                is_device: true,
+                is_standard: true,
+            });
+        }
         match fs::canonicalize(path) {
             Ok(path) => {
                 let is_device = !fs::metadata(&path)?.is_file();
-                Ok(Self { path, is_device })
+                Ok(Self {
+                    path,
+                    is_device,
+                    is_standard: false,
+                })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self {
                 path: path.to_owned(),
                 is_device: false,
+                is_standard: false,
             }),
             Err(error) => Err(error),
         }
@@ -31,6 +48,10 @@ impl Target {
 
     /// The open file, and the name that it has until it is whole unless it is a device.
     pub(super) fn open(&self) -> io::Result<(File, Option<PathBuf>)> {
+        if self.is_standard {
+            let file = io::stdout().as_fd().try_clone_to_owned()?;
+            return Ok((file.into(), None));
+        }
         if self.is_device {
             return Ok((OpenOptions::new().write(true).open(&self.path)?, None));
         }

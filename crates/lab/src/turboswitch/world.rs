@@ -4,7 +4,7 @@ use super::measures::Measures;
 use super::parameters::{Arrivals, CoresLatency, Parameters, VariantName, wrong};
 use super::sizes::Sizes;
 use crate::model::ParameterError;
-use twinpath_core::{Instant, hash};
+use twinpath_core::{HashKey, Instant};
 use twinpath_engine::{Agenda, Rate, Time, World};
 use twinpath_parking::{Answer, Dequeued, Load, PayloadBuffer, Reading, Resident, Ticket};
 use twinpath_traffic::random::{Chance, Random, RandomSource};
@@ -49,6 +49,7 @@ struct Testbed<'a> {
     mean_gap_ps: f64,
     header_loss: Chance,
     random: Streams,
+    hash_key: HashKey,
     /// Number of the last packet of each flow that left, plus one.
     last_out: Vec<u64>,
     arrived: u64,
@@ -144,6 +145,7 @@ impl<'a> Testbed<'a> {
             mean_gap_ps: 1.0 / packets_per_ps,
             header_loss: Chance::new(parameters.header_loss),
             random: Streams::new(parameters.seed),
+            hash_key: HashKey::new(parameters.seed),
             last_out: vec![0; parameters.flows as usize],
             arrived: 0,
             warm_up: (parameters.packets as f64 * parameters.warm_up) as u64,
@@ -198,7 +200,7 @@ impl<'a> Testbed<'a> {
     fn flow_hash(&self, flow: u32) -> u64 {
         match self.parameters.partitions {
             0 => (((u64::from(flow) << 32) / u64::from(self.parameters.flows)) + 1) << 32,
-            _ => hash::hash_lanes([flow.into(), 0, 0, 0, 0], self.parameters.seed),
+            _ => self.hash_key.hash([flow.into()]),
         }
     }
 

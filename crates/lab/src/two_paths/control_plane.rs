@@ -36,7 +36,7 @@ pub(super) struct Counts {
 }
 
 /// What becomes of a frame on its way to the fast path.
-pub(super) enum Passage {
+pub(super) enum Passed {
     /// It goes on.
     Now(Frame),
     /// What is for the data plane goes on, what the agent has taken comes later.
@@ -60,12 +60,12 @@ impl ControlPlane {
     }
 
     /// A frame comes from the cores.
-    pub(super) fn pass(&mut self, frame: Frame, now: Time, pools: &mut Pools) -> Passage {
+    pub(super) fn pass(&mut self, frame: Frame, now: Time, pools: &mut Pools) -> Passed {
         let Some((header, all)) = requests(&frame) else {
-            return Passage::Now(frame);
+            return Passed::Now(frame);
         };
         if !all.iter().any(|message| request(message).is_some()) {
-            return Passage::Now(frame);
+            return Passed::Now(frame);
         }
         pools.give(frame);
         let (mut at, mut written, mut others) = (now, Vec::new(), Vec::new());
@@ -82,7 +82,7 @@ impl ControlPlane {
         }
         let rest = framed(&header, &others, pools);
         let late = framed(&header, &written, pools);
-        Passage::Parted(rest, late.map(|frame| (at, frame)))
+        Passed::Parted(rest, late.map(|frame| (at, frame)))
     }
 
     /// When the agent has done what is asked; `None` if it was asked before, or has no room.

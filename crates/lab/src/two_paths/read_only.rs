@@ -66,6 +66,10 @@ impl NetworkFunction for ReadOnly {
         self.0.handle(packet, flow, out);
     }
 
+    fn deadline(&self, handle: u32) -> Instant {
+        self.0.deadline(handle)
+    }
+
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         self.0.wake(flow, out);
     }

@@ -124,7 +124,7 @@ impl Setting {
             ),
             "inspector" => writeln!(
                 text,
-                "[inspector]\nrules = {:?}",
+                "[inspector]\nrules = {:?}\ngaps = \"inspect\"",
                 absolute(&self.parameters.inspector_rules)
             ),
             "napt" => writeln!(

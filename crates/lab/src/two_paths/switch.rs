@@ -12,11 +12,6 @@ pub(super) fn instant(now: Time) -> Instant {
     Instant(START_NS + now.ns())
 }
 
-/// The time of the engine at which the packet clock shows this.
-pub(super) fn time(instant: Instant) -> Time {
-    Time::from_ns(instant.0.saturating_sub(START_NS))
-}
-
 /// Both clocks.
 pub(super) fn clock(now: Time) -> Clock {
     let instant = instant(now);

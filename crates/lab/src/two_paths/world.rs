@@ -85,8 +85,6 @@ enum Event {
     Written(Return),
     /// A packet whose payload was fetched leaves.
     Joined(Time, Frame),
-    /// A worker's timers.
-    Wake(usize),
     /// The number of rules is read.
     Reading,
     /// The chain is to be replaced.
@@ -117,7 +115,8 @@ struct Testbed<'a> {
     /// What came of the frames that each worker was sent.
     finishing: Vec<Finishing>,
     barrier: Barrier<Report>,
-    wakes: Vec<Time>,
+    /// What time workers have been told.
+    told: twinpath_node::machine::Time,
     output: Output,
     batch: Vec<Frame>,
     returns: Vec<Frame>,
@@ -171,7 +170,7 @@ impl<'a> Testbed<'a> {
             numbers: vec![Default::default(); workers],
             finishing: (0..workers).map(|_| Finishing::default()).collect(),
             barrier: Barrier::default(),
-            wakes: vec![Time(u64::MAX); workers],
+            told: Default::default(),
             output: Output::default(),
             batch: Vec::with_capacity(1),
             returns: Vec::new(),
@@ -206,6 +205,7 @@ impl<'a> Testbed<'a> {
             self.came_of_change(outcome, agenda);
         }
         self.output = output;
+        self.tell_time(agenda);
     }
 
     fn lose(&mut self, frame: Frame) {
@@ -267,7 +267,6 @@ impl World for Testbed<'_> {
             Event::Back(back) => self.back(back, agenda),
             Event::Written(back) => self.written(back, agenda),
             Event::Joined(end, frame) => self.left(frame, false, end),
-            Event::Wake(worker) => self.wake(worker, agenda),
             Event::Reading => {
                 let active = self
                     .node

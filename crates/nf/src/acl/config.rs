@@ -14,7 +14,7 @@ pub const MAX_EXPANDED: usize = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// What happens to a packet that no rule matches, and to what is not IP.
+    /// What happens to a packet that no rule matches.
     pub default: Action,
     /// How rules with ports meet fragments, of which only the first has ports.
     pub fragments: Fragments,

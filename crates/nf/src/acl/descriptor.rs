@@ -1,8 +1,12 @@
 //! What the catalogue knows of access lists.
 
 use super::{AccessList, Config, NAME, NewList, Prepared};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
+use crate::descriptor::{
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError,
+    Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
+use crate::firewall::cover::unreachable_rules;
 use crate::firewall::edit::edited_rules;
 use crate::schema;
 use serde::Deserialize;
@@ -18,6 +22,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "addresses, ports and protocol decide, and the list, which seldom changes",
     needs_section: true,
+    decides_last: false,
     read,
     schema: schema::of::<Config>,
 };
@@ -25,7 +30,7 @@ pub const FUNCTION: Descriptor = Descriptor {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
     config.ports = surroundings.ports.to_vec();
     config.ingress_ports().map_err(toml::de::Error::custom)?;
@@ -48,6 +53,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        unreachable_rules(self.rules())
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -3,9 +3,9 @@
 use super::list::{Classifiers, Prepared};
 use crate::firewall::rule::{Action, Rule};
 use twinpath_classify::acl::Examined;
-use twinpath_core::wire::{Fragment, Network};
+use twinpath_core::wire::Fragment;
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
 /// The entry of the default; those of rules come after it.
 pub(super) const DEFAULT: u32 = 0;
@@ -26,7 +26,6 @@ pub struct AccessList {
     pub(super) free: Vec<u32>,
     allowed: u64,
     denied: u64,
-    not_ip: u64,
 }
 
 /// What an entry decides, and for how many packets it did.
@@ -54,7 +53,6 @@ impl AccessList {
             list,
             allowed: 0,
             denied: 0,
-            not_ip: 0,
         }
     }
 
@@ -83,9 +81,6 @@ impl AccessList {
             let rule = rules.rule(&packet.headers(), &mut examined);
             packet.examined(&examined.rounded(STEP_BITS, STEP_BITS));
             rule
-        } else if packet.quote().layout.network == Network::None {
-            self.not_ip += 1;
-            None
         } else {
             rule_of_odd(rules, packet)
         };
@@ -133,10 +128,20 @@ impl RuleFunction for AccessList {
         self.count(entry, hits.packets);
     }
 
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        if entry == DEFAULT {
+            let default = self.list.default;
+            return Some(EntryText::other(format!("the default: {default}")));
+        }
+        let place = self.entries.iter().position(|other| *other == entry)?;
+        let rule = Some(place + 1);
+        let text = self.list.rules.get(place)?.to_string();
+        Some(EntryText { rule, text })
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("allowed", self.allowed);
         each("denied", self.denied);
         each("default_hits", self.default_hits());
-        each("not_ip", self.not_ip);
     }
 }

@@ -42,7 +42,8 @@
 //!   ports that allows had none, and one that denies were not there: what follows a first
 //!   fragment that was dropped can never be put together.
 //! - **ICMP**, errors too, is judged by its own addresses and protocol.
-//! - **What is not IP** meets the default.
+//! - **What is not IP** never comes to a list, whatever that denies: `unparsed` in `[service]` says
+//!   what becomes of it.
 //!
 //! # Changes
 //! The list can be changed while packets flow: `twinpath apply`, `twinpath change rule`. The new one is
@@ -55,7 +56,6 @@
 //! |---|---|
 //! | `allowed`, `denied` | packets, those of cached rules as far as reported |
 //! | `default_hits` | of these, packets that no rule matched |
-//! | `not_ip` | of these, frames that are not IP |
 //!
 //! `twinpath rules` and `twinpath change rule list` tell of each rule.
 

@@ -4,7 +4,7 @@ use crate::two_caches::{Bench, Outcome};
 use proptest::prelude::*;
 use twinpath_core::wire::{Endpoint, PacketBuilder, protocol};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::RuleFunction;
+use twinpath_rulecache::{Reconfigure, RuleFunction};
 
 fn config(text: &str) -> Config {
     Config {
@@ -85,17 +85,6 @@ fn fragments_meet_rules_with_ports() {
         assert_eq!([first, later], expected, "{mode}");
         let mail = PacketBuilder::tcp(end("10.0.0.1:5"), end("1.1.1.1:25")).payload_len(64);
         assert!(!passes(&mut bench, mail.fragment(0, true)), "{mode}");
-    }
-}
-
-#[test]
-fn what_is_not_ip_meets_the_default() {
-    for (default, passes) in [("allow", true), ("deny", false)] {
-        let mut bench = bench(&config(&format!("default = '{default}'")), 4);
-        let mut arp = vec![0; 60];
-        arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
-        assert_eq!(bench.process(&arp, 0, Instant(1)).packet.is_ok(), passes);
-        assert_eq!(bench.counter(0, "not_ip"), 1);
     }
 }
 
@@ -326,4 +315,24 @@ fn a_change_of_one_rule_leaves_others_alone() {
     let hits: Vec<u64> = list.rules().map(|(_, hits)| hits).collect();
     assert_eq!((hits, list.default_hits()), (vec![9, 5, 0], 3));
     assert_eq!(bench.counter(0, "denied"), 13);
+}
+
+/// Entries keep their numbers when a rule is put before theirs; an operator counts places.
+#[test]
+fn entries_are_known_by_their_places() {
+    let former = config(WEB);
+    let mut changed = former.clone();
+    let rule = "deny protocol udp".parse().expect("a rule");
+    changed.rules.0.insert(0, rule);
+    let mut list = AccessList::new(Prepared::new(&former).expect("few"));
+    let place =
+        |list: &AccessList, entry| list.entry(entry).and_then(|text| text.rule).unwrap_or(0);
+    let numbers = |list: &AccessList| [0, 1, 2, 3, 4].map(|entry| place(list, entry));
+    assert_eq!(numbers(&list), [0, 1, 2, 3, 0]);
+    let mut new = NewList::between(&former, &changed).expect("few");
+    list.apply(&mut new);
+    assert_eq!(numbers(&list), [0, 2, 3, 4, 1]);
+    let mut new = NewList::between(&changed, &former).expect("few");
+    list.apply(&mut new);
+    assert_eq!(numbers(&list), [0, 1, 2, 3, 0]);
 }

@@ -2,8 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
 
+use super::hosts::HostLimit;
 use super::rule::{Action, Rule};
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 
 /// Most rules in one firewall.
@@ -24,8 +27,19 @@ pub struct Config {
     pub liberal: bool,
     /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
     pub redirects: bool,
+    /// Which checksums of TCP, UDP, ICMP and ICMPv6 are verified: of packets that open a connection
+    /// or change its state otherwise than data and acknowledgements do, or of none.
+    pub verify_checksums: VerifyChecksums,
     /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
+    /// Connections that one host may have opened at a time: those that are still remembered. If
+    /// absent, there is no limit.
+    #[schemars(range(min = 1))]
+    pub per_host_connections: Option<NonZeroU32>,
+    /// Leading bits of an IPv6 address that tell one host from another: a host may take any address
+    /// of its network.
+    #[schemars(range(min = 1, max = 128))]
+    pub per_host_v6_prefix: PrefixLength,
     /// The rules, in order: the first that matches a connection's first packet decides.
     #[schemars(length(max = MAX_RULES))]
     pub rules: Rules,
@@ -38,7 +52,10 @@ impl Default for Config {
             pick_up: true,
             liberal: false,
             redirects: false,
+            verify_checksums: VerifyChecksums::State,
             timeouts: Timeouts::default(),
+            per_host_connections: None,
+            per_host_v6_prefix: PrefixLength(64),
             rules: Rules::default(),
         }
     }
@@ -50,7 +67,10 @@ impl Default for Config {
 pub struct Timeouts {
     /// TCP connections in which both ends may send.
     pub tcp_established: Timeout,
-    /// TCP connections that open or close, or of which one end was heard only.
+    /// TCP connections of which the opener alone was heard, or whose opener has not acknowledged the
+    /// answer.
+    pub tcp_half_open: Timeout,
+    /// TCP connections that close.
     pub tcp_transitory: Timeout,
     /// TCP connections that were reset.
     pub tcp_closed: Timeout,
@@ -60,8 +80,6 @@ pub struct Timeouts {
     pub udp_replied: Timeout,
     /// ICMP echoes and whatever else in ICMP is no error.
     pub icmp: Timeout,
-    /// Fragments between two addresses.
-    pub fragments: Timeout,
     /// Any other protocol between two addresses.
     pub other: Timeout,
 }
@@ -71,12 +89,12 @@ impl Default for Timeouts {
         let seconds = |count| Timeout(Human::seconds(count));
         Self {
             tcp_established: seconds(3600),
+            tcp_half_open: seconds(30),
             tcp_transitory: seconds(240),
             tcp_closed: seconds(10),
             udp_unreplied: seconds(30),
             udp_replied: seconds(180),
             icmp: seconds(30),
-            fragments: seconds(30),
             other: seconds(600),
         }
     }
@@ -100,6 +118,22 @@ impl Timeout {
     }
 }
 
+/// The length of a prefix of IPv6, 1 to 128.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u8", title = "bits")]
+pub struct PrefixLength(u8);
+
+impl TryFrom<i64> for PrefixLength {
+    type Error = ConfigError;
+
+    fn try_from(number: i64) -> Result<Self, ConfigError> {
+        let length = u8::try_from(number).ok();
+        let length = length.filter(|length| (1..=128).contains(length));
+        length.map(Self).ok_or(ConfigError::PrefixLength(number))
+    }
+}
+
 /// A list of at most [`MAX_RULES`] rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<Rule>")]
@@ -116,6 +150,14 @@ impl Config {
     /// The rules, in order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules.0
+    }
+
+    /// The limit of each host's connections, if there is one.
+    pub(super) fn host_limit(&self) -> Option<HostLimit> {
+        self.per_host_connections.map(|connections| HostLimit {
+            connections,
+            v6_prefix: self.per_host_v6_prefix.0,
+        })
     }
 
     /// The same with other rules.
@@ -136,6 +178,9 @@ pub enum ConfigError {
     /// A time-out that is too short or too long.
     #[error("a time-out of {0} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT}")]
     Timeout(Human),
+    /// No prefix of IPv6 has this length.
+    #[error("a prefix of {0} bits: expected 1 to 128")]
+    PrefixLength(i64),
     /// Too many rules.
     #[error("{0} rules are more than {MAX_RULES}")]
     TooManyRules(usize),

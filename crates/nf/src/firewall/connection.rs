@@ -1,4 +1,4 @@
-//! A connection as nine state words: what the two paths share.
+//! A connection as eleven state words: what the two paths share.
 
 use twinpath_core::program::Word;
 use twinpath_core::{Direction, Instant};
@@ -13,11 +13,13 @@ pub const LAST_SEEN: u8 = 1;
 /// The word that holds the idle time-out.
 pub const TIMEOUT: u8 = 2;
 /// The words that hold [`Half::end`], by direction.
-pub const END: [u8; 2] = [3, 6];
+pub const END: [u8; 2] = [3, 7];
 /// The words that hold [`Half::limit`], by direction.
-pub const LIMIT: [u8; 2] = [4, 7];
+pub const LIMIT: [u8; 2] = [4, 8];
 /// The words that hold [`Half::window`], by direction.
-pub const WINDOW: [u8; 2] = [5, 8];
+pub const WINDOW: [u8; 2] = [5, 9];
+/// The words that hold [`Half::acknowledged`], by direction.
+pub const ACKNOWLEDGED: [u8; 2] = [6, 10];
 
 /// Bits of a window scale in the state word: the original direction's are the lowest, the reply
 /// direction's are next. A shift takes its amount modulo 32, so that the word itself, or the word
@@ -32,7 +34,7 @@ pub const PHASE_MASK: u32 = 0xf << PHASE_SHIFT;
 pub const OPENED_BY_REPLY: u32 = 1 << 14;
 
 /// Names and meanings of the words.
-pub const WORDS: [Word; 9] = [
+pub const WORDS: [Word; 11] = [
     Word {
         name: "state",
         meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14)",
@@ -58,6 +60,10 @@ pub const WORDS: [Word; 9] = [
         meaning: "largest window offered in original direction, in bytes",
     },
     Word {
+        name: "original_acknowledged",
+        meaning: "highest sequence number of original direction that was acknowledged",
+    },
+    Word {
         name: "reply_end",
         meaning: "highest sequence number sent in reply direction",
     },
@@ -68,6 +74,10 @@ pub const WORDS: [Word; 9] = [
     Word {
         name: "reply_window",
         meaning: "largest window offered in reply direction, in bytes",
+    },
+    Word {
+        name: "reply_acknowledged",
+        meaning: "highest sequence number of reply direction that was acknowledged",
     },
 ];
 
@@ -94,6 +104,15 @@ impl Phase {
             Self::Replied => Self::REPLIED,
         };
         number << PHASE_SHIFT
+    }
+
+    /// Whether it is not sure yet that both ends take part.
+    pub const fn is_half_open(self) -> bool {
+        match self {
+            Self::Tcp(state) => state.is_half_open(),
+            Self::Unreplied => true,
+            Self::Replied => false,
+        }
     }
 
     fn from_bits(word: u32) -> Option<Self> {
@@ -132,6 +151,7 @@ impl Connection {
             end: word(END[index]),
             limit: word(LIMIT[index]),
             window: word(WINDOW[index]),
+            acknowledged: word(ACKNOWLEDGED[index]),
         };
         let scale = |shift: u32| (state >> shift & ((1 << SCALE_BITS) - 1)) as u8;
         Some(Self {
@@ -163,9 +183,11 @@ impl Connection {
             original.end,
             original.limit,
             original.window,
+            original.acknowledged,
             reply.end,
             reply.limit,
             reply.window,
+            reply.acknowledged,
         ];
     }
 
@@ -182,7 +204,7 @@ impl Connection {
     /// Whether its idle time-out has passed. Packets that are a little out of order in time do
     /// not expire it.
     pub fn is_expired(&self, now: Instant) -> bool {
-        now.ticks().wrapping_sub(self.last_seen).cast_signed() > self.timeout.cast_signed()
+        now.ticks_since(self.last_seen) > self.timeout
     }
 
     /// The end that sends in this direction.
@@ -218,9 +240,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 8], scales in [0..=15u8, 0..=15u8]) {
-            let [last_seen, timeout, a, b, c, d, e, f] = numbers;
-            let halves = [Half { end: a, limit: b, window: c }, Half { end: d, limit: e, window: f }];
+        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 10], scales in [0..=15u8, 0..=15u8]) {
+            let [last_seen, timeout, a, b, c, d, e, f, g, h] = numbers;
+            let half = |end, limit, window, acknowledged| Half { end, limit, window, acknowledged };
+            let halves = [half(a, b, c, d), half(e, f, g, h)];
             let opener = if by_reply { Direction::Reply } else { Direction::Original };
             let connection = Connection { phase, opener, last_seen, timeout, windows: Windows { halves, scales } };
             let mut words = [0; WORDS.len()];

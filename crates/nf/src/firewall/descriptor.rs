@@ -1,12 +1,23 @@
 //! What the catalogue knows of firewalls.
 
 use super::edit::edited_rules;
+use super::hosts::Hosts;
+use super::program::GUARANTEES;
+use super::rule::Rule;
+use super::rules::{FirstPacket, RuleSet};
 use super::{Config, Firewall, NAME};
-use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::descriptor::{
+    self, ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError,
+};
 use crate::edit::{Edit, EditError, Object};
+use crate::firewall::cover::unreachable_rules;
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
+use twinpath_core::Guarantees;
+use twinpath_core::wire::layout::Layout;
+use twinpath_rulecache::EntryText;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -14,6 +25,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "each packet may move its connection's state on, so both paths hold the state",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };
@@ -25,6 +37,29 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn guarantees(&self) -> Guarantees {
+        GUARANTEES
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        unreachable_rules(self.rules())
+    }
+
+    fn needs_ports(&self) -> bool {
+        true
+    }
+
+    /// A limit for each host needs to know all that have connections.
+    fn memory(&self, flows: usize) -> Vec<TableMemory> {
+        let hosts = self.per_host_connections.map(|_| TableMemory {
+            count: flows as u64,
+            of: "hosts",
+            bytes: Hosts::bytes(flows),
+            key: "per_host_connections",
+        });
+        hosts.into_iter().collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
@@ -47,6 +82,23 @@ impl FunctionConfig for Config {
 
     fn listed(&self, _object: Object) -> Vec<String> {
         self.rules().iter().map(ToString::to_string).collect()
+    }
+
+    fn rule_for(&self, packet: &[u8], layout: &Layout) -> Option<EntryText> {
+        let first = FirstPacket::of(packet, layout);
+        let decides = |rule: &&Rule| {
+            RuleSet::new(std::slice::from_ref(*rule))
+                .decide(&first)
+                .is_some()
+        };
+        let mut rules = (1..).zip(self.rules());
+        Some(match rules.find(|(_, rule)| decides(rule)) {
+            Some((number, rule)) => EntryText {
+                rule: Some(number),
+                text: rule.to_string(),
+            },
+            None => EntryText::other(format!("the default: {}", self.default)),
+        })
     }
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {

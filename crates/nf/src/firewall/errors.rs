@@ -44,9 +44,11 @@ impl Firewall {
 fn quotes_what_is_under_way(packet: &Packet, connection: &Connection) -> bool {
     let sequence = fields::inner_tcp_sequence(packet.bytes(), &packet.layout);
     match (connection.phase, sequence) {
-        (Phase::Tcp(_), Some(sequence)) => connection
-            .windows
-            .is_under_way(packet.direction.other(), sequence),
+        (Phase::Tcp(state), Some(sequence)) => {
+            let direction = packet.direction.other();
+            let windows = &connection.windows;
+            windows.is_under_way(state, direction, sequence)
+        }
         _ => true,
     }
 }

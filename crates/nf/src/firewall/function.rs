@@ -5,18 +5,18 @@ use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::{Fragment, Transport};
-use twinpath_core::wire::{fields, icmp};
+use twinpath_core::wire::{fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
 use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
+use super::hosts::{HostLimit, Hosts};
 use super::rule::Action;
-use super::rules::{FirstPacket, KnownPorts, RuleSet};
-use super::segment::Segment;
-use super::tcp_state::{End, TcpState, Transition, transition};
+use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;
+use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
 
 /// A stateful firewall; see the [module](super).
@@ -24,10 +24,13 @@ use crate::icmp_errors::Refusals;
 pub struct Firewall {
     pub(super) rules: RuleSet,
     default: Action,
-    pick_up: bool,
-    liberal: bool,
+    pub(super) pick_up: bool,
+    pub(super) liberal: bool,
     pub(super) redirects: bool,
-    timeouts: Timeouts,
+    pub(super) checksums: VerifyChecksums,
+    pub(super) timeouts: Timeouts,
+    host_limit: Option<HostLimit>,
+    hosts: Hosts,
     pub(super) counters: Counters,
     pub(super) refusals: Refusals,
 }
@@ -36,10 +39,13 @@ pub struct Firewall {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counters {
     opened: u64,
-    picked_up: u64,
+    pub(super) picked_up: u64,
+    over_host_limit: u64,
     denied: u64,
     invalid: u64,
-    out_of_window: u64,
+    pub(super) out_of_window: u64,
+    pub(super) challenged: u64,
+    pub(super) bad_checksums: u64,
     pub(super) related_errors: u64,
     pub(super) unrelated_errors: u64,
 }
@@ -56,7 +62,10 @@ impl Firewall {
             pick_up: config.pick_up,
             liberal: config.liberal,
             redirects: config.redirects,
+            checksums: config.verify_checksums,
             timeouts: config.timeouts.clone(),
+            host_limit: config.host_limit(),
+            hosts: Hosts::default(),
             counters: Counters::default(),
             refusals: Refusals::default(),
         }
@@ -64,95 +73,20 @@ impl Firewall {
 
     fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         self.judge_error(packet)?;
+        let is_later_part = packet.layout.fragment == Fragment::Later;
         match packet.role {
             Role::Error => self.error(packet, flow),
-            Role::Member if packet.is_tcp() => self.segment(packet, flow),
-            Role::Member | Role::Fragment => self.datagram(packet, flow),
+            // The first part decides about a connection that is unknown.
+            Role::Fragment if is_later_part && Connection::load(flow.words).is_none() => {
+                Err(self.deny())
+            }
+            _ if flow.key.protocol() == protocol::TCP => self.segment(packet, flow),
+            _ => self.datagram(packet, flow),
         }
-    }
-
-    fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
-        let known = Connection::load(flow.words);
-        let segment = Segment::of(packet);
-        let state = known.map_or(TcpState::None, |connection| connection.tcp_state());
-        let sender = known.map_or(End::Opener, |connection| {
-            connection.sender(segment.direction)
-        });
-        match (transition(state, sender, segment.kind), known) {
-            (Transition::To(next), Some(connection)) => {
-                self.proceed(connection, sender, next, &segment, flow)
-            }
-            (Transition::Open, _) => {
-                self.open_tcp(packet, TcpState::SynSent, Windows::open(&segment), flow)
-            }
-            (Transition::PickUp, _) if self.pick_up => {
-                let windows = Windows::pick_up(
-                    &segment,
-                    known.as_ref().map(|connection| &connection.windows),
-                );
-                self.open_tcp(packet, TcpState::PickedUp, windows, flow)
-            }
-            (Transition::Ignore, _) => Ok(()),
-            (Transition::To(_) | Transition::PickUp | Transition::Invalid, _) => {
-                Err(self.invalid())
-            }
-        }
-    }
-
-    /// Goes on to the next state if the segment's numbers are believable.
-    fn proceed(
-        &mut self,
-        mut connection: Connection,
-        sender: End,
-        next: TcpState,
-        segment: &Segment,
-        flow: &mut Flow<'_>,
-    ) -> Decision {
-        let believable = connection
-            .windows
-            .admit(connection.tcp_state(), sender, segment);
-        if !believable {
-            self.counters.out_of_window += 1;
-            if !self.liberal {
-                return Err(self.invalid());
-            }
-        } else {
-            connection.phase = Phase::Tcp(next);
-            connection.timeout = self.tcp_timeout(next);
-        }
-        connection.last_seen = flow.now.ticks();
-        connection.store(flow.words);
-        Ok(())
-    }
-
-    fn tcp_timeout(&self, state: TcpState) -> u32 {
-        match state {
-            TcpState::Established => self.timeouts.tcp_established.ticks(),
-            TcpState::Closed => self.timeouts.tcp_closed.ticks(),
-            _ => self.timeouts.tcp_transitory.ticks(),
-        }
-    }
-
-    fn open_tcp(
-        &mut self,
-        packet: &Packet,
-        state: TcpState,
-        windows: Windows,
-        flow: &mut Flow<'_>,
-    ) -> Decision {
-        self.open(
-            packet,
-            Phase::Tcp(state),
-            self.tcp_timeout(state),
-            windows,
-            flow,
-        )?;
-        self.counters.picked_up += u64::from(state == TcpState::PickedUp);
-        Ok(())
     }
 
     /// A new connection, if the rules allow it. One that they deny leaves the words as they are.
-    fn open(
+    pub(super) fn open(
         &mut self,
         packet: &Packet,
         phase: Phase,
@@ -168,6 +102,7 @@ impl Firewall {
         {
             return Err(self.deny());
         }
+        self.count_of_host(packet, flow)?;
         self.counters.opened += 1;
         let connection = Connection {
             phase,
@@ -180,13 +115,31 @@ impl Firewall {
         Ok(())
     }
 
-    /// Whatever is no TCP segment, and fragments: two ends that talk to each other pass for a
-    /// connection.
+    /// Counts a flow's connection for the host that opens it, unless it has as many as it may.
+    fn count_of_host(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+        self.hosts.close(std::mem::take(flow.handle));
+        let Some(limit) = &self.host_limit else {
+            return Ok(());
+        };
+        match self.hosts.open(packet.source().address, limit) {
+            Some(handle) => *flow.handle = handle,
+            None => {
+                self.counters.over_host_limit += 1;
+                return Err(DropReason::HostLimit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whatever is no TCP segment: two ends that talk to each other pass for a connection.
     fn datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         let Some(mut connection) = Connection::load(flow.words) else {
             return self.open_datagram(packet, flow);
         };
         if packet.direction != connection.opener {
+            if connection.phase == Phase::Unreplied {
+                self.verify(packet)?;
+            }
             connection.phase = Phase::Replied;
         }
         connection.timeout = self.datagram_timeout(packet, connection.phase);
@@ -201,17 +154,17 @@ impl Firewall {
             Some(IcmpKind::Answer) if !self.pick_up => return Err(self.invalid()),
             _ => {}
         }
+        self.verify(packet)?;
         let timeout = self.datagram_timeout(packet, Phase::Unreplied);
         self.open(packet, Phase::Unreplied, timeout, Windows::default(), flow)
     }
 
     fn datagram_timeout(&self, packet: &Packet, phase: Phase) -> u32 {
         let timeouts = &self.timeouts;
-        let timeout = match (packet.role, packet.layout.transport, phase) {
-            (Role::Fragment, _, _) => timeouts.fragments,
-            (_, Transport::Udp, Phase::Unreplied) => timeouts.udp_unreplied,
-            (_, Transport::Udp, _) => timeouts.udp_replied,
-            (_, Transport::Icmp | Transport::Icmp6, _) => timeouts.icmp,
+        let timeout = match (packet.layout.protocol, phase) {
+            (protocol::UDP, Phase::Unreplied) => timeouts.udp_unreplied,
+            (protocol::UDP, _) => timeouts.udp_replied,
+            (protocol::ICMP | protocol::ICMP6, _) => timeouts.icmp,
             _ => timeouts.other,
         };
         timeout.ticks()
@@ -222,7 +175,7 @@ impl Firewall {
         DropReason::Denied
     }
 
-    fn invalid(&mut self) -> DropReason {
+    pub(super) fn invalid(&mut self) -> DropReason {
         self.counters.invalid += 1;
         DropReason::InvalidState
     }
@@ -230,21 +183,7 @@ impl Firewall {
 
 /// What the rules see of a packet.
 pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
-    let (source, destination) = (packet.source(), packet.destination());
-    let ports = match (packet.layout.fragment, packet.layout.transport) {
-        (Fragment::Whole, Transport::Tcp | Transport::Udp) => KnownPorts::Shown {
-            source: source.port,
-            destination: destination.port,
-        },
-        (Fragment::Whole, _) => KnownPorts::None,
-        _ => KnownPorts::of_fragment(packet.layout.protocol),
-    };
-    FirstPacket {
-        source: source.address,
-        destination: destination.address,
-        protocol: packet.layout.protocol,
-        ports,
-    }
+    FirstPacket::of(packet.bytes(), &packet.layout)
 }
 
 enum IcmpKind {
@@ -284,6 +223,14 @@ impl NetworkFunction for Firewall {
         Connection::load(words).is_some_and(|connection| connection.is_expired(now))
     }
 
+    fn forget(&mut self, handle: u32) {
+        self.hosts.close(handle);
+    }
+
+    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
+        Connection::load(words).map(|connection| connection.phase.is_half_open())
+    }
+
     /// Connections go on as they are; the new time-outs hold from their next packet on, which is
     /// the workers'.
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
@@ -292,6 +239,7 @@ impl NetworkFunction for Firewall {
         };
         swap(self, new);
         swap(&mut self.counters, &mut new.counters);
+        swap(&mut self.hosts, &mut new.hosts);
         swap(&mut self.refusals, &mut new.refusals);
         true
     }
@@ -300,9 +248,12 @@ impl NetworkFunction for Firewall {
         let counters = &self.counters;
         each("connections_opened", counters.opened);
         each("connections_picked_up", counters.picked_up);
+        each("connections_over_host_limit", counters.over_host_limit);
         each("packets_denied", counters.denied);
         each("packets_invalid", counters.invalid);
         each("segments_out_of_window", counters.out_of_window);
+        each("segments_challenged", counters.challenged);
+        each("packets_with_bad_checksum", counters.bad_checksums);
         each("icmp_errors_related", counters.related_errors);
         each("icmp_errors_unrelated", counters.unrelated_errors);
         self.refusals.report(each);

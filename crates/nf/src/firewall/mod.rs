@@ -29,9 +29,10 @@
 //! Data and acknowledgements of an established TCP connection that lie in its windows, in either
 //! direction; UDP, echoes and other protocols that were answered; and what their opener sends
 //! until they are. Segments with SYN, FIN or RST are for the slow path always, and so are fragments
-//! and ICMP errors. A flow has nine state words: its stage, the time of its last packet, its
-//! time-out, and for each direction the highest byte sent, the highest that may be sent, and the
-//! largest window. A switch ASIC has not enough registers and conditions for that.
+//! and ICMP errors. A flow has eleven state words: its stage, the time of its last packet, its
+//! time-out, and for each direction the highest byte sent, the highest that may be sent, the
+//! largest window, and the highest byte acknowledged. A switch ASIC has not enough registers and
+//! conditions for that.
 //!
 //! # On the slow path
 //! * **TCP states.** From SYN sent to time wait, simultaneous open and half-closed connections
@@ -39,14 +40,24 @@
 //!   after a reset, a SYN from either end is the first packet of a new connection.
 //! * **Windows.** The bounds of van Rooij (2001): a segment ends within the window that its
 //!   receiver has offered, and not more than one window before what was sent already; it
-//!   acknowledges nothing that was not sent and nothing from more than a window (at least 66,000
-//!   bytes) ago. Windows are scaled if both SYNs say so; a closed window counts as one byte, for
-//!   probes. A reset must lie in the window too, and one that answers a SYN must acknowledge it.
-//!   TCP checksums are not verified.
-//! * **Resets** leave the connection closed: segments in its windows still pass (an end ignores a
-//!   forged reset, if it is not exactly the one that it expects), but not after `tcp_closed`.
+//!   acknowledges nothing that was not sent. What it acknowledges lies at most a window (66,000
+//!   bytes at least, 1 MiB at most) before what was acknowledged already (RFC 5961 §5), so that
+//!   who does not see the connection has to guess two numbers, one of them of 4,096 ranges, however
+//!   large the windows. Windows are scaled if both SYNs say so; a closed window counts as one byte,
+//!   for probes.
+//! * **Resets** count only if their number is the one that their receiver expects (RFC 5961 §3):
+//!   what it has acknowledged, or the end of what was sent to it. They leave the connection closed:
+//!   segments in its windows still pass, but not after `tcp_closed`. A reset elsewhere in the window
+//!   passes and changes nothing, as in Linux: its receiver challenges it, and a sender that has
+//!   really gone answers with one that is right. (Dropping it, as pf does, would leave that receiver
+//!   waiting where the firewall has missed the sender's last segments.) One outside is dropped, and
+//!   one that answers a SYN must acknowledge it.
 //! * **A SYN in a living connection** passes and changes nothing. An end that has lost its memory
 //!   gets the other's acknowledgement in answer and resets the connection itself.
+//! * **SYNs that wait for an answer**: of several with other numbers the first and the last are
+//!   kept, and an answer to either is right. Nothing but a SYN that acknowledges one of them moves
+//!   the connection on, and nothing but an acknowledgement of that makes it established: a SYN from
+//!   the responder that acknowledges nothing passes (both may open at once) and is not believed.
 //! * **Mid-stream.** A connection that is picked up may use any window scale, so the largest is
 //!   assumed. It is established when the other end has been heard too.
 //! * **Everything else** passes for a connection: two endpoints for UDP, two addresses and an
@@ -57,9 +68,11 @@
 //!   them: `default = "allow"` does not. None passes that is for another than the sender of what it
 //!   quotes, whose checksum or quoted IPv4 checksum is wrong, or whose type is out of use (source
 //!   quench); redirects pass only with `redirects = true`.
-//! * **Fragments** are a conversation between two addresses, apart from the connections that their
-//!   packets belong to, because only the first of a packet has ports. A rule with ports therefore
-//!   denies any fragment of its protocol and addresses, or allows none.
+//! * **Fragments** belong to the connection of their datagram, whose first one has the ports: it
+//!   decides, the others pass while the connection is known, and of TCP their bytes are counted.
+//!   Those that come before the first [wait for it](twinpath_core::fragments), within limits, and
+//!   what overlaps is dropped. Checksums of fragmented packets are not verified. A SYN or a reset in
+//!   fragments is dropped (`fragment`).
 //!
 //! # Changes
 //! Other rules decide about connections that are met from then on: those that are known were
@@ -67,33 +80,48 @@
 //! leave the firewall out of the chain and put it back.) Other time-outs hold for a connection
 //! from its next packet on.
 //!
+//! # Under attack
+//! A connection is *half-open* until both ends are known to take part: TCP until the opener has
+//! acknowledged what the responder sent, others until they are answered. Half-open connections are
+//! remembered briefly, and where there are more than `half_open` of `[slow_path]` those that have
+//! been silent for longest are forgotten; an established connection never is.
+//!
 //! # Drops and counters
 //! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known),
+//! as `host_limit` (a connection too many of one host),
 //! as `invalid_state` (segments that suit neither state nor windows), and, where they are ICMP
 //! errors that nobody should believe, as `icmp_type`, `icmp_recipient`, `icmp_quote` or
-//! `bad_checksum`. These counters are of the workers:
+//! `bad_checksum`. Other packets are dropped as `bad_checksum` where checksums are verified. These
+//! counters are of the workers:
 //!
 //! | counter | meaning |
 //! |---|---|
 //! | `connections_opened` | connections that were allowed, of any protocol |
 //! | `connections_picked_up` | of these, TCP connections met in mid-stream |
+//! | `connections_over_host_limit` | packets dropped as `host_limit` |
 //! | `packets_denied` | packets dropped as `denied` |
 //! | `packets_invalid` | packets dropped as `invalid_state` |
 //! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded |
+//! | `segments_challenged` | resets and SYNs that passed and changed nothing |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors whose checksum is wrong |
 //! | `icmp_errors_related` | ICMP errors about known connections |
 //! | `icmp_errors_unrelated` | ICMP errors about nothing known, whether a rule allowed them or not |
 //! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |
 
 pub mod config;
 mod connection;
+pub(crate) mod cover;
 mod descriptor;
 pub(crate) mod edit;
 mod errors;
 mod function;
+mod handshake;
+mod hosts;
 mod program;
 pub mod rule;
 mod rules;
 mod segment;
+mod tcp;
 mod tcp_state;
 #[cfg(test)]
 mod tests;

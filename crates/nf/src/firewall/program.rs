@@ -2,27 +2,35 @@
 //!
 //! Data and acknowledgements of an established connection that lie in its windows, and packets of
 //! pseudo-connections. The program's bounds are those of [`super::window`], except that an
-//! acknowledgement may be no further behind than the sender's window: one that lags more is rare
-//! and goes to the slow path, which allow 66,000 bytes.
+//! acknowledgement may be no further behind than 66,000 bytes: one that lags more is rare and goes
+//! to the slow path, which allows more where the windows are large.
 
-use twinpath_core::Direction;
+use twinpath_core::guarantee::Guarantee;
 use twinpath_core::program::{
     Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, compute, set,
 };
 use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::{Direction, Guarantees};
 
 use super::NAME;
 use super::connection::{
-    END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW,
-    WORDS,
+    ACKNOWLEDGED, END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE,
+    TIMEOUT, WINDOW, WORDS,
 };
 use super::tcp_state::TcpState;
+use super::window::MIN_ACKNOWLEDGEMENT_REACH;
 
 /// The sequence number after the segment.
 const SEGMENT_END: Operand = Operand::Temporary(0);
 const SCRATCH: Operand = Operand::Temporary(1);
 const ACKNOWLEDGEMENT: Operand = Operand::Field(Field::TcpAcknowledgement);
+
+/// Segments that it lets pass are what their connection's state allows.
+pub(super) const GUARANTEES: Guarantees = Guarantees {
+    gives: Some(Guarantee::Checked),
+    needs: None,
+};
 
 /// Builds the program; it is the same for every configuration.
 pub fn program() -> FastProgram {
@@ -53,6 +61,7 @@ pub fn program() -> FastProgram {
             },
         ],
         always_complex: vec![no_plain_segment()],
+        guarantees: GUARANTEES,
         ..FastProgram::default()
     }
 }
@@ -91,31 +100,38 @@ fn in_window(direction: Direction, sender: usize, receiver: usize) -> Vec<Condit
         going(direction),
         in_phase(Phase::Tcp(TcpState::Established)),
         is_fresh(),
-        Condition::difference(
-            SEGMENT_END,
-            Operand::Word(LIMIT[sender]),
-            Comparison::SignedAtMost,
-            0,
-        ),
+        is_at_most(SEGMENT_END, LIMIT[sender]),
         behind_by_at_most(SEGMENT_END, END[sender], WINDOW[receiver]),
+        is_at_most(ACKNOWLEDGEMENT, END[receiver]),
         Condition::difference(
+            Operand::Word(ACKNOWLEDGED[receiver]),
             ACKNOWLEDGEMENT,
-            Operand::Word(END[receiver]),
             Comparison::SignedAtMost,
-            0,
+            MIN_ACKNOWLEDGEMENT_REACH,
         ),
-        behind_by_at_most(ACKNOWLEDGEMENT, END[receiver], WINDOW[sender]),
     ]
 }
 
 fn advance(sender: usize, receiver: usize) -> Vec<Action> {
-    let [end, window, limit] = [END[sender], WINDOW[sender], LIMIT[receiver]].map(Operand::Word);
+    let [end, window, limit, acknowledged] = [
+        END[sender],
+        WINDOW[sender],
+        LIMIT[receiver],
+        ACKNOWLEDGED[receiver],
+    ]
+    .map(Operand::Word);
     let mut actions = scaled_window(sender);
     actions.extend([
         compute(SCRATCH, Operation::Maximum, SCRATCH, Operand::Constant(1)),
         compute(window, Operation::Maximum, window, SCRATCH),
         compute(SCRATCH, Operation::Add, SCRATCH, ACKNOWLEDGEMENT),
         compute(limit, Operation::Later, limit, SCRATCH),
+        compute(
+            acknowledged,
+            Operation::Later,
+            acknowledged,
+            ACKNOWLEDGEMENT,
+        ),
         compute(end, Operation::Later, end, SEGMENT_END),
         stay_fresh(),
     ]);
@@ -182,6 +198,11 @@ fn stay_fresh() -> Action {
     set(Operand::Word(LAST_SEEN), Operand::Field(Field::NowTicks))
 }
 
+/// `number` is at most the number in a word.
+fn is_at_most(number: Operand, word: u8) -> Condition {
+    Condition::difference(Operand::Word(word), number, Comparison::SignedAtLeast, 0)
+}
+
 /// `number` lies before the number in one word by at most what another holds.
 fn behind_by_at_most(number: Operand, word: u8, reach: u8) -> Condition {
     Condition {
@@ -203,12 +224,12 @@ mod tests {
         let placement = Budget::software()
             .place(&[program()], 1)
             .expect("within the limits");
-        assert_eq!(placement.words, 9);
+        assert_eq!(placement.words, 11);
         let refusal = Budget::asic()
             .place(&[program()], 1)
             .expect_err("windows take too many words");
         assert!(
-            matches!(refusal, BudgetError::Words { have: 9, .. }),
+            matches!(refusal, BudgetError::Words { have: 11, .. }),
             "{refusal}"
         );
     }

@@ -23,6 +23,15 @@ pub enum Action {
     Deny,
 }
 
+impl fmt::Display for Action {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Allow => "allow",
+            Self::Deny => "deny",
+        })
+    }
+}
+
 /// One rule: what it matches and what then happens. What is not said matches everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(with = "Written")]
@@ -69,10 +78,7 @@ impl Rule {
 /// As an operator writes it on one line: `deny ingress lan protocol tcp from 10.0.0.0/8 to_port 25`.
 impl fmt::Display for Rule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self.action {
-            Action::Allow => "allow",
-            Action::Deny => "deny",
-        })?;
+        write!(formatter, "{}", self.action)?;
         if let Some(port) = &self.ingress {
             write!(formatter, " ingress {port}")?;
         }

@@ -7,9 +7,10 @@
 
 use std::ops::RangeInclusive;
 
-use twinpath_core::wire::{Address, protocol};
+use twinpath_core::wire::layout::{Layout, Transport};
+use twinpath_core::wire::{Address, fields, protocol};
 
-use super::rule::{Action, Rule, has_ports};
+use super::rule::{Action, Rule};
 
 /// What rules see of the first packet of a connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -20,34 +21,25 @@ pub struct FirstPacket {
     pub destination: Address,
     /// IP protocol number.
     pub protocol: u8,
-    /// What is known of its ports.
-    pub ports: KnownPorts,
+    /// Its ports, source and destination, if its protocol has some. Rules that name ports match no
+    /// others.
+    pub ports: Option<(u16, u16)>,
 }
 
-/// What is known of a packet's ports.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum KnownPorts {
-    /// They stand in the packet.
-    Shown {
-        /// The source's.
-        source: u16,
-        /// The destination's.
-        destination: u16,
-    },
-    /// It is a fragment, and the fragments of its flow may have any ports. A rule that names
-    /// ports therefore matches if it denies, and does not match if it allows.
-    Hidden,
-    /// Its protocol has none. Rules that name ports do not match.
-    None,
-}
-
-impl KnownPorts {
-    /// What is known of the ports of a fragment.
-    pub fn of_fragment(protocol: u8) -> Self {
-        if has_ports(protocol) {
-            Self::Hidden
-        } else {
-            Self::None
+impl FirstPacket {
+    /// What rules see of this one.
+    pub fn of(packet: &[u8], layout: &Layout) -> Self {
+        let source = fields::source(packet, layout);
+        let destination = fields::destination(packet, layout);
+        let ports = match layout.transport {
+            Transport::Tcp | Transport::Udp => Some((source.port, destination.port)),
+            _ => None,
+        };
+        Self {
+            source: source.address,
+            destination: destination.address,
+            protocol: layout.protocol,
+            ports,
         }
     }
 }
@@ -150,21 +142,13 @@ impl Entry {
             && self.matches_ports(packet.ports)
     }
 
-    fn matches_ports(&self, ports: KnownPorts) -> bool {
+    fn matches_ports(&self, ports: Option<(u16, u16)>) -> bool {
         if self.source_ports.is_empty() && self.destination_ports.is_empty() {
             return true;
         }
-        match ports {
-            KnownPorts::Shown {
-                source,
-                destination,
-            } => {
-                includes(&self.destination_ports, destination)
-                    && includes(&self.source_ports, source)
-            }
-            KnownPorts::Hidden => self.action == Action::Deny,
-            KnownPorts::None => false,
-        }
+        ports.is_some_and(|(source, destination)| {
+            includes(&self.destination_ports, destination) && includes(&self.source_ports, source)
+        })
     }
 }
 
@@ -229,12 +213,8 @@ mod tests {
             }
             match packet.ports {
                 _ if self.from_port.is_none() && self.to_port.is_none() => true,
-                KnownPorts::None => false,
-                KnownPorts::Hidden => self.action == Action::Deny,
-                KnownPorts::Shown {
-                    source,
-                    destination,
-                } => {
+                None => false,
+                Some((source, destination)) => {
                     let within = |range: Option<(u16, u16)>, port| {
                         range.is_none_or(|(first, last)| first <= port && port <= last)
                     };
@@ -348,16 +328,9 @@ mod tests {
     fn packet() -> impl Strategy<Value = FirstPacket> {
         let ends = any::<bool>().prop_flat_map(|v4| (address(v4), address(v4)));
         let protocol = prop::sample::select(vec![1u8, 6, 17, 47, 58, 132]);
-        (ends, protocol, 0..6u16, 0..6u16, any::<bool>()).prop_map(
-            |((source, destination), protocol, from, to, fragment)| {
-                let ports = match (fragment, protocol) {
-                    (true, _) => KnownPorts::of_fragment(protocol),
-                    (false, 6 | 17) => KnownPorts::Shown {
-                        source: from,
-                        destination: to,
-                    },
-                    (false, _) => KnownPorts::None,
-                };
+        (ends, protocol, 0..6u16, 0..6u16).prop_map(
+            |((source, destination), protocol, from, to)| {
+                let ports = matches!(protocol, 6 | 17).then_some((from, to));
                 FirstPacket {
                     source: source.into(),
                     destination: destination.into(),
@@ -380,15 +353,11 @@ mod tests {
     }
 
     fn tcp(source: &str, destination: &str, port: u16) -> FirstPacket {
-        let ports = KnownPorts::Shown {
-            source: 40_000,
-            destination: port,
-        };
         FirstPacket {
             source: source.parse().expect("address"),
             destination: destination.parse().expect("address"),
             protocol: 6,
-            ports,
+            ports: Some((40_000, port)),
         }
     }
 
@@ -424,33 +393,6 @@ mod tests {
         assert_eq!(set.decide(&tcp("10.0.0.1", "10.0.0.2", 1)), None);
         assert_eq!(
             set.decide(&tcp("2001:db8::1", "2001:db8::2", 1)),
-            Some(Action::Allow)
-        );
-    }
-
-    #[test]
-    fn fragments_are_denied_by_rules_with_ports_and_never_allowed() {
-        let fragment = FirstPacket {
-            ports: KnownPorts::of_fragment(17),
-            protocol: 17,
-            ..tcp("10.0.0.1", "10.0.0.2", 0)
-        };
-        let decide =
-            |line: &str| RuleSet::new(&rules(&format!("rules = [{line}]"))).decide(&fragment);
-        assert_eq!(
-            decide(r#"{ action = "allow", protocol = "udp", to_port = 53 }"#),
-            None
-        );
-        assert_eq!(
-            decide(r#"{ action = "deny", protocol = "udp", to_port = 53 }"#),
-            Some(Action::Deny)
-        );
-        assert_eq!(
-            decide(r#"{ action = "deny", protocol = "tcp", to_port = 53 }"#),
-            None
-        );
-        assert_eq!(
-            decide(r#"{ action = "allow", protocol = "udp" }"#),
             Some(Action::Allow)
         );
     }

@@ -1,8 +1,8 @@
 //! What the firewall reads of a TCP segment.
 
-use twinpath_core::wire::fields;
 use twinpath_core::wire::tcp::TcpOption;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, SYN};
+use twinpath_core::wire::{Fragment, fields, fragment};
 use twinpath_core::{Direction, Packet};
 
 use super::tcp_state::SegmentKind;
@@ -30,8 +30,32 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Reads a packet that has a TCP header.
+    /// Reads a packet that has a TCP header, or is a later part of a segment that has: of that the
+    /// fast path has told the place, and it counts as data that acknowledges the same.
     pub fn of(packet: &Packet) -> Self {
+        match packet.layout.fragment {
+            Fragment::Later => Self::of_later_part(packet),
+            Fragment::Whole | Fragment::First => Self::of_header(packet),
+        }
+    }
+
+    fn of_later_part(packet: &Packet) -> Self {
+        let place = packet.frame.place();
+        let (offset, bytes) = fragment::part(packet.bytes(), &packet.layout)
+            .map_or((0, 0), |part| (part.offset, part.bytes));
+        let sequence = place.sequence.wrapping_add(offset);
+        Self {
+            direction: packet.direction,
+            kind: SegmentKind::Ack,
+            sequence,
+            end: sequence.wrapping_add(bytes),
+            acknowledgement: Some(place.acknowledgement),
+            window: 0,
+            scale: None,
+        }
+    }
+
+    fn of_header(packet: &Packet) -> Self {
         let flags = packet.tcp_flags();
         let kind = SegmentKind::of(flags);
         let sequence = packet.tcp_sequence();

@@ -16,32 +16,29 @@ pub enum TcpState {
     None = 0,
     /// The opener has sent a SYN.
     SynSent = 1,
-    /// Both ends have sent a SYN, neither has acknowledged the other's.
-    SimultaneousOpen = 2,
     /// A SYN has been acknowledged with a SYN.
-    SynReceived = 3,
+    SynReceived = 2,
     /// Met in mid-stream, and only the opener has been heard.
-    PickedUp = 4,
+    PickedUp = 3,
     /// Both ends may send.
-    Established = 5,
+    Established = 4,
     /// The opener has sent a FIN; the responder may go on sending.
-    OpenerFinWait = 6,
+    OpenerFinWait = 5,
     /// The responder has sent a FIN; the opener may go on sending.
-    ResponderFinWait = 7,
+    ResponderFinWait = 6,
     /// Both ends have sent a FIN.
-    Closing = 8,
+    Closing = 7,
     /// Both FINs have been sent and an acknowledgement has followed. A SYN opens a new connection.
-    TimeWait = 9,
-    /// A reset was seen. A SYN opens a new connection.
-    Closed = 10,
+    TimeWait = 8,
+    /// The reset was seen that its receiver expected. A SYN opens a new connection.
+    Closed = 9,
 }
 
 impl TcpState {
     /// Every state, in the order of its number.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::None,
         Self::SynSent,
-        Self::SimultaneousOpen,
         Self::SynReceived,
         Self::PickedUp,
         Self::Established,
@@ -51,6 +48,14 @@ impl TcpState {
         Self::TimeWait,
         Self::Closed,
     ];
+}
+
+impl TcpState {
+    /// Whether it is not sure yet that both ends take part: anybody may have sent the opener's
+    /// segments, until it acknowledges what the responder has sent.
+    pub const fn is_half_open(self) -> bool {
+        matches!(self, Self::SynSent | Self::SynReceived | Self::PickedUp)
+    }
 }
 
 /// Which end of the connection a segment comes from.
@@ -129,16 +134,14 @@ pub const fn transition(state: TcpState, from: End, kind: SegmentKind) -> Transi
         (_, _, Kind::Reset) => To(State::Closed),
 
         (State::SynSent, End::Opener, Kind::Syn) => To(State::SynSent),
+        // Both open at once: the opener acknowledges the responder's SYN with its own.
+        (State::SynSent, End::Opener, Kind::SynAck) => To(State::SynSent),
         (State::SynSent, End::Opener, _) => PickUp,
-        (State::SynSent, End::Responder, Kind::Syn) => To(State::SimultaneousOpen),
         (State::SynSent, End::Responder, Kind::SynAck) => To(State::SynReceived),
-        // The responder still has an old connection and challenges the SYN.
-        (State::SynSent, End::Responder, Kind::Ack) => Ignore,
+        // The responder still has an old connection and challenges the SYN, or opens at once with
+        // the opener. A SYN that acknowledges nothing proves nothing; what it leads to will.
+        (State::SynSent, End::Responder, Kind::Syn | Kind::Ack) => Ignore,
         (State::SynSent, End::Responder, _) => Invalid,
-
-        (State::SimultaneousOpen, _, Kind::Syn) => To(State::SimultaneousOpen),
-        (State::SimultaneousOpen, _, Kind::SynAck) => To(State::SynReceived),
-        (State::SimultaneousOpen, _, Kind::Ack) => To(State::Established),
 
         (State::SynReceived, End::Opener, Kind::SynAck | Kind::Ack) => To(State::Established),
         (State::SynReceived, End::Responder, Kind::SynAck | Kind::Ack) => To(State::SynReceived),
@@ -153,16 +156,12 @@ pub const fn transition(state: TcpState, from: End, kind: SegmentKind) -> Transi
 
         (State::OpenerFinWait, End::Responder, Kind::Fin) => To(State::Closing),
         (State::ResponderFinWait, End::Opener, Kind::Fin) => To(State::Closing),
-        (
-            State::SimultaneousOpen | State::SynReceived | State::Established,
-            End::Opener,
-            Kind::Fin,
-        ) => To(State::OpenerFinWait),
-        (
-            State::SimultaneousOpen | State::SynReceived | State::PickedUp | State::Established,
-            End::Responder,
-            Kind::Fin,
-        ) => To(State::ResponderFinWait),
+        (State::SynReceived | State::Established, End::Opener, Kind::Fin) => {
+            To(State::OpenerFinWait)
+        }
+        (State::SynReceived | State::PickedUp | State::Established, End::Responder, Kind::Fin) => {
+            To(State::ResponderFinWait)
+        }
 
         (State::Closing, _, Kind::Ack) => To(State::TimeWait),
         (

@@ -1,20 +1,27 @@
 //! Which sequence and acknowledgement numbers a connection can have: window tracking.
 //!
-//! For each direction the firewall keeps three numbers, as Guido van Rooij's "Real Stateful TCP
-//! Packet Filtering in IP Filter" (2001) has them:
+//! For each direction the firewall keeps four numbers, the first three as Guido van Rooij's "Real
+//! Stateful TCP Packet Filtering in IP Filter" (2001) has them:
 //!
 //! - `end`: the highest sequence number sent (end of segment),
 //! - `limit`: the highest that may be sent, which is what the other end has acknowledged plus its
 //!   window,
-//! - `window`: the largest window offered.
+//! - `window`: the largest window offered,
+//! - `acknowledged`: the highest that the other end has acknowledged, which is what it expects next.
 //!
 //! A segment from A to B is believable if
 //!
 //! 1. it ends at or before A's `limit` (B's window has room for it),
 //! 2. it ends at most one of B's windows before A's `end` (B may still have use for it),
 //! 3. it acknowledges nothing beyond B's `end` (nothing that B has not sent),
-//! 4. it acknowledges at least B's `end` less A's largest window, or less 66,000 bytes if that is
-//!    more (nothing from long ago).
+//! 4. it acknowledges at least what A had acknowledged before, less A's largest window, which
+//!    counts as 66,000 bytes at least and 1 MiB at most (RFC 5961 §5: nothing from long ago).
+//!
+//! A reset counts only if its number is the one that its receiver expects (RFC 5961 §3): what B has
+//! acknowledged, or A's `end`, for B may have got all of it by now. If it lies between what B has
+//! acknowledged and A's `limit` it may be right all the same, where the firewall has not seen all
+//! segments, or forged. Then it passes and changes nothing: B resets, or challenges it with an
+//! acknowledgement, to which A, if it is really gone, answers with a reset that is exact.
 //!
 //! Everything is modulo 2^32; the largest window is 2^30, so that signed differences decide.
 
@@ -25,8 +32,11 @@ use super::tcp_state::{End, SegmentKind, TcpState};
 
 /// The scale number of an end that did not offer one in its SYN.
 pub const SCALE_NOT_OFFERED: u8 = MAX_SCALE + 1;
-/// How far behind an acknowledgement may always be, in bytes.
+/// How far behind the last one an acknowledgement may always be, in bytes.
 pub const MIN_ACKNOWLEDGEMENT_REACH: u32 = 66_000;
+/// How far behind it may be at most, in bytes, however large the window: who does not see the
+/// connection has to guess one of 4,096 ranges.
+pub const MAX_ACKNOWLEDGEMENT_REACH: u32 = 1 << 20;
 /// No window is larger, in bytes.
 pub const MAX_WINDOW: u32 = (u16::MAX as u32) << MAX_SCALE;
 
@@ -35,12 +45,14 @@ pub const MAX_WINDOW: u32 = (u16::MAX as u32) << MAX_SCALE;
 pub struct Half {
     /// Highest sequence number sent: the number after the last byte.
     pub end: u32,
-    /// Highest sequence number that may be sent. While only a SYN has been sent, the number after
-    /// it: the least that can be acknowledged.
+    /// Highest sequence number that may be sent.
     pub limit: u32,
     /// Largest window offered, in bytes; at least 1 once a segment of this direction was seen,
     /// so 0 says that none was.
     pub window: u32,
+    /// Highest sequence number that the other end has acknowledged. Before it has acknowledged
+    /// any, that of the first segment.
+    pub acknowledged: u32,
 }
 
 /// The windows of a connection, indexed by [`Direction`].
@@ -52,118 +64,101 @@ pub struct Windows {
     pub scales: [u8; 2],
 }
 
+/// What a segment's numbers make of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// They are the connection's: it moves on.
+    Believed,
+    /// They may be. The segment passes and changes nothing: its receiver knows better, and
+    /// answers one that is not right with an acknowledgement (a challenge, RFC 5961).
+    Challenged,
+    /// They are not.
+    Refused,
+}
+
+impl Judgement {
+    const fn believed_if(is_believable: bool) -> Self {
+        match is_believable {
+            true => Self::Believed,
+            false => Self::Refused,
+        }
+    }
+}
+
 impl Windows {
-    /// After the first SYN.
-    pub fn open(segment: &Segment) -> Self {
-        let mut windows = Self {
-            scales: [SCALE_NOT_OFFERED; 2],
-            ..Self::default()
-        };
-        let sender = segment.direction.index();
-        windows.scales[sender] = segment.scale.unwrap_or(SCALE_NOT_OFFERED);
-        windows.halves[sender] = Half {
-            end: segment.end,
-            limit: segment.sequence.wrapping_add(1),
-            window: at_least_one(segment.window.into()),
-        };
-        windows
-    }
-
-    /// After the first segment seen of a connection that is met in mid-stream. What the ends
-    /// agreed on is unknown unless this segment, or `before` it the sender's SYN, tells: else the
-    /// largest scale is assumed.
-    pub fn pick_up(segment: &Segment, before: Option<&Self>) -> Self {
-        let offer = match (segment.kind, before) {
-            (SegmentKind::SynAck, _) => segment.scale,
-            (_, Some(before)) => Some(before.scales[segment.direction.index()])
-                .filter(|&scale| scale != SCALE_NOT_OFFERED),
-            _ => Some(MAX_SCALE),
-        };
-        let mut windows = Self {
-            scales: offered_scales(segment.direction, offer, MAX_SCALE),
-            ..Self::default()
-        };
-        windows.halves[segment.direction.index()].end = segment.end;
-        windows.halves[segment.direction.other().index()].end =
-            segment.acknowledgement.unwrap_or_default();
-        windows.halves[segment.direction.other().index()].limit =
-            segment.acknowledgement.unwrap_or_default();
-        windows.hear_one_end(segment);
-        windows
-    }
-
-    /// Judges a segment that comes in this state from this end, and takes note of it if its
-    /// numbers are believable. Returns whether they are.
-    pub fn admit(&mut self, state: TcpState, from: End, segment: &Segment) -> bool {
+    /// Judges a segment that comes in this state from this end, and takes note of it if it is
+    /// believed.
+    pub fn judge(&mut self, state: TcpState, from: End, segment: &Segment) -> Judgement {
+        use Judgement::{Believed, Challenged};
         match (state, from, segment.kind) {
             (TcpState::SynSent, End::Opener, SegmentKind::Syn) => {
-                *self = Self::open(segment);
-                true
+                self.hear_another_syn(segment);
+                Believed
             }
-            (TcpState::SynSent, _, SegmentKind::Reset) => self.acknowledges_syn(segment),
-            (TcpState::SynSent, _, _) => self.answer_syn(segment),
-            (_, _, SegmentKind::Reset) => self.has_believable_sequence(segment),
-            (TcpState::PickedUp, End::Opener, _) => {
+            // Both open at once: what the responder answers settles the windows.
+            (TcpState::SynSent, End::Opener, _) => {
+                Judgement::believed_if(self.has_syn(segment.direction, segment.sequence))
+            }
+            (TcpState::SynSent, _, SegmentKind::Reset) => self.judge_refusal(segment),
+            (TcpState::SynSent, _, _) => Judgement::believed_if(self.answer_syn(segment)),
+            (_, _, SegmentKind::Reset) => self.judge_reset(segment),
+            (TcpState::PickedUp, End::Opener, _) if self.is_near(segment) => {
                 self.hear_one_end(segment);
-                true
+                Believed
             }
-            (TcpState::PickedUp, End::Responder, _) => self.hear_other_end(segment),
-            _ => self.is_in_window(segment) && self.advance(segment),
+            (TcpState::PickedUp, End::Opener, _) => Challenged,
+            (TcpState::PickedUp, End::Responder, _) => {
+                Judgement::believed_if(self.hear_other_end(segment))
+            }
+            (TcpState::SynReceived, End::Opener, _) if !self.acknowledges_syn(segment) => {
+                Judgement::Refused
+            }
+            _ => Judgement::believed_if(self.is_in_window(segment) && self.advance(segment)),
         }
     }
 
-    /// Whether a segment of this direction with this sequence number may be under way: it has been
-    /// sent, and can be in a window that the other end has offered.
-    pub fn is_under_way(&self, direction: Direction, sequence: u32) -> bool {
-        let (mine, theirs) = (
-            self.halves[direction.index()],
-            self.halves[direction.other().index()],
-        );
-        let oldest = match theirs.window {
-            0 => mine.limit.wrapping_sub(1),
-            window => mine.limit.wrapping_sub(window),
-        };
-        is_at_most(oldest, sequence) && is_at_most(sequence, mine.end)
-    }
-
-    /// Whether a segment acknowledges the SYN that is all that was seen of the other direction.
-    fn acknowledges_syn(&self, segment: &Segment) -> bool {
-        let syn = &self.halves[segment.direction.other().index()];
-        segment
-            .acknowledgement
-            .is_some_and(|number| is_at_most(syn.limit, number) && is_at_most(number, syn.end))
-    }
-
-    /// The second SYN, with an acknowledgement of the first or without: now the scales are
-    /// settled. Windows of SYNs are never scaled.
-    fn answer_syn(&mut self, segment: &Segment) -> bool {
-        if segment.acknowledgement.is_some() && !self.acknowledges_syn(segment) {
-            return false;
+    /// A reset in answer to a SYN has to acknowledge it.
+    fn judge_refusal(&self, segment: &Segment) -> Judgement {
+        match self.acknowledges_syn(segment) {
+            true if self.acknowledges_first_syn(segment) => Judgement::Believed,
+            true => Judgement::Challenged,
+            false => Judgement::Refused,
         }
-        let (sender, receiver) = (segment.direction.index(), segment.direction.other().index());
-        let window = at_least_one(segment.window.into());
-        let first = &mut self.halves[receiver];
-        let acknowledged = segment.acknowledgement.unwrap_or(first.end);
-        first.limit = later(first.end, acknowledged.wrapping_add(window));
-        self.halves[sender] = Half {
-            end: segment.end,
-            limit: segment.end.wrapping_add(self.halves[receiver].window),
-            window,
-        };
-        self.settle_scales(segment);
-        true
     }
 
-    /// Scaling counts if both ends offered it.
-    fn settle_scales(&mut self, segment: &Segment) {
-        let others = self.scales[segment.direction.other().index()];
-        let offer = segment.scale.filter(|_| others != SCALE_NOT_OFFERED);
-        self.scales = offered_scales(segment.direction, offer, others);
+    fn judge_reset(&self, segment: &Segment) -> Judgement {
+        let (mine, sequence) = (&self.halves[segment.direction.index()], segment.sequence);
+        let is_exact = sequence == mine.acknowledged || sequence == mine.end;
+        let is_in_window =
+            is_at_most(mine.acknowledged, sequence) && is_at_most(sequence, mine.limit);
+        match (is_exact, is_in_window) {
+            (true, _) => Judgement::Believed,
+            (false, true) => Judgement::Challenged,
+            (false, false) => Judgement::Refused,
+        }
+    }
+
+    /// Whether a segment with this sequence number, from this end in this direction, may be under
+    /// way: it was sent and has not been acknowledged.
+    pub fn is_under_way(&self, state: TcpState, direction: Direction, sequence: u32) -> bool {
+        let half = &self.halves[direction.index()];
+        let was_sent = half.window != 0
+            && is_at_most(half.acknowledged, sequence)
+            && is_at_most(sequence, half.end);
+        was_sent || (state == TcpState::SynSent && self.has_syn(direction, sequence))
+    }
+
+    /// Whether a segment lies near what the same end has sent before. Nothing else is known of a
+    /// connection that was met in mid-stream until the other end is heard.
+    fn is_near(&self, segment: &Segment) -> bool {
+        let mine = &self.halves[segment.direction.index()];
+        let distance = segment.end.wrapping_sub(mine.end).cast_signed();
+        distance.unsigned_abs() <= MAX_ACKNOWLEDGEMENT_REACH
     }
 
     /// Takes note of a segment while only its sender has been heard: there is nothing to hold it
     /// against.
-    fn hear_one_end(&mut self, segment: &Segment) {
+    pub(super) fn hear_one_end(&mut self, segment: &Segment) {
         let window = self.window_of(segment);
         let (sender, receiver) = (segment.direction.index(), segment.direction.other().index());
         let mine = &mut self.halves[sender];
@@ -174,21 +169,21 @@ impl Windows {
         if let Some(number) = segment.acknowledgement {
             theirs.end = later(theirs.end, number);
             theirs.limit = later(theirs.limit, number.wrapping_add(window));
+            theirs.acknowledged = later(theirs.acknowledged, number);
         }
     }
 
     /// The first segment from the other end of a connection that was met in mid-stream. It may
-    /// acknowledge more than was seen.
+    /// acknowledge a little more than was seen.
     fn hear_other_end(&mut self, segment: &Segment) -> bool {
         let (sender, receiver) = (segment.direction.index(), segment.direction.other().index());
         let Some(acknowledged) = segment.acknowledgement else {
             return false;
         };
-        let distance = acknowledged
-            .wrapping_sub(self.halves[receiver].end)
-            .cast_signed()
-            .unsigned_abs();
-        if !self.has_believable_sequence(segment) || distance > MAX_WINDOW {
+        let distance = acknowledged.wrapping_sub(self.halves[receiver].end);
+        let is_near = distance.cast_signed() <= MIN_ACKNOWLEDGEMENT_REACH.cast_signed()
+            && distance.cast_signed() >= -MAX_WINDOW.cast_signed();
+        if !self.has_believable_sequence(segment) || !is_near {
             return false;
         }
         if segment.kind == SegmentKind::SynAck {
@@ -201,6 +196,7 @@ impl Windows {
         let theirs = &mut self.halves[receiver];
         theirs.end = later(theirs.end, acknowledged);
         theirs.limit = later(theirs.end, acknowledged.wrapping_add(window));
+        theirs.acknowledged = acknowledged;
         true
     }
 
@@ -208,9 +204,12 @@ impl Windows {
     fn is_in_window(&self, segment: &Segment) -> bool {
         let mine = &self.halves[segment.direction.index()];
         let theirs = &self.halves[segment.direction.other().index()];
-        let reach = mine.window.max(MIN_ACKNOWLEDGEMENT_REACH);
+        let reach = mine
+            .window
+            .clamp(MIN_ACKNOWLEDGEMENT_REACH, MAX_ACKNOWLEDGEMENT_REACH);
         let acknowledges = |number| {
-            is_at_most(number, theirs.end) && is_behind_by_at_most(number, theirs.end, reach)
+            is_at_most(number, theirs.end)
+                && is_behind_by_at_most(number, theirs.acknowledged, reach)
         };
         self.has_believable_sequence(segment) && segment.acknowledgement.is_none_or(acknowledges)
     }
@@ -238,6 +237,7 @@ impl Windows {
         mine.window = mine.window.max(window);
         let theirs = &mut self.halves[segment.direction.other().index()];
         theirs.limit = later(theirs.limit, number.wrapping_add(window));
+        theirs.acknowledged = later(theirs.acknowledged, number);
         true
     }
 
@@ -254,22 +254,12 @@ impl Windows {
     }
 }
 
-/// Scales where the sender offered its own and the other end `others`; none unless it did.
-fn offered_scales(sender: Direction, offer: Option<u8>, others: u8) -> [u8; 2] {
-    let mut scales = [0; 2];
-    if let Some(scale) = offer {
-        scales[sender.index()] = scale;
-        scales[sender.other().index()] = others;
-    }
-    scales
-}
-
-fn at_least_one(window: u32) -> u32 {
+pub(super) fn at_least_one(window: u32) -> u32 {
     window.max(1)
 }
 
 /// Of two sequence numbers the later one, as the fast program's operation of that name has it.
-fn later(a: u32, b: u32) -> u32 {
+pub(super) const fn later(a: u32, b: u32) -> u32 {
     if a.wrapping_sub(b).cast_signed() < 0 {
         b
     } else {
@@ -277,11 +267,13 @@ fn later(a: u32, b: u32) -> u32 {
     }
 }
 
-fn is_at_most(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b).cast_signed() <= 0
+/// Half of all numbers are. The one that lies opposite is not, though it is before `b` as much as
+/// after it: nobody can be both one window behind and not ahead.
+pub(super) const fn is_at_most(a: u32, b: u32) -> bool {
+    b.wrapping_sub(a).cast_signed() >= 0
 }
 
 /// Whether `a` lies before `b` by at most `reach`, or after it.
-fn is_behind_by_at_most(a: u32, b: u32, reach: u32) -> bool {
+pub(super) const fn is_behind_by_at_most(a: u32, b: u32, reach: u32) -> bool {
     b.wrapping_sub(a).cast_signed() <= reach.cast_signed()
 }

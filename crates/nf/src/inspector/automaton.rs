@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::rules::RuleIndex;
+use super::rules::ItemIndex;
 
 /// The state that has seen nothing. No other state is equivalent to it,
 /// unless it reports.
@@ -53,7 +53,7 @@ pub(super) struct Table {
     /// One row of as many states as there are classes for each state.
     pub(super) next: Vec<u32>,
     /// Sorted, each rule once.
-    pub(super) reports: Vec<Vec<RuleIndex>>,
+    pub(super) reports: Vec<Vec<ItemIndex>>,
 }
 
 impl Table {
@@ -64,7 +64,7 @@ impl Table {
         start: S,
         limit_bytes: usize,
         step: impl Fn(S, u8) -> S,
-        reports: impl Fn(S) -> Vec<RuleIndex>,
+        reports: impl Fn(S) -> Vec<ItemIndex>,
     ) -> Option<Self> {
         let most = limit_bytes / classes.representatives.len() / size_of::<u32>();
         let mut states = vec![start];
@@ -99,7 +99,7 @@ impl Table {
         self.row(state)[self.classes.of(byte)]
     }
 
-    pub(super) fn reported(&self, state: u32) -> &[RuleIndex] {
+    pub(super) fn reported(&self, state: u32) -> &[ItemIndex] {
         &self.reports[state as usize]
     }
 
@@ -135,7 +135,7 @@ impl Table {
     }
 }
 
-fn sorted(mut rules: Vec<RuleIndex>) -> Vec<RuleIndex> {
+fn sorted(mut rules: Vec<ItemIndex>) -> Vec<ItemIndex> {
     rules.sort_unstable();
     rules.dedup();
     rules
@@ -153,7 +153,7 @@ pub(super) struct Automaton {
     first_settled: u32,
     /// For each reporting state, where its rules end in `rules`.
     report_ends: Vec<u32>,
-    rules: Vec<RuleIndex>,
+    rules: Vec<ItemIndex>,
     /// The depth of each row, up to 255.
     depths: Vec<u8>,
 }
@@ -195,7 +195,7 @@ impl Automaton {
 
     /// The rules that end on entering `state`.
     #[inline]
-    pub(super) fn reported(&self, state: u32) -> &[RuleIndex] {
+    pub(super) fn reported(&self, state: u32) -> &[ItemIndex] {
         if state < self.first_reporting {
             &[]
         } else {
@@ -204,7 +204,7 @@ impl Automaton {
     }
 
     #[cold]
-    fn reports_at(&self, state: u32) -> &[RuleIndex] {
+    fn reports_at(&self, state: u32) -> &[ItemIndex] {
         let position = ((state - self.first_reporting) / self.width) as usize;
         let begin = position
             .checked_sub(1)
@@ -263,7 +263,7 @@ fn layout(table: &Table) -> Vec<u32> {
     order
 }
 
-fn reports(table: &Table, order: &[u32]) -> (Vec<u32>, Vec<RuleIndex>) {
+fn reports(table: &Table, order: &[u32]) -> (Vec<u32>, Vec<ItemIndex>) {
     let mut rules = Vec::new();
     let mut ends = Vec::new();
     for state in order

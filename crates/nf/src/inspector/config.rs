@@ -1,26 +1,52 @@
 //! The configuration, checked while it is read.
 
+use super::rules::Variables;
 use crate::duration::Human;
+use crate::files::Files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use twinpath_core::Guarantees;
+use twinpath_core::guarantee::{Demand, Guarantee, Need};
 
 /// A packet inspector's configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
-    /// The rules file; a relative path starts from the service file's folder.
+    /// The rules file; a relative path starts from the service file's folder. Each line is a rule in
+    /// the inspector's own words, or in Suricata's.
+    #[schemars(title = "file")]
     pub rules: PathBuf,
+    /// What addresses and ports stand for `$NAME` in Suricata's rules. `HOME_NET` and `EXTERNAL_NET`
+    /// are `any` unless they are said.
+    #[serde(default)]
+    pub variables: Variables,
+    /// Whether a rule in Suricata's words that says what cannot be honoured is an error; else it is
+    /// left out, counted (`rules_left_out`) and told as a warning.
+    #[serde(default)]
+    pub strict: bool,
+    /// How many bytes of each direction of a flow are inspected, from its first on: what comes
+    /// behind them passes on the fast path. At least 64, below 2^31.
+    #[serde(default = "one_mebibyte")]
+    pub depth: Depth,
+    /// What becomes of bytes of a TCP stream that cannot be inspected in their order.
+    #[serde(default)]
+    pub gaps: Gaps,
+    /// What becomes of fragments of packets that a rule is for. With `gaps = "inspect"` they pass.
+    #[serde(default)]
+    pub fragments: Fragments,
     /// How long a banned flow must be silent before it is a new one.
     #[serde(default = "five_minutes")]
     pub ban_timeout: Timeout,
-    /// How long a half-seen occurrence is remembered without a packet.
-    #[serde(default = "one_minute")]
+    /// How long a flow must be silent until what is known of it is forgotten, half-seen occurrences
+    /// too.
+    #[serde(default = "five_minutes")]
     pub stream_timeout: Timeout,
-    /// Flows whose half-seen occurrences are remembered at the same time, per worker; beyond that
-    /// they are forgotten (`forgotten_streams`).
+    /// Flows of which something half seen is remembered at the same time, per worker. A packet that
+    /// would need more is dropped, to be sent again; with `gaps = "inspect"` it passes, and what was
+    /// half seen is forgotten.
     #[serde(default = "many_streams")]
     pub streams: u32,
     /// What inspects streams on the slow path.
@@ -32,16 +58,74 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the rules file, so that the inspector will be what the file says now. One that cannot
-    /// be read is told when the inspector is built.
-    pub(super) fn read_file(&mut self, folder: &Path) {
-        self.text = self.read_rules(folder).ok();
+    /// Reads the rules file, so that the inspector will be what the file says now.
+    pub(super) fn read_file(&mut self, folder: &Path, files: &dyn Files) -> io::Result<()> {
+        self.text = Some(self.read_rules(folder, files)?);
+        Ok(())
+    }
+
+    /// What stands for addresses and ports in rules.
+    pub(super) fn variables(&self) -> Variables {
+        let mut variables = self.variables.clone();
+        for name in ["HOME_NET", "EXTERNAL_NET"] {
+            let value = || "any".to_owned();
+            variables.entry(name.to_owned()).or_insert_with(value);
+        }
+        variables
+    }
+
+    /// It needs streams in order, unless it takes them as they come.
+    pub(super) fn guarantees(&self) -> Guarantees {
+        let demand = match self.gaps {
+            Gaps::Inspect => Demand::Preferred,
+            Gaps::Drop | Gaps::Ban => Demand::Always,
+        };
+        Guarantees {
+            gives: None,
+            needs: Some(Need {
+                guarantee: Guarantee::Ordered,
+                demand,
+                reason: "looks for what spans segments, so it needs them in order, in both directions: expected a reassembler in front of it, or gaps = \"inspect\" in its table, which takes them as they come",
+            }),
+        }
+    }
+
+    /// Whether fragments that cannot be inspected are dropped.
+    pub(super) fn drops_fragments(&self) -> bool {
+        self.gaps != Gaps::Inspect && self.fragments == Fragments::Drop
     }
 
     /// The text of the rules file as it is now.
-    pub(super) fn read_rules(&self, folder: &Path) -> io::Result<Arc<str>> {
-        std::fs::read_to_string(folder.join(&self.rules)).map(Arc::from)
+    pub(super) fn read_rules(&self, folder: &Path, files: &dyn Files) -> io::Result<Arc<str>> {
+        files.read(&folder.join(&self.rules))
     }
+}
+
+/// What becomes of bytes of a TCP stream that cannot be inspected in their order: bytes in front of
+/// them are missing, or came too late.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Gaps {
+    /// They are dropped, until their sender has sent what is missing. What the receiver acknowledges
+    /// although it never came by is passed over.
+    #[default]
+    Drop,
+    /// Their flow is banned.
+    Ban,
+    /// They pass, and are inspected apart from what is missing: what spans a gap is not found.
+    Inspect,
+}
+
+/// What becomes of fragments of packets that a rule is for.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Fragments {
+    /// They are dropped: whether a receiver takes them follows from a checksum that no fragment
+    /// tells, so what they say cannot be part of what is inspected.
+    #[default]
+    Drop,
+    /// They pass uninspected, and so does whatever somebody cuts to pieces.
+    Forward,
 }
 
 /// What inspects streams on the slow path.
@@ -54,6 +138,34 @@ pub enum Matcher {
     /// Hyperscan; needs the program to be built with the feature `hyperscan`.
     #[cfg(feature = "hyperscan")]
     Hyperscan,
+}
+
+/// How much of a direction is inspected.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "u32")]
+pub struct Depth(#[schemars(range(min = 64, max = 0x7fff_ffff))] u32);
+
+impl Depth {
+    /// In bytes.
+    pub const fn bytes(self) -> u32 {
+        self.0
+    }
+}
+
+/// A depth that is none.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a depth of 64 bytes or more, and below 2147483648")]
+pub struct DepthError;
+
+impl TryFrom<u32> for Depth {
+    type Error = DepthError;
+
+    fn try_from(bytes: u32) -> Result<Self, DepthError> {
+        match bytes {
+            64..=0x7fff_ffff => Ok(Self(bytes)),
+            _ => Err(DepthError),
+        }
+    }
 }
 
 /// A time-out of at least one tick, short enough for differences of ticks.
@@ -89,8 +201,8 @@ fn five_minutes() -> Timeout {
     Timeout(Human::seconds(300))
 }
 
-fn one_minute() -> Timeout {
-    Timeout(Human::seconds(60))
+fn one_mebibyte() -> Depth {
+    Depth(1 << 20)
 }
 
 fn many_streams() -> u32 {

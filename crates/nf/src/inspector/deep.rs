@@ -8,9 +8,8 @@ use super::error::RulesError;
 use super::expressions;
 use super::limits::TABLES;
 use super::literals::{self, Literals};
-use super::rules::{Pattern, RuleIndex, Rules};
+use super::rules::{ItemIndex, Pattern, Rules};
 
-// What a scan reports is collected in one, so it is at hand beside the matcher.
 pub use super::rule_set::RuleSet;
 
 /// How large the table of one group of regular expressions may become.
@@ -28,9 +27,9 @@ pub trait StreamMatcher {
     /// Why a scan can fail.
     type Error: std::error::Error;
 
-    /// Reads the next chunk and calls `on_match` with every rule of which an
-    /// occurrence ends in it, once or more for each; [`RuleSet`] is there for
-    /// a caller who wants each one once.
+    /// Reads the next chunk and calls `on_match` with every pattern of which an
+    /// occurrence ends in it, and after how many of the chunk's bytes, for each
+    /// place at which one ends; in no particular order.
     ///
     /// # Errors
     ///
@@ -39,7 +38,7 @@ pub trait StreamMatcher {
         &self,
         state: &mut Self::State,
         chunk: &[u8],
-        on_match: impl FnMut(RuleIndex),
+        on_match: impl FnMut(ItemIndex, u32),
     ) -> Result<(), Self::Error>;
 
     /// Whether the next bytes of the stream would be judged as if it began
@@ -101,13 +100,13 @@ impl DeepMatcher {
     }
 
     /// Reads the next chunk of a stream that stands at `state` and gives the
-    /// state after it. `on_match` hears every rule of which an occurrence ends
-    /// in the chunk, for each byte at which one ends.
+    /// state after it. `on_match` hears every pattern of which an occurrence ends
+    /// in the chunk, and after how many of its bytes, for each byte at which one ends.
     pub fn scan(
         &self,
         state: DeepState,
         chunk: &[u8],
-        mut on_match: impl FnMut(RuleIndex),
+        mut on_match: impl FnMut(ItemIndex, u32),
     ) -> DeepState {
         let mut after = DeepState::default();
         let used = self.tables.len();
@@ -140,14 +139,14 @@ fn scan_together<const N: usize>(
     tables: &[Automaton; N],
     states: &mut [u32; N],
     chunk: &[u8],
-    on_match: &mut impl FnMut(RuleIndex),
+    on_match: &mut impl FnMut(ItemIndex, u32),
 ) {
     let mut at: [u32; N] = array::from_fn(|i| tables[i].checked(states[i]));
-    for &byte in chunk {
+    for (end, &byte) in (1..).zip(chunk) {
         for (table, state) in tables.iter().zip(&mut at) {
             *state = table.step(*state, byte);
-            for &rule in table.reported(*state) {
-                on_match(rule);
+            for &pattern in table.reported(*state) {
+                on_match(pattern, end);
             }
         }
     }
@@ -155,9 +154,10 @@ fn scan_together<const N: usize>(
 }
 
 fn literals_where(rules: &Rules, nocase: bool) -> Literals<'_> {
-    let wanted = rules.iter().filter(|(_, rule)| rule.is_nocase() == nocase);
+    let patterns = rules.patterns();
+    let wanted = patterns.filter(|(_, sought)| sought.is_nocase() == nocase);
     wanted
-        .filter_map(|(index, rule)| match rule.pattern() {
+        .filter_map(|(index, sought)| match sought.pattern() {
             Pattern::Literal(bytes) => Some((index, &bytes[..])),
             Pattern::Regex(_) => None,
         })
@@ -172,7 +172,7 @@ impl StreamMatcher for DeepMatcher {
         &self,
         state: &mut DeepState,
         chunk: &[u8],
-        on_match: impl FnMut(RuleIndex),
+        on_match: impl FnMut(ItemIndex, u32),
     ) -> Result<(), Infallible> {
         *state = DeepMatcher::scan(self, *state, chunk, on_match);
         Ok(())
@@ -187,6 +187,7 @@ impl StreamMatcher for DeepMatcher {
 pub(super) mod tests {
     use proptest::prelude::*;
     use regex::bytes::RegexBuilder;
+    use std::collections::BTreeSet;
 
     use super::super::error::Problem;
     use super::*;
@@ -203,26 +204,26 @@ pub(super) mod tests {
     pub(in super::super) fn reports<M: StreamMatcher>(
         matcher: &M,
         chunks: &[&[u8]],
-    ) -> Vec<Vec<RuleIndex>> {
+    ) -> Vec<Vec<ItemIndex>> {
         let mut state = M::State::default();
         let mut scan = |chunk: &&[u8]| {
-            let mut set = RuleSet::new();
-            matcher
-                .scan(&mut state, chunk, |rule| {
-                    set.insert(rule);
-                })
-                .unwrap();
-            set.iter().collect()
+            let mut set = BTreeSet::new();
+            let heard = |pattern, end| {
+                assert!((1..=chunk.len() as u32).contains(&end));
+                set.insert(pattern);
+            };
+            matcher.scan(&mut state, chunk, heard).unwrap();
+            set.into_iter().collect()
         };
         chunks.iter().map(&mut scan).collect()
     }
 
     /// The same by the regex crate: a rule is reported in each chunk in which
     /// some occurrence of it ends.
-    pub(in super::super) fn reference(rules: &Rules, chunks: &[&[u8]]) -> Vec<Vec<RuleIndex>> {
+    pub(in super::super) fn reference(rules: &Rules, chunks: &[&[u8]]) -> Vec<Vec<ItemIndex>> {
         let stream = chunks.concat();
-        let mut found = vec![RuleSet::new(); chunks.len()];
-        for (index, rule) in rules.iter() {
+        let mut found = vec![BTreeSet::new(); chunks.len()];
+        for (index, rule) in rules.patterns() {
             let source = match rule.pattern() {
                 Pattern::Literal(bytes) => bytes.iter().map(|b| format!(r"\x{b:02x}")).collect(),
                 Pattern::Regex(source) => source.clone(),
@@ -242,7 +243,10 @@ pub(super) mod tests {
                 }
             }
         }
-        found.iter().map(|set| set.iter().collect()).collect()
+        found
+            .into_iter()
+            .map(|set| set.into_iter().collect())
+            .collect()
     }
 
     /// A stream and the places where it is cut.
@@ -293,7 +297,7 @@ pub(super) mod tests {
     /// Rules of every kind, and a stream in which they occur.
     pub(in super::super) fn any_rules() -> impl Strategy<Value = String> {
         let literal = "[abcB]{2,6}".prop_map(|text| format!("literal \"{text}\""));
-        let regex = any_expression().prop_map(|text| format!("regex \"{text}\" gate=always"));
+        let regex = any_expression().prop_map(|text| format!("regex \"{text}\""));
         let rule = (
             prop_oneof![literal, regex],
             prop::sample::select(vec!["", " nocase"]),
@@ -314,7 +318,7 @@ pub(super) mod tests {
     #[test]
     fn every_kind_of_rule_is_found_across_chunks() {
         let matcher = matcher(
-            "lit ban literal \"needle\"\nany ban literal \"Hay\" nocase\nre ban regex \"x[0-9]+y\" gate=always\n",
+            "lit ban literal \"needle\"\nany ban literal \"Hay\" nocase\nre ban regex \"x[0-9]+y\"\n",
         );
         let chunks: Vec<&[u8]> = vec![b"a nee", b"d", b"le hA", b"Y x1", b"", b"23", b"y"];
         assert_eq!(
@@ -326,7 +330,7 @@ pub(super) mod tests {
     #[test]
     fn overlapping_rules_are_all_reported() {
         let matcher = matcher(
-            "a alert literal \"abcd\"\nb alert literal \"bc\"\nc alert literal \"bc\"\nd alert regex \"b.d\" gate=always\n",
+            "a alert literal \"abcd\"\nb alert literal \"bc\"\nc alert literal \"bc\"\nd alert regex \"b.d\"\n",
         );
         assert_eq!(reports(&matcher, &[b"abcd"]), [vec![0, 1, 2, 3]]);
     }
@@ -334,7 +338,11 @@ pub(super) mod tests {
     #[test]
     fn a_stream_is_idle_unless_something_may_be_in_progress() {
         let matcher = matcher("l alert literal \"needle\"\nr alert regex \"cmd=[a-z]+;\"\n");
-        let idle_after = |text: &[u8]| matcher.scan(DeepState::default(), text, |_| ()).is_idle();
+        let idle_after = |text: &[u8]| {
+            matcher
+                .scan(DeepState::default(), text, |_, _| ())
+                .is_idle()
+        };
         for text in ["", "hay", "a needle", "cmd=!", "cmd=ls;", "neeedl"] {
             assert!(idle_after(text.as_bytes()), "{text}");
         }
@@ -346,12 +354,12 @@ pub(super) mod tests {
     #[test]
     fn states_of_another_matcher_are_the_beginning() {
         let matcher = matcher("l alert literal \"needle\"");
-        let half = matcher.scan(DeepState::default(), b"need", |_| ());
+        let half = matcher.scan(DeepState::default(), b"need", |_, _| ());
         let mut found = 0;
-        matcher.scan(half, b"le", |_| found += 1);
+        matcher.scan(half, b"le", |_, _| found += 1);
         assert_eq!(found, 1);
         for words in [[u32::MAX; 8], [1; 8], [7; 8]] {
-            matcher.scan(DeepState(words), b"le", |_| found += 1);
+            matcher.scan(DeepState(words), b"le", |_, _| found += 1);
         }
         assert_eq!(found, 1);
     }
@@ -424,16 +432,16 @@ pub(super) mod tests {
         #[test]
         fn an_idle_stream_goes_on_as_a_new_one(text in any_rules(), before in any_stream(), after in any_stream()) {
             let matcher = accepted(&rules(&text))?;
-            let state = matcher.scan(DeepState::default(), &before, |_| ());
+            let state = matcher.scan(DeepState::default(), &before, |_, _| ());
             let listen = |from| {
                 let mut heard = Vec::new();
-                (matcher.scan(from, &after, |rule| heard.push(rule)), heard)
+                (matcher.scan(from, &after, |pattern, end| heard.push((pattern, end))), heard)
             };
             // A state that was kept and is not idle is no loss either: it is the same stream.
             if state.is_idle() {
                 prop_assert_eq!(listen(state), listen(DeepState::default()));
             } else {
-                let whole = matcher.scan(DeepState::default(), &[before, after.clone()].concat(), |_| ());
+                let whole = matcher.scan(DeepState::default(), &[before, after.clone()].concat(), |_, _| ());
                 prop_assert_eq!(listen(state).0, whole);
             }
         }
@@ -446,7 +454,7 @@ pub(super) mod tests {
             let line = |(n, literal): (usize, &String)| format!("r{n} alert literal \"{literal}\"\n");
             let matcher = matcher(&literals.iter().enumerate().map(line).collect::<String>());
             let has_begun = |literal: &String| (1..literal.len()).any(|k| stream.ends_with(&literal[..k]));
-            let state = matcher.scan(DeepState::default(), stream.as_bytes(), |_| ());
+            let state = matcher.scan(DeepState::default(), stream.as_bytes(), |_, _| ());
             prop_assert_eq!(state.is_idle(), !literals.iter().any(has_begun));
         }
     }

@@ -1,14 +1,18 @@
 //! What the catalogue knows of inspectors.
 
-use super::{Config, NAME, inspector};
+use super::function::{left_out, stream_bytes};
+use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError, Surroundings,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
+    ReadError, Surroundings,
 };
+use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_core::Guarantees;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -16,6 +20,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "it reads payloads and keeps where a connection's search stands, so both paths hold that; deep matches are for the slow path",
     needs_section: true,
+    decides_last: false,
     read,
     schema: schema::of::<Config>,
 };
@@ -29,8 +34,31 @@ impl FunctionConfig for Config {
         Some("reads payloads")
     }
 
+    fn guarantees(&self) -> Guarantees {
+        Self::guarantees(self)
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        vec![TableMemory {
+            count: self.streams.into(),
+            of: "streams",
+            bytes: stream_bytes(self.streams as usize),
+            key: "streams",
+        }]
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
+    }
+
+    /// Suricata's rules that say what cannot be honoured.
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        let left_out = left_out(self).into_iter();
+        let warning = |message| ConfigWarning {
+            keys: vec!["rules".into()],
+            message,
+        };
+        left_out.map(warning).collect()
     }
 
     fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
@@ -52,8 +80,12 @@ impl FunctionConfig for Config {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
+    let Surroundings { folder, files, .. } = surroundings;
     let mut config = Config::deserialize(section)?;
-    config.read_file(surroundings.folder);
+    config.read_file(folder, files).map_err(|source| {
+        let path = folder.join(&config.rules);
+        ReadError::named("rules", InspectorError::File { path, source })
+    })?;
     Ok(Arc::new(config))
 }

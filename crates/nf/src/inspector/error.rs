@@ -4,7 +4,7 @@ use std::fmt;
 
 use regex_syntax::{ast, hir};
 
-use super::limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES};
+use super::limits::{MAX_CHAINS, MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
 
 /// A rules file that cannot be used. Displays as `file:line:column: problem`.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,15 +37,65 @@ pub enum Problem {
     /// An option stands twice on one line.
     #[error("the option '{0}' is already set; expected the end of the line or another option")]
     RepeatedOption(&'static str),
-    /// A literal rule has a `gate` option.
-    #[error("a literal is its own gate; expected no 'gate' option here")]
-    GateOnLiteral,
-    /// A literal that nearly every packet contains.
-    #[error("this literal has {bytes} byte(s); expected at least {MIN_LITERAL_BYTES}")]
-    ShortLiteral {
-        /// Its length in bytes.
-        bytes: usize,
-    },
+    /// A literal without bytes.
+    #[error("this literal is empty; expected at least one byte")]
+    EmptyLiteral,
+    /// A literal that is longer than where it has to be.
+    #[error(
+        "this literal is longer than its depth or within; expected a shorter one, or a larger number"
+    )]
+    NeverFits,
+    /// Everything in a rule is negated.
+    #[error(
+        "nothing that this rule looks for has to be there; expected a pattern that is not negated"
+    )]
+    OnlyNegated,
+    /// An item far in front of the end of the one before it.
+    #[error("this lies in front of the item before it; bytes that have passed are not kept")]
+    TooFarBack,
+    /// A number that is not behind an item.
+    #[error(
+        "a number is looked for behind a pattern; expected a pattern in front of it (and 'relative')"
+    )]
+    NotRelative,
+    /// An item behind a negated one.
+    #[error("nothing can be placed behind a negated item; expected it last")]
+    BehindNegated,
+    /// An item that is placed by one at the end.
+    #[error("nothing can be placed behind an item at the end of the stream; expected it last")]
+    BehindEnd,
+    /// An expression that is placed by what is before it, which cannot be one with it.
+    #[error(
+        "where an occurrence of a regular expression begins cannot be told, so it can be placed \
+         behind literals with short gaps alone"
+    )]
+    RelativeExpression,
+    /// An expression with an offset or the like.
+    #[error(
+        "where an occurrence of a regular expression begins cannot be told; expected no place for it"
+    )]
+    PlacedExpression,
+    /// A number that is negated.
+    #[error("a number cannot be negated; expected the opposite comparison")]
+    NegatedNumber,
+    /// A negated item at the end.
+    #[error("an item that must not be there has no place at the end")]
+    NegatedEnd,
+    /// More chains than a rule may have.
+    #[error("more than {MAX_CHAINS} items of this rule are placed independently; expected fewer")]
+    TooManyItems,
+    /// More items than a file may have.
+    #[error("more than {MAX_ITEMS} patterns and numbers in all; expected fewer")]
+    TooManyItemsInAll,
+    /// A keyword, or part of one, that is not honoured.
+    #[error("{0} is not honoured, so this rule is left out")]
+    Unsupported(String),
+    /// A keyword's value cannot be read.
+    #[error("the value of {0} cannot be read")]
+    Value(String),
+    /// A variable that the configuration does not define.
+    #[error("nothing says what ${0} is; expected it among the variables of the inspector")]
+    Undefined(String),
     /// The regular expression is not well formed.
     #[error("the regular expression is wrong here: {0}")]
     RegexSyntax(ast::ErrorKind),
@@ -71,14 +121,6 @@ pub enum Problem {
     /// `[a&&b]` occurs nowhere.
     #[error("this regular expression can never match; expected one that can")]
     NeverMatches,
-    /// No literal can be read off a regular expression.
-    #[error(
-        "no text of at least {MIN_LITERAL_BYTES} bytes is part of everything that this regular \
-         expression matches, so the fast path cannot tell when to escalate a packet; expected \
-         gate=\"TEXT\" with a text that comes with every match, or gate=always, which escalates \
-         every packet with a payload"
-    )]
-    NoGate,
     /// More rules than [`MAX_RULES`].
     #[error("more than {MAX_RULES} rules; expected fewer")]
     TooManyRules,
@@ -118,6 +160,30 @@ pub enum Problem {
     Hyperscan(HyperscanError),
 }
 
+impl Problem {
+    /// By what rules that are left out for this are counted.
+    pub(super) const fn keyword(&self) -> &'static str {
+        match self {
+            Self::RegexSyntax(_)
+            | Self::RegexMeaning(_)
+            | Self::LookAround
+            | Self::UnicodeMode
+            | Self::MatchesEmpty
+            | Self::NeverMatches
+            | Self::RelativeExpression
+            | Self::PlacedExpression
+            | Self::RuleTooLarge { .. }
+            | Self::RulesTooLarge { .. } => "pcre",
+            Self::NotRelative | Self::NegatedNumber => "byte_test",
+            Self::OnlyNegated | Self::BehindNegated | Self::BehindEnd | Self::NegatedEnd => {
+                "negation"
+            }
+            Self::TooFarBack => "distance",
+            _ => "content",
+        }
+    }
+}
+
 /// What Hyperscan could not do.
 #[cfg(feature = "hyperscan")]
 #[derive(Debug, Clone, thiserror::Error)]
@@ -150,7 +216,7 @@ pub enum Expected {
     Name,
     /// `ban` or `alert`.
     Action,
-    /// `literal` or `regex`.
+    /// `literal`, `regex`, `byte_test` or `byte_jump`.
     Kind,
     /// An opening quote and a pattern.
     Pattern,
@@ -160,10 +226,20 @@ pub enum Expected {
     Escape,
     /// An option, a comment or the end of the line.
     Option,
-    /// `always` or a quoted text after `gate=`.
-    Gate,
+    /// A number after an option's `=`.
+    Number,
     /// A space between two words.
     Space,
+    /// What a `byte_test` says.
+    ByteTest,
+    /// What a `byte_jump` says.
+    ByteJump,
+    /// What stands before a rule's options.
+    Header,
+    /// Addresses or ports.
+    Ends,
+    /// The end of a rule's options.
+    ClosingParenthesis,
 }
 
 impl fmt::Display for Expected {
@@ -171,15 +247,20 @@ impl fmt::Display for Expected {
         f.write_str(match self {
             Self::Name => "a rule name of 1 to 64 letters, digits, '-', '_' or '.'",
             Self::Action => "the action 'ban' or 'alert'",
-            Self::Kind => "the kind of pattern, 'literal' or 'regex'",
+            Self::Kind => "the kind of item, 'literal', 'regex', 'byte_test' or 'byte_jump'",
             Self::Pattern => "a pattern in double quotes",
             Self::ClosingQuote => "a closing double quote before the line ends",
             Self::Escape => r#"one of the escapes \xHH, \n, \r, \t, \\ and \""#,
             Self::Option => {
-                "'nocase', 'gate=\"TEXT\"', 'gate=always', a '#' comment or the end of the line"
+                "'nocase', 'offset=N', 'depth=N', 'distance=N', 'within=N', 'startswith', 'endswith', 'and', a '#' comment or the end of the line"
             }
-            Self::Gate => "'always' or a text in double quotes after 'gate='",
+            Self::Number => "a number of at most 16777216 after '='",
             Self::Space => "a space before the next word",
+            Self::ByteTest => "bytes, operator, value, offset, and how the number is written",
+            Self::ByteJump => "bytes, offset, and how the number is written",
+            Self::Header => "action, protocol, source, port, '->' or '<>', destination, port",
+            Self::Ends => "addresses, ports, lists of them in brackets, or variables",
+            Self::ClosingParenthesis => "a closing parenthesis at the end of the line",
         })
     }
 }

@@ -1,19 +1,19 @@
 //! Regular expressions: which ones can be matched on a stream of bytes, and
-//! which literals every match of one must contain.
+//! what every match of one begins with.
 
 use std::collections::BTreeSet;
 
 use regex_syntax::ast::{self, Ast};
+use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 use regex_syntax::hir::translate::TranslatorBuilder;
-use regex_syntax::hir::{Hir, HirKind};
 
 use super::error::Problem;
-use super::limits::{MIN_LITERAL_BYTES, MIN_PARTIAL_BYTES};
 use super::line::At;
+use super::rules::GateLiterals;
 use twinpath_core::program::WINDOW_BYTES;
 
-/// How many literals one regular expression may put into the gate.
+/// How many beginnings one regular expression may put into the gate.
 const MAX_GATES: usize = 64;
 /// How deep groups may nest.
 const NEST_LIMIT: u32 = 64;
@@ -77,62 +77,23 @@ fn without_unicode(flags: &ast::Flags) -> At<()> {
     }
 }
 
-/// Literals of which every match of `hir` contains at least one; none if
-/// there is no useful set. Of several sets the first one whose literals are
-/// long enough for [`MIN_PARTIAL_BYTES`] is taken, since what stands early in
-/// a match is more likely to lie in the window; failing that, the one whose
-/// shortest literal is longest.
-pub(super) fn required_literals(hir: &Hir) -> Vec<Vec<u8>> {
-    let mut best = Vec::new();
-    for literals in required_sets(hir) {
-        if shortest(&literals) > shortest(&best) {
-            best = literals;
-        }
-        if shortest(&best) >= MIN_PARTIAL_BYTES {
-            break;
-        }
-    }
-    best
-}
-
-fn shortest(literals: &[Vec<u8>]) -> usize {
-    literals.iter().map(Vec::len).min().unwrap_or(0)
-}
-
-/// One set for each part that every match goes through, in their order. Only as many parts behind
-/// it are looked at as may put a byte into the window: a pattern may have tens of thousands.
-fn required_sets(hir: &Hir) -> impl Iterator<Item = Vec<Vec<u8>>> {
-    let parts = required_parts(hir);
-    (0..parts.len()).filter_map(move |first| {
-        let near = parts[first..].iter().take(WINDOW_BYTES);
-        usable(prefixes(&Hir::concat(near.cloned().collect())))
-    })
-}
-
-/// The parts of a concatenation, with groups and required repetitions opened
-/// as far as the order of the parts allows.
-fn required_parts(hir: &Hir) -> Vec<Hir> {
-    match hir.kind() {
-        HirKind::Capture(group) => required_parts(&group.sub),
-        HirKind::Concat(parts) => parts.iter().flat_map(required_parts).collect(),
-        _ => vec![hir.clone()],
-    }
-}
-
-fn prefixes(hir: &Hir) -> Seq {
-    Extractor::new()
+/// What every match of `hir` begins with.
+pub(super) fn beginnings(hir: &Hir) -> GateLiterals {
+    let prefixes = Extractor::new()
         .kind(ExtractKind::Prefix)
         .limit_class(16)
         .limit_repeat(16)
         .limit_literal_len(WINDOW_BYTES)
         .limit_total(MAX_GATES)
-        .extract(hir)
+        .extract(hir);
+    usable(&prefixes).map_or(GateLiterals::Always, GateLiterals::AnyOf)
 }
 
-fn usable(literals: Seq) -> Option<Vec<Vec<u8>>> {
+fn usable(literals: &Seq) -> Option<Vec<Vec<u8>>> {
     let distinct: BTreeSet<&[u8]> = literals.literals()?.iter().map(|l| l.as_bytes()).collect();
-    let found: Vec<Vec<u8>> = distinct.into_iter().map(<[u8]>::to_vec).collect();
-    (shortest(&found) >= MIN_LITERAL_BYTES && found.len() <= MAX_GATES).then_some(found)
+    let is_some = distinct.iter().all(|literal| !literal.is_empty());
+    (is_some && distinct.len() <= MAX_GATES)
+        .then(|| distinct.into_iter().map(<[u8]>::to_vec).collect())
 }
 
 #[cfg(test)]
@@ -143,36 +104,27 @@ mod tests {
     use super::*;
 
     fn gates(text: &str) -> Vec<String> {
-        let literals = required_literals(&parse(text, false).unwrap());
         let readable = |l: Vec<u8>| String::from_utf8(l).unwrap();
-        literals.into_iter().map(readable).collect()
+        match beginnings(&parse(text, false).unwrap()) {
+            GateLiterals::AnyOf(literals) => literals.into_iter().map(readable).collect(),
+            GateLiterals::Always => Vec::new(),
+        }
     }
 
     #[test]
-    fn literals_are_read_off_the_pattern() {
+    fn beginnings_are_read_off_the_pattern() {
         assert_eq!(
             gates("/bin/(ba)?sh -[ic]"),
             ["/bin/bash -c", "/bin/bash -i", "/bin/sh -c", "/bin/sh -i"]
         );
         assert_eq!(gates("(foo|bar)+x"), ["bar", "foo"]);
-        assert_eq!(
-            gates(r"\w+ union\s"),
-            [
-                " union\t",
-                " union\n",
-                " union\x0b",
-                " union\x0c",
-                " union\r",
-                " union "
-            ]
-        );
-        assert_eq!(gates("ab.*longer"), ["longer"]);
-        assert_eq!(gates("abcd.*longer"), ["abcd"]);
+        assert_eq!(gates("ab.*longer"), ["ab"]);
+        assert_eq!(gates("[xy]+z"), ["x", "y"]);
     }
 
     #[test]
-    fn patterns_without_text_have_no_gate() {
-        for text in ["a+", "[0-9]{16}", "a|bcd", ".*x", "(ab)?c"] {
+    fn patterns_that_begin_with_anything_have_none() {
+        for text in ["[^a]b", ".*x", r"\w+ union\s", r"[\x00-\xff]{4}x"] {
             assert!(gates(text).is_empty(), "{text}: {:?}", gates(text));
         }
     }
@@ -220,7 +172,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_match_contains_a_required_literal(
+        fn every_match_begins_with_a_beginning(
             (text, sample) in prop::sample::select(vec![
                 "(foo|bar)+[0-9]?", "/bin/(ba)?sh -[ic]", r"\w+=(union|select)\s+[a-f]{2,5}",
                 "[xy]?ab.cd*e", "(?:ab|cd){2,3}z", "(ab|(c|d)e)[0-9]*(xyz|uvw)", "a{3}b|[cd]{2}e",
@@ -228,10 +180,10 @@ mod tests {
             ])
             .prop_flat_map(|text| (Just(text), bytes_regex(&format!("(?-u){text}")).unwrap()))
         ) {
-            let literals = required_literals(&parse(text, false).unwrap());
-            prop_assert!(!literals.is_empty(), "{text}");
-            let within = |l: &Vec<u8>| sample.windows(l.len()).any(|part| part == &l[..]);
-            prop_assert!(literals.iter().any(within), "{text} {sample:?} {literals:?}");
+            if let GateLiterals::AnyOf(literals) = beginnings(&parse(text, false).unwrap()) {
+                let begins = |l: &Vec<u8>| sample.starts_with(l);
+                prop_assert!(literals.iter().any(begins), "{text} {sample:?} {literals:?}");
+            }
         }
     }
 }

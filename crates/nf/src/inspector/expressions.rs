@@ -10,14 +10,14 @@ use super::automaton::{Automaton, ByteClasses, START, Table};
 use super::error::{Problem, RulesError};
 use super::limits::EXPRESSION_TABLES;
 use super::minimise::minimised;
-use super::rules::{Rule, RuleIndex, Rules};
+use super::rules::{ItemIndex, RuleIndex, Rules};
 
 /// How much more memory than the limit may be used before states are merged.
 const WORKING_FACTOR: usize = 4;
 
 /// One automaton for a run of rules.
-struct Group<'r> {
-    first: &'r Rule,
+struct Group {
+    first: RuleIndex,
     table: Table,
 }
 
@@ -25,9 +25,10 @@ struct Group<'r> {
 /// expression. Each one serves a run of rules.
 pub(super) fn automata(rules: &Rules, table_bytes: usize) -> Result<Vec<Automaton>, RulesError> {
     let expressions = rules
-        .iter()
-        .filter_map(|(i, rule)| Some((i, rule, rule.expression()?)));
-    let single = |(index, first, hir)| {
+        .patterns()
+        .filter_map(|(index, sought)| Some((index, sought.expression()?)));
+    let single = |(index, hir)| {
+        let first = rules.rule_of(index);
         let table = table(index, hir, table_bytes);
         table
             .map(|table| Group { first, table })
@@ -41,18 +42,24 @@ pub(super) fn automata(rules: &Rules, table_bytes: usize) -> Result<Vec<Automato
         .collect())
 }
 
-fn too_large(rules: &Rules, rule: &Rule, limit_bytes: usize) -> RulesError {
+fn too_large(rules: &Rules, rule: RuleIndex, limit_bytes: usize) -> RulesError {
     rules.error_at(
         rule,
         Problem::RuleTooLarge {
-            rule: rule.name().to_owned(),
+            rule: name_of(rules, rule),
             limit_bytes,
         },
     )
 }
 
-fn too_large_together(rules: &Rules, rule: &Rule, limit_bytes: usize) -> RulesError {
-    let (rule_name, tables) = (rule.name().to_owned(), EXPRESSION_TABLES);
+fn name_of(rules: &Rules, rule: RuleIndex) -> String {
+    rules
+        .rule(rule)
+        .map_or_else(String::new, |rule| rule.name().to_owned())
+}
+
+fn too_large_together(rules: &Rules, rule: RuleIndex, limit_bytes: usize) -> RulesError {
+    let (rule_name, tables) = (name_of(rules, rule), EXPRESSION_TABLES);
     rules.error_at(
         rule,
         Problem::RulesTooLarge {
@@ -66,11 +73,11 @@ fn too_large_together(rules: &Rules, rule: &Rule, limit_bytes: usize) -> RulesEr
 /// Joins neighbours as far as they fit, halves first, so that a long file of
 /// small rules costs few large joins. A join that fails costs a table for
 /// good, so the limit on tables also limits the failures.
-fn grouped<'r>(
+fn grouped(
     rules: &Rules,
-    mut left: Vec<Group<'r>>,
+    mut left: Vec<Group>,
     table_bytes: usize,
-) -> Result<Vec<Group<'r>>, RulesError> {
+) -> Result<Vec<Group>, RulesError> {
     if left.len() < 2 {
         return Ok(left);
     }
@@ -105,9 +112,9 @@ fn joined(one: &Table, other: &Table, table_bytes: usize) -> Option<Table> {
     Some(minimised(&both))
 }
 
-/// The automaton of one rule, as a table that reports it on the very byte
+/// The automaton of one pattern, as a table that reports it on the very byte
 /// that completes an occurrence; none if it would be too large.
-fn table(index: RuleIndex, hir: &Hir, table_bytes: usize) -> Option<Table> {
+fn table(index: ItemIndex, hir: &Hir, table_bytes: usize) -> Option<Table> {
     let dfa = determinised(hir, table_bytes)?;
     let start = dfa
         .start_state(&start::Config::new().anchored(Anchored::No))

@@ -15,7 +15,7 @@ use twinpath_core::program::WINDOW_BYTES;
 const BITS: u32 = 17;
 const WORDS: usize = 1 << (BITS - 6);
 /// Grams are loaded as four bytes, and cut down to `gram_mask` if need be.
-const GRAM_BYTES: usize = 4;
+pub(super) const GRAM_BYTES: usize = 4;
 const MAX_STRIDE: usize = 4;
 const FOLD: u32 = 0x2020_2020;
 
@@ -36,7 +36,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Every literal must have at least two bytes.
+    /// Every literal must have a byte.
     pub(super) fn new<'r>(literals: impl Iterator<Item = &'r [u8]> + Clone) -> Self {
         let shortest = literals
             .clone()
@@ -160,6 +160,7 @@ fn padded(bytes: &[u8]) -> u32 {
         [a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
         [a, b, c] => u32::from_le_bytes([a, b, c, 0]),
         [a, b] => u32::from_le_bytes([a, b, 0, 0]),
+        [a] => u32::from_le_bytes([a, 0, 0, 0]),
         _ => 0,
     }
 }

@@ -1,19 +1,33 @@
 //! What the inspector does on the slow path.
 
+mod look;
+mod stream;
+
 use super::config::{Config, Matcher};
-use super::deep::{DeepMatcher, RuleSet, StreamMatcher};
-use super::error::RulesError;
-use super::gate::{Gate, GateOutcome};
-use super::program::{BANNED, LAST_SEEN, STREAMING, VERDICT, program};
-use super::rules::{Action, Rule, Rules};
+use super::deep::{DeepMatcher, DeepState, RuleSet, StreamMatcher};
+use super::error::{Problem, RulesError};
+use super::gate::Gate;
+use super::program::program;
+use super::rules::{ItemIndex, RuleIndex, Rules};
+use super::state::{BANNED, CLOSED, FLAGS, LAST_SEEN, STREAMING, State};
+use super::tracker::{Hit, Progress};
+use crate::files::Disk;
+use crate::memory::slab_bytes;
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twinpath_core::key::Role;
-use twinpath_core::program::{FastProgram, WINDOW_BYTES};
-use twinpath_core::{DropReason, Instant, Packet};
+use twinpath_core::program::FastProgram;
+use twinpath_core::wire::layout::Fragment;
+use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
+
+/// How long a closed connection is remembered after its last packet: ten seconds.
+const CLOSED_TICKS: u32 = 149;
+
+/// Most rules that are left out because their automata are too large.
+const MOST_TOO_LARGE: usize = 16;
 
 /// Why an inspector cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -39,20 +53,12 @@ pub fn inspector(
     config: &Config,
     folder: &Path,
 ) -> Result<Box<dyn NetworkFunction>, InspectorError> {
-    let path = folder.join(&config.rules);
-    let text = match &config.text {
-        Some(text) => Arc::clone(text),
-        None => {
-            let read = config.read_rules(folder);
-            read.map_err(|source| InspectorError::File {
-                path: path.clone(),
-                source,
-            })?
-        }
-    };
-    let rules = Rules::parse(&text, &path.to_string_lossy())?;
+    let rules = rules(config, folder)?;
     Ok(match config.matcher {
-        Matcher::Rust => Box::new(Inspector::new(config, &rules, DeepMatcher::new(&rules)?)),
+        Matcher::Rust => {
+            let (matcher, rules) = matcher(rules, config)?;
+            Box::new(Inspector::new(config, &rules, matcher))
+        }
         #[cfg(feature = "hyperscan")]
         Matcher::Hyperscan => Box::new(Inspector::new(
             config,
@@ -62,136 +68,177 @@ pub fn inspector(
     })
 }
 
+/// The rules that a configuration names. A relative file starts from `folder`.
+///
+/// # Errors
+/// As for [`inspector`].
+pub fn rules(config: &Config, folder: &Path) -> Result<Rules, InspectorError> {
+    let path = folder.join(&config.rules);
+    let text = match &config.text {
+        Some(text) => Arc::clone(text),
+        None => {
+            let read = config.read_rules(folder, &Disk);
+            read.map_err(|source| InspectorError::File {
+                path: path.clone(),
+                source,
+            })?
+        }
+    };
+    let rules = Rules::parse_with(&text, &path.to_string_lossy(), &config.variables())?;
+    match rules.left_out().first() {
+        Some(first) if config.strict => Err(first.error.clone().into()),
+        _ => Ok(rules),
+    }
+}
+
+/// The rules that an inspector of this configuration leaves out, in words; `None` if there are none, or
+/// if the rules are wrong.
+pub(super) fn left_out(config: &Config) -> Option<String> {
+    let rules = rules(config, Path::new("")).ok()?;
+    let rules = match config.matcher {
+        Matcher::Rust => matcher(rules, config).ok()?.1,
+        #[cfg(feature = "hyperscan")]
+        Matcher::Hyperscan => rules,
+    };
+    Some(rules.summary()?.to_string())
+}
+
+/// The matcher of rules, without those whose automata are too large, unless that is an error.
+fn matcher(mut rules: Rules, config: &Config) -> Result<(DeepMatcher, Rules), RulesError> {
+    for _ in 0..MOST_TOO_LARGE {
+        let error = match DeepMatcher::new(&rules) {
+            Ok(matcher) => return Ok((matcher, rules)),
+            Err(error) => error,
+        };
+        let name = match &error.problem {
+            Problem::RuleTooLarge { rule, .. } | Problem::RulesTooLarge { rule, .. } => rule,
+            _ => return Err(error),
+        };
+        let large = rules.iter().find(|(_, rule)| rule.name() == name);
+        match large {
+            Some((index, rule)) if rule.is_foreign() && !config.strict => {
+                rules = rules.without(index, error);
+            }
+            _ => return Err(error),
+        }
+    }
+    Ok((DeepMatcher::new(&rules)?, rules))
+}
+
+/// Where the two directions of a flow stand.
+struct Streams<S> {
+    states: [S; 2],
+    progress: [Progress; 2],
+}
+
+/// What so many flows take of which something is half seen, besides what rules of several items
+/// remember.
+pub(super) const fn stream_bytes(flows: usize) -> u64 {
+    type One = Streams<DeepState>;
+    slab_bytes::<Box<One>>(flows) + (flows * size_of::<One>()) as u64
+}
+
+impl<S: Default> Default for Streams<S> {
+    fn default() -> Self {
+        Self {
+            states: Default::default(),
+            progress: Default::default(),
+        }
+    }
+}
+
+impl<S: Default> Streams<S> {
+    /// Nothing is half seen of a direction.
+    fn forget(&mut self, way: Direction) {
+        self.states[way.index()] = S::default();
+        self.progress[way.index()].clear();
+    }
+}
+
 /// The packet inspector's part on the slow path.
 pub struct Inspector<M: StreamMatcher> {
+    config: Config,
     program: FastProgram,
     gate: Arc<Gate>,
     matcher: M,
     rules: Rules,
-    /// The rules have changed, so that half-seen occurrences are none any more.
+    /// By item: the rule that it is alone, wherever it is found.
+    alone: Vec<Option<RuleIndex>>,
+    /// The rules have changed, so that what is half seen is so no more.
     forgets_streams: bool,
-    /// Of each flow with a half-seen occurrence: where its two directions stand.
-    streams: Slab<Box<[M::State; 2]>>,
+    /// Of each flow of which something may be half seen: where its two directions stand.
+    streams: Slab<Box<Streams<M::State>>>,
     /// Room for such that are no more: a look at one packet needs it too.
-    spare: Vec<Box<[M::State; 2]>>,
-    most_streams: usize,
+    spare: Vec<Box<Streams<M::State>>>,
     matched: RuleSet,
-    ban_ticks: u32,
-    stream_ticks: u32,
+    hits: Vec<Hit>,
     counters: Counters,
 }
 
 #[derive(Default)]
 struct Counters {
-    shallow_bans: u64,
-    deep_bans: u64,
+    bans: u64,
     alerts: u64,
     deep_scans: u64,
     deep_bytes: u64,
+    half_seen: u64,
     forgotten_streams: u64,
+    forgotten_places: u64,
     failed_scans: u64,
     uninspected: u64,
+    fragments: u64,
+    repeated: u64,
+    late: u64,
+    out_of_order: u64,
+    gaps: u64,
+    unseen_bytes: u64,
+    bad_checksums: u64,
 }
 
 impl<M: StreamMatcher> Inspector<M> {
     /// An inspector with a matcher for these rules.
     pub fn new(config: &Config, rules: &Rules, matcher: M) -> Self {
         let gate = Arc::new(Gate::new(rules));
+        let all = 0..rules.items().len() as ItemIndex;
         Self {
             program: program(config, Arc::clone(&gate)),
             gate,
             matcher,
             rules: rules.clone(),
+            alone: all.map(|item| rules.rule_of_one(item)).collect(),
             forgets_streams: false,
             streams: Slab::new(config.streams as usize),
             spare: Vec::new(),
-            most_streams: config.streams as usize,
             matched: RuleSet::new(),
-            ban_ticks: config.ban_timeout.ticks(),
-            stream_ticks: config.stream_timeout.ticks(),
+            hits: Vec::new(),
             counters: Counters::default(),
-        }
-    }
-
-    fn inspect(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let payload = packet.payload();
-        let outcome = self
-            .gate
-            .inspect(&payload[..payload.len().min(WINDOW_BYTES)]);
-        match outcome {
-            _ if flow.words[VERDICT] == STREAMING => self.look_deep(packet, flow, out),
-            GateOutcome::None => out.forward(packet),
-            GateOutcome::Full(_) => {
-                self.counters.shallow_bans += 1;
-                self.ban(packet, flow, out);
-            }
-            GateOutcome::Partial => self.look_deep(packet, flow, out),
+            config: config.clone(),
         }
     }
 
     fn ban(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let states = self.streams.remove(std::mem::take(flow.handle));
-        states.into_iter().for_each(|states| self.recycle(states));
-        flow.words[VERDICT] = BANNED;
+        let streams = self.streams.remove(std::mem::take(flow.handle));
+        streams
+            .into_iter()
+            .for_each(|streams| self.recycle(streams));
+        self.counters.bans += 1;
+        flow.words[FLAGS] = BANNED;
         flow.words[LAST_SEEN] = flow.now.ticks();
         out.drop(packet, DropReason::Banned);
     }
 
-    /// Scans the whole payload, from where the flow's direction stands.
-    fn look_deep(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let states = self.streams.remove(std::mem::take(flow.handle));
-        let mut states = states.or_else(|| self.spare.pop()).unwrap_or_default();
-        self.scan(&packet, &mut states[packet.direction.index()]);
-        let bans = self
-            .matched
-            .iter()
-            .filter(|&rule| self.rules.rule(rule).map(Rule::action) == Some(Action::Ban))
-            .count();
-        if bans > 0 {
-            self.counters.deep_bans += 1;
-            self.recycle(states);
-            return self.ban(packet, flow, out);
-        }
-        self.counters.alerts += self.matched.iter().count() as u64;
-        self.remember(states, flow);
-        out.forward(packet);
-    }
-
-    fn scan(&mut self, packet: &Packet, state: &mut M::State) {
-        self.matched.clear();
-        self.counters.deep_scans += 1;
-        self.counters.deep_bytes += packet.payload().len() as u64;
-        let matched = &mut self.matched;
-        let scanned = self
-            .matcher
-            .scan(state, packet.payload(), |rule| _ = matched.insert(rule));
-        self.counters.failed_scans += u64::from(scanned.is_err());
-    }
-
-    /// Keeps the streams' states while an occurrence may be half seen; otherwise nothing is known
-    /// of the flow any more.
-    fn remember(&mut self, states: Box<[M::State; 2]>, flow: &mut Flow<'_>) {
-        flow.words.fill(0);
-        if states.iter().all(|state| self.matcher.is_idle(state)) {
-            return self.recycle(states);
-        }
-        match self.streams.insert(states) {
-            Ok(handle) => {
-                *flow.handle = handle;
-                flow.words[VERDICT] = STREAMING;
-                flow.words[LAST_SEEN] = flow.now.ticks();
-            }
-            Err(states) => {
-                self.counters.forgotten_streams += 1;
-                self.recycle(states);
-            }
-        }
+    /// Whether a fragment belongs to what is to be inspected.
+    fn is_kept_out(&self, fragment: &Packet) -> bool {
+        let mut rules = self.rules.iter();
+        self.config.drops_fragments() && rules.any(|(_, rule)| rule.is_for(fragment))
     }
 
     /// Nothing of the streams is known any more; their room serves others.
-    fn recycle(&mut self, mut states: Box<[M::State; 2]>) {
-        *states = Default::default();
-        self.spare.push(states);
+    fn recycle(&mut self, mut streams: Box<Streams<M::State>>) {
+        Direction::BOTH
+            .into_iter()
+            .for_each(|way| streams.forget(way));
+        self.spare.push(streams);
     }
 }
 
@@ -208,33 +255,47 @@ where
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if flow.words[VERDICT] == BANNED {
+        if State(flow.words).has(BANNED) {
             flow.words[LAST_SEEN] = flow.now.ticks();
             return out.drop(packet, DropReason::Banned);
         }
-        if packet.role == Role::Member {
-            return self.inspect(packet, flow, out);
+        let is_fragment = packet.layout.fragment != Fragment::Whole;
+        if is_fragment && self.is_kept_out(&packet) {
+            self.counters.fragments += 1;
+            return out.drop(packet, DropReason::Fragment);
         }
-        self.counters.uninspected += 1;
-        out.forward(packet);
+        if is_fragment || packet.role != Role::Member {
+            self.counters.uninspected += 1;
+            return out.forward(packet);
+        }
+        match packet.is_tcp() {
+            true => self.segment(packet, flow, out),
+            false => self.datagram(packet, flow, out),
+        }
     }
 
     fn is_pending(&self, words: &[u32], _handle: u32) -> bool {
-        words[VERDICT] == STREAMING
+        words[FLAGS] & STREAMING != 0
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
-        let timeout = if words[VERDICT] == BANNED {
-            self.ban_ticks
-        } else {
-            self.stream_ticks
+        let (ban, stream) = (
+            self.config.ban_timeout.ticks(),
+            self.config.stream_timeout.ticks(),
+        );
+        let timeout = match words[FLAGS] {
+            flags if flags & BANNED != 0 => ban,
+            flags if flags & CLOSED != 0 => stream.min(CLOSED_TICKS),
+            _ => stream,
         };
-        now.ticks().wrapping_sub(words[LAST_SEEN]) > timeout
+        now.ticks_since(words[LAST_SEEN]) > timeout
     }
 
     fn forget(&mut self, handle: u32) {
-        let states = self.streams.remove(handle);
-        states.into_iter().for_each(|states| self.recycle(states));
+        let streams = self.streams.remove(handle);
+        streams
+            .into_iter()
+            .for_each(|streams| self.recycle(streams));
     }
 
     /// New rules see a flow's bytes from the next packet on. Bans stay.
@@ -247,27 +308,37 @@ where
         self.forgets_streams = !self.rules.do_as(&new.rules);
         if !self.forgets_streams {
             swap(&mut self.streams, &mut new.streams);
-            self.streams.set_limit(self.most_streams);
+            self.streams.set_limit(self.config.streams as usize);
         }
         true
     }
 
     fn adapt(&mut self, words: &mut [u32], handle: &mut u32) {
-        if self.forgets_streams && words[VERDICT] == STREAMING {
-            words.fill(0);
+        let mut state = State(words);
+        if self.forgets_streams && !state.has(BANNED) {
+            state.unset(STREAMING);
             *handle = 0;
         }
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let counters = &self.counters;
-        each("shallow_bans", counters.shallow_bans);
-        each("deep_bans", counters.deep_bans);
+        each("bans", counters.bans);
         each("alerts", counters.alerts);
         each("deep_scans", counters.deep_scans);
         each("deep_bytes", counters.deep_bytes);
+        each("half_seen", counters.half_seen);
         each("forgotten_streams", counters.forgotten_streams);
+        each("forgotten_places", counters.forgotten_places);
         each("failed_scans", counters.failed_scans);
         each("uninspected", counters.uninspected);
+        each("fragments", counters.fragments);
+        each("repeated", counters.repeated);
+        each("late", counters.late);
+        each("out_of_order", counters.out_of_order);
+        each("gaps", counters.gaps);
+        each("unseen_bytes", counters.unseen_bytes);
+        each("bad_checksums", counters.bad_checksums);
+        each("rules_left_out", self.rules.left_out().len() as u64);
     }
 }

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::automaton::{Automaton, START};
-use super::filter::Filter;
-use super::limits::MIN_PARTIAL_BYTES;
+use super::filter::{Filter, GRAM_BYTES};
 use super::literals::{self, Literals};
-use super::rules::{Action, GateLiterals, Pattern, Rule, RuleIndex, Rules};
+use super::rules::{Action, GateLiterals, ItemIndex, Pattern, Rules, Sought};
 use twinpath_core::program::WINDOW_BYTES;
 
 /// What the gate says of one packet.
@@ -17,15 +16,16 @@ pub enum GateOutcome {
     None,
     /// Something that the workers must look at.
     Partial,
-    /// The whole literal of this `ban` rule: ban the flow.
-    Full(RuleIndex),
+    /// A whole literal that alone is a `ban` rule for all packets: ban the flow. The number is that
+    /// of the first such item in the file.
+    Full(ItemIndex),
 }
 
-/// What a literal reports that only escalates. It is above every rule's
+/// What a literal reports that only escalates. It is above every item's
 /// index, so that the lowest report is the outcome.
-const ESCALATE: RuleIndex = RuleIndex::MAX;
+const ESCALATE: ItemIndex = ItemIndex::MAX;
 
-/// All rules' gates as one matcher.
+/// The gates of all patterns with which rules begin, as one matcher.
 ///
 /// A window of ordinary traffic costs one look at each fourth place if no
 /// literal is shorter than 7 bytes, at each second one from 5 bytes on, and at
@@ -49,8 +49,8 @@ impl Gate {
         let caseless = literals_where(rules, true);
         let bytes = cased.iter().chain(&caseless).map(|(_, bytes)| *bytes);
         let always = rules
-            .iter()
-            .any(|(_, rule)| *rule.gate() == GateLiterals::Always);
+            .first_patterns()
+            .any(|(_, sought)| *sought.gate() == GateLiterals::Always);
         let exact = literals::automaton(&cased, false);
         Self {
             filter: Filter::new(bytes),
@@ -65,19 +65,21 @@ impl Gate {
 
     /// Looks at the first [`WINDOW_BYTES`] bytes of a payload.
     ///
-    /// * `Full`: a `ban` rule's whole literal lies in the window; of several
-    ///   such rules, the first in the file.
-    /// * `Partial`: another rule's gate literal lies in the window, or the
-    ///   window ends inside a literal of which it shows at least
-    ///   [`MIN_PARTIAL_BYTES`] bytes, or a rule has `gate=always` and there is
+    /// * `Full`: a whole literal that alone is a `ban` rule lies in the window; of several such
+    ///   rules, the first in the file.
+    /// * `Partial`: another pattern begins in the window, as far as can be seen, or the window ends
+    ///   within one, be it behind its first byte; or a pattern may begin with anything, and there is
     ///   a payload at all.
+    ///
+    /// `None` says that whoever reads these bytes as the first of a stream finds nothing, and
+    /// knows no more behind them than before.
     #[inline]
     pub fn inspect(&self, payload: &[u8]) -> GateOutcome {
         let window = &payload[..payload.len().min(WINDOW_BYTES)];
-        let seen = self
-            .filter
-            .first_place(window)
-            .and_then(|place| self.walk(&window[place..]));
+        // What the filter cannot see: that the window ends within a first gram.
+        let tail = window.len().saturating_sub(GRAM_BYTES - 1);
+        let place = self.filter.first_place(window).unwrap_or(tail);
+        let seen = self.walk(&window[place.min(tail)..]);
         let always = (self.always && !window.is_empty()).then_some(ESCALATE);
         match seen.or(always) {
             None => GateOutcome::None,
@@ -88,7 +90,7 @@ impl Gate {
 
     /// The lowest report of any automaton from here to the window's end.
     #[inline(never)]
-    fn walk(&self, window: &[u8]) -> Option<RuleIndex> {
+    fn walk(&self, window: &[u8]) -> Option<ItemIndex> {
         self.automata
             .iter()
             .filter_map(|automaton| lowest_report(automaton, window))
@@ -106,46 +108,53 @@ impl Gate {
     }
 }
 
-fn lowest_report(automaton: &Automaton, window: &[u8]) -> Option<RuleIndex> {
+fn lowest_report(automaton: &Automaton, window: &[u8]) -> Option<ItemIndex> {
     let mut state = START;
     let mut lowest = None;
     for &byte in window {
         state = automaton.step(state, byte);
         // Sorted, so the first one is the lowest.
         if let Some(&rule) = automaton.reported(state).first() {
-            lowest = Some(lowest.map_or(rule, |before: RuleIndex| before.min(rule)));
+            lowest = Some(lowest.map_or(rule, |before: ItemIndex| before.min(rule)));
         }
     }
-    let is_cut_off = usize::from(automaton.depth(state)) >= MIN_PARTIAL_BYTES;
+    let is_cut_off = automaton.depth(state) > 0;
     lowest.or(is_cut_off.then_some(ESCALATE))
 }
 
 fn literals_where(rules: &Rules, nocase: bool) -> Literals<'_> {
-    let wanted = rules.iter().filter(|(_, rule)| rule.is_nocase() == nocase);
+    let patterns = rules.first_patterns();
+    let wanted = patterns.filter(|(_, sought)| sought.is_nocase() == nocase);
     wanted
-        .flat_map(|(index, rule)| gate_literals(index, rule))
+        .flat_map(|(index, sought)| gate_literals(rules, index, sought))
         .collect()
 }
 
-/// What the gate looks for on behalf of one rule. Of a literal longer than
+/// What the gate looks for on behalf of one pattern. Of a literal longer than
 /// the window only that much can ever be seen, which is a cut-off literal.
-fn gate_literals(index: RuleIndex, rule: &Rule) -> impl Iterator<Item = (RuleIndex, &[u8])> {
-    let is_full = matches!(
-        (rule.action(), rule.pattern()),
-        (Action::Ban, Pattern::Literal(_))
-    );
-    gate_bytes(rule).iter().map(move |bytes| {
-        let report = if is_full && bytes.len() <= WINDOW_BYTES {
-            index
-        } else {
-            ESCALATE
-        };
+fn gate_literals<'r>(
+    rules: &Rules,
+    index: ItemIndex,
+    sought: &'r Sought,
+) -> impl Iterator<Item = (ItemIndex, &'r [u8])> + use<'r> {
+    let bans = bans_alone(rules, index) && matches!(sought.pattern(), Pattern::Literal(_));
+    gate_bytes(sought).iter().map(move |bytes| {
+        let is_full = bans && bytes.len() <= WINDOW_BYTES;
+        let report = if is_full { index } else { ESCALATE };
         (report, &bytes[..bytes.len().min(WINDOW_BYTES)])
     })
 }
 
-fn gate_bytes(rule: &Rule) -> &[Vec<u8>] {
-    match rule.gate() {
+/// Whether a pattern alone is a `ban` rule, and for all packets.
+fn bans_alone(rules: &Rules, index: ItemIndex) -> bool {
+    rules.rule_of_one(index).is_some_and(|rule| {
+        let action = rules.rule(rule).map(super::rules::Rule::action);
+        action == Some(Action::Ban) && rules.is_for_all(rule)
+    })
+}
+
+fn gate_bytes(sought: &Sought) -> &[Vec<u8>] {
+    match sought.gate() {
         GateLiterals::AnyOf(literals) => literals,
         GateLiterals::Always => &[],
     }
@@ -153,19 +162,13 @@ fn gate_bytes(rule: &Rule) -> &[Vec<u8>] {
 
 fn tcam_entries(rules: &Rules) -> usize {
     let mut whole = BTreeSet::new();
-    for (_, rule) in rules.iter() {
-        let fold = |b: &Vec<u8>| {
-            if rule.is_nocase() {
-                b.to_ascii_lowercase()
-            } else {
-                b.clone()
-            }
+    for (_, sought) in rules.first_patterns() {
+        let fold = |bytes: &Vec<u8>| match sought.is_nocase() {
+            true => bytes.to_ascii_lowercase(),
+            false => bytes.clone(),
         };
-        whole.extend(
-            gate_bytes(rule)
-                .iter()
-                .map(|bytes| (rule.is_nocase(), fold(bytes))),
-        );
+        let literals = gate_bytes(sought).iter();
+        whole.extend(literals.map(|bytes| (sought.is_nocase(), fold(bytes))));
     }
     let places = |length: usize| (WINDOW_BYTES + 1).saturating_sub(length);
     let cut_off: BTreeSet<(bool, &[u8])> = whole
@@ -179,9 +182,9 @@ fn tcam_entries(rules: &Rules) -> usize {
         + cut_off.len()
 }
 
-/// The proper beginnings of a literal that count at the window's end.
+/// The proper beginnings of a literal, which count at the window's end.
 fn beginnings(nocase: bool, bytes: &[u8]) -> impl Iterator<Item = (bool, &[u8])> {
-    let lengths = MIN_PARTIAL_BYTES..bytes.len().min(WINDOW_BYTES + 1);
+    let lengths = 1..bytes.len().min(WINDOW_BYTES + 1);
     lengths.map(move |length| (nocase, &bytes[..length]))
 }
 
@@ -200,7 +203,7 @@ mod tests {
     fn reference(rules: &Rules, payload: &[u8]) -> GateOutcome {
         let window = &payload[..payload.len().min(WINDOW_BYTES)];
         let mut outcome = GateOutcome::None;
-        for (index, rule) in rules.iter() {
+        for (index, rule) in rules.patterns() {
             let same = |a: &[u8], b: &[u8]| {
                 if rule.is_nocase() {
                     a.eq_ignore_ascii_case(b)
@@ -220,12 +223,12 @@ mod tests {
                 let whole = window
                     .windows(literal.len())
                     .any(|part| same(part, literal));
-                let ban =
-                    rule.action() == Action::Ban && matches!(rule.pattern(), Pattern::Literal(_));
+                let action = rules.rule(index).unwrap().action();
+                let ban = action == Action::Ban && matches!(rule.pattern(), Pattern::Literal(_));
                 if whole && ban {
                     return GateOutcome::Full(index);
                 }
-                let cut = (MIN_PARTIAL_BYTES..literal.len().min(window.len() + 1))
+                let cut = (1..literal.len().min(window.len() + 1))
                     .any(|k| same(&window[window.len() - k..], &literal[..k]));
                 if whole || cut {
                     outcome = GateOutcome::Partial;
@@ -254,14 +257,16 @@ mod tests {
         assert_eq!(gate.inspect(&payload), GateOutcome::Partial);
         payload[54..65].copy_from_slice(b"0123456789 ");
         assert_eq!(gate.inspect(&payload), GateOutcome::Full(0));
-        payload[54..74].copy_from_slice(b"         0123456789 ");
+        payload[54..75].copy_from_slice(b"          0123456789 ");
         assert_eq!(gate.inspect(&payload), GateOutcome::None);
     }
 
     #[test]
-    fn a_cut_off_literal_counts_from_four_bytes_on() {
+    fn a_cut_off_literal_counts_from_its_first_byte_on() {
         let gate = gate("a ban literal \"Secret\" nocase");
-        assert_eq!(gate.inspect(b"a sec"), GateOutcome::None);
+        assert_eq!(gate.inspect(b"a se "), GateOutcome::None);
+        assert_eq!(gate.inspect(b"a s"), GateOutcome::Partial);
+        assert_eq!(gate.inspect(b"S"), GateOutcome::Partial);
         assert_eq!(gate.inspect(b"a SECR"), GateOutcome::Partial);
         assert_eq!(gate.inspect(b"a secret"), GateOutcome::Full(0));
     }
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn always_escalates_whatever_has_a_payload() {
-        let gate = gate("a ban regex \"[0-9]{16}\" gate=always\nb ban literal \"bad\"");
+        let gate = gate("a ban regex \"[^x][0-9]{16}\"\nb ban literal \"bad\"");
         assert_eq!(gate.inspect(b"x"), GateOutcome::Partial);
         assert_eq!(gate.inspect(b"bad"), GateOutcome::Full(1));
         assert_eq!(gate.inspect(b""), GateOutcome::None);
@@ -292,23 +297,20 @@ mod tests {
 
     #[test]
     fn entries_are_literals_by_place_and_beginnings() {
-        assert_eq!(gate("a ban literal \"abcd\"").tcam_entries(), 61);
-        assert_eq!(gate("a ban literal \"abcdef\"").tcam_entries(), 59 + 2);
+        assert_eq!(gate("a ban literal \"abcd\"").tcam_entries(), 61 + 3);
+        assert_eq!(gate("a ban literal \"abcdef\"").tcam_entries(), 59 + 5);
         // The same literal twice costs nothing, a shared beginning neither.
         assert_eq!(
             gate("a ban literal \"abcdef\"\nb alert literal \"abcdef\"").tcam_entries(),
-            61
+            64
         );
         assert_eq!(
             gate("a ban literal \"abcdef\"\nb ban literal \"abcdex\"").tcam_entries(),
-            2 * 59 + 2
+            2 * 59 + 5
         );
         let long = format!("a ban literal \"{}\"", "x".repeat(100));
-        assert_eq!(gate(&long).tcam_entries(), 61);
-        assert_eq!(
-            gate("a alert regex \"[0-9]{4}\" gate=always").tcam_entries(),
-            1
-        );
+        assert_eq!(gate(&long).tcam_entries(), 64);
+        assert_eq!(gate("a alert regex \"[^x][0-9]{4}\"").tcam_entries(), 1);
     }
 
     /// Rules whose literals are at least `shortest` bytes of a few letters.
@@ -336,7 +338,7 @@ mod tests {
 
         #[test]
         fn the_gate_does_what_its_definition_says(
-            text in (2..=8usize).prop_flat_map(any_rules),
+            text in (1..=8usize).prop_flat_map(any_rules),
             fill in "[abB]{0,12}[abBcC ]{0,70}[abB]{0,12}",
         ) {
             let rules = Rules::parse(&text, "test").unwrap();
@@ -345,13 +347,13 @@ mod tests {
 
         #[test]
         fn planted_literals_are_seen_at_every_place(
-            text in (2..=8usize).prop_flat_map(any_rules),
+            text in (1..=8usize).prop_flat_map(any_rules),
             which in any::<prop::sample::Index>(),
             place in 0..70usize,
             length in 0..90usize,
         ) {
             let rules = Rules::parse(&text, "test").unwrap();
-            let rule = rules.rule(which.index(rules.len()) as RuleIndex).unwrap();
+            let (_, rule) = rules.patterns().nth(which.index(rules.len())).unwrap();
             let Pattern::Literal(bytes) = rule.pattern() else { unreachable!() };
             let mut payload = vec![b'.'; place];
             payload.extend(bytes);

@@ -15,7 +15,7 @@ use regex_syntax::hir::{Class, ClassBytes, ClassUnicode, Hir, HirKind, Repetitio
 
 use super::deep::StreamMatcher;
 use super::error::{HyperscanError, Problem, RulesError};
-use super::rules::{Pattern, RuleIndex, Rules};
+use super::rules::{ItemIndex, Pattern, Rules, Sought};
 
 /// Where a stream stands. The default is its beginning.
 #[derive(Clone, Default)]
@@ -23,6 +23,8 @@ pub struct HyperscanState {
     /// The compressed stream and the database that it is a stream of; none
     /// before the first byte.
     saved: Option<(Arc<StreamingDatabase>, Vec<u8>)>,
+    /// How many bytes it has read.
+    read: u64,
 }
 
 impl fmt::Debug for HyperscanState {
@@ -57,10 +59,13 @@ impl HyperscanMatcher {
         if rules.is_empty() {
             return Ok(Self { engine: None });
         }
-        let patterns = rules.iter().map(|(index, rule)| {
-            let text = expression(rules, index).ok_or(HyperscanError::NotBytes);
-            text.and_then(|text| Ok(::hyperscan::Pattern::new(text)?))
-                .map_err(|error| rules.error_at(rule, Problem::Hyperscan(error)))
+        let patterns = rules.patterns().map(|(index, sought)| {
+            let text = expression(sought).ok_or(HyperscanError::NotBytes);
+            let pattern = text.and_then(|text| Ok(::hyperscan::Pattern::new(text)?));
+            let mut pattern = pattern
+                .map_err(|error| rules.error_at(rules.rule_of(index), Problem::Hyperscan(error)))?;
+            pattern.id = Some(usize::from(index));
+            Ok(pattern)
         });
         let patterns: Patterns = patterns.collect::<Result<_, _>>()?;
         let database = patterns.build().map_err(|error| located(rules, error))?;
@@ -101,7 +106,7 @@ impl StreamMatcher for HyperscanMatcher {
         &self,
         state: &mut HyperscanState,
         chunk: &[u8],
-        on_match: impl FnMut(RuleIndex),
+        on_match: impl FnMut(ItemIndex, u32),
     ) -> Result<(), HyperscanError> {
         match &self.engine {
             Some(engine) if !chunk.is_empty() => engine.scan(state, chunk, on_match),
@@ -141,19 +146,20 @@ impl Engine {
         &self,
         state: &mut HyperscanState,
         chunk: &[u8],
-        on_match: impl FnMut(RuleIndex),
+        on_match: impl FnMut(ItemIndex, u32),
     ) -> Result<(), HyperscanError> {
-        let saved = state.saved.take();
+        let (saved, before) = (state.saved.take(), std::mem::take(&mut state.read));
         let (Some(stream), Ok(mut room)) = (&self.stream, self.room.try_borrow_mut()) else {
             return Err(HyperscanError::Busy);
         };
         self.restore(stream, saved.as_ref())?;
-        self.read(stream, chunk, on_match)?;
+        self.read(stream, chunk, before, on_match)?;
         let length = stream.compress(&mut room)?;
         let (database, mut bytes) = saved.unwrap_or_else(|| (self.database.clone(), Vec::new()));
         bytes.clear();
         bytes.extend_from_slice(&room[..length]);
         state.saved = Some((database, bytes));
+        state.read = before + chunk.len() as u64;
         Ok(())
     }
 
@@ -179,11 +185,12 @@ impl Engine {
         &self,
         stream: &Stream,
         chunk: &[u8],
-        mut on_match: impl FnMut(RuleIndex),
+        before: u64,
+        mut on_match: impl FnMut(ItemIndex, u32),
     ) -> Result<(), HyperscanError> {
-        let report = |id: u32, _: u64, _: u64, _: u32| {
-            // Patterns are numbered as the rules are, and those fit.
-            on_match(id as RuleIndex);
+        let report = |id: u32, _: u64, end: u64, _: u32| {
+            // Patterns are numbered as the items are, and those fit.
+            on_match(id as ItemIndex, end.saturating_sub(before) as u32);
             Matching::Continue
         };
         Ok(stream.scan(chunk, &self.scratch, report)?)
@@ -205,24 +212,23 @@ fn located(rules: &Rules, error: ::hyperscan::Error) -> RulesError {
         ::hyperscan::Error::Hyperscan(HsError::CompileError(error)) => error.expression(),
         _ => None,
     };
-    let rule = number.and_then(|number| rules.rule(RuleIndex::try_from(number).ok()?));
+    let pattern = number.and_then(|number| rules.patterns().nth(number));
     let problem = Problem::Hyperscan(error.into());
-    match rule {
-        Some(rule) => rules.error_at(rule, problem),
+    match pattern {
+        Some((index, _)) => rules.error_at(rules.rule_of(index), problem),
         None => rules.error_at_start(problem),
     }
 }
 
 /// A rule's pattern in the syntax that both libraries share: bytes, sets of
 /// bytes, groups, alternatives and counted repetitions.
-fn expression(rules: &Rules, index: RuleIndex) -> Option<String> {
-    let rule = rules.rule(index)?;
+fn expression(sought: &Sought) -> Option<String> {
     let mut text = String::new();
-    match (rule.pattern(), rule.expression()) {
+    match (sought.pattern(), sought.expression()) {
         (_, Some(hir)) => write(hir, &mut text)?,
         (Pattern::Literal(bytes), None) => bytes
             .iter()
-            .for_each(|b| write_byte(*b, rule.is_nocase(), &mut text)),
+            .for_each(|b| write_byte(*b, sought.is_nocase(), &mut text)),
         (Pattern::Regex(_), None) => return None,
     }
     Some(text)
@@ -315,7 +321,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::deep::tests::{accepted, any_rules, any_stream, chunks, reference, reports};
-    use super::super::rule_set::RuleSet;
     use super::*;
 
     fn rules(text: &str) -> Rules {
@@ -330,15 +335,15 @@ mod tests {
         let foreign = HyperscanMatcher::new(&rules).unwrap();
         let mut state = HyperscanState::default();
         assert!(one.is_idle(&state));
-        one.scan(&mut state, b"need", |_| ()).unwrap();
+        one.scan(&mut state, b"need", |_, _| ()).unwrap();
         let mut copy = state.clone();
-        let mut found = RuleSet::new();
+        let mut found = Vec::new();
         other
-            .scan(&mut state, b"le", |rule| assert!(found.insert(rule)))
+            .scan(&mut state, b"le", |pattern, end| found.push((pattern, end)))
             .unwrap();
-        assert_eq!(found.iter().collect::<Vec<_>>(), [0]);
+        assert_eq!(found, [(0, 2)]);
         assert!(matches!(
-            foreign.scan(&mut copy, b"le", |_| ()),
+            foreign.scan(&mut copy, b"le", |_, _| ()),
             Err(HyperscanError::ForeignState)
         ));
         assert!(foreign.is_idle(&copy));
@@ -348,7 +353,8 @@ mod tests {
     fn a_scan_within_a_scan_is_refused() {
         let matcher = HyperscanMatcher::new(&rules("a ban literal \"ab\"")).unwrap();
         let mut inner = None;
-        let again = |_| inner = Some(matcher.scan(&mut HyperscanState::default(), b"ab", |_| ()));
+        let again =
+            |_, _| inner = Some(matcher.scan(&mut HyperscanState::default(), b"ab", |_, _| ()));
         matcher
             .scan(&mut HyperscanState::default(), b"ab", again)
             .unwrap();

@@ -2,13 +2,12 @@
 
 /// How many rules one file may have.
 pub const MAX_RULES: usize = 4096;
-/// How many bytes all patterns, as they are written, and all written gates of
-/// a file may have together.
-pub const MAX_PATTERN_BYTES: usize = 64 * 1024;
-/// The shortest literal, as a rule or as a gate.
-pub const MIN_LITERAL_BYTES: usize = 2;
-/// A literal that the window cuts off counts from this many bytes on.
-pub const MIN_PARTIAL_BYTES: usize = 4;
+/// How many items (patterns, numbers) the rules of a file may have together.
+pub const MAX_ITEMS: usize = 16_384;
+/// How many bytes all patterns of a file, as they are written, may have together.
+pub const MAX_PATTERN_BYTES: usize = 256 * 1024;
+/// How many items of one rule may be placed independently of each other.
+pub(super) const MAX_CHAINS: usize = 24;
 
 /// Literals as they are, literals in either case, and up to six groups of
 /// regular expressions, which in one automaton would multiply its states. The

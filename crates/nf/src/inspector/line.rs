@@ -37,16 +37,25 @@ impl<'t> Line<'t> {
         word
     }
 
-    /// Steps over `mark` if it stands next.
-    pub(super) fn take(&mut self, mark: &str) -> bool {
-        let found = self.is_next(mark);
-        self.offset += if found { mark.len() } else { 0 };
-        found
+    /// Steps over `word` if it stands next, and the blanks behind it.
+    pub(super) fn take_word(&mut self, word: &str) -> bool {
+        let is_next = self.is_next_word(word);
+        if is_next {
+            self.word();
+        }
+        is_next
     }
 
-    /// Whether `mark` stands next.
-    pub(super) fn is_next(&self, mark: &str) -> bool {
-        self.rest().starts_with(mark)
+    /// Whether `word` stands next.
+    pub(super) fn is_next_word(&self, word: &str) -> bool {
+        self.rest().split(is_blank).next() == Some(word)
+    }
+
+    /// Steps over `mark` if it stands next.
+    pub(super) fn take(&mut self, mark: &str) -> bool {
+        let found = self.rest().starts_with(mark);
+        self.offset += if found { mark.len() } else { 0 };
+        found
     }
 
     /// The text between two double quotes, escapes as they are, and the

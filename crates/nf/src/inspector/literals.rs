@@ -5,10 +5,10 @@ use aho_corasick::dfa::DFA;
 use aho_corasick::{Anchored, MatchKind, StartKind};
 
 use super::automaton::{Automaton, ByteClasses, Table};
-use super::rules::RuleIndex;
+use super::rules::ItemIndex;
 
 /// Literals and the rules they report.
-pub(super) type Literals<'r> = Vec<(RuleIndex, &'r [u8])>;
+pub(super) type Literals<'r> = Vec<(ItemIndex, &'r [u8])>;
 
 /// An automaton that reports a literal's rule as it reads the last byte. Its
 /// states are the literals' beginnings: a state's depth is the number of

@@ -1,23 +1,64 @@
-//! Packet inspector (SwitchNIC appendix A.1): bans flows that carry forbidden patterns.
+//! Packet inspector (SwitchNIC appendix A.1): bans flows in which rules find what is forbidden.
 //!
 //! # Configuration
 //! The keys are the fields of [`Config`].
 //!
 //! ```toml
+//! [service]
+//! chain = ["reassembler", "inspector"]
+//!
 //! [inspector]
 //! rules = "inspector.rules"
 //! ban_timeout = "10m"
 //! ```
 //!
+//! # What is inspected
+//! Each direction of a TCP connection is one stream of bytes, and each of its first `depth` bytes is
+//! inspected once, in order, as the receiver takes it; so it makes no difference how the sender cuts,
+//! orders and repeats it. Each datagram of another protocol is a stream of its own. ICMP errors pass
+//! (`uninspected`).
+//!
+//! Fragments of packets that a rule is for are dropped (`fragment`), unless `fragments = "forward"` or
+//! `gaps = "inspect"`: their bytes count for the receiver only if a checksum over all of them holds, so
+//! a decoy that nobody takes could stand for what is sent after it. Those that no rule is for pass. Of
+//! a rule for certain ports the first fragment of a datagram tells, without which the others are of no
+//! use to anybody.
+//!
+//! What a receiver takes is settled before: the inspector needs a [reassembler](crate::reassembler) in
+//! front of it in both directions, with functions that share flow state alone between them, or it is
+//! refused. There the policy is: of overlapping bytes the first win; segments with a bad checksum,
+//! outside the window, or without ACK are dropped; urgent data is data like other, or dropped; a RST or
+//! SYN counts where its receiver believes it (RFC 5961).
+//!
+//! The inspector itself holds each direction to its order. A segment behind missing bytes (a gap that
+//! the reassembler gave up, for time or room) is treated as `gaps` says:
+//! * `"drop"`: dropped, and so is what comes behind it, until the sender has sent what is missing. What
+//!   the other end acknowledges although it never came by is passed over (`unseen_bytes`), for that end
+//!   has it; should it come after all, it is dropped (`late`).
+//! * `"ban"`: the flow is banned.
+//! * `"inspect"`: what there is is inspected, from the gap on; late bytes are inspected apart. What
+//!   spans a gap is not found. No reassembler is needed then.
+//!
+//! Where `streams` is full, a packet that leaves something half seen is dropped, to be sent again; with
+//! `"inspect"` it passes and its half is forgotten (`forgotten_streams`).
+//!
+//! Bytes that are sent again are not inspected again. Whoever makes the first copy get lost behind
+//! Twinpath (a short time to live, a host that drops it) and then sends another text in its place gets
+//! that past the inspector; `retransmissions = "drop"` in the reassembler is against it, where nothing is
+//! lost otherwise.
+//!
 //! # On the fast path
-//! Two state words. The first 64 payload bytes of every packet meet the gate: nothing seen and
-//! nothing known of the flow, the packet goes on; a whole forbidden literal, the flow is banned;
-//! a banned flow's packets are dropped. Everything else goes to the slow path. Bytes are inspected in
-//! the order in which packets come; put a reassembler in front to have them in the stream's.
+//! Six state words: flags, where each direction began and stands, and when. Each packet's first 64
+//! payload bytes meet the [gate](Gate). A packet passes without a payload; behind the depth; and if all
+//! of it lies in the window, it is the next of its stream, nothing is half seen, and nothing begins in it
+//! that a rule looks for, be it with its last byte. A whole forbidden literal in the window of the next
+//! segment bans the flow. Everything else goes to the slow path: so the larger packets of a stream's
+//! first `depth` bytes do. (In the paper the rest of a packet behind the window passes unseen.)
 //!
 //! # On the slow path
-//! A packet with a partial match is scanned whole, with all rules. While an occurrence may be half
-//! seen the flow stays on the slow path. Fragments and ICMP errors pass (`uninspected`).
+//! All new bytes of a packet meet all rules, from where its direction stands. While something may be half
+//! seen the flow stays there: for a pattern, until it can no longer be completed; for a rule of several
+//! items, until those that are missing can no longer come.
 //!
 //! # Changes
 //! Other rules see the bytes of packets from then on: what was half seen under the old ones is
@@ -25,48 +66,29 @@
 //! name. `matcher` cannot change.
 //!
 //! # Counters
-//! All count what the workers did; packets of banned flows are dropped as `banned`, also by the fast
-//! path.
-//!
 //! | counter | meaning |
 //! |---|---|
-//! | `shallow_bans` | packets whose first bytes banned their flow |
-//! | `deep_bans` | packets that banned their flow after a scan of the whole stream |
-//! | `alerts` | occurrences of rules that only alert |
-//! | `deep_scans`, `deep_bytes` | packets that were scanned whole, and their bytes |
-//! | `forgotten_streams` | half-seen occurrences that were forgotten because there were more than `streams` |
-//! | `failed_scans` | scans that Hyperscan gave up |
-//! | `uninspected` | fragments and ICMP errors, which pass |
+//! | `bans` | flows banned on the slow path; on the fast path they show as drops for the reason `banned` |
+//! | `alerts` | rules met by packets that passed |
+//! | `deep_scans`, `deep_bytes` | packets and bytes that met all rules |
+//! | `half_seen` | packets with nothing to inspect while something of their flow was half seen: workers keep such flows |
+//! | `repeated` | segments all of whose bytes had been inspected |
+//! | `out_of_order` | segments behind missing bytes |
+//! | `late` | segments of bytes that had been passed over |
+//! | `gaps`, `unseen_bytes` | how often and how many bytes were passed over |
+//! | `bad_checksums` | datagrams that met a rule and were dropped, for no receiver takes them |
+//! | `forgotten_streams`, `forgotten_places` | what was half seen and is forgotten for want of room, of flows and within rules |
+//! | `failed_scans` | scans that Hyperscan refused |
+//! | `uninspected` | ICMP errors, and fragments that passed |
+//! | `fragments` | fragments that were dropped |
+//! | `rules_left_out` | rules of the file that are not honoured |
 //!
-//! # Matching
-//! An operator writes a rules file; [`Rules`] is that file, checked. From it
-//! two matchers are built, one for each path:
-//!
-//! * [`Gate`] is what a switch can do with a TCAM: it looks at the first
-//!   [`WINDOW_BYTES`](twinpath_core::program::WINDOW_BYTES) bytes of one packet's payload, keeps nothing from packet
-//!   to packet, and answers with a [`GateOutcome`]: ban the flow, let the
-//!   workers look, or nothing seen.
-//! * a [`StreamMatcher`] is what the workers do: it reads every byte of one
-//!   direction of a flow and finds each rule, literal or regular expression,
-//!   also when an occurrence spans packets. [`DeepMatcher`] is the default,
-//!   written in Rust; with the feature `hyperscan` there is a second one,
-//!   `HyperscanMatcher`, on the library that the paper used.
-//!
-//! # One packet's walk
-//!
-//! The gate sees a payload. `None`: the packet goes on and the workers never
-//! hear of it. `Full`: the flow is banned on the spot. `Partial`: the packet
-//! goes to the slow path, which scan its whole payload from the state that the
-//! flow had left behind (the start, for the first one). As long as that state
-//! is not idle, an occurrence may be half seen, and the flow's next packets
-//! must go to the slow path too. Once it is idle the matcher knows no more than
-//! at its start, so the flow can return to the fast path.
-//!
-//! # What the gate cannot see
-//!
-//! An occurrence that neither begins in a window nor has its gate in one is
-//! not found unless the flow is on the slow path already; this is the price of
-//! shallow inspection, and `gate=always` in a rule refuses to pay it.
+//! # In the code
+//! An operator writes a rules file; [`Rules`] is that file, checked. From it two matchers are built, one
+//! for each path: [`Gate`] is what a switch can do with a TCAM, and a [`StreamMatcher`] reads every byte
+//! of one direction and finds each pattern, also when an occurrence spans packets. [`DeepMatcher`] is the
+//! default, written in Rust; with the feature `hyperscan` there is a second one, `HyperscanMatcher`, on
+//! the library that the paper used. What patterns at certain places come to is the tracker's.
 
 mod automaton;
 mod config;
@@ -87,26 +109,33 @@ mod minimise;
 mod program;
 mod rule_set;
 mod rules;
+mod state;
+mod tracker;
 
-pub use config::{Config, Matcher, Timeout, TimeoutError};
+pub use config::{Config, Depth, DepthError, Fragments, Gaps, Matcher, Timeout, TimeoutError};
 pub use deep::{DEFAULT_TABLE_BYTES, DeepMatcher, DeepState, StreamMatcher};
 pub use descriptor::FUNCTION;
 #[cfg(feature = "hyperscan")]
 pub use error::HyperscanError;
 pub use error::{Expected, Problem, RulesError};
-pub use function::{Inspector, InspectorError, inspector};
+pub use function::{Inspector, InspectorError, inspector, rules};
 pub use gate::{Gate, GateOutcome};
 #[cfg(feature = "hyperscan")]
 pub use hyperscan::{HyperscanMatcher, HyperscanState};
-pub use limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES, MIN_PARTIAL_BYTES};
+pub use limits::{MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
 pub use rule_set::RuleSet;
-pub use rules::{Action, GateLiterals, Pattern, Rule, RuleIndex, Rules};
+pub use rules::{
+    Action, GateLiterals, Item, ItemIndex, LeftOut, Pattern, Rule, RuleIndex, Rules, Sought,
+    Summary, Variables,
+};
 
 /// The function's name.
 pub const NAME: &str = "inspector";
 
 #[cfg(test)]
 mod agreement;
+#[cfg(test)]
+mod tracker_tests;
 
 #[cfg(test)]
 mod tests {
@@ -119,7 +148,7 @@ mod tests {
     /// Every rule that a stream of one payload sets off, by name.
     fn found(rules: &Rules, payload: &[u8]) -> Vec<String> {
         let mut set = RuleSet::new();
-        let report = |rule| _ = set.insert(rule);
+        let report = |pattern, _| _ = set.insert(rules.rule_of_one(pattern).unwrap());
         DeepMatcher::new(rules)
             .unwrap()
             .scan(DeepState::default(), payload, report);

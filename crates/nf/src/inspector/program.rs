@@ -1,32 +1,22 @@
 //! What the inspector does on the fast path.
+//!
+//! A packet passes if the workers would let it pass and keep nothing of it but its length: it has no
+//! payload; as much of its direction as is to be inspected has been; or all of it is seen in the
+//! window, it is the next of its stream, and nothing begins in it that a rule looks for.
 
 use super::config::Config;
 use super::gate::{Gate, GateOutcome};
-use std::sync::Arc;
-use twinpath_core::DropReason;
-use twinpath_core::program::{
-    Comparison, Condition, Exit, FastProgram, Field, Operand, Step, WindowMatcher, Word, set,
+use super::state::{
+    BANNED, CLOSED, FLAGS, LAST_SEEN, NEXT, START, STREAMING, WORDS, done, missing, tracked,
 };
-
-/// Word 0: what is known of the flow.
-pub(super) const VERDICT: usize = 0;
-/// Word 1: when it last mattered, in ticks.
-pub(super) const LAST_SEEN: usize = 1;
-/// In word 0: the flow is banned.
-pub(super) const BANNED: u32 = 1;
-/// In word 0: an occurrence may be half seen; the workers hold the stream's state.
-pub(super) const STREAMING: u32 = 2;
-
-const WORDS: [Word; 2] = [
-    Word {
-        name: "verdict",
-        meaning: "1 banned, 2 an occurrence is half seen, 0 nothing",
-    },
-    Word {
-        name: "last_seen",
-        meaning: "time of the last packet that mattered, in ticks",
-    },
-];
+use std::sync::Arc;
+use twinpath_core::program::{
+    Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, WINDOW_BYTES,
+    WindowMatcher, compute, set,
+};
+use twinpath_core::wire::protocol;
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::{Direction, DropReason};
 
 impl WindowMatcher for Gate {
     fn inspect(&self, window: &[u8]) -> u32 {
@@ -42,59 +32,183 @@ impl WindowMatcher for Gate {
     }
 }
 
+/// Neither banned, nor is anything half seen or missing.
+const PLAIN: u32 =
+    BANNED | STREAMING | CLOSED | missing(Direction::Original) | missing(Direction::Reply);
+
 /// The program for a gate.
 pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
+    let fresh = fresh(config.stream_timeout.ticks());
+    let mut steps = vec![
+        banned(config.ban_timeout.ticks()),
+        pass(
+            "nothing to inspect",
+            vec![is(payload(), 0), flags(u32::MAX, 0)],
+        ),
+        pass(
+            "nothing to inspect of a stream",
+            vec![is(payload(), 0), flags(PLAIN, 0), fresh],
+        ),
+    ];
+    for way in Direction::BOTH {
+        steps.extend([
+            inspected(way, fresh),
+            nothing_seen(way, config, fresh),
+            ban(way, config, fresh),
+        ]);
+    }
+    steps.extend([
+        pass(
+            "datagram with nothing to be seen",
+            datagram(flags(u32::MAX, 0)).to_vec(),
+        ),
+        pass(
+            "datagram with nothing to be seen, of a known flow",
+            datagram(flags(PLAIN, 0))
+                .into_iter()
+                .chain([fresh])
+                .collect(),
+        ),
+    ]);
     FastProgram {
         name: super::NAME.into(),
         words: WORDS.to_vec(),
-        steps: vec![clean(), shallow_match(), banned(config.ban_timeout.ticks())],
+        steps,
+        always_complex: vec![vec![opens_or_ends()]],
         window: Some(gate),
+        guarantees: config.guarantees(),
         ..FastProgram::default()
     }
 }
 
-const fn verdict() -> Operand {
-    Operand::Word(VERDICT as u8)
+const fn word(index: usize) -> Operand {
+    Operand::Word(index as u8)
 }
 
-const fn last_seen() -> Operand {
-    Operand::Word(LAST_SEEN as u8)
+const NOW: Operand = Operand::Field(Field::NowTicks);
+
+const fn payload() -> Operand {
+    Operand::Field(Field::PayloadLength)
 }
 
 fn is(operand: Operand, value: u32) -> Condition {
     Condition::of(operand, Comparison::Equal, Operand::Constant(value))
 }
 
-fn clean() -> Step {
+fn at_most(operand: Operand, value: u32) -> Condition {
+    Condition::of(operand, Comparison::AtMost, Operand::Constant(value))
+}
+
+fn flags(mask: u32, equal: u32) -> Condition {
+    Condition::bits(word(FLAGS), mask, equal)
+}
+
+fn fresh(timeout_ticks: u32) -> Condition {
+    Condition::difference(NOW, word(LAST_SEEN), Comparison::AtMost, timeout_ticks)
+}
+
+fn goes(way: Direction) -> Condition {
+    is(Operand::Field(Field::Direction), way as u32)
+}
+
+fn pass(name: &'static str, when: Vec<Condition>) -> Step {
     Step {
-        name: "nothing seen",
-        when: vec![is(Operand::Field(Field::WindowMatch), 0), is(verdict(), 0)],
+        name,
+        when,
         then: Vec::new(),
         exit: Exit::Continue,
     }
 }
 
-fn shallow_match() -> Step {
+fn opens_or_ends() -> Condition {
+    Condition {
+        a: Operand::Field(Field::TcpFlags),
+        b: Operand::Constant(0),
+        mask: u32::from(SYN | FIN | RST),
+        comparison: Comparison::NotEqual,
+        with: Operand::Constant(0),
+    }
+}
+
+fn banned(timeout_ticks: u32) -> Step {
+    Step {
+        name: "banned flow",
+        when: vec![flags(BANNED, BANNED), fresh(timeout_ticks)],
+        then: vec![set(word(LAST_SEEN), NOW)],
+        exit: Exit::Drop(DropReason::Banned),
+    }
+}
+
+fn inspected(way: Direction, fresh: Condition) -> Step {
+    Step {
+        name: "all that is to be inspected has been",
+        when: vec![goes(way), flags(PLAIN | done(way), done(way)), fresh],
+        then: vec![set(word(LAST_SEEN), NOW)],
+        exit: Exit::Continue,
+    }
+}
+
+/// The packet's first bytes are its stream's next, and to be inspected.
+fn is_next(way: Direction, config: &Config, fresh: Condition) -> [Condition; 6] {
+    let (next, ack) = (word(NEXT + way.index()), u32::from(ACK));
+    let deepest = config.depth.bytes().saturating_sub(WINDOW_BYTES as u32);
+    [
+        goes(way),
+        Condition::difference(
+            Operand::Field(Field::TcpSequence),
+            next,
+            Comparison::Equal,
+            0,
+        ),
+        Condition::bits(Operand::Field(Field::TcpFlags), ack, ack),
+        flags(PLAIN | tracked(way) | done(way), tracked(way)),
+        Condition::difference(next, word(START + way.index()), Comparison::Less, deepest),
+        fresh,
+    ]
+}
+
+fn nothing_seen(way: Direction, config: &Config, fresh: Condition) -> Step {
+    let seen = [
+        is(Operand::Field(Field::WindowMatch), 0),
+        at_most(payload(), WINDOW_BYTES as u32),
+    ];
+    let next = word(NEXT + way.index());
+    Step {
+        name: "nothing begins in the window",
+        when: seen
+            .into_iter()
+            .chain(is_next(way, config, fresh))
+            .collect(),
+        then: vec![
+            compute(next, Operation::Add, next, payload()),
+            set(word(LAST_SEEN), NOW),
+        ],
+        exit: Exit::Continue,
+    }
+}
+
+fn ban(way: Direction, config: &Config, fresh: Condition) -> Step {
+    let seen = [is(Operand::Field(Field::WindowMatch), 2)];
     Step {
         name: "full match in the window",
-        when: vec![is(Operand::Field(Field::WindowMatch), 2), is(verdict(), 0)],
+        when: seen
+            .into_iter()
+            .chain(is_next(way, config, fresh))
+            .collect(),
         then: vec![
-            set(verdict(), Operand::Constant(BANNED)),
-            set(last_seen(), Operand::Field(Field::NowTicks)),
+            set(word(FLAGS), Operand::Constant(BANNED)),
+            set(word(LAST_SEEN), NOW),
         ],
         exit: Exit::Drop(DropReason::Banned),
     }
 }
 
-fn banned(timeout_ticks: u32) -> Step {
-    let now = Operand::Field(Field::NowTicks);
-    Step {
-        name: "banned flow",
-        when: vec![
-            is(verdict(), BANNED),
-            Condition::difference(now, last_seen(), Comparison::AtMost, timeout_ticks),
-        ],
-        then: vec![set(last_seen(), now)],
-        exit: Exit::Drop(DropReason::Banned),
-    }
+fn datagram(known: Condition) -> [Condition; 4] {
+    let tcp = Operand::Constant(u32::from(protocol::TCP));
+    [
+        Condition::of(Operand::Field(Field::Protocol), Comparison::NotEqual, tcp),
+        is(Operand::Field(Field::WindowMatch), 0),
+        at_most(payload(), WINDOW_BYTES as u32),
+        known,
+    ]
 }

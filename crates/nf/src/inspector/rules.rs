@@ -1,12 +1,18 @@
 //! The rules file and its checked form.
 //!
-//! The file is text, one rule a line: `NAME ACTION KIND PATTERN OPTIONS`.
+//! The file is text, one rule a line, in the inspector's own words or in Suricata's; each line may
+//! be either. A `#` outside a pattern begins a comment. A rule's index is its position among those
+//! that were taken, counted from 0; a lower index wins where one must.
+//!
+//! # In the inspector's own words
+//! `NAME ACTION KIND PATTERN OPTIONS`, and perhaps `and [not] KIND PATTERN OPTIONS`:
 //!
 //! ```text
 //! # name    action kind    pattern                  options
 //! sql-union ban    literal "UNION SELECT"           nocase
 //! shell     ban    regex   "/bin/(ba)?sh -[ic]"
-//! card      alert  regex   "[0-9]{16}"              gate="card="
+//! magic     alert  literal "MZ" startswith and literal "This program" offset=64 depth=256
+//! long-name alert  literal "USER " and byte_test "4,>,1000,0,string,dec" and not literal "\n" within=100
 //! ```
 //!
 //! * `NAME`: 1 to 64 letters, digits, `-`, `_` or `.`; each name once.
@@ -14,30 +20,60 @@
 //!   counts the packet and lets it pass.
 //! * `KIND`: `literal` with the escapes `\xHH`, `\n`, `\r`, `\t`, `\\` and
 //!   `\"`, or `regex` in the syntax of the regex crate over bytes, without
-//!   look-around and Unicode mode; `\"` is a quote there too.
-//! * `nocase`: ASCII letters match in either case, in the pattern and its gate.
-//! * `gate="TEXT"`: for a regular expression, the text that must be seen in
-//!   the window for the packet to be escalated; without it the gate is read
-//!   off the pattern. `gate=always` escalates every packet with a payload.
+//!   look-around and Unicode mode; `\"` is a quote there too. `byte_test` and `byte_jump` have
+//!   what Suricata's have, and are always relative.
+//! * `nocase`: ASCII letters match in either case.
+//! * `offset=N`, `depth=N`: a literal begins N bytes or more behind the first of its stream or
+//!   datagram, and ends at most so many behind that.
+//! * `distance=N`, `within=N`: a literal begins N bytes or more behind the end of the item before it,
+//!   and ends at most so many behind it. An item without either may be anywhere.
+//! * `startswith`, `endswith`: nothing is before it, or behind it. A stream ends with a FIN.
+//! * `not`: it must not be there: before the rest is met, or within the bytes that `depth` or `within`
+//!   say. Nothing is relative to it: what follows is relative to what is there.
+//! * What is relative to a number's place begins behind the number.
 //!
-//! A `#` outside a pattern begins a comment. A rule's index is its position
-//! in the file, counted from 0; a lower index wins where one must.
+//! # In Suricata's words
+//! `action protocol source port -> destination port (options)`. Honoured are `alert`, and `drop` and
+//! `reject` in its variants as `ban`; `tcp`, `udp`, `icmp`, `ip`; addresses, networks, ports, lists,
+//! `!`, and the variables of the inspector's table; `flow`; `content` with `nocase`, `offset`, `depth`,
+//! `distance`, `within`, `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
+//! without `^` unless with `R`; `byte_test`, `byte_jump` and `isdataat` where they are `relative`; `sid`
+//! as the rule's name. Remarks (`msg`, `rev`, `classtype` ...) say nothing of what is looked for. A
+//! rule with anything else is left out, and told in a warning with its line and keyword; with `strict = true` it is
+//! an error.
 
-use std::collections::HashMap;
+mod draft;
+mod item;
+mod left_out;
+mod native;
+#[cfg(test)]
+mod native_tests;
+mod scope;
+mod suricata;
 
-use regex_syntax::hir::Hir;
+pub(super) use draft::KEPT_BYTES;
+pub use item::{Item, ItemIndex, Sought};
+pub(super) use item::{ItemKind, Number, Place};
+pub use left_out::{LeftOut, Summary};
 
-use super::error::{Expected, Problem, RulesError};
-use super::expression;
-use super::limits::{MAX_PATTERN_BYTES, MAX_RULES, MIN_LITERAL_BYTES};
-use super::line::{At, Line, unescape};
+use super::error::{Problem, RulesError};
+use super::limits::{MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
+use super::line::{At, Line};
+use scope::Scope;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+use suricata::Refusal;
+use twinpath_core::Packet;
 
 const MAX_NAME_BYTES: usize = 64;
 
 /// A rule's position in its file, from 0; below [`MAX_RULES`].
 pub type RuleIndex = u16;
 
-/// What happens to a packet in which a rule's pattern ends.
+/// What stands for addresses and ports in rules, by name without `$`.
+pub type Variables = BTreeMap<String, String>;
+
+/// What happens to a packet in which a rule is met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Drop the packet and the rest of its flow.
@@ -46,7 +82,7 @@ pub enum Action {
     Alert,
 }
 
-/// What a rule looks for.
+/// What is looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Pattern {
     /// These bytes.
@@ -58,23 +94,24 @@ pub enum Pattern {
 /// What the fast path must see in the window to escalate a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GateLiterals {
-    /// One of these, in either case if the rule is `nocase`.
+    /// One of these, or a beginning of one at the window's end; in either case if the pattern is
+    /// `nocase`.
     AnyOf(Vec<Vec<u8>>),
     /// Nothing in particular: every packet with a payload is escalated.
     Always,
 }
 
-/// One line of a rules file.
+/// One rule of a file.
 #[derive(Debug, Clone)]
 pub struct Rule {
     name: String,
     action: Action,
-    pattern: Pattern,
-    nocase: bool,
-    gate: GateLiterals,
-    expression: Option<Hir>,
+    scope: Scope,
+    items: Range<usize>,
     line: u32,
     column: u32,
+    /// What it says, without its name.
+    text: String,
 }
 
 impl Rule {
@@ -88,36 +125,19 @@ impl Rule {
         self.action
     }
 
-    /// What to look for.
-    pub fn pattern(&self) -> &Pattern {
-        &self.pattern
-    }
-
-    /// Whether ASCII letters match in either case.
-    pub fn is_nocase(&self) -> bool {
-        self.nocase
-    }
-
-    /// What escalates a packet to the slow path: the literal itself, or the
-    /// literals of which every match of the regular expression has one.
-    pub fn gate(&self) -> &GateLiterals {
-        &self.gate
-    }
-
     /// The rule's line in its file, from 1.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// Whether it does the same as another; names and places do not matter.
-    fn does_as(&self, other: &Self) -> bool {
-        let what = |rule: &Self| (rule.action, rule.nocase);
-        what(self) == what(other) && self.pattern == other.pattern && self.gate == other.gate
+    /// Whether it was written in Suricata's words.
+    pub(super) fn is_foreign(&self) -> bool {
+        suricata::is_rule(&self.text)
     }
 
-    /// The checked regular expression; none for a literal.
-    pub(super) fn expression(&self) -> Option<&Hir> {
-        self.expression.as_ref()
+    /// Whether it is for packets like this one.
+    pub(super) fn is_for(&self, packet: &Packet) -> bool {
+        self.scope.has(packet)
     }
 }
 
@@ -126,13 +146,25 @@ impl Rule {
 pub struct Rules {
     file: String,
     rules: Vec<Rule>,
+    items: Vec<Item>,
+    left_out: Vec<LeftOut>,
 }
 
 impl Rules {
     /// Whether these rules do the same as others, in the same order.
     pub(super) fn do_as(&self, others: &Self) -> bool {
-        let mut pairs = self.rules.iter().zip(&others.rules);
-        self.len() == others.len() && pairs.all(|(one, other)| one.does_as(other))
+        let what = |rule: &Rule| (rule.action, rule.scope.clone(), rule.text.clone());
+        let mine = self.rules.iter().map(what);
+        mine.eq(others.rules.iter().map(what))
+    }
+
+    /// Reads the text of a rules file without variables; `file_name` is for messages only.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::parse_with`].
+    pub fn parse(text: &str, file_name: &str) -> Result<Self, RulesError> {
+        Self::parse_with(text, file_name, &Variables::new())
     }
 
     /// Reads the text of a rules file; `file_name` is for messages only.
@@ -140,21 +172,40 @@ impl Rules {
     /// # Errors
     ///
     /// The first [`Problem`] and its place.
-    pub fn parse(text: &str, file_name: &str) -> Result<Self, RulesError> {
+    pub fn parse_with(
+        text: &str,
+        file_name: &str,
+        variables: &Variables,
+    ) -> Result<Self, RulesError> {
         let mut reader = Reader::default();
         for (number, line) in (1..).zip(text.lines()) {
-            reader
-                .read(line, number)
-                .map_err(|(offset, problem)| RulesError {
-                    file: file_name.to_owned(),
-                    line: number,
-                    column: column(line, offset),
-                    problem,
-                })?;
+            let located = |(offset, problem)| RulesError {
+                file: file_name.to_owned(),
+                line: number,
+                column: column(line, offset),
+                problem,
+            };
+            match suricata::is_rule(line) {
+                false => reader.native(line, number).map_err(located)?,
+                true => {
+                    let taken = reader.suricata(line, number, variables);
+                    if let Err(Refusal {
+                        at,
+                        keyword,
+                        problem,
+                    }) = taken
+                    {
+                        let error = located((at, problem));
+                        reader.left_out.push(LeftOut { keyword, error });
+                    }
+                }
+            }
         }
         Ok(Self {
             file: file_name.to_owned(),
             rules: reader.rules,
+            items: reader.items,
+            left_out: reader.left_out,
         })
     }
 
@@ -168,7 +219,7 @@ impl Rules {
         self.rules.is_empty()
     }
 
-    /// The rule at an index that a matcher reported.
+    /// The rule at an index that an inspector reported.
     pub fn rule(&self, index: RuleIndex) -> Option<&Rule> {
         self.rules.get(usize::from(index))
     }
@@ -176,6 +227,76 @@ impl Rules {
     /// All rules with their indexes, in the file's order.
     pub fn iter(&self) -> impl Iterator<Item = (RuleIndex, &Rule)> {
         (0..).zip(&self.rules)
+    }
+
+    /// All patterns of rules, by the indexes that matchers report.
+    pub fn patterns(&self) -> impl Iterator<Item = (ItemIndex, &Sought)> {
+        let items = (0..).zip(&self.items);
+        items.filter_map(|(index, item)| match &item.kind {
+            ItemKind::Pattern(sought) => Some((index, sought)),
+            _ => None,
+        })
+    }
+
+    /// The patterns with which rules begin to be met.
+    pub(super) fn first_patterns(&self) -> impl Iterator<Item = (ItemIndex, &Sought)> {
+        self.patterns()
+            .filter(|(index, _)| self.items[usize::from(*index)].begins)
+    }
+
+    /// All items, by index.
+    pub(super) fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The rule that a pattern alone is, wherever it is found.
+    pub(super) fn rule_of_one(&self, index: ItemIndex) -> Option<RuleIndex> {
+        let item = self.items.get(usize::from(index))?;
+        let is_all = self.rule(item.rule)?.items.len() == 1;
+        let is_anywhere = item.place == Place::ANYWHERE && !item.negated;
+        (is_all && is_anywhere).then_some(item.rule)
+    }
+
+    /// The items of a rule.
+    pub(super) fn items_of(&self, rule: RuleIndex) -> &[Item] {
+        self.rule(rule)
+            .map_or(&[][..], |rule| &self.items[rule.items.clone()])
+    }
+
+    /// Whether a rule is for all packets.
+    pub(super) fn is_for_all(&self, rule: RuleIndex) -> bool {
+        self.rule(rule).is_some_and(|rule| rule.scope.is_any())
+    }
+
+    /// Rules in Suricata's words that say what cannot be honoured.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.left_out
+    }
+
+    /// The same without a rule, which is left out for a problem.
+    pub(super) fn without(&self, index: RuleIndex, error: RulesError) -> Self {
+        let mut rest = Self {
+            file: self.file.clone(),
+            rules: Vec::new(),
+            items: Vec::new(),
+            left_out: self.left_out.clone(),
+        };
+        for (_, rule) in self.iter().filter(|(other, _)| *other != index) {
+            let first = rest.items.len();
+            let number = rest.rules.len() as RuleIndex;
+            let items = self.items[rule.items.clone()].iter().cloned();
+            rest.items.extend(items.map(|item| Item {
+                rule: number,
+                ..item
+            }));
+            rest.rules.push(Rule {
+                items: first..rest.items.len(),
+                ..rule.clone()
+            });
+        }
+        let keyword = error.problem.keyword().to_owned();
+        rest.left_out.push(LeftOut { keyword, error });
+        rest
     }
 
     /// The file's name as given to [`Rules::parse`].
@@ -194,12 +315,20 @@ impl Rules {
         }
     }
 
-    /// An error at the pattern of one rule.
-    pub(super) fn error_at(&self, rule: &Rule, problem: Problem) -> RulesError {
+    /// The rule of an item.
+    pub(super) fn rule_of(&self, index: ItemIndex) -> RuleIndex {
+        self.items
+            .get(usize::from(index))
+            .map_or(0, |item| item.rule)
+    }
+
+    /// An error at the first item of one rule.
+    pub(super) fn error_at(&self, index: RuleIndex, problem: Problem) -> RulesError {
+        let rule = self.rule(index);
         RulesError {
             file: self.file.clone(),
-            line: rule.line,
-            column: rule.column,
+            line: rule.map_or(1, |rule| rule.line),
+            column: rule.map_or(1, |rule| rule.column),
             problem,
         }
     }
@@ -218,205 +347,100 @@ fn column(line: &str, offset: usize) -> u32 {
 #[derive(Default)]
 struct Reader {
     rules: Vec<Rule>,
+    items: Vec<Item>,
+    left_out: Vec<LeftOut>,
     first_lines: HashMap<String, u32>,
     pattern_bytes: usize,
 }
 
 impl Reader {
-    fn read(&mut self, text: &str, number: u32) -> At<()> {
+    fn native(&mut self, text: &str, number: u32) -> At<()> {
         let mut line = Line::new(text);
         if line.is_done() {
             return Ok(());
         }
-        if self.rules.len() == MAX_RULES {
-            return Err((line.offset(), Problem::TooManyRules));
-        }
-        let name = self.name(&mut line, number)?;
-        let action = action(&mut line)?;
-        let is_literal = is_literal(&mut line)?;
-        let pattern = line.quoted(Expected::Pattern)?;
-        let options = Options::read(&mut line)?;
-        self.count_bytes(pattern.0, pattern.1.len() + options.gate_bytes())?;
-        let body = if is_literal {
-            literal(pattern, options)?
-        } else {
-            regex(pattern, options)?
-        };
-        let column = column(text, pattern.0);
-        self.rules
-            .push(body.into_rule(name, action, number, column));
+        self.check_room(line.offset())?;
+        let begin = line.offset();
+        let written = native::read(&mut line)?;
+        self.check_name(&written.name, written.name_at, number)?;
+        self.count_bytes(written.at, written.pattern_bytes)?;
+        let items = draft::items(written.drafts, self.rules.len() as RuleIndex)?;
+        let says = text[begin + written.name.len()..].trim().to_owned();
+        self.push(
+            (written.name, written.action, Scope::default()),
+            items,
+            says,
+        )
+        .map_err(|problem| (written.at, problem))?
+        .place(number, column(text, written.at));
         Ok(())
     }
 
-    fn name(&mut self, line: &mut Line<'_>, number: u32) -> At<String> {
-        let start = line.offset();
-        let name = line.word();
-        let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-        if name.len() > MAX_NAME_BYTES || !name.chars().all(is_good) {
-            return Err((start, Problem::Expected(Expected::Name)));
+    fn suricata(&mut self, text: &str, number: u32, variables: &Variables) -> Result<(), Refusal> {
+        let written = suricata::read(text, variables)?;
+        let at = written.drafts.first().map_or(0, |draft| draft.at);
+        let name = written.sid.unwrap_or_else(|| format!("line-{number}"));
+        suricata::located(self.check_room(at))?;
+        suricata::located(self.count_bytes(at, written.pattern_bytes))?;
+        let items = draft::items(written.drafts, self.rules.len() as RuleIndex);
+        let items = suricata::located(items)?;
+        suricata::located(self.check_name(&name, at, number))?;
+        let what = (name, written.action, written.scope);
+        let pushed = self.push(what, items, text.trim().to_owned());
+        suricata::located(pushed.map_err(|problem| (at, problem)))?.place(number, column(text, at));
+        Ok(())
+    }
+
+    fn check_room(&self, at: usize) -> At<()> {
+        match self.rules.len() == MAX_RULES {
+            true => Err((at, Problem::TooManyRules)),
+            false => Ok(()),
         }
-        if let Some(first_line) = self.first_lines.insert(name.to_owned(), number) {
-            return Err((
-                start,
-                Problem::DuplicateName {
-                    name: name.to_owned(),
-                    first_line,
-                },
-            ));
+    }
+
+    fn check_name(&mut self, name: &str, at: usize, number: u32) -> At<()> {
+        if let Some(&first_line) = self.first_lines.get(name) {
+            let name = name.to_owned();
+            return Err((at, Problem::DuplicateName { name, first_line }));
         }
-        Ok(name.to_owned())
+        self.first_lines.insert(name.to_owned(), number);
+        Ok(())
     }
 
     fn count_bytes(&mut self, start: usize, bytes: usize) -> At<()> {
-        self.pattern_bytes += bytes;
-        if self.pattern_bytes > MAX_PATTERN_BYTES {
+        if self.pattern_bytes + bytes > MAX_PATTERN_BYTES {
             return Err((start, Problem::TooManyBytes));
         }
+        self.pattern_bytes += bytes;
         Ok(())
     }
-}
 
-fn action(line: &mut Line<'_>) -> At<Action> {
-    let start = line.offset();
-    match line.word() {
-        "ban" => Ok(Action::Ban),
-        "alert" => Ok(Action::Alert),
-        _ => Err((start, Problem::Expected(Expected::Action))),
-    }
-}
-
-fn is_literal(line: &mut Line<'_>) -> At<bool> {
-    let start = line.offset();
-    match line.word() {
-        "literal" => Ok(true),
-        "regex" => Ok(false),
-        _ => Err((start, Problem::Expected(Expected::Kind))),
-    }
-}
-
-/// What stands behind a pattern.
-#[derive(Default)]
-struct Options {
-    nocase: bool,
-    gate: Option<(usize, GateLiterals)>,
-}
-
-impl Options {
-    fn read(line: &mut Line<'_>) -> At<Self> {
-        let mut options = Self::default();
-        while !line.is_done() {
-            let start = line.offset();
-            let repeated = if line.take("gate=") {
-                options
-                    .gate
-                    .replace((start, written_gate(line)?))
-                    .map(|_| "gate")
-            } else if line.word() == "nocase" {
-                std::mem::replace(&mut options.nocase, true).then_some("nocase")
-            } else {
-                return Err((start, Problem::Expected(Expected::Option)));
-            };
-            if let Some(name) = repeated {
-                return Err((start, Problem::RepeatedOption(name)));
-            }
+    fn push(
+        &mut self,
+        (name, action, scope): (String, Action, Scope),
+        items: Vec<Item>,
+        text: String,
+    ) -> Result<&mut Rule, Problem> {
+        let first = self.items.len();
+        if first + items.len() > MAX_ITEMS {
+            return Err(Problem::TooManyItemsInAll);
         }
-        Ok(options)
-    }
-
-    fn gate_bytes(&self) -> usize {
-        match &self.gate {
-            Some((_, GateLiterals::AnyOf(literals))) => literals.iter().map(Vec::len).sum(),
-            _ => 0,
-        }
-    }
-}
-
-fn written_gate(line: &mut Line<'_>) -> At<GateLiterals> {
-    let start = line.offset();
-    if line.is_next("\"") {
-        return Ok(GateLiterals::AnyOf(vec![literal_bytes(
-            line.quoted(Expected::Gate)?,
-        )?]));
-    }
-    match line.word() {
-        "always" => Ok(GateLiterals::Always),
-        _ => Err((start, Problem::Expected(Expected::Gate))),
-    }
-}
-
-fn literal_bytes((start, text): (usize, &str)) -> At<Vec<u8>> {
-    let bytes = unescape(text).map_err(|(offset, problem)| (start + offset, problem))?;
-    if bytes.len() < MIN_LITERAL_BYTES {
-        return Err((start, Problem::ShortLiteral { bytes: bytes.len() }));
-    }
-    Ok(bytes)
-}
-
-/// A rule without its name, action and place.
-struct Body {
-    pattern: Pattern,
-    nocase: bool,
-    gate: GateLiterals,
-    expression: Option<Hir>,
-}
-
-impl Body {
-    fn into_rule(self, name: String, action: Action, line: u32, column: u32) -> Rule {
-        let Self {
-            pattern,
-            nocase,
-            gate,
-            expression,
-        } = self;
-        Rule {
+        self.items.extend(items);
+        self.rules.push(Rule {
             name,
             action,
-            pattern,
-            nocase,
-            gate,
-            expression,
-            line,
-            column,
-        }
+            scope,
+            items: first..self.items.len(),
+            line: 0,
+            column: 0,
+            text,
+        });
+        self.rules.last_mut().ok_or(Problem::TooManyRules)
     }
 }
 
-fn literal(quoted: (usize, &str), options: Options) -> At<Body> {
-    if let Some((start, _)) = options.gate {
-        return Err((start, Problem::GateOnLiteral));
+impl Rule {
+    fn place(&mut self, line: u32, column: u32) {
+        (self.line, self.column) = (line, column);
     }
-    let bytes = literal_bytes(quoted)?;
-    Ok(Body {
-        gate: GateLiterals::AnyOf(vec![bytes.clone()]),
-        pattern: Pattern::Literal(bytes),
-        nocase: options.nocase,
-        expression: None,
-    })
 }
-
-fn regex((start, text): (usize, &str), options: Options) -> At<Body> {
-    let located = |(offset, problem)| (start + offset, problem);
-    let gate = match options.gate {
-        Some((_, gate)) => gate,
-        None => extracted_gate(text).map_err(located)?,
-    };
-    Ok(Body {
-        gate,
-        pattern: Pattern::Regex(text.to_owned()),
-        nocase: options.nocase,
-        expression: Some(expression::parse(text, options.nocase).map_err(located)?),
-    })
-}
-
-/// The gate is read off the pattern as written, `nocase` or not: what is in
-/// every match is, in one case or the other, in every caseless match.
-fn extracted_gate(text: &str) -> At<GateLiterals> {
-    let literals = expression::required_literals(&expression::parse(text, false)?);
-    if literals.is_empty() {
-        return Err((0, Problem::NoGate));
-    }
-    Ok(GateLiterals::AnyOf(literals))
-}
-
-#[cfg(test)]
-mod tests;

@@ -1,5 +1,6 @@
 //! The configuration, checked while it is read.
 
+use crate::checksums::VerifyChecksums;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -12,6 +13,9 @@ pub struct Config {
     /// The UDP port whose datagrams are requests, for whatever address, IPv4 or IPv6.
     #[schemars(range(min = 1))]
     pub(super) port: Port,
+    /// Which checksums are verified: with `"state"` those of datagrams to the port, before they
+    /// store or delete anything.
+    pub(super) verify_checksums: VerifyChecksums,
 }
 
 impl Config {
@@ -54,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_all_there_is() {
+    fn all_that_there_is_is_read() {
         assert_eq!(
             toml::from_str::<Config>("").map(|config| config.port()),
             Ok(kv::DEFAULT_PORT)
@@ -63,6 +67,8 @@ mod tests {
             toml::from_str::<Config>("port = 11211").map(|config| config.port()),
             Ok(11211)
         );
+        let lax = toml::from_str::<Config>("verify_checksums = \"none\"").expect("valid");
+        assert!(Config::default().verify_checksums.of_state() && !lax.verify_checksums.of_state());
         for (text, expected) in [
             ("port = 0", "port 0 is no port"),
             ("port = 70000", "expected u16"),

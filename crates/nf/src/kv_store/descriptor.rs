@@ -11,6 +11,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a key's value changes with requests, so both paths hold it",
     needs_section: false,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };

@@ -2,7 +2,9 @@
 
 use super::config::Config;
 use super::program::{VALUE_WORDS, program};
+use crate::checksums::VerifyChecksums;
 use std::any::Any;
+use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::key_value::write_reply;
 use twinpath_core::program::FastProgram;
@@ -15,6 +17,7 @@ use twinpath_wire::{Fragment, Transport};
 pub struct KvStore {
     program: FastProgram,
     port: u16,
+    checksums: VerifyChecksums,
     counters: Counters,
 }
 
@@ -27,14 +30,16 @@ struct Counters {
     too_large: u64,
     bad_requests: u64,
     answered: u64,
+    bad_checksums: u64,
 }
 
 impl KvStore {
     /// An empty store.
     pub fn new(config: &Config) -> Self {
         Self {
-            program: program(),
+            program: program(config),
             port: config.port(),
+            checksums: config.verify_checksums,
             counters: Counters::default(),
         }
     }
@@ -46,6 +51,10 @@ impl KvStore {
     fn handle_datagram(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let (status, length) = match KvView::new(packet.payload()) {
             Ok(message) if message.is_reply() => return self.refuse(packet, out),
+            Ok(request) if self.is_broken(&packet, &request) => {
+                self.counters.bad_checksums += 1;
+                return out.drop(packet, DropReason::BadChecksum);
+            }
             Ok(request) => self.apply(&request, flow.words),
             Err(why) => match refusal(why, packet.payload()) {
                 Some(status) => self.count_refusal(status),
@@ -53,6 +62,13 @@ impl KvStore {
             },
         };
         reply(packet, status, flow.words, length, out);
+    }
+
+    /// Whether a request would change a value, but its checksum is wrong. UDP over IPv4 need not
+    /// have one.
+    fn is_broken(&self, packet: &Packet, request: &KvView<'_>) -> bool {
+        let changes = request.op() != KvOp::Get;
+        changes && self.checksums.of_state() && !packet.checksums_hold()
     }
 
     /// Does what a request asks for; tells the status and length of the reply.
@@ -184,9 +200,12 @@ impl NetworkFunction for KvStore {
 
     /// Keys keep their values, whatever port they are asked for at.
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
-        let new = (new as &mut dyn Any).downcast_ref::<Self>();
-        self.port = new.map_or(self.port, |new| new.port);
-        new.is_some()
+        let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
+            return false;
+        };
+        swap(&mut self.program, &mut new.program);
+        (self.port, self.checksums) = (new.port, new.checksums);
+        true
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
@@ -198,6 +217,7 @@ impl NetworkFunction for KvStore {
             too_large,
             bad_requests,
             answered,
+            bad_checksums,
         } = self.counters;
         each("gets", gets);
         each("hits", hits);
@@ -206,5 +226,6 @@ impl NetworkFunction for KvStore {
         each("too_large", too_large);
         each("bad_requests", bad_requests);
         each("answered", answered);
+        each("packets_with_bad_checksum", bad_checksums);
     }
 }

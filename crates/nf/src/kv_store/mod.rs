@@ -26,7 +26,7 @@
 //! zeros. Everything about a key is simple: a get answers with the words, a put replaces them, a
 //! delete clears them; so reads *and* writes of frequent keys never reach the workers. What the
 //! request carries beyond its operation's need (a value in a get or delete, a status) is ignored.
-//! Only a delete that carries a value goes to the slow path.
+//! Only a delete that carries a value, and a put or delete with a wrong checksum, go to the slow path.
 //!
 //! # Changes
 //! Keys keep their values when the port changes.
@@ -36,11 +36,13 @@
 //! - Datagrams to the port that are no request are answered with "bad request" or "too large" if
 //!   they are the protocol's and have a header to answer with; otherwise they are dropped
 //!   (`bad_request`).
+//! - Puts and deletes with a wrong checksum are dropped (`bad_checksum`): a damaged key or value would
+//!   be stored for all to read. `verify_checksums = "none"` is for where that cannot be told.
 //! - First fragments to the port are dropped (`fragment`): a request fits any packet.
 //! - Everything else passes unchanged, on the slow path.
 //!
 //! # Counters
-//! All count what the workers did.
+//! The function counts what the workers did; a report adds what the fast path [answered](Answers) alone.
 //!
 //! | counter | meaning |
 //! |---|---|
@@ -49,11 +51,13 @@
 //! | `too_large` | puts of more bytes than the store takes |
 //! | `bad_requests` | datagrams to the port that are no request |
 //! | `answered` | of these, those that were told so |
+//! | `packets_with_bad_checksum` | puts and deletes dropped for a wrong checksum |
 //!
 //! # Speaking to it
 //! [`client`] is a client without sockets and clocks: it builds requests, matches replies, and
 //! repeats what got no answer.
 
+mod answers;
 pub mod client;
 mod config;
 mod descriptor;
@@ -62,6 +66,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+pub use answers::Answers;
 pub use config::{Config, PortZero};
 pub use descriptor::FUNCTION;
 pub use function::KvStore;

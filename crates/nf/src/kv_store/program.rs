@@ -1,5 +1,6 @@
 //! What the store does on the fast path.
 
+use super::config::Config;
 use twinpath_core::key_value::{DELETE, GET, PUT};
 use twinpath_core::program::{
     Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, Word,
@@ -18,8 +19,12 @@ const LENGTH: Operand = Operand::Temporary(0);
 const NOTHING: Operand = Operand::Constant(0);
 const ONE: Operand = Operand::Constant(1);
 
-/// Builds the program, which is the same for every configuration.
-pub(super) fn program() -> FastProgram {
+/// Builds the program. Whatever stores or deletes is for the workers if its checksum is wrong.
+pub(super) fn program(config: &Config) -> FastProgram {
+    let checked = |step: Step| match config.verify_checksums.of_state() {
+        true => if_sound(step),
+        false => step,
+    };
     let mut words = vec![Word {
         name: "presence",
         meaning: "length of the value plus one; 0 if there is none",
@@ -38,9 +43,9 @@ pub(super) fn program() -> FastProgram {
         steps: vec![
             get_present(),
             get_absent(),
-            put(),
-            delete_present(),
-            delete_absent(),
+            checked(put()),
+            checked(delete_present()),
+            checked(delete_absent()),
         ],
         always_complex: vec![vec![operation_is(0)]],
         ..FastProgram::default()
@@ -53,6 +58,12 @@ fn operation_is(operation: u32) -> Condition {
         Comparison::Equal,
         Operand::Constant(operation),
     )
+}
+
+fn if_sound(mut step: Step) -> Step {
+    let holds = Operand::Field(Field::ChecksumsHold);
+    step.when.push(Condition::of(holds, Comparison::Equal, ONE));
+    step
 }
 
 fn is_present() -> Condition {

@@ -6,7 +6,7 @@ use super::maglev::{Candidate, Maglev};
 use crate::seeded::{Seed, SeededMap};
 use std::collections::{HashMap, HashSet};
 use twinpath_core::steering::Alias;
-use twinpath_core::{FlowKey, Instant};
+use twinpath_core::{FlowKey, HashKey, Instant};
 use twinpath_wire::{Address, Endpoint, MacAddress};
 
 /// One row of the backend table.
@@ -38,18 +38,20 @@ pub(super) struct Backends {
     by_vip: SeededMap<(Endpoint, u8), ServiceIndex>,
     addresses: HashSet<(Address, u8)>,
     seed: u64,
+    hash_key: HashKey,
     started: Instant,
 }
 
 impl Backends {
     /// Fills every lookup table.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, seed: u64) -> Self {
         let mut backends = Self {
             rows: Vec::new(),
             services: Vec::new(),
-            by_vip: SeededMap::with_hasher(Seed(config.seed)),
+            by_vip: SeededMap::with_hasher(Seed::new(seed)),
             addresses: HashSet::new(),
-            seed: config.seed,
+            seed,
+            hash_key: HashKey::new(seed),
             started: Instant::ZERO,
         };
         for service in &config.services {
@@ -154,7 +156,7 @@ impl Backends {
         let tables = &self.services[usize::from(service.0)].tables;
         let elapsed = self.elapsed(now);
         let (_, table) = tables.iter().rev().find(|(from, _)| *from <= elapsed)?;
-        table.choose(key.hash(self.seed))
+        table.choose(key.hash(&self.hash_key))
     }
 
     /// The backend in a row, if it is not gone at this time.
@@ -198,5 +200,50 @@ impl Backends {
             _ => None,
         };
         self.rows.iter().zip(0..).filter_map(alias).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever knows the seed finds clients that all get one backend; under another seed, of which
+    /// nobody outside knows, the same clients are spread as any others are.
+    #[test]
+    fn clients_chosen_for_one_backend_spread_under_another_seed() {
+        const BACKENDS: usize = 10;
+        let mut text =
+            "[[services]]\nvip = \"203.0.113.1:443\"\nprotocol = \"tcp\"\nbackends = [\n"
+                .to_owned();
+        for number in 1..=BACKENDS {
+            text += &format!("{{ endpoint = \"10.1.0.{number}:8080\" }},\n");
+        }
+        let config: Config = toml::from_str(&(text + "]\n")).expect("sound");
+        let service = ServiceIndex(0);
+        let row = |backends: &Backends, client: u32| {
+            let [_, high, low, last] = client.to_be_bytes();
+            let client = Endpoint::v4([10, high, low, last], 4000);
+            let (key, _) = FlowKey::connection(client, backends.vip(service), 6);
+            let row = backends.choose(service, &key, Instant::ZERO);
+            usize::from(row.expect("there are backends"))
+        };
+        let known = Backends::new(&config, 0);
+        let chosen: Vec<u32> = (0..100_000)
+            .filter(|&client| row(&known, client) == 4)
+            .collect();
+        assert!(chosen.len() > 9_000, "{}", chosen.len());
+        for seed in [1, 2, u64::MAX] {
+            let other = Backends::new(&config, seed);
+            let mut load = [0usize; BACKENDS];
+            for &client in &chosen {
+                load[row(&other, client)] += 1;
+            }
+            let mean = chosen.len() / BACKENDS;
+            let is_even = |&count: &usize| count.abs_diff(mean) < mean / 5;
+            assert!(
+                load.iter().all(is_even),
+                "seed {seed}: {load:?} of {mean} each"
+            );
+        }
     }
 }

@@ -6,6 +6,7 @@ use super::protocol::Protocol;
 use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, ScheduledChange};
 use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
+use crate::checksums::VerifyChecksums;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
@@ -17,11 +18,13 @@ use twinpath_wire::Endpoint;
 #[schemars(with = "RawConfig")]
 pub struct Config {
     pub(super) table_size: TableSize,
-    pub(super) seed: u64,
+    pub(super) seed: Option<u64>,
     pub(super) pick_up: bool,
+    pub(super) verify_checksums: VerifyChecksums,
     pub(super) tcp_timeout: Timeout,
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
+    pub(super) half_open_timeout: Timeout,
     pub(super) services: Vec<Service>,
 }
 
@@ -37,8 +40,13 @@ impl Config {
         self.timeouts() == former.timeouts() && tables(self) == tables(former)
     }
 
-    fn timeouts(&self) -> [Timeout; 3] {
-        [self.tcp_timeout, self.closing_timeout, self.udp_timeout]
+    fn timeouts(&self) -> [Timeout; 4] {
+        [
+            self.tcp_timeout,
+            self.closing_timeout,
+            self.udp_timeout,
+            self.half_open_timeout,
+        ]
     }
 
     /// The services, in the order of the configuration.
@@ -102,14 +110,18 @@ struct RawConfig {
     #[serde(default)]
     #[schemars(range(min = 2, max = MAX_TABLE_SIZE))]
     table_size: TableSize,
-    /// Of the hashes; balancers that share connections need the same.
-    #[serde(default = "default_seed")]
-    seed: u64,
+    /// Of the hashes: the service's own unless said. Balancers that share connections need the same,
+    /// which clients should not know.
+    seed: Option<u64>,
     /// TCP packets in mid-connection are given to the backend that a new connection would get; a
     /// restarted balancer keeps its connections by it. If `false` they are dropped
     /// (`invalid_state`).
     #[serde(default = "default_pick_up")]
     pick_up: bool,
+    /// Which transport checksums are verified: of packets to a service that open a connection, and of
+    /// TCP packets with SYN, FIN or RST.
+    #[serde(default)]
+    verify_checksums: VerifyChecksums,
     /// Silence after which a TCP connection is forgotten.
     #[serde(default = "default_tcp_timeout")]
     tcp_timeout: Timeout,
@@ -119,15 +131,14 @@ struct RawConfig {
     /// The same for UDP, and for flows to no service.
     #[serde(default = "default_udp_timeout")]
     udp_timeout: Timeout,
+    /// The same for a connection of which one packet of the client alone was heard, or whose client
+    /// has not answered the server's SYN.
+    #[serde(default = "default_half_open_timeout")]
+    half_open_timeout: Timeout,
     /// What clients talk to, and who serves them; at least one.
     #[serde(default)]
     #[schemars(length(min = 1, max = MAX_SERVICES))]
     services: Vec<Service>,
-}
-
-/// The same for all balancers unless one asks otherwise, so that they agree.
-fn default_seed() -> u64 {
-    0x6d61_676c_6576
 }
 
 fn default_pick_up() -> bool {
@@ -146,6 +157,10 @@ fn default_udp_timeout() -> Timeout {
     Timeout::seconds(60)
 }
 
+fn default_half_open_timeout() -> Timeout {
+    Timeout::seconds(30)
+}
+
 impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
@@ -154,18 +169,22 @@ impl TryFrom<RawConfig> for Config {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,
+            half_open_timeout,
             services,
         } = raw;
         let config = Self {
             table_size,
             seed,
             pick_up,
+            verify_checksums,
             tcp_timeout,
             closing_timeout,
             udp_timeout,
+            half_open_timeout,
             services,
         };
         config.check()?;

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! word 0   31..28 kind, 27 flipped, 26 closed, 25 FIN of the server, 24 FIN of the client,
-//!          23..16 unused, 15..0 row of the backend table
-//! word 1   when the last packet came, in ticks
+//!          23 reset by the server, 22 reset by the client, 21 unanswered, 20 unconfirmed,
+//!          19..16 unused, 15..0 row of the backend table
+//! word 1   when the last packet came, in ticks; earlier after one that leaves it half-open
 //! ```
 //! The kind is never 0, so words that are all zero are no connection. It says in one comparison
 //! what the fast program must know: protocol and return path.
@@ -17,8 +18,11 @@ use twinpath_wire::tcp::flags;
 pub(super) const WORDS: usize = 2;
 /// Bits of word 0 that hold the row.
 pub(super) const ROW_MASK: u32 = 0xffff;
-/// Bits of word 0 that must equal a [`Kind::bits`] for the fast path.
-pub(super) const SIMPLE_MASK: u32 = 0xf << KIND_SHIFT | FLIPPED | CLOSED;
+/// Bits of word 0 that must equal a [`Kind::bits`] for packets of either end on the fast path.
+pub(super) const SIMPLE_MASK: u32 = UNANSWERED_MASK | UNANSWERED;
+/// The same for those of the client while nobody has answered, where an answer will be seen.
+pub(super) const UNANSWERED_MASK: u32 =
+    0xf << KIND_SHIFT | FLIPPED | CLOSED | RESET_BY_SERVER | RESET_BY_CLIENT | UNCONFIRMED;
 
 /// The row of connections whose backend is no longer configured: no table has so many rows.
 pub(super) const GONE: u16 = ROW_MASK as u16;
@@ -26,8 +30,12 @@ pub(super) const GONE: u16 = ROW_MASK as u16;
 const KIND_SHIFT: u32 = 28;
 const FLIPPED: u32 = 1 << 27;
 const CLOSED: u32 = 1 << 26;
-const FIN_OF_SERVER: u32 = 1 << 25;
-const FIN_OF_CLIENT: u32 = 1 << 24;
+pub(super) const FIN_OF_SERVER: u32 = 1 << 25;
+pub(super) const FIN_OF_CLIENT: u32 = 1 << 24;
+const RESET_BY_SERVER: u32 = 1 << 23;
+const RESET_BY_CLIENT: u32 = 1 << 22;
+const UNANSWERED: u32 = 1 << 21;
+const UNCONFIRMED: u32 = 1 << 20;
 
 /// What a flow is to the balancer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -83,10 +91,17 @@ pub(super) struct Connection {
     pub row: u16,
     /// The client is not the end that the flow calls its initiator.
     pub flipped: bool,
-    /// Reset, or both ends have sent FIN, or the one that is seen has.
+    /// Both ends have sent FIN, or the one that is seen has.
     pub closed: bool,
     pub fin_of_client: bool,
     pub fin_of_server: bool,
+    /// A reset was seen, and nothing since that tells against it.
+    pub reset_by_client: bool,
+    pub reset_by_server: bool,
+    /// The client alone was heard: once, where the server's packets do not come by.
+    pub unanswered: bool,
+    /// The server has answered a SYN, and the client not shown that it hears it.
+    pub unconfirmed: bool,
     /// In ticks.
     pub last_seen: u32,
 }
@@ -101,6 +116,10 @@ impl Connection {
             closed: false,
             fin_of_client: false,
             fin_of_server: false,
+            reset_by_client: false,
+            reset_by_server: false,
+            unanswered: false,
+            unconfirmed: false,
             last_seen: 0,
         }
     }
@@ -116,6 +135,10 @@ impl Connection {
             closed: has(CLOSED),
             fin_of_client: has(FIN_OF_CLIENT),
             fin_of_server: has(FIN_OF_SERVER),
+            reset_by_client: has(RESET_BY_CLIENT),
+            reset_by_server: has(RESET_BY_SERVER),
+            unanswered: has(UNANSWERED),
+            unconfirmed: has(UNCONFIRMED),
             last_seen,
         })
     }
@@ -126,7 +149,11 @@ impl Connection {
         let flags = bit(FLIPPED, self.flipped)
             | bit(CLOSED, self.closed)
             | bit(FIN_OF_CLIENT, self.fin_of_client)
-            | bit(FIN_OF_SERVER, self.fin_of_server);
+            | bit(FIN_OF_SERVER, self.fin_of_server)
+            | bit(RESET_BY_CLIENT, self.reset_by_client)
+            | bit(RESET_BY_SERVER, self.reset_by_server)
+            | bit(UNANSWERED, self.unanswered)
+            | bit(UNCONFIRMED, self.unconfirmed);
         if let Some(place) = words.first_chunk_mut() {
             *place = [
                 self.kind.bits() | flags | u32::from(self.row),
@@ -136,27 +163,93 @@ impl Connection {
     }
 }
 
+/// What a TCP segment says about the life of its connection.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Fin,
+    Reset,
+    /// An acknowledgement without data.
+    Acknowledgement,
+    /// Data and no more.
+    Data,
+    Other,
+}
+
+impl Sign {
+    /// That of a segment with these flags and so much data; [`Self::Other`] of whatever is no TCP,
+    /// which has no flags.
+    pub const fn of(tcp_flags: u8, bytes: usize) -> Self {
+        const ENDS: u8 = flags::SYN | flags::FIN | flags::RST;
+        match tcp_flags & ENDS {
+            _ if tcp_flags & flags::RST != 0 => Self::Reset,
+            _ if tcp_flags & flags::FIN != 0 => Self::Fin,
+            0 if tcp_flags & flags::ACK != 0 && bytes == 0 => Self::Acknowledgement,
+            0 if tcp_flags & flags::ACK != 0 => Self::Data,
+            _ => Self::Other,
+        }
+    }
+}
+
 impl Connection {
-    /// Learns from the TCP flags of a packet of the client. Of a direct return the server's FIN
-    /// may never be seen, so there the client's closes the connection.
-    pub fn note_client(&mut self, tcp_flags: u8) {
-        self.fin_of_client |= tcp_flags & flags::FIN != 0;
+    /// Whether anybody may have sent what was heard so far. What only passes has nothing to lose.
+    pub fn is_half_open(&self) -> bool {
+        self.kind == Kind::Passing || self.unanswered || self.unconfirmed
+    }
+
+    /// Learns from a packet of the client, not its first, that it goes on: it hears answers, or is
+    /// in earnest where none come by.
+    pub fn note_client_goes_on(&mut self, tcp_flags: u8) {
+        let goes_on = tcp_flags & flags::SYN == 0;
         let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
-        self.note_closing(
-            tcp_flags,
-            self.fin_of_client && (alone || self.fin_of_server),
-        );
+        self.unconfirmed &= !goes_on;
+        self.unanswered &= !(alone && goes_on);
     }
 
-    /// Learns from the TCP flags of a packet of the server.
-    pub fn note_server(&mut self, tcp_flags: u8) {
-        self.fin_of_server |= tcp_flags & flags::FIN != 0;
-        self.note_closing(tcp_flags, self.fin_of_client && self.fin_of_server);
+    /// Learns from a packet of the server that it answers.
+    pub fn note_answer(&mut self, tcp_flags: u8) {
+        self.unconfirmed |= self.unanswered && tcp_flags & flags::SYN != 0;
+        self.unanswered = false;
     }
 
-    fn note_closing(&mut self, tcp_flags: u8, all_fins: bool) {
-        self.closed |= all_fins || tcp_flags & flags::RST != 0;
+    /// Whether it is remembered for a short time only.
+    pub const fn is_ending(&self) -> bool {
+        self.closed || self.reset_by_client || self.reset_by_server
     }
+
+    /// Learns from a packet of the client. Of a direct return the server's FIN may never be seen,
+    /// so there the client's closes the connection.
+    pub fn note_client(&mut self, sign: Sign) {
+        note_fin(sign, &mut self.fin_of_client);
+        self.close_if_finished();
+        note_reset(sign, &mut self.reset_by_client, &mut self.reset_by_server);
+    }
+
+    /// Learns from a packet of the server.
+    pub fn note_server(&mut self, sign: Sign) {
+        note_fin(sign, &mut self.fin_of_server);
+        self.close_if_finished();
+        note_reset(sign, &mut self.reset_by_server, &mut self.reset_by_client);
+    }
+
+    fn close_if_finished(&mut self) {
+        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
+        self.closed = self.fin_of_client && (alone || self.fin_of_server);
+    }
+}
+
+/// A FIN of any sequence number may come from anybody, too. Whoever goes on with data has sent none;
+/// should it have, and send data again that was lost, the connection is remembered for longer than
+/// it lives, and that is all.
+fn note_fin(sign: Sign, fin: &mut bool) {
+    *fin = sign == Sign::Fin || *fin && sign != Sign::Data;
+}
+
+/// A reset of any sequence number may come from anybody, and two words have no room for the right
+/// one. The ends have it: the one that is not closed by it challenges it with an acknowledgement
+/// (RFC 5961 §3), and the one that did not send it goes on. Either shows that the connection lives.
+fn note_reset(sign: Sign, mine: &mut bool, theirs: &mut bool) {
+    *mine = sign == Sign::Reset;
+    *theirs &= sign != Sign::Acknowledgement;
 }
 
 /// How long flows are remembered after their last packet, in ticks.
@@ -165,6 +258,7 @@ pub(super) struct Timeouts {
     tcp: u32,
     closing: u32,
     udp: u32,
+    half_open: u32,
 }
 
 impl Timeouts {
@@ -174,6 +268,7 @@ impl Timeouts {
             tcp: config.tcp_timeout.ticks(),
             closing: config.closing_timeout.ticks(),
             udp: config.udp_timeout.ticks(),
+            half_open: config.half_open_timeout.ticks(),
         }
     }
 
@@ -186,15 +281,26 @@ impl Timeouts {
         }
     }
 
+    /// When a connection counts as last seen after a packet that opens it, or answers that: a
+    /// half-open one is forgotten earlier than others of its kind.
+    pub const fn last_seen_opening(&self, connection: &Connection, now: Instant) -> u32 {
+        let is_half_open = connection.unanswered || connection.unconfirmed;
+        let cut = match is_half_open && !connection.is_ending() {
+            true => self.of_open(connection.kind).saturating_sub(self.half_open),
+            false => 0,
+        };
+        now.ticks().wrapping_sub(cut)
+    }
+
     /// Whether a connection has been silent for too long. A clock that is a little behind that of
     /// the last packet makes no difference.
     pub fn are_over(&self, connection: &Connection, now: Instant) -> bool {
-        let limit = if connection.closed {
+        let limit = if connection.is_ending() {
             self.closing
         } else {
             self.of_open(connection.kind)
         };
-        now.ticks().wrapping_sub(connection.last_seen).cast_signed() > limit.cast_signed()
+        now.ticks_since(connection.last_seen) > limit
     }
 }
 
@@ -205,13 +311,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 4], last_seen: u32) {
-            let [flipped, closed, fin_of_client, fin_of_server] = flags;
-            let connection = Connection { kind, row, flipped, closed, fin_of_client, fin_of_server, last_seen };
+        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], fins: [bool; 2], last_seen: u32) {
+            let [flipped, closed, reset_by_client, reset_by_server, unanswered, unconfirmed] = flags;
+            let [fin_of_client, fin_of_server] = fins;
+            let connection = Connection {
+                kind, row, flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server,
+                unanswered, unconfirmed, last_seen,
+            };
             let mut words = [0; WORDS];
             connection.write(&mut words);
             prop_assert_eq!(Connection::read(&words), Some(connection));
-            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), !flipped && !closed);
+            let is_simple = !flipped && !connection.is_ending() && !unanswered && !unconfirmed;
+            prop_assert_eq!(words[0] & SIMPLE_MASK == kind.bits(), is_simple);
         }
     }
 

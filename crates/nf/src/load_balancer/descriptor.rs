@@ -1,8 +1,10 @@
 //! What the catalogue knows of load balancers.
 
+use super::maglev::Maglev;
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +15,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Flow,
     placement: "a connection's backend is its state, which both paths hold; choosing one is for the slow path",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };
@@ -26,12 +29,32 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn needs_ports(&self) -> bool {
+        true
+    }
+
+    /// A table for each time in which a service's choice is the same.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        let tables: u64 = self
+            .services
+            .iter()
+            .map(|one| one.epochs.len() as u64)
+            .sum();
+        let count = tables * u64::from(self.table_size.0);
+        vec![TableMemory {
+            count,
+            of: "rows",
+            bytes: count * Maglev::ROW_BYTES,
+            key: "table_size",
+        }]
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }
 
-    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
-        Ok(Function::flow(LoadBalancer::new(self)))
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::flow(LoadBalancer::new(self, seed)))
     }
 
     /// Which backends are drained is looked at on the slow path alone.

@@ -3,10 +3,11 @@
 use super::NAME;
 use super::backends::{Backends, ServiceIndex};
 use super::config::{Config, ReturnPath};
-use super::connection::{Connection, Kind, Timeouts};
+use super::connection::{Connection, Kind, Sign, Timeouts};
 use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::migration::Migration;
-use super::program::program;
+use super::program::{COMPLEX_FLAGS, program};
+use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::{self, Refusals};
 use std::any::Any;
 use std::mem::swap;
@@ -15,14 +16,15 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
-use twinpath_wire::MacAddress;
 use twinpath_wire::tcp::flags;
+use twinpath_wire::{Fragment, MacAddress};
 
 /// The load balancer's part on the slow path.
 pub struct LoadBalancer {
     program: FastProgram,
     timeouts: Timeouts,
     pick_up: bool,
+    checksums: VerifyChecksums,
     backends: Backends,
     /// From the configuration before.
     migration: Migration,
@@ -39,16 +41,18 @@ struct Counters {
     not_picked_up: u64,
     errors_translated: u64,
     unexpected_replies: u64,
+    bad_checksums: u64,
 }
 
 impl LoadBalancer {
-    /// A balancer; fills its lookup tables.
-    pub fn new(config: &Config) -> Self {
+    /// A balancer; fills its lookup tables, under `seed` if the configuration has none.
+    pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             program: program(config),
             timeouts: Timeouts::new(config),
             pick_up: config.pick_up,
-            backends: Backends::new(config),
+            checksums: config.verify_checksums,
+            backends: Backends::new(config, config.seed.unwrap_or(seed)),
             migration: Migration::default(),
             counters: Counters::default(),
             refusals: Refusals::default(),
@@ -66,7 +70,7 @@ impl LoadBalancer {
         match self.backends.service_at(packet.destination(), protocol) {
             Some(service) => self.open(service, packet, flow, out),
             None if from_service => self.pass_early_reply(packet, out),
-            None => pass(packet, Connection::new(Kind::Passing, 0), flow, out),
+            None => self.pass(packet, Connection::new(Kind::Passing, 0), flow, out),
         }
     }
 
@@ -77,6 +81,9 @@ impl LoadBalancer {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
+        if self.is_broken(&packet) {
+            return self.drop_broken(packet, out);
+        }
         let mid_stream = packet.is_tcp() && !is_opening(packet.tcp_flags());
         if mid_stream && !self.pick_up {
             self.counters.not_picked_up += 1;
@@ -92,12 +99,35 @@ impl LoadBalancer {
             flipped,
             ..Connection::new(self.backends.kind(service), row)
         };
+        self.send_first(packet, connection, flow, out);
+    }
+
+    /// The first packet of a connection.
+    fn send_first(
+        &mut self,
+        packet: Packet,
+        mut connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        connection.note_client(sign(&packet));
+        connection.unanswered = true;
         self.send_to_backend(packet, connection, flow, out);
     }
 
     fn count_connection(&mut self, row: u16) {
         self.counters.new_connections += 1;
         self.backends.count_connection(row);
+    }
+
+    /// Whether the packet's checksum is wrong, where checksums are verified.
+    fn is_broken(&self, packet: &Packet) -> bool {
+        self.checksums.of_state() && !packet.has_good_checksum()
+    }
+
+    fn drop_broken(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        self.counters.bad_checksums += 1;
+        out.drop(packet, DropReason::BadChecksum);
     }
 
     /// The client has not sent anything yet: leaves it to the client to open the flow.
@@ -117,22 +147,24 @@ impl LoadBalancer {
             return self.drop_without_backend(packet, out);
         };
         let reopened =
-            is_opening(packet.tcp_flags()) && (connection.closed || connection.fin_of_client);
+            is_opening(packet.tcp_flags()) && (connection.is_ending() || connection.fin_of_client);
         if reopened || self.backends.present(connection.row, flow.now).is_none() {
             let Some(row) = self.backends.choose(service, flow.key, flow.now) else {
                 return self.drop_without_backend(packet, out);
             };
             if reopened {
                 self.count_connection(row);
-                connection = Connection {
+                let connection = Connection {
                     flipped: connection.flipped,
                     ..Connection::new(connection.kind, row)
                 };
-            } else {
-                self.counters.reassigned += 1;
-                connection.row = row;
+                return self.send_first(packet, connection, flow, out);
             }
+            self.counters.reassigned += 1;
+            connection.row = row;
         }
+        connection.note_client(sign(&packet));
+        connection.note_client_goes_on(packet.tcp_flags());
         self.send_to_backend(packet, connection, flow, out);
     }
 
@@ -154,11 +186,10 @@ impl LoadBalancer {
     fn send_to_backend(
         &mut self,
         mut packet: Packet,
-        mut connection: Connection,
+        connection: Connection,
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        connection.note_client(packet.tcp_flags());
         // The rewrite cannot fail: backend, service and packet are of one IP version.
         if let Some(backend) = self.backends.row(connection.row) {
             match connection.kind {
@@ -168,7 +199,7 @@ impl LoadBalancer {
                 _ => _ = packet.set_destination(backend.endpoint),
             }
         }
-        pass(packet, connection, flow, out);
+        self.pass(packet, connection, flow, out);
     }
 
     fn handle_from_server(
@@ -183,11 +214,33 @@ impl LoadBalancer {
             self.counters.unexpected_replies += 1;
             return out.forward(packet);
         }
-        connection.note_server(packet.tcp_flags());
+        connection.note_server(sign(&packet));
+        connection.note_answer(packet.tcp_flags());
         if let Some(backend) = self.backends.row(connection.row).filter(|_| through) {
             packet.set_source(self.backends.vip(backend.service));
         }
-        pass(packet, connection, flow, out);
+        self.pass(packet, connection, flow, out);
+    }
+
+    /// Writes the connection down as seen now, and lets the packet go on.
+    fn pass(
+        &self,
+        packet: Packet,
+        connection: Connection,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let opens = flow.is_new() || packet.tcp_flags() & flags::SYN != 0;
+        let last_seen = match opens {
+            true => self.timeouts.last_seen_opening(&connection, flow.now),
+            false => flow.now.ticks(),
+        };
+        Connection {
+            last_seen,
+            ..connection
+        }
+        .write(flow.words);
+        out.forward(packet);
     }
 
     /// An ICMP error about a packet of the connection. It does not keep the connection alive.
@@ -229,8 +282,9 @@ impl LoadBalancer {
         out.forward(packet);
     }
 
-    /// A fragment has no ports, or will soon be followed by one that has none.
-    fn handle_fragment(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+    /// A later part of a datagram whose first one belongs to no known connection: it was dropped,
+    /// or is no service's.
+    fn handle_later_part(&mut self, packet: Packet, out: &mut Outbox<'_>) {
         match self
             .backends
             .is_service_address(packet.destination().address, packet.layout.protocol)
@@ -256,23 +310,30 @@ impl NetworkFunction for LoadBalancer {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         match (packet.role, Connection::read(flow.words)) {
-            (Role::Fragment, _) => self.handle_fragment(packet, out),
             (Role::Error, _) => self.handle_error(packet, flow, out),
-            (Role::Member, None) => self.handle_first(packet, flow, out),
-            (Role::Member, Some(connection)) if connection.kind == Kind::Passing => {
-                pass(packet, connection, flow, out)
+            (_, None) if packet.layout.fragment == Fragment::Later => {
+                self.handle_later_part(packet, out)
             }
-            (Role::Member, Some(connection)) if is_from_client(&packet, &connection) => {
+            (_, None) => self.handle_first(packet, flow, out),
+            (_, Some(connection)) if connection.kind == Kind::Passing => {
+                self.pass(packet, connection, flow, out)
+            }
+            (_, Some(_)) if packet.tcp_flags() & COMPLEX_FLAGS != 0 && self.is_broken(&packet) => {
+                self.drop_broken(packet, out)
+            }
+            (_, Some(connection)) if is_from_client(&packet, &connection) => {
                 self.handle_from_client(packet, connection, flow, out)
             }
-            (Role::Member, Some(connection)) => {
-                self.handle_from_server(packet, connection, flow, out)
-            }
+            (_, Some(connection)) => self.handle_from_server(packet, connection, flow, out),
         }
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         Connection::read(words).is_some_and(|connection| self.timeouts.are_over(&connection, now))
+    }
+
+    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
+        Connection::read(words).map(|connection| connection.is_half_open())
     }
 
     /// Backends that are no longer configured are removed: their connections go to others.
@@ -285,6 +346,7 @@ impl NetworkFunction for LoadBalancer {
         swap(&mut self.program, &mut new.program);
         swap(&mut self.timeouts, &mut new.timeouts);
         swap(&mut self.pick_up, &mut new.pick_up);
+        swap(&mut self.checksums, &mut new.checksums);
         swap(&mut self.backends, &mut new.backends);
         true
     }
@@ -306,6 +368,7 @@ impl NetworkFunction for LoadBalancer {
             not_picked_up,
             errors_translated,
             unexpected_replies,
+            bad_checksums,
         } = self.counters;
         each("new_connections", new_connections);
         each("picked_up", picked_up);
@@ -314,6 +377,7 @@ impl NetworkFunction for LoadBalancer {
         each("not_picked_up", not_picked_up);
         each("errors_translated", errors_translated);
         each("unexpected_replies", unexpected_replies);
+        each("packets_with_bad_checksum", bad_checksums);
         self.refusals.report(each);
         self.backends.counters(each);
     }
@@ -324,19 +388,12 @@ pub(super) const fn is_opening(tcp_flags: u8) -> bool {
     tcp_flags & (flags::SYN | flags::ACK | flags::RST) == flags::SYN
 }
 
-fn is_from_client(packet: &Packet, connection: &Connection) -> bool {
-    (packet.direction == Direction::Original) != connection.flipped
+fn sign(packet: &Packet) -> Sign {
+    Sign::of(packet.tcp_flags(), packet.layout.payload_bytes())
 }
 
-/// Writes the connection down as seen now, and lets the packet go on.
-fn pass(packet: Packet, connection: Connection, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-    let last_seen = flow.now.ticks();
-    Connection {
-        last_seen,
-        ..connection
-    }
-    .write(flow.words);
-    out.forward(packet);
+fn is_from_client(packet: &Packet, connection: &Connection) -> bool {
+    (packet.direction == Direction::Original) != connection.flipped
 }
 
 fn set_destination_mac(packet: &mut Packet, mac: MacAddress) {

@@ -46,18 +46,25 @@
 //!   path need not ask again.
 //! - From a backend before the client has sent anything, or from another backend than the
 //!   connection's: they pass unchanged.
-//! - Fragments to a service's address are dropped (`fragment`): they do not tell their service.
-//!   Others pass.
+//! - Fragments go where the first of their datagram goes, whose ports tell; those that come before
+//!   it [wait for it](twinpath_core::fragments), within limits.
 //! - ICMP errors about a connection are translated, the packet that they quote too, in both
 //!   directions, so that path MTU discovery works. With direct return they go to the backend. They
 //!   must be [believable](crate::icmp_errors): of a type in use (no redirect), for the end that sent
-//!   the quoted packet, with right checksums. All others are dropped and counted.
+//!   the quoted packet, with right checksums. All others are dropped and counted. The sequence number
+//!   of a quoted TCP segment is not checked: two state words have no room for a window. The end whose
+//!   segment it is does so (RFC 5927 §4.1), and a [firewall](crate::firewall) in the chain.
+//! - A reset closes a connection unless something tells against it: the end that it was for
+//!   acknowledges something (a challenge, RFC 5961 §3: the reset was not exact), or the end that is
+//!   said to have sent it sends anything else. Two state words have no room for sequence numbers.
+//! - A FIN counts until the end that is said to have sent it sends data. Two close a connection, and
+//!   with direct return the client's alone, for the other is not seen.
 //! - No backend for a connection: dropped (`no_backend`).
 //!
 //! # On the fast path
 //! Two state words: row of the backend with flags, and when the last packet came. Packets of live
 //! connections are rewritten from a table of backends and a table of services, row by row. To the
-//! workers go TCP packets with SYN, FIN or RST, packets of closed connections, of connections that
+//! workers go TCP packets with SYN, FIN or RST, packets of closed connections, data of an end that has sent FIN, packets of connections that
 //! have been silent for too long, or whose backend is gone, and everything unusual.
 //!
 //! # Counters
@@ -70,9 +77,10 @@
 //! | `reassigned` | connections that got another backend, because theirs was gone |
 //! | `without_backend` | packets dropped because there was no backend |
 //! | `not_picked_up` | packets dropped because their connection is unknown and `pick_up` is `false` |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `errors_translated` | ICMP errors about a connection |
 //! | `unexpected_replies` | packets from a service that belong to no connection of their sender |
-//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors) |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors); the last is 0, for no window is known here |
 
 mod backends;
 pub mod config;

@@ -1,7 +1,9 @@
 //! What the balancer does on the fast path.
 
 use super::config::{Config, ReturnPath, Service};
-use super::connection::{Kind, ROW_MASK, SIMPLE_MASK, Timeouts};
+use super::connection::{
+    FIN_OF_CLIENT, FIN_OF_SERVER, Kind, ROW_MASK, SIMPLE_MASK, Timeouts, UNANSWERED_MASK,
+};
 use twinpath_core::program::{
     Action, Comparison, Condition, EndpointRow, EndpointTable, Exit, FastProgram, Field, Operand,
     Operation, PacketEnd, Step, Word, compute, set,
@@ -48,7 +50,11 @@ pub(super) fn program(config: &Config) -> FastProgram {
         steps: steps
             .flat_map(|kind| steps_of(kind, timeouts.of_open(kind)))
             .collect(),
-        always_complex: vec![vec![opens_or_closes()]],
+        always_complex: vec![
+            vec![opens_or_closes()],
+            goes_on_after(Direction::Original, FIN_OF_CLIENT),
+            goes_on_after(Direction::Reply, FIN_OF_SERVER),
+        ],
         tables: vec![
             table("backends", config, |service, index| {
                 (
@@ -97,13 +103,23 @@ fn opens_or_closes() -> Condition {
     }
 }
 
+/// Data of an end that is said to have sent its last.
+fn goes_on_after(way: Direction, fin: u32) -> Vec<Condition> {
+    let has_data = Condition::of(
+        Operand::Field(Field::PayloadLength),
+        Comparison::NotEqual,
+        Operand::Constant(0),
+    );
+    vec![goes(way), has_data, Condition::bits(CONNECTION, fin, fin)]
+}
+
 fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
-    let step = |name, more: Vec<Condition>, rewrites: Vec<Action>| Step {
+    let step = |name, mask, more: Vec<Condition>, rewrites: Vec<Action>| Step {
         name,
         when: [
             more,
             vec![
-                Condition::bits(CONNECTION, SIMPLE_MASK, kind.bits()),
+                Condition::bits(CONNECTION, mask, kind.bits()),
                 is_alive(timeout_ticks),
             ],
         ]
@@ -139,11 +155,13 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
         Kind::Service(_, ReturnPath::Through) => vec![
             step(
                 "to the backend",
+                UNANSWERED_MASK,
                 vec![goes(Direction::Original)],
                 rewrite(to_backend),
             ),
             step(
                 "to the client",
+                SIMPLE_MASK,
                 vec![goes(Direction::Reply), is_from_its_backend()],
                 rewrite(to_client),
             ),
@@ -151,12 +169,18 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
         Kind::Service(_, ReturnPath::Direct) => vec![
             step(
                 "to the backend's MAC address",
+                SIMPLE_MASK,
                 vec![goes(Direction::Original)],
                 rewrite(to_mac),
             ),
-            step("direct answer", vec![goes(Direction::Reply)], vec![]),
+            step(
+                "direct answer",
+                SIMPLE_MASK,
+                vec![goes(Direction::Reply)],
+                vec![],
+            ),
         ],
-        Kind::Passing => vec![step("no service", vec![], vec![])],
+        Kind::Passing => vec![step("no service", SIMPLE_MASK, vec![], vec![])],
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the catalogue knows of monitors.
 
+use super::flows::Flows;
 use super::{Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
@@ -12,6 +14,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "it only counts, and what rules handle is reported to it",
     needs_section: false,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };
@@ -23,6 +26,16 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        let count = self.flows.0;
+        vec![TableMemory {
+            count: count as u64,
+            of: "flows",
+            bytes: Flows::bytes(count),
+            key: "flows",
+        }]
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

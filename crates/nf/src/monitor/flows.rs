@@ -1,5 +1,6 @@
 //! The table of flows.
 
+use crate::memory::{map_bytes, slab_bytes};
 use crate::seeded::{Seed, SeededMap};
 use std::time::Duration;
 use twinpath_core::{FlowKey, Instant, Side};
@@ -57,11 +58,16 @@ pub(super) struct Flows {
 impl Flows {
     pub fn new(limit: usize, seed: u64) -> Self {
         Self {
-            numbers: SeededMap::with_hasher(Seed(seed)),
+            numbers: SeededMap::with_hasher(Seed::new(seed)),
             records: Slab::new(limit),
             highest: 0,
             hand: 0,
         }
+    }
+
+    /// What so many flows take.
+    pub const fn bytes(flows: usize) -> u64 {
+        map_bytes::<FlowKey, u32>(flows) + slab_bytes::<Known>(flows)
     }
 
     /// Another limit. If there are more flows already, they stay.

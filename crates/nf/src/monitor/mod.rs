@@ -20,7 +20,7 @@
 //!
 //! A flow ends when it was idle and no cached rule counts for it any more, so it may be seen a
 //! little longer than `idle` says. Records of ended flows wait in a queue of 65,536 for whoever
-//! exports them ([`Monitor::take_ended`]); if nobody does, the oldest are let go and counted.
+//! exports them; if nobody does, the oldest are let go and counted (`records_lost`).
 //!
 //! When there are as many flows as there may be, packets of others are counted together
 //! (`overflow_packets`, `overflow_bytes`). Such a flow stays among these while a rule for it is
@@ -40,6 +40,9 @@
 //! | `overflow_packets`, `overflow_bytes` | packets that found no room for their flow |
 //! | `records_lost` | ended flows that nobody took |
 //! | `not_ip` | frames that are not IP |
+//!
+//! # In the code
+//! Records of ended flows are taken by [`Monitor::take_ended`].
 
 mod change;
 mod config;

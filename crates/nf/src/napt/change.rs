@@ -2,7 +2,8 @@
 
 use super::config::Config;
 use super::function::{Napt, session_entry};
-use super::ports::{External, Kind};
+use super::kind::Kind;
+use super::ports::External;
 use super::sides::Sides;
 use super::table::Binding;
 use std::collections::HashSet;
@@ -15,8 +16,17 @@ use twinpath_rulecache::{Affected, Concern, Reconfigure};
 pub enum NewNapt {
     /// It takes another configuration.
     Config(Box<Prepared>),
-    /// The bindings of an inside endpoint end: all of them, or that of one kind.
-    End(Endpoint, Option<Kind>),
+    /// Bindings end.
+    End(EndBindings),
+}
+
+/// The bindings of an inside endpoint that are to end: all of them, or that of one kind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct EndBindings {
+    /// The inside endpoint.
+    pub internal: Endpoint,
+    /// The kind.
+    pub kind: Option<Kind>,
 }
 
 /// A configuration ready to take effect.
@@ -40,9 +50,9 @@ impl NewNapt {
 
 impl Config {
     /// Whether another configuration concerns all cached rules: what sessions know of the other
-    /// end follows from filtering.
+    /// end follows from filtering, and with other blocks many bindings end.
     pub fn changes_all_rules(&self, former: &Self) -> bool {
-        self.filtering != former.filtering
+        self.filtering != former.filtering || self.deterministic != former.deterministic
     }
 }
 
@@ -52,34 +62,40 @@ impl Reconfigure for Napt {
     fn affected_by(&self, new: &NewNapt) -> Affected {
         match new {
             NewNapt::Config(new) => self.affected_by_config(new),
-            NewNapt::End(internal, kind) => {
-                let sessions = self.sessions_of(*internal, *kind);
-                let entries = sessions.into_iter().map(session_entry);
-                Affected::Rules(vec![Concern::entries(entries.collect())])
-            }
+            NewNapt::End(which) => self.affected_by_end(*which),
         }
     }
 
     fn apply(&mut self, new: &mut NewNapt) {
         match new {
             NewNapt::Config(new) => self.take(new),
-            NewNapt::End(internal, kind) => {
-                for session in self.sessions_of(*internal, *kind) {
-                    self.table.remove(session, &mut self.external);
-                }
-            }
+            NewNapt::End(which) => self.end(*which),
         }
     }
 }
 
 impl Napt {
+    pub(crate) fn affected_by_end(&self, which: EndBindings) -> Affected {
+        let sessions = self.sessions_of(which);
+        let entries = sessions.into_iter().map(session_entry);
+        Affected::Rules(vec![Concern::entries(entries.collect())])
+    }
+
+    pub(crate) fn end(&mut self, which: EndBindings) {
+        for session in self.sessions_of(which) {
+            self.table.remove(session, &mut self.external);
+        }
+    }
+
     /// Packets from and to what joins or leaves, and of protocols that have other time-outs: those
     /// are in their rules. Which ports are given out concerns no rule.
     fn affected_by_config(&self, new: &Prepared) -> Affected {
-        if new.config.filtering != self.filtering {
+        let has_other_blocks = self.external.has_other_blocks(&new.external);
+        if new.config.filtering != self.filtering || has_other_blocks {
             return Affected::Everything;
         }
-        let mut concerns = Vec::new();
+        let ending = self.ending(&new.external).into_iter().map(session_entry);
+        let mut concerns = vec![Concern::entries(ending.collect())];
         for prefix in differing(self.sides.inside(), new.sides.inside()) {
             concerns.extend([Concern::from(prefix), Concern::to(prefix)]);
         }
@@ -102,9 +118,16 @@ impl Napt {
         std::mem::swap(&mut self.sides, &mut new.sides);
         self.filtering = new.config.filtering;
         self.pick_up = new.config.pick_up;
+        self.checksums = new.config.verify_checksums;
+        self.sessions_per_binding = new.config.sessions_per_binding;
+        self.ports_per_host = new.config.ports_per_host;
+        self.exhaustion.configure(&new.config);
         self.table.configure(&new.config, &mut self.external);
         if moved.is_none() && is_same_inside {
             return self.external.configure(&new.config);
+        }
+        for session in self.ending(&new.external) {
+            self.table.remove(session, &mut self.external);
         }
         self.end_unlisted(moved.as_deref());
         match moved {
@@ -116,8 +139,8 @@ impl Napt {
         }
     }
 
-    /// The sessions of an inside endpoint.
-    fn sessions_of(&self, internal: Endpoint, kind: Option<Kind>) -> Vec<u32> {
+    /// The sessions of bindings.
+    fn sessions_of(&self, EndBindings { internal, kind }: EndBindings) -> Vec<u32> {
         let kinds = Kind::ALL
             .into_iter()
             .filter(|&one| kind.is_none_or(|kind| kind == one));
@@ -127,9 +150,9 @@ impl Napt {
             .collect()
     }
 
-    /// Whether an inside endpoint has a binding, of this kind if one is named.
-    pub fn is_bound_inside(&self, internal: Endpoint, kind: Option<Kind>) -> bool {
-        !self.sessions_of(internal, kind).is_empty()
+    /// Whether there are such bindings.
+    pub fn has_bindings(&self, which: EndBindings) -> bool {
+        !self.sessions_of(which).is_empty()
     }
 
     /// The bindings that there are, in words.
@@ -143,6 +166,21 @@ impl Napt {
             format!("{internal} {kind} as {external}, sessions: {sessions}")
         };
         bindings.iter().map(told).collect()
+    }
+
+    /// The sessions of bindings whose external endpoints are others', or that have others in any
+    /// case, with other forwards and blocks.
+    fn ending(&self, new: &External) -> Vec<u32> {
+        if self.external.has_same_promises(new) {
+            return Vec::new();
+        }
+        let bindings = self.table.bindings().filter(|(_, binding)| {
+            let external = self.external.endpoint(binding.slot);
+            !new.allows(binding.internal, external, binding.kind)
+        });
+        bindings
+            .flat_map(|(number, _)| self.table.sessions_of(number))
+            .collect()
     }
 
     /// Ends the sessions of hosts that are no longer inside, and of external addresses that have

@@ -1,16 +1,34 @@
 //! The configuration of an address translation.
 
+mod deterministic;
+mod forward;
+mod ports;
+
+use super::ports::External;
+use super::table::Table;
+use crate::checksums::VerifyChecksums;
 use crate::idle_time::IdleTime;
+use crate::memory::TableMemory;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
+pub(crate) use deterministic::{Block, Deterministic};
+pub(crate) use forward::Forward;
+pub use forward::ForwardError;
+pub(crate) use forward::Forwards;
+use forward::MAX_FORWARDS;
+pub(crate) use ports::PortsText;
+pub use ports::{Assignment, BlockAssignment, Blocks};
+
 /// Most external addresses.
 pub const MAX_ADDRESSES: usize = 4096;
 /// Most prefixes of hosts inside.
 pub const MAX_INSIDE: usize = 65_536;
+/// Most sessions of one binding that can be asked for.
+pub const MAX_SESSIONS_PER_BINDING: u32 = 65_536;
 /// Most sessions that a translation can be told to know.
 pub const MAX_SESSIONS: usize = 16_000_000;
 
@@ -19,14 +37,28 @@ pub const MAX_SESSIONS: usize = 16_000_000;
 #[serde(try_from = "Written")]
 #[schemars(with = "Written")]
 pub struct Config {
-    pub(super) inside: Vec<Prefix>,
-    pub(super) external: Vec<Address>,
-    pub(super) ports: PortsText,
-    pub(super) filtering: Filtering,
-    pub(super) pooling: Pooling,
-    pub(super) sessions: usize,
-    pub(super) pick_up: bool,
-    pub(super) timeouts: Timeouts,
+    pub(crate) inside: Vec<Prefix>,
+    /// Those that are shared come first, then those of forwards alone.
+    pub(crate) external: Vec<Address>,
+    /// How many of them are shared.
+    pub(crate) shared: usize,
+    /// All of them.
+    prefixes: Vec<Prefix>,
+    /// Whether hosts have IPv6, and what stands for them IPv4.
+    pub(crate) between_versions: bool,
+    pub(crate) forwards: Forwards,
+    pub(crate) ports: PortsText,
+    pub(crate) assignment: Assignment,
+    pub(crate) deterministic: Option<Deterministic>,
+    pub(crate) ports_per_host: u32,
+    pub(crate) sessions_per_binding: u32,
+    pub(crate) errors_per_second: u32,
+    pub(crate) filtering: Filtering,
+    pub(crate) pooling: Pooling,
+    pub(crate) sessions: usize,
+    pub(crate) pick_up: bool,
+    pub(crate) verify_checksums: VerifyChecksums,
+    pub(crate) timeouts: Timeouts,
 }
 
 impl Config {
@@ -35,49 +67,107 @@ impl Config {
         &self.inside
     }
 
-    /// The addresses that they share.
-    pub fn external(&self) -> &[Address] {
-        &self.external
+    /// The addresses that stand for them.
+    pub fn external(&self) -> &[Prefix] {
+        &self.prefixes
+    }
+
+    /// What sessions take, and the ports of external addresses.
+    pub(crate) fn memory(&self) -> Vec<TableMemory> {
+        let (sessions, addresses) = (self.sessions, self.external.len());
+        vec![
+            TableMemory {
+                count: sessions as u64,
+                of: "sessions",
+                bytes: Table::bytes(sessions),
+                key: "sessions",
+            },
+            TableMemory {
+                count: addresses as u64,
+                of: "external addresses",
+                bytes: External::bytes(addresses),
+                key: "external",
+            },
+        ]
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+pub(crate) struct Written {
     /// The networks whose hosts are hidden.
     #[schemars(length(min = 1, max = MAX_INSIDE))]
-    inside: Vec<Text<Prefix>>,
-    /// The addresses that they share: IPv4, IPv6 or both, none of them inside. Hosts of a version
-    /// without an external address are not translated.
-    #[schemars(length(min = 1, max = MAX_ADDRESSES))]
-    external: Vec<Text<Address>>,
+    pub inside: Vec<Text<Prefix>>,
+    /// The addresses that they share, or prefixes of them (RFC 6888 REQ-3): IPv4, IPv6 or both, none
+    /// of them inside; with those of `forward` 1 to 4096 addresses. Hosts of a version without an
+    /// external address are not translated.
+    #[schemars(length(max = MAX_ADDRESSES))]
+    pub external: Vec<Text<Prefix>>,
+    /// External ports, or whole addresses, that stand for the same hosts inside in any case.
+    #[serde(default)]
+    #[schemars(length(max = MAX_FORWARDS))]
+    pub forward: Vec<Forward>,
     /// The external ports to give out, as `"FIRST-LAST"`, from 1 to 65535.
     #[serde(default)]
-    ports: PortsText,
+    pub ports: PortsText,
+    /// Which of the free ports a binding gets.
+    #[serde(default)]
+    pub assignment: Assignment,
+    /// Each host has a block of ports of its own.
+    pub blocks: Option<Blocks>,
+    /// Most external ports that a host has at a time, of each of TCP, UDP and echoes (RFC 6888
+    /// REQ-4); without it a quarter of `ports`, but 64 at least.
+    #[schemars(range(min = 1))]
+    pub ports_per_host: Option<u32>,
+    /// Others open no more TCP connections to a binding once it has so many sessions.
+    #[serde(default = "default_sessions_per_binding")]
+    #[schemars(range(min = 1, max = MAX_SESSIONS_PER_BINDING))]
+    pub sessions_per_binding: u32,
+    /// Most ICMP errors in a second to hosts inside that get no port or session (RFC 5508 REQ-8); 0
+    /// for none.
+    #[serde(default = "default_errors_per_second")]
+    pub errors_per_second: u32,
     /// Who outside may send to a binding (RFC 4787 §5).
     #[serde(default)]
-    filtering: Filtering,
+    pub filtering: Filtering,
     /// Which external address a binding gets (RFC 4787 §4.1).
     #[serde(default)]
-    pooling: Pooling,
+    pub pooling: Pooling,
     /// Most sessions at a time.
     #[serde(default = "default_sessions")]
     #[schemars(range(min = 1, max = MAX_SESSIONS))]
-    sessions: usize,
+    pub sessions: usize,
     /// Whether a TCP connection may be met in mid-stream, as after a restart. If `false`, only a SYN
     /// opens one.
     #[serde(default = "default_pick_up")]
-    pick_up: bool,
+    pub pick_up: bool,
+    /// Which checksums are verified: with `"state"` those of packets that open a session, and of
+    /// TCP segments with SYN, FIN or RST.
+    #[serde(default)]
+    pub verify_checksums: VerifyChecksums,
     /// How long sessions may be idle; they end with the tick of 67 ms in which that has passed.
     #[serde(default)]
-    timeouts: Timeouts,
+    pub timeouts: Timeouts,
 }
 
-fn default_sessions() -> usize {
+pub(crate) fn default_sessions() -> usize {
     1_000_000
 }
 
-fn default_pick_up() -> bool {
+pub(crate) fn default_sessions_per_binding() -> u32 {
+    1024
+}
+
+pub(crate) fn default_errors_per_second() -> u32 {
+    100
+}
+
+/// A quarter of the ports, but not so few that it is felt where there are few of them.
+fn default_ports_per_host(ports: PortsText) -> u32 {
+    (ports.count() / 4).max(64)
+}
+
+pub(crate) fn default_pick_up() -> bool {
     true
 }
 
@@ -108,7 +198,7 @@ pub enum Pooling {
 /// How long sessions may be idle.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Timeouts {
+pub(crate) struct Timeouts {
     /// UDP (RFC 4787 REQ-5: two minutes at least).
     pub udp: IdleTime,
     /// TCP connections in which both ends may send (RFC 5382 REQ-5).
@@ -126,30 +216,6 @@ impl Default for Timeouts {
             tcp_established: IdleTime::seconds(7440),
             tcp_transitory: IdleTime::seconds(240),
             icmp: IdleTime::seconds(60),
-        }
-    }
-}
-
-/// The external ports to give out.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(try_from = "String")]
-#[schemars(with = "String", title = "range of ports")]
-pub(super) struct PortsText {
-    pub first: u16,
-    pub last: u16,
-}
-
-impl Serialize for PortsText {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}-{}", self.first, self.last))
-    }
-}
-
-impl Default for PortsText {
-    fn default() -> Self {
-        Self {
-            first: 1024,
-            last: u16::MAX,
         }
     }
 }
@@ -177,6 +243,31 @@ pub enum ConfigError {
         /// The prefix.
         prefix: Prefix,
     },
+    /// A prefix in external with more addresses than there may be.
+    #[error("{0} in external has more than {MAX_ADDRESSES} addresses")]
+    Pool(Prefix),
+    /// A forward that cannot be.
+    #[error("forward: {0}")]
+    Forward(ForwardError),
+    /// Blocks of no port, or of more than there are.
+    #[error("blocks of {0} ports: expected 1 to 32768, and no more than there are in ports")]
+    BlockSize(u16),
+    /// Not enough blocks.
+    #[error(
+        "blocks: {hosts} hosts inside, but {most} blocks: expected larger external, or smaller blocks or inside"
+    )]
+    TooManyHosts {
+        /// Hosts inside, of one IP version.
+        hosts: u128,
+        /// Blocks for them.
+        most: u128,
+    },
+    /// No port, or session, for anybody.
+    #[error("{0} = 0: expected at least 1")]
+    Nothing(&'static str),
+    /// More sessions of a binding than are looked at.
+    #[error("sessions_per_binding = {0}: expected at most {MAX_SESSIONS_PER_BINDING}")]
+    SessionsPerBinding(u32),
     /// A number of sessions out of range.
     #[error("sessions = {0} is not from 1 to {MAX_SESSIONS}")]
     Sessions(usize),
@@ -194,41 +285,105 @@ impl TryFrom<Written> for Config {
     type Error = ConfigError;
 
     fn try_from(written: Written) -> Result<Self, ConfigError> {
+        let inside: Vec<Prefix> = written.inside.into_iter().map(|text| text.0).collect();
+        let mut prefixes: Vec<Prefix> = written.external.into_iter().map(|text| text.0).collect();
+        let mut external = pool(&prefixes)?;
+        let shared = external.len();
+        let forwards = Forwards::new(&written.forward, &inside, &external)?;
+        let others = forward::other_addresses(&written.forward, &external);
+        prefixes.extend(others.iter().copied().map(Prefix::from));
+        external.extend(others);
+        let deterministic = written.blocks.map(|blocks| {
+            let BlockAssignment::Deterministic = blocks.assignment;
+            Deterministic::new(&inside, &external[..shared], written.ports, blocks.size)
+        });
+        let default = default_ports_per_host(written.ports);
         let config = Self {
-            inside: written.inside.into_iter().map(|text| text.0).collect(),
-            external: written.external.into_iter().map(|text| text.0).collect(),
+            inside,
+            external,
+            shared,
+            prefixes,
+            between_versions: false,
+            forwards,
             ports: written.ports,
+            assignment: written.assignment,
+            deterministic: deterministic.transpose()?,
+            ports_per_host: written.ports_per_host.unwrap_or(default),
+            sessions_per_binding: written.sessions_per_binding,
+            errors_per_second: written.errors_per_second,
             filtering: written.filtering,
             pooling: written.pooling,
             sessions: written.sessions,
             pick_up: written.pick_up,
+            verify_checksums: written.verify_checksums,
             timeouts: written.timeouts,
         };
         config.check_addresses()?;
-        if !(1..=MAX_SESSIONS).contains(&config.sessions) {
-            return Err(ConfigError::Sessions(config.sessions));
+        config.check_numbers()?;
+        Ok(config)
+    }
+}
+
+/// All addresses of prefixes.
+fn pool(prefixes: &[Prefix]) -> Result<Vec<Address>, ConfigError> {
+    let mut addresses = Vec::new();
+    for &prefix in prefixes {
+        let count = deterministic::count(&prefix);
+        if count > MAX_ADDRESSES as u128 {
+            return Err(ConfigError::Pool(prefix));
+        }
+        addresses.extend((0..count).map(|more| Address(prefix.network().0 + more)));
+        if addresses.len() > MAX_ADDRESSES {
+            return Err(ConfigError::ExternalCount(addresses.len()));
+        }
+    }
+    Ok(addresses)
+}
+
+impl Config {
+    /// The same for hosts that have IPv6, behind addresses of IPv4.
+    pub(crate) fn between_versions(mut self) -> Self {
+        self.between_versions = true;
+        self
+    }
+
+    /// The first of the addresses that hosts share.
+    pub(crate) fn first_external(&self) -> Option<Address> {
+        self.external[..self.shared].first().copied()
+    }
+
+    fn check_numbers(&self) -> Result<(), ConfigError> {
+        if !(1..=MAX_SESSIONS).contains(&self.sessions) {
+            return Err(ConfigError::Sessions(self.sessions));
+        }
+        if self.ports_per_host == 0 {
+            return Err(ConfigError::Nothing("ports_per_host"));
+        }
+        if self.sessions_per_binding == 0 {
+            return Err(ConfigError::Nothing("sessions_per_binding"));
+        }
+        if self.sessions_per_binding > MAX_SESSIONS_PER_BINDING {
+            return Err(ConfigError::SessionsPerBinding(self.sessions_per_binding));
         }
         let Timeouts {
             tcp_established: established,
             tcp_transitory: transitory,
             ..
-        } = config.timeouts;
+        } = self.timeouts;
         if transitory > established {
             return Err(ConfigError::Timeouts {
                 transitory,
                 established,
             });
         }
-        Ok(config)
+        Ok(())
     }
-}
 
-impl Config {
     fn check_addresses(&self) -> Result<(), ConfigError> {
         if !(1..=MAX_INSIDE).contains(&self.inside.len()) {
             return Err(ConfigError::InsideCount(self.inside.len()));
         }
-        if !(1..=MAX_ADDRESSES).contains(&self.external.len()) {
+        if self.external.is_empty() || self.external.len() > MAX_ADDRESSES {
             return Err(ConfigError::ExternalCount(self.external.len()));
         }
         let mut seen = std::collections::HashSet::new();
@@ -242,18 +397,5 @@ impl Config {
             }
         }
         Ok(())
-    }
-}
-
-impl TryFrom<String> for PortsText {
-    type Error = ConfigError;
-
-    fn try_from(text: String) -> Result<Self, ConfigError> {
-        let bounds = text.split_once('-').and_then(|(first, last)| {
-            let first: u16 = first.trim().parse().ok()?;
-            let last: u16 = last.trim().parse().ok()?;
-            (1 <= first && first <= last).then_some(Self { first, last })
-        });
-        bounds.ok_or(ConfigError::Ports(text))
     }
 }

@@ -1,13 +1,15 @@
 //! What the catalogue knows of address translations.
 
-use super::{Config, NAME, Napt, NewNapt};
+use super::{Config, EndBindings, NAME, Napt, NewNapt};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::edit::Object;
+use crate::memory::TableMemory;
 use crate::schema;
+use std::any::Any;
 use std::path::Path;
-use twinpath_rulecache::Reconfiguration;
+use twinpath_rulecache::{Reconfiguration, RuleFunction};
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -15,6 +17,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "a session's entry decides; what opens or ends a session, and ICMP errors, are for the slow path",
     needs_section: true,
+    decides_last: false,
     read: descriptor::read::<Config>,
     schema: schema::of::<Config>,
 };
@@ -26,6 +29,10 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        Self::memory(self)
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
@@ -59,5 +66,14 @@ impl FunctionConfig for Config {
 
     fn has(&self, object: Object) -> bool {
         object == Object::Binding
+    }
+
+    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+        let function: &dyn Any = function;
+        function.downcast_ref()
+    }
+
+    fn end_bindings(&self, which: EndBindings) -> Option<Reconfiguration> {
+        Some(Reconfiguration::of::<Napt>(NewNapt::End(which)))
     }
 }

@@ -1,18 +1,29 @@
 //! The translation at work.
 
-mod fragments;
+mod bare;
+pub(super) mod datagram;
+mod exhaustion;
+pub(crate) mod fragments;
+pub(crate) mod held;
 mod icmp_errors;
-mod plan;
+mod limits;
+pub(crate) mod nature;
+pub(crate) mod plan;
 
 use super::config::{Config, Filtering};
-use super::ports::{External, Kind, Slot};
+use super::kind::Kind;
+use super::ports::{External, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;
-use fragments::{Fragments, Part};
+use crate::checksums::VerifyChecksums;
+use crate::icmp_errors::Refusals;
+use exhaustion::Exhaustion;
+use fragments::Fragments;
+use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
+use twinpath_core::wire::Endpoint;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
-use twinpath_core::wire::{Endpoint, Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
@@ -32,41 +43,34 @@ pub(super) const fn session_entry(session: u32) -> u32 {
 
 /// Network address and port translation; see the [module](super).
 pub struct Napt {
-    pub(super) external: External,
-    pub(super) table: Table,
+    pub(crate) external: External,
+    pub(crate) table: Table,
     pub(super) filtering: Filtering,
     pub(super) pick_up: bool,
-    pub(super) sides: Sides,
-    fragments: Fragments,
+    pub(super) checksums: VerifyChecksums,
+    pub(super) ports_per_host: u32,
+    pub(super) sessions_per_binding: u32,
+    pub(crate) sides: Sides,
+    pub(super) exhaustion: Exhaustion,
+    refusals: Refusals,
+    pub(crate) fragments: Fragments,
     counters: Counters,
 }
 
 #[derive(Debug, Default)]
 struct Counters {
     ports_exhausted: u64,
+    host_ports_exhausted: u64,
     sessions_exhausted: u64,
+    binding_sessions_exhausted: u64,
     unsolicited: u64,
     not_picked_up: u64,
     hairpinned: u64,
     errors_translated: u64,
     errors_dropped: u64,
     fragments_translated: u64,
-    fragments_early: u64,
     untranslatable: u64,
-}
-
-/// What of a packet can be translated.
-enum Nature {
-    /// It has ports.
-    Ports(Kind),
-    /// An ICMP error about one that may have.
-    Error,
-    /// One that can be translated once its datagram's first is known.
-    Part(Part),
-    /// One that cannot.
-    Fragment,
-    Other,
-    NotIp,
+    bad_checksums: u64,
 }
 
 impl Napt {
@@ -78,6 +82,11 @@ impl Napt {
             table: Table::new(config, seed),
             filtering: config.filtering,
             pick_up: config.pick_up,
+            checksums: config.verify_checksums,
+            ports_per_host: config.ports_per_host,
+            sessions_per_binding: config.sessions_per_binding,
+            exhaustion: Exhaustion::new(config, seed),
+            refusals: Refusals::default(),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),
             counters: Counters::default(),
@@ -101,7 +110,7 @@ impl Napt {
         now: Instant,
     ) -> Verdict {
         let result = match course {
-            Course::Past => {
+            Course::Past | Course::Direct => {
                 packet.depends_on(PAST, None);
                 Ok(())
             }
@@ -124,9 +133,11 @@ impl Napt {
         let internal = packet.source();
         let remote = self.remote(packet, kind, Way::Out);
         let flags = flags_of(packet, kind);
+        self.check_marked(packet, flags)?;
         let leg = self
             .plan_out(packet, internal, remote, kind, flags, now)
             .map_err(|stop| self.stop(packet, stop))?;
+        self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
         self.use_leg(packet, &leg, (internal, kind), Way::Out, flags, now);
         packet.set_source(self.external.endpoint(leg.slot));
@@ -141,16 +152,18 @@ impl Napt {
         now: Instant,
     ) -> Result<(), Verdict> {
         let slot = Slot::new(address, kind, packet.destination().port);
-        if self.external.binding(slot).is_none() {
+        if self.external.binding(slot).is_none() && self.external.forwarded(slot).is_none() {
             return Err(self.refuse(packet, slot));
         }
         let remote = self.remote(packet, kind, Way::In);
         let flags = flags_of(packet, kind);
+        self.check_marked(packet, flags)?;
         let leg = match self.plan_in(packet, slot, remote, kind, flags, now) {
             Ok(leg) => leg,
             Err(Stop::Unsolicited) => return Err(self.refuse(packet, slot)),
             Err(stop) => return Err(self.stop(packet, stop)),
         };
+        self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
         let internal = self.internal(&leg);
         self.use_leg(packet, &leg, (internal, kind), Way::In, flags, now);
@@ -158,7 +171,9 @@ impl Napt {
         Ok(())
     }
 
-    /// From inside to the external endpoint of somebody inside.
+    /// From inside to the external endpoint of somebody inside. Whoever sends opens a session of
+    /// its own, also where filtering lets nothing in yet: the other end may send then, and be let
+    /// in (RFC 4787 REQ-9, RFC 5382 REQ-8).
     fn send_back(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -168,22 +183,30 @@ impl Napt {
     ) -> Result<(), Verdict> {
         let (internal, target) = (packet.source(), packet.destination());
         let slot = Slot::new(address, kind, target.port);
-        match self.is_bound(packet, slot, now) {
-            Ok(true) => {}
-            Ok(false) => return Err(self.refuse(packet, slot)),
-            Err(stop) => return Err(self.stop(packet, stop)),
-        }
         let flags = flags_of(packet, kind);
+        self.check_marked(packet, flags)?;
         let first = self
             .plan_out(packet, internal, target, kind, flags, now)
             .map_err(|stop| self.stop(packet, stop))?;
         let sender = self.external.endpoint(first.slot);
-        let second = self
-            .plan_in(packet, slot, sender, kind, flags, now)
-            .map_err(|stop| self.stop(packet, stop))?;
-        self.check_room(packet, &[first, second], now)?;
-        let receiver = self.internal(&second);
+        let second = match self.plan_in(packet, slot, sender, kind, flags, now) {
+            Ok(second) => Some(second),
+            Err(Stop::Unsolicited) => None,
+            Err(stop) => return Err(self.stop(packet, stop)),
+        };
+        let legs = [first, second.unwrap_or(first)];
+        let legs = &legs[..1 + usize::from(second.is_some())];
+        self.check_new(packet, legs)?;
+        self.check_room(packet, legs, now)?;
         self.use_leg(packet, &first, (internal, kind), Way::Out, flags, now);
+        let Some(second) = second else {
+            if first.session.is_none() {
+                // Its own external endpoint may be the one that it sends to.
+                packet.uncacheable(Obstacle::StateChanged);
+            }
+            return Err(self.refuse(packet, slot));
+        };
+        let receiver = self.internal(&second);
         self.use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
         packet.set_source(sender);
         packet.set_destination(receiver);
@@ -209,10 +232,12 @@ impl Napt {
         remote
     }
 
-    fn internal(&self, leg: &Leg) -> Endpoint {
+    pub(crate) fn internal(&self, leg: &Leg) -> Endpoint {
         let binding = leg.binding.and_then(|binding| self.table.binding(binding));
-        // A leg inwards has a binding.
-        binding.map_or(self.external.endpoint(leg.slot), |binding| binding.internal)
+        let internal = binding.map(|binding| binding.internal);
+        // A leg inwards has a binding, or stands for somebody in any case.
+        let internal = internal.or_else(|| self.external.forwarded(leg.slot));
+        internal.unwrap_or_else(|| self.external.endpoint(leg.slot))
     }
 
     /// Drops what nobody asked for: while no binding or session comes into being at the slot, all
@@ -223,19 +248,54 @@ impl Napt {
         Verdict::Drop(DropReason::Denied)
     }
 
-    fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
+    pub(crate) fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
         match stop {
             Stop::Wait(entry) => return Verdict::Wait(entry),
             Stop::Unsolicited => self.counters.unsolicited += 1,
             Stop::NotPickedUp => self.counters.not_picked_up += 1,
             Stop::NoPort => self.counters.ports_exhausted += 1,
+            Stop::HostLimit => self.counters.host_ports_exhausted += 1,
+            Stop::BindingLimit => self.counters.binding_sessions_exhausted += 1,
         }
         packet.uncacheable(Obstacle::Undecided);
         Verdict::Drop(stop.reason())
     }
 
+    /// Drops a segment that opens or ends something, if its checksum is wrong: its receiver will not
+    /// take it. This comes first, so that no cached rule goes on its account.
+    pub(crate) fn check_marked(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        flags: Option<u8>,
+    ) -> Result<(), Verdict> {
+        match flags.is_some_and(is_marked) {
+            true => self.check_sum(packet),
+            false => Ok(()),
+        }
+    }
+
+    /// The same of a packet that opens a session.
+    pub(crate) fn check_new(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        legs: &[Leg],
+    ) -> Result<(), Verdict> {
+        match legs.iter().any(|leg| leg.session.is_none()) {
+            true => self.check_sum(packet),
+            false => Ok(()),
+        }
+    }
+
+    fn check_sum(&mut self, packet: &mut Recorded<'_>) -> Result<(), Verdict> {
+        if !self.checksums.of_state() || packet.has_good_checksum() {
+            return Ok(());
+        }
+        self.counters.bad_checksums += 1;
+        Err(Verdict::Drop(DropReason::BadChecksum))
+    }
+
     /// Whether the sessions that the legs need have room; looks for expired ones if not.
-    fn check_room(
+    pub(crate) fn check_room(
         &mut self,
         packet: &mut Recorded<'_>,
         legs: &[Leg],
@@ -265,7 +325,7 @@ impl Napt {
     }
 
     /// Makes what is missing of a leg, and notes its use.
-    fn use_leg(
+    pub(crate) fn use_leg(
         &mut self,
         packet: &mut Recorded<'_>,
         leg: &Leg,
@@ -278,6 +338,8 @@ impl Napt {
         // There is room: a binding needs no more than its session does.
         let binding = leg
             .binding
+            // Made for the other leg, if a host sends to its own forwarded port.
+            .or_else(|| table.binding_of(internal, kind))
             .or_else(|| table.bind(internal, kind, leg.slot, external));
         let session = leg
             .session
@@ -286,58 +348,21 @@ impl Napt {
             return packet.uncacheable(Obstacle::Undecided);
         };
         let is_same = table.touch(session, (way, flags), now, external);
-        let is_marked = flags.is_some_and(|flags| flags & (SYN | FIN | RST) != 0);
-        if !is_same || is_marked {
+        if !is_same || flags.is_some_and(is_marked) {
             packet.uncacheable(Obstacle::StateChanged);
         }
         packet.depends_on(session_entry(session), Some(table.idle_of_rules(kind)));
     }
-
-    /// Drops what has no ports, if it would have to be translated.
-    fn cannot_translate(&mut self, course: Course, reason: DropReason) -> Verdict {
-        if course == Course::Past {
-            return Verdict::Forward;
-        }
-        self.counters.untranslatable += 1;
-        Verdict::Drop(reason)
-    }
 }
 
-/// The protocol is examined always, the rest only of packets that no rule meets.
-fn nature(packet: &mut Recorded<'_>) -> Nature {
-    let protocol = packet.protocol();
-    let kind = kind_of(protocol);
-    if packet.is_plain() {
-        return kind.map_or(Nature::Other, Nature::Ports);
-    }
-    let packet = packet.quote();
-    let layout = &packet.layout;
-    let is_echo = fields::icmp_kind(packet.bytes(), layout)
-        .is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind));
-    match (layout.network, layout.fragment, layout.transport, kind) {
-        (Network::None, ..) => Nature::NotIp,
-        (_, Fragment::First | Fragment::Later, ..) => {
-            Part::of(packet, kind).map_or(Nature::Fragment, Nature::Part)
-        }
-        (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Nature::Ports(kind),
-        (_, _, _, Some(Kind::Icmp)) if is_echo => Nature::Ports(Kind::Icmp),
-        (_, _, _, Some(Kind::Icmp)) if layout.inner.is_some() => Nature::Error,
-        _ => Nature::Other,
-    }
-}
-
-const fn kind_of(number: u8) -> Option<Kind> {
-    match number {
-        protocol::TCP => Some(Kind::Tcp),
-        protocol::UDP => Some(Kind::Udp),
-        protocol::ICMP | protocol::ICMP6 => Some(Kind::Icmp),
-        _ => None,
-    }
+/// Whether a segment with these flags opens or ends something.
+const fn is_marked(flags: u8) -> bool {
+    flags & (SYN | FIN | RST) != 0
 }
 
 /// The flags of a TCP segment that must not be missed; of one with SYN all that tell whether it
 /// opens a connection.
-fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
+pub(crate) fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
     if kind != Kind::Tcp {
         return None;
     }
@@ -347,24 +372,55 @@ fn flags_of(packet: &mut Recorded<'_>, kind: Kind) -> Option<u8> {
     })
 }
 
+impl Napt {
+    /// Counters of bindings, sessions and fragments.
+    pub(crate) fn table_counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        each("bindings", self.table.binding_count() as u64);
+        each("sessions", self.table.session_count() as u64);
+        each("bindings_created", self.table.bindings_created);
+        each("sessions_created", self.table.sessions_created);
+        each("ports_exhausted", self.counters.ports_exhausted);
+        each("host_ports_exhausted", self.counters.host_ports_exhausted);
+        each("sessions_exhausted", self.counters.sessions_exhausted);
+        each(
+            "binding_sessions_exhausted",
+            self.counters.binding_sessions_exhausted,
+        );
+        each("unsolicited", self.counters.unsolicited);
+        each("not_picked_up", self.counters.not_picked_up);
+        each("packets_with_bad_checksum", self.counters.bad_checksums);
+        each("fragments_held", self.fragments.held.kept);
+        each("fragments_given_up", self.fragments.held.given_up);
+    }
+}
+
 impl RuleFunction for Napt {
     fn name(&self) -> &'static str {
         super::NAME
     }
 
-    fn handle(&mut self, packet: &mut Recorded<'_>, now: Instant, _: &mut Answers<'_>) -> Verdict {
+    fn handle(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Verdict {
         let nature = nature(packet);
         if matches!(nature, Nature::NotIp) {
             return Verdict::Forward;
         }
         let course = self.sides.course(packet);
-        match nature {
+        let verdict = match nature {
             Nature::Ports(kind) => self.translate(packet, course, kind, now),
             Nature::Error => self.translate_error(packet, course, now),
-            Nature::Part(part) => self.translate_fragment(packet, course, part, now),
-            Nature::Fragment => self.cannot_translate(course, DropReason::Fragment),
-            Nature::Other | Nature::NotIp => self.cannot_translate(course, DropReason::Denied),
-        }
+            Nature::Part(part) => self.translate_fragment(packet, course, part, now, answers),
+            Nature::Fragment => self.translate_bare(packet, course, DropReason::Fragment),
+            Nature::Other | Nature::NotIp => {
+                self.translate_bare(packet, course, DropReason::Denied)
+            }
+        };
+        self.tell_of_exhaustion(packet, course, verdict, now, answers);
+        verdict
     }
 
     fn credit(&mut self, entry: u32, hits: &Hits) {
@@ -391,19 +447,14 @@ impl RuleFunction for Napt {
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        each("bindings", self.table.binding_count() as u64);
-        each("sessions", self.table.session_count() as u64);
-        each("bindings_created", self.table.bindings_created);
-        each("sessions_created", self.table.sessions_created);
-        each("ports_exhausted", self.counters.ports_exhausted);
-        each("sessions_exhausted", self.counters.sessions_exhausted);
-        each("unsolicited", self.counters.unsolicited);
-        each("not_picked_up", self.counters.not_picked_up);
+        self.table_counters(each);
+        each("errors_sent", self.exhaustion.sent());
+        each("errors_limited", self.exhaustion.limited());
         each("hairpinned", self.counters.hairpinned);
         each("errors_translated", self.counters.errors_translated);
         each("errors_dropped", self.counters.errors_dropped);
+        self.refusals.report(each);
         each("fragments_translated", self.counters.fragments_translated);
-        each("fragments_early", self.counters.fragments_early);
         each("untranslatable", self.counters.untranslatable);
     }
 }

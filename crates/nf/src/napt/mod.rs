@@ -1,4 +1,4 @@
-//! Network address and port translation (RFC 4787, RFC 5382, RFC 5508).
+//! Network address and port translation (RFC 4787, RFC 5382, RFC 5508, RFC 7857).
 //!
 //! Hosts inside share a few external addresses. The first packet that an inside endpoint sends
 //! out gives it a *binding*: an external address and port that stand for it, whomever it talks
@@ -10,53 +10,84 @@
 //! ```toml
 //! [napt]
 //! inside = ["10.0.0.0/8"]
-//! external = ["192.0.2.1", "192.0.2.2"]
+//! external = ["192.0.2.0/30"]
 //! filtering = "address_dependent"
 //! timeouts = { udp = "2m" }
+//! forward = [
+//!     { protocol = "tcp", external = "192.0.2.1:8080", to = "10.0.0.5:80" },
+//!     { protocol = "udp", external = "192.0.2.1:27000-27010", to = "10.0.0.5:27000" },
+//!     { external = "192.0.2.9", to = "10.0.0.9" },
+//! ]
 //! ```
 //!
 //! # What is translated
-//! Packets from inside to anywhere else, and packets to an external address. All others pass
-//! untouched: between hosts inside, between others, and of an IP version of which there is no
-//! external address. What is not IP passes.
+//! Packets from inside to anywhere else, and packets to an external address. From inside is what
+//! came in from there, by a port or network as the service says, from an address in `inside`. All
+//! others pass untouched: between hosts inside, between others, straight from outside to a host
+//! inside (that is for a firewall), and of an IP version of which there is no external address.
+//! What is not IP passes.
 //!
-//! - **Ports.** A binding keeps its port if that is free, also below 1024. Otherwise it gets
-//!   another: below 1024 if its own is and one is left, of the same parity if there is one, else
-//!   any. The first free one is taken from a place on that follows from the inside endpoint; only
+//! - **Ports.** A binding of a port below 1024 gets one of those if one is left. The first free
+//!   one is taken from a place on that follows from the inside endpoint and the service's seed; only
 //!   if there is none at all, the packet is dropped (`no_port`). No two bindings of a protocol
 //!   share an external port. The search takes no longer when most ports are taken.
+//! - **Forwards.** With `protocol` (`"tcp"` or `"udp"`) an external port, or a range of them, stands
+//!   for a port inside and those behind it; without, a whole address stands for a host with all
+//!   its ports, its echoes and protocols without ports. Anyone may open sessions to them, whatever
+//!   the filtering; a firewall in front of the translation decides too, by the inside address and
+//!   port. The host inside appears with them whenever it sends, so that one inside endpoint
+//!   has one external one. They are given to nobody else. A whole address must not be in `external`.
+//! - **Blocks.** Hosts in the order of `inside` have blocks of `ports` in order: as many as fit of
+//!   the first address in `external`, then of the next. Who had a port can be computed, and nothing
+//!   has to be logged. There must be blocks for all hosts.
 //! - **Sessions.** For TCP, and for whatever is filtered, the table knows with whom a binding
 //!   speaks. A binding ends with its last session. A packet in either direction keeps a session
 //!   alive (RFC 4787 REQ-6 allows that of packets from outside).
 //! - **TCP.** A session is established when both ends have been heard, and transitory after a
-//!   reset or when both have sent FIN. From outside only a SYN opens one, to a binding that is
-//!   there. An unexpected one is dropped silently (RFC 5382 REQ-4 a).
+//!   reset or when both have sent FIN. A reset may come from anybody, and its sequence number
+//!   cannot be checked, since segments pass by cached rules: so the session is what it was before
+//!   with the next segment that is none (RFC 7857 §2.2). From outside only a SYN opens one, to a
+//!   binding that is there. An unexpected one is dropped silently (RFC 5382 REQ-4 a).
 //! - **Hairpinning.** A host inside that sends to a binding's external endpoint reaches the host
-//!   behind it, and appears with its own external endpoint.
+//!   behind it, and appears with its own external endpoint. If filtering holds the packet back, it
+//!   has opened a session of its own, so that the other host may send.
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
-//!   between hosts inside; those about no session are dropped. They keep nothing alive.
+//!   between hosts inside. Dropped are those about no session, those straight to a host inside,
+//!   those for another than the sender of the quoted packet, those with a wrong checksum
+//!   (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive. The sequence number of a
+//!   quoted TCP segment is not checked: segments that cached rules translate are unknown here. The
+//!   host whose segment it is does so (RFC 5927 §4.1), and a [firewall](crate::firewall) in the chain,
+//!   which knows its window.
 //! - **Echoes** have their identifier translated like a port.
-//! - **Fragments** are translated if the first of their datagram, which alone has ports, comes
-//!   before the others (RFC 4787 REQ-14 a); those that come before it are dropped
-//!   (`fragment`), for they would have to be kept. Up to 4096 datagrams are remembered for up to a
-//!   minute.
+//! - **Exhaustion.** A host inside that gets no port or session is told: "communication
+//!   administratively prohibited", from the first external address, with the headers of its packet
+//!   (RFC 5508 REQ-8).
+//! - **Fragments** have no ports, but for the first of a datagram. What a host sends is translated
+//!   in any order (RFC 4787 REQ-14) unless `pooling` is arbitrary or some of its ports are
+//!   forwarded; of other datagrams those that come before the first are kept until it comes, up
+//!   to 256 for up to five seconds. Up to 4096 datagrams are remembered for up to a minute.
+//!   Fragments over IPv4 that leave have other identifications (RFC 7857 §10).
+//! - **Checksums** are verified of packets that open a session, and of TCP segments with SYN, FIN or
+//!   RST (`bad_checksum`): what no receiver takes must not take a port, or end a session. The others'
+//!   are left to the receiver, and so are those of fragments, which none of them tells.
 //! - **Dropped** is what cannot be translated: protocols without ports (`denied`), their fragments
-//!   too (`fragment`).
+//!   too (`fragment`), unless a whole address stands for the host.
 //!
 //! # What is cached
 //! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
 //! port. TCP segments with SYN, FIN or RST make no rules and match none, nor do segments that
-//! open a connection. A rule ends when its session's time-out has passed, that of TCP after the
-//! transitory one: the workers then know whether the session is alive.
+//! open a connection. A reset waits until its session's rules are gone. A rule ends when its
+//! session's time-out has passed, that of TCP after the transitory one: the workers then know
+//! whether the session is alive.
 //!
 //! # Changes
 //! Any part of the configuration can change while packets flow ([`NewNapt`], with a
 //! [`Reconfiguration`](twinpath_rulecache::Reconfiguration)). That concerns the cached rules of packets from and to
-//! addresses and prefixes that join or leave, and of protocols with another time-out; another
-//! filtering concerns all. An operator can end the bindings of an endpoint: its next packet opens
-//! new ones. Bindings and sessions
-//! stay, those of external addresses or hosts inside that are no longer listed excepted. With
-//! stricter filtering, a host has to send again before others may.
+//! addresses, prefixes and forwards that join or leave, and of protocols with another time-out; another
+//! filtering, or other blocks, concern all. An operator can end the bindings of an endpoint: its
+//! next packet opens new ones. Bindings and sessions stay, those excepted whose external address or
+//! host inside is no longer listed, or that forwards or blocks give to others. With stricter
+//! filtering, a host has to send again before others may.
 //!
 //! # Counters
 //! | counter | meaning |
@@ -64,19 +95,26 @@
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
 //! | `ports_exhausted` | packets dropped because no external port was left that the binding may have |
+//! | `host_ports_exhausted` | packets dropped because their host has as many ports as it may (`host_limit`) |
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
+//! | `binding_sessions_exhausted` | connections from outside that were dropped because the binding had too many (`host_limit`) |
+//! | `errors_sent`, `errors_limited` | ICMP errors to hosts inside, and those that there was no allowance for |
 //! | `unsolicited` | packets to an external address that nobody asked for, as far as rules have reported |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `hairpinned` | packets between hosts inside that the workers translated |
-//! | `errors_translated`, `errors_dropped` | ICMP errors |
+//! | `errors_translated`, `errors_dropped` | ICMP errors of others |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is 0, for no window is known here to check against |
 //! | `fragments_translated` | fragments |
-//! | `fragments_early` | those that came before the first of their datagram, or long after it |
+//! | `fragments_held` | those that came before the first of their datagram and were kept |
+//! | `fragments_given_up` | of them, those that were dropped in the end: the first was not let through, did not come for five seconds, or there were more than 256 |
 //! | `untranslatable` | packets of protocols without ports |
 
 mod change;
-mod config;
+pub(crate) mod config;
 mod descriptor;
 mod function;
+mod kind;
 mod ports;
 mod sides;
 mod table;
@@ -86,11 +124,26 @@ mod tcp;
 mod tests;
 mod wheel;
 
-pub use change::NewNapt;
-pub use config::{Config, ConfigError, Filtering, MAX_ADDRESSES, MAX_SESSIONS, Pooling};
+/// What a translation between IP versions is made of, too.
+pub(crate) mod core {
+    pub(crate) use super::function::datagram::Datagram;
+    pub(crate) use super::function::flags_of;
+    pub(crate) use super::function::fragments::Part;
+    pub(crate) use super::function::nature::{Nature, kind_of, nature};
+    pub(crate) use super::function::plan::{Leg, Stop};
+    pub(crate) use super::ports::Slot;
+    pub(crate) use super::tcp::Way;
+    pub(crate) use super::{EndBindings, Kind, Napt};
+}
+
+pub use change::{EndBindings, NewNapt};
+pub use config::{
+    Assignment, BlockAssignment, Blocks, Config, ConfigError, Filtering, ForwardError,
+    MAX_ADDRESSES, MAX_SESSIONS, Pooling,
+};
 pub use descriptor::FUNCTION;
 pub use function::Napt;
-pub use ports::{Kind, KindError};
+pub use kind::{Kind, KindError};
 
 /// The function's name.
 pub const NAME: &str = "napt";

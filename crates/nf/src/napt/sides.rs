@@ -3,14 +3,17 @@
 use super::config::Config;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::{RouteLimits, RouteTable};
+use twinpath_core::Direction;
 use twinpath_core::wire::Address;
 use twinpath_rulecache::Recorded;
 
 /// What a packet's addresses say.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Course {
+pub(crate) enum Course {
     /// It is not translated.
     Past,
+    /// Neither is this one, from outside straight to a host inside.
+    Direct,
     /// From inside to somewhere else.
     Out,
     /// From outside to the external address with this number.
@@ -23,7 +26,7 @@ pub(super) enum Course {
 const STEP_BITS: u8 = 8;
 
 /// The prefixes inside and the external addresses.
-pub(super) struct Sides {
+pub(crate) struct Sides {
     /// Numbers of external addresses, and [`INSIDE`] for the prefixes inside.
     table: RouteTable,
     inside: Vec<Prefix>,
@@ -32,6 +35,13 @@ pub(super) struct Sides {
 }
 
 const INSIDE: u32 = u32::MAX >> 1;
+
+impl Course {
+    /// Whether a packet keeps its addresses.
+    pub fn is_past(self) -> bool {
+        matches!(self, Self::Past | Self::Direct)
+    }
+}
 
 impl Sides {
     pub fn new(config: &Config) -> Self {
@@ -62,6 +72,12 @@ impl Sides {
         self.table.lookup(address) == Some(INSIDE)
     }
 
+    /// The number of an external address.
+    pub fn external_number(&self, address: Address) -> Option<u32> {
+        let number = self.table.lookup(address);
+        number.filter(|&number| number != INSIDE)
+    }
+
     /// The packet's course, with the bits that decided it recorded.
     pub fn course(&self, packet: &mut Recorded<'_>) -> Course {
         let headers = packet.headers();
@@ -73,13 +89,16 @@ impl Sides {
         packet.examined_source(up(source.examined_bits));
         let destination = self.table.lookup_examined(headers.destination);
         packet.examined_destination(up(destination.examined_bits));
-        let from_inside = source.next_hop == Some(INSIDE);
+        // Told by the port of arrival where the service says so. It is in every rule, too.
+        let from_inside =
+            source.next_hop == Some(INSIDE) && packet.direction() == Direction::Original;
         match (from_inside, destination.next_hop) {
             (true, Some(INSIDE)) => Course::Past,
             (true, Some(number)) => Course::Hairpin(number),
             (true, None) => Course::Out,
-            (false, Some(number)) if number != INSIDE => Course::In(number),
-            (false, _) => Course::Past,
+            (false, Some(INSIDE)) => Course::Direct,
+            (false, Some(number)) => Course::In(number),
+            (false, None) => Course::Past,
         }
     }
 

@@ -1,30 +1,40 @@
 //! Bindings and sessions.
 
+mod hosts;
+
 use super::config::{Config, MAX_SESSIONS, Timeouts};
-use super::ports::{External, Kind, Slot};
+use super::kind::Kind;
+use super::ports::{External, Slot};
 use super::tcp::{Tcp, Way};
 use super::wheel::{Wheel, tick_of};
+use crate::memory::{map_bytes, slab_bytes};
 use crate::seeded::{Seed, SeededMap};
+use hosts::{Host, Hosts};
 use std::time::Duration;
 use twinpath_core::Instant;
-use twinpath_core::wire::{Endpoint, protocol};
+use twinpath_core::wire::{Address, Endpoint, protocol};
 use twinpath_slowpath::Slab;
 
 /// What stands for an inside endpoint outside.
 #[derive(Debug)]
-pub(super) struct Binding {
+pub(crate) struct Binding {
     pub internal: Endpoint,
     pub kind: Kind,
     pub slot: Slot,
     /// Its newest session; a binding without any is gone.
     pub sessions: u32,
-    /// How many of its sessions are not known to have expired.
-    live: u32,
+    /// How many sessions it has.
+    pub count: u32,
+    /// How many of them are not known to have expired.
+    pub live: u32,
+    /// Of its host's bindings that are not known to be alive: the next one, and the one before.
+    next_idle: u32,
+    idle_before: u32,
 }
 
 /// With whom a binding speaks.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     pub binding: u32,
     /// As much of the other end as filtering looks at.
     pub remote: Endpoint,
@@ -38,9 +48,10 @@ pub(super) struct Session {
 
 /// All bindings and sessions, found by number and by endpoint.
 #[derive(Debug)]
-pub(super) struct Table {
+pub(crate) struct Table {
     bindings: Slab<Binding>,
     by_internal: SeededMap<(Kind, Endpoint), u32>,
+    hosts: Hosts,
     sessions: Slab<Session>,
     by_remote: SeededMap<(u32, Endpoint), u32>,
     timeouts: Timeouts,
@@ -57,9 +68,10 @@ impl Table {
     pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             bindings: Slab::new(MAX_SESSIONS),
-            by_internal: SeededMap::with_hasher(Seed(seed)),
+            by_internal: SeededMap::with_hasher(Seed::new(seed)),
+            hosts: Hosts::new(seed),
             sessions: Slab::new(MAX_SESSIONS),
-            by_remote: SeededMap::with_hasher(Seed(seed)),
+            by_remote: SeededMap::with_hasher(Seed::new(seed)),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
             wheel: Wheel::new(),
@@ -67,6 +79,16 @@ impl Table {
             bindings_created: 0,
             sessions_created: 0,
         }
+    }
+
+    /// What so many sessions take, each with a binding and a host of its own.
+    pub const fn bytes(sessions: usize) -> u64 {
+        slab_bytes::<Binding>(sessions)
+            + map_bytes::<(Kind, Endpoint), u32>(sessions)
+            + Hosts::bytes(sessions)
+            + slab_bytes::<Session>(sessions)
+            + map_bytes::<(u32, Endpoint), u32>(sessions)
+            + Wheel::bytes(sessions)
     }
 
     pub fn binding(&self, number: u32) -> Option<&Binding> {
@@ -89,6 +111,17 @@ impl Table {
     pub fn bindings(&self) -> impl Iterator<Item = (u32, &Binding)> {
         let numbers = self.by_internal.values();
         numbers.filter_map(|&number| Some((number, self.bindings.at(number)?)))
+    }
+
+    /// The bindings of a host.
+    pub fn host(&self, host: Address, kind: Kind) -> Host {
+        self.hosts.of(kind, host)
+    }
+
+    /// Of a host's bindings that are not known to be alive the one behind another.
+    pub fn next_idle(&self, binding: u32) -> u32 {
+        let binding = self.bindings.at(binding);
+        binding.map_or(0, |binding| binding.next_idle)
     }
 
     /// The sessions of a binding, the newest first.
@@ -155,10 +188,14 @@ impl Table {
             kind,
             slot,
             sessions: 0,
+            count: 0,
             live: 0,
+            next_idle: 0,
+            idle_before: 0,
         };
         let number = self.bindings.insert(binding).ok()?;
         self.by_internal.insert((kind, internal), number);
+        self.put_idle(number);
         external.bind(slot, number);
         self.bindings_created += 1;
         Some(number)
@@ -191,7 +228,9 @@ impl Table {
         if let Some(next) = self.sessions.at_mut(next) {
             next.before = number;
         }
-        self.bindings.at_mut(binding)?.sessions = number;
+        let known = self.bindings.at_mut(binding)?;
+        known.sessions = number;
+        known.count += 1;
         self.by_remote.insert((binding, remote), number);
         self.wheel.schedule(number, end);
         self.count_live(binding, 1, external);
@@ -201,12 +240,66 @@ impl Table {
     }
 
     /// So many sessions of a binding more, or less, are not known to have expired.
-    fn count_live(&mut self, binding: u32, change: i32, external: &mut External) {
-        let Some(binding) = self.bindings.at_mut(binding) else {
+    fn count_live(&mut self, number: u32, change: i32, external: &mut External) {
+        let Some(binding) = self.bindings.at_mut(number) else {
             return;
         };
+        let was_live = binding.live > 0;
         binding.live = binding.live.saturating_add_signed(change);
-        external.take(binding.slot, binding.live > 0);
+        let is_live = binding.live > 0;
+        if was_live == is_live {
+            return;
+        }
+        let (host, kind) = (binding.internal.address, binding.kind);
+        external.take(binding.slot, is_live);
+        match is_live {
+            true => self.take_idle(number),
+            false => self.put_idle(number),
+        }
+        let change = i32::from(is_live) - i32::from(was_live);
+        let count = |host: &mut Host| host.live = host.live.saturating_add_signed(change);
+        self.hosts.change(kind, host, count);
+    }
+
+    /// A binding becomes the first of its host's that are not known to be alive.
+    fn put_idle(&mut self, number: u32) {
+        let Some(binding) = self.bindings.at(number) else {
+            return;
+        };
+        let (host, kind) = (binding.internal.address, binding.kind);
+        let mut next = 0;
+        self.hosts.change(kind, host, |host| {
+            next = std::mem::replace(&mut host.first_idle, number);
+            host.idle += 1;
+        });
+        if let Some(binding) = self.bindings.at_mut(number) {
+            (binding.next_idle, binding.idle_before) = (next, 0);
+        }
+        if let Some(next) = self.bindings.at_mut(next) {
+            next.idle_before = number;
+        }
+    }
+
+    /// A binding is no longer one of them.
+    fn take_idle(&mut self, number: u32) {
+        let Some(binding) = self.bindings.at_mut(number) else {
+            return;
+        };
+        let (host, kind) = (binding.internal.address, binding.kind);
+        let next = std::mem::take(&mut binding.next_idle);
+        let before = std::mem::take(&mut binding.idle_before);
+        if let Some(next) = self.bindings.at_mut(next) {
+            next.idle_before = before;
+        }
+        if let Some(before) = self.bindings.at_mut(before) {
+            before.next_idle = next;
+        }
+        self.hosts.change(kind, host, |host| {
+            host.idle -= 1;
+            if before == 0 {
+                host.first_idle = next;
+            }
+        });
     }
 
     /// A packet used a session. Returns whether one like it would leave it as it is.
@@ -293,10 +386,18 @@ impl Table {
         if was_live {
             self.count_live(session.binding, -1, external);
         }
+        if let Some(binding) = self.bindings.at_mut(session.binding) {
+            binding.count -= 1;
+        }
         let is_last = |binding: &Binding| binding.sessions == 0;
-        if self.bindings.at(session.binding).is_some_and(is_last)
-            && let Some(binding) = self.bindings.remove(session.binding)
-        {
+        if self.bindings.at(session.binding).is_some_and(is_last) {
+            self.unbind(session.binding, external);
+        }
+    }
+
+    fn unbind(&mut self, number: u32, external: &mut External) {
+        self.take_idle(number);
+        if let Some(binding) = self.bindings.remove(number) {
             self.by_internal.remove(&(binding.kind, binding.internal));
             external.bind(binding.slot, 0);
         }

@@ -1,10 +1,15 @@
 //! What is known of a TCP connection: enough to tell which time-out it has.
+//!
+//! A reset is not taken at its word. Whoever is off the path can send one, and no sequence number
+//! can be checked: those of segments that cached rules translated are unknown here. So a reset
+//! makes a connection transitory, and the next segment that is none makes it what it was before
+//! (RFC 7857 §2.2, RFC 6146 §3.5.2.2).
 
 use twinpath_core::wire::tcp::flags::{FIN, RST, SYN};
 
 /// Which way a packet goes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// From the host inside that has the session.
     Out = 0,
     /// To it.
@@ -13,11 +18,13 @@ pub(super) enum Way {
 
 /// A connection's state; of other protocols it means nothing.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tcp {
+pub(crate) struct Tcp {
     heard: [bool; 2],
     finished: [bool; 2],
     established: bool,
     closing: bool,
+    /// The last segment was a reset.
+    reset: bool,
 }
 
 impl Tcp {
@@ -25,16 +32,17 @@ impl Tcp {
     #[must_use]
     pub fn after(mut self, way: Way, flags: u8) -> Self {
         if flags & RST != 0 {
-            self.closing = true;
+            self.reset = true;
             return self;
         }
         if flags & SYN != 0 {
-            if self.closing {
+            if self.closing || self.reset {
                 self = Self::default();
             }
             self.heard[way as usize] = true;
             return self;
         }
+        self.reset = false;
         self.heard[way as usize] = true;
         self.established |= self.heard == [true; 2];
         self.finished[way as usize] |= flags & FIN != 0;
@@ -44,7 +52,17 @@ impl Tcp {
 
     /// Whether both ends may send.
     pub fn is_established(self) -> bool {
-        self.established && !self.closing
+        self.established && !self.closing && !self.reset
+    }
+
+    /// Whether segments without flags, which have changed nothing so far, do so after one with
+    /// these: they must not pass by rules then.
+    pub fn is_undone_by(self, flags: u8) -> bool {
+        match flags & (SYN | RST) {
+            0 => false,
+            SYN => self.closing || self.reset,
+            _ => !self.reset,
+        }
     }
 }
 
@@ -79,12 +97,14 @@ mod tests {
         }
         assert!(established(&[(In, SYN), (Out, SYN | ACK), (In, ACK)]));
         assert!(established(&[(Out, ACK), (In, ACK)]), "picked up");
-        assert!(!established(&[
-            (Out, ACK),
-            (In, ACK),
-            (In, RST),
-            (Out, ACK)
-        ]));
+        for way in [Out, In] {
+            let reset = [(Out, ACK), (In, ACK), (way, RST)];
+            assert!(!established(&reset), "a reset of its own accord");
+            let goes_on = [(Out, ACK), (In, ACK), (way, RST), (Out, ACK)];
+            assert!(established(&goes_on), "nobody took it");
+        }
+        let closed = [(Out, ACK), (In, FIN), (Out, FIN), (In, RST), (Out, ACK)];
+        assert!(!established(&closed));
         let again = [
             (Out, ACK),
             (In, ACK),

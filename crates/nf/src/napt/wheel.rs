@@ -53,6 +53,11 @@ impl Wheel {
         }
     }
 
+    /// What the places of so many sessions take.
+    pub const fn bytes(sessions: usize) -> u64 {
+        (sessions * size_of::<Link>()) as u64
+    }
+
     /// Whether a deadline has not been reached.
     pub const fn is_ahead(&self, tick: u64) -> bool {
         tick > self.hand

@@ -1,9 +1,12 @@
 //! What an operator can set.
 
+use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+use twinpath_core::Guarantees;
+use twinpath_core::guarantee::{Demand, Guarantee, Need};
 
 /// Largest window and per-flow byte limit: well below the half of the sequence space in which
 /// "ahead" and "behind" can be told apart.
@@ -20,8 +23,13 @@ pub struct Config {
     pub overlap: Overlap,
     /// What becomes of segments whose data was all delivered before.
     pub retransmissions: Retransmissions,
-    /// How far from the next expected byte a segment may start, in bytes; beyond it the flow is
-    /// resynchronised.
+    /// Which checksums are verified. Each segment with data moves its connection on, so here
+    /// `"state"` is all of TCP: one that no receiver takes must not stand for one that it does.
+    pub verify_checksums: VerifyChecksums,
+    /// What becomes of urgent data.
+    pub urgent: Urgent,
+    /// How far from the next expected byte a segment may start, in bytes: farther ones no receiver
+    /// takes.
     #[serde(deserialize_with = "bytes")]
     #[schemars(range(min = 1, max = MOST_BYTES))]
     pub window_bytes: u32,
@@ -54,6 +62,8 @@ impl Default for Config {
         Self {
             overlap: Overlap::First,
             retransmissions: Retransmissions::Forward,
+            verify_checksums: VerifyChecksums::State,
+            urgent: Urgent::Inline,
             window_bytes: 4 << 20,
             gap_timeout: Human::milliseconds(500),
             idle_timeout: Human::seconds(300),
@@ -84,6 +94,19 @@ pub enum Retransmissions {
     #[default]
     Forward,
     /// It is dropped and counted.
+    Drop,
+}
+
+/// What becomes of urgent data: a receiver may take its byte out of the stream or leave it there,
+/// and nobody else can tell (RFC 6093 §3).
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Urgent {
+    /// It becomes data like other: the mark is taken off, so that every receiver leaves it where it
+    /// is.
+    #[default]
+    Inline,
+    /// Segments with the mark are dropped and counted.
     Drop,
 }
 
@@ -123,6 +146,23 @@ impl<'de> Deserialize<'de> for Config {
 }
 
 impl Config {
+    /// It puts bytes in order. What counts as delivered has to reach the receiver, so whoever
+    /// refuses segments comes before it.
+    pub(super) fn guarantees(&self) -> Guarantees {
+        let demand = match self.retransmissions {
+            Retransmissions::Forward => Demand::Preferred,
+            Retransmissions::Drop => Demand::IfGiven,
+        };
+        Guarantees {
+            gives: Some(Guarantee::Ordered),
+            needs: Some(Need {
+                guarantee: Guarantee::Checked,
+                demand,
+                reason: "drops what it let pass before (retransmissions = \"drop\"), so functions that refuse segments have to stand in front of it, or their sender's next try is lost",
+            }),
+        }
+    }
+
     fn check_timeouts(&self) -> Result<(), ConfigError> {
         let Self {
             gap_timeout,
@@ -173,6 +213,8 @@ mod tests {
         let text = r#"
             overlap = "last"
             retransmissions = "drop"
+            verify_checksums = "none"
+            urgent = "drop"
             window_bytes = 65536
             gap_timeout = "20ms"
             idle_timeout = "1m"
@@ -184,6 +226,8 @@ mod tests {
         let expected = Config {
             overlap: Overlap::Last,
             retransmissions: Retransmissions::Drop,
+            verify_checksums: VerifyChecksums::None,
+            urgent: Urgent::Drop,
             window_bytes: 65536,
             gap_timeout: Human::milliseconds(20),
             idle_timeout: Human::seconds(60),

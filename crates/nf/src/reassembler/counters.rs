@@ -35,8 +35,19 @@ counters! {
     gaps_timed_out,
     /// Times that a connection, or all of them, held as much as they may: the gaps were given up.
     limits_reached,
-    /// Segments outside the window, from which the direction went on.
+    /// Segments outside the window, from which a direction whose SYN was not seen went on.
     resynchronised,
+    /// Segments outside the window of a direction whose SYN was seen, dropped.
+    outside_window,
+    /// SYNs and RSTs on a living connection that their receiver does not take at their word but
+    /// asks about (RFC 5961): forwarded, and nothing changed.
+    challenged,
+    /// Segments dropped because a checksum did not hold.
+    bad_checksums,
+    /// Segments with data that acknowledge nothing, which no receiver takes, dropped.
+    without_ack,
+    /// Segments that had urgent data: the mark was taken off, or they were dropped.
+    urgent,
     /// Segments all of whose data had been delivered.
     retransmissions,
     /// Segments, or parts of one, all of whose bytes were held in another.

@@ -1,9 +1,8 @@
 //! Cutting bytes off a segment, with every length and checksum mended.
 
 use twinpath_core::wire::checksum::{Delta, fold, sum};
-use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::tcp::flags::{FIN, URG};
-use twinpath_core::wire::{ipv4, ipv6, rewrite, tcp};
+use twinpath_core::wire::{rewrite, tcp};
 use twinpath_core::{Packet, Pools};
 
 /// Offset of the urgent pointer in a TCP header.
@@ -48,6 +47,20 @@ pub(super) fn duplicate(packet: &Packet, pools: &mut Pools) -> Option<Packet> {
     })
 }
 
+/// Takes the mark off urgent data, which is data like other then.
+pub(super) fn clear_urgent(packet: &mut Packet) {
+    let (flags, at) = (
+        packet.tcp_flags(),
+        usize::from(packet.layout.l4) + URGENT_AT,
+    );
+    let old = u16_at(packet.bytes(), at);
+    let frame = packet.frame.bytes_mut();
+    put16(frame, at, 0);
+    let checksum_at = usize::from(packet.layout.l4) + tcp::CHECKSUM_AT;
+    mend(frame, checksum_at, Delta::of16(old, 0));
+    let _ = rewrite::set_tcp_flags(frame, &packet.layout, flags & !URG);
+}
+
 /// The urgent pointer counts from the sequence number; once its place is cut off it means nothing.
 fn move_urgent_pointer(packet: &mut Packet, bytes: u32) {
     let flags = packet.tcp_flags();
@@ -83,30 +96,12 @@ fn shorten(packet: &mut Packet, front: usize, back: usize) {
     let delta = Delta::of16(fold(sum(old)), fold(sum(kept)))
         + Delta::of16(segment_bytes, segment_bytes - (front + back) as u16);
     mend(frame, usize::from(layout.l4) + tcp::CHECKSUM_AT, delta);
-    shorten_datagram(
-        frame,
-        layout.network,
-        usize::from(layout.l3),
-        (front + back) as u16,
-    );
+    // It gets shorter, so that this cannot be refused.
+    let _ = rewrite::set_datagram_end(frame, layout, end - front - back);
     frame.copy_within(..start, front);
     layout.end = (end - front - back) as u32;
     packet.frame.pull_front(front);
     packet.frame.set_len(end - front - back);
-}
-
-fn shorten_datagram(frame: &mut [u8], network: Network, l3: usize, bytes: u16) {
-    let length_at = match network {
-        Network::V4 => l3 + ipv4::TOTAL_LENGTH_AT,
-        Network::V6 => l3 + ipv6::PAYLOAD_LENGTH_AT,
-        Network::None => return,
-    };
-    let old = u16_at(frame, length_at);
-    let new = old.wrapping_sub(bytes);
-    put16(frame, length_at, new);
-    if network == Network::V4 {
-        mend(frame, l3 + ipv4::CHECKSUM_AT, Delta::of16(old, new));
-    }
 }
 
 fn mend(frame: &mut [u8], checksum_at: usize, delta: Delta) {

@@ -1,25 +1,30 @@
 //! What the reassembler does on the slow path.
 
 mod giving_up;
+mod opening;
 
 use super::NAME;
-use super::config::{Config, Retransmissions};
+use super::config::{Config, Retransmissions, Urgent};
 use super::counters::Counters;
+use super::cut::clear_urgent;
 use super::held::{Held, HeldFlow, Load};
 use super::overlap::admit;
 use super::program::program;
 use super::segment::{Segment, ahead};
-use super::state::{FLAGS, HOLDING, LAST_SEEN, State};
+use super::state::{CLOSED, FLAGS, HOLDING, LAST_SEEN, State};
 use std::any::Any;
 use std::mem::swap;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
-use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
 
 /// Empty buffers kept for the next connection that has to wait.
 const SPARE_FLOWS: usize = 256;
+
+/// How long a closed connection is remembered after its last packet: ten seconds.
+const CLOSED_TICKS: u32 = 149;
 
 /// The packet reassembler; see the [module](super).
 pub struct Reassembler {
@@ -67,17 +72,17 @@ impl NetworkFunction for Reassembler {
     }
 
     fn program(&self) -> FastProgram {
-        program(NAME, self.idle_ticks)
+        program(NAME, &self.config)
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        // The timer may be late; what it would have done comes first.
-        self.give_up_overdue(flow, out);
         if packet.role != Role::Member || !packet.is_tcp() {
             self.counters.passed += 1;
             return out.forward(packet);
         }
-        self.handle_segment(packet, flow, out);
+        if let Some(packet) = self.normalised(packet, out) {
+            self.handle_segment(packet, flow, out);
+        }
         let mut state = State(flow.words);
         if state.is_known() {
             state.set_last_seen(flow.now.ticks());
@@ -85,11 +90,14 @@ impl NetworkFunction for Reassembler {
         self.settle(flow, out);
     }
 
+    fn deadline(&self, handle: u32) -> Instant {
+        let gap_timeout = self.config.gap_timeout.duration();
+        let held = self.flows.at(handle);
+        held.map_or(Instant::NEVER, |held| held.deadline(gap_timeout))
+    }
+
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if let Some(held) = self.flows.at_mut(*flow.handle) {
-            held.forget_timer();
-            self.give_up_overdue(flow, out);
-        }
+        self.give_up_overdue(flow, out);
     }
 
     fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
@@ -99,9 +107,11 @@ impl NetworkFunction for Reassembler {
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         // What is held leaves at its own time-out.
         let holding = words[FLAGS] & HOLDING != 0;
-        words[FLAGS] != 0
-            && !holding
-            && now.ticks().wrapping_sub(words[LAST_SEEN]) > self.idle_ticks
+        let most_ticks = match words[FLAGS] & CLOSED {
+            0 => self.idle_ticks,
+            _ => self.idle_ticks.min(CLOSED_TICKS),
+        };
+        words[FLAGS] != 0 && !holding && now.ticks_since(words[LAST_SEEN]) > most_ticks
     }
 
     fn forget(&mut self, handle: u32) {
@@ -146,9 +156,12 @@ impl Reassembler {
     fn handle_segment(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let segment = Segment::of(&packet);
         if segment.has(RST) {
-            self.reset(packet, flow, out);
+            self.reset(packet, segment, flow, out);
         } else if segment.has(SYN) {
             self.open(packet, segment, flow, out);
+        } else if !segment.has(ACK) {
+            self.counters.without_ack += 1;
+            out.drop(packet, DropReason::Unacceptable);
         } else if !State(flow.words).is_tracked(packet.direction) {
             self.pick_up(packet, segment, flow, out);
         } else {
@@ -156,80 +169,25 @@ impl Reassembler {
         }
     }
 
-    /// A RST ends the connection, after everything that was held.
-    fn reset(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let known = State(flow.words).is_known();
-        let counter = if known {
-            &mut self.counters.reset
-        } else {
-            &mut self.counters.stray
-        };
-        *counter += 1;
-        self.release_all(flow, out);
-        State(flow.words).clear();
-        out.forward(packet);
-    }
-
-    /// A SYN starts a direction, or starts it over.
-    fn open(
-        &mut self,
-        packet: Packet,
-        segment: Segment,
-        flow: &mut Flow<'_>,
-        out: &mut Outbox<'_>,
-    ) {
-        let way = packet.direction;
-        let state = State(flow.words);
-        if state.is_tracked(way)
-            && state.was_opened_by(way, segment.start, self.config.window_bytes)
-        {
-            self.counters.repeated_opens += 1;
-            return out.forward(packet);
+    /// Makes a segment one that all receivers understand alike; `None` if none takes it, or the
+    /// service does not let it pass.
+    fn normalised(&mut self, mut packet: Packet, out: &mut Outbox<'_>) -> Option<Packet> {
+        if self.config.verify_checksums.of_state() && !packet.checksums_hold() {
+            self.counters.bad_checksums += 1;
+            out.drop(packet, DropReason::BadChecksum);
+            return None;
         }
-        if state.is_tracked(way) {
-            self.make_room_for_new(way, segment, flow, out);
+        if packet.tcp_flags() & URG != 0 {
+            self.counters.urgent += 1;
+            match self.config.urgent {
+                Urgent::Inline => clear_urgent(&mut packet),
+                Urgent::Drop => {
+                    out.drop(packet, DropReason::Urgent);
+                    return None;
+                }
+            }
         }
-        self.counters.opened += 1;
-        State(flow.words).open(way, segment.start, segment.end);
-        out.forward(packet);
-    }
-
-    /// The addresses and ports are used for a new connection.
-    fn make_room_for_new(
-        &mut self,
-        way: Direction,
-        segment: Segment,
-        flow: &mut Flow<'_>,
-        out: &mut Outbox<'_>,
-    ) {
-        self.counters.reused += 1;
-        if segment.has(ACK) {
-            self.release_way(way, flow, out);
-        } else {
-            self.release_all(flow, out);
-            State(flow.words).clear();
-        }
-    }
-
-    /// The first segment of a direction whose SYN was not seen.
-    fn pick_up(
-        &mut self,
-        packet: Packet,
-        segment: Segment,
-        flow: &mut Flow<'_>,
-        out: &mut Outbox<'_>,
-    ) {
-        let (way, mut state) = (packet.direction, State(flow.words));
-        if !state.is_known() && (segment.is_bare() || segment.has(FIN)) {
-            self.counters.stray += 1;
-            return out.forward(packet);
-        }
-        self.counters.picked_up += 1;
-        state.pick_up(way, segment.end);
-        if segment.has(FIN) {
-            state.set_finished(way);
-        }
-        out.forward(packet);
+        Some(packet)
     }
 
     /// A segment of a direction whose next byte is known.
@@ -243,7 +201,7 @@ impl Reassembler {
         let next = State(flow.words).next(packet.direction);
         let distance = ahead(segment.start, next);
         if distance.unsigned_abs() > self.config.window_bytes {
-            self.resynchronise(packet, segment, flow, out);
+            self.outside_window(packet, segment, flow, out);
         } else if segment.is_bare() {
             self.counters.bare += 1;
             out.forward(packet);
@@ -395,33 +353,27 @@ impl Reassembler {
             .is_some_and(|held| !held.way(way).is_empty())
     }
 
-    /// After every packet: a finished connection is forgotten, buffers that are empty are given
-    /// back, and for others a timer is set.
+    /// After every packet: a finished connection is closed, and buffers that are empty are given
+    /// back.
     pub(super) fn settle(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if State(flow.words).is_finished() {
+        let mut state = State(flow.words);
+        if state.is_finished() && !state.is_closed() {
             self.counters.finished += 1;
+            state.close();
             self.release_all(flow, out);
-            State(flow.words).clear();
         }
-        let Some(held) = self.flows.at_mut(*flow.handle) else {
-            return State(flow.words).set_holding(false);
-        };
-        if held.load().segments == 0 {
-            return self.give_back(flow);
-        }
-        if let Some(deadline) = held.new_timer(self.config.gap_timeout.duration()) {
-            flow.wake_at(deadline);
+        match self.flows.at(*flow.handle) {
+            None => State(flow.words).set_holding(false),
+            Some(held) if held.load().segments == 0 => self.give_back(flow),
+            Some(_) => {}
         }
     }
 
     fn give_back(&mut self, flow: &mut Flow<'_>) {
         State(flow.words).set_holding(false);
-        if let Some(mut held) = self.flows.remove(std::mem::take(flow.handle)) {
-            // Should its timer still fire, it does nothing.
-            held.forget_timer();
-            if self.spare.len() < SPARE_FLOWS {
-                self.spare.push(held);
-            }
+        let held = self.flows.remove(std::mem::take(flow.handle));
+        if self.spare.len() < SPARE_FLOWS {
+            self.spare.extend(held);
         }
     }
 }

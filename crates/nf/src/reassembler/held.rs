@@ -2,6 +2,7 @@
 
 use super::cut::{cut_back, cut_front, duplicate};
 use super::segment::ahead;
+use crate::memory::slab_bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::pool::SMALL_PACKET_BYTES;
@@ -174,23 +175,17 @@ impl Buffer {
 }
 
 /// What is held of one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct HeldFlow {
     ways: [Buffer; 2],
-    /// The earliest timer that has been asked for and has not fired.
-    timer: Instant,
-}
-
-impl Default for HeldFlow {
-    fn default() -> Self {
-        Self {
-            ways: [Buffer::default(), Buffer::default()],
-            timer: Instant::NEVER,
-        }
-    }
 }
 
 impl HeldFlow {
+    /// What so many held segments take, each of another connection, without their frames.
+    pub const fn bytes(segments: usize) -> u64 {
+        slab_bytes::<Self>(segments) + (segments * size_of::<Held>()) as u64
+    }
+
     pub fn way(&self, way: Direction) -> &Buffer {
         &self.ways[way.index()]
     }
@@ -205,21 +200,9 @@ impl HeldFlow {
         load
     }
 
-    /// A timer that has to be set, if there is none that early.
-    pub fn new_timer(&mut self, gap_timeout: Duration) -> Option<Instant> {
-        let deadline = self.ways[0]
-            .deadline(gap_timeout)
-            .min(self.ways[1].deadline(gap_timeout));
-        if deadline >= self.timer {
-            return None;
-        }
-        self.timer = deadline;
-        Some(deadline)
-    }
-
-    /// A timer has fired, of this function or another: of several requests only the earliest may
-    /// have been heard, so the next one is made anew.
-    pub fn forget_timer(&mut self) {
-        self.timer = Instant::NEVER;
+    /// When the first segment will have waited for `gap_timeout`, or a little before.
+    pub fn deadline(&self, gap_timeout: Duration) -> Instant {
+        let [one, other] = &self.ways;
+        one.deadline(gap_timeout).min(other.deadline(gap_timeout))
     }
 }

@@ -19,15 +19,23 @@
 //! such as a recorder: a receiver that did lose a segment would never get it again.
 //!
 //! # On the fast path
-//! A segment without SYN, FIN or RST that starts at the next expected byte moves that byte on by
-//! its length and leaves; so does an acknowledgement without data. What is not TCP leaves
+//! A segment with ACK, without SYN, FIN, RST or URG, whose checksums hold and that starts at the next
+//! expected byte moves that byte on by its length and leaves; so does an acknowledgement without data. What is not TCP leaves
 //! unchanged. Everything else goes to the slow path, with the flow's four state words.
 //!
 //! # On the slow path
-//! * **Opening.** A SYN says what the next byte is. The same SYN again changes nothing. Another
-//!   one on a connection that lives means that its addresses and ports are used again: what is
-//!   held is released and the flow, or for a SYN with ACK only that direction, starts over. A SYN
-//!   is recognised by twelve bits of its sequence number that the flags word keeps.
+//! * **What no receiver takes** is dropped before it changes anything: segments with a bad checksum
+//!   (`bad_checksums`), data without ACK (`without_ack`), and what is outside the window of a direction
+//!   whose SYN was seen (`outside_window`). Whether an acknowledgement is one of data that was sent is
+//!   the [firewall](crate::firewall)'s to check: one in the same element stands in front in both
+//!   directions. With `retransmissions = "drop"` it has to, or the service is refused: a segment that
+//!   is refused behind the reassembler would count as delivered.
+//! * **Opening.** A SYN says what the next byte is. The same SYN again changes nothing. Another one on
+//!   a living connection passes and changes nothing either, for its receiver asks about it (RFC 5961
+//!   §4, `challenged`). If that receiver answers with a SYN of its own, the addresses and ports are used
+//!   again: what is held is released and the flow starts over. That answer also says where the other
+//!   direction begins. A SYN is recognised by twelve bits of its sequence number that the flags word
+//!   keeps.
 //! * **Mid-stream.** A direction whose SYN was not seen starts at its first segment. Without
 //!   data, or with a FIN, a segment starts no *flow*, so that the last packets of a connection
 //!   do not bring it back to life.
@@ -46,12 +54,15 @@
 //!   split gets a copy of the headers. Sequence number, lengths, urgent pointer and checksums are
 //!   mended, and a checksum that was wrong stays wrong.
 //! * **Giving up.** After `gap_timeout`, at a limit (then including the new segment), and when a
-//!   segment lies outside the window, the gap is given up: what is held leaves in order and the
-//!   next byte is the one after it. No packet is ever lost for lack of room.
-//! * **Closing.** A FIN takes a place in the order like a byte. When both directions have
-//!   delivered theirs the flow is unknown again. A RST leaves at once, after everything held, and
-//!   makes the flow unknown.
-//! * **Left alone.** Fragments, ICMP errors, and everything that is not TCP. Urgent data is data.
+//!   segment lies outside the window of a direction that was picked up, the gap is given up: what is
+//!   held leaves in order and the next byte is the one after it. No packet is ever lost for lack of
+//!   room. An [inspector](crate::inspector) behind decides what becomes of bytes behind a gap.
+//! * **Closing.** A FIN takes a place in the order like a byte. A RST ends the connection where its
+//!   receiver believes it: at the very next byte, or as the answer to a SYN (RFC 5961 §3.2); it leaves
+//!   after everything held. One elsewhere in the window passes and ends nothing (`challenged`). When
+//!   both directions have delivered their FINs, or after a RST, the flow is remembered for ten seconds
+//!   more, so that late segments keep their places; a SYN starts it over.
+//! * **Left alone.** Fragments, ICMP errors, and everything that is not TCP.
 //!
 //! While anything is held the flow is pending: its state stays on the slow path.
 //!
@@ -80,7 +91,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Overlap, Retransmissions};
+pub use config::{Config, ConfigError, Overlap, Retransmissions, Urgent};
 pub use counters::Counters;
 pub use descriptor::FUNCTION;
 pub use function::Reassembler;

@@ -1,12 +1,13 @@
 //! What the reassembler does on the fast path.
 
-use super::state::{FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
+use super::config::Config;
+use super::state::{CLOSED, FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
 use twinpath_core::Direction;
 use twinpath_core::program::{
     Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, Word, compute, set,
 };
 use twinpath_core::wire::protocol;
-use twinpath_core::wire::tcp::flags::{FIN, RST, SYN};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 
 const WORDS: [Word; super::state::WORDS] = [
     Word {
@@ -27,56 +28,71 @@ const WORDS: [Word; super::state::WORDS] = [
     },
 ];
 
-/// The program for a given idle time-out.
-pub(super) fn program(name: &'static str, idle_ticks: u32) -> FastProgram {
+/// The program for a configuration.
+pub(super) fn program(name: &'static str, config: &Config) -> FastProgram {
     FastProgram {
         name: name.into(),
         words: WORDS.to_vec(),
         steps: vec![
-            in_order(Direction::Original, idle_ticks),
-            in_order(Direction::Reply, idle_ticks),
+            in_order(Direction::Original, config),
+            in_order(Direction::Reply, config),
             not_tcp(),
         ],
         always_complex: vec![vec![opens_or_ends()]],
+        guarantees: config.guarantees(),
         ..FastProgram::default()
     }
 }
 
-/// Only workers open and end connections, so the steps need not look at these flags.
+/// Only workers open and end connections and take marks off, so the steps need not look at these
+/// flags.
 fn opens_or_ends() -> Condition {
     Condition {
         a: Operand::Field(Field::TcpFlags),
         b: Operand::Constant(0),
-        mask: u32::from(SYN | FIN | RST),
+        mask: u32::from(SYN | FIN | RST | URG),
         comparison: Comparison::NotEqual,
         with: Operand::Constant(0),
     }
 }
 
-fn in_order(way: Direction, idle_ticks: u32) -> Step {
+fn in_order(way: Direction, config: &Config) -> Step {
     let [flags, next, last_seen] =
         [FLAGS, NEXT + way.index(), LAST_SEEN].map(|word| Operand::Word(word as u8));
     let now = Operand::Field(Field::NowTicks);
+    let ack = u32::from(ACK);
+    let hold = config.verify_checksums.of_state().then_some(Condition::of(
+        Operand::Field(Field::ChecksumsHold),
+        Comparison::Equal,
+        Operand::Constant(1),
+    ));
+    let when = [
+        Condition::of(
+            Operand::Field(Field::Direction),
+            Comparison::Equal,
+            Operand::Constant(way as u32),
+        ),
+        Condition::difference(
+            Operand::Field(Field::TcpSequence),
+            next,
+            Comparison::Equal,
+            0,
+        ),
+        Condition::bits(flags, tracked(way) | HOLDING | CLOSED, tracked(way)),
+        Condition::difference(
+            now,
+            last_seen,
+            Comparison::AtMost,
+            config.idle_timeout.ticks(),
+        ),
+        Condition::bits(Operand::Field(Field::TcpFlags), ack, ack),
+    ];
     Step {
         name: match way {
             Direction::Original => "in order from the opener",
             Direction::Reply => "in order towards the opener",
         },
-        when: vec![
-            Condition::of(
-                Operand::Field(Field::Direction),
-                Comparison::Equal,
-                Operand::Constant(way as u32),
-            ),
-            Condition::difference(
-                Operand::Field(Field::TcpSequence),
-                next,
-                Comparison::Equal,
-                0,
-            ),
-            Condition::bits(flags, tracked(way) | HOLDING, tracked(way)),
-            Condition::difference(now, last_seen, Comparison::AtMost, idle_ticks),
-        ],
+        when: when.into_iter().chain(hold).collect(),
         then: vec![
             compute(
                 next,

@@ -17,6 +17,8 @@ pub(super) struct Segment {
     pub end: u32,
     /// Bytes of data.
     pub payload_bytes: u32,
+    /// What it acknowledges, if it has ACK.
+    pub acknowledged: u32,
     flags: u8,
 }
 
@@ -30,6 +32,7 @@ impl Segment {
             start,
             end: start.wrapping_add(payload_bytes + marks),
             payload_bytes,
+            acknowledged: packet.tcp_acknowledgement(),
             flags,
         }
     }

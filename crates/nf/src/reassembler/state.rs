@@ -14,6 +14,9 @@ pub(super) const WORDS: usize = 4;
 
 /// Segments are held on the slow path.
 pub(super) const HOLDING: u32 = 1 << 6;
+/// The connection has ended: both FINs or a RST have been delivered. What its packets were is
+/// remembered for a while, so that those that come late are known.
+pub(super) const CLOSED: u32 = 1 << 7;
 /// Bit of the original direction in which bytes before the next one may not have been delivered.
 const INCOMPLETE: u32 = 1 << 4;
 /// Where the prints of the two SYNs stand in the flags word.
@@ -54,6 +57,19 @@ impl State<'_> {
     pub fn is_finished(&self) -> bool {
         let both = finished(Direction::Original) | finished(Direction::Reply);
         self.0[FLAGS] & both == both
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.0[FLAGS] & CLOSED != 0
+    }
+
+    pub fn close(&mut self) {
+        self.0[FLAGS] |= CLOSED;
+    }
+
+    /// Whether a direction's SYN was seen, so that its numbers are known for sure.
+    pub fn is_opened(&self, way: Direction) -> bool {
+        self.0[FLAGS] >> PRINT_SHIFT[way.index()] & PRINT_MASK != 0
     }
 
     /// Whether bytes behind the next one may never have been delivered.

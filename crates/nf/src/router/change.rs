@@ -25,7 +25,7 @@ pub enum RouteChange {
     SetRoute(Prefix, Option<String>),
     /// There is no next hop of this name any more, and no route by it.
     RemoveNextHop(String),
-    /// Other packets are answered, or from other addresses.
+    /// Other packets are answered, or more or fewer.
     SetAnswers,
 }
 
@@ -42,7 +42,11 @@ impl Config {
     /// better built anew, because much has changed.
     pub fn changes_from(&self, former: &Self) -> Option<Vec<RouteChange>> {
         let is_read = |config: &Self| config.routes_file.is_some() == config.file_routes.is_some();
-        if self.most_routes != former.most_routes || !is_read(self) || !is_read(former) {
+        let addresses = |config: &Self| config.own_addresses().collect::<Vec<_>>();
+        let is_other = self.most_routes != former.most_routes
+            || addresses(self) != addresses(former)
+            || (self.address, self.address6) != (former.address, former.address6);
+        if is_other || !is_read(self) || !is_read(former) {
             return None;
         }
         let mut changes = self.changed_next_hops(former);
@@ -50,8 +54,8 @@ impl Config {
         changes.extend(routes);
         changes.extend(self.removed_next_hops(former));
         let answers = |config: &Self| {
-            let addresses = (config.address, config.address6);
-            (config.no_route, addresses, config.errors_per_second)
+            let rates = (config.errors_per_second, config.errors_per_source);
+            (config.no_route, rates)
         };
         if answers(self) != answers(former) {
             changes.push(RouteChange::SetAnswers);
@@ -198,6 +202,9 @@ impl Router {
         match change {
             RouteChange::SetNextHop(hop) => self.set_next_hop(hop),
             RouteChange::RemoveNextHop(name) => self.remove_next_hop(name),
+            // Packets to the router itself go nowhere else, whatever routes say.
+            RouteChange::RemoveRoute(prefix) | RouteChange::SetRoute(prefix, _)
+                if after.own_addresses().any(|own| *prefix == own.into()) => {}
             RouteChange::RemoveRoute(prefix) => {
                 self.table.remove(*prefix);
             }
@@ -207,7 +214,8 @@ impl Router {
             }
             RouteChange::SetAnswers => {
                 self.no_route = after.no_route;
-                self.errors.configure(after);
+                self.icmp
+                    .configure(after.errors_per_second, after.errors_per_source);
             }
         }
         Ok(())
@@ -247,7 +255,7 @@ impl Router {
     /// The counts go on from those of the router before.
     fn continue_from(&mut self, before: &mut Self) {
         self.counters = std::mem::take(&mut before.counters);
-        self.errors.continue_from(&before.errors);
+        self.icmp.continue_from(&before.icmp);
         for old in before.hops.iter().flatten() {
             let number = self.next_hop(&old.next_hop.name);
             let hop = number.and_then(|number| self.hops.get_mut(number as usize));

@@ -1,13 +1,18 @@
 //! What the catalogue knows of routers.
 
 use super::{Config, NAME, NewRoutes, Router};
-use crate::descriptor::{Descriptor, Form, Function, FunctionConfig, FunctionError, Surroundings};
+use crate::descriptor::{
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Reception,
+    Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_classify::Prefix;
+use twinpath_core::Adjacencies;
 use twinpath_rulecache::Reconfiguration;
 
 /// The function.
@@ -16,6 +21,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     form: Form::Rules,
     placement: "a prefix of the destination address decides; packets that end here are for the slow path, which answer",
     needs_section: true,
+    decides_last: true,
     read,
     schema: schema::of::<Config>,
 };
@@ -31,12 +37,34 @@ impl FunctionConfig for Config {
         )
     }
 
+    fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
+        Some(self.routed_ports())
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        self.unused_next_hops()
+            .chain(self.replaced_routes())
+            .collect()
+    }
+
+    fn reception(&self) -> Option<Reception> {
+        Some(self.reception())
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }
 
-    fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
-        let router = Router::new(self, folder).map_err(FunctionError::of)?;
+    fn with_adjacencies(
+        &self,
+        adjacencies: &Adjacencies,
+    ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        let config = self.clone().numbered(adjacencies);
+        Ok(Some(Arc::new(config.map_err(FunctionError::of)?)))
+    }
+
+    fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        let router = Router::new(self, folder, seed).map_err(FunctionError::of)?;
         Ok(Function::rules(router))
     }
 
@@ -44,13 +72,13 @@ impl FunctionConfig for Config {
         &self,
         former: &dyn FunctionConfig,
         folder: &Path,
-        _seed: u64,
+        seed: u64,
     ) -> Result<Option<Reconfiguration>, FunctionError> {
         let changes = former.of().and_then(|former| self.changes_from(former));
         let routes = match changes {
             Some(changes) => NewRoutes::Changes(changes, Box::new(self.clone())),
             None => {
-                let router = Router::new(self, folder).map_err(FunctionError::of)?;
+                let router = Router::new(self, folder, seed).map_err(FunctionError::of)?;
                 NewRoutes::Whole(Box::new(router))
             }
         };
@@ -79,8 +107,11 @@ impl FunctionConfig for Config {
 fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
-) -> Result<Arc<dyn FunctionConfig>, toml::de::Error> {
-    let mut config = Config::deserialize(section)?;
-    config.read_file(surroundings.folder);
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
+    let config = Config::deserialize(section)?;
+    let numbered = config.numbered(surroundings.adjacencies);
+    let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
+    let read = config.read_file(surroundings.folder, surroundings.files);
+    read.map_err(|error| ReadError::named("routes_file", error))?;
     Ok(Arc::new(config))
 }

@@ -1,14 +1,16 @@
 //! The router at work.
 
-use super::config::{Config, NextHop, NoRoute};
-use super::icmp_errors::{Cause, Errors};
+use super::config::{Config, NextHop, NoRoute, Reached};
+use super::icmp::{Cause, Icmp};
+use super::rate_limit::RateLimit;
 use super::route_file::DISCARD;
-use super::routes::{self, RouterError};
+use super::routes::{self, LOCAL, RouterError};
+use crate::files::Disk;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
-use twinpath_core::wire::Network;
+use twinpath_core::wire::protocol;
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
 /// What packets without a route are credited to; next hops have other numbers.
 pub(super) const NO_ROUTE: u32 = DISCARD - 1;
@@ -22,7 +24,7 @@ pub struct Router {
     /// By number, which one keeps for as long as it is there.
     pub(super) hops: Vec<Option<Hop>>,
     pub(super) no_route: NoRoute,
-    pub(super) errors: Errors,
+    pub(super) icmp: Icmp,
     pub(super) counters: Counters,
 }
 
@@ -39,7 +41,7 @@ pub(super) struct Counters {
     no_route: u64,
     discarded: u64,
     expired: u64,
-    not_ip: u64,
+    local: u64,
     /// What next hops got that are no more.
     retired_packets: u64,
     retired_bytes: u64,
@@ -64,18 +66,22 @@ impl Counters {
 }
 
 impl Router {
-    /// A router with the routes of its configuration; relative paths start from `folder`.
+    /// A router with the routes of its configuration; relative paths start from `folder`. Under the
+    /// seed senders are told apart that answers are limited to.
     ///
     /// # Errors
     /// A file of routes that cannot be read or is wrong, or more routes than there may be.
-    pub fn new(config: &Config, folder: &Path) -> Result<Self, RouterError> {
-        let config = &routes::with_file(config, folder)?;
+    pub fn new(config: &Config, folder: &Path, seed: u64) -> Result<Self, RouterError> {
+        let config = &routes::with_file(config, folder, &Disk)?;
         let names = config.next_hop_names();
         Ok(Self {
             table: routes::fill(config, |name| names.number(name))?,
             hops: config.next_hops.iter().map(Hop::new).map(Some).collect(),
             no_route: config.no_route,
-            errors: Errors::new(config.address, config.address6, config.errors_per_second),
+            icmp: Icmp::new(
+                [config.address, config.address6],
+                RateLimit::new(config.errors_per_second, config.errors_per_source, seed),
+            ),
             counters: Counters::default(),
         })
     }
@@ -119,9 +125,11 @@ impl Router {
         }
         self.count(number, 1, packet.frame_bytes() as u64);
         if let Some(Some(Hop { next_hop, .. })) = self.hops.get(number as usize) {
-            packet.set_source_mac(next_hop.source_mac);
-            packet.set_destination_mac(next_hop.mac);
-            packet.set_egress(next_hop.port);
+            if let Reached::ByMac { mac, source_mac } = next_hop.reached {
+                packet.set_source_mac(source_mac);
+                packet.set_destination_mac(mac);
+            }
+            packet.set_egress(next_hop.egress());
         }
         Verdict::Forward
     }
@@ -146,17 +154,37 @@ impl Router {
         now: Instant,
         answers: &mut Answers<'_>,
     ) {
-        if let Some(error) = self.errors.about(packet.quote(), cause, now)
+        if let Some(error) = self.icmp.error_about(packet.quote(), cause, now)
             && answers.reply(error)
         {
-            self.errors.sent += 1;
+            self.icmp.errors_sent += 1;
         }
+    }
+
+    /// A packet is for the router itself, which answers echoes and nothing else.
+    fn deliver(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Verdict {
+        self.count(LOCAL, 1, 0);
+        let is_icmp = matches!(packet.protocol(), protocol::ICMP | protocol::ICMP6);
+        if is_icmp
+            && let Some(reply) = self.icmp.echo_of(packet.quote(), now)
+            && answers.reply(reply)
+        {
+            self.icmp.echoes_answered += 1;
+            return Verdict::Consumed;
+        }
+        Verdict::Drop(DropReason::ForRouter)
     }
 
     fn count(&mut self, entry: u32, packets: u64, bytes: u64) {
         match entry {
             NO_ROUTE => self.counters.no_route += packets,
             DISCARD => self.counters.discarded += packets,
+            LOCAL => self.counters.local += packets,
             number => {
                 if let Some(Some(hop)) = self.hops.get_mut(number as usize) {
                     hop.packets += packets;
@@ -178,11 +206,8 @@ impl RuleFunction for Router {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Verdict {
-        if !packet.is_plain() && packet.quote().layout.network == Network::None {
-            self.counters.not_ip += 1;
-            return Verdict::Drop(DropReason::NoRoute);
-        }
         match self.route(packet) {
+            LOCAL => self.deliver(packet, now, answers),
             NO_ROUTE => self.drop_without_route(packet, now, answers),
             DISCARD => {
                 self.count(DISCARD, 1, 0);
@@ -196,6 +221,15 @@ impl RuleFunction for Router {
         self.count(entry, hits.packets, hits.bytes);
     }
 
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        let hop = self.hops.get(entry as usize).and_then(Option::as_ref);
+        Some(EntryText::other(match (entry, hop) {
+            (DISCARD, _) => "discard".into(),
+            (NO_ROUTE, _) => "no route".into(),
+            (_, hop) => format!("next hop {}", hop?.next_hop.name),
+        }))
+    }
+
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         let packets: u64 = self.next_hops().map(|(_, packets, _)| packets).sum();
         let bytes: u64 = self.next_hops().map(|(_, _, bytes)| bytes).sum();
@@ -204,9 +238,10 @@ impl RuleFunction for Router {
         each("no_route", self.counters.no_route);
         each("discarded", self.counters.discarded);
         each("expired", self.counters.expired);
-        each("errors_sent", self.errors.sent);
-        each("errors_limited", self.errors.limited);
-        each("not_ip", self.counters.not_ip);
+        each("local", self.counters.local);
+        each("echoes_answered", self.icmp.echoes_answered);
+        each("errors_sent", self.icmp.errors_sent);
+        each("answers_limited", self.icmp.limited);
         each("routes", self.table.len() as u64);
     }
 }

@@ -17,17 +17,26 @@
 //! ```
 //!
 //! # What is not forwarded
+//! - Frames to groups (broadcast, multicast) or, with `macs`, to other stations never enter the
+//!   chain (RFC 1812 §5.3.4; `other_station`). Nor do packets from `0.0.0.0/8`, `127.0.0.0/8`,
+//!   `169.254.0.0/16`, `224.0.0.0/4`, `240.0.0.0/4`, `::`, `::1`, `fe80::/10`, `ff00::/8` and from
+//!   the router's own addresses (RFC 1812 §5.3.7, RFC 4291 §2.5; `martian`), those whose IPv4
+//!   header's checksum is wrong (RFC 1812 §5.2.2; `verify_ipv4_checksum` in `[service]`), and those
+//!   whose senders say which way they go: IPv4's source routes (RFC 7126 §4.3, §4.4) and IPv6's
+//!   routing header of type 0 with segments left (RFC 5095; `source_route`).
+//! - Packets to its own addresses are for the router: it answers echo requests, whole ones of up to
+//!   1500 bytes with a valid checksum, and drops all others (`for_router`).
 //! - Packets to addresses that no router forwards to are discarded, unless there is a route to
 //!   exactly that prefix: `0.0.0.0/8`, `127.0.0.0/8`, `169.254.0.0/16`, `224.0.0.0/4`,
 //!   `240.0.0.0/4`, `::/128`, `::1/128`, `fe80::/10`, `ff00::/8`.
 //! - A packet whose time to live is 1 or 0 is answered with ICMP "time exceeded".
-//! - ICMP errors are never sent about ICMP errors, later fragments, packets to or from multicast,
-//!   broadcast or unspecified addresses, and frames to a multicast MAC address (RFC 1812 §4.3.2.7,
-//!   RFC 4443 §2.4 e). They leave towards whoever sent the frame, back through the functions of
-//!   this part of the chain that the packet has passed: a translation gives the host inside its
-//!   own addresses back, in the quoted packet too, and a list before the router must let them
-//!   pass. Functions of parts that are not cached as rules with the router's do not see them.
-//! - What is not IP is dropped.
+//! - ICMP errors are never sent about ICMP errors and redirects, later fragments, packets to or from
+//!   multicast, broadcast, loopback or unspecified addresses, frames to a group's MAC address, and
+//!   packets behind MPLS labels, which say nothing of the way back (RFC 1812 §4.3.2.7, RFC 4443
+//!   §2.4 e). They leave towards whoever sent the frame, with its tags, back through all functions
+//!   that the packet has passed: a translation gives the host inside its own addresses back, in
+//!   the quoted packet too, and a list before the router must let them pass.
+//! - What is not IP never enters the chain (`unparsed` in `[service]`).
 //! - There is no fragmentation and no reassembly; a frame too long for its link is the port's
 //!   problem.
 //!
@@ -45,8 +54,9 @@
 //! | `no_route` | packets without a route |
 //! | `discarded` | packets with a route to nowhere |
 //! | `expired` | packets whose time to live ended |
-//! | `errors_sent`, `errors_limited` | ICMP errors that were sent, and that were too many |
-//! | `not_ip` | frames that are not IP |
+//! | `local`, `echoes_answered` | packets to the router itself, and echo requests among them that it answered |
+//! | `errors_sent` | ICMP errors that were sent |
+//! | `answers_limited` | ICMP errors and echo replies that were too many |
 //! | `routes` | routes at the moment, those to nowhere included |
 
 mod change;
@@ -54,16 +64,21 @@ mod config;
 mod descriptor;
 mod edit;
 mod function;
-mod icmp_errors;
+mod icmp;
+mod rate_limit;
 mod route_file;
 mod routes;
 #[cfg(test)]
 mod tests;
 
 pub use change::{NewRoutes, RouteChange};
-pub use config::{Config, ConfigError, MAX_NEXT_HOPS, NextHop, NoRoute};
+pub use config::{
+    Config, ConfigError, MAX_NEXT_HOPS, Martians, NextHop, NextHopError, NoRoute, Reached,
+};
 pub use descriptor::FUNCTION;
 pub use function::Router;
+pub(crate) use icmp::{Cause, Icmp};
+pub(crate) use rate_limit::RateLimit;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 

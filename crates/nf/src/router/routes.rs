@@ -2,6 +2,7 @@
 
 use super::config::{Config, DISCARD_NAME};
 use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};
+use crate::files::Files;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ pub(super) const NOWHERE: [&str; 9] = [
     "fe80::/10",
     "ff00::/8",
 ];
+
+/// Where packets to the router itself go; next hops have other numbers.
+pub(super) const LOCAL: u32 = DISCARD - 2;
 
 /// Why a router could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +70,10 @@ pub(super) fn fill(
         let inserted = table.insert(prefix, number(via).unwrap_or(DISCARD));
         inserted.map_err(|source| RouterError::Route { prefix, source })?;
     }
+    for prefix in config.own_addresses().map(Prefix::from) {
+        let inserted = table.insert(prefix, LOCAL);
+        inserted.map_err(|source| RouterError::Route { prefix, source })?;
+    }
     Ok(table)
 }
 
@@ -106,27 +114,36 @@ impl Config {
         NextHopNames::new(self.next_hops.iter().map(|hop| hop.name.as_str()))
     }
 
-    /// Reads the file of routes, so that the configuration is whole. One that cannot be read is
-    /// told when the router is built.
-    pub fn read_file(&mut self, folder: &Path) {
-        if let Ok(whole) = with_file(self, folder) {
-            *self = whole;
-        }
+    /// Reads the file of routes, so that the configuration is whole.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a line of it is wrong.
+    pub fn read_file(&mut self, folder: &Path, files: &dyn Files) -> Result<(), RouterError> {
+        *self = with_file(self, folder, files)?;
+        Ok(())
     }
 }
 
 /// The configuration with the routes of its file.
-pub(super) fn with_file(config: &Config, folder: &Path) -> Result<Config, RouterError> {
+pub(super) fn with_file(
+    config: &Config,
+    folder: &Path,
+    files: &dyn Files,
+) -> Result<Config, RouterError> {
     let mut config = config.clone();
     if let (Some(file), None) = (&config.routes_file, &config.file_routes) {
-        let routes = read_file(&folder.join(file), &config.next_hop_names())?;
+        let routes = read_file(&folder.join(file), files, &config.next_hop_names())?;
         config.file_routes = Some(Arc::new(routes));
     }
     Ok(config)
 }
 
-fn read_file(path: &Path, next_hops: &NextHopNames<'_>) -> Result<Vec<(Prefix, u32)>, RouterError> {
-    let text = std::fs::read_to_string(path).map_err(|source| RouterError::Unreadable {
+fn read_file(
+    path: &Path,
+    files: &dyn Files,
+    next_hops: &NextHopNames<'_>,
+) -> Result<Vec<(Prefix, u32)>, RouterError> {
+    let text = files.read(path).map_err(|source| RouterError::Unreadable {
         path: path.to_owned(),
         source,
     })?;

@@ -69,6 +69,7 @@ struct Known {
 struct Driver {
     function: Reassembler,
     flows: HashMap<FlowKey, Known>,
+    /// When flows are to be woken, and each flow's own idea of it.
     timers: BTreeSet<(Instant, FlowKey)>,
     pools: Pools,
     drops: DropCounters,
@@ -130,22 +131,24 @@ impl Driver {
         act: impl FnOnce(&mut Reassembler, &mut Flow<'_>, &mut Outbox<'_>),
     ) {
         let known = self.flows.get_mut(&key).expect("a known flow");
-        let (mut onward, mut replies, mut wake) = (Vec::new(), Vec::new(), Instant::NEVER);
+        let (mut onward, mut replies) = (Vec::new(), Vec::new());
+        let before = self.function.deadline(known.handle);
+        self.timers.remove(&(before, key));
         let mut flow = Flow {
             key: &key,
             initiator: &mut known.initiator,
             words: &mut known.words,
             handle: &mut known.handle,
             now,
-            wake: &mut wake,
         };
         act(
             &mut self.function,
             &mut flow,
             &mut Outbox::new(&mut onward, &mut replies, &mut self.drops, &mut self.pools),
         );
-        if wake != Instant::NEVER {
-            self.timers.insert((wake, key));
+        let deadline = self.function.deadline(known.handle);
+        if deadline != Instant::NEVER {
+            self.timers.insert((deadline, key));
         }
         for packet in onward {
             self.receive(packet);

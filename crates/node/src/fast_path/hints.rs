@@ -10,7 +10,7 @@ use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_fastpath::state_table::{NO_SLOT, SlotId};
 
 /// Elements of a chain that hints are kept for.
-const HINTED: usize = 3;
+const HINTED: usize = 4;
 
 /// Hints in a cache line.
 const WAYS: usize = 4;
@@ -23,7 +23,7 @@ impl Hints {
     /// Of the first element alone.
     #[inline(always)]
     pub const fn of_first(place: u32) -> Self {
-        Self([place, 0, 0])
+        Self([place, 0, 0, 0])
     }
 
     /// That of an element.
@@ -46,20 +46,46 @@ impl Hints {
         self.0.into_iter()
     }
 
-    /// As two lanes of a line: a tag in the upper half of the first.
+    /// As two lanes of a line: 24 bits of a tag, and 26 of each hint.
     #[inline(always)]
     const fn lanes(self, tag: u32) -> [u64; 2] {
-        let [one, two, three] = self.0;
+        let [one, two, three, four] = self.0;
+        let (one, two, three, four) = (packed(one), packed(two), packed(three), packed(four));
         [
-            (tag as u64) << 32 | one as u64,
-            (two as u64) << 32 | three as u64,
+            (tag as u64) << TAG_SHIFT | one << 14 | two >> 12,
+            two << 52 | three << 26 | four,
         ]
     }
 
     #[inline(always)]
     const fn of_lanes(one: u64, other: u64) -> Self {
-        Self([one as u32, (other >> 32) as u32, other as u32])
+        Self([
+            unpacked(one >> 14),
+            unpacked(one << 12 | other >> 52),
+            unpacked(other >> 26),
+            unpacked(other),
+        ])
     }
+}
+
+/// Where a line has a way's tag, in the first of its lanes.
+const TAG_SHIFT: u32 = 40;
+
+/// The lower bits of a hint, of which its upmost is another: which table it is of.
+const PLACE: u32 = (1 << 25) - 1;
+
+/// A hint in 26 bits; nothing if it does not fit, which takes a table of 33 million places.
+#[inline(always)]
+const fn packed(hint: u32) -> u64 {
+    match hint & !PLACE & (u32::MAX >> 1) {
+        0 => (hint & PLACE | (hint >> 31) << 25) as u64,
+        _ => 0,
+    }
+}
+
+#[inline(always)]
+const fn unpacked(bits: u64) -> u32 {
+    bits as u32 & PLACE | (bits as u32 >> 25 & 1) << 31
 }
 
 /// A slot as a hint.
@@ -108,7 +134,7 @@ impl HintTable {
     pub fn get(&self, hash: u64) -> Option<Hints> {
         let CacheLine(lanes) = self.lines.get(self.line(hash))?;
         let tag = tag(hash);
-        let way = (0..WAYS).find(|way| lanes[2 * way] >> 32 == u64::from(tag))?;
+        let way = (0..WAYS).find(|way| lanes[2 * way] >> TAG_SHIFT == u64::from(tag))?;
         Some(Hints::of_lanes(lanes[2 * way], lanes[2 * way + 1]))
     }
 
@@ -120,7 +146,7 @@ impl HintTable {
             return;
         };
         let tag = tag(hash);
-        let with = |tag: u32| (0..WAYS).find(|way| lanes[2 * way] >> 32 == u64::from(tag));
+        let with = |tag: u32| (0..WAYS).find(|way| lanes[2 * way] >> TAG_SHIFT == u64::from(tag));
         let way = with(tag)
             .or_else(|| with(0))
             .unwrap_or(tag as usize >> 1 & (WAYS - 1));
@@ -136,7 +162,7 @@ impl HintTable {
 /// Never zero, which is that of a free place.
 #[inline(always)]
 const fn tag(hash: u64) -> u32 {
-    (hash >> 32) as u32 | 1
+    (hash >> 32) as u32 & 0xff_ffff | 1
 }
 
 #[cfg(test)]
@@ -148,9 +174,15 @@ mod tests {
     proptest! {
         /// What is found is what was put last; most is found while no more is put than fits.
         #[test]
-        fn finds_what_was_put(flows in prop::collection::vec((any::<u64>(), any::<[u32; 3]>()), 1..200)) {
+        fn finds_what_was_put(flows in prop::collection::vec((any::<u32>(), any::<[u32; 4]>()), 1..200)) {
             let mut table = HintTable::new(200);
             let mut last = HashMap::new();
+            // Each with a tag of its own.
+            let flows: Vec<_> = (0u64..).zip(flows)
+                .map(|(number, (line, hints))| {
+                    (number << 33 | u64::from(line), hints.map(|hint| hint & (1 << 31 | PLACE)))
+                })
+                .collect();
             for (hash, hints) in &flows {
                 table.prefetch(*hash);
                 table.put(*hash, Hints(*hints));
@@ -169,10 +201,19 @@ mod tests {
     fn each_element_has_its_hint() {
         let mut hints = Hints::of_first(7);
         hints.set(2, 9);
-        hints.set(3, 11);
+        hints.set(3, 1 << 31 | PLACE);
+        hints.set(4, 11);
         assert_eq!(
-            (hints.at(0), hints.at(1), hints.at(2), hints.at(3)),
-            (7, 0, 9, 0)
+            [0, 1, 2, 3, 4].map(|element| hints.at(element)),
+            [7, 0, 9, 1 << 31 | PLACE, 0]
+        );
+        hints.set(1, PLACE + 1);
+        let [one, other] = hints.lanes(1);
+        hints.set(1, 0);
+        assert_eq!(
+            Hints::of_lanes(one, other),
+            hints,
+            "what does not fit is not known"
         );
         assert_eq!(HintTable::new(4).get(5), None);
     }

@@ -49,7 +49,7 @@ impl Shape<'_> {
         let keyed = steering.key(frame.bytes(), &layout).unwrap_or_default();
         let hash = match self {
             Self::Other(before) if before.keyed.key == keyed.key => before.hash,
-            _ => keyed.key.hash(steering.seed()),
+            _ => keyed.key.hash(steering.hash_key()),
         };
         Parsed {
             layout,
@@ -68,8 +68,8 @@ pub(super) struct Ahead {
     others: [Parsed; BATCH],
     /// A bit for each packet that goes the way of replies.
     pub replies: u32,
-    /// A bit for each frame that has no flow.
-    pub flowless: u32,
+    /// A bit for each frame that may not enter the chain.
+    pub aside: u32,
     /// A bit for each packet whose flow an element has found elsewhere than expected.
     news: u32,
 }
@@ -82,7 +82,7 @@ impl Default for Ahead {
             known: [Known::default(); BATCH],
             others: [Parsed::default(); BATCH],
             replies: 0,
-            flowless: 0,
+            aside: 0,
             news: 0,
         }
     }
@@ -92,7 +92,7 @@ impl Ahead {
     /// The next batch, of which these are replies and plain.
     #[inline(always)]
     pub fn begin(&mut self, replies: u32) {
-        (self.replies, self.flowless, self.news) = (replies, 0, 0);
+        (self.replies, self.aside, self.news) = (replies, 0, 0);
     }
 
     /// What is known of a packet that is not plain.
@@ -230,23 +230,19 @@ impl Batch {
         (&mut self.lanes[direction.index()], &mut self.ahead)
     }
 
-    /// The next frames join the lanes. What has no flow is left to the caller.
+    /// The next frames join the lanes. What is set aside is left to the caller.
     #[inline(always)]
-    pub fn sort(
-        &mut self,
-        frames: impl ExactSizeIterator<Item = Frame>,
-        flowless: &mut Vec<Frame>,
-    ) {
+    pub fn sort(&mut self, frames: impl ExactSizeIterator<Item = Frame>, aside: &mut Vec<Frame>) {
         let Self { ahead, lanes } = self;
         let [forth, back] = lanes;
         let all = u32::MAX >> (BATCH - frames.len().clamp(1, BATCH));
-        match (ahead.replies, ahead.flowless) {
+        match (ahead.replies, ahead.aside) {
             (0, 0) => forth.push_all(frames),
             (replies, 0) if replies == all => back.push_all(frames),
-            (replies, without_flow) => {
+            (replies, set_aside) => {
                 for (number, frame) in frames.enumerate() {
-                    match (without_flow >> number & 1, replies >> number & 1) {
-                        (1, _) => flowless.push(frame),
+                    match (set_aside >> number & 1, replies >> number & 1) {
+                        (1, _) => aside.push(frame),
                         (_, 0) => forth.push(frame, number),
                         _ => back.push(frame, number),
                     }

@@ -9,8 +9,8 @@ use super::lane::{Ahead, Batch, Known};
 use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, RuleStage};
 use std::vec::Drain;
 use twinpath_coherence::Parsed;
-use twinpath_core::wire::layout::{Layout, Network, Plain};
-use twinpath_core::wire::{dissect, fields};
+use twinpath_core::wire::dissect;
+use twinpath_core::wire::layout::Plain;
 use twinpath_core::{Direction, Frame, Instant, Side, Steering};
 use twinpath_fastpath::state_table::{Finder, NO_SLOT};
 use twinpath_rulecache::Found;
@@ -34,7 +34,7 @@ impl Searched for InState<'_> {
     fn fetch(&self, known: &mut Known, _: Direction) {
         let Self(finder, steering) = self;
         known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
-        known.hash = known.flow.key.hash(steering.seed());
+        known.hash = known.flow.key.hash(steering.hash_key());
         finder.prefetch_tags(known.hash);
     }
 
@@ -82,7 +82,7 @@ impl Searched for InHints<'_> {
     fn fetch(&self, known: &mut Known, _: Direction) {
         let steering = &self.0.steering;
         known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
-        known.hash = one_way(known.flow.key.hash(steering.seed()), known.flow.side);
+        known.hash = one_way(known.flow.key.hash(steering.hash_key()), known.flow.side);
         self.0.hints.prefetch(known.hash);
     }
 
@@ -154,7 +154,7 @@ impl FastPath {
         }
     }
 
-    /// Finds out about the next [`BATCH`] frames, and sorts them: by direction, and what is no IP.
+    /// Finds out about the next [`BATCH`] frames, and sorts them: by direction, and what may not enter.
     #[inline(always)]
     pub(super) fn look_ahead(
         &mut self,
@@ -181,10 +181,10 @@ impl FastPath {
         };
         let frames = arrivals.take(count);
         match seen.is_early {
-            false => batch.sort(frames, &mut self.flowless),
+            false => batch.sort(frames, &mut self.aside),
             true => {
                 let latest = self.under_way.latest();
-                batch.sort(frames.map(never_before(latest)), &mut self.flowless);
+                batch.sort(frames.map(never_before(latest)), &mut self.aside);
             }
         }
         self.under_way.arrive(count, seen.latest);
@@ -197,7 +197,7 @@ impl FastPath {
     fn look(&self, searched: &impl Searched, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
         let Coming { frames, next, .. } = coming;
         let seen = self.parse_plain(coming, ahead);
-        let (sides, mut replies, mut others) = (self.sides.of_v4(), 0, 0);
+        let (sides, mut replies, mut others) = (self.admission.sides().of_v4(), 0, 0);
         for (number, known) in ahead.known.iter_mut().take(frames.len()).enumerate() {
             if let Some(frame) = next.get(number) {
                 frame.prefetch_bookkeeping();
@@ -211,6 +211,9 @@ impl FastPath {
             }
         }
         ahead.begin(replies);
+        if self.admission.looks_at_plain() {
+            self.look_at_entrance(frames, ahead);
+        }
         if others != 0 {
             self.look_at_others(searched, frames, others, ahead);
         }
@@ -253,6 +256,20 @@ impl FastPath {
         }
     }
 
+    /// Sets plain packets aside that may not enter.
+    #[inline(never)]
+    fn look_at_entrance(&self, frames: &[Frame], ahead: &mut Ahead) {
+        for (number, frame) in frames.iter().enumerate() {
+            let known = &ahead.known[number % BATCH];
+            let direction = Direction::BOTH[(ahead.replies >> number & 1) as usize];
+            let may_enter = !known.is_plain
+                || self
+                    .admission
+                    .admits_plain(frame.bytes(), known.ends, direction);
+            ahead.aside |= u32::from(!may_enter) << number;
+        }
+    }
+
     /// Looks at those frames that are not plain.
     #[inline(never)]
     fn look_at_others(
@@ -271,36 +288,23 @@ impl FastPath {
                     ahead.put_other(number, parsed, hash);
                     ahead.replies |= bit(direction == Direction::Reply);
                 }
-                None => ahead.flowless |= bit(true),
+                None => ahead.aside |= bit(true),
             }
         }
     }
 
-    /// A packet that is not plain, its flow and which way it goes; `None` if it has no flow.
+    /// A packet that is not plain, its flow and which way it goes; `None` if it may not enter.
     #[inline(never)]
     fn parse(&self, frame: &Frame) -> Option<(Parsed, Direction)> {
         let layout = dissect(frame.bytes()).ok()?;
-        if layout.network == Network::None {
-            return None;
-        }
+        let direction = self.admission.admit(frame, &layout).ok()?;
         let keyed = self.steering.key(frame.bytes(), &layout)?;
         let parsed = Parsed {
             layout,
             keyed,
-            hash: keyed.key.hash(self.steering.seed()),
+            hash: keyed.key.hash(self.steering.hash_key()),
             suspect: NO_SLOT,
         };
-        Some((parsed, self.direction(frame, &layout)))
-    }
-
-    /// Which way a packet goes that arrives.
-    pub(super) fn direction(&self, frame: &Frame, layout: &Layout) -> Direction {
-        match self.sides.is_one_way() {
-            true => Direction::Original,
-            false => {
-                let source = fields::source(frame.bytes(), layout);
-                self.sides.direction(source.address, frame.port())
-            }
-        }
+        Some((parsed, direction))
     }
 }

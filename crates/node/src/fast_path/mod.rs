@@ -5,6 +5,7 @@
 //! each on the fast path if it can. What needs the workers at an element goes there, comes back, and
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
+mod fragments;
 mod hints;
 mod lane;
 mod look_ahead;
@@ -16,8 +17,9 @@ mod watched;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
+use crate::admission::Admission;
 use crate::leftovers::Leftovers;
-use crate::position::Position;
+use crate::position::{ElementOrder, Position};
 use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
@@ -25,9 +27,10 @@ use lane::Batch;
 use parking::Parking;
 use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
+use twinpath_core::{
+    DropCounters, DropReason, FlowKey, Fragments, Frame, Instant, Keyed, Pools, Steering,
+};
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
-use twinpath_rulecache::Sides;
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
 pub const BATCH: usize = 32;
@@ -137,10 +140,12 @@ struct Io<'a> {
 /// The fast path of a node: one thread owns it.
 pub struct FastPath {
     steering: Steering,
-    sides: Sides,
+    admission: Admission,
     /// How many chains there were before this one.
     chain: u16,
     elements: Vec<FastElement>,
+    /// In which order packets pass them.
+    order: ElementOrder,
     /// When the run began.
     started: Instant,
     /// What stages did that are gone.
@@ -150,13 +155,15 @@ pub struct FastPath {
     epochs: Vec<u32>,
     /// Packets at work, by direction; empty between calls.
     batch: Option<Box<Batch>>,
-    /// Frames without a flow; empty between calls.
-    flowless: Vec<Frame>,
+    /// Frames that may not enter the chain; empty between calls.
+    aside: Vec<Frame>,
     hints: HintTable,
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
     drops: DropCounters,
     counts: PathCounters,
+    /// By element: virtual reassembly in front of it, if it needs ports.
+    fragments: Vec<Option<Box<Fragments>>>,
     /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
     /// Which packets are inside.
@@ -166,29 +173,32 @@ pub struct FastPath {
 }
 
 impl FastPath {
-    /// A fast path in front of `workers` workers, for a chain of these elements. With nothing on
+    /// A fast path in front of `workers` workers, for a chain of these elements, which packets pass
+    /// in this order. With nothing on
     /// the fast path at any of them it is the oracle.
     pub fn new(
         steering: Steering,
-        sides: Sides,
-        elements: Vec<FastElement>,
+        admission: Admission,
+        (elements, order): (Vec<FastElement>, ElementOrder),
         workers: usize,
     ) -> Self {
         Self {
             steering,
-            sides,
+            admission,
             chain: 0,
             hints: HintTable::new(hinted_flows(&elements)),
             header: Header::new(Message::Plain, FlowKey::default()),
             elements,
+            order,
             started: Instant::ZERO,
             former: CoherenceCounters::default(),
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
             batch: Some(Box::default()),
-            flowless: Vec::with_capacity(BATCH),
+            aside: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: PathCounters::default(),
+            fragments: Vec::new(),
             parking: None,
             under_way: UnderWay::default(),
             watch: None,
@@ -269,6 +279,12 @@ impl FastPath {
         self.drops.count(reason);
     }
 
+    /// The run ends, and packets that are under way are lost.
+    pub(crate) fn count_left_inside(&mut self) {
+        let inside = self.under_way.waiting() as u64;
+        self.drops.add(DropReason::RunEnded, inside);
+    }
+
     /// The last life of a worker that was heard of; 0 if none was.
     pub fn epoch(&self, worker: usize) -> u32 {
         self.epochs[worker]
@@ -322,7 +338,9 @@ impl FastPath {
     /// Only packets with an IP header are let into the chain, and those have a flow.
     fn keyed(&self, frame: &Frame, layout: &Layout, element: u8) -> Keyed {
         let steering = self.steering.at(element);
-        steering.key(frame.bytes(), layout).unwrap_or_default()
+        self.key_of_fragment(frame, layout, element)
+            .or_else(|| steering.key(frame.bytes(), layout))
+            .unwrap_or_default()
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
@@ -384,7 +402,7 @@ impl FastPath {
 
     fn send(&mut self, mut frame: Frame, header: &Header, hash: u64, io: &mut Io<'_>) {
         if attach(&mut frame, header).is_err() {
-            return self.drop(frame, DropReason::BadLinkFrame, io);
+            return self.drop(frame, DropReason::NoHeadroom, io);
         }
         io.out.punts.push((self.worker(hash), frame));
     }
@@ -426,7 +444,7 @@ impl FastPath {
     #[cold]
     fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, io: &mut Io<'_>) {
         match header.has_packet {
-            true => self.drop(frame, DropReason::BadLinkFrame, io),
+            true => self.drop(frame, DropReason::AnotherChain, io),
             false => io.pools.give(frame),
         }
     }
@@ -488,7 +506,7 @@ impl FastPath {
             element: header.element,
             direction: header.metadata.direction,
         };
-        match header.is_reply {
+        match header.is_reply && !header.metadata.is_answer {
             true => self.depart(frame, true, io),
             false => self.go_on(frame, position, io),
         }
@@ -502,7 +520,7 @@ impl FastPath {
             return false;
         };
         (header.chain, header.element) = (self.chain, element);
-        let hash = header.key.hash(self.steering.seed());
+        let hash = header.key.hash(self.steering.hash_key());
         self.send(frame, &header, hash, io);
         true
     }
@@ -578,16 +596,18 @@ impl FastPath {
         self.stages_mut().for_each(StateStage::resume);
     }
 
-    /// Takes another chain; what is not kept of the old one is added to what is left. Nothing may
-    /// be under way, and if the element with flow state goes, all flows are home.
+    /// Takes another chain, of which some elements need ports; what is not kept of the old one is
+    /// added to what is left. Nothing may be under way, and if the element with flow state goes, all
+    /// flows are home.
     pub fn replace(
         &mut self,
-        sides: Sides,
+        admission: Admission,
         steering: Steering,
-        plans: Vec<FastPlan>,
+        (plans, order, needs_ports): (Vec<FastPlan>, ElementOrder, &[bool]),
         left: &mut Leftovers,
     ) {
         self.chain = self.next_chain();
+        self.give_up_fragments();
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
         for plan in plans {
@@ -607,7 +627,8 @@ impl FastPath {
             self.former.absorb(former.counters());
         }
         left.add(old);
-        (self.sides, self.steering) = (sides, steering);
+        (self.admission, self.steering, self.order) = (admission, steering, order);
+        self.gather_fragments(needs_ports);
         self.hints = HintTable::new(hinted_flows(&self.elements));
     }
 

@@ -220,7 +220,7 @@ impl FastPath {
         let layout = dissect(frame.bytes());
         layout.map_or(0, |layout| {
             let keyed = self.steering.key(frame.bytes(), &layout);
-            keyed.unwrap_or_default().key.hash(self.steering.seed())
+            keyed.unwrap_or_default().key.hash(self.steering.hash_key())
         })
     }
 }

@@ -62,8 +62,8 @@ impl FastPath {
         let mut batch = self.batch.take().unwrap_or_default();
         let first = self.under_way.arrived();
         self.look_ahead(arrivals, is_fetched, &mut batch);
-        if !self.flowless.is_empty() {
-            self.pass_flowless(io);
+        if !self.aside.is_empty() {
+            self.pass_by(io);
         }
         let next = arrivals.as_slice();
         for direction in Direction::BOTH {
@@ -91,11 +91,11 @@ impl FastPath {
         if self.watch.is_some() {
             self.tell_of_lane(lane, direction);
         }
-        let mut next = Some(Position::first(direction, self.elements.len()));
+        let mut next = Some(self.order.first(direction));
         while let Some(position) = next.filter(|_| !lane.frames.is_empty()) {
             self.pass(lane, ahead, (position, first, fetched), io);
             fetched = &[];
-            next = position.next(self.elements.len());
+            next = self.order.next(position);
         }
         self.counts.fast_packets += lane.frames.len() as u64;
         let bytes = lane.frames.iter().map(|frame| frame.len() as u64);
@@ -145,11 +145,11 @@ impl FastPath {
         mut packets: impl Iterator<Item = InFront<'a>>,
         position: Position,
     ) -> Passed {
-        let elements = self.elements.len();
+        let first = self.order.first(position.direction);
         match self.elements.get_mut(usize::from(position.element)) {
             Some(FastElement::Rules(stage)) => stage.pass_along(packets, position),
             Some(FastElement::State(stage)) => {
-                let is_first = position == Position::first(position.direction, elements);
+                let is_first = position == first;
                 let steering = self.steering.at(position.element);
                 let is_known = is_first && std::ptr::eq(steering, &self.steering);
                 let steering = Some(steering).filter(|_| !is_known);
@@ -179,6 +179,14 @@ impl FastPath {
         let Some((frame, number, known, shape)) = lane.at(at, ahead) else {
             return true;
         };
+        if self.is_gathered(&shape.layout(), position.element) {
+            let layout = shape.layout();
+            let mut frame = lane.take(at);
+            frame.set_ordinal(first + u64::from(number));
+            frame.set_direction(position.direction);
+            self.fragment(frame, &layout, position, io);
+            return false;
+        }
         let hint = known.hints.at(position.element);
         let (decision, found) = match decision {
             Some(decision) => (decision, hint),
@@ -201,7 +209,7 @@ impl FastPath {
     }
 
     /// Any packet meets an element. Returns also where it was found there.
-    fn meet(
+    pub(super) fn meet(
         &mut self,
         frame: &mut Frame,
         shape: &Shape<'_>,
@@ -210,11 +218,15 @@ impl FastPath {
         clock: Clock,
     ) -> (Decision, u32) {
         let seen = self.see(frame, shape, position);
+        let of_fragment = self.key_of_fragment(frame, &shape.layout(), position.element);
         let met = match self.elements.get_mut(usize::from(position.element)) {
             Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), position, hint),
             Some(FastElement::State(stage)) => {
                 let mut parsed = shape.parsed(self.steering.at(position.element), frame);
                 parsed.suspect = slot_of(hint);
+                if let Some(keyed) = of_fragment {
+                    (parsed.keyed, parsed.hash) = (keyed, keyed.key.hash(self.steering.hash_key()));
+                }
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.suspect))
             }
@@ -255,12 +267,16 @@ impl FastPath {
     pub(super) fn go_on(&mut self, mut frame: Frame, mut position: Position, io: &mut Io<'_>) {
         let element = position.element;
         self.tell(&frame, |_| Step::GoOn { element });
-        while let Some(next) = position.next(self.elements.len()) {
+        let is_answer = frame.metadata().is_answer;
+        while let Some(next) = self.behind(position, is_answer) {
             position = next;
             let layout = match dissect(frame.bytes()) {
                 Ok(layout) => layout,
                 Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), io),
             };
+            if self.is_gathered(&layout, position.element) {
+                return self.fragment(frame, &layout, position, io);
+            }
             let parsed = Parsed {
                 layout,
                 ..Parsed::default()
@@ -271,7 +287,15 @@ impl FastPath {
                 decision => return self.stop(decision, frame, &layout, position, io),
             }
         }
-        self.depart(frame, false, io);
+        self.depart(frame, is_answer, io);
+    }
+
+    /// Where a packet goes on, or an answer that a function has made.
+    fn behind(&self, position: Position, is_answer: bool) -> Option<Position> {
+        match is_answer {
+            true => self.order.back(position),
+            false => self.order.next(position),
+        }
     }
 
     /// What goes to the slow path with a packet, and what chooses its worker.
@@ -292,7 +316,7 @@ impl FastPath {
                 &self.keyed(frame, layout, position.element),
             ),
         };
-        let hash = header.key.hash(self.steering.seed());
+        let hash = header.key.hash(self.steering.hash_key());
         (header, hash)
     }
 
@@ -307,18 +331,18 @@ impl FastPath {
         }
     }
 
-    /// Frames that are no IP pass; malformed ones are dropped.
+    /// What may not enter the chain passes by it, or is dropped.
     #[cold]
-    fn pass_flowless(&mut self, io: &mut Io<'_>) {
-        let mut flowless = std::mem::take(&mut self.flowless);
-        for frame in flowless.drain(..) {
+    fn pass_by(&mut self, io: &mut Io<'_>) {
+        let mut aside = std::mem::take(&mut self.aside);
+        for frame in aside.drain(..) {
             self.tell_arrival(&frame, None);
-            match dissect(frame.bytes()) {
-                Ok(_) => self.depart(frame, false, io),
-                Err(malformed) => self.drop(frame, DropReason::Malformed(malformed), io),
+            match self.admission.refusal(&frame) {
+                None => self.depart(frame, false, io),
+                Some(reason) => self.drop(frame, reason, io),
             }
         }
-        self.flowless = flowless;
+        self.aside = aside;
     }
 }
 

@@ -9,12 +9,16 @@
 //! A change brings flows home if they cannot stay where they are, and quiesces. It has workers get
 //! ready, which take out cached rules that the change concerns and let go of what functions keep,
 //! and quiesces again: then those rules are gone from both paths. At last both paths take their new
-//! elements. A stop quiesces, has workers let all deadlines come, and quiesces again. Neither waits
-//! for longer than its time: a change is then given up and nothing has changed, a run just ends.
+//! elements. A change that takes too long is given up, and nothing has changed.
+//!
+//! A stop quiesces until no deadline is left: functions let go of what they keep when its time comes,
+//! as they would with more packets behind, and it passes what is behind them before the next
+//! deadline comes. It takes as long as something comes back; where nothing does, and something
+//! still waits, it is lost and counted.
 
 use super::{Machine, Output, Replacement};
 use crate::leftovers::Leftovers;
-use crate::worker::{Answer, Replaced, SlowPlan, WorkerCommand};
+use crate::worker::{Answer, Replaced, SlowPlan, WholeWalk, WorkerCommand};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
@@ -45,7 +49,7 @@ pub struct Changed {
     pub left: Leftovers,
 }
 
-/// Why a chain has not been replaced; nothing has changed.
+/// Why a chain has not been replaced; it is as it was.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The link loses what should bring it home, or is always full.
@@ -54,6 +58,11 @@ pub enum Refusal {
     /// Packets were under way for too long.
     #[error("packets were still under way after {} s; nothing has changed", MOST_WAIT.as_secs())]
     NotQuiet,
+    /// What it knew is lost, and it has begun anew.
+    #[error(
+        "a function crashed when it was asked what the change concerns: its worker has begun anew with the chain that there was"
+    )]
+    Crashed,
     /// Another change, or the end, is under way.
     #[error("another change is being made; nothing has changed")]
     Busy,
@@ -62,8 +71,12 @@ pub enum Refusal {
     Over,
 }
 
-/// How long a phase may take.
+/// How long a phase may take; at the end of a run, how long nothing comes back before what waits is
+/// given up.
 const MOST_WAIT: Duration = Duration::from_secs(5);
+
+/// What is on the link may take so long.
+const MOST_ON_LINK: Duration = Duration::from_secs(600);
 
 /// Messages that ask flows home leave so much of a link's room to packets.
 const ROOM_FOR_PACKETS: usize = 4;
@@ -108,12 +121,20 @@ enum Next {
     Replace,
     /// The change that was prepared is not made.
     Keep,
-    Finish,
     /// Nothing more: the run is over.
     End,
+    /// The same, while packets wait that can go nowhere.
+    GiveUp,
 }
 
 impl Phase {
+    /// Whether nothing more comes in.
+    #[inline]
+    pub fn is_ending(&self) -> bool {
+        let is_stop = |task: &Task| matches!(task.goal, Goal::Stop);
+        self.0.as_ref().is_some_and(is_stop)
+    }
+
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.0.is_none()
@@ -190,7 +211,7 @@ impl Machine {
     }
 
     fn begin_to_stop(&mut self) {
-        let task = Task::new(Goal::Stop, Step::Quiescing(Next::Finish));
+        let task = Task::new(Goal::Stop, Step::Quiescing(Next::End));
         self.phase = Phase(Some(task));
     }
 
@@ -215,6 +236,10 @@ impl Machine {
                 task.take_back(worker, plans);
                 task.refusal = Some(Refusal::NotQuiet);
             }
+            Answer::Crashed(plans) => {
+                task.take_back(worker, plans);
+                task.refusal = Some(Refusal::Crashed);
+            }
         }
         if let Step::Asking(awaited, next) = task.step {
             match awaited.saturating_sub(1) {
@@ -231,7 +256,7 @@ impl Machine {
         let refusal = task.refusal.or(is_over.then_some(Refusal::Over));
         let next = match (told, refusal) {
             (Next::Prepare, None) => Next::Replace,
-            (Next::Finish, _) => Next::End,
+            (Next::GiveUp, _) => return self.end(false, out),
             _ => return self.end_change(task, refusal, clock, out),
         };
         task.goes_to(Step::Quiescing(next));
@@ -285,18 +310,33 @@ impl Machine {
         task.paused.get_or_insert(clock.link);
         self.is_changing = matches!(task.goal, Goal::Change(_));
         let is_over = self.settle(&task, clock, out);
-        let is_late = task.is_late(clock.link);
-        if is_over || is_late && matches!(task.goal, Goal::Stop) {
-            return self.tell(task, next, !is_late, out);
+        if is_over {
+            return self.tell(task, next, out);
         }
-        match (is_late, next) {
+        if matches!(task.goal, Goal::Stop) {
+            let began = *task.since.get_or_insert(clock.link);
+            return match self.may_come_to_rest(began, clock.link) {
+                true => self.phase = Phase(Some(task)),
+                false => self.tell(task, Next::GiveUp, out),
+            };
+        }
+        match (task.is_late(clock.link), next) {
             (false, _) => self.phase = Phase(Some(task)),
             (true, Next::Replace) => {
                 task.refusal = Some(Refusal::NotQuiet);
-                self.tell(task, Next::Keep, false, out);
+                self.tell(task, Next::Keep, out);
             }
             (true, _) => self.give_up(task, Refusal::NotQuiet, out),
         }
+    }
+
+    /// Whether something may still come back.
+    fn may_come_to_rest(&self, began: Instant, now: Instant) -> bool {
+        let most = match self.links.iter().any(super::Link::has_in_flight) {
+            true => MOST_ON_LINK,
+            false => MOST_WAIT,
+        };
+        now.since(self.heard.max(began)) <= most
     }
 
     /// Lets what is inside leave. Returns whether nothing is.
@@ -314,17 +354,20 @@ impl Machine {
         if self.path.parking().is_some() {
             self.pass_parking(Instant::NEVER, out);
         }
-        self.is_quiet()
+        let are_over = matches!(task.goal, Goal::Change(_)) || self.have_deadlines_come();
+        are_over && self.is_quiet()
     }
 
     /// Workers are told the next, or there is nothing more to tell.
-    fn tell(&mut self, mut task: Task, next: Next, is_drained: bool, out: &mut Output) {
+    fn tell(&mut self, mut task: Task, next: Next, out: &mut Output) {
         let now = self.path.under_way().latest();
         let workers = self.links.len();
         match (next, &mut task.goal) {
-            (Next::End, _) => {
-                self.has_drained = is_drained;
-                return out.outcomes.push(Outcome::Stopped { is_drained });
+            (Next::End, _) => return self.end(true, out),
+            (Next::GiveUp, _) => {
+                self.path.count_left_inside();
+                let commands = (0..workers).map(|worker| (worker, WorkerCommand::GiveUp));
+                out.commands.extend(commands);
             }
             (_, Goal::Change(replacement)) => {
                 let chain = self.path.next_chain();
@@ -336,13 +379,17 @@ impl Machine {
                 });
                 out.commands.extend(commands);
             }
-            (_, Goal::Stop) => {
-                let commands = (0..workers).map(|worker| (worker, WorkerCommand::Finish));
-                out.commands.extend(commands);
-            }
+            (_, Goal::Stop) => debug_assert!(false, "a stop has no change to make"),
         }
         task.goes_to(Step::Asking(workers, next));
         self.phase = Phase(Some(task));
+    }
+
+    /// The run is over.
+    fn end(&mut self, is_drained: bool, out: &mut Output) {
+        self.has_drained = is_drained;
+        self.path.give_up_fragments();
+        out.outcomes.push(Outcome::Stopped { is_drained });
     }
 
     /// All workers have the new chain; so has the fast path.
@@ -352,9 +399,11 @@ impl Machine {
             return;
         };
         let Replacement {
-            sides,
+            admission,
             steering,
+            order,
             fast,
+            needs_ports,
             pools,
             ..
         } = *replacement;
@@ -364,7 +413,8 @@ impl Machine {
             ref mut left,
             ..
         } = task.replaced;
-        self.path.replace(sides, steering, fast, left);
+        self.path
+            .replace(admission, steering, (fast, order, &needs_ports), left);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }
@@ -415,7 +465,10 @@ fn worker_command(
         _ => WorkerCommand::Replace {
             plans,
             blueprint: Arc::clone(&replacement.blueprint),
-            steering: replacement.steering.clone(),
+            walk: Box::new(WholeWalk {
+                steering: replacement.steering.clone(),
+                order: replacement.order,
+            }),
             chain,
             now,
         },

@@ -1,9 +1,9 @@
 //! The fast path's end of the link to one worker: numbers, room, and what the worker has not
 //! finished with.
 
-use crate::worker::Progress;
+use crate::worker::{Moment, Progress};
 use std::collections::VecDeque;
-use twinpath_core::Frame;
+use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, carries_packet, number};
 
 /// The link to one worker.
@@ -54,6 +54,11 @@ impl Link {
             && self.progress.waiting_since == u64::MAX
     }
 
+    /// Whether the worker has not finished with all frames.
+    pub fn has_in_flight(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
     /// Frames that wait for room.
     pub fn backlog(&self) -> usize {
         self.backlog.len()
@@ -62,6 +67,21 @@ impl Link {
     /// The oldest packet that waits at the worker for rules to go.
     pub fn waiting_since(&self) -> u64 {
         self.progress.waiting_since
+    }
+
+    /// The earliest time of packets that wait there; [`Instant::NEVER`] if none does.
+    pub fn oldest_waiting(&self) -> Instant {
+        self.progress.oldest_waiting
+    }
+
+    /// The next deadline of a function there.
+    pub fn next_deadline(&self) -> Moment {
+        self.progress.next_deadline
+    }
+
+    /// Up to which deadline the worker has come.
+    pub fn passed(&self) -> Moment {
+        self.progress.passed
     }
 
     /// Numbers a frame that is sent now; there must be [room](Self::room).
@@ -84,6 +104,11 @@ impl Link {
             0 => None,
             _ => self.backlog.pop_front(),
         }
+    }
+
+    /// Whether the worker is further than it was.
+    pub fn is_news(&self, progress: &Progress) -> bool {
+        self.progress != *progress
     }
 
     /// The worker has come so far. Calls `finished` with each packet that it has finished with.

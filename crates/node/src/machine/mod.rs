@@ -16,21 +16,25 @@
 //!    [answers](Machine::answered) back behind the frames that they gave back before.
 //! 5. It says what time it is ([`Machine::advance`]): after bursts, and when the
 //!    [deadline](Machine::next_deadline) comes.
+//! 6. It tells workers [what time it is for them](Machine::time) whenever that has changed, at
+//!    any time after that.
 
 mod change;
 mod link;
 mod replacement;
+mod time;
 
 pub use change::{Changed, Outcome, Refusal};
 pub use replacement::Replacement;
 
 use crate::fast_path::{BURST, Departure, FastOutput, FastPath, Via};
-pub use crate::worker::{Answer, Progress, Replaced, WorkerCommand};
+pub use crate::worker::{Answer, Moment, Progress, Replaced, Time, WorkerCommand};
 
 use crate::watch::{PacketLook, Step, Watch};
 use change::Phase;
 use link::Link;
 use std::time::Duration;
+use time::Timekeeper;
 use twinpath_coherence::Clock;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::carries_packet;
@@ -80,6 +84,9 @@ pub struct Machine {
     has_drained: bool,
     /// What leaves is never older than this.
     floor: Instant,
+    time: Timekeeper,
+    /// When something came back last, on the link's clock.
+    heard: Instant,
     out: FastOutput,
 }
 
@@ -96,6 +103,8 @@ impl Machine {
             is_changing: false,
             has_drained: false,
             floor: Instant::ZERO,
+            time: Timekeeper::default(),
+            heard: Instant::ZERO,
             out: FastOutput::default(),
         }
     }
@@ -118,6 +127,7 @@ impl Machine {
     pub fn start(&mut self, now: Instant) {
         self.path.start(now);
         self.floor = now;
+        self.start_time(now);
     }
 
     /// Takes the memory of all tables and buffers now, before packets could wait for it.
@@ -154,7 +164,7 @@ impl Machine {
     /// Frames that may be received now.
     #[inline]
     pub fn room(&self) -> usize {
-        if !self.phase.takes_packets() {
+        if !self.phase.takes_packets() || self.is_deadline_at_work() {
             return 0;
         }
         match self.limits.is_lossless {
@@ -224,6 +234,9 @@ impl Machine {
         if self.path.parking().is_some() {
             self.let_parking_pass(clock, out);
         }
+        if !frames.is_empty() {
+            self.heard = self.heard.max(clock.link);
+        }
         for mut frame in frames.drain(..) {
             // What a function had kept comes as of now; what waited for rules did not leave.
             let ordinal = frame.ordinal().max(self.watermark());
@@ -236,10 +249,14 @@ impl Machine {
 
     /// A worker has come so far, and all that it gave back by then has been handed in.
     pub fn progress(&mut self, worker: usize, progress: Progress, out: &mut Output) {
+        if self.links[worker].is_news(&progress) {
+            self.heard = self.heard.max(self.clock().link);
+        }
         let (link, under_way) = (&mut self.links[worker], self.path.under_way_mut());
         link.progress(progress, |ordinal| under_way.close(ordinal));
         under_way.settle();
         self.floor = self.floor.max(self.path.under_way().oldest());
+        self.tell_time();
         while let Some(frame) = self.links[worker].next_waiting() {
             out.frames.push((worker, self.links[worker].send(frame)));
         }
@@ -256,6 +273,8 @@ impl Machine {
         if !self.phase.is_idle() {
             self.go_on(clock, out);
         }
+        self.take_time(clock);
+        self.tell_time();
     }
 
     /// When, on the link's clock, time should be told again though nothing happens.
@@ -264,7 +283,11 @@ impl Machine {
             return Some(clock.link + PARKING_TICK);
         }
         let is_waiting = !self.phase.is_idle() || !self.is_quiet();
-        is_waiting.then(|| clock.link + TICK)
+        // What is on the link comes back by itself.
+        let is_at_rest = !self.links.iter().any(Link::has_in_flight);
+        let tick = (is_waiting && is_at_rest).then(|| clock.link + TICK);
+        let deadline = self.next_deadline_of_functions(clock);
+        tick.into_iter().chain(deadline).min()
     }
 
     /// Lets the queue in which payloads wait go on.

@@ -1,19 +1,24 @@
 //! Another chain, ready to be taken.
 
+use crate::admission::Admission;
 use crate::fast_path::FastPlan;
+use crate::position::ElementOrder;
 use crate::worker::{Blueprint, SlowPlan};
 use twinpath_control::operator::Applied;
 use twinpath_core::{Pools, Steering};
-use twinpath_rulecache::Sides;
 
 /// Another chain.
 pub struct Replacement {
-    /// Which way packets go.
-    pub sides: Sides,
+    /// What is let in, and which way it goes.
+    pub admission: Admission,
     /// Which flows they belong to.
     pub steering: Steering,
+    /// In which order they pass the elements.
+    pub order: ElementOrder,
     /// For the fast path.
     pub fast: Vec<FastPlan>,
+    /// By element: whether it needs ports.
+    pub needs_ports: Vec<bool>,
     /// For each worker.
     pub slow: Vec<Vec<SlowPlan>>,
     /// What makes a worker's elements of the new chain after a crash.
@@ -28,8 +33,8 @@ pub struct Replacement {
     pub applied: Applied,
     /// How many elements there were.
     pub old_elements: usize,
-    /// Whether packets go another way.
-    pub has_other_sides: bool,
+    /// Whether other packets are let in, or they go another way.
+    pub has_other_admission: bool,
 }
 
 impl Replacement {
@@ -40,7 +45,7 @@ impl Replacement {
             plans.len() == self.old_elements
                 && plans.iter().all(|plan| matches!(plan, SlowPlan::Keep(_)))
         };
-        !self.has_other_sides
+        !self.has_other_admission
             && self.fast.iter().enumerate().all(keeps)
             && self.slow.iter().all(stays)
     }

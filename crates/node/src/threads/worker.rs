@@ -4,25 +4,50 @@ use super::Backoff;
 use crate::command::Question;
 use crate::fast_path::BATCH;
 use crate::live_drops::LiveDrops;
-use crate::machine::{Answer, Progress, WorkerCommand};
+use crate::machine::{Answer, Progress, Time, WorkerCommand};
 use crate::worker::Worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use twinpath_core::{DropCounters, Frame, Instant, Pools};
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
-use twinpath_link::{Sender, number};
+
+/// Something that one thread says and another looks at: what is new costs a lock that is free, what
+/// is not a read.
+#[derive(Default)]
+struct Told<T> {
+    version: AtomicU64,
+    value: Mutex<T>,
+}
+
+impl<T: Copy + PartialEq> Told<T> {
+    fn say(&self, value: T) {
+        let mut known = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != value {
+            *known = value;
+            self.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// What was said since a version; that becomes the present one.
+    fn news(&self, since: &mut u64) -> Option<T> {
+        let version = self.version.load(Ordering::Acquire);
+        if *since == version {
+            return None;
+        }
+        *since = version;
+        Some(*self.value.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// What both threads see.
+#[derive(Default)]
 struct Shared {
-    /// The number of the last frame that the worker has finished with; its returns are in the ring
-    /// before this changes.
-    finished: AtomicU32,
-    /// The oldest packet that waits there for rules to go.
-    waiting_since: AtomicU64,
-    /// The packet clock of live traffic.
-    now: AtomicU64,
+    /// How far the worker is; its returns are in the ring before this changes.
+    progress: Told<Progress>,
+    /// What time it is for the worker.
+    time: Told<Time>,
     /// What the worker dropped so far.
     drops: LiveDrops,
     /// How often it has crashed.
@@ -32,7 +57,7 @@ struct Shared {
 /// Something that a worker does between two frames.
 enum Task {
     Command(WorkerCommand),
-    Question(Question),
+    Question(Question, Instant),
 }
 
 /// The machine's end.
@@ -42,6 +67,11 @@ pub(super) struct Seat {
     tasks: mpsc::Sender<Task>,
     pub answers: mpsc::Receiver<Answer>,
     shared: Arc<Shared>,
+    progress: Progress,
+    /// Of what was heard of progress.
+    version: u64,
+    /// What time the worker has been told.
+    time: Time,
 }
 
 /// The worker's end.
@@ -60,19 +90,16 @@ pub(super) fn seat(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Seat, End)
     let (to_machine, from_worker) = ring(ring_frames);
     let (task_sender, tasks) = mpsc::channel();
     let (answer_sender, answers) = mpsc::channel();
-    let shared = Arc::new(Shared {
-        finished: AtomicU32::new(0),
-        waiting_since: AtomicU64::new(u64::MAX),
-        now: AtomicU64::new(0),
-        drops: LiveDrops::default(),
-        restarts: AtomicU64::new(0),
-    });
+    let shared = Arc::new(Shared::default());
     let seat = Seat {
         to_worker,
         from_worker,
         tasks: task_sender,
         answers,
         shared: Arc::clone(&shared),
+        progress: Progress::default(),
+        version: 0,
+        time: Time::default(),
     };
     let end = End {
         from_machine,
@@ -97,22 +124,22 @@ impl Seat {
         let _ = self.tasks.send(Task::Command(command));
     }
 
-    pub fn ask(&self, question: Question) {
-        let _ = self.tasks.send(Task::Question(question));
+    pub fn ask(&self, question: Question, now: Instant) {
+        let _ = self.tasks.send(Task::Question(question, now));
     }
 
-    pub fn progress(&self) -> Progress {
-        // That a packet waits is told before the frame that it came with is finished.
-        let finished = self.shared.finished.load(Ordering::Acquire);
-        let waiting_since = self.shared.waiting_since.load(Ordering::Acquire);
-        Progress {
-            finished,
-            waiting_since,
+    pub fn progress(&mut self) -> Progress {
+        if let Some(progress) = self.shared.progress.news(&mut self.version) {
+            self.progress = progress;
         }
+        self.progress
     }
 
-    pub fn publish_time(&self, now: Instant) {
-        self.shared.now.store(now.0, Ordering::Release);
+    pub fn tell_time(&mut self, time: Time) {
+        if self.time != time {
+            self.time = time;
+            self.shared.time.say(time);
+        }
     }
 
     pub fn drops(&self) -> DropCounters {
@@ -139,8 +166,9 @@ pub(super) struct WorkerThread<'a> {
     worker: &'a mut Worker,
     pools: &'a mut Pools,
     end: End,
-    numbers: Sender,
     returns: Vec<Frame>,
+    /// Of what was heard of the time.
+    version: u64,
 }
 
 impl<'a> WorkerThread<'a> {
@@ -149,8 +177,8 @@ impl<'a> WorkerThread<'a> {
             worker,
             pools,
             end,
-            numbers: Sender::default(),
             returns: Vec::new(),
+            version: 0,
         }
     }
 
@@ -159,14 +187,18 @@ impl<'a> WorkerThread<'a> {
         let mut idle = Backoff::default();
         loop {
             let is_over = self.end.is_over.load(Ordering::Acquire);
-            let now = Instant(self.end.shared.now.load(Ordering::Acquire));
+            let time = self.end.shared.time.news(&mut self.version);
             self.end.from_machine.receive(&mut frames, BATCH);
+            if let Some(time) = time {
+                self.worker.advance(time, self.pools, &mut self.returns);
+                self.give_back();
+                self.publish();
+            }
             let is_idle = !self.do_tasks() && frames.is_empty();
             if is_idle {
                 if is_over {
                     return;
                 }
-                self.let_time_pass(now);
                 idle.wait();
                 continue;
             }
@@ -174,20 +206,16 @@ impl<'a> WorkerThread<'a> {
             self.worker
                 .receive_burst(&mut frames, self.pools, &mut self.returns);
             self.give_back();
-            let shared = &self.end.shared;
-            shared.drops.publish(&self.worker.drops());
-            shared
-                .restarts
-                .store(self.worker.restarts(), Ordering::Relaxed);
+            self.publish();
         }
     }
 
-    /// Nothing older than `now` is in the ring.
-    fn let_time_pass(&mut self, now: Instant) {
-        if self.worker.next_deadline().is_some_and(|due| due <= now) {
-            self.worker.advance(now, self.pools, &mut self.returns);
-            self.give_back();
-        }
+    /// What was dropped, and how often the worker has crashed, shows to others.
+    fn publish(&self) {
+        let shared = &self.end.shared;
+        shared.drops.publish(&self.worker.drops());
+        let restarts = self.worker.restarts();
+        shared.restarts.store(restarts, Ordering::Relaxed);
     }
 
     /// Returns whether there were any.
@@ -197,8 +225,8 @@ impl<'a> WorkerThread<'a> {
             any = true;
             match task {
                 // Whoever asked what cannot be answered hears no answer.
-                Task::Question(question) => {
-                    let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker)));
+                Task::Question(question, now) => {
+                    let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker, now)));
                 }
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);
@@ -214,7 +242,6 @@ impl<'a> WorkerThread<'a> {
     /// What the worker put out goes back, and then how far it is.
     fn give_back(&mut self) {
         for mut frame in self.returns.drain(..) {
-            number(&mut frame, self.numbers.number());
             let mut idle = Backoff::default();
             while let Err(refused) = self.end.to_machine.send(frame) {
                 if self.end.to_machine.is_abandoned() {
@@ -224,12 +251,6 @@ impl<'a> WorkerThread<'a> {
                 idle.wait();
             }
         }
-        let Progress {
-            finished,
-            waiting_since,
-        } = self.worker.progress();
-        let shared = &self.end.shared;
-        shared.waiting_since.store(waiting_since, Ordering::Release);
-        shared.finished.store(finished, Ordering::Release);
+        self.end.shared.progress.say(self.worker.progress());
     }
 }

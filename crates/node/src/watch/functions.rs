@@ -3,9 +3,9 @@
 use super::look::{entry_look, quantities, rule_look};
 use super::{FieldChange, FunctionLook, NoRule, RulesRun};
 use twinpath_core::wire::fields;
-use twinpath_core::{Instant, Named, Packet};
+use twinpath_core::{DropReason, Instant, Named, Packet};
 use twinpath_rulecache::{
-    Fate, Field, MatchKey, Offer, Recording, RuleFunction, Verdict, Watch, synthesise, words,
+    Field, MatchKey, Offer, Recording, RuleFunction, Verdict, Watch, synthesise, words,
 };
 
 /// Writes down a packet's way through functions whose decisions are cached.
@@ -120,8 +120,8 @@ impl Watch for Functions {
         });
     }
 
-    fn ends(&mut self, recording: &Recording, fate: Fate, now: Instant) {
-        match synthesise(recording, fate, now) {
+    fn ends(&mut self, recording: &Recording, drop: Option<DropReason>, now: Instant) {
+        match synthesise(recording, drop, now) {
             Ok(rule) => {
                 let dependencies = rule.dependencies.as_slice().iter();
                 let entries = dependencies.map(|dependency| {

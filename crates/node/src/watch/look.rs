@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
-use twinpath_core::wire::{dissect, fields};
+use twinpath_core::wire::{Endpoint, dissect, fields};
 use twinpath_nf::duration::Human;
 use twinpath_rulecache::{Action, EntryId, MatchKey, words};
 
@@ -18,6 +18,9 @@ pub struct PacketLook {
     pub bytes: usize,
     /// Its headers, outermost first.
     pub headers: Vec<String>,
+    /// Its IP protocol number, its sender and whom it is for, if it is IP.
+    #[serde(skip)]
+    pub ends: Option<(u8, Endpoint, Endpoint)>,
 }
 
 /// Some bits of a field.
@@ -36,10 +39,18 @@ impl PacketLook {
         for byte in bytes {
             let _ = write!(hex, "{byte:02x}");
         }
+        let layout = dissect(bytes).ok();
+        let is_ip = |layout: &&Layout| layout.network != Network::None;
         Self {
             hex,
             bytes: bytes.len(),
-            headers: dissect(bytes).map_or(Vec::new(), |layout| headers(bytes, &layout)),
+            headers: layout
+                .as_ref()
+                .map_or(Vec::new(), |layout| headers(bytes, layout)),
+            ends: layout.as_ref().filter(is_ip).map(|layout| {
+                let source = fields::source(bytes, layout);
+                (layout.protocol, source, fields::destination(bytes, layout))
+            }),
         }
     }
 }
@@ -142,6 +153,7 @@ pub(crate) fn entry_look(
         function: function.cloned().unwrap_or_default(),
         entry: entry.entry,
         idle: idle.map(idle_text),
+        ..EntryLook::default()
     }
 }
 

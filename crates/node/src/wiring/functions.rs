@@ -1,17 +1,42 @@
 //! The functions of a service's chain, element by element.
 
 use crate::build_error::BuildError;
+use crate::position::ElementOrder;
 use twinpath_coherence::SlowFlows;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Named;
+use twinpath_core::hash::seed_for;
 use twinpath_nf::descriptor::Function;
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::{Chain, NetworkFunction};
 
-/// The chain's elements: functions in a row that make rules, or that share flow state.
+/// The chain's elements: functions in a row that make rules, or that share flow state. Functions
+/// that decide last are an element of their own, unless the whole chain is one: packets pass the
+/// others in either order before them.
 pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
-    let alike = |one: &Instance, other: &Instance| one.makes_rules() == other.makes_rules();
+    let is_whole = service.chain.iter().all(Instance::makes_rules);
+    let alike = move |one: &Instance, other: &Instance| {
+        let goes_together = is_whole || one.decides_last() == other.decides_last();
+        one.makes_rules() == other.makes_rules() && goes_together
+    };
     service.chain.chunk_by(alike)
+}
+
+/// In which order packets pass the elements.
+pub fn element_order(service: &Service) -> ElementOrder {
+    let decides_last = |instances: &&[Instance]| instances[0].decides_last();
+    ElementOrder {
+        elements: elements(service).count() as u8,
+        last: elements(service).filter(decides_last).count() as u8,
+    }
+}
+
+/// By element: whether a function of it needs the ports of fragments.
+pub fn needs_ports(service: &Service) -> Vec<bool> {
+    let needs = |instance: &Instance| instance.config.needs_ports();
+    elements(service)
+        .map(|instances| instances.iter().any(needs))
+        .collect()
 }
 
 /// All functions of a service that share flow state, those of all elements together.
@@ -49,8 +74,14 @@ pub fn flow_function(
     }
 }
 
+/// The seed of a function: from the service's, another for each name.
+pub fn seed_of(service: &Service, instance: &Instance) -> u64 {
+    seed_for(service.seed, &instance.name)
+}
+
 fn function(service: &Service, instance: &Instance) -> Result<Function, BuildError> {
-    let built = instance.config.build(&service.folder, service.seed);
+    let seed = seed_of(service, instance);
+    let built = instance.config.build(&service.folder, seed);
     built.map_err(|source| BuildError::Function {
         function: instance.name.to_string(),
         source,
@@ -81,10 +112,6 @@ pub fn rule_functions(
 /// A file that a function needs cannot be read.
 pub fn slow_flows(service: &Service, instances: &[Instance]) -> Result<SlowFlows, BuildError> {
     let chain = element_chain(service, instances)?;
-    Ok(SlowFlows::new(
-        chain,
-        service.slow_path.flows,
-        1,
-        service.seed,
-    ))
+    let flows = SlowFlows::new(chain, service.slow_path.flows, 1, service.seed);
+    Ok(flows.with_half_open(service.slow_path.most_half_open()))
 }

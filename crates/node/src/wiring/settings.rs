@@ -1,11 +1,12 @@
 //! A service's settings, as the mechanisms want them.
 
-use super::functions::{chain, elements};
+use super::functions::{chain, elements, needs_ports};
 use crate::build_error::BuildError;
 use twinpath_coherence::Config as CoherenceConfig;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::Pools;
+use twinpath_core::fragments::MAX_HELD;
 use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
 
 /// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.
@@ -39,11 +40,24 @@ impl Buffers {
 /// A file that a function needs cannot be read.
 pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
     let held = chain(service)?.most_held_frames() + held_for_rules(service);
+    let gathering = needs_ports(service)
+        .into_iter()
+        .filter(|&needs| needs)
+        .count();
+    let fragments = gathering * MAX_HELD;
     let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
     Ok(Buffers {
-        ordinary: FRAMES_IN_HAND + in_flight + 2 * service.parked_frames(),
+        ordinary: FRAMES_IN_HAND + in_flight + fragments + 2 * service.parked_frames(),
         long: LONG_FRAMES + held.min(8 * LONG_FRAMES),
     })
+}
+
+/// Buffers of each worker, for messages and packets made on the slow path.
+pub(crate) fn worker_buffers(service: &Service) -> Buffers {
+    Buffers {
+        ordinary: 2 * service.link.ring_frames + 1024,
+        long: 16,
+    }
 }
 
 /// Most frames that elements with rules keep, on both paths.
@@ -62,6 +76,7 @@ pub(super) fn slow_rules(service: &Service, paths: Paths) -> SlowRulesConfig {
         selection: SelectionConfig {
             window: cache.window.duration(),
             threshold: cache.threshold,
+            seed: service.seed,
             ..SelectionConfig::for_rules(cache.exact + cache.masked)
         },
         manager: ManagerConfig {

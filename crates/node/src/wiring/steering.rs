@@ -1,10 +1,12 @@
 //! Which flows packets belong to, which way they go, and what causes them.
 
 use super::functions::{chain, element_chain, elements};
+use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::steering::Steering;
+use twinpath_nf::descriptor::Reception;
 use twinpath_rulecache::Sides;
 
 /// How packets are assigned to flows.
@@ -23,15 +25,30 @@ pub fn steering(service: &Service) -> Result<Steering, BuildError> {
     Ok(whole.with_elements(own?))
 }
 
-/// What tells which way packets go.
+/// What is let into the chain, and which way it goes.
 ///
 /// # Errors
 /// Too many networks inside.
-pub fn sides(service: &Service) -> Result<Sides, BuildError> {
-    Ok(match service.inside_ports.as_slice() {
-        [] => Sides::new(&service.inside)?,
-        inside => Sides::of_ports(inside),
-    })
+pub fn admission(service: &Service) -> Result<Admission, BuildError> {
+    let inside = Sides::new(&service.inside)?;
+    let (sides, inside) = match service.inside_ports.as_slice() {
+        [] => (inside, None),
+        ports => (Sides::of_ports(ports), Some(inside)),
+    };
+    let admission = Admission::new(sides, inside, &service.entrance);
+    Ok(admission.with_reception(reception(service)))
+}
+
+/// Whether one service lets other frames in than another, or sends them another way.
+pub fn admits_otherwise(one: &Service, other: &Service) -> bool {
+    let said = |service: &Service| (service.inside.clone(), service.inside_ports.clone());
+    said(one) != said(other) || one.entrance != other.entrance || reception(one) != reception(other)
+}
+
+/// What of the frames that arrive the chain's router takes.
+fn reception(service: &Service) -> Option<Reception> {
+    let mut each = service.chain.iter();
+    each.find_map(|instance| instance.config.reception())
 }
 
 /// What makes generated packets wait for what caused them: their answers are to hosts inside.
@@ -54,13 +71,12 @@ pub fn causality(service: &Service) -> Result<Causality, BuildError> {
         inside.extend(translation.inside);
         external.extend(translation.external);
     }
-    external.sort();
     Ok(Causality::new(match external.is_empty() {
         true => Scope::Hosts(steering(service)?),
         false => Scope::Translated {
             steering: steering(service)?,
             inside: Sides::new(&inside)?,
-            external,
+            external: Sides::new(&external)?,
         },
     }))
 }

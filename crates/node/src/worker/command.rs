@@ -1,8 +1,9 @@
 //! What a worker is told besides frames, and what it says to that.
 
-use super::{Blueprint, SlowPlan, Worker};
+use super::rules::Prepared;
+use super::{Blueprint, Moment, SlowPlan, WholeWalk, Worker};
 use crate::leftovers::Leftovers;
-use twinpath_core::{Frame, Instant, Pools, Steering};
+use twinpath_core::{Frame, Instant, Pools};
 
 /// How far a worker has come, as it tells the fast path.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,12 @@ pub struct Progress {
     pub finished: u32,
     /// The ordinal of the oldest packet that waits there for rules to go; `u64::MAX` if none does.
     pub waiting_since: u64,
+    /// The earliest time of those packets; [`Instant::NEVER`] if none waits.
+    pub oldest_waiting: Instant,
+    /// Deadlines of functions have come up to this one, and what they let go of is on its way back.
+    pub passed: Moment,
+    /// The next.
+    pub next_deadline: Moment,
 }
 
 impl Default for Progress {
@@ -19,6 +26,9 @@ impl Default for Progress {
         Self {
             finished: 0,
             waiting_since: u64::MAX,
+            oldest_waiting: Instant::NEVER,
+            passed: Moment::START,
+            next_deadline: Moment::NEVER,
         }
     }
 }
@@ -42,8 +52,8 @@ pub enum WorkerCommand {
         plans: Vec<SlowPlan>,
         /// What makes them after a crash.
         blueprint: Blueprint,
-        /// How packets are assigned to flows.
-        steering: Steering,
+        /// How packets pass the new elements, for a worker that they all pass.
+        walk: Box<WholeWalk>,
         /// How many chains there were before.
         chain: u16,
         /// The packet clock.
@@ -51,8 +61,8 @@ pub enum WorkerCommand {
     },
     /// Go on with the chain that there is, though another was prepared.
     Keep,
-    /// Let all deadlines come: the run ends.
-    Finish,
+    /// The run ends though packets wait here, or are kept: they are lost.
+    GiveUp,
 }
 
 /// What a worker says to that.
@@ -66,6 +76,9 @@ pub enum Answer {
     /// It is not, and nothing has changed: packets wait for rules to go, rules do not go, or the
     /// chain is not the one that was to be changed. The plans come back.
     Refused(Vec<SlowPlan>),
+    /// It has crashed while it got ready, and begun anew with the chain that there is. The plans
+    /// come back.
+    Crashed(Vec<SlowPlan>),
 }
 
 /// What has become of a worker's chain.
@@ -99,25 +112,26 @@ impl Worker {
                     self.release(now, pools, returns);
                 }
                 match self.prepare(&plans, now, pools, returns) {
-                    true => Answer::Prepared(plans),
-                    false => Answer::Refused(plans),
+                    Prepared::Ready => Answer::Prepared(plans),
+                    Prepared::NotThere => Answer::Refused(plans),
+                    Prepared::Crashed => Answer::Crashed(plans),
                 }
             }
             WorkerCommand::Keep => {
                 self.end_changes();
                 Answer::Done
             }
-            WorkerCommand::Finish => {
-                self.advance(Instant::NEVER, pools, returns);
+            WorkerCommand::GiveUp => {
+                self.count_left_inside();
                 Answer::Done
             }
             WorkerCommand::Replace {
                 plans,
                 blueprint,
-                steering,
+                walk,
                 chain,
                 now,
-            } => match self.replace(plans, blueprint, steering, now) {
+            } => match self.replace(plans, blueprint, *walk, now) {
                 Ok(replaced) => {
                     self.chain = chain;
                     Answer::Replaced(replaced)

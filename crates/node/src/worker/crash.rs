@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools};
-use twinpath_link::{Header, Message, attach};
+use twinpath_link::{Header, Message};
 use twinpath_rulecache::{Output, SlowRules};
 
 /// Makes the elements of a worker that knows nothing yet.
@@ -62,9 +62,20 @@ impl Worker {
         in_hand.extend(at_work);
         in_hand.sort_unstable();
         in_hand.dedup();
-        let kept: usize = self.elements.iter().map(kept_in).sum();
-        self.drops
-            .add(DropReason::WorkerCrashed, (in_hand.len() + kept) as u64);
+        let lost = in_hand.len() + self.packets_kept();
+        self.drops.add(DropReason::WorkerCrashed, lost as u64);
+    }
+
+    /// The run ends: packets that wait or are kept here are lost.
+    #[cold]
+    pub(super) fn count_left_inside(&mut self) {
+        let inside = self.packets_kept() as u64;
+        self.drops.add(DropReason::RunEnded, inside);
+    }
+
+    /// Packets that wait for rules to go, or that functions keep.
+    pub(super) fn packets_kept(&self) -> usize {
+        self.elements.iter().map(kept_in).sum()
     }
 
     /// Another life begins. The fast path is told at once if it may have rules of the last one.
@@ -79,12 +90,18 @@ impl Worker {
         self.finished.clear();
         self.onward.clear();
         self.outputs.clear();
-        self.epoch += 1;
-        self.retry_at = Some(now);
-        self.revive_if_due(now);
+        self.begin_life(now);
         if self.rules().next().is_some() {
             self.tell_epoch(pools, returns);
         }
+    }
+
+    /// The next epoch, with elements that know nothing.
+    #[cold]
+    pub(super) fn begin_life(&mut self, now: Instant) {
+        self.epoch += 1;
+        self.retry_at = Some(now);
+        self.revive_if_due(now);
     }
 
     /// Makes the elements again if that has failed before.
@@ -121,16 +138,13 @@ impl Worker {
     /// An empty message about rules: it says no more than which life this is.
     #[cold]
     pub(super) fn tell_epoch(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        let Some(mut frame) = pools.take(0) else {
+        let Some(frame) = pools.take(0) else {
             // Every other frame says it too.
             return;
         };
         let mut header = Header::new(Message::RuleRequest, FlowKey::default());
         (header.epoch, header.chain) = (self.epoch, self.chain);
-        match attach(&mut frame, &header) {
-            Ok(()) => returns.push(frame),
-            Err(_) => pools.give(frame),
-        }
+        self.send(frame, &header, pools, returns);
     }
 }
 

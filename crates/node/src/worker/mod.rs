@@ -4,22 +4,24 @@ mod command;
 mod crash;
 mod rebuild;
 mod rules;
+mod time;
 mod watched;
 
 pub use command::{Answer, Progress, Replaced, WorkerCommand};
 pub use crash::Blueprint;
 pub use rebuild::{FunctionPlan, SlowPlan};
+pub use time::{Moment, Time};
 
 use crate::build_error::BuildError;
-use crate::position::Position;
+use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
-use twinpath_core::wire::dissect;
-use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools, Steering};
-use twinpath_link::{Arrival, Header, Message, Receiver, attach, detach, peek};
+use twinpath_core::wire::{Fragment, dissect};
+use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Pools, Steering};
+use twinpath_link::{Arrival, Header, Message, Receiver, Sender, attach, detach, number, peek};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 
@@ -64,8 +66,10 @@ pub struct Worker {
     /// The elements could not be made again; they are tried from then on.
     retry_at: Option<Instant>,
     /// Packets pass all elements here, and never go back in between: everything is on the slow path.
-    whole_walk: Option<Steering>,
+    whole_walk: Option<WholeWalk>,
     arrivals: Receiver,
+    /// Of what goes back.
+    numbers: Sender,
     outgoing: Vec<Outgoing>,
     /// What has passed the last element; empty between frames.
     finished: Vec<Outgoing>,
@@ -73,6 +77,8 @@ pub struct Worker {
     outputs: Vec<Output>,
     /// When the run began.
     started: Instant,
+    /// What the machine has told last.
+    time: Time,
     /// When rules were last given a chance to do what is due.
     ticked: Instant,
     /// When the last frame was received, on the clock of the port: what functions make because of
@@ -91,16 +97,25 @@ pub struct Worker {
     told: Option<usize>,
 }
 
+/// What a worker knows that packets pass all elements of a chain at.
+#[derive(Clone, Debug)]
+pub struct WholeWalk {
+    /// How packets are assigned to flows.
+    pub steering: Steering,
+    /// In which order they pass the elements.
+    pub order: ElementOrder,
+}
+
 /// Timers of rules are looked at so often.
 const TICK: std::time::Duration = std::time::Duration::from_millis(1);
 
 impl Worker {
-    /// A worker for the elements of a chain that a blueprint makes. With a steering, packets pass
-    /// all of them here.
+    /// A worker for the elements of a chain that a blueprint makes. With a walk, packets pass all of
+    /// them here.
     ///
     /// # Errors
     /// The elements cannot be made.
-    pub fn new(blueprint: Blueprint, whole_walk: Option<Steering>) -> Result<Self, BuildError> {
+    pub fn new(blueprint: Blueprint, whole_walk: Option<WholeWalk>) -> Result<Self, BuildError> {
         Ok(Self {
             elements: blueprint()?,
             blueprint,
@@ -109,11 +124,13 @@ impl Worker {
             retry_at: None,
             whole_walk,
             arrivals: Receiver::default(),
+            numbers: Sender::default(),
             outgoing: Vec::new(),
             finished: Vec::new(),
             onward: VecDeque::new(),
             outputs: Vec::new(),
             started: Instant::ZERO,
+            time: Time::default(),
             ticked: Instant::ZERO,
             received_ns: 0,
             rules_taken_out: 0,
@@ -141,6 +158,7 @@ impl Worker {
                 SlowElement::Rules(rules) => rules.start(self.started),
             }
         }
+        self.tell_time();
     }
 
     /// Takes the memory of all tables now, before packets could wait for it.
@@ -156,14 +174,15 @@ impl Worker {
     /// Lets go of all packets that functions keep; those that go back are appended to `returns`.
     /// The state of all flows must be here.
     pub fn release(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        self.with_flows(pools, returns, |flows, pools, outgoing| {
+        self.with_flows(pools, returns, |flows, _, pools, outgoing| {
             flows.release(now, pools, outgoing);
         });
     }
 
     /// Takes another chain, made of the old one's elements and functions and new ones, and after a
     /// crash of what the blueprint makes. Nothing may be under way, and rules that changes concern
-    /// must be gone.
+    /// must be gone. A function that panics as it takes what is new is a crash too: the new chain
+    /// begins anew.
     ///
     /// # Errors
     /// They are not, packets wait for rules to go, or there is no old chain since a crash: nothing
@@ -172,7 +191,7 @@ impl Worker {
         &mut self,
         plans: Vec<SlowPlan>,
         blueprint: Blueprint,
-        steering: Steering,
+        walk: WholeWalk,
         now: Instant,
     ) -> Result<Replaced, Vec<SlowPlan>> {
         let is_ready = |rules: &SlowRules| rules.may_change() && !rules.is_waiting();
@@ -181,10 +200,19 @@ impl Worker {
             return Err(plans);
         }
         self.blueprint = blueprint;
-        self.whole_walk = self.whole_walk.take().map(|_| steering);
-        let mut changed = Replaced::default();
-        // Functions that cannot take what is new begin anew.
-        self.guarded(|worker| changed = worker.rebuild(plans, now));
+        self.whole_walk = self.whole_walk.take().map(|_| walk);
+        let (drops, kept, rules) = (self.drops(), self.packets_kept(), self.rules_cached());
+        let mut changed = Replaced {
+            rules_gone: self.rules_taken_out + rules,
+            ..Replaced::default()
+        };
+        if !self.guarded(|worker| changed = worker.rebuild(plans, now)) {
+            // Whatever elements there still are, what they had counted and kept is told here.
+            self.elements.clear();
+            (self.drops, self.rules_taken_out) = (drops, 0);
+            self.drops.add(DropReason::WorkerCrashed, kept as u64);
+            self.begin_life(now);
+        }
         changed.epoch = self.epoch;
         Ok(changed)
     }
@@ -208,6 +236,7 @@ impl Worker {
                 flows.set_epoch(self.epoch);
             }
         }
+        self.tell_time();
         let rules_kept = self.rules_cached();
         Replaced {
             rules_gone: (std::mem::take(&mut self.rules_taken_out) + rules_before)
@@ -265,21 +294,33 @@ impl Worker {
         })
     }
 
-    /// The next deadline, for drivers that let virtual time jump.
-    pub fn next_deadline(&self) -> Option<Instant> {
-        let flows = self.flows().filter_map(SlowFlows::next_deadline);
-        let rules = self.rules().filter_map(SlowRules::next_deadline).min();
-        let rules = rules.map(|at| at.max(self.ticked + TICK));
-        flows.chain(rules).min()
+    /// The next deadline of a function.
+    fn next_deadline(&self) -> Moment {
+        let deadlines = (0..).zip(&self.elements).map(|(element, one)| match one {
+            SlowElement::Flows(flows) => Moment {
+                at: flows.next_deadline(),
+                element,
+            },
+            SlowElement::Rules(_) => Moment::NEVER,
+        });
+        deadlines
+            .filter(|deadline| deadline.at != Instant::NEVER)
+            .min()
+            .unwrap_or(Moment::NEVER)
     }
 
     /// How far this worker is: it has finished with all frames that it has received, but for packets
     /// that wait for rules to go.
     pub fn progress(&self) -> Progress {
-        let waiting = self.rules().filter_map(SlowRules::oldest_waiting).min();
+        let waiting = || self.rules().filter_map(SlowRules::oldest_waiting);
+        let since = waiting().map(|(ordinal, _)| ordinal).min();
+        let oldest = waiting().map(|(_, at)| at).min();
         Progress {
             finished: self.arrivals.last(),
-            waiting_since: waiting.unwrap_or(u64::MAX),
+            waiting_since: since.unwrap_or(u64::MAX),
+            oldest_waiting: oldest.unwrap_or(Instant::NEVER),
+            passed: self.time.passed,
+            next_deadline: self.next_deadline(),
         }
     }
 
@@ -327,8 +368,8 @@ impl Worker {
         }
     }
 
-    /// Handles one frame from the fast path; frames for it are appended to `returns`. They carry
-    /// the link header and still need their number. A function that panics is a
+    /// Handles one frame from the fast path; frames for it are appended to `returns`, with the link
+    /// header and their number. A function that panics is a
     /// [crash](Self::crash).
     pub fn receive(&mut self, mut frame: Frame, pools: &mut Pools, returns: &mut Vec<Frame>) {
         let Ok(header) = detach(&mut frame) else {
@@ -377,7 +418,7 @@ impl Worker {
     #[cold]
     fn drop_of_another_chain(&mut self, frame: Frame, header: &Header, pools: &mut Pools) {
         match header.has_packet {
-            true => self.drop(frame, DropReason::BadLinkFrame, pools),
+            true => self.drop(frame, DropReason::AnotherChain, pools),
             false => pools.give(frame),
         }
     }
@@ -409,13 +450,27 @@ impl Worker {
         }
     }
 
-    /// Lets the packet clock reach `now`.
-    pub fn advance(&mut self, now: Instant, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        self.with_flows(pools, returns, |flows, pools, outgoing| {
-            flows.advance(now, pools, outgoing);
+    /// It is that late: deadlines come, and what is idle is forgotten.
+    pub fn advance(&mut self, time: Time, pools: &mut Pools, returns: &mut Vec<Frame>) {
+        self.time = time;
+        let Time { passed, now } = time;
+        self.tell_time();
+        self.with_flows(pools, returns, |flows, element, pools, outgoing| {
+            flows.advance(passed.at_element(element), pools, outgoing);
         });
-        if now != Instant::NEVER && self.rules().any(SlowRules::is_waiting) {
+        if self.rules().any(SlowRules::is_waiting) {
             self.help_waiting(now, pools, returns);
+        }
+    }
+
+    /// The elements hear how late it is.
+    fn tell_time(&mut self) {
+        let passed = self.time.passed;
+        for (element, one) in (0..).zip(&mut self.elements) {
+            match one {
+                SlowElement::Flows(flows) => flows.tell_time(passed.at_element(element)),
+                SlowElement::Rules(rules) => rules.tell_time(passed.at_element(element)),
+            }
         }
     }
 
@@ -433,12 +488,12 @@ impl Worker {
         &mut self,
         pools: &mut Pools,
         returns: &mut Vec<Frame>,
-        act: impl Fn(&mut SlowFlows, &mut Pools, &mut Vec<Outgoing>),
+        act: impl Fn(&mut SlowFlows, u8, &mut Pools, &mut Vec<Outgoing>),
     ) {
         let is_done = self.guarded(|worker| worker.through_all_flows(pools, act));
         if !is_done {
             self.count_crash(None);
-            self.begin_anew(self.ticked, pools, returns);
+            self.begin_anew(self.time.now.max(self.ticked), pools, returns);
         }
         self.put_on_the_link(pools, returns);
     }
@@ -446,32 +501,31 @@ impl Worker {
     fn through_all_flows(
         &mut self,
         pools: &mut Pools,
-        act: impl Fn(&mut SlowFlows, &mut Pools, &mut Vec<Outgoing>),
+        act: impl Fn(&mut SlowFlows, u8, &mut Pools, &mut Vec<Outgoing>),
     ) {
-        for (number, element) in (0..).zip(&mut self.elements) {
+        for number in 0..self.elements.len() as u8 {
             let first = self.outgoing.len();
-            if let SlowElement::Flows(flows) = element {
-                act(flows, pools, &mut self.outgoing);
+            if let Some(SlowElement::Flows(flows)) = self.elements.get_mut(usize::from(number)) {
+                act(flows, number, pools, &mut self.outgoing);
                 self.outgoing[first..]
                     .iter_mut()
                     .for_each(|outgoing| outgoing.header.element = number);
             }
+            self.walk_on(pools);
         }
-        self.walk_on(pools);
     }
 
     /// Where everything is on the slow path, packets meet the next elements here.
     fn walk_on(&mut self, pools: &mut Pools) {
-        if self.whole_walk.is_none() {
+        let Some(order) = self.whole_walk.as_ref().map(|walk| walk.order) else {
             return;
-        }
-        let elements = self.elements.len();
-        let goes_on = |outgoing| onward(outgoing, elements).is_some();
+        };
+        let goes_on = |outgoing| onward(outgoing, order).is_some();
         if !self.outgoing.iter().any(goes_on) {
             return;
         }
         loop {
-            self.part();
+            self.part(order);
             let Some((place, frame)) = self.onward.pop_front() else {
                 break;
             };
@@ -482,10 +536,9 @@ impl Worker {
     }
 
     /// Parts packets that go on here from what leaves.
-    fn part(&mut self) {
-        let elements = self.elements.len();
+    fn part(&mut self, order: ElementOrder) {
         for outgoing in self.outgoing.drain(..) {
-            match (onward(&outgoing, elements), outgoing.frame) {
+            match (onward(&outgoing, order), outgoing.frame) {
                 (Some(place), Some(frame)) => self.onward.push_back((place, frame)),
                 (_, frame) => self.finished.push(Outgoing { frame, ..outgoing }),
             }
@@ -500,15 +553,33 @@ impl Worker {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
+        if layout.fragment != Fragment::Whole
+            && !frame.metadata().is_answer
+            && let Some(before) = self.place_before(place)
+        {
+            return self.give_back(before, frame);
+        }
         let steering = self
             .whole_walk
             .as_ref()
-            .map(|steering| steering.at(place.element));
+            .map(|walk| walk.steering.at(place.element));
         let keyed = steering.and_then(|steering| steering.key(frame.bytes(), &layout));
         let keyed = keyed.unwrap_or_default();
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
         (header.element, header.metadata) = (place.element, frame.metadata());
         self.meet(&header, frame, pools);
+    }
+
+    fn place_before(&self, place: Position) -> Option<Position> {
+        self.whole_walk.as_ref()?.order.before(place)
+    }
+
+    /// A fragment goes on at the fast path, where it finds its flow in front of the next element.
+    fn give_back(&mut self, before: Position, frame: Frame) {
+        let mut header = Header::of_packet(Message::Return, &frame, &Keyed::default());
+        (header.element, header.metadata) = (before.element, frame.metadata());
+        let frame = Some(frame);
+        self.finished.push(Outgoing { header, frame });
     }
 
     fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
@@ -519,12 +590,19 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            if self.pending.give_back(&mut frame) && attach(&mut frame, header).is_ok() {
-                returns.push(frame);
-            } else {
-                self.drops.count(DropReason::BadLinkFrame);
+            let refused = match self.pending.give_back(&mut frame) {
+                true => attach(&mut frame, header)
+                    .is_err()
+                    .then_some(DropReason::NoHeadroom),
+                false => Some(DropReason::BadLinkFrame),
+            };
+            if let Some(reason) = refused {
+                self.drops.count(reason);
                 pools.give(frame);
+                continue;
             }
+            number(&mut frame, self.numbers.number());
+            returns.push(frame);
         }
         self.outgoing.clear();
         if !self.pending.is_empty() {
@@ -548,26 +626,41 @@ impl Worker {
             let mut header = Header::new(Message::Dropped, FlowKey::default());
             (header.epoch, header.chain) = (self.epoch, self.chain);
             self.pending.dropped(&mut notice);
-            match attach(&mut notice, &header) {
-                Ok(()) => returns.push(notice),
-                Err(_) => pools.give(notice),
+            self.send(notice, &header, pools, returns);
+        }
+    }
+
+    /// A message of the worker's own.
+    fn send(
+        &mut self,
+        mut frame: Frame,
+        header: &Header,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) {
+        match attach(&mut frame, header) {
+            Ok(()) => {
+                number(&mut frame, self.numbers.number());
+                returns.push(frame);
             }
+            Err(_) => pools.give(frame),
         }
     }
 }
 
 /// The element that a packet goes on with, if it is one that goes on.
-fn onward(outgoing: &Outgoing, elements: usize) -> Option<Position> {
+fn onward(outgoing: &Outgoing, order: ElementOrder) -> Option<Position> {
     let header = &outgoing.header;
-    let frame = outgoing.frame.as_ref()?;
-    if !header.has_packet || header.is_reply {
-        return None;
-    }
+    let metadata = outgoing.frame.as_ref()?.metadata();
     let place = Position {
         element: header.element,
-        direction: frame.metadata().direction,
+        direction: metadata.direction,
     };
-    place.next(elements)
+    match (header.has_packet, metadata.is_answer) {
+        (true, true) => order.back(place),
+        (true, false) if !header.is_reply => order.next(place),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -615,6 +708,9 @@ mod tests {
 
         /// Sends a message about flow `flow` and lets everything come back and be read.
         fn ask(&mut self, message: Message, flow: u64, at: Instant) -> Vec<Message> {
+            let (passed, now) = (Moment::end_of(at), at);
+            let time = Time { passed, now };
+            self.worker.advance(time, &mut self.own, &mut Vec::new());
             let mut header = Header::new(message, FlowKey([flow, 0, 0, 0, 1]));
             (header.generation, header.epoch, header.timestamp) = (9, 1, at);
             let mut returns = Vec::new();
@@ -638,7 +734,10 @@ mod tests {
         let command = WorkerCommand::Replace {
             plans: vec![SlowPlan::Keep(0)],
             blueprint: Arc::clone(&bench.worker.blueprint),
-            steering: Steering::new(SEED),
+            walk: Box::new(WholeWalk {
+                steering: Steering::new(SEED),
+                order: ElementOrder::default(),
+            }),
             chain: 1,
             now: Instant::ZERO,
         };

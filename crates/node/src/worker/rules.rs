@@ -10,6 +10,17 @@ use twinpath_link::{Header, Message};
 use twinpath_rulecache::message::{MAX_MESSAGE_BYTES, messages};
 use twinpath_rulecache::{Output, Reconfiguration, SlowRules};
 
+/// How far a worker is with getting ready for a change.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Prepared {
+    /// Rules that it concerns are going.
+    Ready,
+    /// A function that is to change is not there.
+    NotThere,
+    /// A function has panicked.
+    Crashed,
+}
+
 impl Worker {
     /// A packet, or what the fast path tells of rules, meets an element whose decisions are
     /// cached.
@@ -29,16 +40,34 @@ impl Worker {
         }
     }
 
-    /// Takes out the cached rules that changes of functions concern. Returns whether the functions
-    /// are there.
+    /// Takes out the cached rules that changes of functions concern. A function that panics when it
+    /// is asked which those are is a [crash](Self::crash).
     pub(crate) fn prepare(
         &mut self,
         plans: &[SlowPlan],
         now: Instant,
         pools: &mut Pools,
         returns: &mut Vec<Frame>,
-    ) -> bool {
+    ) -> Prepared {
         self.rules_taken_out = 0;
+        let mut are_there = false;
+        let is_done = self.guarded(|worker| are_there = worker.begin_changes(plans, now, pools));
+        if !is_done {
+            self.count_crash(None);
+            self.begin_anew(now, pools, returns);
+        }
+        self.put_on_the_link(pools, returns);
+        let prepared = match (is_done, are_there) {
+            (true, true) => return Prepared::Ready,
+            (true, false) => Prepared::NotThere,
+            (false, _) => Prepared::Crashed,
+        };
+        self.end_changes();
+        prepared
+    }
+
+    /// Returns whether the functions are there.
+    fn begin_changes(&mut self, plans: &[SlowPlan], now: Instant, pools: &mut Pools) -> bool {
         let mut are_there = true;
         for plan in plans {
             let SlowPlan::ChangeRules(element, changes) = plan else {
@@ -47,10 +76,6 @@ impl Worker {
             for (place, change) in changes {
                 are_there &= self.begin_change(*element as u8, *place, change, now, pools);
             }
-        }
-        self.put_on_the_link(pools, returns);
-        if !are_there {
-            self.end_changes();
         }
         are_there
     }
@@ -219,7 +244,7 @@ fn departing(packet: Packet, egress: Option<u16>) -> Outgoing {
     outgoing(frame, false)
 }
 
-/// Whatever a function made is as old as what caused it.
+/// Whatever a function made is as old as what caused it. It passes the elements before this one.
 fn reply(mut frame: Frame, now: Instant, received_ns: u64) -> Outgoing {
     frame.set_timestamp(now);
     frame.set_received_ns(received_ns);

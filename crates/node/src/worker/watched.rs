@@ -14,6 +14,8 @@ pub(super) struct Seen {
     ordinal: u64,
     words: Option<Vec<u32>>,
     drops: DropCounters,
+    /// The packet as it comes.
+    bytes: Vec<u8>,
     /// What is outgoing from here on came of it.
     first: usize,
 }
@@ -57,7 +59,7 @@ impl Worker {
 
     /// Functions that share flow state are about to meet a packet.
     #[inline]
-    pub(super) fn see(&self, header: &Header, frame: &Frame) -> Option<Seen> {
+    pub(super) fn see(&mut self, header: &Header, frame: &Frame) -> Option<Seen> {
         match &self.watch {
             Some(watch) if header.has_packet => {
                 let ordinal = watch.follows(frame.buffer())?;
@@ -68,46 +70,59 @@ impl Worker {
     }
 
     #[cold]
-    fn seen(&self, header: &Header, frame: &Frame, ordinal: u64) -> Option<Seen> {
-        match self.elements.get(usize::from(header.element))? {
+    fn seen(&mut self, header: &Header, frame: &Frame, ordinal: u64) -> Option<Seen> {
+        match self.elements.get_mut(usize::from(header.element))? {
             SlowElement::Rules(_) => None,
-            SlowElement::Flows(flows) => Some(Seen {
-                buffer: frame.buffer(),
-                ordinal,
-                words: flows.words_of(&header.key).map(<[u32]>::to_vec),
-                drops: flows.drops().clone(),
-                first: self.outgoing.len(),
-            }),
+            SlowElement::Flows(flows) => {
+                // What was dropped before is no matter of this packet.
+                flows.take_dropper();
+                Some(Seen {
+                    buffer: frame.buffer(),
+                    ordinal,
+                    words: flows.words_of(&header.key).map(<[u32]>::to_vec),
+                    drops: flows.drops().clone(),
+                    bytes: frame.bytes().to_vec(),
+                    first: self.outgoing.len(),
+                })
+            }
         }
     }
 
     /// They have met it.
     #[cold]
-    pub(super) fn tell_met(&self, seen: &Seen, header: &Header) {
-        let element = self.elements.get(usize::from(header.element));
+    pub(super) fn tell_met(&mut self, seen: &Seen, header: &Header) {
+        let element = self.elements.get_mut(usize::from(header.element));
         let (Some(SlowElement::Flows(flows)), Some(outgoing)) =
             (element, self.outgoing.get(seen.first..))
         else {
             return;
         };
+        let dropper = flows.take_dropper().map(str::to_owned);
+        let flows = &*flows;
         let frames = || outgoing.iter().filter_map(|one| one.frame.as_ref());
         let goes_back = frames().any(|frame| frame.buffer() == seen.buffer);
         let replies = replies(outgoing);
         let dropped = newly_dropped(&seen.drops, flows.drops()).filter(|_| !goes_back);
         let outcome = outcome(goes_back, dropped, !replies.is_empty());
-        self.tell_of(seen.ordinal, |watch| {
+        let Some(watch) = &self.watch else {
+            return;
+        };
+        watch.tell_of(seen.ordinal, || {
             let (before, after) = (seen.words.as_deref(), flows.words_of(&header.key));
             Step::Receive {
                 element: header.element,
-                slow_path: SlowLook::State(StateRun {
+                slow_path: SlowLook::State(Box::new(StateRun {
+                    packet: seen.bytes.clone(),
                     words: watch.words(header.element, before, after),
+                    function: dropper.filter(|_| dropped.is_some()),
+                    rule: None,
                     outcome,
                     replies,
-                }),
+                })),
             }
         });
         if let Some(reason) = dropped {
-            self.tell_of(seen.ordinal, |_| Step::drop(reason));
+            watch.tell_of(seen.ordinal, || Step::drop(reason));
         }
     }
 }

@@ -115,6 +115,7 @@ fn shape() -> impl Strategy<Value = Shape> {
 fn gap() -> impl Strategy<Value = Duration> {
     prop_oneof![
         30 => (0..200u64).prop_map(Duration::from_micros),
+        3 => (0..200u64).prop_map(Duration::from_millis),
         1 => Just(Duration::from_millis(60)),
         1 => prop_oneof![Just(10), Just(400)].prop_map(Duration::from_secs),
     ]
@@ -156,6 +157,8 @@ struct Flow {
     /// The end that begins, and the other.
     ends: [Endpoint; 2],
     tags: usize,
+    /// What stands in front of IP in place of tags.
+    link: &'static [u8],
     begins_outside: bool,
     /// Whether TCP begins with a handshake.
     opens: bool,
@@ -190,6 +193,14 @@ impl Flow {
             protocol,
             ends,
             tags: [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2][number % 11],
+            link: match (number % 13, is_v6) {
+                (3, false) => &[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x21],
+                (3, true) => &[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x57],
+                (7, _) => &[0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64],
+                (9, false) => &[0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0x00],
+                (9, true) => &[0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd],
+                _ => &[],
+            },
             begins_outside,
             opens: number % 5 != 4,
         }
@@ -269,7 +280,7 @@ impl Talk {
             _ => builder,
         };
         let tags = 100..100 + flow.tags as u16;
-        let builder = tags.fold(builder, PacketBuilder::vlan);
+        let builder = tags.fold(builder, PacketBuilder::vlan).link(flow.link);
         self.wrapped(builder, flow, event).to_vec().expect("short")
     }
 

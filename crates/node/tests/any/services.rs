@@ -31,7 +31,24 @@ impl AnyService {
     }
 
     pub fn shares_flow_state(&self) -> bool {
-        self.chain.iter().any(|function| SHARING.contains(function))
+        self.chain
+            .iter()
+            .any(|function| words_of(function).is_some())
+    }
+
+    /// The same over a link with a round trip.
+    pub fn over_link(&self, round_trip: &str) -> Service {
+        let link = format!("[link]\nround_trip = \"{round_trip}\"\n");
+        let text = self.text.replacen("[link]\n", &link, 1);
+        let ring_frames = format!("ring_frames = {}", self.ring_frames);
+        assert!(text.contains(&link) && text.contains(&ring_frames));
+        let chain = self.chain.clone();
+        Self {
+            text,
+            chain,
+            ring_frames: self.ring_frames,
+        }
+        .parsed()
     }
 
     /// The service, with the inspector's rules beside it.
@@ -44,30 +61,47 @@ impl AnyService {
     }
 }
 
+/// Where routers send ICMP errors from.
+const ROUTER_ADDRESSES: &str = "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\n";
+
 /// What the inspector looks for: [payloads](super::packets) have some of it.
 const INSPECTED: &str = "look alert literal \"look at me\"\nforbidden ban literal \"forbidden\"\n\
-    spread ban regex \"half[ -~]*whole\" gate=\"half\"\n";
+    spread ban regex \"half[ -~]*whole\"\n";
 
 /// The node's ports; the last one is for chains with a router.
 const PORTS: [&str; 3] = ["lan", "uplink", "peer"];
 
-const SHARING: [&str; 5] = [
-    "firewall",
-    "reassembler",
-    "inspector",
-    "load_balancer",
-    "kv_store",
+/// What stands for hosts and endpoints inside in any case.
+const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\", to = \"10.0.0.1:1000\" }, \
+    { protocol = \"udp\", external = \"198.51.100.4:53\", to = \"10.0.0.2:1009\" }, \
+    { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
+
+/// Functions that share flow state, and how many words of it each has. What a store has is all its own.
+const SHARING: [(&str, usize); 5] = [
+    ("firewall", 11),
+    ("reassembler", 4),
+    ("inspector", 6),
+    ("load_balancer", 2),
+    ("kv_store", 0),
 ];
 
-/// As many as a device has state words for.
-const MOST_SHARING: usize = 4;
+/// State words of a flow that the fast path has room for.
+const MOST_WORDS: usize = 36;
+
+/// The state words of a function; `None` if it makes rules.
+fn words_of(name: &str) -> Option<usize> {
+    let found = SHARING.iter().find(|(function, _)| *function == name);
+    found.map(|&(_, words)| words)
+}
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 14] = [
+const DRAWN: [&str; 16] = [
     "acl",
     "firewall",
     "monitor",
     "napt",
+    "nptv6",
+    "nat64",
     "load_balancer",
     "router",
     "reassembler",
@@ -95,23 +129,35 @@ impl Choices {
 type Drawn = (usize, u64, Vec<u64>);
 
 prop_compose! {
-    pub fn any_service()(
+    pub fn any_service(told_by_port: impl Strategy<Value = bool>)(
         functions in vec((0..DRAWN.len(), any::<u64>(), vec(any::<u64>(), 0..6)), 1..6),
         settings in any::<u64>(),
-        told_by_port in any::<bool>(),
+        told_by_port in told_by_port,
+        entrance in any::<u64>(),
     ) -> AnyService {
         let functions = sound(functions);
         let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
         let (settings, ring_frames) = settings_text(settings);
         let names = names(&chain);
-        let head = head_text(&chain, told_by_port);
+        let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
+        let is_translated = chain.contains(&"napt");
         let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
-        for (name, (function, choices, rules)) in names.iter().zip(&functions) {
+        for (place, (name, (function, choices, rules))) in names.iter().zip(&functions).enumerate() {
             let function = DRAWN[*function];
             text += &format!("[{name}]\nfunction = \"{function}\"\n");
-            text += &table(function, Choices(*choices), rules);
+            text += &said_alone(&chain, table(function, Choices(*choices), rules, is_translated));
+            text += &guarantees_text(&chain, place, Choices(!*choices));
         }
         AnyService { text, chain, ring_frames }
+    }
+}
+
+/// An error that a router sends back through an inspector races there with a packet of its flow for
+/// which that bans it: no order is owed between them. So the router has nothing to send it from.
+fn said_alone(chain: &[&str], table: String) -> String {
+    match chain.contains(&"inspector") && chain.contains(&"router") {
+        true => table.replace(ROUTER_ADDRESSES, ""),
+        false => table,
     }
 }
 
@@ -123,29 +169,32 @@ fn names(chain: &[&str]) -> Vec<String> {
 }
 
 /// Without what no chain may have, or has no one answer: a store beside flows that are connections,
-/// a second translation, balancer or inspector, a balancer that chooses by a port that was given out,
-/// a second router, whose ICMP errors race with those of the first.
+/// a second translation, balancer or inspector, a second router, whose ICMP errors race with those of
+/// the first. A router comes last.
 fn sound(functions: Vec<Drawn>) -> Vec<Drawn> {
     let mut sound: Vec<Drawn> = Vec::new();
     for function in functions {
         let name = DRAWN[function.0];
+        let words_before = || sound.iter().filter_map(|other| words_of(DRAWN[other.0]));
         let has = |names: &[&str]| sound.iter().any(|other| names.contains(&DRAWN[other.0]));
         let is_refused = match name {
-            "kv_store" => has(&SHARING) || has(&["napt"]),
-            "napt" => has(&["napt", "kv_store"]),
+            "kv_store" => words_before().next().is_some() || has(&["napt"]),
+            "napt" => has(&["napt", "nat64", "kv_store"]),
+            "nptv6" => has(&["nptv6", "nat64"]),
+            // An address of IPv4 that a translation gives out, or a balancer, may not become another.
+            "nat64" => has(&["nat64", "nptv6", "napt", "load_balancer", "kv_store"]),
             "inspector" => has(&["inspector", "kv_store"]),
-            "load_balancer" => has(&["load_balancer", "napt", "kv_store"]),
+            "load_balancer" => has(&["load_balancer", "nat64", "kv_store"]),
             "router" => has(&["router"]),
-            _ => SHARING.contains(&name) && has(&["kv_store"]),
+            _ => words_of(name).is_some() && has(&["kv_store"]),
         };
-        let sharing = sound
-            .iter()
-            .filter(|other| SHARING.contains(&DRAWN[other.0]));
-        let has_room = !SHARING.contains(&name) || sharing.count() < MOST_SHARING;
+        let words = words_before().sum::<usize>() + words_of(name).unwrap_or(0);
+        let has_room = words <= MOST_WORDS;
         if !is_refused && has_room {
             sound.push(function);
         }
     }
+    sound.sort_by_key(|function| DRAWN[function.0] == "router");
     sound
 }
 
@@ -155,13 +204,30 @@ fn head_text(chain: &[&str], told_by_port: bool) -> String {
         true => &PORTS[..],
         false => &PORTS[..2],
     };
-    let makes_rules = chain.iter().any(|function| !SHARING.contains(function));
+    let makes_rules = chain.iter().any(|function| words_of(function).is_none());
     let inside = match (makes_rules, told_by_port) {
         (true, true) => "inside_ports = [\"lan\"]\n",
         (true, false) => "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\n",
         (false, _) => "",
     };
     format!("ports = {ports:?}\n{inside}")
+}
+
+/// What is let into the chain.
+fn entrance_text(chain: &[&str], told_by_port: bool, choices: u64) -> String {
+    let mut choices = Choices(choices);
+    let mut text = format!(
+        "unparsed = \"{}\"\nforward_ether_types = {}\nverify_ipv4_checksum = {}\n",
+        choices.one_of(&["drop", "forward"]),
+        choices.one_of(&["[]", "[\"arp\", \"llc\"]"]),
+        choices.one_of(&["true", "false"]),
+    );
+    let has_both = told_by_port && chain.iter().any(|function| words_of(function).is_none());
+    if has_both && choices.one_of(&[true, false]) {
+        let check = choices.one_of(&["strict", "loose", "off"]);
+        text += &format!("inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nsource_check = \"{check}\"\n");
+    }
+    text
 }
 
 fn settings_text(choices: u64) -> (String, usize) {
@@ -183,7 +249,7 @@ fn settings_text(choices: u64) -> (String, usize) {
     (text, ring_frames)
 }
 
-fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
+fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: bool) -> String {
     let default = choices.one_of(&["allow", "allow", "allow", "deny"]);
     let flag = choices.one_of(&["true", "true", "false"]);
     match function {
@@ -196,8 +262,9 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
             )
         ),
         "firewall" => format!(
-            "default = \"{default}\"\npick_up = {flag}\nliberal = {}\n{}",
+            "default = \"{default}\"\npick_up = {flag}\nliberal = {}\n{}{}",
             choices.one_of(&["false", "true"]),
+            firewall_timeouts(&mut choices),
             rules_text(rules, &[""])
         ),
         "monitor" => format!(
@@ -206,24 +273,104 @@ fn table(function: &str, mut choices: Choices, rules: &[u64]) -> String {
         ),
         "napt" => format!(
             "inside = [\"10.0.0.0/16\", \"fd00::/16\"]\nexternal = [\"198.51.100.1\", \"198.51.100.2\"]\n\
-             filtering = \"{}\"\npick_up = {flag}\n\
+             verify_checksums = \"{}\"\nfiltering = \"{}\"\npick_up = {flag}\nassignment = \"{}\"\npooling = \"{}\"\nforward = [{}]\n\
+             errors_per_second = 1000000\n\
              timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["state", "none"]),
             choices.one_of(&[
                 "endpoint_independent",
                 "address_dependent",
                 "address_and_port_dependent"
-            ])
+            ]),
+            choices.one_of(&["random", "parity", "preserve"]),
+            choices.one_of(&["paired", "arbitrary"]),
+            choices.one_of(&["", FORWARDS])
         ),
+        "nat64" => format!(
+            "inside = [\"fd00::/16\"]\nexternal = [\"198.51.100.6\"]\nprefix = \"2001:db8::/96\"\n\
+             verify_checksums = \"{}\"\nfiltering = \"{}\"\npick_up = {flag}\nerrors_per_second = 1000000\nassignment = \"{}\"\n\
+             timeouts = {{ udp = \"1s\", tcp_transitory = \"1s\", tcp_established = \"2s\", icmp = \"1s\" }}\n",
+            choices.one_of(&["state", "none"]),
+            choices.one_of(&["endpoint_independent", "address_dependent"]),
+            choices.one_of(&["random", "preserve"])
+        ),
+        "nptv6" => {
+            "prefixes = [{ inside = \"fd00::/16\", external = \"2001:db8:ffff::/48\" }]\n".into()
+        }
         "router" => router(choices),
-        "load_balancer" => balancer(choices, flag),
+        "load_balancer" => balancer(choices, flag, is_translated),
         "reassembler" => format!(
-            "overlap = \"{}\"\nretransmissions = \"{}\"\n",
+            "overlap = \"{}\"\nverify_checksums = \"{}\"\nurgent = \"{}\"\n{}",
             choices.one_of(&["first", "last"]),
-            choices.one_of(&["forward", "drop"])
+            choices.one_of(&["state", "none"]),
+            choices.one_of(&["inline", "drop"]),
+            timeouts(&mut choices, &["gap_timeout"], &["1ms", "20ms", "150ms"]),
         ),
-        "inspector" => "rules = \"any.rules\"\n".into(),
-        "kv_store" => "port = 53\n".into(),
+        "inspector" => format!(
+            "rules = \"any.rules\"\nfragments = \"{}\"\n{}",
+            choices.one_of(&["drop", "forward"]),
+            timeouts(&mut choices, &["ban_timeout", "stream_timeout"], &SHORT)
+        ),
+        "kv_store" => format!(
+            "port = 53\nverify_checksums = \"{}\"\n",
+            choices.one_of(&["state", "none"])
+        ),
         _ => String::new(),
+    }
+}
+
+/// What a function may say only where another is in front of it in both directions.
+fn guarantees_text(chain: &[&str], place: usize, mut choices: Choices) -> String {
+    let is_behind = |other: &str| place > 0 && chain[place - 1] == other;
+    match chain[place] {
+        "reassembler" => {
+            let may_drop = is_behind("firewall") || !chain.contains(&"firewall");
+            let all: &[&str] = if may_drop {
+                &["forward", "drop"]
+            } else {
+                &["forward"]
+            };
+            format!("retransmissions = \"{}\"\n", choices.one_of(all))
+        }
+        "inspector" => {
+            let all: &[&str] = match is_behind("reassembler") {
+                true => &["drop", "drop", "ban", "inspect"],
+                false => &["inspect"],
+            };
+            let depth = choices.one_of(&["64", "200", "1048576"]);
+            format!("gaps = \"{}\"\ndepth = {depth}\n", choices.one_of(all))
+        }
+        _ => String::new(),
+    }
+}
+
+/// Short against silences and round trips.
+const SHORT: [&str; 3] = ["100ms", "150ms", "1s"];
+
+/// Lines for these keys, or none.
+fn timeouts(choices: &mut Choices, keys: &[&str], all: &[&str]) -> String {
+    if choices.one_of(&[true, false]) {
+        return String::new();
+    }
+    let line = |key: &&str| format!("{key} = \"{}\"\n", choices.one_of(all));
+    keys.iter().map(line).collect()
+}
+
+fn firewall_timeouts(choices: &mut Choices) -> String {
+    const KINDS: [&str; 7] = [
+        "tcp_established",
+        "tcp_transitory",
+        "tcp_closed",
+        "udp_unreplied",
+        "udp_replied",
+        "icmp",
+        "other",
+    ];
+    let lines = timeouts(choices, &KINDS, &SHORT);
+    let items: Vec<_> = lines.lines().collect();
+    match items.is_empty() {
+        true => String::new(),
+        false => format!("timeouts = {{ {} }}\n", items.join(", ")),
     }
 }
 
@@ -291,7 +438,7 @@ fn router(mut choices: Choices) -> String {
         routes.extend(choices.one_of(&[Some(*route), Some(*route), None]));
     }
     format!(
-        "address = \"192.0.2.254\"\naddress6 = \"2001:db8::fe\"\nerrors_per_second = 1000000\nno_route = \"{}\"\n\
+        "{ROUTER_ADDRESSES}errors_per_second = 1000000\nerrors_per_source = 1000000\nno_route = \"{}\"\n\
          next_hops = [{{ name = \"uplink\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = \"uplink\" }},\n\
          {{ name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = \"peer\" }}]\nroutes = [{}]\n",
         choices.one_of(&["unreachable", "drop"]),
@@ -299,15 +446,18 @@ fn router(mut choices: Choices) -> String {
     )
 }
 
-fn balancer(mut choices: Choices, pick_up: &str) -> String {
+/// One that chooses by ports that a translation gives out must not have a choice.
+fn balancer(mut choices: Choices, pick_up: &str, is_translated: bool) -> String {
     let back = choices.one_of(&["through", "through", "direct"]);
     let mac = match back {
         "direct" => ", mac = \"02:00:00:00:03:01\"",
         _ => "",
     };
     let service = |vip: &str, protocol: &str, backends: &[&str]| {
+        let most = if is_translated { 1 } else { backends.len() };
         let backends: Vec<_> = backends
             .iter()
+            .take(most)
             .map(|endpoint| format!("{{ endpoint = \"{endpoint}\"{mac} }}"))
             .collect();
         format!(
@@ -329,7 +479,12 @@ fn balancer(mut choices: Choices, pick_up: &str) -> String {
         ),
     ];
     format!(
-        "table_size = 251\npick_up = {pick_up}\nservices = [{}]\n",
+        "table_size = 251\npick_up = {pick_up}\n{}services = [{}]\n",
+        timeouts(
+            &mut choices,
+            &["tcp_timeout", "closing_timeout", "udp_timeout"],
+            &SHORT
+        ),
         services.join(", ")
     )
 }

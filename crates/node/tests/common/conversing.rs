@@ -41,7 +41,7 @@ struct Conversation {
 }
 
 /// After so many times a request counts as lost.
-const MOST_WAITS: u32 = 1000;
+const MOST_WAITS: u32 = 4000;
 
 impl Conversation {
     fn bytes(&mut self, next: Next) -> Option<Vec<u8>> {

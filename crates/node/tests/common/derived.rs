@@ -102,7 +102,12 @@ impl Capture {
                 let complex = ["held", "released", "retransmissions", "trimmed"];
                 (settleable.by_state, count(&complex))
             }
-            "inspector" => (settleable.by_state, count(&["deep_scans", "uninspected"])),
+            "inspector" => {
+                // A flow of which something is half seen stays with the workers, and so do packets
+                // of it that carry nothing.
+                let complex = ["deep_scans", "half_seen", "uninspected"];
+                (settleable.by_state, count(&complex))
+            }
             _ => (settleable.by_state, count(&["unexpected_replies"])),
         };
         most.saturating_sub(complex)

@@ -6,6 +6,7 @@ pub mod changing;
 pub mod conversing;
 pub mod derived;
 pub mod racing;
+pub mod talk;
 pub mod trial;
 pub mod world;
 

@@ -14,18 +14,21 @@ use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::fragments::{Fragments, Met};
 use twinpath_core::key::Role;
-use twinpath_core::wire::dissect;
-use twinpath_core::{Direction, FlowKey, Frame, Instant, Pools, Side, Steering};
+use twinpath_core::wire::{Fragment, dissect};
+use twinpath_core::{Direction, FlowKey, Frame, HashKey, Instant, Pools, Side, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_link::{Header, Message, Sender, attach, detach, number};
 use twinpath_node::arrivals::Tempo;
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
+use twinpath_node::machine::{Moment, Time};
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::watch::{PacketLook, SlowLook, Step};
+use twinpath_node::wiring::needs_ports;
 use twinpath_node::{Departure, Limits, Node, build, threads};
 
 /// What a race is run with.
@@ -139,6 +142,8 @@ enum Event {
     Lost,
     /// For this reason.
     Dropped(&'static str),
+    /// Dropped in front of the functions of an element.
+    Refused,
     Left(Vec<u8>),
 }
 
@@ -198,6 +203,9 @@ impl Race {
                     events.push((*packet, taken(*element, false)));
                 }
                 Step::Resume { element } => events.push((*packet, taken(*element, false))),
+                Step::Drop { reason } if IN_FRONT.contains(reason) => {
+                    events.push((*packet, Event::Refused));
+                }
                 Step::Drop { reason } if LOSSES.contains(reason) => {
                     events.push((*packet, Event::Lost));
                 }
@@ -289,6 +297,9 @@ impl Race {
     }
 }
 
+/// Reasons for which a fragment is dropped in front of an element that needs ports.
+const IN_FRONT: [&str; 3] = ["fragment_misfit", "fragment_alone", "fragment_backlog_full"];
+
 /// Reasons for which a packet is dropped that no function has.
 const LOSSES: [&str; 3] = ["punt_ring_full", "no_buffer", "rule_backlog_full"];
 
@@ -367,6 +378,8 @@ fn flow_of(bytes: &[u8]) -> Option<(FlowKey, Side, Role)> {
 struct Alone {
     node: Node,
     numbers: Sender,
+    /// What tells fragments' flows, by element.
+    fragments: HashMap<u8, Fragments>,
     arrivals: HashMap<u64, Arrival>,
     /// Packets as they are behind the last element that has taken them.
     /// The reassembler may make several of one.
@@ -391,6 +404,11 @@ impl Alone {
         Self {
             node,
             numbers: Sender::default(),
+            fragments: (0..)
+                .zip(needs_ports(&service))
+                .filter(|(_, needs)| *needs)
+                .map(|(element, _)| (element, Fragments::new(HashKey::new(1))))
+                .collect(),
             arrivals: HashMap::new(),
             packets: HashMap::new(),
             latest: vec![0; elements],
@@ -428,8 +446,12 @@ impl Alone {
             }
             Event::Lost => {
                 self.logged.lost += 1;
-                self.packets.remove(&packet);
+                let lost = self.packets.remove(&packet);
+                lost.iter()
+                    .flatten()
+                    .for_each(|bytes| self.pass_by(packet, bytes));
             }
+            Event::Refused => _ = self.packets.remove(&packet),
             Event::Dropped(_) => {
                 // Broken headers are nobody's.
                 let enters = self.arrivals[&packet].direction.is_some();
@@ -457,6 +479,20 @@ impl Alone {
         self.packets.remove(&packet).unwrap_or_default()
     }
 
+    /// A packet that was lost has told what it is a part of.
+    fn pass_by(&mut self, packet: u64, bytes: &[u8]) {
+        let layout = dissect(bytes).expect("it entered elements");
+        if layout.fragment == Fragment::Whole {
+            return;
+        }
+        for fragments in self.fragments.values_mut() {
+            let frame = self.node.machine.pools().take_filled(bytes);
+            let mut frame = frame.expect("a buffer");
+            frame.set_timestamp(self.arrivals[&packet].at);
+            fragments.meet(frame, &layout);
+        }
+    }
+
     /// The functions of an element meet a packet.
     fn take(&mut self, packet: u64, element: u8, bytes: &[u8]) {
         let arrival = &self.arrivals[&packet];
@@ -469,7 +505,17 @@ impl Alone {
         frame.set_direction(arrival.direction.expect("it enters elements"));
         let layout = dissect(bytes).expect("it enters elements");
         let steering = self.node.machine.path().steering().at(element);
-        let keyed = steering.key(bytes, &layout).unwrap_or_default();
+        let keyed = match self.fragments.get_mut(&element) {
+            Some(fragments) if layout.fragment != Fragment::Whole => {
+                let Met::Known(placed) = fragments.meet(frame, &layout) else {
+                    panic!("functions meet no fragment before the first of its datagram");
+                };
+                frame = placed;
+                fragments.key(bytes, &layout, steering)
+            }
+            _ => steering.key(bytes, &layout),
+        };
+        let keyed = keyed.unwrap_or_default();
         let mut header = Header::of_packet(Message::Plain, &frame, &keyed);
         header.element = element;
         attach(&mut frame, &header).expect("headroom");
@@ -485,7 +531,8 @@ impl Alone {
         if !std::mem::replace(&mut self.has_ended, true) {
             let mut returns = Vec::new();
             let (worker, pools) = (&mut self.node.workers[0], &mut self.node.worker_pools[0]);
-            worker.advance(Instant::NEVER, pools, &mut returns);
+            let (passed, now) = (Moment::NEVER, Instant::NEVER);
+            worker.advance(Time { passed, now }, pools, &mut returns);
             self.come_back(returns);
         }
     }

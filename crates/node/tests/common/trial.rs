@@ -90,10 +90,11 @@ impl<'a> Trial<'a> {
             did: self.told(&slow, &both),
         };
         println!("{row}");
-        let little = asked.ok().filter(|least| share < *least);
+        let little = asked.as_ref().ok().filter(|least| share < **least);
         Verdict {
             complaints: self.unmet(&named, &slow, &both),
             little: little.map(|least| format!("{named}: share {share}, asked was {least}")),
+            is_asked: asked.is_ok(),
             acted: self.acting(&slow),
             packets: both.report.fast.packets + both.report.slow.packets,
             on_fast_path: both.report.fast.packets,
@@ -147,6 +148,7 @@ impl<'a> Trial<'a> {
         let verdict = Verdict {
             complaints: Vec::new(),
             little: None,
+            is_asked: false,
             acted: self.acting(&outcome),
             packets: report.fast.packets + report.slow.packets,
             on_fast_path: report.fast.packets,
@@ -245,6 +247,8 @@ pub struct Verdict {
     complaints: Vec<String>,
     /// That the fast path settled less than was asked of it.
     little: Option<String>,
+    /// Whether anything was asked of it.
+    is_asked: bool,
     /// The functions that acted.
     acted: BTreeSet<&'static str>,
     /// Packets that left, and of them those that the fast path settled.
@@ -263,6 +267,37 @@ impl Verdict {
     pub fn lenient(self) -> Self {
         let little = None;
         Self { little, ..self }
+    }
+}
+
+/// What the fast path settled in the trials in which a share was asked of it.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Asked {
+    pub trials: usize,
+    packets: u64,
+    on_fast_path: u64,
+}
+
+impl Asked {
+    /// Another trial.
+    pub fn add(&mut self, verdict: &Verdict) {
+        if verdict.is_asked {
+            self.trials += 1;
+            self.packets += verdict.packets;
+            self.on_fast_path += verdict.on_fast_path;
+        }
+    }
+
+    /// The share of all their packets.
+    pub fn share(&self) -> f64 {
+        self.on_fast_path as f64 / self.packets.max(1) as f64
+    }
+}
+
+impl fmt::Display for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = 100.0 * self.share();
+        write!(f, "asked in {} trials, {share:.1} % in all", self.trials)
     }
 }
 

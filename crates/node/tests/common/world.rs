@@ -9,8 +9,8 @@ use twinpath_control::live::Live;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
-use twinpath_link::{Header, Sender, carries_packet, number};
-use twinpath_node::machine::{Outcome as MachineOutcome, Progress, Replacement};
+use twinpath_link::{Header, carries_packet};
+use twinpath_node::machine::{Outcome as MachineOutcome, Progress, Replacement, Time};
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::{Limits, Node, Output, build};
@@ -24,6 +24,12 @@ pub struct Mishaps {
     pub crashes_every: Option<u64>,
 }
 
+/// What is on its way to the worker.
+enum There {
+    Frame(Frame),
+    Time(Time),
+}
+
 /// What is on its way back: a frame, or how far the worker is.
 enum Back {
     Frame(Frame),
@@ -35,8 +41,9 @@ pub struct World<'a> {
     service: &'a Service,
     pub node: Node,
     mishaps: Mishaps,
-    numbers: Sender,
-    to_worker: VecDeque<Frame>,
+    to_worker: VecDeque<There>,
+    /// What time the worker has been told, or will be.
+    told: Time,
     to_machine: VecDeque<Back>,
     out: Output,
     now: Instant,
@@ -65,8 +72,8 @@ impl<'a> World<'a> {
             service,
             node,
             mishaps,
-            numbers: Sender::default(),
             to_worker: VecDeque::new(),
+            told: Time::default(),
             to_machine: VecDeque::new(),
             out: Output::default(),
             now: Instant::ZERO,
@@ -149,17 +156,23 @@ impl<'a> World<'a> {
             self.node.machine.pools().give(frame);
         }
         let frames = self.out.frames.drain(..);
-        self.to_worker.extend(frames.map(|(_, frame)| frame));
+        self.to_worker
+            .extend(frames.map(|(_, frame)| There::Frame(frame)));
+        let time = self.node.machine.time();
+        if std::mem::replace(&mut self.told, time) != time {
+            self.to_worker.push_back(There::Time(time));
+        }
     }
 
     /// Lets frames arrive until so many are left on each way.
     fn carry(&mut self, left: usize) {
         while self.to_worker.len() > left || self.to_machine.len() > left {
-            if self.to_worker.len() > left
-                && let Some(frame) = self.to_worker.pop_front()
-                && let Some(frame) = self.survivor(frame)
-            {
-                self.serve(frame);
+            if self.to_worker.len() > left {
+                match self.to_worker.pop_front() {
+                    Some(There::Frame(frame)) => self.serve(frame),
+                    Some(There::Time(time)) => self.tell_time(time),
+                    None => {}
+                }
             }
             if self.to_machine.len() > left {
                 self.come_back();
@@ -167,7 +180,17 @@ impl<'a> World<'a> {
         }
     }
 
+    fn tell_time(&mut self, time: Time) {
+        let mut returns = Vec::new();
+        let pools = &mut self.node.worker_pools[0];
+        self.node.workers[0].advance(time, pools, &mut returns);
+        self.give_back(returns);
+    }
+
     fn serve(&mut self, frame: Frame) {
+        let Some(frame) = self.survivor(frame) else {
+            return;
+        };
         let mut returns = Vec::new();
         let pools = &mut self.node.worker_pools[0];
         self.node.workers[0].receive(frame, pools, &mut returns);
@@ -175,10 +198,7 @@ impl<'a> World<'a> {
     }
 
     fn give_back(&mut self, returns: Vec<Frame>) {
-        for mut frame in returns {
-            number(&mut frame, self.numbers.number());
-            self.to_machine.push_back(Back::Frame(frame));
-        }
+        self.to_machine.extend(returns.into_iter().map(Back::Frame));
         let progress = self.node.workers[0].progress();
         self.to_machine.push_back(Back::Progress(progress));
     }
@@ -250,8 +270,12 @@ impl<'a> World<'a> {
 
     /// What is on its way to the worker goes down with it.
     fn crash(&mut self) {
-        for frame in std::mem::take(&mut self.to_worker) {
-            self.lose(&frame);
+        for what in std::mem::take(&mut self.to_worker) {
+            match what {
+                There::Frame(frame) => self.lose(&frame),
+                // It is told again when it is another.
+                There::Time(_) => {}
+            }
         }
         let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
         self.node.workers[0].crash(self.now, pools, &mut returns);

@@ -364,3 +364,26 @@ fn a_late_header_moves_the_target_and_a_small_buffer_is_told() {
     buffer.park(500, 0, Instant(10_000)).unwrap();
     assert_eq!(buffer.counters().target_beyond_buffer, 1);
 }
+
+/// A packet that crossed whole came back before the header of a later one of its flow, whose payload
+/// is in front of it in a queue that nothing goes round in.
+#[test]
+fn a_whole_packet_leaves_before_later_payloads_of_its_flow() {
+    let mut buffer = buffer(|config| {
+        config.order = Order::AsReturned { partitions: 1 };
+        config.variant = multicast(Target::Fixed { bytes: 1000 }, Late::Discard);
+    });
+    let first = buffer.park(100, 7, NOW).unwrap();
+    let later = buffer.park(100, 7, NOW).unwrap();
+    let other = buffer.park(100, 8, NOW).unwrap();
+    buffer.answered_for(first, Answer::Header("first"), 7, NOW);
+    assert!(matches!(buffer.follow(50, 7, NOW), Followed::Waits));
+    buffer.answered_for(other, Answer::Header("other"), 8, NOW);
+    buffer.answered_for(later, Answer::Header("later"), 7, NOW);
+    let left: Vec<_> = std::iter::repeat_with(|| step(&mut buffer, 1))
+        .filter(|what| *what != "copy")
+        .take(5)
+        .collect();
+    assert_eq!(left, ["first", "whole", "later", "other", "empty"]);
+    assert_eq!(buffer.queue_bytes(), 0);
+}

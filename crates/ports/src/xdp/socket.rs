@@ -1,8 +1,8 @@
 //! The socket of one queue, and the memory that it shares with the kernel.
 
 use super::rings::Ring;
+use crate::counters::PortCounters;
 use crate::interface::Interface;
-use crate::port::PortCounters;
 use crate::sys::{self, Mapping};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -130,7 +130,7 @@ pub(super) fn apply<const CHECKSUM_AT: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Action, Fate, Rewrites, apply_any, rewrites_of};
+    use super::super::{Action, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
     use crate::flows::{FlowTable, LineKey, new_headers as headers_of_line};
@@ -184,7 +184,7 @@ mod tests {
                 decrements,
                 ..Rewrites::default()
             };
-            let action = Action { rewrites, fate: Fate::Forward, idle: None };
+            let action = Action { rewrites, drop: None, idle: None };
             let lanes = action.pack();
             let before = frame.clone();
             let mut general = frame.clone();

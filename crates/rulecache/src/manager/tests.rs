@@ -1,5 +1,4 @@
 use super::*;
-use crate::action::Fate;
 use crate::field::Field;
 use crate::message::Gone;
 use crate::recording::{Dependency, Recording};
@@ -29,7 +28,7 @@ fn rule(number: u32, exact: bool) -> Rule {
     for entry in [own(number), SHARED] {
         recording.depend(Dependency { entry, idle: None });
     }
-    let rule = synthesise(&recording, Fate::Forward, Instant(5)).expect("cacheable");
+    let rule = synthesise(&recording, None, Instant(5)).expect("cacheable");
     match exact {
         true => rule.exact(&key(number)),
         false => rule,

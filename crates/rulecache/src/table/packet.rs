@@ -1,8 +1,8 @@
 //! What becomes of a packet: the way from the rule that was found for it to the decision.
 
 use super::{Found, LINE, RuleTable};
-use crate::action::{self, Fate};
-use crate::flows::{self, LineKey, Look, Verdict};
+use crate::action;
+use crate::flows::{self, LineKey, Look};
 use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
@@ -123,8 +123,7 @@ impl RuleTable {
         }
         self.counters.hits += 1;
         match self.flows.count(line, bytes, now) {
-            Verdict::Drop(reason) => Decision::Drop(reason),
-            Verdict::Forward(egress) => {
+            Decision::Forward { egress } => {
                 let line = self.flows.line(line);
                 if let Some(macs) = self.flows.macs(line) {
                     macs.write(headers.macs);
@@ -132,6 +131,7 @@ impl RuleTable {
                 headers.write::<CHECKSUM_AT>(flows::new_headers(line));
                 Decision::Forward { egress }
             }
+            decision => decision,
         }
     }
 
@@ -168,7 +168,7 @@ impl RuleTable {
         self.counters.hits += 1;
         self.slots.count(id, frame.len(), now);
         let lanes = self.slots.action(id);
-        if let Some(Fate::Drop(reason)) = action::fate_of(lanes) {
+        if let Some(Some(reason)) = action::drop_in(lanes) {
             return Decision::Drop(reason);
         }
         action::apply(lanes, frame, layout);

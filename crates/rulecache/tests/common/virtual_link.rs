@@ -128,6 +128,7 @@ fn slow(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>
             threshold: 0,
             entries: 1024,
             judged: 64,
+            seed: 1,
         },
         manager: ManagerConfig {
             exact: scenario.rules,
@@ -214,6 +215,9 @@ impl World {
             self.at_worker(item);
         }
         let mut out = Vec::new();
+        let waiting = self.slow.oldest_waiting();
+        let oldest = waiting.map_or(Instant::NEVER, |(_, at)| at);
+        self.slow.tell_time(self.slow.clock().min(oldest));
         self.slow.tick(self.now, &mut self.pools, &mut out);
         self.outputs(out);
         while let Some(item) = self.down.due(self.now) {

@@ -7,6 +7,7 @@ use std::time::Duration;
 use twinpath_control::operator::{Answer, Applied, Request, ask};
 use twinpath_control::report::units;
 use twinpath_control::service::{Service, ServiceError};
+use twinpath_nf::files::{Copied, Disk, Files};
 
 /// Changes a running service to what a service file says
 ///
@@ -34,9 +35,17 @@ pub struct Arguments {
 /// Changes it.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let path = absolute(&arguments.service)?;
-    let text = std::fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
-    Service::parse(&text, &path)?;
-    match ask(&arguments.control, &Request::Apply { text, path })? {
+    let text = Disk.read(&path);
+    let text = text.map_err(|source| unreadable(&path, source))?;
+    // Files that it names are read here, with the rights of whoever asks.
+    let copied = Copied::default();
+    output::warnings_about(&Service::parse_with(&text, &path, &copied)?);
+    let request = Request::Apply {
+        text: text.to_string(),
+        path,
+        files: copied.into_files(),
+    };
+    match ask(&arguments.control, &request)? {
         Answer::Applied(applied) => output::print(&told(&applied)).map(|()| Outcome::Good),
         other => Err(CommandError::unexpected(other)),
     }

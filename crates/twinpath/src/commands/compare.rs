@@ -13,7 +13,8 @@ use twinpath_nf::duration::Human;
 /// They are the same if each flow and direction has the same packets in the same order, byte for
 /// byte; packets of several flows may come in any order. If they are not, the first difference is
 /// told: which packet is missing, extra or at another place, or which header fields and payload
-/// bytes are others. Exit code 0 if they are the same, 1 if not, 2 if a capture cannot be read.
+/// bytes are others. Exit code 0 if they are the same, 1 if not or if
+/// neither holds a packet, 2 if a capture cannot be read.
 ///
 /// With --renamed, what an address translation gave out (the port of an external address, or the
 /// identifier of an echo) may differ, up to a one-to-one renaming for as long as a binding lives.
@@ -52,10 +53,12 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let comparison = Comparison::new(arguments.options());
     let (a, b) = (&arguments.a, &arguments.b);
     match comparison.compare_captures(a, b)? {
+        // Two captures that are empty by mistake are the same, too.
+        Ok(summary) if summary.packets == 0 => {
+            output::print("nothing was compared: neither capture holds a packet\n")?;
+            Ok(Outcome::Bad)
+        }
         Ok(summary) => {
-            if summary.packets == 0 {
-                output::warning("nothing was compared: neither capture holds a packet");
-            }
             output::print(&told(&summary, !arguments.renamed.is_empty()))?;
             Ok(Outcome::Good)
         }

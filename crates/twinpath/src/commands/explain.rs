@@ -1,13 +1,16 @@
 //! `twinpath explain`: what of a service runs where, and why.
 
 mod parking;
+mod places;
 mod residence;
 mod rules;
 mod text;
 
+use crate::checks::check_unless;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use parking::ParkingFacts;
+use places::{FunctionPlace, places};
 use residence::resident_share;
 use rules::RuleFacts;
 use serde::Serialize;
@@ -21,22 +24,26 @@ use twinpath_slowpath::Chain;
 
 /// Tells what of a service runs where, and why
 ///
-/// For each function of the chain: its state words and its fast program, which says which packets
-/// the fast path can do alone. For each kind of device: whether the chain fits, or the limit that
-/// it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
+/// First a line for each function: where it runs, and why. For each kind of device: whether the chain
+/// fits, or the limit that it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
 /// how many rules there may be, and which packets make none. Where payloads are parked: which, and
-/// how slow the workers may be.
+/// how slow the workers may be. With --programs the state words and the fast program of each function,
+/// which says which packets the fast path can do alone.
 /// Exit code 1 if the chain does not fit the device that the service is for.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath explain examples/edge.toml",
     "twinpath explain examples/gateway.toml                 # rules beside flow state",
+    "twinpath explain examples/edge.toml --programs         # word by word and step by step",
     "twinpath explain examples/edge.toml --json | jq .devices",
 ))]
 pub struct Arguments {
     /// The service file
     service: PathBuf,
+    /// Show the fast programs, too
+    #[arg(long)]
+    programs: bool,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -45,11 +52,18 @@ pub struct Arguments {
 /// Explains.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = Service::load(&arguments.service)?;
+    output::warnings_about(&service);
     let explanation = Explanation::of(&service).map_err(|error| error.placed(&service))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&explanation)? + "\n"
     } else {
-        explanation.to_string()
+        let has_programs = arguments.programs;
+        let explanation = &explanation;
+        text::Told {
+            explanation,
+            has_programs,
+        }
+        .to_string()
     };
     output::print(&text)?;
     let fits = explanation
@@ -65,6 +79,8 @@ struct Explanation {
     service: String,
     paths: &'static str,
     chain: Vec<String>,
+    /// What runs where.
+    places: Vec<FunctionPlace>,
     /// What is cached as rules; absent if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RuleFacts>,
@@ -175,12 +191,9 @@ struct SlowFacts {
 impl Explanation {
     /// Builds what a run would build, as far as it takes no memory, and looks at it.
     fn of(service: &Service) -> Result<Self, CommandError> {
+        // What has no room is told with the devices.
+        check_unless(service, |error| matches!(error, BuildError::Budget(_)))?;
         let chain = wiring::chain(service)?;
-        match wiring::build(service, service.run.paths) {
-            // What has no room is told with the devices.
-            Ok(_) | Err(BuildError::Budget(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
         let names = service.chain.iter().map(|one| one.name.to_string());
         let mut explanation = Self {
             service: service.name.clone(),
@@ -189,6 +202,7 @@ impl Explanation {
                 Paths::Slow => "slow",
             },
             chain: names.collect(),
+            places: places(service),
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
             functions: Vec::new(),
@@ -274,7 +288,7 @@ impl Function {
 /// What no program decides: the mechanism's own reasons to send packets to the slow path.
 fn slow_path_only(coherence: &CoherenceConfig) -> Vec<String> {
     let mut reasons = vec![
-        "packets that a program below calls always complex, or for which none of its steps holds"
+        "packets that a fast program calls always complex, or for which none of its steps holds (--programs)"
             .to_owned(),
         "fragments, and ICMP errors about a flow".to_owned(),
         "packets of a flow while its state is on its way to the fast path or back".to_owned(),

@@ -1,6 +1,7 @@
 //! `twinpath generate`: a capture of traffic that never was.
 
-use crate::error::{CommandError, NoTraffic};
+use crate::error::{CommandError, NoTraffic, RunRefusal};
+use crate::paths::{capture, check_name, is_same};
 use crate::stop::Stop;
 use crate::traffic::{self, Description, expected_packets};
 use crate::{Outcome, output};
@@ -8,8 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::report::units;
-use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern};
-use twinpath_traffic::{Direction, Generator, GeneratorCounters, TrafficConfig};
+use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern, is_standard};
+use twinpath_node::ingress::Ingress;
+use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
 
 /// Writes a capture of generated traffic
 ///
@@ -30,8 +32,8 @@ pub struct Arguments {
     #[arg(long, value_name = "SERVICE.toml")]
     service: Option<PathBuf>,
     /// The capture: pcap, pcapng (.pcapng) with a service's ports as interfaces, or a capture for each
-    /// port with {port} in the name; compressed if it is named .gz
-    #[arg(long, value_name = "FILE")]
+    /// port with {port} in the name; compressed if it is named .gz. - is standard output, -.pcapng too
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true, value_parser = capture)]
     out: PathBuf,
     /// How many packets, in place of the description's number
     #[arg(long, value_name = "N")]
@@ -59,40 +61,61 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let Description {
         config,
         seed,
-        ports,
+        service,
     } = arguments.description()?;
+    arguments.check_output()?;
     let expected = expected_packets(&config).ok_or(NoTraffic::Endless)?;
     let generator = Generator::new(&config, seed)?;
     let stop = Stop::on_signals()?;
     let bar = progress_bar(expected);
-    let (out, has_ports) = (&arguments.out, ports.len() > 1);
+    let out = &arguments.out;
+    let ingress = service.as_ref().map(Ingress::of);
+    let ports = service.map_or_else(Vec::new, |service| service.ports);
     let written = match PortPattern::of(out) {
         Some(pattern) => {
             let files = PortFiles::create(&pattern, &ports)?;
-            write(generator, files, has_ports, &bar, &stop)
+            write(generator, files, ingress.as_ref(), &bar, &stop)
         }
         None if ports.is_empty() => {
-            write(generator, CaptureWriter::create(out)?, false, &bar, &stop)
+            write(generator, CaptureWriter::create(out)?, None, &bar, &stop)
         }
         None => {
             let file = CaptureWriter::with_interfaces(out, &ports)?;
-            write(generator, file, has_ports, &bar, &stop)
+            write(generator, file, ingress.as_ref(), &bar, &stop)
         }
     }?;
     bar.finish_and_clear();
     if stop.is_requested() {
         output::warning("stopped early: the capture holds the packets so far");
     }
-    output::print(&summary(&arguments.out, &written))?;
+    let summary = summary(out, &written);
+    match is_standard(out) {
+        true => output::notice(summary.trim_end()),
+        false => output::print(&summary)?,
+    }
     Ok(Outcome::Good)
 }
 
 impl Arguments {
+    /// What describes the traffic is not replaced by it.
+    fn check_output(&self) -> Result<(), RunRefusal> {
+        check_name("--out", &self.out)?;
+        let described = self.service.iter().chain(&self.traffic);
+        match described.into_iter().find(|path| is_same(path, &self.out)) {
+            Some(_) => Err(RunRefusal::SameFile {
+                path: self.out.clone(),
+                flag: "what --out writes",
+                other: "what describes the traffic",
+            }),
+            None => Ok(()),
+        }
+    }
+
     fn description(&self) -> Result<Description, CommandError> {
         let alone = |config| Description {
             config,
             seed: 0,
-            ports: Vec::new(),
+            service: None,
         };
         let mut description = match (&self.service, &self.traffic) {
             (Some(path), _) => traffic::load_service(path)?,
@@ -109,20 +132,20 @@ impl Arguments {
     }
 }
 
-/// With several ports requests come in by the first, answers by the second, as in a run.
+/// Packets come in by the same ports as in a run.
 fn write<S: FrameSink>(
     mut generator: Generator,
     mut writer: S,
-    has_ports: bool,
+    ingress: Option<&Ingress>,
     bar: &ProgressBar,
     stop: &Stop,
 ) -> Result<Written, CommandError> {
     let mut frame = vec![0; generator.frame_bytes_max()];
     let (mut first_ns, mut last_ns) = (None, 0);
     while let Some(packet) = generator.next_into(&mut frame) {
-        let port = u32::from(has_ports && packet.direction == Direction::ToClient);
         let bytes = frame.get(..packet.len).unwrap_or(&[]);
-        writer.write_on(port, packet.timestamp_ns, bytes)?;
+        let port = ingress.map_or(0, |ingress| ingress.of_generated(bytes, packet.direction));
+        writer.write_on(port.into(), packet.timestamp_ns, bytes)?;
         first_ns = first_ns.or(Some(packet.timestamp_ns));
         last_ns = packet.timestamp_ns;
         if generator

@@ -6,20 +6,23 @@ use std::fmt::Write;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
-use twinpath_control::operator::{Answer, Filter, Request, RuleView, ask};
+use twinpath_control::flow_filter::FlowFilter;
+use twinpath_control::operator::{Answer, EntryView, Filter, Request, RuleView, ask};
 use twinpath_control::report::units;
 use twinpath_nf::duration::Human;
 
 /// Shows the rules that a running service has cached on its fast path
 ///
 /// For each: what it matches and does, how many packets met it (as far as the fast path has
-/// reported), how old it is, and the table entries that it came from. Those used most come first.
+/// reported), how old it is, and the table entries that it came from: rules of lists with their text and
+/// their line of the service file. Those used most come first.
 /// Exit code 1 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath run examples/gateway.toml --control /run/gateway.sock &",
     "twinpath rules --control /run/gateway.sock --most 20",
     "twinpath rules --control /run/gateway.sock --function napt --address 10.0.0.7",
+    "twinpath rules --control /run/gateway.sock --flow 'tcp 10.0.0.1:* 192.0.2.1:80'",
     "twinpath rules --control /run/gateway.sock --json | jq '.[].packets'",
 ))]
 pub struct Arguments {
@@ -35,10 +38,14 @@ pub struct Arguments {
     /// Only those that packets from or to this address may meet
     #[arg(long)]
     address: Option<IpAddr>,
+    /// Only those that packets of such a flow may meet, in either direction: a protocol and two ends, as
+    /// "tcp 10.0.0.1:* 192.0.2.1:80"
+    #[arg(long)]
+    flow: Option<FlowFilter>,
     /// Only those that so many packets have met
     #[arg(long, value_name = "PACKETS", default_value_t = 0)]
     least: u64,
-    /// At most so many
+    /// At most so many, those used most; there are never more than 20000
     #[arg(long, value_name = "N")]
     most: Option<usize>,
     /// As JSON, for programs
@@ -52,14 +59,14 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         element: arguments.element,
         function: arguments.function.clone(),
         address: arguments.address,
+        flow: arguments.flow.clone(),
         least_packets: arguments.least,
+        most: arguments.most,
     });
-    let mut rules = match ask(&arguments.control, &request)? {
-        Answer::Rules { rules } => rules,
+    let (rules, all) = match ask(&arguments.control, &request)? {
+        Answer::Rules { rules, matching } => (rules, matching),
         other => return Err(CommandError::unexpected(other)),
     };
-    let all = rules.len();
-    rules.truncate(arguments.most.unwrap_or(usize::MAX));
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&rules)? + "\n",
         false => table(&rules, all),
@@ -104,7 +111,24 @@ fn row(rule: &RuleView) -> String {
         rule.action,
         match rule.entries.is_empty() {
             true => "nothing that changes".into(),
-            false => rule.entries.join(", "),
+            false => rule.entries.iter().map(told).collect::<Vec<_>>().join(", "),
         },
     )
+}
+
+/// An entry in words: as the function says, and where that is written.
+fn told(entry: &EntryView) -> String {
+    let EntryView {
+        function,
+        entry,
+        rule,
+        text,
+        line,
+    } = entry;
+    let line = line.map_or_else(String::new, |line| format!(" (line {line})"));
+    match (rule, text) {
+        (Some(number), Some(text)) => format!("{function} rule {number}: {text}{line}"),
+        (None, Some(text)) => format!("{function}: {text}"),
+        (_, None) => format!("{function} {entry}"),
+    }
 }

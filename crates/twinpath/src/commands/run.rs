@@ -1,18 +1,26 @@
 //! `twinpath run`: a service over packets, to a report.
 
+mod files;
+
+use crate::checks::check;
+use crate::commands::apply;
 use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
-use crate::stop::Stop;
+use crate::group::Group;
+use crate::paths::capture;
+use crate::stop::{Stop, on_hangup};
 use crate::traffic::expected_packets;
 use crate::{Outcome, output};
 use std::net::SocketAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use twinpath_control::live::Live;
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
-use twinpath_io::PortPattern;
+
+use twinpath_io::{CaptureError, is_standard};
 use twinpath_nf::duration::Human;
+use twinpath_nf::files::Copied;
+use twinpath_node::operator::Reload;
 use twinpath_node::{Finished, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
@@ -26,18 +34,21 @@ use twinpath_node::{Finished, Ports, run_opened, wiring};
     "twinpath run examples/edge.toml",
     "twinpath run service.toml --in a.pcap.gz --out b.pcap --report report",
     "twinpath run service.toml --in a.pcap --paths slow --execution virtual    # the oracle",
+    "tcpdump -w - | twinpath run service.toml --in - --out - | tshark -r -",
     "twinpath run examples/kv.toml --listen 127.0.0.1:19286 --for 60s          # see twinpath kv",
 ))]
 pub struct Arguments {
     /// The service file
     service: PathBuf,
-    /// Replay this capture: pcap or pcapng, gzip too. The interfaces of a pcapng are the service's
-    /// ports, by name, else in order; with {port} in the name there is a capture for each port
-    #[arg(long = "in", value_name = "CAPTURE")]
+    /// Replay this capture: pcap or pcapng, gzip too; - takes it from standard input as it comes. The
+    /// interfaces of a pcapng are the service's ports, by name, else in order; with {port} in the name
+    /// there is a capture for each port
+    #[arg(long = "in", value_name = "CAPTURE", allow_hyphen_values = true, value_parser = capture)]
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
-    /// named .gz; with {port} in the name a capture for each port
-    #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen")]
+    /// named .gz; with {port} in the name a capture for each port. - writes to standard output as
+    /// packets leave, -.pcapng as pcapng; the summary then goes to standard error
+    #[arg(long = "out", value_name = "CAPTURE", conflicts_with = "listen", allow_hyphen_values = true, value_parser = capture)]
     output: Option<PathBuf>,
     /// Write report.json and report.html to this folder
     #[arg(long, value_name = "DIR")]
@@ -55,8 +66,8 @@ pub struct Arguments {
     /// unless this or the file says otherwise
     #[arg(long, value_enum)]
     pace: Option<Pace>,
-    /// Seed of the flow hash and of all that is drawn at random: the file's, else 0, else with
-    /// --listen one that is drawn and told
+    /// Seed of all hashes and of all that is drawn at random: the file's if not said. If neither says
+    /// one it is 0 for captures in files and in virtual time, else drawn and told on standard error
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
@@ -65,6 +76,9 @@ pub struct Arguments {
     /// Answer `twinpath rules`, `twinpath apply` and `twinpath change` at this local socket
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
+    /// Let members of this group use the socket, too, and not the user and root alone
+    #[arg(long, value_name = "GROUP", requires = "control")]
+    control_group: Option<Group>,
     /// End the run so long after it was ready for packets, such as 10s or 5m
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
@@ -79,6 +93,7 @@ const DEFAULT_REPORT: &str = "twinpath-report";
 /// Runs.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = arguments.service()?;
+    output::warnings_about(&service);
     let ports = arguments.ports();
     let stop = Stop::on_signals()?;
     let mut opened = ports.open(&service)?;
@@ -97,9 +112,18 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let Some(time) = arguments.time {
         let stop = stop.clone();
         let begin = move || stop.after(time.duration());
-        opened.source = opened.source.beginning(begin);
+        // Open interfaces are ready.
+        match opened.is_live() {
+            true => begin(),
+            false => opened.source = opened.source.beginning(begin),
+        }
     }
-    let Finished { report, .. } = run_opened(
+    if service.run.execution == service::Execution::Threads {
+        opened.reload = Some(reload()?);
+    }
+    let Finished {
+        report, failure, ..
+    } = run_opened(
         &service,
         &ports,
         opened,
@@ -111,13 +135,34 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         output::warning(warning);
     }
     arguments.tell(&report)?;
-    Ok(Outcome::Good)
+    match failure {
+        Some(failure) if !arguments.reader_has_gone(&failure) => Err(failure.into()),
+        _ => Ok(Outcome::Good),
+    }
+}
+
+/// The service file is read again at SIGHUP.
+fn reload() -> Result<Reload, CommandError> {
+    Ok(Reload {
+        is_asked: on_hangup()?,
+        tell: Box::new(|came| match came {
+            Ok(reloaded) => {
+                reloaded.warnings.iter().for_each(output::warning);
+                let told = apply::told(&reloaded.applied);
+                output::notice(format_args!("service file read again: {}", told.trim_end()));
+            }
+            Err(why) => output::warning(format_args!(
+                "service file read again, and the service stays as it was: {why}"
+            )),
+        }),
+    })
 }
 
 impl Arguments {
     /// The service as the file and the flags have it.
     fn service(&self) -> Result<Service, CommandError> {
-        let mut service = Service::load(&self.service)?;
+        let copied = Copied::default();
+        let mut service = Service::load_with(&self.service, &copied)?;
         let run = &mut service.run;
         run.paths = self.paths.map_or(run.paths, Into::into);
         run.execution = self.execution.map_or(run.execution, Into::into);
@@ -131,16 +176,26 @@ impl Arguments {
         if let Some(address) = self.listen {
             check_listening(&service, address)?;
         }
-        if let (Some(input), Some(output)) = (&self.input, &self.output) {
-            check_files(input, output, &service.ports)?;
-        }
+        let files = files::Files {
+            service: &service,
+            named: copied.into_files().into_keys().collect(),
+            input: self.input.as_deref(),
+            output: self.output.as_deref(),
+            report: self.report_folder(),
+        };
+        files.check()?;
+        check(&service)?;
         Ok(service)
     }
 
     /// What comes from outside may be chosen to collide under a seed that is known: if nobody says
-    /// one, it is drawn, and told.
+    /// one, it is drawn, and told. A file has nobody outside, and its replay repeats itself; what
+    /// comes by standard input may come from a wire.
     fn drawn_seed(&self, service: &Service) -> Option<u64> {
-        if self.listen.is_none() || service.written.seed.is_some() {
+        let is_virtual = service.run.execution == service::Execution::Virtual;
+        let is_file = |input: &Path| !is_standard(input);
+        let is_replay = self.input.as_deref().is_some_and(is_file);
+        if is_replay || is_virtual || service.written.seed.is_some() {
             return None;
         }
         let seed = getrandom::u64().ok()?;
@@ -156,6 +211,7 @@ impl Arguments {
             output: self.output.clone(),
             listen: self.listen,
             control: self.control.clone(),
+            control_group: self.control_group.map(|Group(number)| number),
         }
     }
 
@@ -182,35 +238,30 @@ impl Arguments {
         if self.quiet {
             return Ok(());
         }
-        output::print(&summary(report))?;
-        match self.report_folder() {
-            Some(folder) => output::print(&written(folder)),
-            None => Ok(()),
+        let mut text = summary(report);
+        text.extend(self.report_folder().map(written));
+        match self.writes_standard_output() {
+            true => output::notice(text.trim_end()),
+            false => output::print(&text)?,
         }
+        Ok(())
+    }
+
+    fn writes_standard_output(&self) -> bool {
+        self.output.as_deref().is_some_and(is_standard)
+    }
+
+    /// Whether packets could not be written because who read them, as `head` does, has read enough.
+    fn reader_has_gone(&self, failure: &CaptureError) -> bool {
+        let is_gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+        self.writes_standard_output()
+            && matches!(failure, CaptureError::Write { source, .. } if is_gone(source))
     }
 }
 
 fn written(folder: &Path) -> String {
     let [html, json] = [HTML_FILE, JSON_FILE].map(|name| folder.join(name));
     format!("\nreport: {} (and {})\n", html.display(), json.display())
-}
-
-/// A run must not replace the capture that it reads, under whatever names.
-fn check_files(input: &Path, output: &Path, ports: &[String]) -> Result<(), CommandError> {
-    let files = |path: &Path| match PortPattern::of(path) {
-        Some(pattern) => pattern.paths(ports),
-        None => Ok(vec![path.to_owned()]),
-    };
-    let identity = |path: &PathBuf| {
-        let file = path.metadata().ok()?;
-        file.is_file().then(|| (file.dev(), file.ino()))
-    };
-    let read: Vec<_> = files(input)?.iter().filter_map(identity).collect();
-    let is_read = |path: &PathBuf| identity(path).is_some_and(|file| read.contains(&file));
-    match files(output)?.into_iter().find(is_read) {
-        Some(path) => Err(RunRefusal::OutIsIn(path).into()),
-        None => Ok(()),
-    }
 }
 
 /// What listens must be answered, in real time.

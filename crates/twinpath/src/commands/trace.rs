@@ -1,11 +1,13 @@
-//! `twinpath trace`: one packet through every element and function.
+//! `twinpath trace`: one packet through every element and function, or all that are dropped.
 
+mod drops;
 mod text;
 
 use crate::error::CommandError;
 use crate::{Outcome, hex, output};
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::service::Service;
 use twinpath_node::source::Source;
 use twinpath_node::trace::{trace_bytes, trace_packet};
@@ -17,14 +19,19 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// told comes from the run itself, step by step: the packet's headers and direction; at each element
 /// the rule or slot that the fast path has for it and what is decided; what crosses the link with
 /// it; on the slow path what each function examined, wrote and decided, and the rule that comes of it,
-/// or why none does; where its payload waits; and what leaves.
+/// or why none does; where its payload waits; and what leaves. Rules of lists are told with their text
+/// and their line of the service file.
+///
+/// With --dropped all packets of a capture are told that the service drops: the reason, the function
+/// and the rule that decided.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath trace examples/gateway.toml --in a.pcap --packet 1000",
     "twinpath trace examples/gateway.toml --in a.pcap --packet 1000 --json | jq .end",
+    "twinpath trace examples/gateway.toml --dropped a.pcap --flow 'tcp 10.0.0.1:* 192.0.2.1:80'",
     "twinpath trace service.toml --hex 020000000005020000000001080045000030...",
 ))]
-#[command(group(clap::ArgGroup::new("subject").required(true).args(["hex", "input"])))]
+#[command(group(clap::ArgGroup::new("subject").required(true).args(["hex", "input", "dropped"])))]
 pub struct Arguments {
     /// The service file
     service: PathBuf,
@@ -38,6 +45,13 @@ pub struct Arguments {
     /// Which packet of the capture, counted from 1
     #[arg(long, value_name = "N", requires = "input")]
     packet: Option<NonZeroU64>,
+    /// List all packets of this capture that are dropped
+    #[arg(long, value_name = "CAPTURE")]
+    dropped: Option<PathBuf>,
+    /// Only those of such a flow, in either direction: a protocol and two ends, as
+    /// "tcp 10.0.0.1:* 192.0.2.1:80"
+    #[arg(long, requires = "dropped")]
+    flow: Option<FlowFilter>,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -46,9 +60,12 @@ pub struct Arguments {
 /// Traces.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = Service::load(&arguments.service)?;
+    if let Some(capture) = &arguments.dropped {
+        return drops::execute(&service, capture, arguments.flow.as_ref(), arguments.json);
+    }
     let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
         (_, Some(path), Some(number)) => {
-            let mut source = Source::capture(path, &service.ports)?;
+            let mut source = Source::capture(path, &service)?;
             trace_packet(&service, &mut source, number.get())
         }
         (hex, ..) => {

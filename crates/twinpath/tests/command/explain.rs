@@ -6,10 +6,17 @@ const SERVICE: &str = "[service]\nname = \"x\"\nchain = [\"firewall\", \"reassem
 
 #[test]
 fn programs_devices_and_memory_are_told() {
-    let said = Folder::with("x.toml", SERVICE).succeed(&["explain", "x.toml"]);
+    let folder = Folder::with("x.toml", SERVICE);
+    let said = folder.succeed(&["explain", "x.toml"]);
+    let verdict = "x: firewall -> reassembler\n\nWhat runs where\n  firewall       shares flow state  each packet may move";
+    assert!(said.out.starts_with(verdict), "{}", said.out);
+    assert!(!said.out.contains("word[0]"), "{}", said.out);
+    let said = folder.succeed(&["explain", "x.toml", "--programs"]);
     for expected in [
         "x: firewall -> reassembler\n",
         "  word[0] state: ",
+        "tcp.flags other than ACK alone of FIN, SYN, RST, ACK",
+        "bits 10 to 13 of word[0] == ",
         "  always complex: ip.protocol == 6 and",
         "  otherwise: escalate",
         "fragments, and ICMP errors about a flow",
@@ -98,18 +105,44 @@ fn rules_beside_flow_state_are_told() {
         "  acl            cached as rules    addresses, ports and protocol decide",
         "  firewall       shares flow state  each packet may move",
         "  from inside  [acl] -> (firewall) -> [napt -> monitor]\n",
-        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8\n",
+        "  all others   [monitor -> napt] -> (firewall) -> [acl]\n  inside: 10.0.0.0/8, as their sources say\n",
         "  tables: 2, each with 1,000 rules for whole flows and 24 others with up to 64 masks\n",
         "used more than 3 times in the window of 1s before",
         "  not_plain              fragments, ICMP errors",
         "cause before effect",
-        "  word[0] state: ",
         "  software (this service's)  fits: ",
         "Workers\n  workers: 1",
     ] {
         assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
     }
 }
+
+/// Of what is probably not meant so, with its line; it is explained all the same.
+#[test]
+fn what_is_probably_not_meant_is_told() {
+    let folder = Folder::with(
+        "x.toml",
+        "[service]\nchain = [\"acl\"]\n[acl]\nrules = [\n    { action = \"deny\" },\n    { action = \"allow\", protocol = \"tcp\" },\n]\n[monitor]\n",
+    );
+    for command in [
+        &["explain", "x.toml"][..],
+        &["run", "x.toml", "--in", "a.pcap"],
+    ] {
+        folder.write("a.pcap", &EMPTY_CAPTURE);
+        let said = folder.succeed(command);
+        for expected in [
+            "warning: x.toml:6:5: no packet comes to this rule: rule 1 (deny)",
+            "warning: x.toml:8:2: the chain has no monitor: this table is not used",
+        ] {
+            assert!(said.err.contains(expected), "{expected:?} in\n{}", said.err);
+        }
+    }
+}
+
+/// A header of a pcap file, without packets.
+const EMPTY_CAPTURE: [u8; 24] = [
+    0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0,
+];
 
 /// A balancer's state fits a switch; a firewall's, in an element of its own, does not.
 const APART: &str = r#"
@@ -146,6 +179,37 @@ fn flow_state_apart_is_told_by_name() {
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
+/// Of two elements with flow state one has no room on the device: which one is told in words and to
+/// programs, the others stay where they are; and that everything is, if the file says so.
+#[test]
+fn which_element_is_on_the_slow_path_is_told() {
+    let places = |text: &str| {
+        let folder = Folder::with("x.toml", text);
+        let said = folder.succeed(&["explain", "x.toml"]).out;
+        let told = folder.succeed(&["explain", "x.toml", "--json"]).out;
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        let places = [0, 1, 2].map(|place| told["places"][place]["place"].clone());
+        (said, places)
+    };
+    let (said, found) = places(&format!("{APART}[fast_path]\ndevice = \"asic\"\n"));
+    assert_eq!(found, ["shared", "rules", "slow_path"]);
+    for (element, place) in [
+        ("balancer (load_balancer)", "shares flow state"),
+        ("guard (acl)", "cached as rules"),
+        ("edge (firewall)", "on the slow path"),
+    ] {
+        let line = said.lines().find(|line| line.trim().starts_with(element));
+        assert!(line.is_some_and(|line| line.contains(place)), "{said}");
+    }
+    assert!(!said.contains("everything runs on the slow path"), "{said}");
+    let (said, found) = places(&format!("{APART}[run]\npaths = \"slow\"\n"));
+    assert_eq!(found, ["slow_path"; 3]);
+    assert!(
+        said.contains("\neverything runs on the slow path: "),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_chain_without_flow_state_has_no_state_table() {
     let said = with_rules(RULES_ALONE).succeed(&["explain", "x.toml"]);
@@ -168,7 +232,7 @@ fn json_has_rules_and_state_only_where_there_are_any() {
     };
     let alone = told(with_rules(RULES_ALONE));
     assert!(alone["state_tables"].is_null() && alone["slow_path"].is_null());
-    assert_eq!(alone["rules"]["functions"][1]["place"], "rules");
+    assert_eq!(alone["places"][1]["place"], "rules");
     assert_eq!(
         alone["rules"]["elements"]["reply"][0]["functions"][0],
         "monitor"
@@ -202,4 +266,32 @@ fn what_the_file_keeps_on_the_slow_path_is_told() {
         "{}",
         said.out
     );
+}
+
+/// Rules in Suricata's words that cannot be honoured are told with their lines, wherever warnings are.
+#[test]
+fn rules_that_are_left_out_are_told() {
+    let service = "[service]\nchain = [\"inspector\"]\n[inspector]\ngaps = \"inspect\"\nrules = \"a.rules\"\n";
+    let folder = Folder::with("x.toml", service);
+    let header = "alert tcp any any -> any any";
+    let rules = format!(
+        "word ban literal \"b\"\n{header} (content:\"a\"; http_uri; sid:1;)\n\
+         {header} (content:\"abc\"; sid:2;)\n{header} (content:\"a\"; flowbits:set,x; sid:3;)\n"
+    );
+    folder.write("a.rules", rules.as_bytes());
+    for command in ["explain", "validate"] {
+        let said = folder.succeed(&[command, "x.toml"]);
+        for expected in [
+            "warning: x.toml:5:1: 2 of 4 rules are left out (flowbits 1, http_uri 1):\n",
+            "\n  a.rules:2:",
+            "\n  a.rules:4:",
+        ] {
+            assert!(
+                said.err.contains(expected),
+                "{command}: {expected:?} in {said:?}"
+            );
+        }
+    }
+    folder.write("x.toml", format!("{service}strict = true\n").as_bytes());
+    folder.fail(&["explain", "x.toml"], "a.rules:2:");
 }

@@ -121,7 +121,8 @@ impl Folder {
             .expect("the command can be run")
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    /// The command, in this folder, without input.
+    pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_twinpath"));
         command
             .args(arguments)
@@ -144,7 +145,12 @@ impl From<Output> for Said {
 
 /// Presses Ctrl-C.
 pub fn interrupt(child: &Child) {
-    let kill = format!("kill -INT {}", child.id());
+    signal(child, "INT");
+}
+
+/// Sends a signal, by its name.
+pub fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
     let status = Command::new("sh")
         .args(["-c", &kill])
         .status()

@@ -2,13 +2,18 @@
 
 mod check;
 mod compare;
+mod control;
 mod examples;
 mod explain;
+mod files;
 mod folder;
 mod generate;
 mod kv;
 mod lab;
+mod made_files;
 mod operator;
 mod run;
+mod streams;
 mod trace;
 mod usage;
+mod validate;

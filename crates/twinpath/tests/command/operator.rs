@@ -73,7 +73,11 @@ fn rules_are_shown_and_filtered() {
         "{}",
         said.out
     );
-    assert!(said.out.contains("from acl 0, napt "), "{}", said.out);
+    assert!(
+        said.out.contains("from acl: the default: allow, napt "),
+        "{}",
+        said.out
+    );
     let json = running.ask(&["rules", "--json", "--function", "napt", "--most", "2"]);
     let rules: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(rules.as_array().map(Vec::len), Some(2));
@@ -172,6 +176,17 @@ fn one_thing_is_changed() {
         "   1  deny protocol tcp to_port 80\n   2  deny to_port 9\n"
     );
     running.ask_until(&["rules"], |said| said.out.contains("-> drop (denied)"));
+    // Of a rule that is in no file only its number and text are told; another has its line.
+    let denied = good(&["rules", "--flow", "tcp * *:80", "--function", "acl"]);
+    assert!(
+        denied.contains("from acl rule 1: deny protocol tcp to_port 80"),
+        "{denied}"
+    );
+    let json = good(&["rules", "--json", "--flow", "tcp *:80 *"]);
+    let rules: Value = serde_json::from_str(&json).expect("JSON");
+    assert!(!rules.as_array().expect("a list").is_empty());
+    let none = running.ask(&["rules", "--flow", "tcp *:1 *:2"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(1), "0 rules\n"));
     good(&["change", "route", "add", "172.31.0.0/16", "via", "lab"]);
     good(&[
         "change",
@@ -211,6 +226,42 @@ fn routed() -> String {
      [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\n\
      [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n"
         .to_owned()
+}
+
+/// Bindings between IP versions are listed and ended like those of an address translation.
+#[test]
+fn a_binding_of_another_version_is_ended() {
+    let service = "[service]\nname = \"edge\"\nchain = [\"acl\", \"nat64\", \"monitor\"]\n\
+        [acl]\ndefault = \"allow\"\n\
+        [nat64]\ninside = [\"2001:db8::/32\"]\nexternal = [\"198.51.100.1\"]\n\
+        [traffic]\nflows = 20\nserver_packets = false\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n\
+        [traffic.hosts]\nservices = [{ address = \"64:ff9b::203.0.113.53\", port = 53, protocol = \"udp\" }]\n";
+    let running = Running::start_as(service);
+    let list = ["change", "binding", "list"];
+    let listed = running.ask_until(&list, |said| said.out.lines().count() > 5);
+    let line = listed.out.lines().next().expect("a binding");
+    let (endpoint, rest) = line.split_once(' ').expect("words");
+    assert!(
+        endpoint.starts_with("[2001:db8:") && rest.starts_with("udp as 198.51.100.1:"),
+        "{line}"
+    );
+    let said = running.ask(&["change", "binding", "delete", endpoint]);
+    let expected = "changed: nat64; gone on: acl, monitor; ";
+    assert!(said.out.starts_with(expected), "{said:?}");
+    // The host goes on, and opens another.
+    running.ask_until(&list, |said| {
+        said.out.lines().any(|line| line.starts_with(endpoint))
+    });
+    let other = ["change", "binding", "delete", endpoint, "--protocol", "tcp"];
+    let said = running.ask(&other);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("has no binding of tcp"), "{said:?}");
+    let report = running.stop().report("r");
+    let mut functions = report.functions.iter();
+    let translation = functions.find(|one| one.name == "nat64");
+    let counters = &translation.expect("it is in the chain").counters;
+    let (created, live) = (counters["bindings_created"], counters["bindings"]);
+    assert_eq!(created, live + 1, "{counters:?}");
 }
 
 /// A binding is ended, and the host's next packet has another.

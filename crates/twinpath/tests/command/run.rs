@@ -49,6 +49,24 @@ fn generated_traffic_leaves_a_summary_and_a_report() {
     );
 }
 
+/// Requests are counted whichever path answers them.
+#[test]
+fn requests_are_counted_on_both_paths() {
+    let service = "[service]\nchain = [\"kv_store\"]\n[traffic]\npackets = 5000\n\
+        arrivals = { process = \"constant\", rate_pps = 100_000 }\nkv = { keys = 20, get_share = 0.7 }\n";
+    let folder = Folder::with("kv.toml", service);
+    folder.succeed(&["run", "kv.toml", "--execution", "virtual", "--report", "r"]);
+    let report = folder.report("r");
+    assert!(report.fast.packets > 1000, "{:?}", report.fast);
+    let counters = &report.functions[0].counters;
+    let requests = counters["gets"] + counters["puts"] + counters["deletes"];
+    assert_eq!(requests, 5000, "{counters:?}");
+    assert!(
+        counters["gets"] > 3000 && counters["hits"] > 1000,
+        "{counters:?}"
+    );
+}
+
 #[test]
 fn flags_override_the_file() {
     let folder = Folder::with("service.toml", SERVICE);
@@ -169,21 +187,6 @@ fn a_capture_that_breaks_off_is_run_as_far_as_it_goes() {
 }
 
 #[test]
-fn a_capture_is_not_replaced_by_what_leaves() {
-    let folder = Folder::with("service.toml", SERVICE);
-    folder.succeed(&["generate", "--packets", "100", "--out", "a.pcap"]);
-    let before = folder.read("a.pcap");
-    std::os::unix::fs::symlink("a.pcap", folder.path("link.pcap")).expect("a link");
-    for out in ["a.pcap", "./a.pcap", "link.pcap"] {
-        folder.fail(
-            &["run", "service.toml", "--in", "a.pcap", "--out", out],
-            &format!("error: {out} is what --in reads: expected another file for --out"),
-        );
-    }
-    assert_eq!(folder.read("a.pcap"), before);
-}
-
-#[test]
 fn what_is_wrong_with_a_file_is_told_with_its_place() {
     let folder = Folder::with("bad.toml", "[service]\nchain = [\"firewall\", \"nat46\"]\n");
     folder.fail(
@@ -196,12 +199,12 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
     );
     folder.write(
         "rules.toml",
-        b"[service]\nchain = [\"inspector\"]\n\n[inspector]\nrules = \"none.rules\"\n",
+        b"[service]\nchain = [\"reassembler\", \"inspector\"]\n\n[inspector]\nrules = \"none.rules\"\n",
     );
     folder.succeed(&["generate", "--packets", "1", "--out", "one.pcap"]);
     folder.fail(
         &["run", "rules.toml", "--in", "one.pcap"],
-        "error: rules.toml:4:2: inspector: none.rules: No such file or directory",
+        "error: rules.toml:5:1: none.rules: No such file or directory",
     );
     folder.write("idle.toml", b"[service]\nchain = [\"reassembler\"]\n");
     folder.fail(

@@ -20,6 +20,7 @@ rules = [{ action = "allow", from = "10.0.0.0/8" }]
 [napt]
 inside = ["10.0.0.0/8"]
 external = ["198.51.100.1"]
+assignment = "preserve"
 [router]
 address = "198.51.100.254"
 next_hops = [
@@ -84,7 +85,7 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(told["steps"][0]["direction"], "original");
     let at_element = ["meet", "punt", "receive", "returned", "go_on"];
-    let at_all = [at_element; 3].concat();
+    let at_all = [at_element; 4].concat();
     assert_eq!(
         walk(&told),
         [&["look_ahead"][..], &at_all, &["put_out"]].concat()
@@ -103,8 +104,9 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     assert_eq!(words["name"], "state");
     assert!(words["after"].as_u64() > Some(0), "{words}");
 
-    let last = &slow_path[2]["slow_path"]["rules"];
-    let [napt, router] = [&last["functions"][0], &last["functions"][1]];
+    let translation = &slow_path[2]["slow_path"]["rules"];
+    let last = &slow_path[3]["slow_path"]["rules"];
+    let [napt, router] = [&translation["functions"][0], &last["functions"][0]];
     assert_eq!(napt["name"], "napt");
     assert_eq!(napt["written"][0]["field"], "source address");
     assert_eq!(napt["written"][0]["old"], "10.0.0.9");
@@ -113,7 +115,7 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     for field in ["destination MAC address", "egress port", "time to live"] {
         assert!(changed.contains(&field), "{field}: {changed:?}");
     }
-    let entries = texts(&last["rule"]["entries"], "function");
+    let entries = texts(&translation["rule"]["entries"], "function");
     assert!(entries.contains(&"napt"), "{entries:?}");
     let selection = last["selection"].as_str().expect("text");
     assert!(selection.starts_with("not cached now"), "{selection}");
@@ -139,22 +141,23 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     let told = |number: &str| traced(&folder, &["--in", "in.pcap", "--packet", number]);
 
     let second = told("2");
-    let last = &steps(&second, "receive")[2]["slow_path"]["rules"];
-    let entries = texts(&last["rule"]["entries"], "function");
-    assert!(
-        entries.contains(&"napt") && entries.contains(&"router"),
-        "{entries:?}"
-    );
+    let received = steps(&second, "receive");
+    for (place, function) in [(2, "napt"), (3, "router")] {
+        let rule = &received[place]["slow_path"]["rules"]["rule"];
+        let entries = texts(&rule["entries"], "function");
+        assert!(entries.contains(&function), "{entries:?}");
+    }
+    let last = &received[3]["slow_path"]["rules"];
     assert_eq!(last["rule"]["least_time_to_live"], 2);
     assert_eq!(last["rule"]["fate"], "forward");
 
     let late = told("60");
     assert_eq!(
         walk(&late),
-        ["look_ahead", "meet", "meet", "meet", "put_out"]
+        ["look_ahead", "meet", "meet", "meet", "meet", "put_out"]
     );
     let met = steps(&late, "meet");
-    for place in [0, 2] {
+    for place in [0, 2, 3] {
         let rule = &met[place]["found"]["rule"];
         assert!(rule["id"].is_u64() && rule["matches"].is_array(), "{rule}");
     }
@@ -179,6 +182,7 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     }
 }
 
+/// But for a router, which decides last in both directions.
 #[test]
 fn a_reply_passes_the_elements_in_reverse() {
     let folder = Folder::with("x.toml", TRANSLATION);
@@ -191,8 +195,8 @@ fn a_reply_passes_the_elements_in_reverse() {
     assert_eq!(told["steps"][0]["direction"], "reply");
     let met = steps(&told, "meet");
     let elements: Vec<_> = met.iter().map(|step| &step["element"]).collect();
-    assert_eq!(elements, [2, 1, 0]);
-    let napt = &steps(&told, "receive")[0]["slow_path"]["rules"]["functions"][1];
+    assert_eq!(elements, [2, 1, 0, 3]);
+    let napt = &steps(&told, "receive")[0]["slow_path"]["rules"]["functions"][0];
     assert_eq!(napt["written"][0]["new"], "10.0.0.9", "{napt}");
     assert_eq!(told["end"]["fate"], "leaves");
 }
@@ -212,7 +216,7 @@ fn what_is_denied_ends_where_it_is_denied() {
         "    acl: drop (",
         "destination port 23 (16 bits)",
         "    rule\n      matches destination port 23 (16 bits), protocol udp (8 bits)\n",
-        "      depends on acl entry ",
+        "      depends on acl rule 1: deny protocol udp to_port 23 (line 7)\n",
         "\ndrop: ",
         "\nend: is dropped: ",
     ] {
@@ -240,6 +244,108 @@ fn a_malformed_packet_meets_no_element() {
     assert!(told["steps"][0]["direction"].is_null());
     let fate = told["end"]["fate"].as_str().expect("text");
     assert!(fate.starts_with("is dropped: "), "{fate}");
+}
+
+/// All that is dropped is listed, with what decided: a rule of a list, cached or not, one of a firewall,
+/// and what no function dropped.
+#[test]
+fn all_drops_are_listed_with_what_decided() {
+    let folder = Folder::with("x.toml", TRANSLATION);
+    let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let stranger = udp("192.0.2.7:53", "198.51.100.1:9")
+        .to_vec()
+        .expect("fits");
+    let other = udp("10.0.0.8:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let mut packets = vec![outbound(), other, vec![1, 2], stranger];
+    packets.extend(vec![denied; 60]);
+    packets.push(outbound());
+    capture(&folder.path("in.pcap"), &packets);
+    let list = ["trace", "x.toml", "--dropped", "in.pcap"];
+    let said = folder.succeed(&[&list[..], &["--json"]].concat());
+    let told: Value = serde_json::from_str(&said.out).expect("JSON");
+    let drops = told.as_array().expect("a list");
+    assert_eq!(drops.len(), 63, "{}", said.out);
+    let found = |number: u64| {
+        let mut drops = drops.iter();
+        drops
+            .find(|drop| drop["number"] == number)
+            .expect("it is dropped")
+    };
+    for number in [2, 5, 64] {
+        let drop = found(number);
+        assert_eq!(
+            (&drop["reason"], &drop["function"]),
+            (&"denied".into(), &"acl".into())
+        );
+        let entry = &drop["entry"];
+        assert_eq!(entry["text"], "deny protocol udp to_port 23", "{drop}");
+        assert_eq!((&entry["rule"], &entry["line"]), (&1.into(), &7.into()));
+    }
+    assert!(found(3)["function"].is_null());
+    assert!(found(4)["function"].is_string(), "{}", found(4));
+    let said = folder.succeed(&[&list[..], &["--flow", "udp 10.0.0.9:* 192.0.2.1:23"]].concat());
+    assert!(said.out.ends_with("\n60 of 65 packets\n"), "{}", said.out);
+    let expected = "    denied by acl rule 1: deny protocol udp to_port 23 (line 7)\n";
+    assert_eq!(said.out.matches(expected).count(), 60, "{}", said.out);
+    folder.fail(
+        &[&list[..], &["--flow", "udp 10.0.0.9"]].concat(),
+        "expected a protocol and two ends",
+    );
+}
+
+#[test]
+fn a_firewalls_rule_is_told() {
+    let service = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
+        rules = [\n{ action = \"deny\", to_port = 25 },\n{ action = \"deny\", to_port = 23 },\n]\n";
+    let folder = Folder::with("x.toml", service);
+    let denied = udp("10.0.0.9:5000", "192.0.2.1:23").to_vec().expect("fits");
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&denied)]);
+    let expected = "    by firewall rule 2: deny to_port 23 (line 7)\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+    capture(&folder.path("in.pcap"), &[outbound(), denied]);
+    let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap"]);
+    assert!(
+        said.out
+            .contains("    denied by firewall rule 2: deny to_port 23 (line 7)\n1 of 2"),
+        "{}",
+        said.out
+    );
+}
+
+/// Of several functions that share flow state the one is named that dropped the packet, on the slow path
+/// as on the fast.
+#[test]
+fn of_two_firewalls_the_one_that_drops_is_told() {
+    let service = "[service]\nchain = [\"outer\", \"inner\"]\n\
+        [outer]\nfunction = \"firewall\"\ndefault = \"allow\"\nrules = [{ action = \"deny\", to_port = 25 }]\n\
+        [inner]\nfunction = \"firewall\"\ndefault = \"allow\"\nrules = [{ action = \"deny\", to_port = 23 }]\n";
+    let folder = Folder::with("x.toml", service);
+    let to = |port: &str| {
+        let packet = udp("10.0.0.9:5000", &format!("192.0.2.1:{port}"));
+        packet.to_vec().expect("fits")
+    };
+    let mut packets = vec![to("25"), to("23"), to("53")];
+    packets.extend(vec![to("23"); 4]);
+    capture(&folder.path("in.pcap"), &packets);
+    let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap", "--json"]);
+    let told: Value = serde_json::from_str(&said.out).expect("JSON");
+    let drops = told.as_array().expect("a list");
+    let functions: Vec<_> = drops.iter().map(|one| one["function"].as_str()).collect();
+    let (outer, inner) = (Some("outer"), Some("inner"));
+    assert_eq!(
+        functions,
+        [outer, inner, inner, inner, inner, inner],
+        "{told}"
+    );
+    let entry = &drops[1]["entry"];
+    assert_eq!(
+        (&entry["rule"], &entry["line"]),
+        (&1.into(), &10.into()),
+        "{told}"
+    );
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&to("23"))]);
+    let expected = "    by inner rule 1: deny to_port 23 (line 10)\n";
+    assert!(said.out.contains(expected), "{}", said.out);
 }
 
 /// The header crosses the link alone, and the packet leaves whole.
@@ -277,7 +383,7 @@ fn chains_of_one_kind_are_traced_too() {
     let folder = Folder::with("x.toml", &format!("{TRANSLATION}[run]\npaths = \"slow\"\n"));
     let told = traced(&folder, &["--hex", &hex(&outbound())]);
     assert_eq!(steps(&told, "meet")[0]["found"], "nothing");
-    assert_eq!(steps(&told, "receive").len(), 3);
+    assert_eq!(steps(&told, "receive").len(), 4);
     assert_eq!(told["end"]["fate"], "leaves");
 }
 

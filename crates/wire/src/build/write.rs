@@ -9,7 +9,7 @@ use crate::rewrite::{refresh_checksums, refresh_transport};
 use crate::tcp::TcpRepr;
 use crate::udp::{self, UdpRepr};
 use crate::vlan::{self, VlanRepr};
-use crate::{ipv4, protocol};
+use crate::{ipv4, link, protocol};
 
 /// Where the parts of the frame begin.
 struct Parts {
@@ -44,6 +44,7 @@ impl PacketBuilder<'_> {
         }
         self.write_transport(&mut frame[parts.l4..], &parts)?;
         self.payload.write(&mut frame[parts.payload..parts.end]);
+        link::set_end(frame, parts.end);
         frame[parts.end..].fill(0);
         self.write_checksums(frame)?;
         Ok(length)
@@ -79,7 +80,10 @@ impl PacketBuilder<'_> {
     }
 
     fn parts(&self) -> Parts {
-        let l3 = ethernet::HEADER_BYTES + self.vlan_count * vlan::TAG_BYTES;
+        let l3 = match self.link.len() {
+            0 => ethernet::HEADER_BYTES + self.vlan_count * vlan::TAG_BYTES,
+            bytes => ethernet::ETHER_TYPE_AT + bytes,
+        };
         let fixed = match self.network() {
             Network::V4 => ipv4::HEADER_BYTES + self.ipv4_options.length(),
             _ => ipv6::HEADER_BYTES,
@@ -143,6 +147,14 @@ impl PacketBuilder<'_> {
             ether_type: self.announced(0, inside),
         };
         header.emit(frame)?;
+        if !self.link.is_empty() {
+            let place = frame.get_mut(ethernet::ETHER_TYPE_AT..);
+            let place = place.and_then(|place| place.get_mut(..self.link.len()));
+            place
+                .ok_or(BuildError::BufferTooSmall)?
+                .copy_from_slice(self.link);
+            return Ok(());
+        }
         let mut at = ethernet::HEADER_BYTES;
         for (index, &id) in self.vlans.iter().enumerate().take(self.vlan_count) {
             let ether_type = self.announced(index + 1, inside);
@@ -285,6 +297,7 @@ impl Extension {
             Self::Destination => protocol::DESTINATION_OPTIONS,
             Self::Routing => protocol::ROUTING,
             Self::Authentication => protocol::AUTHENTICATION,
+            Self::Other(number) => number,
         }
     }
 

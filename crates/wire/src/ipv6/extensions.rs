@@ -29,8 +29,8 @@ pub struct Extensions {
 
 impl Extensions {
     /// Walks extension headers from the start of `bytes`: hop-by-hop (only first), routing,
-    /// fragment (at most one), destination options and authentication, at most
-    /// [`MAX_EXTENSIONS`].
+    /// fragment (at most one), destination options, authentication and the rarer ones
+    /// (see [`is_extension`]), at most [`MAX_EXTENSIONS`].
     ///
     /// # Errors
     /// [`Malformed::Ipv6Extensions`] if there are too many, one is out of place or one ends beyond
@@ -92,7 +92,8 @@ impl Extensions {
     }
 }
 
-/// Whether this is one of the extension headers that are walked.
+/// Whether this is one of the extension headers that are walked: all that IANA's registry has
+/// (RFC 7045 §4), but for ESP, behind which nothing can be read.
 #[must_use]
 #[inline(always)]
 pub const fn is_extension(next_header: u8) -> bool {
@@ -103,7 +104,33 @@ pub const fn is_extension(next_header: u8) -> bool {
             | protocol::FRAGMENT
             | protocol::AUTHENTICATION
             | protocol::DESTINATION_OPTIONS
+            | protocol::MOBILITY
+            | protocol::HOST_IDENTITY
+            | protocol::SHIM6
+            | protocol::EXPERIMENT
+            | protocol::OTHER_EXPERIMENT
     )
+}
+
+/// The fragment header among extension headers, and where it begins.
+pub(super) fn fragment_header(first: u8, bytes: &[u8]) -> Option<(usize, FragmentRepr)> {
+    let mut walk = Extensions {
+        protocol: first,
+        length: 0,
+        fragment: Fragment::Whole,
+        identification: None,
+        routing: None,
+    };
+    for _ in 0..MAX_EXTENSIONS {
+        match walk.protocol {
+            protocol::FRAGMENT => {
+                return Some((walk.length, fragment_at(bytes, walk.length).ok()?));
+            }
+            other if is_extension(other) => walk.step(bytes).ok()?,
+            _ => return None,
+        }
+    }
+    None
 }
 
 fn fragment_at(bytes: &[u8], at: usize) -> Result<FragmentRepr, Malformed> {
@@ -134,6 +161,18 @@ pub(crate) fn routed_destination(packet: &[u8]) -> Option<Address> {
         _ => return None,
     };
     array_at(packet, address_at).map(Address::from_v6)
+}
+
+/// Whether the headers of a packet have a routing header of type 0 with segments left (RFC 5095).
+pub(crate) fn has_segments_left(headers: &[u8]) -> bool {
+    let routing = || {
+        let view = Ipv6View::new_quoted(headers).ok()?;
+        view.extensions().ok()?.routing
+    };
+    routing().is_some_and(|at| {
+        let [kind, segments_left] = [2, 3].map(|byte| u8_at(headers, HEADER_BYTES + at + byte));
+        kind == 0 && segments_left > 0
+    })
 }
 
 /// A checked fragment header.

@@ -1,6 +1,6 @@
 use super::{Fragment, Layout, MAX_FRAME_BYTES, Network, Transport};
 use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};
-use crate::{ethernet, ipv4, ipv6, protocol, tcp, udp};
+use crate::{checksum, ethernet, ipv4, ipv6, protocol, tcp, udp};
 
 /// What nearly every frame is: untagged Ethernet, IPv4 without options, whole, with TCP or UDP.
 ///
@@ -111,6 +111,13 @@ impl Plain {
     #[must_use]
     pub fn ports(self, frame: &[u8]) -> u32 {
         u32_at(frame, Self::L4)
+    }
+
+    /// Whether the IPv4 header's checksum holds.
+    #[inline(always)]
+    #[must_use]
+    pub fn has_valid_checksum(frame: &[u8]) -> bool {
+        array_at(frame, Self::L3).is_some_and(|header| checksum::is_valid_header(&header))
     }
 
     /// TCP flags; 0 if it is UDP.

@@ -1,12 +1,12 @@
 use super::plain::{plain_ipv4, plain_ipv6};
 use super::{
-    Fragment, Inner, Layout, MAX_FRAME_BYTES, MAX_VLAN_TAGS, MIN_INNER_TRANSPORT_BYTES, Network,
-    Transport,
+    Fragment, Inner, Layout, MAX_FRAME_BYTES, MIN_INNER_TRANSPORT_BYTES, Network, Transport,
 };
-use crate::bytes::{array_at, u16_at};
+use crate::bytes::u16_at;
 use crate::icmp::{self, IcmpView};
 use crate::ipv4::Ipv4View;
 use crate::ipv6::{self, Ipv6View};
+use crate::link::Link;
 use crate::malformed::Malformed;
 use crate::tcp::TcpView;
 use crate::udp::UdpView;
@@ -32,30 +32,12 @@ pub(super) fn walk(frame: &[u8]) -> Result<Layout, Malformed> {
     if frame.len() > MAX_FRAME_BYTES {
         return Err(Malformed::Oversized);
     }
-    let (ether_type, l3) = link_layer(frame)?;
-    match ether_type {
-        protocol::ETHER_IPV4 => dissect_ipv4(frame, l3),
-        protocol::ETHER_IPV6 => dissect_ipv6(frame, l3),
-        _ => Ok(not_ip(frame, l3)),
-    }
-}
-
-/// EtherType and offset of what follows Ethernet and its tags.
-fn link_layer(frame: &[u8]) -> Result<(u16, usize), Malformed> {
-    let header: [u8; 2] = array_at(frame, 12).ok_or(Malformed::TruncatedEthernet)?;
-    let mut ether_type = u16::from_be_bytes(header);
-    let mut at = ethernet::HEADER_BYTES;
-    for _ in 0..MAX_VLAN_TAGS {
-        if !protocol::is_vlan(ether_type) {
-            break;
-        }
-        let tag: [u8; vlan::TAG_BYTES] = array_at(frame, at).ok_or(Malformed::TruncatedVlan)?;
-        ether_type = u16::from_be_bytes([tag[2], tag[3]]);
-        at += vlan::TAG_BYTES;
-    }
-    match protocol::is_vlan(ether_type) {
-        true => Err(Malformed::TooManyVlanTags),
-        false => Ok((ether_type, at)),
+    let Link { network, l3, end } = Link::of(frame)?;
+    let frame = frame.get(..end).unwrap_or(frame);
+    match network {
+        Network::V4 => dissect_ipv4(frame, l3),
+        Network::V6 => dissect_ipv6(frame, l3),
+        Network::None => Ok(not_ip(frame, l3)),
     }
 }
 

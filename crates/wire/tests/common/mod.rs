@@ -190,7 +190,7 @@ pub fn kind() -> impl Strategy<Value = Kind> {
         4 => tcp(),
         3 => Just(Kind::Udp),
         2 => (any::<bool>(), any::<u16>()).prop_map(|(reply, seq)| Kind::Echo { reply, seq }),
-        1 => prop::sample::select(vec![4u8, 47, 50, 89, 132, 253]).prop_map(Kind::Raw),
+        1 => prop::sample::select(vec![4u8, 47, 50, 89, 132, 252]).prop_map(Kind::Raw),
     ]
 }
 

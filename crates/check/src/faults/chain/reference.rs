@@ -5,9 +5,9 @@ use twinpath_control::service::Service;
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
 use twinpath_core::{Direction, Instant, Packet, Pools};
-use twinpath_nf::napt;
+use twinpath_nf::{napt, router};
 use twinpath_node::wiring::{self, BuildError};
-use twinpath_rulecache::{Answers, NoRules, Passage, Recording, RuleChain};
+use twinpath_rulecache::{Answers, NoRules, Recording, RuleChain, Verdict};
 
 /// One function.
 enum Alone {
@@ -19,6 +19,7 @@ enum Alone {
 
 /// The functions of a chain, by element; those that share flow state change no packet here.
 pub struct Reference {
+    order: Elements,
     elements: Vec<Vec<Alone>>,
     pools: Pools,
 }
@@ -57,6 +58,7 @@ impl Reference {
             }));
         }
         Ok(Self {
+            order: elements,
             elements: functions.into_iter().map(Iterator::collect).collect(),
             pools: Pools::new(1, 0),
         })
@@ -70,7 +72,11 @@ impl Reference {
         way: Way,
         translate: impl Fn(&mut Vec<u8>),
     ) -> bool {
-        let Self { elements, pools } = self;
+        let Self {
+            order,
+            elements,
+            pools,
+        } = self;
         let mut run = |one: &mut Alone| match one {
             Alone::Function(function) => run(function, bytes, way, pools),
             Alone::Translation => {
@@ -78,21 +84,28 @@ impl Reference {
                 true
             }
         };
-        match way.direction {
-            Direction::Original => elements
-                .iter_mut()
-                .take(way.passed)
-                .skip(way.from)
-                .flatten()
-                .all(run),
-            Direction::Reply => {
-                let elements = elements.iter_mut().rev().take(way.passed).skip(way.from);
-                elements
-                    .flat_map(|element| element.iter_mut().rev())
-                    .all(&mut run)
-            }
-        }
+        let mut walk = order.walk(way.direction).take(way.passed).skip(way.from);
+        walk.all(|element| {
+            let functions = &mut elements[element];
+            let mut places = places(functions, way.direction);
+            places.all(|place| run(&mut functions[place]))
+        })
     }
+}
+
+/// Replies pass functions in reverse, but for a router, which decides last.
+fn places(functions: &[Alone], direction: Direction) -> impl Iterator<Item = usize> + use<> {
+    let is_router = |one: &Alone| match one {
+        Alone::Function(function) => function.functions()[0].function.name() == router::NAME,
+        Alone::Translation => false,
+    };
+    let (last, others): (Vec<usize>, Vec<usize>) =
+        (0..functions.len()).partition(|&place| is_router(&functions[place]));
+    let others: Vec<usize> = match direction {
+        Direction::Original => others,
+        Direction::Reply => others.into_iter().rev().collect(),
+    };
+    others.into_iter().chain(last)
 }
 
 fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pools) -> bool {
@@ -110,9 +123,10 @@ fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pool
     let mut replies = Vec::new();
     let mut answers = Answers::new(&mut replies, pools);
     let mut recording = Recording::new(None);
-    let passage = function.run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+    let verdict = function.run(&mut packet, &mut recording, 0, &NoRules, &mut answers);
+    drop(answers);
     bytes.clear();
     bytes.extend_from_slice(packet.bytes());
     pools.give(packet.frame);
-    passage == Passage::Forward
+    verdict == Verdict::Forward
 }

@@ -3,15 +3,16 @@
 use super::require::{Checked, require};
 use crate::faults::functions::MOST_HELD;
 use crate::faults::record::{PacketState, Record};
-use crate::faults::scenario::Scenario;
 use crate::faults::world::World;
 
 /// Every packet that arrived has left, was dropped and counted, was lost on the link or in a
 /// crash, is under way, or is held by a function; a function never holds more than it says. In
-/// the end none is under way or held, and every buffer is back in its pool.
+/// the end none is under way or held, but for fragments of what is not complete, and every buffer
+/// is back in its pool.
 pub fn conserved(world: &World, record: &Record) -> Checked {
     let step = &record.step;
-    let (dropped, held) = (world.fast_drops(), world.held_for_rules());
+    let held = world.held_for_rules() + world.held_fragments();
+    let dropped = world.fast_drops();
     let disappeared = record.tally.dropped_fast as i64 + record.tally.inside_fast;
     let counted = dropped as i64 + held as i64;
     // While a change is made packets wait for room on the link, and if it is given up still do.
@@ -30,13 +31,14 @@ pub fn conserved(world: &World, record: &Record) -> Checked {
         })?;
     }
     if step.is_rest {
-        at_rest(&world.scenario, record)
+        at_rest(world, record)
     } else {
         Ok(())
     }
 }
 
-fn at_rest(scenario: &Scenario, record: &Record) -> Checked {
+fn at_rest(world: &World, record: &Record) -> Checked {
+    let scenario = &world.scenario;
     for (index, packet) in record.history.packets().iter().enumerate() {
         let is_final = match packet.state {
             PacketState::Left | PacketState::Dropped | PacketState::Lost => true,
@@ -51,11 +53,10 @@ fn at_rest(scenario: &Scenario, record: &Record) -> Checked {
             format!("packet {} ends {:?}", index + 1, packet.state)
         })?;
     }
-    require(record.tally.buffers_missing == 0, || {
-        format!(
-            "{} buffers have not come home",
-            record.tally.buffers_missing
-        )
+    // A fragment without the first one of its datagram is held until another fragment comes.
+    let (missing, held) = (record.tally.buffers_missing, world.held_fragments());
+    require(missing == held, || {
+        format!("{missing} buffers have not come home, and {held} fragments are held")
     })
 }
 

@@ -19,7 +19,10 @@ pub fn translated_end(world: &World, bytes: &[u8], direction: Direction) -> Opti
     let end = end_of(bytes, direction)?;
     let is_translated = match direction {
         Direction::Original => is_inside(end),
-        Direction::Reply => translations.any(|one| one.external.contains(&end.address)),
+        Direction::Reply => translations.any(|one| {
+            let mut external = one.external.iter();
+            external.any(|prefix| prefix.includes(end.address))
+        }),
     };
     is_translated.then_some(end)
 }

@@ -8,8 +8,9 @@ use crate::faults::checks::admit_client;
 use crate::faults::record::{Happened, PacketHistory, PacketState};
 use crate::faults::scenario::{Kind, PLENTY, Scenario};
 use crate::faults::world::{Next, World, is_inside};
+use twinpath_core::wire::layout::{Fragment, Layout};
 use twinpath_core::wire::{dissect, fields};
-use twinpath_core::{Direction, DropReason, Frame, Side};
+use twinpath_core::{Direction, DropReason, Frame, HashKey, Side};
 
 /// Packets that come when all else is over, at most.
 const MOST_LATE: u32 = 64;
@@ -137,12 +138,18 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
 }
 
 fn steer(run: &mut Run, bytes: &[u8]) -> (Option<usize>, Side) {
-    let path = run.world.machine.path();
-    let layout = dissect(bytes).ok();
-    let Some(keyed) = layout.and_then(|layout| path.steering().key(bytes, &layout)) else {
+    let world = &mut run.world;
+    let path = world.machine.path();
+    let needs_ports = world.scenario.functions.need_ports();
+    let datagrams = &mut world.arrivals.datagrams;
+    let key = |layout: Layout| match layout.fragment != Fragment::Whole && needs_ports {
+        true => datagrams.key(path.steering(), bytes, &layout),
+        false => path.steering().key(bytes, &layout),
+    };
+    let Some(keyed) = dissect(bytes).ok().and_then(key) else {
         return (None, Side::Low);
     };
-    let hash = keyed.key.hash(run.world.seed);
+    let hash = keyed.key.hash(&HashKey::new(world.seed));
     let worker = path.worker(hash);
     let flow = run.record.history.admit(keyed.key, hash, worker);
     (Some(flow), keyed.side)

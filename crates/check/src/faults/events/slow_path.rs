@@ -160,27 +160,20 @@ pub fn report(run: &mut Run, worker: usize, answer: Option<Answer>) {
     run.world.workers[worker].report(answer, is_hasty);
 }
 
-/// A deadline passes at a worker.
+/// A worker hears what time it is.
 pub fn wake(run: &mut Run, worker: usize) {
-    let now = run.world.packet_now();
+    let time = run.world.machine.time();
     let remote = &run.world.workers[worker];
-    let deadline = remote.worker.next_deadline().filter(|&at| at <= now);
-    let Some(deadline) = deadline.filter(|_| run.world.now >= remote.paused_until) else {
+    if time == remote.told || run.world.now < remote.paused_until {
         return;
-    };
+    }
     run.begin(Cause::Woken { worker });
     run.note(Happened::Woken { worker });
     let remote = &mut run.world.workers[worker];
+    remote.told = time;
     let before = remote.counted();
-    // Nothing older is on its way.
-    let is_quiet = remote.to.is_empty();
-    let deadline = if is_quiet {
-        deadline.max(now)
-    } else {
-        deadline
-    };
     let (pools, returns) = (&mut remote.pools, &mut remote.returns);
-    remote.worker.advance(deadline, pools, returns);
+    remote.worker.advance(time, pools, returns);
     follow(run, worker, &before, None);
     run.check();
 }

@@ -113,7 +113,6 @@ impl Ledger {
             found: found(flow),
         });
         flow.words[LAST] = packet.timestamp().ticks();
-        flow.wake_at(packet.timestamp() + self.hold);
         self.held_frames += 1;
         match self.held.at_mut(*flow.handle) {
             Some(queue) => queue.push_back(packet),
@@ -182,6 +181,11 @@ impl NetworkFunction for Ledger {
         self.enter(packet, now, flow, out);
     }
 
+    fn deadline(&self, handle: u32) -> Instant {
+        let first = self.held.at(handle).and_then(VecDeque::front);
+        first.map_or(Instant::NEVER, |packet| packet.timestamp() + self.hold)
+    }
+
     fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         self.let_go(flow, out);
     }
@@ -207,7 +211,7 @@ impl NetworkFunction for Ledger {
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
-        now.ticks().wrapping_sub(words[LAST]) > self.expiry_ticks
+        now.ticks_since(words[LAST]) > self.expiry_ticks
     }
 
     fn forget(&mut self, handle: u32) {

@@ -58,6 +58,17 @@ impl Functions {
         matches!(self, Self::LoadBalancer | Self::FirewallAndLoadBalancer)
     }
 
+    /// Whether fragments are gathered in front of them, and have the flow of their datagram.
+    pub(crate) const fn need_ports(self) -> bool {
+        matches!(
+            self,
+            Self::Firewall
+                | Self::LoadBalancer
+                | Self::ReassemblerAndFirewall
+                | Self::FirewallAndLoadBalancer
+        )
+    }
+
     /// Whether it is known which packets they keep for a while.
     pub(crate) const fn tell_what_they_hold(self) -> bool {
         matches!(self, Self::Ledger | Self::None)

@@ -1,6 +1,7 @@
 //! The elements of a run's chain: flow state, cached rules, or both one after the other.
 
 use twinpath_core::Direction;
+use twinpath_node::position::ElementOrder;
 
 /// Which elements the chain has.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -50,10 +51,12 @@ impl Elements {
         match self {
             Self::State => &[State],
             Self::Translation => &[Rules(&["napt"])],
-            Self::Gateway => &[Rules(&["acl", "napt", "router", "monitor"])],
+            Self::Gateway => &[Rules(&["acl", "napt", "monitor", "router"])],
             Self::RulesThenState => &[Rules(&["acl", "monitor"]), State],
             Self::StateThenTranslation => &[State, Rules(&["napt"])],
-            Self::RulesAroundState => &[Rules(&["acl"]), State, Rules(&["napt", "router"])],
+            Self::RulesAroundState => {
+                &[Rules(&["acl"]), State, Rules(&["napt"]), Rules(&["router"])]
+            }
         }
     }
 
@@ -86,18 +89,31 @@ impl Elements {
 
     /// The elements in the order in which packets of this direction pass them.
     pub(crate) fn passed(self, direction: Direction) -> impl Iterator<Item = Element> {
+        self.walk(direction)
+            .map(move |element| self.list()[element])
+    }
+
+    /// Their numbers in that order.
+    pub(crate) fn walk(self, direction: Direction) -> impl Iterator<Item = usize> {
+        let order = self.order();
+        let first = Some(order.first(direction));
+        let positions = std::iter::successors(first, move |position| order.next(*position));
+        positions.map(|position| position.element.into())
+    }
+
+    fn order(self) -> ElementOrder {
         let list = self.list();
-        (0..list.len()).map(move |position| match direction {
-            Direction::Original => list[position],
-            Direction::Reply => list[list.len() - 1 - position],
-        })
+        let decides_last = |element: &&Element| **element == Element::Rules(&["router"]);
+        ElementOrder {
+            elements: list.len() as u8,
+            last: list.iter().filter(decides_last).count() as u8,
+        }
     }
 
     /// How many elements a packet of this direction has passed when it reaches one.
     pub(crate) fn position(self, element: u8, direction: Direction) -> usize {
-        match direction {
-            Direction::Original => element.into(),
-            Direction::Reply => (self.list().len() - 1).saturating_sub(element.into()),
-        }
+        let mut walk = self.walk(direction);
+        walk.position(|passed| passed == usize::from(element))
+            .unwrap_or(0)
     }
 }

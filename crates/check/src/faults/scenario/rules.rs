@@ -61,6 +61,7 @@ fn slow(
             threshold: draw.pick(&[0, 0, 1]),
             entries: 64,
             judged: 64,
+            seed: table.seed,
         },
         manager: ManagerConfig {
             exact: table.exact,

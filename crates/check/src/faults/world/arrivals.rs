@@ -1,5 +1,6 @@
 //! Packets that are to arrive.
 
+use super::datagrams::Datagrams;
 use super::source::Source;
 use crate::faults::draw::{self, Draw};
 use crate::faults::scenario::Scenario;
@@ -9,6 +10,8 @@ use twinpath_traffic::TrafficError;
 pub struct Arrivals {
     pub source: Source,
     pub draw: Draw,
+    /// Datagrams in fragments that have arrived.
+    pub datagrams: Datagrams,
     /// When the next packets arrive, or all calms down.
     pub next: u64,
     /// Packets have arrived while the machine took none.
@@ -26,6 +29,7 @@ impl Arrivals {
         Ok(Self {
             source: Source::new(seed, scenario)?,
             draw: Draw::new(seed, draw::ARRIVALS + 100),
+            datagrams: Datagrams::default(),
             next: 0,
             are_waiting: false,
             late: 0,

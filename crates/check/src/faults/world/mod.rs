@@ -2,6 +2,7 @@
 
 mod agenda;
 mod arrivals;
+mod datagrams;
 mod frame;
 mod line;
 mod line_id;
@@ -183,6 +184,11 @@ impl World {
     /// Packets that are held for rules.
     pub fn held_for_rules(&self) -> usize {
         self.rules().map(|rules| rules.table.held()).sum()
+    }
+
+    /// Fragments that wait for the first one of their datagram.
+    pub fn held_fragments(&self) -> usize {
+        self.machine.path().held_fragments()
     }
 
     /// Whether nothing waits for rules, and both sides know of the same.

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_core::{DropReason, FlowKey, Frame, Pools};
 use twinpath_node::Worker;
-use twinpath_node::machine::{Answer, Progress, WorkerCommand};
+use twinpath_node::machine::{Answer, Progress, Time, WorkerCommand};
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::FlowId;
 
@@ -27,6 +27,8 @@ pub struct RemoteWorker {
     reports: VecDeque<Report>,
     /// What the machine has heard last of it.
     heard: (u32, Progress),
+    /// What time it was told last.
+    pub told: Time,
     /// Frames that it has put out and that are not sent yet.
     pub returns: Vec<Frame>,
     pub paused_until: u64,
@@ -67,6 +69,7 @@ impl RemoteWorker {
             commands: VecDeque::new(),
             reports: VecDeque::new(),
             heard: (0, Progress::default()),
+            told: Time::default(),
             returns: Vec::new(),
             paused_until: 0,
             waiting: VecDeque::new(),

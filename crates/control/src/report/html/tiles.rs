@@ -46,7 +46,7 @@ fn throughput_tile(report: &Report) -> String {
     tile(
         "Throughput",
         &figure_text(&rate),
-        &note(&format!("{bits}, by the wall clock")),
+        &note(&format!("{bits} of what left, by the wall clock")),
     )
 }
 
@@ -158,7 +158,7 @@ fn slots_tile(slots: &SlotCounters) -> String {
         ("free", slots.capacity.saturating_sub(used)),
     ]);
     let text = format!(
-        "of {} at the end: {} active, {} incomplete, {} frozen",
+        "of {} while the last packets came in: {} active, {} incomplete, {} frozen",
         units::count(slots.capacity),
         units::count(slots.active),
         units::count(slots.incomplete),

@@ -1,8 +1,8 @@
 //! What is behind the switch: frames on their way to the cores, there, and back.
 
-use super::super::control_plane::Passage;
+use super::super::control_plane::Passed;
 use super::super::cores::{At, Whose};
-use super::super::switch::{clock, instant, time};
+use super::super::switch::clock;
 use super::{Event, Testbed};
 use twinpath_core::Frame;
 use twinpath_core::wire::dissect;
@@ -85,7 +85,7 @@ impl Testbed<'_> {
         let keyed = dissect(packet)
             .ok()
             .and_then(|layout| self.steering.key(packet, &layout));
-        keyed.map_or(0, |keyed| keyed.key.hash(self.steering.seed()))
+        keyed.map_or(0, |keyed| keyed.key.hash(self.steering.hash_key()))
     }
 
     /// Reports of rules must not overtake packets, which several cores work on.
@@ -153,7 +153,6 @@ impl Testbed<'_> {
         self.node.workers[worker].receive(frame, pools, &mut self.returns);
         self.send_back(worker, Some(sequence), agenda);
         self.finish(worker, sequence);
-        self.wake_later(worker, agenda);
     }
 
     /// What a worker has given back, because of a frame with this number, a timer or an order.
@@ -202,6 +201,7 @@ impl Testbed<'_> {
             let progress = Progress {
                 finished,
                 waiting_since: waiting_since.min(self.finishing[worker].waited_since()),
+                ..self.node.workers[worker].progress()
             };
             // Where frames may be lost none waits for room, so nothing comes out.
             let out = &mut self.output;
@@ -214,28 +214,17 @@ impl Testbed<'_> {
         self.node.workers[worker].progress().waiting_since
     }
 
-    /// Functions' timers: the packet clock of the cores is what has reached them, one way behind.
-    fn wake_later(&mut self, worker: usize, agenda: &mut Agenda<Event>) {
-        let Some(deadline) = self.node.workers[worker].next_deadline() else {
+    /// Workers hear what time it is, whenever that is another.
+    pub(super) fn tell_time(&mut self, agenda: &mut Agenda<Event>) {
+        let time = self.node.machine.time();
+        if std::mem::replace(&mut self.told, time) == time {
             return;
-        };
-        let at = time(deadline).max(agenda.now());
-        if at < self.wakes[worker] {
-            self.wakes[worker] = at;
-            agenda.at(at, Event::Wake(worker));
         }
-    }
-
-    pub(super) fn wake(&mut self, worker: usize, agenda: &mut Agenda<Event>) {
-        self.wakes[worker] = Time(u64::MAX);
-        let now = instant(agenda.now());
-        let due = self.node.workers[worker].next_deadline();
-        if due.is_some_and(|deadline| deadline <= now) {
+        for worker in 0..self.node.workers.len() {
             let pools = &mut self.node.worker_pools[worker];
-            self.node.workers[worker].advance(now, pools, &mut self.returns);
+            self.node.workers[worker].advance(time, pools, &mut self.returns);
             self.send_back(worker, None, agenda);
         }
-        self.wake_later(worker, agenda);
     }
 
     pub(super) fn back(&mut self, back: Return, agenda: &mut Agenda<Event>) {
@@ -254,8 +243,8 @@ impl Testbed<'_> {
             cause,
         };
         match control_plane.pass(frame, agenda.now(), pools) {
-            Passage::Now(frame) => self.returned(returns(frame), agenda),
-            Passage::Parted(rest, late) => {
+            Passed::Now(frame) => self.returned(returns(frame), agenda),
+            Passed::Parted(rest, late) => {
                 if let Some(rest) = rest.map(returns) {
                     self.goes(&rest);
                     self.returned(rest, agenda);

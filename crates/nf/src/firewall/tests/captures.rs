@@ -5,12 +5,15 @@
 
 use std::path::Path;
 
-use twinpath_core::DropReason::{Denied, InvalidState};
+use twinpath_core::DropReason::{
+    Denied, FragmentAlone, FragmentBacklogFull, FragmentMisfit, InvalidState,
+};
 use twinpath_core::Instant;
-use twinpath_core::wire::dissect;
+use twinpath_core::wire::{Fragment, dissect};
 use twinpath_io::{CaptureReader, Next};
 
 use super::talk::{Twins, verdict};
+use crate::two_paths::Fate;
 
 /// Captures with segments that are not believed: how many at most, in thousandths of the packets,
 /// and why.
@@ -44,9 +47,25 @@ struct Tally {
     simple: u64,
     invalid: u64,
     denied: u64,
+    /// Fragments that passed, and those that did not: they came twice, or without a first one.
+    fragments: [u64; 2],
 }
 
 impl Tally {
+    fn fragment(&mut self, fate: &Fate) {
+        self.fragments[0] += fate.onward.len() as u64;
+        for (reason, count) in &fate.drops {
+            assert!(
+                matches!(
+                    reason,
+                    FragmentMisfit | FragmentAlone | FragmentBacklogFull | Denied
+                ),
+                "{fate:?}"
+            );
+            self.fragments[1] += count;
+        }
+    }
+
     fn invalid_per_mille(&self) -> u64 {
         (self.invalid * 1000).div_ceil(self.packets.max(1))
     }
@@ -62,7 +81,9 @@ fn name(path: &Path) -> String {
 /// Runs a capture through the firewall; one that is cut off, up to there.
 fn run(path: &Path) -> Tally {
     let mut reader = CaptureReader::open(path).expect("a capture");
-    let (mut twins, mut tally) = (Twins::new("default = \"allow\""), Tally::default());
+    // Many hosts leave checksums to their network card, behind where they capture.
+    let config = "default = \"allow\"\nverify_checksums = \"none\"";
+    let (mut twins, mut tally) = (Twins::new(config), Tally::default());
     let mut buffer = vec![0; 1 << 17];
     while let Ok(Next::Frame(record)) = reader.next_into(&mut buffer) {
         let frame = &buffer[..record.captured_len];
@@ -71,6 +92,10 @@ fn run(path: &Path) -> Tally {
         }
         let fate = twins.process(frame, Instant(record.timestamp_ns));
         tally.packets += 1;
+        if dissect(frame).is_ok_and(|layout| layout.fragment != Fragment::Whole) {
+            tally.fragment(&fate);
+            continue;
+        }
         match verdict(&fate, frame) {
             Ok(()) => {}
             Err(InvalidState) => tally.invalid += 1,

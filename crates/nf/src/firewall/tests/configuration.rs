@@ -36,7 +36,6 @@ fn everything_can_be_said() {
         udp_unreplied = "10s"
         udp_replied = "60s"
         icmp = "5s"
-        fragments = "500ms"
         other = "1h"
         "#,
     )

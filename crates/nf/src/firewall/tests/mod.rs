@@ -4,6 +4,8 @@ mod agreement;
 mod captures;
 mod configuration;
 mod errors;
+mod fragments;
+mod off_path;
 mod pseudo;
 mod talk;
 mod tcp;

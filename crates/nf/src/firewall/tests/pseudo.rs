@@ -1,8 +1,8 @@
-//! What is no TCP: datagrams, echoes, ICMP errors, fragments, other protocols.
+//! What is no TCP: datagrams, echoes, ICMP errors, other protocols.
 
 use std::time::Duration;
 
-use twinpath_core::DropReason::{Denied, InvalidState};
+use twinpath_core::DropReason::{BadChecksum, Denied, InvalidState};
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::rewrite::refresh_checksums;
 use twinpath_core::wire::tcp::flags::{ACK, SYN};
@@ -180,39 +180,6 @@ fn icmp_errors_that_quote_nothing_readable_need_a_rule_too() {
 }
 
 #[test]
-fn fragments_are_a_conversation_between_addresses() {
-    let fragment = |source, destination, offset, more| {
-        PacketBuilder::udp(source, destination)
-            .fragment(offset, more)
-            .payload_len(64)
-            .to_vec()
-            .expect("a packet")
-    };
-    let first = fragment(A, DNS, 0, true);
-    let allowed = r#"rules = [{ action = "allow", protocol = "udp", from = "10.0.0.0/8" }]"#;
-    let packets = [
-        (0, fragment(DNS, A, 64, false), Err(Denied)),
-        (0, first.clone(), Ok(())),
-        (0, fragment(A, DNS, 72, false), Ok(())),
-        (1, fragment(DNS, A, 64, false), Ok(())),
-        (1, udp(DNS, A), Err(Denied)),
-        (32, fragment(DNS, A, 64, false), Err(Denied)),
-    ];
-    assert_eq!(
-        expect(allowed, &packets).simple(),
-        0,
-        "all fragments go to the slow path"
-    );
-    expect(INSIDE_OUT, &[(0, first.clone(), Err(Denied))]);
-    let denied_port =
-        "default = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = 9999 }]";
-    expect(
-        denied_port,
-        &[(0, first, Err(Denied)), (0, udp(A, DNS), Ok(()))],
-    );
-}
-
-#[test]
 fn other_protocols_are_conversations_between_addresses() {
     let gre = |source: Endpoint, destination: Endpoint| {
         PacketBuilder::raw(47, source.address, destination.address)
@@ -272,4 +239,37 @@ fn time_outs_change() {
     assert!(passes(&mut twins, 51, &udp(DNS, A)));
     assert!(!passes(&mut twins, 54, &udp(DNS, A)), "2 s from now on");
     assert!(!passes(&mut twins, 54, &udp(B, DNS)));
+}
+
+/// First packets and first answers are verified, in both IP versions; then the fast path forwards
+/// what comes, whatever its checksum.
+#[test]
+fn broken_datagrams_open_nothing() {
+    let broken = |mut frame: Vec<u8>| {
+        let last = frame.len() - 1;
+        frame[last] ^= 1;
+        frame
+    };
+    let (a, b): (Endpoint, Endpoint) = (
+        Endpoint::new(Address(0x2001_0db8 << 96 | 1), 4000),
+        Endpoint::new(Address(0x2001_0db8_0002 << 80 | 1), 53),
+    );
+    for (a, b) in [(A, DNS), (a, b)] {
+        let (question, answer) = (udp(a, b), udp(b, a));
+        let lines = [
+            (0, broken(question.clone()), Err(BadChecksum)),
+            (0, answer.clone(), Err(Denied)),
+            (0, question.clone(), Ok(())),
+            (0, broken(answer.clone()), Err(BadChecksum)),
+            (0, answer, Ok(())),
+            (0, broken(question), Ok(())),
+        ];
+        let rules = format!(
+            "rules = [{{ action = \"allow\", protocol = \"udp\", from = \"{}\" }}]",
+            a.address
+        );
+        let twins = expect(&rules, &lines);
+        assert_eq!(twins.counter("packets_with_bad_checksum"), 2);
+        assert_eq!(twins.simple(), 1);
+    }
 }

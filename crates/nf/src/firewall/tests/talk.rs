@@ -151,8 +151,8 @@ impl Twins {
     pub fn new(config: &str) -> Self {
         let config: Config = toml::from_str(config).expect("a good configuration");
         Self {
-            slow: Path::slow(Firewall::new(&config), START),
-            both: Path::both(Firewall::new(&config), START),
+            slow: Path::slow(Firewall::new(&config), START).gathering(),
+            both: Path::both(Firewall::new(&config), START).gathering(),
         }
     }
 

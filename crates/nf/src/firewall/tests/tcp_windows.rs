@@ -135,8 +135,10 @@ fn a_scale_beyond_14_counts_as_14() {
         a(SYN, 999, 0).scale(200).passes(SynSent),
         b(SYN | ACK, 4999, 1000).scale(15).passes(SynReceived),
         a(ACK, 1000, 5000).window(u16::MAX).passes(Established),
-        b(RST, 5000 + (65_535 << 14) + 1, 0).is_invalid(),
-        b(RST, 5000 + (65_535 << 14), 0).passes(Closed),
+        b(ACK, 5000 + (65_535 << 14), 1000).bytes(1).is_invalid(),
+        b(ACK, 5000 + (65_535 << 14) - 1, 1000)
+            .bytes(1)
+            .passes(Established),
     ];
     play(STRICT, &lines);
 }
@@ -166,8 +168,8 @@ fn resets_outside_the_window_are_dropped() {
     let lines = [
         b(RST, 15_001, 0).is_invalid(),
         b(RST, 3_000_000_000, 0).is_invalid(),
-        // More than A's window behind what B has sent.
         b(ACK, 5000, 1000).bytes(10_000).passes(Established),
+        // Before what A has acknowledged.
         b(RST, 4999, 0).is_invalid(),
         b(RST | ACK, 15_000, 1000).passes(Closed),
         // Segments that were on their way when the reset was sent.

@@ -6,7 +6,7 @@ use twinpath_core::Direction;
 
 use crate::firewall::segment::Segment;
 use crate::firewall::tcp_state::{End, SegmentKind, TcpState};
-use crate::firewall::window::Windows;
+use crate::firewall::window::{Judgement, Windows};
 
 /// A segment with positions in place of sequence numbers: 0 is the SYN.
 #[derive(Copy, Clone, Debug)]
@@ -48,8 +48,15 @@ impl History {
             .expect("both ends have sent a SYN")
     }
 
+    fn highest_acknowledgement(&self, sender: usize) -> i64 {
+        // The first SYN acknowledges nothing.
+        let events = self.0.iter().skip(1).filter(|event| event.sender == sender);
+        events.map(|event| event.acknowledged).fold(0, i64::max)
+    }
+
     fn oldest_acknowledgement(&self, sender: usize) -> i64 {
-        self.highest_end(1 - sender) - self.largest_window(sender).max(66_000)
+        let reach = self.largest_window(sender).clamp(66_000, 1 << 20);
+        self.highest_acknowledgement(sender) - reach
     }
 
     fn believes(&self, event: &Event) -> bool {
@@ -169,7 +176,8 @@ fn handshake(starts: [u32; 2], windows: [u16; 2], scales: [Option<u8>; 2]) -> (W
         starts,
     ));
     let answer = segment(&syn(1), SegmentKind::SynAck, windows[1], scales[1], starts);
-    assert!(tracked.admit(TcpState::SynSent, End::Responder, &answer));
+    let judged = tracked.judge(TcpState::SynSent, End::Responder, &answer);
+    assert_eq!(judged, Judgement::Believed);
     (tracked, History(vec![syn(0), syn(1)]))
 }
 
@@ -196,7 +204,8 @@ proptest! {
             let segment = segment(&event, SegmentKind::Ack, plan.window, None, starts);
             let before = tracked;
             let from = if event.sender == 0 { End::Opener } else { End::Responder };
-            let believed = tracked.admit(TcpState::Established, from, &segment);
+            let judged = tracked.judge(TcpState::Established, from, &segment);
+            let believed = judged == Judgement::Believed;
             prop_assert_eq!(believed, history.believes(&event), "{:?}", event);
             if believed {
                 history.0.push(event);
@@ -208,6 +217,8 @@ proptest! {
                 prop_assert_eq!(half.end, start.wrapping_add(history.highest_end(side) as u32));
                 prop_assert_eq!(half.limit, start.wrapping_add(history.limit(side) as u32));
                 prop_assert_eq!(i64::from(half.window), history.largest_window(side));
+                let acknowledged = history.highest_acknowledgement(1 - side) as u32;
+                prop_assert_eq!(half.acknowledged, start.wrapping_add(acknowledged));
             }
         }
     }

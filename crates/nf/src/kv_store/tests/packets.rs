@@ -100,6 +100,54 @@ fn both_ip_versions_tags_and_missing_checksums() {
     assert_eq!(fate.replies[0][40..42], [0, 0]);
 }
 
+/// Nobody would ever know that the value is not what was sent, or that another key's is gone.
+#[test]
+fn broken_requests_change_nothing() {
+    for v6 in [false, true] {
+        let client = endpoint(["198.51.100.7:4000", "[2001:db8::7]:4000"][usize::from(v6)]);
+        let address = endpoint(["10.0.0.1:1", "[2001:db8::1]:1"][usize::from(v6)]).address;
+        let server = Endpoint::new(address, DEFAULT_PORT);
+        let send = |op, value| datagram(client, server, &message(op, 5, value));
+        let broken = |mut frame: Vec<u8>| {
+            let at = usize::from(dissect(&frame).expect("valid").l4) + 6;
+            frame[at] ^= 0x11;
+            frame
+        };
+        let mut paths = paths();
+        process(&mut paths, &send(KvOp::Put, b"value"));
+        for change in [send(KvOp::Put, b"other"), send(KvOp::Delete, b"")] {
+            let fate = process(&mut paths, &broken(change));
+            assert_eq!(fate.drops, [(DropReason::BadChecksum, 1)]);
+        }
+        assert_eq!(paths[0].counter("packets_with_bad_checksum"), 2);
+        let get = send(KvOp::Get, b"");
+        for asked in [broken(get.clone()), get] {
+            let fate = process(&mut paths, &asked);
+            assert_eq!(fate.replies.len(), 1, "whatever only reads is answered");
+        }
+        assert_eq!(paths[1].simple, 3, "sound requests stay on the fast path");
+        let lax = || toml::from_str("verify_checksums = \"none\"").expect("valid");
+        paths
+            .iter_mut()
+            .for_each(|path| path.reconfigure(KvStore::new(&lax())));
+        let fate = process(&mut paths, &broken(send(KvOp::Delete, b"")));
+        assert_eq!(fate.replies.len(), 1);
+    }
+}
+
+/// UDP over IPv4 need not have a checksum.
+#[test]
+fn requests_without_a_checksum_are_taken() {
+    let mut paths = paths();
+    let mut put = request(KvOp::Put, 5, b"value");
+    put[40..42].fill(0);
+    process(&mut paths, &put);
+    let get = request(KvOp::Get, 5, b"");
+    let fate = process(&mut paths, &get);
+    assert_eq!(replied(&get, &fate), (KvStatus::Ok, b"value".to_vec()));
+    assert_eq!(paths[1].simple, 2);
+}
+
 #[test]
 fn padding_of_short_frames_is_not_sent_back() {
     let mut paths = paths();

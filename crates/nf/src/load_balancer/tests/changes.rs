@@ -162,7 +162,7 @@ fn a_flow_whose_first_packet_was_another_functions_is_served_by_the_slow_path() 
         config(SERVICES),
         key(client(0), endpoint("192.0.2.1:80"), protocol::TCP),
     );
-    let mut path = Path::both(LoadBalancer::new(&config), START);
+    let mut path = Path::both(LoadBalancer::new(&config, SEED), START);
     path.settle_initiator(key, endpoint("192.0.2.1:80"));
     let packet = |tcp_flags| {
         PacketBuilder::tcp(client(0), endpoint("192.0.2.1:80"))

@@ -30,7 +30,7 @@ fn services(before: usize, backends: &[&str], more: &str) -> String {
 
 fn reconfigure(paths: &mut [Path<LoadBalancer>; 2], text: &str) {
     for path in paths {
-        path.reconfigure(LoadBalancer::new(&config(text)));
+        path.reconfigure(LoadBalancer::new(&config(text), SEED));
     }
 }
 
@@ -70,10 +70,16 @@ fn connections_keep_their_backends_in_other_rows() {
     for (number, &backend) in (0..50).zip(&before) {
         assert_eq!(send(&mut paths, number, flags::ACK, 1), backend);
         let answer = packet(backend, client(number), flags::ACK);
-        let answered = ends(process(&mut paths, &answer, at(1)));
-        assert_eq!(answered, (vip(), client(number)));
+        for _ in 0..2 {
+            let answered = ends(process(&mut paths, &answer, at(1)));
+            assert_eq!(answered, (vip(), client(number)));
+        }
     }
-    assert_eq!(paths[1].simple - simple, 50, "all but the first");
+    assert_eq!(
+        paths[1].simple - simple,
+        50,
+        "all but the first of either end"
+    );
     let new = (50..150).map(|number| send(&mut paths, number, flags::SYN, 2));
     assert!(
         new.into_iter()

@@ -5,6 +5,7 @@ mod changes;
 mod errors;
 mod messages;
 mod migration;
+mod off_path;
 mod rewriting;
 
 use super::{Config, LoadBalancer};
@@ -33,6 +34,8 @@ const SERVICES: &str = r#"
 
 const START: Instant = Instant(5_000_000_000_000);
 
+const SEED: u64 = 7;
+
 fn config(text: &str) -> Config {
     toml::from_str(text).expect("a valid configuration")
 }
@@ -45,8 +48,8 @@ fn endpoint(text: &str) -> Endpoint {
 fn paths(text: &str) -> [Path<LoadBalancer>; 2] {
     let config = config(text);
     [
-        Path::slow(LoadBalancer::new(&config), START),
-        Path::both(LoadBalancer::new(&config), START),
+        Path::slow(LoadBalancer::new(&config, SEED), START).gathering(),
+        Path::both(LoadBalancer::new(&config, SEED), START).gathering(),
     ]
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use twinpath_core::DropReason;
+use twinpath_wire::fragment::cut;
 use twinpath_wire::tcp::flags;
 use twinpath_wire::{MacAddress, PacketBuilder, protocol};
 
@@ -45,7 +46,10 @@ fn the_client_sees_the_service_and_the_backend_the_client() {
         ));
         assert_eq!(sent, (client, backend));
     }
-    assert_eq!(paths[1].simple, 5, "all but SYN and SYN+ACK are simple");
+    assert_eq!(
+        paths[1].simple, 4,
+        "all but the handshake's three packets are simple"
+    );
 }
 
 #[test]
@@ -86,7 +90,7 @@ fn a_direct_return_changes_the_mac_address_only() {
     }
     let answer = tcp(vip, client, flags::ACK);
     assert_eq!(process(&mut paths, &answer, at(2)).onward, [answer]);
-    assert_eq!(paths[1].simple, 2);
+    assert_eq!(paths[1].simple, 1, "all but the client's first two packets");
 }
 
 #[test]
@@ -120,24 +124,56 @@ fn packets_of_a_backend_that_belong_to_no_connection_pass_unchanged() {
     assert_eq!(paths[0].counter("unexpected_replies"), 3);
 }
 
+/// All parts go to one backend and come back from it, in whatever order, so that they fit together.
 #[test]
-fn fragments_to_a_service_are_dropped_and_others_pass() {
+fn fragments_go_with_their_datagram() {
+    let v4 = ["198.51.100.7:40000", "192.0.2.1:80"].map(endpoint);
+    let v6 = ["[2001:db8:9::1]:4000", "[2001:db8::1]:53"].map(endpoint);
+    for [client, vip] in [v4, v6] {
+        let whole = |from, to| {
+            let builder = match client.address.is_v4() {
+                true => PacketBuilder::tcp(from, to),
+                false => PacketBuilder::udp(from, to),
+            };
+            builder.payload_len(1000).to_vec().expect("valid")
+        };
+        let parts = |whole: &[u8]| {
+            cut(whole, &dissect(whole).expect("valid"), 400, 7).expect("long enough")
+        };
+        let mut paths = paths(SERVICES);
+        let (sent, _) = forwarded(process(&mut paths, &whole(client, vip), at(0)));
+        let backend = fields::destination(&sent, &dissect(&sent).expect("valid"));
+        for (packet, expected) in [
+            (whole(client, vip), whole(client, backend)),
+            (whole(backend, client), whole(vip, client)),
+        ] {
+            let mut passed = Vec::new();
+            for part in parts(&packet).iter().rev() {
+                let fate = process(&mut paths, part, at(1));
+                assert_eq!(fate.drops, []);
+                passed.extend(fate.onward);
+            }
+            passed.sort();
+            let mut expected = parts(&expected);
+            expected.sort();
+            assert_eq!(passed, expected);
+        }
+    }
+}
+
+#[test]
+fn fragments_without_a_first_one_wait_in_vain() {
     let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
     let mut paths = paths(SERVICES);
-    let fragment = |from, to| {
-        PacketBuilder::tcp(from, to)
-            .payload_len(64)
-            .fragment(0, true)
-            .to_vec()
-            .expect("valid")
-    };
-    let fate = process(&mut paths, &fragment(client, vip), at(0));
-    assert_eq!(
-        (fate.drops, fate.onward),
-        (vec![(DropReason::Fragment, 1)], vec![])
-    );
-    let other = fragment(vip, client);
-    assert_eq!(process(&mut paths, &other, at(0)).onward, [other]);
+    let later = PacketBuilder::tcp(client, vip)
+        .payload_len(64)
+        .fragment(64, false)
+        .to_vec()
+        .expect("valid");
+    let fate = process(&mut paths, &later, at(0));
+    assert_eq!((fate.drops, fate.onward), (vec![], vec![]));
+    let fate = process(&mut paths, &later, at(6000));
+    assert_eq!(fate.drops, [(DropReason::FragmentAlone, 1)]);
 }
 
 #[test]
@@ -150,7 +186,9 @@ fn connections_end_and_begin_anew() {
         &tcp(client, vip, flags::FIN | flags::ACK),
         at(1),
     );
-    process(&mut paths, &tcp(backend, client, flags::ACK), at(2));
+    for _ in 0..2 {
+        process(&mut paths, &tcp(backend, client, flags::ACK), at(2));
+    }
     assert_eq!(
         paths[1].simple, 1,
         "half-closed connections stay on the fast path"
@@ -160,7 +198,8 @@ fn connections_end_and_begin_anew() {
         &tcp(backend, client, flags::FIN | flags::ACK),
         at(3),
     );
-    process(&mut paths, &tcp(client, vip, flags::ACK), at(4));
+    let last = PacketBuilder::tcp(client, vip).flags(flags::ACK).to_vec();
+    process(&mut paths, &last.expect("valid"), at(4));
     assert_eq!(paths[1].simple, 1, "closed ones do not");
     let unknown = process(&mut paths, &tcp(backend, client, flags::ACK), at(2000));
     assert_eq!(unknown.words, [0, 0], "forgotten after closing_timeout");
@@ -229,4 +268,38 @@ fn the_program_has_steps_for_the_services_that_there_are() {
         names(one),
         ["to the backend", "to the client", "no service"]
     );
+}
+
+/// A connection that nobody answers, or whose client does not go on, is forgotten early; one that
+/// both ends take part in is not.
+#[test]
+fn half_open_connections_are_forgotten_early() {
+    let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
+    let syn = |paths: &mut _, millis| {
+        let opening = tcp(client, vip, flags::SYN);
+        ends(process(paths, &opening, at(millis))).1
+    };
+    let opened = |paths: &[_; 2]| {
+        let [slow, _]: &[crate::two_paths::Path<LoadBalancer>; 2] = paths;
+        slow.counter("new_connections")
+    };
+    let late = 40_000;
+    let mut unanswered = paths(SERVICES);
+    syn(&mut unanswered, 0);
+    syn(&mut unanswered, late);
+    assert_eq!(opened(&unanswered), 2);
+    let mut unconfirmed = paths(SERVICES);
+    let backend = syn(&mut unconfirmed, 0);
+    let answer = tcp(backend, client, flags::SYN | flags::ACK);
+    process(&mut unconfirmed, &answer, at(1));
+    syn(&mut unconfirmed, late);
+    assert_eq!(opened(&unconfirmed), 2);
+    let mut established = paths(SERVICES);
+    let backend = syn(&mut established, 0);
+    let answer = tcp(backend, client, flags::SYN | flags::ACK);
+    process(&mut established, &answer, at(1));
+    process(&mut established, &tcp(client, vip, flags::ACK), at(2));
+    let fate = process(&mut established, &tcp(client, vip, flags::ACK), at(late));
+    assert_eq!(ends(fate).1, backend);
+    assert_eq!(opened(&established), 1);
 }

@@ -1,12 +1,15 @@
 //! ICMP errors: each end must see the addresses that it knows, in the quoted packet too
-//! (RFC 5508 §4).
+//! (RFC 5508 §4). Only those are let through that are [believed](judge), whole, and about a
+//! session that is alive.
 
-use super::super::ports::Kind;
+use super::super::kind::Kind;
 use super::super::sides::Course;
+use super::Napt;
+use super::nature::kind_of;
 use super::plan::{Leg, Stop};
-use super::{Napt, kind_of};
-use twinpath_core::wire::{Endpoint, RewriteError, fields, rewrite};
-use twinpath_core::{DropReason, Instant, Packet};
+use crate::icmp_errors::judge;
+use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};
+use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
 /// The packet that an error quotes, as its receiver sent it.
@@ -25,8 +28,17 @@ impl Napt {
         course: Course,
         now: Instant,
     ) -> Verdict {
+        let course = match course {
+            Course::Past if self.is_about_inside(packet) => Course::Out,
+            other => other,
+        };
         if course == Course::Past {
             return Verdict::Forward;
+        }
+        let seen = packet.quote();
+        if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
+            self.counters.errors_dropped += 1;
+            return Verdict::Drop(self.refusals.count(refusal));
         }
         match self.try_translate(packet, course, now) {
             Ok(true) => {
@@ -47,7 +59,13 @@ impl Napt {
         course: Course,
         now: Instant,
     ) -> Result<bool, Stop> {
-        let Some(mut quote) = quoted(packet.quote()) else {
+        // Whoever is outside knows no host inside by its own address, so that nothing that one has
+        // sent can be the cause of an error to it.
+        let quote = match course {
+            Course::Direct => None,
+            _ => quoted(packet.quote()),
+        };
+        let Some(mut quote) = quote else {
             return Ok(false);
         };
         let out = match course {
@@ -59,7 +77,7 @@ impl Napt {
                 quote.destination = external;
                 Some(external)
             }
-            Course::Past | Course::In(_) => None,
+            Course::Past | Course::Direct | Course::In(_) => None,
         };
         let inward = match course {
             Course::In(_) | Course::Hairpin(_) => {
@@ -67,9 +85,20 @@ impl Napt {
                 let binding = leg.binding.and_then(|binding| self.table.binding(binding));
                 Some(binding.ok_or(Stop::Unsolicited)?.internal)
             }
-            Course::Past | Course::Out => None,
+            Course::Past | Course::Direct | Course::Out => None,
         };
         Ok(rewrite_error(packet.whole(), out, inward).is_ok())
+    }
+
+    /// Whether an error from inside, of a router with an address of its own, quotes what was
+    /// translated for a host inside: whoever is outside must not see that host's address.
+    fn is_about_inside(&self, packet: &mut Recorded<'_>) -> bool {
+        let is_from_inside = packet.direction() == Direction::Original;
+        let quote = quoted(packet.quote()).filter(|_| is_from_inside);
+        quote.is_some_and(|quote| {
+            let binding = self.table.binding_of(quote.destination, quote.kind);
+            binding.is_some()
+        })
     }
 
     /// The session of the host inside that the quoted packet was for.
@@ -102,13 +131,15 @@ impl Napt {
     }
 }
 
+/// The quoted packet, if the error is whole and ports can be told.
 fn quoted(packet: &Packet) -> Option<Quote> {
     let (bytes, layout) = (packet.bytes(), &packet.layout);
-    Some(Quote {
+    let quote = Quote {
         source: fields::inner_source(bytes, layout)?,
         destination: fields::inner_destination(bytes, layout)?,
         kind: kind_of(layout.inner?.protocol)?,
-    })
+    };
+    (layout.fragment == Fragment::Whole).then_some(quote)
 }
 
 /// `out` is what stands for the sender's side, `inward` who the receiver is.

@@ -5,7 +5,8 @@
 //! as gone from the moment on that they expired.
 
 use super::super::config::Filtering;
-use super::super::ports::{Kind, Slot};
+use super::super::kind::Kind;
+use super::super::ports::Slot;
 use super::{Napt, session_entry};
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
@@ -14,7 +15,7 @@ use twinpath_rulecache::Recorded;
 
 /// One end of a translation.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Leg {
+pub(crate) struct Leg {
     /// The session, if it is there.
     pub session: Option<u32>,
     /// The binding, if it is there.
@@ -27,7 +28,7 @@ pub(super) struct Leg {
 
 /// Why a packet is not translated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// An entry must be free first.
     Wait(u32),
     /// Nobody asked for it.
@@ -36,6 +37,10 @@ pub(super) enum Stop {
     NotPickedUp,
     /// No external port is left.
     NoPort,
+    /// The host has as many external ports as it may.
+    HostLimit,
+    /// The binding has as many sessions as others may open.
+    BindingLimit,
 }
 
 impl Stop {
@@ -43,6 +48,7 @@ impl Stop {
     pub fn reason(self) -> DropReason {
         match self {
             Self::NoPort => DropReason::NoPort,
+            Self::HostLimit | Self::BindingLimit => DropReason::HostLimit,
             Self::NotPickedUp => DropReason::InvalidState,
             Self::Wait(_) | Self::Unsolicited => DropReason::Denied,
         }
@@ -54,7 +60,7 @@ const MOST_LOOKED_AT: usize = 1024;
 
 impl Napt {
     /// As much of the other end as a session of this kind knows.
-    pub(super) fn scope(&self, remote: Endpoint, kind: Kind) -> Endpoint {
+    pub(crate) fn scope(&self, remote: Endpoint, kind: Kind) -> Endpoint {
         match (kind, self.filtering) {
             (Kind::Tcp, _) => remote,
             (_, Filtering::EndpointIndependent) => Endpoint::new(Address::UNSPECIFIED_V6, 0),
@@ -64,7 +70,7 @@ impl Napt {
     }
 
     /// The leg of a packet that an inside endpoint sends.
-    pub(super) fn plan_out(
+    pub(crate) fn plan_out(
         &mut self,
         packet: &Recorded<'_>,
         internal: Endpoint,
@@ -77,7 +83,7 @@ impl Napt {
         if let Some(binding) = self.table.binding_of(internal, kind)
             && let Some(leg) = self.live_leg(packet, binding, remote, now)?
         {
-            return Ok(leg);
+            return self.undisturbed(packet, leg, flags);
         }
         if flags.is_some_and(|flags| !self.opens(flags)) {
             return Err(Stop::NotPickedUp);
@@ -101,7 +107,7 @@ impl Napt {
     }
 
     /// The leg of a packet that somebody sends to an external endpoint.
-    pub(super) fn plan_in(
+    pub(crate) fn plan_in(
         &mut self,
         packet: &Recorded<'_>,
         slot: Slot,
@@ -111,29 +117,42 @@ impl Napt {
         now: Instant,
     ) -> Result<Leg, Stop> {
         let scoped = self.scope(remote, kind);
-        let binding = self.external.binding(slot).ok_or(Stop::Unsolicited)?;
-        if let Some(leg) = self.live_leg(packet, binding, scoped, now)? {
-            return Ok(leg);
+        let known = self.external.binding(slot);
+        if let Some(binding) = known
+            && let Some(leg) = self.live_leg(packet, binding, scoped, now)?
+        {
+            return self.undisturbed(packet, leg, flags);
         }
-        let is_opening = flags.is_some_and(|flags| flags & (SYN | ACK | RST) == SYN);
-        let may_open = is_opening
-            && self.table.binding(binding).is_some()
-            && self.is_live(packet, binding, now)?
-            && self.lets_in(packet, binding, remote, now)?;
+        let is_forwarded = self.external.forwarded(slot).is_some();
+        let may_open = match flags {
+            Some(flags) => flags & (SYN | ACK | RST) == SYN,
+            None => is_forwarded,
+        };
         if !may_open {
             return Err(Stop::Unsolicited);
+        }
+        let binding = match self.external.binding(slot) {
+            Some(binding) if self.is_live(packet, binding, now)? => Some(binding),
+            _ => None,
+        };
+        if !is_forwarded {
+            let binding = binding.ok_or(Stop::Unsolicited)?;
+            if !self.lets_in(packet, binding, remote, now)? {
+                return Err(Stop::Unsolicited);
+            }
+            self.check_binding(packet, binding, now)?;
         }
         must_be_free(packet, slot.0)?;
         Ok(Leg {
             session: None,
-            binding: Some(binding),
+            binding,
             slot,
             remote: scoped,
         })
     }
 
     /// The leg of a session that is there and alive.
-    pub(super) fn live_leg(
+    pub(crate) fn live_leg(
         &mut self,
         packet: &Recorded<'_>,
         binding: u32,
@@ -157,27 +176,30 @@ impl Napt {
         Ok(self.table.binding(binding).map(|binding| leg(binding.slot)))
     }
 
+    /// The leg, once no rule is left whose hits would have to be known after this segment.
+    fn undisturbed(&self, packet: &Recorded<'_>, leg: Leg, flags: Option<u8>) -> Result<Leg, Stop> {
+        let session = leg.session.and_then(|number| self.table.session(number));
+        if let (Some(number), Some(session), Some(flags)) = (leg.session, session, flags)
+            && session.tcp.is_undone_by(flags)
+        {
+            must_be_free(packet, session_entry(number))?;
+        }
+        Ok(leg)
+    }
+
     /// Whether a segment from inside may open a session.
     fn opens(&self, flags: u8) -> bool {
         let is_opening = flags & (SYN | ACK | RST) == SYN;
         is_opening || self.pick_up && flags & RST == 0
     }
 
-    /// Whether a slot has a binding that is alive.
-    pub(super) fn is_bound(
+    /// Whether any session of a binding is alive. If none is, and all are free, they are removed.
+    pub(crate) fn is_live(
         &mut self,
         packet: &Recorded<'_>,
-        slot: Slot,
+        binding: u32,
         now: Instant,
     ) -> Result<bool, Stop> {
-        match self.external.binding(slot) {
-            Some(binding) => self.is_live(packet, binding, now),
-            None => Ok(false),
-        }
-    }
-
-    /// Whether any session of a binding is alive. If none is, and all are free, they are removed.
-    fn is_live(&mut self, packet: &Recorded<'_>, binding: u32, now: Instant) -> Result<bool, Stop> {
         let mut next = self.first_session(binding);
         let mut undecided = None;
         while let Some(session) = self.table.session(next) {
@@ -241,7 +263,11 @@ impl Napt {
         kind: Kind,
         now: Instant,
     ) -> Result<Slot, Stop> {
+        if let Some(slot) = self.external.forward_of(internal, kind) {
+            return Ok(slot);
+        }
         self.table.advance(now, &mut self.external);
+        self.check_host(packet, internal.address, kind, now)?;
         let mut search = self.external.search(internal, kind);
         while let Some(slot) = search.next(&self.external) {
             // One that is not taken may have a binding that is used by cached rules.
@@ -254,7 +280,7 @@ impl Napt {
     }
 }
 
-fn must_be_free(packet: &Recorded<'_>, entry: u32) -> Result<(), Stop> {
+pub(crate) fn must_be_free(packet: &Recorded<'_>, entry: u32) -> Result<(), Stop> {
     match packet.is_free(entry) {
         true => Ok(()),
         false => Err(Stop::Wait(entry)),

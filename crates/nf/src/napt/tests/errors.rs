@@ -69,8 +69,10 @@ fn errors_from_inside_show_nothing_of_it() {
         from_host,
         all(["192.0.2.1:0", "8.8.8.8:0", "8.8.8.8:53", "192.0.2.1:5000"])
     );
-    let from_router = error(&mut bench, &received, Some("10.9.9.9:0"));
-    assert_eq!(from_router, from_host);
+    for router in ["10.9.9.9:0", "203.0.113.254:0"] {
+        let from_router = error(&mut bench, &received, Some(router));
+        assert_eq!(from_router, from_host);
+    }
 }
 
 #[test]
@@ -110,4 +112,76 @@ fn errors_keep_nothing_alive_and_pass_where_nothing_is_translated() {
         .expect("fits");
     assert!(bench.process(&frame, 0, at(300)).packet.is_ok());
     assert!(bench.process(&frame, 0, at(301)).packet.is_err());
+}
+
+/// Whoever is outside must not reach a host inside by its own address, whatever it quotes.
+#[test]
+fn errors_straight_to_hosts_inside_are_dropped() {
+    let mut bench = bench(BASIC);
+    let sent = bench
+        .process(&packet("10.0.0.1:5000", "8.8.8.8:53"), 0, at(0))
+        .departed()
+        .0;
+    for quoted in [
+        packet("10.0.0.1:5000", "8.8.8.8:53"),
+        packet("10.0.0.2:1", "8.8.8.8:53"),
+        packet("10.0.0.1:1", "10.0.0.2:2"),
+    ] {
+        let dropped = error(&mut bench, &quoted, Some("8.8.8.8:0"));
+        assert_eq!(dropped, Err(DropReason::Denied));
+    }
+    let v6 = packet("[fd00::1]:1", "[2001:db8:8::8]:53");
+    assert_eq!(error(&mut bench, &v6, None), Err(DropReason::Denied));
+    let quoted = packet("10.0.0.1:5000", "8.8.8.8:53");
+    let whole = PacketBuilder::icmp_error(PORT, &quoted);
+    let first = whole.fragment(0, true).to_vec().expect("fits");
+    let outcome = bench.process(&first, 0, at(0));
+    assert_eq!(outcome.packet, Err(DropReason::Denied), "nor in parts");
+    assert_eq!(bench.counter(0, "errors_dropped"), 5);
+    assert!(error(&mut bench, &sent, None).is_ok());
+}
+
+#[test]
+fn errors_that_do_not_answer_for_themselves_are_dropped() {
+    let mut bench = bench(&BASIC.replace("192.0.2.1\"", "192.0.2.1\", \"192.0.2.2\""));
+    let sent = bench
+        .process(&packet("10.0.0.1:5000", "8.8.8.8:53"), 0, at(0))
+        .departed()
+        .0;
+    let good = PacketBuilder::icmp_error(PORT, &sent);
+    let good = good.to_vec().expect("fits");
+    let layout = twinpath_core::wire::dissect(&good).expect("well formed");
+    let (quote, message) = (usize::from(layout.payload), usize::from(layout.l4));
+    // To another external address than the one that has sent the quoted packet.
+    let mut other = good.clone();
+    let external = end("192.0.2.1:0").address == fields::destination(&good, &layout).address;
+    let there = if external {
+        "192.0.2.2:0"
+    } else {
+        "192.0.2.1:0"
+    };
+    twinpath_core::wire::rewrite::set_destination(&mut other, &layout, end(there)).expect("IPv4");
+    let mut damaged = good.clone();
+    damaged[message + 2] ^= 1;
+    // The quoted header's checksum, with an outer one that holds.
+    let mut damaged_quote = good.clone();
+    damaged_quote[quote + 8] ^= 1;
+    twinpath_core::wire::rewrite::refresh_checksums(&mut damaged_quote, &layout).expect("whole");
+    let gateway = end("8.8.8.1:0").address;
+    let redirect = IcmpError::Redirect { code: 1, gateway };
+    let redirect = PacketBuilder::icmp_error(redirect, &sent)
+        .to_vec()
+        .expect("fits");
+    for (frame, reason) in [
+        (other, DropReason::IcmpRecipient),
+        (damaged, DropReason::BadChecksum),
+        (damaged_quote, DropReason::IcmpQuote),
+        (redirect, DropReason::IcmpType),
+    ] {
+        let outcome = bench.process(&frame, 0, at(0));
+        assert_eq!(outcome.packet, Err(reason));
+    }
+    assert!(bench.process(&good, 0, at(0)).packet.is_ok());
+    assert_eq!(bench.counter(0, "errors_dropped"), 4);
+    assert_eq!(bench.counter(0, "errors_translated"), 1);
 }

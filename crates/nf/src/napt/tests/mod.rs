@@ -1,8 +1,11 @@
 //! Tests of the translation as a whole.
 
 mod changes;
+mod checksums;
 mod errors;
+mod forwards;
 mod fragments;
+mod limits;
 mod model;
 mod ports;
 mod scenarios;
@@ -17,6 +20,7 @@ use twinpath_rulecache::RuleFunction;
 const BASIC: &str = r#"
     inside = ["10.0.0.0/8", "fd00::/8"]
     external = ["192.0.2.1", "2001:db8::1"]
+    assignment = "preserve"
 "#;
 
 fn napt(text: &str) -> Box<dyn RuleFunction> {

@@ -14,6 +14,15 @@ const SMALL: &str = r#"
     timeouts = { udp = "20s", tcp_established = "40s", tcp_transitory = "10s", icmp = "5s" }
 "#;
 
+/// Ports that stand for a host in any case, and a whole address.
+const FORWARDS: &str = r#"
+    forward = [
+        { protocol = "tcp", external = "192.0.2.1:2001-2002", to = "10.0.0.1:2001" },
+        { protocol = "udp", external = "192.0.2.2:2000", to = "10.0.0.3:2003" },
+        { external = "192.0.2.3", to = "10.0.0.2" },
+    ]
+"#;
+
 #[derive(Clone, Debug)]
 enum Step {
     Send {
@@ -36,7 +45,7 @@ fn outside() -> impl Strategy<Value = Endpoint> {
 }
 
 fn external() -> impl Strategy<Value = Endpoint> {
-    (1u8..3, 2000u16..2006).prop_map(|(host, port)| Endpoint::v4([192, 0, 2, host], port))
+    (1u8..4, 2000u16..2006).prop_map(|(host, port)| Endpoint::v4([192, 0, 2, host], port))
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -108,20 +117,38 @@ impl Log {
 
     fn check(
         &mut self,
-        (filtering, pooling): (&str, &str),
+        (filtering, pooling, per_host): (&str, &str, u32),
         (from, to): (Endpoint, Endpoint),
         result: &Result<(Endpoint, Endpoint), DropReason>,
+        opened: Option<Endpoint>,
         now: u64,
     ) {
         let live = self.sessions(filtering, now);
         let is_inside = |end: Endpoint| end.address.octets4()[0] == 10;
-        let is_external = |end: Endpoint| end.address.octets4()[0] == 192;
+        let is_external = |end: Endpoint| matches!(end.address.octets4(), [192, .., 1 | 2]);
         let mut sender = from;
         if result == &Err(DropReason::NoPort) {
             assert!(Self::is_full(&live, pooling), "a port is left");
         }
-        if let (true, Ok((source, _))) = (is_inside(from), result) {
-            sender = *source;
+        let own = live
+            .iter()
+            .filter(|session| session.0.address == from.address);
+        let own: HashSet<Endpoint> = own.map(|session| session.1).collect();
+        match result {
+            Err(DropReason::HostLimit) => assert_eq!(own.len(), per_host as usize),
+            _ => assert!(
+                own.len() <= per_host as usize,
+                "one host has more than it may"
+            ),
+        }
+        // What filtering holds back has opened the sender's own session.
+        let own = match result {
+            Ok((source, _)) => Some(*source),
+            Err(DropReason::Denied) => opened,
+            Err(_) => None,
+        };
+        if let (true, Some(source)) = (is_inside(from), own) {
+            sender = source;
             match live.iter().find(|session| session.0 == from) {
                 Some(session) => assert_eq!(session.1, sender, "endpoint-independent mapping"),
                 None => assert!(
@@ -132,7 +159,8 @@ impl Log {
             self.0.push((now, from, sender, to));
         }
         if !is_external(to) {
-            return assert!(result.is_ok() || result == &Err(DropReason::NoPort));
+            let none_left = [DropReason::NoPort, DropReason::HostLimit];
+            return assert!(result.is_ok() || none_left.contains(&result.unwrap_err()));
         }
         let mut letting = live
             .iter()
@@ -157,10 +185,14 @@ proptest! {
         filtering in prop::sample::select(vec!["endpoint_independent", "address_dependent", "address_and_port_dependent"]),
         pooling in prop::sample::select(vec!["paired", "arbitrary"]),
         pick_up in any::<bool>(),
+        (per_host, per_binding) in (1u32..5, 1u32..4),
+        assignment in prop::sample::select(vec!["random", "parity", "preserve"]),
+        settings in prop::sample::select(vec!["", "", FORWARDS]),
         rules in 1usize..12,
         steps in prop::collection::vec(any_step(), 1..150),
     ) {
-        let text = format!("filtering = '{filtering}'\npooling = '{pooling}'\npick_up = {pick_up}\n{SMALL}");
+        let text = format!("filtering = '{filtering}'\npooling = '{pooling}'\npick_up = {pick_up}\n\
+            assignment = '{assignment}'\nports_per_host = {per_host}\nsessions_per_binding = {per_binding}\n{settings}{SMALL}");
         let mut plain = Bench::plain(vec![napt(&text)]);
         let mut cached = Bench::cached(vec![napt(&text)], rules);
         let (mut now, mut log) = (100, Log::default());
@@ -180,12 +212,13 @@ proptest! {
             let outcome = plain.process(&frame, 0, at(now));
             prop_assert_eq!(&cached.process(&frame, 0, at(now)), &outcome);
             let result = ends(outcome);
-            if kind == 1 {
-                log.check((filtering, pooling), (from, to), &result, now);
+            if kind == 1 && settings.is_empty() {
+                let opened = plain.function::<Napt>(0).external_of(from, 17);
+                log.check((filtering, pooling, per_host), (from, to), &result, opened, now);
             }
         }
         cached.tell_all();
-        for name in ["unsolicited", "bindings_created", "sessions_created", "ports_exhausted", "not_picked_up"] {
+        for name in ["unsolicited", "host_ports_exhausted", "binding_sessions_exhausted", "bindings_created", "sessions_created", "ports_exhausted", "not_picked_up"] {
             prop_assert_eq!(plain.counter(0, name), cached.counter(0, name), "{}", name);
         }
     }
@@ -205,7 +238,7 @@ proptest! {
                 next_hops = [{ name = 'in', mac = '02:00:00:00:00:01', source_mac = '02:00:00:00:00:02', port = 1 },
                              { name = 'out', mac = '02:00:00:00:00:03', source_mac = '02:00:00:00:00:04', port = 2 }]",
             );
-            let router = crate::router::Router::new(&router.unwrap(), std::path::Path::new(".")).unwrap();
+            let router = crate::router::Router::new(&router.unwrap(), std::path::Path::new("."), 1).unwrap();
             vec![Box::new(monitor), Box::new(crate::acl::AccessList::new(acl)), napt(SMALL), Box::new(router)]
         };
         let inside = ["10.0.0.0/8".parse().expect("a prefix")];

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 const ONE_ADDRESS: &str = r#"
     inside = ["10.0.0.0/8"]
     external = ["192.0.2.1"]
+    assignment = "preserve"
+    ports_per_host = 65535
 "#;
 const PORTS: u32 = 65_536 - 1024;
 

@@ -98,22 +98,26 @@ fn others_pass() {
 
 #[test]
 fn hosts_inside_reach_each_other_by_their_external_endpoints() {
-    let mut bench = bench(&format!(
-        "filtering = 'address_and_port_dependent'\n{BASIC}"
-    ));
-    assert_eq!(
-        udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:2222", 0),
-        REFUSED
-    );
-    udp(&mut bench, "10.0.0.2:2222", "8.8.8.8:53", 0).expect("translated");
-    assert_eq!(
-        udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:2222", 0),
-        REFUSED,
-        "filtered"
-    );
-    udp(&mut bench, "10.0.0.1:1111", "8.8.8.8:53", 0).expect("translated");
-    udp(&mut bench, "10.0.0.2:2222", "192.0.2.1:1111", 0).expect_err("filtered, and not noted");
-    assert_eq!(bench.counter(0, "sessions"), 2);
+    for filtering in ["address_dependent", "address_and_port_dependent"] {
+        let mut bench = bench(&format!("filtering = '{filtering}'\n{BASIC}"));
+        udp(&mut bench, "10.0.0.2:2222", "8.8.8.8:53", 0).expect("translated");
+        for _ in 0..3 {
+            let filtered = udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:2222", 0);
+            assert_eq!(filtered, REFUSED, "nothing has been sent to it");
+        }
+        assert!(bench.hits > 0, "by a rule at last");
+        for _ in 0..2 {
+            let let_in = udp(&mut bench, "10.0.0.2:2222", "192.0.2.1:1111", 0);
+            assert_eq!(let_in, Ok((end("192.0.2.1:2222"), end("10.0.0.1:1111"))));
+            let back = udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:2222", 0);
+            assert_eq!(back, Ok((end("192.0.2.1:1111"), end("10.0.0.2:2222"))));
+        }
+        assert_eq!(
+            udp(&mut bench, "10.0.0.1:1111", "192.0.2.1:9", 0),
+            REFUSED,
+            "nobody's"
+        );
+    }
     let mut open = super::bench(BASIC);
     udp(&mut open, "10.0.0.2:2222", "8.8.8.8:53", 0).expect("translated");
     for _ in 0..2 {
@@ -151,6 +155,7 @@ fn a_host_keeps_one_external_address_unless_told_otherwise() {
         inside = ["10.0.0.0/8"]
         external = ["192.0.2.1", "192.0.2.2", "192.0.2.3"]
         ports = "5000-5003"
+        assignment = "preserve"
     "#;
     let mut used = std::collections::HashSet::new();
     for host in 1..20 {
@@ -222,6 +227,16 @@ fn echoes_are_translated_by_their_identifier() {
         }
     }
     assert_eq!(bench.hits, 2);
+}
+
+#[test]
+fn echoes_keep_a_mapping_for_a_minute() {
+    let mut bench = bench(BASIC);
+    let request = PacketBuilder::icmp_echo(end("10.0.0.1:77"), end("8.8.8.8:0"));
+    send(&mut bench, request, 0).packet.expect("translated");
+    let reply = PacketBuilder::icmp_echo(end("8.8.8.8:77"), end("192.0.2.1:77")).echo_reply();
+    send(&mut bench, reply, 60).packet.expect("let in");
+    assert!(send(&mut bench, reply, 121).packet.is_err());
 }
 
 #[test]

@@ -64,6 +64,31 @@ fn time_outs_are_those_of_the_state() {
     );
 }
 
+/// A reset may be anybody's: it shortens the connection's life only if both ends are silent after it
+/// (RFC 7857 §2.2).
+#[test]
+fn a_reset_that_nobody_takes_ends_nothing() {
+    let mut bench = bench(BASIC);
+    for (from, to) in [(SERVER, EXTERNAL), (HOST, SERVER)] {
+        connect(&mut bench, 0);
+        for _ in 0..3 {
+            tcp(&mut bench, HOST, SERVER, ACK, 0).expect("data, by rules at last");
+            tcp(&mut bench, SERVER, EXTERNAL, ACK, 0).expect("data");
+        }
+        tcp(&mut bench, from, to, RST, 0).expect("translated");
+        for _ in 0..3 {
+            tcp(&mut bench, HOST, SERVER, ACK, 100).expect("goes on");
+        }
+        let late = tcp(&mut bench, SERVER, EXTERNAL, ACK, 7000);
+        assert!(late.is_ok(), "established as before");
+        bench = super::bench(BASIC);
+    }
+    connect(&mut bench, 0);
+    tcp(&mut bench, SERVER, EXTERNAL, RST, 0).expect("translated");
+    let over = tcp(&mut bench, SERVER, EXTERNAL, ACK, 241);
+    assert!(over.is_err(), "both have been silent for four minutes");
+}
+
 #[test]
 fn connections_from_outside_need_a_binding_and_a_filter_that_lets_them_in() {
     let other = "7.7.7.7:99";

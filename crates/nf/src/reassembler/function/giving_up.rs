@@ -5,7 +5,7 @@ use crate::reassembler::held::Held;
 use crate::reassembler::segment::Segment;
 use crate::reassembler::state::State;
 use twinpath_core::wire::tcp::flags::FIN;
-use twinpath_core::{Direction, Packet};
+use twinpath_core::{Direction, DropReason, Packet};
 use twinpath_slowpath::{Flow, Outbox};
 
 impl Reassembler {
@@ -104,8 +104,23 @@ impl Reassembler {
         }
     }
 
-    /// A segment outside the window: the numbers that are known are no use any more.
-    pub(super) fn resynchronise(
+    /// A segment outside the window: no receiver takes it, unless the numbers that are known are
+    /// wrong, as those of a direction whose SYN was not seen may be.
+    pub(super) fn outside_window(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        if State(flow.words).is_opened(packet.direction) {
+            self.counters.outside_window += 1;
+            return out.drop(packet, DropReason::Unacceptable);
+        }
+        self.resynchronise(packet, segment, flow, out);
+    }
+
+    fn resynchronise(
         &mut self,
         packet: Packet,
         segment: Segment,

@@ -77,8 +77,9 @@ impl Event {
             sequence,
             flags: self.tcp_flags,
             payload: vec![7; self.bytes],
+            acknowledged: None,
         }
-        .frame(false)
+        .frame(false, words[2 - self.way.index()])
     }
 }
 
@@ -102,7 +103,7 @@ proptest! {
             let (from_both, _) = send_fast(&mut both, &mut interpreter, &frame);
             prop_assert!(same(&from_slow, &from_both), "{:?} {:?}", from_slow, from_both);
             prop_assert_eq!(slow.words, both.words);
-            prop_assert_eq!((slow.handle, slow.initiator, slow.wake), (both.handle, both.initiator, both.wake));
+            prop_assert_eq!((slow.handle, slow.initiator, slow.deadline()), (both.handle, both.initiator, both.deadline()));
             prop_assert_eq!(&slow.drops, &both.drops);
         }
     }
@@ -118,15 +119,19 @@ fn in_order_segments_and_acknowledgements_stay_on_the_fast_path() {
             sequence,
             flags: tcp_flags,
             payload: payload.to_vec(),
+            acknowledged: None,
         };
-        send_fast(&mut bench, &mut interpreter, &sent.frame(true)).1
+        let frame = sent.frame(true, bench.words[2 - way.index()]);
+        send_fast(&mut bench, &mut interpreter, &frame).1
     };
     use Direction::{Original, Reply};
     assert!(!go(Original, 99, flags::SYN, b""));
     assert!(!go(Reply, 499, flags::SYN | flags::ACK, b""));
     assert!(go(Original, 100, flags::ACK, b""));
     assert!(go(Original, 100, flags::ACK | flags::PSH, b"abc"));
-    assert!(go(Reply, 500, flags::ACK | flags::URG, b"xyz"));
+    assert!(!go(Reply, 500, flags::ACK | flags::URG, b"x"), "urgent");
+    assert!(!go(Reply, 501, flags::PSH, b"y"), "without ACK");
+    assert!(go(Reply, 501, flags::ACK, b"yz"));
     assert!(go(Reply, 503, flags::ACK, b""));
     assert!(!go(Original, 106, flags::ACK, b"ghi"), "ahead");
     assert!(!go(Reply, 503, flags::ACK, b"uvw"), "something is held");
@@ -146,7 +151,7 @@ fn an_idle_flow_is_no_business_of_the_fast_path() {
         send_fast(
             &mut bench,
             &mut interpreter,
-            &Sent::data(Direction::Original, 100, b"abc").frame(false)
+            &Sent::data(Direction::Original, 100, b"abc").frame(false, 0)
         )
         .1
     );
@@ -155,7 +160,7 @@ fn an_idle_flow_is_no_business_of_the_fast_path() {
         !send_fast(
             &mut bench,
             &mut interpreter,
-            &Sent::data(Direction::Original, 103, b"def").frame(false)
+            &Sent::data(Direction::Original, 103, b"def").frame(false, 0)
         )
         .1
     );

@@ -31,6 +31,8 @@ pub struct Sent {
     pub sequence: u32,
     pub flags: u8,
     pub payload: Vec<u8>,
+    /// What it acknowledges; if nothing is said, all that the other end has sent.
+    pub acknowledged: Option<u32>,
 }
 
 impl Sent {
@@ -41,6 +43,7 @@ impl Sent {
             sequence,
             flags: flags::ACK,
             payload: payload.to_vec(),
+            acknowledged: None,
         }
     }
 
@@ -56,11 +59,12 @@ impl Sent {
             sequence: first.wrapping_sub(1),
             flags: syn_flags,
             payload: Vec::new(),
+            acknowledged: None,
         }
     }
 
     /// The frame with valid checksums.
-    pub fn frame(&self, v6: bool) -> Vec<u8> {
+    pub fn frame(&self, v6: bool, acknowledged: u32) -> Vec<u8> {
         let (client, server) = ends(v6);
         let (source, destination) = if self.way == Direction::Original {
             (client, server)
@@ -69,6 +73,7 @@ impl Sent {
         };
         let builder = PacketBuilder::tcp(source, destination)
             .seq(self.sequence)
+            .ack(acknowledged)
             .flags(self.flags);
         builder
             .payload(&self.payload)
@@ -92,7 +97,8 @@ pub struct Bench {
     pub words: [u32; 4],
     pub handle: u32,
     pub initiator: Option<Side>,
-    pub wake: Instant,
+    /// Which way its first segment went.
+    opener: Option<Direction>,
     pub now: Instant,
     pub pools: Pools,
     pub drops: DropCounters,
@@ -109,7 +115,7 @@ impl Bench {
             words: [0; 4],
             handle: 0,
             initiator: None,
-            wake: Instant::NEVER,
+            opener: None,
             now: Instant(1 << 40),
             pools: Pools::new(BUFFERS, 4),
             drops: DropCounters::default(),
@@ -120,7 +126,10 @@ impl Bench {
     }
 
     pub fn send(&mut self, sent: &Sent) -> Vec<Seen> {
-        let frame = sent.frame(self.v6);
+        let is_first = sent.way == *self.opener.get_or_insert(sent.way);
+        let known = self.words[if is_first { 2 } else { 1 }];
+        let acknowledged = sent.acknowledged.unwrap_or(known);
+        let frame = sent.frame(self.v6, acknowledged);
         self.send_frame(&frame)
     }
 
@@ -188,8 +197,8 @@ impl Bench {
     pub fn pass(&mut self, time: Duration) -> Vec<Seen> {
         let until = self.now + time;
         let mut seen = Vec::new();
-        while self.wake <= until {
-            let due = std::mem::replace(&mut self.wake, Instant::NEVER);
+        while self.deadline() <= until {
+            let due = self.deadline();
             let packets = self.with_flow(due, |function, flow, out| function.wake(flow, out));
             seen.extend(packets.into_iter().map(|packet| self.seen(packet)));
         }
@@ -214,21 +223,23 @@ impl Bench {
         let (client, server) = ends(self.v6);
         let key = twinpath_core::FlowKey::connection(client, server, 6).0;
         let initiator = self.initiator.get_or_insert(Side::Low);
-        let (mut onward, mut replies, mut wake) = (Vec::new(), Vec::new(), Instant::NEVER);
+        let (mut onward, mut replies) = (Vec::new(), Vec::new());
         let mut flow = Flow {
             key: &key,
             initiator,
             words: &mut self.words,
             handle: &mut self.handle,
             now,
-            wake: &mut wake,
         };
         let mut out = Outbox::new(&mut onward, &mut replies, &mut self.drops, &mut self.pools);
         act(&mut self.function, &mut flow, &mut out);
         assert!(replies.is_empty());
-        self.wake = self.wake.min(wake);
         self.check_state();
         onward
+    }
+
+    pub fn deadline(&self) -> Instant {
+        self.function.deadline(self.handle)
     }
 
     fn check_state(&self) {
@@ -247,7 +258,7 @@ impl Bench {
             self.words
         );
         assert!(
-            self.handle == 0 || self.wake != Instant::NEVER,
+            self.handle == 0 || self.deadline() != Instant::NEVER,
             "what is held has a timer"
         );
     }
@@ -286,6 +297,7 @@ impl Bench {
                 sequence,
                 flags: tcp_flags,
                 payload,
+                acknowledged: None,
             },
             released: packet.timestamp(),
             ordinal: packet.frame.ordinal(),

@@ -3,7 +3,7 @@
 use super::bench::{Bench, Sent};
 use super::script::play;
 use crate::duration::Human;
-use crate::reassembler::{Config, Overlap, Reassembler, Retransmissions};
+use crate::reassembler::{Config, Overlap, Reassembler, Retransmissions, Urgent};
 use std::time::Duration;
 use twinpath_core::Direction;
 use twinpath_core::wire::tcp::flags;
@@ -43,13 +43,14 @@ fn a_connection_from_its_handshake_to_its_end() {
          < 503         => < 503
          < 503 rest    => < 503 rest
          < 507/FA      => < 507/FA
-         ? unknown
+         ? known
          > 107         => > 107
-         ? unknown
+         < 507/FA      => < 507/FA
+         ? known
          ! opened 2
          ! in_order 6
          ! finished 1
-         ! stray 1",
+         ! stray 0",
     );
 }
 
@@ -295,8 +296,9 @@ fn a_fin_waits_for_its_turn() {
          > 103/FA def  =>
          ? pending
          > 100 abc     => > 100 abc | > 103/FA def
-         ? unknown
-         ! finished 1",
+         > 100 abc     => > 100 abc
+         ! finished 1
+         ! retransmissions 1",
     );
 }
 
@@ -320,9 +322,8 @@ fn a_rst_leaves_after_what_is_held() {
          > 103 def     =>
          > 112 mno     =>
          < 500/R       => > 103 def | > 106 ghi | > 112 mno | < 500/R
-         ? unknown
+         ? known
          < 500/R       => < 500/R
-         ? unknown
          ! reset 1
          ! stray 1",
     );
@@ -347,36 +348,165 @@ fn a_syn_that_comes_again_changes_nothing() {
 }
 
 #[test]
-fn a_new_syn_starts_the_flow_over() {
+fn a_new_syn_starts_the_flow_over_when_it_is_answered() {
     play(
         &plain(),
         "> 99/S        => > 99/S
          < 499/SA      => < 499/SA
          > 103 def     =>
          < 503 uvw     =>
-         > 9000/S      => > 103 def | < 503 uvw | > 9000/S
+         > 9000/S      => > 9000/S
+         ? pending
+         < 7000/SA@9001 => > 103 def | < 503 uvw | < 7000/SA
          ? known
-         < 7000/SA     => < 7000/SA
          > 9004 new    =>
          > 9001 one    => > 9001 one | > 9004 new
          < 7001 two    => < 7001 two
+         ! challenged 1
+         ! reused 1",
+    );
+}
+
+/// Its receiver asks about it (RFC 5961 §4), so what comes after it is of the old connection.
+#[test]
+fn a_syn_on_a_living_connection_begins_nothing() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100 abc     => > 100 abc
+         > 104/S       => > 104/S
+         > 900/S       => > 900/S
+         > 106 ghi     =>
+         > 103 def     => > 103 def | > 106 ghi
+         ! challenged 2",
+    );
+}
+
+#[test]
+fn a_syn_that_nobody_answered_gives_way_to_the_next() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 9000/S      => > 9000/S
+         < 499/SA@9001 => < 499/SA
+         > 9004 def    =>
+         > 9001 abc    => > 9001 abc | > 9004 def
          ! reused 1",
     );
 }
 
 #[test]
-fn a_new_answer_starts_only_its_direction_over() {
+fn a_closed_connection_gives_way_to_the_next() {
     play(
         &plain(),
         "> 99/S        => > 99/S
          < 499/SA      => < 499/SA
+         > 100/RA      => > 100/RA
+         > 99/S        => > 99/S
+         < 7000/SA@100 => < 7000/SA
+         < 7004 two    =>
+         < 7001 one    => < 7001 one | < 7004 two
+         ! reset 1
+         ! reused 1
+         ! opened 4",
+    );
+}
+
+/// The answer says which of the SYNs it is to, and how much of what came with it was taken.
+#[test]
+fn an_answer_says_where_the_other_direction_begins() {
+    play(
+        &plain(),
+        "> 99/S abc    => > 99/S abc
+         < 499/SA@103  => < 499/SA
+         > 106 ghi     =>
+         > 103 def     => > 103 def | > 106 ghi",
+    );
+    play(
+        &Config {
+            retransmissions: Retransmissions::Drop,
+            ..plain()
+        },
+        "> 99/S abc    => > 99/S abc
+         < 499/SA@100  => < 499/SA
+         > 100 ABC     => > 100 ABC",
+    );
+    play(
+        &plain(),
+        "< 499/SA@100  => < 499/SA
          > 103 def     =>
-         < 503 uvw     =>
-         < 7000/SA     => < 503 uvw | < 7000/SA
-         ? pending
-         < 7001 new    => < 7001 new
          > 100 abc     => > 100 abc | > 103 def
+         ! picked_up 0",
+    );
+}
+
+/// RFC 5961 §3.2: a RST is believed where the very next byte is expected. One within the window is
+/// asked about by its receiver, one outside is nobody's.
+#[test]
+fn a_rst_elsewhere_ends_nothing() {
+    let config = Config {
+        window_bytes: 1000,
+        ..Config::default()
+    };
+    play(
+        &config,
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100 abc     => > 100 abc
+         > 100/R       => > 100/R
+         > 104/R       => > 104/R
+         > 1103/R      => > 1103/R
+         > 1104/R      => drop unacceptable
+         > 9000/R      => drop unacceptable
+         < 9000/R      => drop unacceptable
+         > 106 ghi     =>
+         > 103 def     => > 103 def | > 106 ghi
+         > 109/R       => > 109/R
+         ! challenged 3
+         ! outside_window 3
+         ! reset 1",
+    );
+}
+
+/// A late segment of a connection that a RST ended is in its place, or nowhere: the end that the RST
+/// never reached goes on.
+#[test]
+fn segments_stay_in_order_behind_a_rst() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100/R       => > 100/R
+         > 103 def     =>
+         > 100 abc     => > 100 abc | > 103 def",
+    );
+}
+
+/// A refused connection is over: the RST acknowledges its SYN.
+#[test]
+fn a_rst_that_answers_a_syn_ends_the_connection() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 0/RA@77     => < 0/RA
+         < 0/RA@100    => < 0/RA
+         > 99/S        => > 99/S
+         ! challenged 1
+         ! reset 1
          ! reused 1",
+    );
+}
+
+#[test]
+fn data_that_acknowledges_nothing_is_nobodys() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100/U abc   => drop unacceptable
+         > 100 ABC     => > 100 ABC
+         ! without_ack 1",
     );
 }
 
@@ -457,7 +587,7 @@ fn a_replaced_segment_does_not_prolong_the_wait() {
 }
 
 #[test]
-fn segments_far_away_are_followed() {
+fn segments_far_away_are_nobodys() {
     let config = Config {
         window_bytes: 1000,
         ..Config::default()
@@ -467,6 +597,26 @@ fn segments_far_away_are_followed() {
         "> 99/S        => > 99/S
          > 1100 edge   =>
          > 100 abc     => > 100 abc
+         > 9000 far    => drop unacceptable
+         > 1103 abc    =>
+         > 1104 far    => drop unacceptable
+         > 1104        => drop unacceptable
+         ? pending
+         ! outside_window 3
+         ! resynchronised 0",
+    );
+}
+
+#[test]
+fn a_direction_whose_syn_was_not_seen_follows_segments_far_away() {
+    let config = Config {
+        window_bytes: 1000,
+        ..Config::default()
+    };
+    play(
+        &config,
+        "> 97 abc      => > 97 abc
+         > 1100 edge   =>
          > 9000 far    => > 1100 edge | > 9000 far
          > 9003 on     => > 9003 on
          > 100 back    => > 100 back
@@ -505,7 +655,25 @@ fn urgent_data_is_data() {
         &plain(),
         "> 99/S        => > 99/S
          > 103/UA def  =>
-         > 100/UA abc  => > 100/UA abc | > 103/UA def",
+         > 100/UA abc  => > 100 abc | > 103 def
+         > 106/UA      => > 106
+         ! urgent 3",
+    );
+}
+
+#[test]
+fn urgent_data_may_be_kept_out() {
+    let config = Config {
+        urgent: Urgent::Drop,
+        ..plain()
+    };
+    play(
+        &config,
+        "> 99/S        => > 99/S
+         > 100/UA abc  => drop urgent
+         > 103 def     =>
+         > 100 abc     => > 100 abc | > 103 def
+         ! urgent 1",
     );
 }
 
@@ -539,6 +707,7 @@ fn held_segments_outlive_a_change_of_limits() {
         sequence,
         flags,
         payload: payload.to_vec(),
+        acknowledged: None,
     };
     bench.send(&segment(99, b"", flags::SYN));
     assert!(bench.send(&segment(103, b"def", flags::ACK)).is_empty());

@@ -2,7 +2,7 @@
 //!
 //! `> 100 abc => > 100 abc | > 103 def` reads: the opener sends "abc" with sequence number 100,
 //! and two segments come out. Flags stand behind the number (`> 99/S`); without any it is a plain
-//! ACK. `drop REASON` is a dropped packet, `wait TIME` lets time pass, `release` lets go of what is held, `? known`, `? unknown` and
+//! ACK that acknowledges all that the other end sent, unless a number stands behind it (`< 499/SA@100`). `drop REASON` is a dropped packet, `wait TIME` lets time pass, `release` lets go of what is held, `? known`, `? unknown` and
 //! `? pending` look at the flow, `! COUNTER N` at a counter.
 //!
 //! Every scenario runs over IPv4 and IPv6, from either end, and with sequence numbers that wrap
@@ -94,10 +94,11 @@ impl Run {
     fn parse(&self, text: &str) -> Sent {
         let parts: Vec<&str> = text.split_whitespace().collect();
         let (number, letters) = parts[1].split_once('/').unwrap_or((parts[1], "A"));
-        let sequence = number
-            .parse::<u32>()
-            .expect("a number")
-            .wrapping_add(self.base);
+        let (letters, acknowledged) = match letters.split_once('@') {
+            Some((letters, number)) => (letters, Some(self.number(number))),
+            None => (letters, None),
+        };
+        let sequence = self.number(number);
         let flags = LETTERS
             .iter()
             .filter(|(letter, _)| letters.contains(*letter))
@@ -109,7 +110,13 @@ impl Run {
             sequence,
             flags,
             payload,
+            acknowledged,
         }
+    }
+
+    fn number(&self, text: &str) -> u32 {
+        let number = text.parse::<u32>().expect("a number");
+        number.wrapping_add(self.base)
     }
 
     fn way(&self, forth: bool) -> Direction {

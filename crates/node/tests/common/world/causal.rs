@@ -16,9 +16,6 @@ const TICK: Duration = Duration::from_millis(1);
 /// So often at most in a run that goes on.
 const MOST_TICKS: u32 = 10_000;
 
-/// Functions keep packets for no longer than this.
-const LONGEST_KEPT: Duration = Duration::from_secs(1);
-
 /// Nothing is under way on the link for longer, and no burst lasts longer.
 const MOST_UNDER_WAY: Duration = Duration::from_millis(1);
 
@@ -99,7 +96,7 @@ impl<'a> CausalRun<'a> {
         };
         self.let_time_pass(at);
         while !self.burst.is_empty() {
-            let room = self.world.node.machine.room().min(self.burst.len());
+            let room = self.room();
             if room == 0 {
                 self.step();
                 continue;
@@ -114,20 +111,17 @@ impl<'a> CausalRun<'a> {
         self.world.carry(self.under_way);
     }
 
-    /// Timers of functions, each at its time, when what came before it has arrived.
+    /// Packets that may enter now: there is room, and deadlines before them have come.
+    fn room(&mut self) -> usize {
+        let machine = &mut self.world.node.machine;
+        let room = machine.room();
+        let times = self.burst.iter().take(room).map(Frame::timestamp);
+        times.take_while(|&at| machine.lets_in(at)).count()
+    }
+
     fn let_time_pass(&mut self, until: Instant) {
         let world = &mut self.world;
         if until.since(world.now) > MOST_UNDER_WAY {
-            world.carry(0);
-        }
-        while let Some(due) = world.node.workers[0].next_deadline()
-            && due <= until
-        {
-            world.carry(0);
-            world.now = world.now.max(due);
-            let (mut returns, pools) = (Vec::new(), &mut world.node.worker_pools[0]);
-            world.node.workers[0].advance(world.now, pools, &mut returns);
-            world.give_back(returns);
             world.carry(0);
         }
         world.now = world.now.max(until);
@@ -153,7 +147,6 @@ impl<'a> CausalRun<'a> {
     /// the packets that left.
     pub fn finish(mut self) -> (Outcome, BTreeSet<u64>) {
         self.settle();
-        self.let_time_pass(self.world.now + LONGEST_KEPT);
         let world = &mut self.world;
         world.node.machine.stop(&mut world.out);
         while world.out.outcomes.is_empty() {

@@ -5,30 +5,23 @@ use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 use twinpath_control::service::{Instance, Paths, Service};
+use twinpath_core::Direction;
 use twinpath_nf::duration::Human;
+use twinpath_node::position::Position;
 use twinpath_node::wiring;
 use twinpath_rulecache::{Obstacle, RuleTable};
 
 /// What is cached as rules, of a chain with such functions.
 #[derive(Serialize)]
 pub struct RuleFacts {
-    functions: Vec<FunctionPlace>,
     /// The networks whose packets pass the chain in order; empty if all do.
     inside: Vec<String>,
+    /// The ports whose packets do, in place of that; empty if sources tell.
+    inside_ports: Vec<String>,
     elements: Elements,
     cache: CacheFacts,
     no_rule: Vec<NoRule>,
     order: Vec<String>,
-}
-
-/// Where a function's decisions are taken.
-#[derive(Serialize)]
-struct FunctionPlace {
-    name: String,
-    /// What it is.
-    function: &'static str,
-    place: &'static str,
-    why: String,
 }
 
 /// The elements in the order that packets pass them, each with its functions in that order.
@@ -83,91 +76,57 @@ impl RuleFacts {
         if !service.chain.iter().any(Instance::makes_rules) {
             return Ok(None);
         }
-        let cache = CacheFacts::of(service);
-        let room = wiring::place(service, &wiring::budget(service))
-            .map_or_else(|_| Vec::new(), |room| room.has_room);
-        let elements = wiring::elements(service).zip(room);
-        let has_room: Vec<bool> = elements
-            .flat_map(|(instances, has_room)| instances.iter().map(move |_| has_room))
-            .collect();
         let meaning = |obstacle: Obstacle| NoRule {
             name: obstacle.name(),
             meaning: obstacle.meaning(),
         };
         Ok(Some(Self {
-            functions: service
-                .chain
-                .iter()
-                .zip(has_room.into_iter().chain(std::iter::repeat(true)))
-                .map(|(instance, has_room)| {
-                    FunctionPlace::of(instance, service, cache.is_used, has_room)
-                })
-                .collect(),
             inside: service.inside.iter().map(ToString::to_string).collect(),
+            inside_ports: service
+                .inside_ports
+                .iter()
+                .filter_map(|port| service.ports.get(usize::from(*port)).cloned())
+                .collect(),
             elements: Elements::of(service),
-            cache,
+            cache: CacheFacts::of(service),
             no_rule: Obstacle::ALL.map(meaning).into(),
             order: ORDER.map(str::to_owned).into(),
         }))
     }
 }
 
-impl FunctionPlace {
-    fn of(instance: &Instance, service: &Service, cache_is_used: bool, has_room: bool) -> Self {
-        let function = instance.config.descriptor();
-        let (place, why) = match (instance.makes_rules(), service.run.paths) {
-            (_, Paths::Slow) => ("slow_path", "the service has paths = \"slow\""),
-            (true, _) if !cache_is_used => ("slow_path", "[rule_cache] has enabled = false"),
-            (true, _) => ("rules", instance.config.placement()),
-            (false, _) if !has_room => (
-                "slow_path",
-                "the device has no room for its flow state beside that of others",
-            ),
-            (false, _) => ("shared", instance.config.placement()),
-        };
-        Self {
-            name: instance.name.to_string(),
-            function: function.name,
-            place,
-            why: why.into(),
-        }
-    }
-}
-
-impl FunctionPlace {
-    /// Its name, and what it is where the name does not say it.
-    fn told_name(&self) -> String {
-        match self.name == self.function {
-            true => self.name.clone(),
-            false => format!("{} ({})", self.name, self.function),
-        }
-    }
-}
-
 impl Elements {
     fn of(service: &Service) -> Self {
-        let original: Vec<Element> = wiring::elements(service).map(Element::of).collect();
-        let reply = original.iter().rev().map(Element::reversed).collect();
+        let elements: Vec<&[Instance]> = wiring::elements(service).collect();
+        let walk = |direction| {
+            let order = wiring::element_order(service);
+            let first = Some(order.first(direction));
+            std::iter::successors(first, move |position| order.next(*position))
+        };
+        let element = |position: Position| {
+            let instances = elements.get(usize::from(position.element))?;
+            Some(Element::of(instances, position.direction))
+        };
+        let has_sides = !(service.inside.is_empty() && service.inside_ports.is_empty());
         Self {
-            original,
-            reply: (!service.inside.is_empty()).then_some(reply),
+            original: walk(Direction::Original).filter_map(element).collect(),
+            reply: has_sides.then(|| walk(Direction::Reply).filter_map(element).collect()),
         }
     }
 }
 
 impl Element {
-    fn of(instances: &[Instance]) -> Self {
-        let names = instances.iter().map(|one| one.name.to_string());
+    fn of(instances: &[Instance], direction: Direction) -> Self {
+        let (last, mut others): (Vec<&Instance>, Vec<&Instance>) =
+            instances.iter().partition(|one| one.decides_last());
+        if direction == Direction::Reply {
+            others.reverse();
+        }
+        let names = others.into_iter().chain(last);
         Self {
             makes_rules: instances.iter().all(Instance::makes_rules),
-            functions: names.collect(),
+            functions: names.map(|one| one.name.to_string()).collect(),
         }
-    }
-
-    fn reversed(&self) -> Self {
-        let mut reversed = self.clone();
-        reversed.functions.reverse();
-        reversed
     }
 }
 
@@ -196,24 +155,20 @@ impl CacheFacts {
 
 impl Display for RuleFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "What runs where")?;
-        for at in &self.functions {
-            let (name, why) = (at.told_name(), &at.why);
-            let place = match at.place {
-                "rules" => "cached as rules",
-                "shared" => "shares flow state",
-                _ => "on the slow path",
-            };
-            writeln!(f, "  {name:<14} {place:<18} {why}")?;
-        }
-        writeln!(f, "\nElements: [makes one rule] (shares flow state)")?;
+        writeln!(f, "Elements: [makes one rule] (shares flow state)")?;
         let inside = self.inside.join(", ");
         match &self.elements.reply {
             None => writeln!(f, "  all packets  {}", line(&self.elements.original))?,
             Some(reply) => {
                 writeln!(f, "  from inside  {}", line(&self.elements.original))?;
                 writeln!(f, "  all others   {}", line(reply))?;
-                writeln!(f, "  inside: {inside}")?;
+                match (self.inside_ports.as_slice(), inside.as_str()) {
+                    ([], _) => writeln!(f, "  inside: {inside}, as their sources say")?,
+                    (ports, "") => writeln!(f, "  inside: ports {}", ports.join(", "))?,
+                    (ports, _) => {
+                        writeln!(f, "  inside: ports {}, with {inside}", ports.join(", "))?;
+                    }
+                }
             }
         }
         writeln!(f, "\n{}", self.cache)?;

@@ -4,57 +4,78 @@ use super::{DeviceFit, Explanation, Function, SlowFacts, StateTableFacts, TableF
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 
-impl Display for Explanation {
+/// An explanation, and whether the fast programs are shown with it.
+pub struct Told<'a> {
+    pub explanation: &'a Explanation,
+    pub has_programs: bool,
+}
+
+impl Display for Told<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.service, self.chain.join(" -> "))?;
-        if self.paths == "slow" {
+        let all = self.explanation;
+        writeln!(f, "{}: {}", all.service, all.chain.join(" -> "))?;
+        if all.paths == "slow" {
             writeln!(
                 f,
                 "everything runs on the slow path: the file has paths = \"slow\""
             )?;
         }
-        if let Some(rules) = &self.rules {
+        writeln!(f, "\nWhat runs where")?;
+        all.places
+            .iter()
+            .try_for_each(|place| writeln!(f, "{place}"))?;
+        let chosen = all.devices.iter().find(|device| device.is_chosen);
+        if let Some(refusal) = chosen.and_then(|device| device.refusal.as_ref()) {
+            writeln!(
+                f,
+                "  nothing runs: the chain does not fit the device: {refusal}"
+            )?;
+        }
+        if let Some(rules) = &all.rules {
             writeln!(f, "\n{rules}")?;
         }
-        if let Some(parking) = &self.parking {
+        if let Some(parking) = &all.parking {
             writeln!(f, "\n{parking}")?;
         }
-        match self.functions.is_empty() {
+        match all.functions.is_empty() {
             true => Ok(()),
             false => self.flow_state(f),
         }
     }
 }
 
-impl Explanation {
+impl Told<'_> {
     fn flow_state(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\nThe fast path runs these programs; words are a flow's state\n"
-        )?;
-        self.functions
-            .iter()
-            .try_for_each(|function| writeln!(f, "{function}"))?;
-        writeln!(f, "The workers do the rest")?;
-        self.slow_path_only
-            .iter()
-            .try_for_each(|reason| writeln!(f, "  {reason}"))?;
+        let all = self.explanation;
         writeln!(f, "\nDevices")?;
-        self.devices
+        all.devices
             .iter()
             .try_for_each(|device| writeln!(f, "{device}"))?;
-        let is_alone = self.state_tables.len() == 1;
-        for StateTableFacts { functions, table } in &self.state_tables {
+        writeln!(f, "\nFlow state: what the fast path leaves to the workers")?;
+        all.slow_path_only
+            .iter()
+            .try_for_each(|reason| writeln!(f, "  {reason}"))?;
+        let is_alone = all.state_tables.len() == 1;
+        for StateTableFacts { functions, table } in &all.state_tables {
             match is_alone {
                 true => writeln!(f, "\nState table")?,
                 false => writeln!(f, "\nState table of {}", functions.join(", "))?,
             }
             writeln!(f, "{table}")?;
         }
-        match &self.slow_path {
-            Some(slow_path) => writeln!(f, "{slow_path}"),
-            None => Ok(()),
+        if let Some(slow_path) = &all.slow_path {
+            writeln!(f, "{slow_path}")?;
         }
+        if !self.has_programs {
+            return Ok(());
+        }
+        writeln!(
+            f,
+            "\nThe fast path runs these programs; words are a flow's state\n"
+        )?;
+        all.functions
+            .iter()
+            .try_for_each(|function| writeln!(f, "{function}"))
     }
 }
 

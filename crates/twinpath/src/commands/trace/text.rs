@@ -201,8 +201,6 @@ fn told_function(f: &mut Formatter<'_>, function: &FunctionLook) -> fmt::Result 
 fn rule(f: &mut Formatter<'_>, rule: &RuleLook) -> fmt::Result {
     let matches = quantities(&rule.matches, "any packet");
     writeln!(f, "      matches {matches}")?;
-    writeln!(f, "      mask    {}", rule.mask)?;
-    writeln!(f, "      value   {}", rule.value)?;
     let rewrites = match rule.rewrites.is_empty() {
         true => "nothing".to_owned(),
         false => rule.rewrites.join(", "),
@@ -229,17 +227,33 @@ fn quantities(quantities: &[Quantity], none: &str) -> String {
 }
 
 fn entries(entries: &[EntryLook]) -> String {
-    let text = |one: &EntryLook| {
-        let idle = one.idle.as_ref();
-        let idle = idle.map_or(String::new(), |idle| format!(" (ends after {idle} idle)"));
-        format!("{} entry {}{idle}", one.function, one.entry)
-    };
-    entries.iter().map(text).collect::<Vec<_>>().join(", ")
+    let texts: Vec<String> = entries.iter().map(entry).collect();
+    texts.join(", ")
+}
+
+/// An entry as its function says what it is, and where that is written.
+pub fn entry(one: &EntryLook) -> String {
+    let idle = one.idle.as_ref();
+    let idle = idle.map_or(String::new(), |idle| format!(" (ends after {idle} idle)"));
+    let line = one
+        .line
+        .map_or(String::new(), |line| format!(" (line {line})"));
+    let function = &one.function;
+    match (one.rule, &one.text) {
+        (Some(number), Some(text)) => format!("{function} rule {number}: {text}{line}{idle}"),
+        (None, Some(text)) => format!("{function}: {text}{idle}"),
+        (_, None) => format!("{function} entry {}{idle}", one.entry),
+    }
 }
 
 fn state_run(f: &mut Formatter<'_>, run: &StateRun) -> fmt::Result {
     words(f, &run.words)?;
     writeln!(f, "    outcome: {}", run.outcome)?;
+    match (&run.rule, &run.function) {
+        (Some(rule), _) => writeln!(f, "    by {}", entry(rule))?,
+        (None, Some(function)) => writeln!(f, "    by {function}")?,
+        (None, None) => {}
+    }
     replies(f, &run.replies)
 }
 

@@ -75,10 +75,71 @@ fn up_to_four_tags() {
 
 #[test]
 fn every_tag_protocol_is_followed() {
-    for ether_type in [0x8100u16, 0x88a8, 0x9100] {
+    for ether_type in [0x8100u16, 0x88a8, 0x9100, 0x9200, 0x9300] {
         let mut frame = tcp(true).vlan(5).to_vec().unwrap();
         frame[12..14].copy_from_slice(&ether_type.to_be_bytes());
         assert_eq!(dissect(&frame).unwrap().transport, Transport::Tcp);
+    }
+}
+
+/// Labels, a session, and LLC with SNAP, in front of each IP version.
+const LINKS: [[&[u8]; 2]; 3] = [
+    [
+        &[0x88, 0x47, 0, 1, 0, 64, 0, 2, 1, 64],
+        &[0x81, 0, 0, 5, 0x88, 0x48, 0, 2, 1, 64],
+    ],
+    [
+        &[0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x21],
+        &[0x92, 0, 0, 5, 0x88, 0x64, 0x11, 0, 0, 7, 0, 0, 0, 0x57],
+    ],
+    [
+        &[0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x08, 0x00],
+        &[0x81, 0, 0, 5, 0, 0, 0xaa, 0xaa, 3, 0, 0, 0, 0x86, 0xdd],
+    ],
+];
+
+#[test]
+fn packets_are_found_behind_labels_sessions_and_snap() {
+    for links in LINKS {
+        for (v4, link) in [true, false].into_iter().zip(links) {
+            let packet = tcp(v4).payload(b"abc").padded();
+            let (plain, found) = (layout(packet), layout(packet.link(link)));
+            let l3 = 12 + link.len() as u16;
+            let expected = Layout {
+                l3,
+                l4: plain.l4 - 14 + l3,
+                payload: plain.payload - 14 + l3,
+                end: plain.end - 14 + u32::from(l3),
+                ..plain
+            };
+            assert_eq!(found, expected, "{link:02x?}");
+        }
+    }
+}
+
+/// What the link does not have does not belong to the packet.
+#[test]
+fn packets_do_not_reach_beyond_their_session() {
+    for (link, length_at) in [(LINKS[1][0], 18), (LINKS[2][0], 12)] {
+        let mut frame = udp(true).payload_len(9).link(link).to_vec().unwrap();
+        assert!(dissect(&frame).is_ok());
+        frame[length_at + 1] -= 1;
+        assert_eq!(dissect(&frame), Err(Malformed::Ipv4TotalLength));
+    }
+}
+
+#[test]
+fn rarer_extension_headers_are_walked() {
+    for number in [135, 139, 140, 253, 254] {
+        let packet = tcp(false).ipv6_extension(Extension::Other(number), 2);
+        let found = layout(packet);
+        assert_eq!(
+            (found.transport, found.l4),
+            (Transport::Tcp, 70),
+            "{number}"
+        );
+        let beyond = damaged(packet, 55, 9);
+        assert_eq!(beyond, Some(Malformed::Ipv6Extensions), "{number}");
     }
 }
 

@@ -31,13 +31,15 @@ fn card(title: &str, counts: &RuleCounters) -> String {
         .take(super::MAX_ROWS)
         .map(|(name, &count)| row(name, count, ""))
         .collect();
+    let made_none = match obstacles.is_empty() {
+        true => String::new(),
+        false => format!("<h3>Packets that made no rule</h3>\n{}", table(&obstacles)),
+    };
     format!(
-        "<div class=\"card\">\n<h2>{}</h2>\n<h3>On the fast path</h3>\n{}<h3>On the slow path</h3>\n{}\
-         <h3>Packets that made no rule</h3>\n{}</div>\n",
+        "<div class=\"card\">\n<h2>{}</h2>\n<h3>On the fast path</h3>\n{}<h3>On the slow path</h3>\n{}{made_none}</div>\n",
         escape(title),
         table(&on_the_fast_path(counts)),
         table(&on_the_slow_path(counts)),
-        table(&obstacles)
     )
 }
 

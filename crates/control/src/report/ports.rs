@@ -1,0 +1,76 @@
+//! What network interfaces counted.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A port. Frames and bytes as they are exchanged with the kernel: a frame that a host or card is
+/// still to cut counts once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortFigures {
+    /// Its name in the service file.
+    pub name: String,
+    /// Its interface.
+    pub device: String,
+    /// How packets were exchanged with it.
+    pub driver: String,
+    /// Frames that came.
+    pub received_packets: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
+    /// Frames that came while the kernel had no room for them.
+    pub receive_missed: u64,
+    /// Frames for which there was no buffer.
+    pub receive_no_buffer: u64,
+    /// Frames that are longer than the longest buffer.
+    pub receive_too_long: u64,
+    /// Frames of which the kernel told what cannot be.
+    pub receive_malformed: u64,
+    /// Frames that left.
+    pub transmitted_packets: u64,
+    /// Their bytes.
+    pub transmitted_bytes: u64,
+    /// Frames that the kernel did not take: its queue was full, or the interface down.
+    pub transmit_refused: u64,
+    /// Frames that are longer than the MTU.
+    pub transmit_too_long: u64,
+    /// How often the interface went down or disappeared.
+    pub outages: u64,
+}
+
+/// Packets that were lost at a node's ports: before they came in, or when they had left. No drop
+/// counter has them.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortLosses {
+    /// Frames that came while the kernel had no room for them.
+    pub receive_missed: u64,
+    /// Frames for which there was no buffer.
+    pub receive_no_buffer: u64,
+    /// Frames or datagrams that the kernel did not take.
+    pub transmit_refused: u64,
+    /// Packets that left by no port that the service names.
+    pub without_port: u64,
+    /// Packets whose neighbour's MAC address was not to be had.
+    pub without_neighbor: u64,
+}
+
+impl PortLosses {
+    /// Those that there are, by name.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let losses = [
+            ("receive_missed", self.receive_missed),
+            ("receive_no_buffer", self.receive_no_buffer),
+            ("transmit_refused", self.transmit_refused),
+            ("without_port", self.without_port),
+            ("without_neighbor", self.without_neighbor),
+        ];
+        let losses = losses.into_iter().filter(|(_, count)| *count > 0);
+        losses
+            .map(|(name, count)| (name.to_owned(), count))
+            .collect()
+    }
+
+    /// Whether nothing was lost.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}

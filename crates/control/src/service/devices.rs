@@ -1,0 +1,136 @@
+//! `[ports]`: the network interfaces that a service's ports are.
+//!
+//! ```toml
+//! [ports]
+//! inside  = { device = "eth1" }
+//! outside = { device = "eth0", driver = "af_packet", addresses = ["198.51.100.2/24"] }
+//! ```
+//! A port with addresses answers for them, and asks for its neighbours' MAC addresses (ARP, RFC 826;
+//! neighbour discovery, RFC 4861); one without takes no part in that.
+//! A service file without it gets its packets from a capture or a generator, and so does one with it
+//! when a command line says so.
+
+use super::port_address::PortAddress;
+use super::{Misplaced, ports};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use toml::Spanned;
+use twinpath_classify::Prefix;
+use twinpath_nf::text::Text;
+
+/// Longest name of an interface in Linux.
+const MAX_DEVICE: usize = 15;
+
+/// What lies beneath a port.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PortDriver {
+    /// AF_XDP for a network card, AF_PACKET for a virtual interface.
+    #[default]
+    Auto,
+    /// AF_XDP on all queues: the kernel's network stack does not see what arrives.
+    AfXdp,
+    /// AF_PACKET: any interface, beside all else that uses it.
+    AfPacket,
+    /// A new interface for programs on this host, made when the service starts.
+    Tap,
+}
+
+/// The network interface that a port is.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PortDevice {
+    /// Its name in Linux.
+    #[schemars(length(min = 1, max = MAX_DEVICE))]
+    pub device: String,
+    /// How packets are exchanged with it.
+    #[serde(default)]
+    pub driver: PortDriver,
+    /// The node's own addresses there. They are the node's alone: the kernel has none on the
+    /// interface.
+    #[serde(default)]
+    #[schemars(with = "Vec<PortAddress>")]
+    pub addresses: Vec<Text<PortAddress>>,
+    /// More addresses that the node answers questions about: those that a translation gives out, and
+    /// services. The port needs an address for that.
+    #[serde(default)]
+    pub answers_for: Vec<Text<Prefix>>,
+}
+
+/// `[ports]` as it is written.
+pub(super) type Written = BTreeMap<Spanned<String>, Spanned<PortDevice>>;
+
+/// Names and interfaces of ports, by number: in the order of `ports` in `[service]`, else in that of
+/// the file.
+pub(super) fn checked(
+    names: Option<Spanned<ports::Names>>,
+    devices: Option<Spanned<Written>>,
+) -> Result<(Vec<String>, Vec<PortDevice>), Misplaced> {
+    let Some(devices) = devices else {
+        return Ok((ports::checked(names)?, Vec::new()));
+    };
+    let span = devices.span();
+    let mut devices: Vec<_> = devices.into_inner().into_iter().collect();
+    devices.sort_by_key(|(name, _)| name.span().start);
+    let names = match names {
+        Some(names) => ports::checked(Some(names))?,
+        None => {
+            let names = devices.iter().map(|(name, _)| name.clone()).collect();
+            ports::checked(Some(Spanned::new(span.clone(), names)))?
+        }
+    };
+    let mut ordered = Vec::new();
+    for name in &names {
+        let found = devices.iter().position(|(key, _)| key.get_ref() == name);
+        let Some(at) = found else {
+            let message = format!(
+                "no interface for the port {name}: expected {name} = {{ device = \"...\" }}"
+            );
+            return Err((span, message));
+        };
+        let (_, device) = devices.remove(at);
+        ordered.push(checked_device(device, &ordered)?);
+    }
+    match devices.first() {
+        Some((name, _)) => Err((
+            name.span(),
+            format!(
+                "{} is not among the ports of [service]: expected one of {}",
+                name.get_ref(),
+                names.join(", ")
+            ),
+        )),
+        None => Ok((names, ordered)),
+    }
+}
+
+fn checked_device(
+    written: Spanned<PortDevice>,
+    before: &[PortDevice],
+) -> Result<PortDevice, Misplaced> {
+    let (span, device) = (written.span(), written.into_inner());
+    let name = &device.device;
+    let is_plain = !name.is_empty()
+        && name.len() <= MAX_DEVICE
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'/');
+    if !is_plain {
+        let message = format!(
+            "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters"
+        );
+        return Err((span, message));
+    }
+    if device.addresses.is_empty() && !device.answers_for.is_empty() {
+        let message = "answers_for without addresses: expected an address to answer from";
+        return Err((span, message.into()));
+    }
+    match before.iter().any(|other| other.device == *name) {
+        true => Err((
+            span,
+            format!("{name} is another port already: expected an interface for each"),
+        )),
+        false => Ok(device),
+    }
+}

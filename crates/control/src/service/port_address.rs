@@ -1,0 +1,72 @@
+//! An address of a port, with its network.
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use std::borrow::Cow;
+use std::str::FromStr;
+use twinpath_core::wire::Address;
+
+/// An address of a port, and how many leading bits its network has: `192.168.1.1/24`.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct PortAddress {
+    /// The address.
+    pub address: Address,
+    /// Of 32 or of 128.
+    pub prefix_bits: u8,
+}
+
+/// A text that is no such address.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no address with the length of its network, such as 192.168.1.1/24 or 2001:db8::1/64")]
+pub struct PortAddressError;
+
+impl FromStr for PortAddress {
+    type Err = PortAddressError;
+
+    fn from_str(text: &str) -> Result<Self, PortAddressError> {
+        let (address, bits) = text.split_once('/').ok_or(PortAddressError)?;
+        let address: Address = address.parse().map_err(|_| PortAddressError)?;
+        let most = if address.is_v4() { 32 } else { 128 };
+        let prefix_bits = bits.parse().ok().filter(|bits| *bits <= most);
+        Ok(Self {
+            address,
+            prefix_bits: prefix_bits.ok_or(PortAddressError)?,
+        })
+    }
+}
+
+impl JsonSchema for PortAddress {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "address with the length of its network".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "title": "address with the length of its network" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_network() {
+        let read = |text: &str| text.parse::<PortAddress>();
+        let four = read("192.168.1.1/24").expect("one of IPv4");
+        assert_eq!((four.address.is_v4(), four.prefix_bits), (true, 24));
+        assert_eq!(read("2001:db8::1/64").expect("one of IPv6").prefix_bits, 64);
+        for wrong in [
+            "192.168.1.1",
+            "192.168.1.1/33",
+            "2001:db8::1/129",
+            "x/8",
+            "10.0.0.1/",
+            "",
+        ] {
+            assert_eq!(read(wrong), Err(PortAddressError), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What is sound in a service file and yet probably not meant so.
+
+use super::{Fault, Instance, SETTINGS, Service, place_of};
+use toml::de::DeTable;
+use twinpath_core::wire::Address;
+use twinpath_nf::descriptor::Translation;
+use twinpath_nf::{load_balancer, router};
+
+/// All that is to be told of a service, in the order of the file.
+pub fn warnings(service: &Service) -> Vec<Fault> {
+    let mut found = Found(Vec::new());
+    found.unused_tables(service);
+    found.forgeable_sides(service);
+    for instance in &service.chain {
+        for warning in instance.config.warnings() {
+            let keys = std::iter::once(instance.name.to_string()).chain(warning.keys);
+            found.0.push((keys.collect(), warning.message));
+        }
+    }
+    for (name, translation) in translations(service) {
+        found.addresses_in_pool(service, name, &translation);
+        found.networks_elsewhere(service, name, &translation);
+    }
+    found.placed(service)
+}
+
+/// Keys, and what is to be told of what they lead to.
+struct Found(Vec<(Vec<String>, String)>);
+
+fn translations(service: &Service) -> impl Iterator<Item = (&str, Translation<'_>)> {
+    let chain = service.chain.iter();
+    chain.filter_map(|instance| Some((&*instance.name, instance.config.translation()?)))
+}
+
+impl Found {
+    fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>, message: String) {
+        let keys = keys.into_iter().map(str::to_owned).collect();
+        self.0.push((keys, message));
+    }
+
+    /// Tables of functions that are not in the chain.
+    fn unused_tables(&mut self, service: &Service) {
+        let Ok(file) = DeTable::parse(&service.file.text) else {
+            return;
+        };
+        for name in file.get_ref().keys() {
+            let name = name.get_ref().as_ref();
+            let is_used = |one: &Instance| *one.name == *name;
+            if !SETTINGS.contains(&name) && !service.chain.iter().any(is_used) {
+                let message = format!("the chain has no {name}: this table is not used");
+                self.add([name], message);
+            }
+        }
+    }
+
+    /// Ports are known, and yet sources tell which way packets go.
+    fn forgeable_sides(&mut self, service: &Service) {
+        if service.ports.len() > 1 && !service.inside.is_empty() && service.inside_ports.is_empty()
+        {
+            let message = "which way a packet goes is told by its source address, which anybody can forge: inside_ports beside it would tell by the port, and sources be checked";
+            self.add(["service", "inside"], message.into());
+        }
+    }
+
+    /// What a translation takes to be for a host inside never comes to where it was to go.
+    fn addresses_in_pool(&mut self, service: &Service, napt: &str, translation: &Translation<'_>) {
+        let is_in_pool = |address: Address| {
+            let mut pool = translation.external.iter();
+            pool.any(|prefix| prefix.includes(address))
+        };
+        for instance in &service.chain {
+            let name = &*instance.name;
+            if let Some(balancer) = instance.config.of::<load_balancer::Config>() {
+                for (place, one) in balancer.services().iter().enumerate() {
+                    if is_in_pool(one.vip().address) {
+                        let message = format!(
+                            "{} is one of the external addresses of {napt}, too, so one of the two does not get what is for it: expected an address of its own",
+                            one.vip()
+                        );
+                        self.add([name, "services", &place.to_string(), "vip"], message);
+                    }
+                }
+            }
+            if let Some(router) = instance.config.of::<router::Config>()
+                && let Some(own) = router.own_addresses().find(|own| is_in_pool(*own))
+            {
+                let message = format!(
+                    "{own} is one of the external addresses of {napt}, too, which takes packets to it: expected an address of its own"
+                );
+                self.add([name], message);
+            }
+        }
+    }
+
+    /// Hosts that are translated, and packets of which pass the chain as if they came from outside.
+    fn networks_elsewhere(&mut self, service: &Service, napt: &str, translation: &Translation<'_>) {
+        for prefix in translation.inside {
+            let holds = |inside: &&twinpath_classify::Prefix| {
+                inside.length() <= prefix.length() && inside.includes(prefix.network())
+            };
+            if !service.inside.is_empty() && !service.inside.iter().any(|one| holds(&one)) {
+                let message = format!(
+                    "{prefix} is inside for {napt}, and not in [service]: its packets are not taken to come from inside"
+                );
+                self.add([napt, "inside"], message);
+            }
+        }
+    }
+
+    fn placed(self, service: &Service) -> Vec<Fault> {
+        let text = &service.file.text;
+        let place = |(keys, message): (Vec<String>, String)| {
+            (place_of(keys.iter().map(String::as_str), text), message)
+        };
+        let mut all: Vec<(usize, String)> = self.0.into_iter().map(place).collect();
+        all.sort_by_key(|(at, _)| *at);
+        let warning = |(at, message)| Fault::at(at, message, text, &service.file.path);
+        all.into_iter().map(warning).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Lines and messages.
+    fn told(text: &str) -> Vec<(usize, String)> {
+        let service = Service::parse(text, Path::new("test.toml"));
+        let service = service.unwrap_or_else(|error| panic!("{error}"));
+        let all = warnings(&service).into_iter();
+        all.map(|warning| (warning.place.line, warning.message))
+            .collect()
+    }
+
+    const SOUND: &str = r#"[service]
+chain = ["acl", "napt", "load_balancer", "router"]
+ports = ["site", "world"]
+inside_ports = ["site"]
+inside = ["10.0.0.0/8"]
+[acl]
+rules = [
+    { action = "deny", protocol = "tcp", to_port = 25 },
+    { action = "allow", from = "10.0.0.0/8" },
+]
+[napt]
+inside = ["10.1.0.0/16"]
+external = ["198.51.100.1"]
+[[load_balancer.services]]
+vip = "203.0.113.1:443"
+protocol = "udp"
+backends = [{ endpoint = "192.0.2.1:443" }]
+[router]
+address = "198.51.100.254"
+next_hops = [
+    { name = "a", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = "site" },
+    { name = "b", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = "world" },
+]
+routes = [
+    { to = "10.0.0.0/8", via = "a" },
+    { to = "0.0.0.0/0", via = "b" },
+]
+"#;
+
+    #[test]
+    fn a_service_as_it_should_be_has_none() {
+        assert_eq!(told(SOUND), []);
+    }
+
+    #[test]
+    fn what_is_probably_not_meant_is_told_with_its_line() {
+        for (from, to, line, expected) in [
+            ("to_port = 25", "from = \"10.0.0.0/8\"", 0, ""),
+            (
+                "tcp\", to_port = 25",
+                "any\", from = \"10.0.0.0/7\"",
+                9,
+                "rule 1 (deny from 10.0.0.0/7)",
+            ),
+            ("[acl]", "[firewall]\n[acl]", 6, "the chain has no firewall"),
+            ("inside_ports = [\"site\"]\n", "", 4, "anybody can forge"),
+            (
+                "203.0.113.1:443",
+                "198.51.100.1:443",
+                15,
+                "one of the external addresses of napt",
+            ),
+            (
+                "198.51.100.254",
+                "198.51.100.1",
+                18,
+                "one of the external addresses of napt",
+            ),
+            (
+                "inside = [\"10.1.0.0/16\"]",
+                "inside = [\"172.16.0.0/12\"]",
+                12,
+                "not in [service]",
+            ),
+            ("via = \"b\"", "via = \"a\"", 22, "no route goes via \"b\""),
+            (
+                "    { to = \"0.0.0.0/0\"",
+                "    { to = \"10.0.0.0/8\", via = \"b\" },\n    { to = \"0.0.0.0/0\"",
+                25,
+                "in place of this one",
+            ),
+        ] {
+            assert!(SOUND.contains(from), "{from}");
+            let told = told(&SOUND.replacen(from, to, 1));
+            match line {
+                0 => assert_eq!(told, []),
+                line => {
+                    assert_eq!(told.len(), 1, "{told:?}");
+                    assert_eq!(told[0].0, line, "{told:?}");
+                    assert!(told[0].1.contains(expected), "{told:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_warning_says_where() {
+        let text = SOUND.replacen("[acl]", "[firewall]\n[acl]", 1);
+        let service = Service::parse(&text, Path::new("test.toml")).expect("sound");
+        let told = warnings(&service)[0].to_string();
+        assert!(
+            told.starts_with("test.toml:6:2: the chain has no firewall: this table is not used\n"),
+            "{told}"
+        );
+    }
+}

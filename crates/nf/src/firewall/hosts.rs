@@ -1,0 +1,144 @@
+//! How many connections each host has opened that are still remembered.
+
+use crate::memory::map_bytes;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use twinpath_core::wire::Address;
+
+/// The limit, and what counts as one host.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct HostLimit {
+    pub connections: NonZeroU32,
+    /// Leading bits of an IPv6 address that tell one host from another.
+    pub v6_prefix: u8,
+}
+
+/// Hosts with connections.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    /// Places of hosts, by address.
+    places: HashMap<Address, u32>,
+    hosts: Vec<Host>,
+    free: Vec<u32>,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Host {
+    address: Address,
+    connections: u32,
+}
+
+impl HostLimit {
+    fn host(&self, address: Address) -> Address {
+        match address.is_v4() {
+            true => address,
+            false => Address(address.0 & (u128::MAX << (128 - u32::from(self.v6_prefix)))),
+        }
+    }
+}
+
+impl Hosts {
+    /// What so many hosts take.
+    pub const fn bytes(hosts: usize) -> u64 {
+        map_bytes::<Address, u32>(hosts) + (hosts * size_of::<Host>()) as u64
+    }
+
+    /// Counts a connection that a host opens, if it may have one more. Returns what
+    /// [`Self::close`] is to be told, never 0.
+    pub fn open(&mut self, address: Address, limit: &HostLimit) -> Option<u32> {
+        let address = limit.host(address);
+        let place = match self.places.get(&address) {
+            Some(&place) => place,
+            None => self.add(address),
+        };
+        let host = &mut self.hosts[place as usize];
+        if host.connections >= limit.connections.get() {
+            return None;
+        }
+        host.connections += 1;
+        Some(place + 1)
+    }
+
+    fn add(&mut self, address: Address) -> u32 {
+        let host = Host {
+            address,
+            connections: 0,
+        };
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.hosts[place as usize] = host;
+                place
+            }
+            None => {
+                self.hosts.push(host);
+                self.hosts.len() as u32 - 1
+            }
+        };
+        self.places.insert(address, place);
+        place
+    }
+
+    /// A connection is forgotten.
+    pub fn close(&mut self, handle: u32) {
+        let Some(place) = handle.checked_sub(1) else {
+            return;
+        };
+        let Some(host) = self.hosts.get_mut(place as usize) else {
+            return;
+        };
+        host.connections = host.connections.saturating_sub(1);
+        if host.connections == 0 && self.places.remove(&host.address).is_some() {
+            self.free.push(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(connections: u32, v6_prefix: u8) -> HostLimit {
+        HostLimit {
+            connections: NonZeroU32::new(connections).expect("not zero"),
+            v6_prefix,
+        }
+    }
+
+    #[test]
+    fn a_host_has_so_many_connections_at_a_time() {
+        let (mut hosts, limit) = (Hosts::default(), limit(2, 64));
+        let [one, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(Address::from_v4);
+        let first = hosts.open(one, &limit).expect("room");
+        assert_eq!(hosts.open(one, &limit), Some(first));
+        assert_eq!(hosts.open(one, &limit), None);
+        assert!(
+            hosts
+                .open(other, &limit)
+                .is_some_and(|handle| handle != first)
+        );
+        hosts.close(first);
+        assert_eq!(hosts.open(one, &limit), Some(first));
+    }
+
+    #[test]
+    fn hosts_without_connections_are_forgotten() {
+        let (mut hosts, limit) = (Hosts::default(), limit(1, 64));
+        for number in 0..100 {
+            let handle = hosts.open(Address(1 << 100 | number << 64), &limit);
+            assert_eq!(handle, Some(1));
+            hosts.close(1);
+        }
+        assert_eq!((hosts.hosts.len(), hosts.places.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_prefix_of_ipv6_counts_as_one_host() {
+        let network = 0x2001_0db8_u128 << 96;
+        let (one, other) = (Address(network | 1), Address(network | 2));
+        for (prefix, is_same) in [(64, true), (128, false)] {
+            let (mut hosts, limit) = (Hosts::default(), limit(1, prefix));
+            assert!(hosts.open(one, &limit).is_some());
+            assert_eq!(hosts.open(other, &limit).is_none(), is_same);
+        }
+    }
+}

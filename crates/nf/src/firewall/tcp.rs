@@ -1,0 +1,156 @@
+//! TCP segments.
+
+use twinpath_core::key::Role;
+use twinpath_core::{DropReason, Packet};
+use twinpath_slowpath::Flow;
+
+use super::connection::{Connection, Phase};
+use super::function::{Decision, Firewall};
+use super::segment::Segment;
+use super::tcp_state::{End, SegmentKind, TcpState, Transition, transition};
+use super::window::{Judgement, Windows};
+
+impl Firewall {
+    pub(super) fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+        let known = Connection::load(flow.words);
+        let segment = Segment::of(packet);
+        let state = known.map_or(TcpState::None, |connection| connection.tcp_state());
+        let sender = known.map_or(End::Opener, |connection| {
+            connection.sender(segment.direction)
+        });
+        if is_odd_part(packet, segment.kind) {
+            return Err(DropReason::Fragment);
+        }
+        if changes_more_than_windows(state, segment.kind) {
+            self.verify(packet)?;
+        }
+        match (transition(state, sender, segment.kind), known) {
+            (Transition::To(next), Some(connection)) => {
+                self.proceed(connection, sender, next, &segment, flow)
+            }
+            (Transition::Open, _) => {
+                self.open_tcp(packet, TcpState::SynSent, Windows::open(&segment), flow)
+            }
+            (Transition::PickUp, _) if self.pick_up => {
+                self.pick_up_tcp(packet, known, &segment, flow)
+            }
+            (Transition::Ignore, _) => {
+                self.counters.challenged += 1;
+                Ok(())
+            }
+            (Transition::To(_) | Transition::PickUp | Transition::Invalid, _) => {
+                Err(self.invalid())
+            }
+        }
+    }
+
+    /// A connection that is met in mid-stream: unknown so far, or of which the opener goes on
+    /// after a SYN whose answer was not seen.
+    fn pick_up_tcp(
+        &mut self,
+        packet: &Packet,
+        known: Option<Connection>,
+        segment: &Segment,
+        flow: &mut Flow<'_>,
+    ) -> Decision {
+        let scale = known.map(|connection| connection.windows.scale_of_syn_before(segment));
+        if scale == Some(None) {
+            return self.out_of_window();
+        }
+        let windows = Windows::pick_up(segment, scale.flatten());
+        self.open_tcp(packet, TcpState::PickedUp, windows, flow)
+    }
+
+    /// Goes on to the next state if the segment's numbers are believable.
+    fn proceed(
+        &mut self,
+        mut connection: Connection,
+        sender: End,
+        next: TcpState,
+        segment: &Segment,
+        flow: &mut Flow<'_>,
+    ) -> Decision {
+        let state = connection.tcp_state();
+        match connection.windows.judge(state, sender, segment) {
+            Judgement::Believed => {
+                connection.phase = Phase::Tcp(next);
+                connection.timeout = self.tcp_timeout(next);
+                connection.last_seen = flow.now.ticks();
+                connection.store(flow.words);
+                Ok(())
+            }
+            Judgement::Challenged => {
+                self.counters.challenged += 1;
+                Ok(())
+            }
+            Judgement::Refused => {
+                self.out_of_window()?;
+                connection.last_seen = flow.now.ticks();
+                connection.store(flow.words);
+                Ok(())
+            }
+        }
+    }
+
+    fn out_of_window(&mut self) -> Decision {
+        self.counters.out_of_window += 1;
+        match self.liberal {
+            true => Ok(()),
+            false => Err(self.invalid()),
+        }
+    }
+
+    fn tcp_timeout(&self, state: TcpState) -> u32 {
+        match state {
+            TcpState::Established => self.timeouts.tcp_established.ticks(),
+            TcpState::Closed => self.timeouts.tcp_closed.ticks(),
+            state if state.is_half_open() => self.timeouts.tcp_half_open.ticks(),
+            _ => self.timeouts.tcp_transitory.ticks(),
+        }
+    }
+
+    fn open_tcp(
+        &mut self,
+        packet: &Packet,
+        state: TcpState,
+        windows: Windows,
+        flow: &mut Flow<'_>,
+    ) -> Decision {
+        self.open(
+            packet,
+            Phase::Tcp(state),
+            self.tcp_timeout(state),
+            windows,
+            flow,
+        )?;
+        self.counters.picked_up += u64::from(state == TcpState::PickedUp);
+        Ok(())
+    }
+
+    /// Refuses a packet whose checksum is wrong, where checksums are verified.
+    pub(super) fn verify(&mut self, packet: &Packet) -> Decision {
+        match !self.checksums.of_state() || packet.has_good_checksum() {
+            true => Ok(()),
+            false => {
+                self.counters.bad_checksums += 1;
+                Err(DropReason::BadChecksum)
+            }
+        }
+    }
+}
+
+/// Whether a packet is the first part of a segment that no TCP sends in parts: such as open or reset
+/// a connection and have no room to be long.
+fn is_odd_part(packet: &Packet, kind: SegmentKind) -> bool {
+    let opens_or_resets = matches!(
+        kind,
+        SegmentKind::Syn | SegmentKind::SynAck | SegmentKind::Reset
+    );
+    packet.role == Role::Fragment && opens_or_resets
+}
+
+/// Whether a segment may do more to a connection than move its windows on. Data and
+/// acknowledgements of an established one do not; those the fast path forwards too.
+const fn changes_more_than_windows(state: TcpState, kind: SegmentKind) -> bool {
+    !matches!((state, kind), (TcpState::Established, SegmentKind::Ack))
+}

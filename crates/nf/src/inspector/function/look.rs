@@ -1,0 +1,227 @@
+//! Looks at bytes: all of them, with all rules.
+
+use super::{Inspector, Streams};
+use crate::inspector::config::Gaps;
+use crate::inspector::deep::StreamMatcher;
+use crate::inspector::gate::GateOutcome;
+use crate::inspector::rule_set::RuleSet;
+use crate::inspector::rules::{Action, Rule};
+use crate::inspector::state::{STREAMING, State, done};
+use crate::inspector::tracker::{Chunk, Hit, Progress, Tracker};
+use std::ops::Range;
+use twinpath_core::program::WINDOW_BYTES;
+use twinpath_core::{Direction, DropReason, Packet};
+use twinpath_slowpath::{Flow, Outbox};
+
+/// How many bytes a matcher reads before what it found is looked at.
+const BLOCK_BYTES: usize = 1024;
+
+/// Which part of a packet is looked at.
+#[derive(Clone, Copy)]
+pub(super) struct Piece {
+    /// Bytes in front that were seen before.
+    pub skipped: usize,
+    /// Where those behind them are in their stream.
+    pub position: u32,
+    /// The stream ends with them.
+    pub is_last: bool,
+}
+
+impl<M: StreamMatcher> Inspector<M> {
+    /// Whether all of a payload lies in the window, and nothing begins in it.
+    pub(super) fn is_clean(&self, payload: &[u8]) -> bool {
+        payload.len() <= WINDOW_BYTES && self.gate.inspect(payload) == GateOutcome::None
+    }
+
+    /// Nothing is half seen of a direction.
+    pub(super) fn forget_way(&mut self, way: Direction, flow: &mut Flow<'_>) {
+        let Some(mut streams) = self.streams.remove(std::mem::take(flow.handle)) else {
+            return;
+        };
+        streams.forget(way);
+        // There was room for it, so there is.
+        let _ = self.remember(streams, flow);
+    }
+
+    /// Looks at the new bytes of a stream. Should there be no room to remember what is half seen,
+    /// the stream stays where it was.
+    pub(super) fn look_at_stream(
+        &mut self,
+        packet: Packet,
+        piece: Piece,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let (way, payload) = (packet.direction, packet.payload());
+        State(flow.words).end_at(way, self.config.depth.bytes());
+        let is_plain = piece.skipped == 0 && !piece.is_last && self.is_clean(payload);
+        if *flow.handle == 0 && (is_plain || payload.is_empty()) {
+            return out.forward(packet);
+        }
+        let new = piece.skipped..payload.len();
+        let streams = self.streams.remove(std::mem::take(flow.handle));
+        let mut streams = streams.or_else(|| self.spare.pop()).unwrap_or_default();
+        self.scan(&packet, new, (piece.position, piece.is_last), &mut streams);
+        if self.bans() {
+            self.recycle(streams);
+            State(flow.words).set_position(way, piece.position);
+            return self.ban(packet, flow, out);
+        }
+        if piece.is_last || State(flow.words).has(done(way)) {
+            streams.forget(way);
+        }
+        match self.remember(streams, flow) {
+            Err(NoRoom) if self.config.gaps != Gaps::Inspect => {
+                State(flow.words).set_position(way, piece.position);
+                out.drop(packet, DropReason::FlowTableFull);
+            }
+            _ => out.forward(packet),
+        }
+    }
+
+    /// Looks at a payload that nothing comes before or after.
+    pub(super) fn look_apart(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let mut streams = self.spare.pop().unwrap_or_default();
+        let all = 0..packet.payload().len();
+        self.scan(&packet, all, (0, true), &mut streams);
+        self.recycle(streams);
+        if !self.matched.is_empty() && !packet.is_tcp() && !packet.checksums_hold() {
+            // Its receiver does not take it either.
+            self.counters.bad_checksums += 1;
+            return out.drop(packet, DropReason::BadChecksum);
+        }
+        match self.bans() {
+            true => self.ban(packet, flow, out),
+            false => out.forward(packet),
+        }
+    }
+
+    /// Reads bytes of a payload, as far as the direction is to be inspected.
+    fn scan(
+        &mut self,
+        packet: &Packet,
+        new: Range<usize>,
+        (position, is_last): (u32, bool),
+        streams: &mut Streams<M::State>,
+    ) {
+        let most = self.config.depth.bytes().saturating_sub(position) as usize;
+        let bytes = packet.payload().get(new).unwrap_or(&[]);
+        let bytes = &bytes[..bytes.len().min(most)];
+        self.matched.clear();
+        self.counters.deep_scans += 1;
+        self.counters.deep_bytes += bytes.len() as u64;
+        let way = packet.direction.index();
+        let (state, progress) = (&mut streams.states[way], &mut streams.progress[way]);
+        let mut done = 0;
+        loop {
+            let block = &bytes[done..bytes.len().min(done + BLOCK_BYTES)];
+            let start = position + done as u32;
+            done += block.len();
+            let is_end = done == bytes.len();
+            let chunk = Chunk {
+                start,
+                bytes: block,
+                is_last: is_last && is_end,
+            };
+            self.scan_block(chunk, state, progress);
+            if is_end {
+                break;
+            }
+        }
+        self.keep_those_for(packet);
+    }
+
+    fn scan_block(&mut self, chunk: Chunk<'_>, state: &mut M::State, progress: &mut Progress) {
+        let Self {
+            matcher,
+            matched,
+            hits,
+            alone,
+            rules,
+            counters,
+            ..
+        } = self;
+        hits.clear();
+        let scanned = matcher.scan(state, chunk.bytes, |item, end| {
+            match alone.get(usize::from(item)) {
+                Some(Some(rule)) => _ = matched.insert(*rule),
+                _ => hits.push(Hit {
+                    end: chunk.start + end,
+                    item,
+                }),
+            }
+        });
+        counters.failed_scans += u64::from(scanned.is_err());
+        if hits.is_empty() && progress.is_idle() {
+            return;
+        }
+        hits.sort_unstable();
+        let tracker = Tracker {
+            rules,
+            progress,
+            chunk,
+            met: &mut |rule| _ = matched.insert(rule),
+            forgotten: &mut counters.forgotten_places,
+        };
+        tracker.run(hits);
+    }
+
+    /// Of the rules that were met, those that are for packets like this one.
+    fn keep_those_for(&mut self, packet: &Packet) {
+        if self.matched.is_empty() {
+            return;
+        }
+        let mut kept = RuleSet::new();
+        for index in self.matched.iter() {
+            let rule = self.rules.rule(index);
+            if rule.is_some_and(|rule| rule.is_for(packet)) {
+                kept.insert(index);
+            }
+        }
+        self.matched = kept;
+    }
+
+    /// Whether what was looked at bans its flow; if not, its alerts are counted.
+    fn bans(&mut self) -> bool {
+        if self.matched.is_empty() {
+            return false;
+        }
+        let action = |index| self.rules.rule(index).map(Rule::action);
+        let mut met = self.matched.iter();
+        let is_banned = met.any(|index| action(index) == Some(Action::Ban));
+        if !is_banned {
+            self.counters.alerts += self.matched.iter().count() as u64;
+        }
+        is_banned
+    }
+
+    /// Keeps where the streams stand while something may be half seen.
+    fn remember(
+        &mut self,
+        streams: Box<Streams<M::State>>,
+        flow: &mut Flow<'_>,
+    ) -> Result<(), NoRoom> {
+        let mut state = State(flow.words);
+        state.unset(STREAMING);
+        let is_idle = streams.progress.iter().all(Progress::is_idle);
+        if is_idle && streams.states.iter().all(|one| self.matcher.is_idle(one)) {
+            self.recycle(streams);
+            return Ok(());
+        }
+        match self.streams.insert(streams) {
+            Ok(handle) => {
+                *flow.handle = handle;
+                state.set(STREAMING);
+                Ok(())
+            }
+            Err(streams) => {
+                self.counters.forgotten_streams += 1;
+                self.recycle(streams);
+                Err(NoRoom)
+            }
+        }
+    }
+}
+
+/// What is half seen was forgotten, for as much is remembered as may be.
+struct NoRoom;

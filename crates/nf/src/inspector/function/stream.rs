@@ -1,0 +1,264 @@
+//! Which bytes of a packet are new to its stream, and what becomes of packets whose bytes are not
+//! the next.
+
+use super::Inspector;
+use super::look::Piece;
+use crate::inspector::config::Gaps;
+use crate::inspector::deep::StreamMatcher;
+use crate::inspector::state::{CLOSED, STREAMING, State, done, gap, missing, tracked};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::{Direction, DropReason, Packet};
+use twinpath_slowpath::{Flow, Outbox};
+
+/// What the inspector reads of a segment's headers.
+#[derive(Clone, Copy)]
+struct Segment {
+    way: Direction,
+    /// The number of its first byte.
+    first: u32,
+    bytes: u32,
+    acknowledged: u32,
+    flags: u8,
+}
+
+impl Segment {
+    fn of(packet: &Packet) -> Self {
+        let flags = packet.tcp_flags();
+        let opens = u32::from(flags & SYN != 0);
+        Self {
+            way: packet.direction,
+            first: packet.tcp_sequence().wrapping_add(opens),
+            bytes: packet.layout.payload_bytes() as u32,
+            acknowledged: packet.tcp_acknowledgement(),
+            flags,
+        }
+    }
+
+    const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The number after its last byte.
+    const fn end(&self) -> u32 {
+        self.first.wrapping_add(self.bytes)
+    }
+}
+
+/// How far `a` lies ahead of `b` in sequence space, which wraps; negative if it lies behind.
+const fn ahead(a: u32, b: u32) -> i32 {
+    a.wrapping_sub(b) as i32
+}
+
+const fn other(way: Direction) -> Direction {
+    match way {
+        Direction::Original => Direction::Reply,
+        Direction::Reply => Direction::Original,
+    }
+}
+
+impl<M: StreamMatcher> Inspector<M> {
+    /// A TCP segment.
+    pub(super) fn segment(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let segment = Segment::of(&packet);
+        if segment.has(RST) {
+            reset(segment, flow);
+            return out.forward(packet);
+        }
+        if segment.has(SYN) {
+            self.open(segment, flow);
+        }
+        if segment.has(ACK) {
+            self.acknowledge(other(segment.way), segment.acknowledged, flow);
+        }
+        let is_tracked = State(flow.words).has(tracked(segment.way));
+        match segment.bytes > 0 || segment.has(FIN) && is_tracked {
+            true => self.data(packet, segment, flow, out),
+            false => {
+                self.counters.half_seen += u64::from(State(flow.words).has(STREAMING));
+                out.forward(packet);
+            }
+        }
+    }
+
+    /// A SYN begins a direction where its receiver believes it, as the reassembler sees it.
+    fn open(&mut self, segment: Segment, flow: &mut Flow<'_>) {
+        let (way, asked, state) = (segment.way, other(segment.way), State(flow.words));
+        let lives = state.has(tracked(way)) && !state.has(CLOSED);
+        let is_repeated = lives && state.first(way) == segment.first;
+        let is_challenged = !segment.has(ACK) && state.has(tracked(asked)) && !state.has(CLOSED);
+        if is_repeated || is_challenged {
+            return;
+        }
+        if state.has(tracked(way)) || state.has(CLOSED) {
+            self.start_over(flow);
+        }
+        let state = State(flow.words);
+        let is_asked = state.has(tracked(asked)) && state.next(asked) == segment.acknowledged;
+        if segment.has(ACK) && !is_asked {
+            self.begin(asked, segment.acknowledged, flow);
+        }
+        self.begin(way, segment.first, flow);
+        State(flow.words).set_last_seen(flow.now.ticks());
+    }
+
+    /// The ends' addresses and ports are a new connection's.
+    fn start_over(&mut self, flow: &mut Flow<'_>) {
+        let streams = self.streams.remove(std::mem::take(flow.handle));
+        streams
+            .into_iter()
+            .for_each(|streams| self.recycle(streams));
+        flow.words.fill(0);
+    }
+
+    /// A direction begins with a byte of this number.
+    fn begin(&mut self, way: Direction, first: u32, flow: &mut Flow<'_>) {
+        State(flow.words).start(way, first);
+        self.forget_way(way, flow);
+    }
+
+    /// The receiver has bytes that never came by: nothing will be known of them.
+    fn acknowledge(&mut self, way: Direction, number: u32, flow: &mut Flow<'_>) {
+        let state = State(flow.words);
+        if !state.has(missing(way)) || ahead(number, state.next(way)) <= 0 {
+            return;
+        }
+        self.pass_over(way, number, flow);
+        let mut state = State(flow.words);
+        state.unset(missing(way));
+        state.set_last_seen(flow.now.ticks());
+    }
+
+    /// Bytes before this one are not inspected.
+    fn pass_over(&mut self, way: Direction, number: u32, flow: &mut Flow<'_>) {
+        let mut state = State(flow.words);
+        self.counters.gaps += 1;
+        self.counters.unseen_bytes += u64::from(number.wrapping_sub(state.next(way)));
+        state.set_next(way, number);
+        state.set(gap(way));
+        state.end_at(way, self.config.depth.bytes());
+        self.forget_way(way, flow);
+    }
+
+    /// A segment with data, or the last one.
+    fn data(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let way = segment.way;
+        let mut state = State(flow.words);
+        state.set_last_seen(flow.now.ticks());
+        if !state.has(tracked(way)) {
+            state.start(way, segment.first);
+        }
+        if state.has(done(way)) {
+            return out.forward(packet);
+        }
+        let distance = ahead(segment.first, state.next(way));
+        let old = distance.unsigned_abs();
+        match distance {
+            1.. => self.beyond_gap(packet, segment, flow, out),
+            0 => self.next(packet, segment, 0, flow, out),
+            _ if segment.bytes == 0 => out.forward(packet),
+            _ if old >= segment.bytes => self.come_again(packet, flow, out),
+            _ => self.next(packet, segment, old, flow, out),
+        }
+    }
+
+    /// A segment whose turn it is, but for `old` bytes in front that were seen before.
+    fn next(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        old: u32,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let (way, is_last) = (segment.way, segment.has(FIN));
+        let mut state = State(flow.words);
+        let piece = Piece {
+            skipped: old as usize,
+            position: state.position(way),
+            is_last,
+        };
+        state.unset(missing(way));
+        state.set_next(way, segment.end());
+        if is_last {
+            state.finish(way);
+        }
+        self.look_at_stream(packet, piece, flow, out);
+    }
+
+    /// All of a segment's bytes were inspected before, or passed over.
+    fn come_again(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if !State(flow.words).has(gap(packet.direction)) {
+            self.counters.repeated += 1;
+            return out.forward(packet);
+        }
+        self.counters.late += 1;
+        match self.config.gaps {
+            // Whoever needs them has no use for what came behind them either.
+            Gaps::Drop | Gaps::Ban => out.drop(packet, DropReason::OutOfOrder),
+            Gaps::Inspect => self.look_apart(packet, flow, out),
+        }
+    }
+
+    /// Bytes in front of a segment are missing.
+    fn beyond_gap(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let way = segment.way;
+        self.counters.out_of_order += 1;
+        match self.config.gaps {
+            Gaps::Drop => {
+                State(flow.words).set(missing(way));
+                out.drop(packet, DropReason::OutOfOrder);
+            }
+            Gaps::Ban => self.ban(packet, flow, out),
+            Gaps::Inspect => {
+                self.pass_over(way, segment.first, flow);
+                match State(flow.words).has(done(way)) {
+                    true => out.forward(packet),
+                    false => self.next(packet, segment, 0, flow, out),
+                }
+            }
+        }
+    }
+
+    /// A packet that is no TCP: its payload is a stream of its own.
+    pub(super) fn datagram(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let (way, bytes) = (packet.direction, packet.layout.payload_bytes() as u32);
+        let mut state = State(flow.words);
+        if bytes > 0 && state.has(done(way)) {
+            state.set_last_seen(flow.now.ticks());
+            return out.forward(packet);
+        }
+        if bytes == 0 || self.is_clean(packet.payload()) {
+            return out.forward(packet);
+        }
+        state.set(tracked(way));
+        let next = state.next(way).saturating_add(bytes);
+        state.set_next(way, next);
+        state.end_at(way, self.config.depth.bytes());
+        state.set_last_seen(flow.now.ticks());
+        self.look_apart(packet, flow, out);
+    }
+}
+
+/// A RST ends the connection where its receiver believes it (RFC 5961 §3.2).
+fn reset(segment: Segment, flow: &mut Flow<'_>) {
+    let (way, mut state) = (segment.way, State(flow.words));
+    let is_believed = match state.has(tracked(way)) {
+        true => segment.first == state.next(way),
+        false => segment.has(ACK) && segment.acknowledged == state.next(other(way)),
+    };
+    if state.is_known() && is_believed {
+        state.set(CLOSED);
+    }
+}

@@ -1,0 +1,304 @@
+//! From what a rule says to items that a stream can be searched for.
+
+use super::item::{Item, ItemKind, Place, Sought};
+use super::{GateLiterals, Pattern, RuleIndex};
+use crate::inspector::error::Problem;
+use crate::inspector::expression;
+use crate::inspector::limits::MAX_CHAINS;
+use crate::inspector::line::At;
+use std::fmt::Write as _;
+
+/// The longest gap of a known length that becomes part of a regular expression: each byte of it
+/// may double the automaton.
+const LONGEST_GAP: u32 = 32;
+/// How many of the last bytes are kept where a number may have begun in them: more than it has.
+pub(in crate::inspector) const KEPT_BYTES: usize = 64;
+
+/// One item as it is written.
+#[derive(Debug, Clone)]
+pub(super) struct Draft {
+    pub what: What,
+    pub place: Place,
+    /// It is placed by the item before it.
+    pub relative: bool,
+    pub negated: bool,
+    /// Where it stands on its line.
+    pub at: usize,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Literal {
+        bytes: Vec<u8>,
+        nocase: bool,
+    },
+    Regex {
+        text: String,
+        nocase: bool,
+        follows: Follows,
+    },
+    /// [`ItemKind::Test`], [`ItemKind::Jump`] or [`ItemKind::DataAt`].
+    Bytes(ItemKind),
+}
+
+/// Where an expression begins that is relative to what is before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Follows {
+    /// Right behind it.
+    At,
+    /// Anywhere behind it.
+    Behind,
+}
+
+/// Makes items of drafts. An error has the place of the draft that cannot be.
+pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
+    let first = drafts.first().map_or(0, |draft| draft.at);
+    // Nothing is relative to what is not there.
+    drafts.sort_by_key(|draft| draft.negated && !draft.relative);
+    sort_conditions(&mut drafts);
+    let mut items: Vec<Item> = Vec::new();
+    // Behind the place that a row of conditions looks from: until where they wait.
+    let mut known = 0;
+    for mut draft in fused(drafts)? {
+        let after = items.last().filter(|_| draft.relative);
+        if after.is_none() && draft.relative {
+            begin_at_start(&mut draft)?;
+        }
+        check(&draft, after)?;
+        if draft.relative && known > 0 && first_behind(&draft) <= known {
+            return Err((draft.at, Problem::TooFarBack));
+        }
+        known = match is_condition(&draft) {
+            true => known.max(known_behind(&draft.what)),
+            false => 0,
+        };
+        let chain = match items.last() {
+            None => 0,
+            Some(last) if draft.relative => last.chain,
+            Some(last) => last.chain + 1,
+        };
+        if usize::from(chain) >= MAX_CHAINS {
+            return Err((draft.at, Problem::TooManyItems));
+        }
+        if let Some(last) = items.last_mut().filter(|_| draft.relative) {
+            last.ends = false;
+        }
+        items.push(Item {
+            rule,
+            kind: kind(draft.what, draft.at)?,
+            place: draft.place,
+            negated: draft.negated,
+            begins: !draft.relative,
+            ends: true,
+            chain,
+        });
+    }
+    let has_some = items.iter().any(|item| item.begins && !item.negated);
+    match has_some {
+        true => Ok(items),
+        false => Err((first, Problem::OnlyNegated)),
+    }
+}
+
+/// Conditions in a row all look from the same place, so they are looked at in the order in which what
+/// they need to know comes: numbers, what must not be there, and whether more comes.
+fn sort_conditions(drafts: &mut [Draft]) {
+    for run in drafts.chunk_by_mut(|one, other| is_condition(one) && is_condition(other)) {
+        run.sort_by_key(|draft| match &draft.what {
+            What::Bytes(ItemKind::Test(test)) => (0, test.number.end()),
+            What::Bytes(_) => (2, 0),
+            _ => (1, 0),
+        });
+    }
+}
+
+/// Whether what comes next is looked for from the same place as this.
+fn is_condition(draft: &Draft) -> bool {
+    let moves = matches!(draft.what, What::Bytes(ItemKind::Jump(_)));
+    let is_number = matches!(draft.what, What::Bytes(_));
+    draft.relative && !moves && (is_number || draft.negated)
+}
+
+/// How far behind the place that a condition looks from it is known whether it holds.
+fn known_behind(what: &What) -> i64 {
+    match what {
+        What::Bytes(ItemKind::Test(test)) => test.number.end(),
+        What::Bytes(ItemKind::DataAt(more)) => i64::from(*more) + 1,
+        _ => 0,
+    }
+}
+
+/// How far behind that place the first byte comes by which an item is known.
+fn first_behind(draft: &Draft) -> i64 {
+    match &draft.what {
+        What::Literal { bytes, .. } => i64::from(draft.place.distance) + bytes.len() as i64,
+        What::Bytes(ItemKind::Test(test)) => test.number.end() + 1,
+        What::Bytes(ItemKind::Jump(jump)) => jump.number.end() + 1,
+        // Whether more comes is as well known later.
+        _ => i64::MAX,
+    }
+}
+
+fn kind(what: What, at: usize) -> At<ItemKind> {
+    let located = |(offset, problem)| (at + offset, problem);
+    Ok(match what {
+        What::Bytes(kind) => kind,
+        What::Literal { bytes, nocase } => ItemKind::Pattern(Sought {
+            gate: GateLiterals::AnyOf(vec![bytes.clone()]),
+            pattern: Pattern::Literal(bytes),
+            nocase,
+            expression: None,
+        }),
+        What::Regex { text, nocase, .. } => {
+            let gate = expression::beginnings(&expression::parse(&text, false).map_err(located)?);
+            let parsed = expression::parse(&text, nocase).map_err(located)?;
+            ItemKind::Pattern(Sought {
+                gate,
+                expression: Some(parsed),
+                pattern: Pattern::Regex(text),
+                nocase,
+            })
+        }
+    })
+}
+
+/// What is relative to nothing is relative to the beginning.
+fn begin_at_start(draft: &mut Draft) -> At<()> {
+    let Place {
+        distance, within, ..
+    } = draft.place;
+    let Ok(offset) = u32::try_from(distance) else {
+        return Err((draft.at, Problem::TooFarBack));
+    };
+    draft.relative = false;
+    draft.place = Place {
+        offset,
+        depth: within.map(|within| within.saturating_sub(offset)),
+        distance: 0,
+        within: None,
+        ..draft.place
+    };
+    Ok(())
+}
+
+/// What can be told of a stream whose bytes come one after the other, and are not kept.
+fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
+    let place = draft.place;
+    let problem = match (&draft.what, after) {
+        (What::Bytes(_), None) => Problem::NotRelative,
+        (What::Bytes(ItemKind::DataAt(_)), Some(_)) if !draft.negated => return Ok(()),
+        (_, Some(before)) if before.negated => Problem::BehindNegated,
+        (_, Some(before)) if before.place.ends_with => Problem::BehindEnd,
+        (What::Regex { .. }, Some(_)) => Problem::RelativeExpression,
+        (What::Regex { .. }, None) if place != Place::ANYWHERE => Problem::PlacedExpression,
+        (What::Literal { bytes, .. }, _) if does_not_fit(bytes.len(), place) => Problem::NeverFits,
+        (What::Literal { bytes, .. }, Some(_)) if place.distance < -(bytes.len() as i32) => {
+            Problem::TooFarBack
+        }
+        (What::Bytes(ItemKind::Test(test)), _) if test.number.offset < 0 => Problem::TooFarBack,
+        (What::Bytes(ItemKind::Jump(jump)), _) if jump.number.offset < 0 || jump.after < 0 => {
+            Problem::TooFarBack
+        }
+        (What::Bytes(_), _) if draft.negated => Problem::NegatedNumber,
+        _ if draft.negated && place.ends_with => Problem::NegatedEnd,
+        _ => return Ok(()),
+    };
+    Err((draft.at, problem))
+}
+
+fn does_not_fit(bytes: usize, place: Place) -> bool {
+    let bytes = bytes as u64;
+    let is_short = |room: Option<u32>| room.is_some_and(|room| u64::from(room) < bytes);
+    is_short(place.depth) || is_short(place.within)
+}
+
+/// Expressions that are relative to literals become one expression with them: where an occurrence
+/// of an expression begins nobody can tell.
+fn fused(drafts: Vec<Draft>) -> At<Vec<Draft>> {
+    let mut done: Vec<Draft> = Vec::new();
+    for draft in drafts {
+        let What::Regex {
+            text,
+            nocase,
+            follows,
+        } = &draft.what
+        else {
+            done.push(draft);
+            continue;
+        };
+        if !draft.relative || draft.negated {
+            done.push(draft);
+            continue;
+        }
+        let first = done
+            .iter()
+            .rposition(|before| !before.relative)
+            .unwrap_or(0);
+        let mut whole = in_front(&done[first..]).ok_or((draft.at, Problem::RelativeExpression))?;
+        if *follows == Follows::Behind {
+            whole += ANY_BYTES;
+        }
+        let flag = if *nocase { "i" } else { "-i" };
+        whole += &format!("(?{flag}:{text})");
+        // Places in the pattern are those of the whole; the line's is near enough.
+        done.truncate(first);
+        done.push(Draft {
+            what: What::Regex {
+                text: whole,
+                nocase: false,
+                follows: Follows::Behind,
+            },
+            place: Place::ANYWHERE,
+            relative: false,
+            negated: false,
+            at: draft.at,
+        });
+    }
+    Ok(done)
+}
+
+const ANY_BYTES: &str = "[\\x00-\\xff]*";
+
+/// Literals behind each other as an expression; `None` if they are none, or their gaps too long.
+fn in_front(drafts: &[Draft]) -> Option<String> {
+    let mut whole = String::new();
+    for (number, draft) in drafts.iter().enumerate() {
+        let (place, negated) = (draft.place, draft.negated);
+        match &draft.what {
+            What::Literal { bytes, nocase } if !negated && !place.ends_with => {
+                match number {
+                    0 if place != Place::ANYWHERE => return None,
+                    0 => {}
+                    _ => whole += &gap(place, bytes.len() as u32)?,
+                }
+                whole += if *nocase { "(?i:" } else { "(?-i:" };
+                for byte in bytes {
+                    let _ = write!(whole, "\\x{byte:02x}");
+                }
+                whole.push(')');
+            }
+            What::Regex { text, nocase, .. }
+                if number == 0 && !negated && place == Place::ANYWHERE =>
+            {
+                let flag = if *nocase { "i" } else { "-i" };
+                whole += &format!("(?{flag}:{text})");
+            }
+            _ => return None,
+        }
+    }
+    (!drafts.is_empty()).then_some(whole)
+}
+
+fn gap(place: Place, bytes: u32) -> Option<String> {
+    let least = u32::try_from(place.distance).ok()?;
+    let most = place.within.map(|within| within - bytes.min(within));
+    let longest = most.unwrap_or(least);
+    if longest > LONGEST_GAP || most.is_some_and(|most| most < least) {
+        return None;
+    }
+    Some(match most {
+        Some(most) => format!("[\\x00-\\xff]{{{least},{most}}}"),
+        None => format!("[\\x00-\\xff]{{{least},}}"),
+    })
+}

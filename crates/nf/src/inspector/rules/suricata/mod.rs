@@ -1,0 +1,264 @@
+//! Rules as Suricata writes them, one a line: the part of that language that speaks of payloads.
+//!
+//! What a rule says that cannot be honoured leaves the whole rule out, with its line and the
+//! keyword: half a rule would find what it was not meant for.
+
+mod content;
+mod header;
+pub(super) mod numbers;
+mod options;
+mod pcre;
+#[cfg(test)]
+mod tests;
+
+use super::draft::{Draft, What};
+use super::item::{ItemKind, Place};
+use super::scope::Scope;
+use super::{Action, Variables};
+use crate::inspector::error::Problem;
+use crate::inspector::line::At;
+use header::Header;
+use options::{RuleOption, options};
+use twinpath_core::Direction;
+
+/// What a line says.
+pub(super) struct Written {
+    /// The rule's number, if it has one.
+    pub sid: Option<String>,
+    pub action: Action,
+    pub scope: Scope,
+    pub drafts: Vec<Draft>,
+    pub pattern_bytes: usize,
+}
+
+/// Why a line is left out, or is none.
+pub(super) type Line = Result<Written, Refusal>;
+
+/// Why a rule cannot be taken.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub at: usize,
+    /// The keyword, or what stands in its place, by which such rules are counted.
+    pub keyword: String,
+    pub problem: Problem,
+}
+
+impl Refusal {
+    fn new(at: usize, keyword: &str, problem: Problem) -> Self {
+        Self {
+            at,
+            keyword: keyword.to_owned(),
+            problem,
+        }
+    }
+
+    fn unknown(at: usize, keyword: &str) -> Self {
+        Self::new(at, keyword, Problem::Unsupported(keyword.to_owned()))
+    }
+}
+
+/// Actions that begin a rule.
+const ACTIONS: [&str; 7] = [
+    "alert",
+    "drop",
+    "reject",
+    "rejectsrc",
+    "rejectdst",
+    "rejectboth",
+    "pass",
+];
+
+/// Whether a line is in this language: it begins with an action, and has a direction in front of
+/// options in parentheses.
+pub(super) fn is_rule(line: &str) -> bool {
+    let header = line.split_once('(').map_or("", |(header, _)| header);
+    let mut words = header.split_ascii_whitespace();
+    let acts = words.next().is_some_and(|word| ACTIONS.contains(&word));
+    acts && words.any(|word| word == "->" || word == "<>")
+}
+
+/// Reads a line.
+pub(super) fn read(text: &str, variables: &Variables) -> Line {
+    let header = Header::read(text, variables)?;
+    let mut body = Body::default();
+    for option in options(text, header.options_at)? {
+        body.take(&option)?;
+    }
+    let mut scope = header.scope;
+    scope.direction = body.direction;
+    Ok(Written {
+        sid: body.sid,
+        action: header.action,
+        scope,
+        drafts: body.drafts,
+        pattern_bytes: body.pattern_bytes,
+    })
+}
+
+/// A rule's options, as far as they are read.
+#[derive(Default)]
+struct Body {
+    sid: Option<String>,
+    direction: Option<Direction>,
+    drafts: Vec<Draft>,
+    pattern_bytes: usize,
+}
+
+/// They say nothing of what is looked for.
+const REMARKS: [&str; 13] = [
+    "msg",
+    "rev",
+    "gid",
+    "classtype",
+    "reference",
+    "metadata",
+    "priority",
+    "target",
+    "rawbytes",
+    "fast_pattern",
+    "tag",
+    "logto",
+    "requires",
+];
+
+impl Body {
+    fn take(&mut self, option: &RuleOption) -> Result<(), Refusal> {
+        let RuleOption { name, value, at } = *option;
+        let refuse = |problem| Refusal::new(at, name, problem);
+        let wrong = || refuse(Problem::Value(name.to_owned()));
+        match name {
+            _ if REMARKS.contains(&name) => {}
+            "sid" => self.sid = Some(value.to_owned()),
+            "flow" => self
+                .flow(value)
+                .ok_or_else(|| Refusal::unknown(at, &format!("flow:{value}")))?,
+            "content" => {
+                let (bytes, negated) = content::read(value).ok_or_else(wrong)?;
+                self.pattern_bytes += bytes.len();
+                let nocase = false;
+                self.push(What::Literal { bytes, nocase }, false, negated, at);
+            }
+            "pcre" => {
+                let (expression, negated) = pcre::read(value).map_err(|flag| match flag {
+                    Some(flag) => Refusal::unknown(at, &format!("pcre/{flag}")),
+                    None => wrong(),
+                })?;
+                self.pattern_bytes += value.len();
+                self.push(expression.what, expression.relative, negated, at);
+            }
+            "byte_test" | "byte_jump" => {
+                let read = if name == "byte_test" {
+                    numbers::test
+                } else {
+                    numbers::jump
+                };
+                let kind = read(value).map_err(refuse)?;
+                let relative = value.split(',').any(|word| word.trim() == "relative");
+                self.push(What::Bytes(kind), relative, false, at);
+            }
+            "isdataat" => self.data_at(value, at)?,
+            _ => self
+                .modify(name, value)
+                .ok_or_else(|| Refusal::unknown(at, name))?
+                .ok_or_else(wrong)?,
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, what: What, relative: bool, negated: bool, at: usize) {
+        self.drafts.push(Draft {
+            what,
+            place: Place::ANYWHERE,
+            relative,
+            negated,
+            at,
+        });
+    }
+
+    fn flow(&mut self, value: &str) -> Option<()> {
+        for word in value.split(',') {
+            match word.trim() {
+                // Segments are inspected in the order of their connection, which is how it is known.
+                "established" | "stateless" | "only_stream" => {}
+                "to_server" | "from_client" => self.direction = Some(Direction::Original),
+                "to_client" | "from_server" => self.direction = Some(Direction::Reply),
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn data_at(&mut self, value: &str, at: usize) -> Result<(), Refusal> {
+        let mut words = value.split(',').map(str::trim);
+        let number = words.next().unwrap_or_default();
+        let relative = words.any(|word| word == "relative");
+        let unknown = || Refusal::unknown(at, "isdataat");
+        match (number.strip_prefix('!'), relative) {
+            (Some(number), true) if number.trim() == "1" => {
+                let last = self.drafts.last_mut().ok_or_else(unknown)?;
+                last.place.ends_with = true;
+            }
+            (None, true) => {
+                let number = number
+                    .parse::<u32>()
+                    .ok()
+                    .filter(|number| *number <= 65_535);
+                let number = number.ok_or_else(unknown)?;
+                self.push(What::Bytes(ItemKind::DataAt(number)), true, false, at);
+            }
+            _ => return Err(unknown()),
+        }
+        Ok(())
+    }
+
+    /// What stands behind a content; `None` if it is no modifier, `Some(None)` if its value is wrong.
+    fn modify(&mut self, name: &str, value: &str) -> Option<Option<()>> {
+        const MODIFIERS: [&str; 7] = [
+            "nocase",
+            "offset",
+            "depth",
+            "distance",
+            "within",
+            "startswith",
+            "endswith",
+        ];
+        if !MODIFIERS.contains(&name) {
+            return None;
+        }
+        Some(self.modify_last(name, value))
+    }
+
+    fn modify_last(&mut self, name: &str, value: &str) -> Option<()> {
+        let last = self.drafts.last_mut()?;
+        let What::Literal { bytes, nocase } = &mut last.what else {
+            return None;
+        };
+        let unsigned = || value.parse::<u32>().ok().filter(|value| *value <= 1 << 24);
+        match name {
+            "nocase" => *nocase = true,
+            "startswith" => last.place.depth = Some(bytes.len() as u32),
+            "endswith" => last.place.ends_with = true,
+            "offset" => last.place.offset = unsigned()?,
+            "depth" => last.place.depth = Some(unsigned()?),
+            "within" => (last.place.within, last.relative) = (Some(unsigned()?), true),
+            _ => {
+                let value = value.parse::<i32>().ok();
+                last.place.distance = value.filter(|value| value.unsigned_abs() <= 1 << 24)?;
+                last.relative = true;
+            }
+        }
+        Some(())
+    }
+}
+
+/// A refusal as an error of its line.
+impl From<Refusal> for (usize, Problem) {
+    fn from(refusal: Refusal) -> Self {
+        (refusal.at, refusal.problem)
+    }
+}
+
+/// Items of drafts, or the keyword that cannot be.
+pub(super) fn located<T>(items: At<T>) -> Result<T, Refusal> {
+    items.map_err(|(at, problem)| Refusal::new(at, problem.keyword(), problem))
+}

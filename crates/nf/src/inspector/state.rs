@@ -1,0 +1,150 @@
+//! The flow's state words, by name.
+
+use twinpath_core::Direction;
+use twinpath_core::program::Word;
+
+/// Bits for both directions.
+pub(super) const FLAGS: usize = 0;
+/// The sequence number after the last byte from the opener that was inspected, or that need not be;
+/// the other end's is in the word after it. Of datagrams: bytes so far.
+pub(super) const NEXT: usize = 1;
+/// The sequence number of the first byte from the opener; the other end's is in the word after it.
+pub(super) const START: usize = 3;
+/// When the flow last mattered, in ticks.
+pub(super) const LAST_SEEN: usize = 5;
+
+pub(super) const WORDS: [Word; 6] = [
+    Word {
+        name: "flags",
+        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished",
+    },
+    Word {
+        name: "next_original",
+        meaning: "number of the next byte from the opener",
+    },
+    Word {
+        name: "next_reply",
+        meaning: "number of the next byte towards the opener",
+    },
+    Word {
+        name: "start_original",
+        meaning: "number of the first byte from the opener",
+    },
+    Word {
+        name: "start_reply",
+        meaning: "number of the first byte towards the opener",
+    },
+    Word {
+        name: "last_seen",
+        meaning: "time of the last packet that mattered, in ticks",
+    },
+];
+
+/// The flow is banned.
+pub(super) const BANNED: u32 = 1;
+/// Something may be half seen; the workers know what.
+pub(super) const STREAMING: u32 = 2;
+/// Both ends have finished, or one has reset the connection.
+pub(super) const CLOSED: u32 = 4;
+const TRACKED: u32 = 1 << 4;
+const DONE: u32 = 1 << 6;
+const MISSING: u32 = 1 << 8;
+const GAP: u32 = 1 << 10;
+const FINISHED: u32 = 1 << 12;
+
+/// The direction's numbers are known.
+pub(super) const fn tracked(way: Direction) -> u32 {
+    TRACKED << way.index()
+}
+
+/// As much of the direction as is to be inspected has been.
+pub(super) const fn done(way: Direction) -> u32 {
+    DONE << way.index()
+}
+
+/// A segment of the direction was dropped, for bytes before it were missing.
+pub(super) const fn missing(way: Direction) -> u32 {
+    MISSING << way.index()
+}
+
+/// Bytes of the direction were passed over, which may still come.
+pub(super) const fn gap(way: Direction) -> u32 {
+    GAP << way.index()
+}
+
+const fn finished(way: Direction) -> u32 {
+    FINISHED << way.index()
+}
+
+/// The words of one flow.
+pub(super) struct State<'a>(pub &'a mut [u32]);
+
+impl State<'_> {
+    pub fn has(&self, flag: u32) -> bool {
+        self.0[FLAGS] & flag != 0
+    }
+
+    pub fn set(&mut self, flag: u32) {
+        self.0[FLAGS] |= flag;
+    }
+
+    pub fn unset(&mut self, flag: u32) {
+        self.0[FLAGS] &= !flag;
+    }
+
+    pub fn is_known(&self) -> bool {
+        self.0[FLAGS] != 0
+    }
+
+    pub fn next(&self, way: Direction) -> u32 {
+        self.0[NEXT + way.index()]
+    }
+
+    pub fn set_next(&mut self, way: Direction, next: u32) {
+        self.0[NEXT + way.index()] = next;
+    }
+
+    /// The number of a direction's first byte.
+    pub fn first(&self, way: Direction) -> u32 {
+        self.0[START + way.index()]
+    }
+
+    /// The next byte is the one with so many before it.
+    pub fn set_position(&mut self, way: Direction, position: u32) {
+        let next = self.first(way).wrapping_add(position);
+        self.set_next(way, next);
+    }
+
+    /// No more is to be inspected of a direction once so many bytes have been.
+    pub fn end_at(&mut self, way: Direction, depth: u32) {
+        if self.position(way) >= depth {
+            self.set(done(way));
+        }
+    }
+
+    /// How many bytes lie before the next one.
+    pub fn position(&self, way: Direction) -> u32 {
+        self.next(way).wrapping_sub(self.first(way))
+    }
+
+    /// A direction begins.
+    pub fn start(&mut self, way: Direction, first: u32) {
+        let old = done(way) | missing(way) | gap(way) | finished(way);
+        self.0[FLAGS] = self.0[FLAGS] & !old | tracked(way);
+        self.0[NEXT + way.index()] = first;
+        self.0[START + way.index()] = first;
+    }
+
+    /// A direction ends.
+    pub fn finish(&mut self, way: Direction) {
+        self.set(finished(way));
+        let both = finished(Direction::Original) | finished(Direction::Reply);
+        if self.0[FLAGS] & both == both {
+            self.set(CLOSED);
+        }
+    }
+
+    pub fn set_last_seen(&mut self, ticks: u32) {
+        self.0[LAST_SEEN] = ticks;
+    }
+}

@@ -1,0 +1,298 @@
+//! External endpoints that always stand for the same ones inside.
+
+use super::super::kind::Kind;
+use super::ConfigError;
+use crate::text::Text;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::{Address, Endpoint};
+
+/// Most forwards.
+pub const MAX_FORWARDS: usize = 4096;
+
+/// Ports of an external address, or a whole one, that stand for a host inside.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "Written")]
+#[schemars(with = "Written")]
+pub(crate) struct Forward {
+    /// What has the ports; `None` for a whole address.
+    pub kind: Option<Kind>,
+    /// The first external endpoint, and the last one's port.
+    pub external: Endpoint,
+    pub last: u16,
+    /// Whom the first one stands for.
+    pub to: Endpoint,
+}
+
+/// External ports, or a whole address, that stand for a host inside.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Forward")]
+struct Written {
+    /// What has the ports: `"tcp"` or `"udp"`. Without it a whole address stands for a host, with
+    /// all its ports, its echoes and protocols without ports.
+    #[schemars(with = "Option<String>")]
+    protocol: Option<Text<Kind>>,
+    /// The external endpoint, as `"192.0.2.1:80"`, or several, as `"192.0.2.1:8000-8010"`; without
+    /// `protocol` an address that is not in `external` of the function.
+    external: String,
+    /// Whom it stands for, as `"10.0.0.1:80"`; of several the first. Without `protocol` an address.
+    to: String,
+}
+
+/// What is wrong with a forward.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForwardError {
+    /// Too many.
+    #[error("{0} forwards: expected at most {MAX_FORWARDS}")]
+    Count(usize),
+    /// Something else than an address with a port, or ports, before the arrow.
+    #[error(
+        "external = {0:?}: expected \"192.0.2.1:80\", \"192.0.2.1:8000-8010\", or without protocol an address"
+    )]
+    External(String),
+    /// Something else than an address with a port, or an address.
+    #[error("to = {0:?}: expected \"10.0.0.1:80\", or without protocol an address")]
+    To(String),
+    /// Echoes are not forwarded alone.
+    #[error(
+        "protocol = \"icmp\": expected tcp or udp; a whole address stands for a host with its echoes"
+    )]
+    Icmp,
+    /// IPv4 on one side and IPv6 on the other.
+    #[error("{0} and {1} are of different IP versions")]
+    Versions(Address, Address),
+    /// More ports than there are behind the first.
+    #[error("the ports from {0} on do not go as far as those of external")]
+    Range(Endpoint),
+    /// A host that is not inside.
+    #[error("{0} is in no prefix of inside")]
+    NotInside(Address),
+    /// Two forwards of one external endpoint.
+    #[error("{0} is forwarded twice")]
+    ExternalTwice(Endpoint),
+    /// Two external endpoints for one inside.
+    #[error("{0} has two external endpoints: a host inside appears with one")]
+    InternalTwice(Endpoint),
+    /// A whole address that is shared too.
+    #[error("{0} stands for one host, so that it cannot be in external too")]
+    Shared(Address),
+}
+
+impl TryFrom<Written> for Forward {
+    type Error = ForwardError;
+
+    fn try_from(written: Written) -> Result<Self, ForwardError> {
+        let forward = match written.protocol {
+            None => Self {
+                kind: None,
+                external: whole(&written.external)
+                    .ok_or(ForwardError::External(written.external))?,
+                last: u16::MAX,
+                to: whole(&written.to).ok_or(ForwardError::To(written.to))?,
+            },
+            Some(Text(Kind::Icmp)) => return Err(ForwardError::Icmp),
+            Some(Text(kind)) => {
+                let range = range(&written.external);
+                let (external, last) = range.ok_or(ForwardError::External(written.external))?;
+                let to = written.to.parse::<Endpoint>().ok();
+                let to = to
+                    .filter(|to| to.port > 0)
+                    .ok_or(ForwardError::To(written.to))?;
+                Self {
+                    kind: Some(kind),
+                    external,
+                    last,
+                    to,
+                }
+            }
+        };
+        forward.check()
+    }
+}
+
+/// A whole address, as its first endpoint.
+fn whole(text: &str) -> Option<Endpoint> {
+    Some(Endpoint::new(text.parse().ok()?, 0))
+}
+
+/// The first endpoint of `192.0.2.1:8000-8010`, and the last port.
+fn range(text: &str) -> Option<(Endpoint, u16)> {
+    let (first, last) = match text.rsplit_once('-') {
+        Some((first, last)) => (first, Some(last)),
+        None => (text, None),
+    };
+    let first: Endpoint = first.parse().ok()?;
+    let last = last.map_or(Some(first.port), |last| last.parse().ok())?;
+    (0 < first.port && first.port <= last).then_some((first, last))
+}
+
+impl Forward {
+    fn check(self) -> Result<Self, ForwardError> {
+        let (external, to) = (self.external.address, self.to.address);
+        if external.is_v4() != to.is_v4() {
+            return Err(ForwardError::Versions(external, to));
+        }
+        let behind = self.last - self.external.port;
+        if self.to.port.checked_add(behind).is_none() {
+            return Err(ForwardError::Range(self.to));
+        }
+        Ok(self)
+    }
+
+    /// What has its ports.
+    fn kinds(&self) -> impl Iterator<Item = Kind> + use<> {
+        let own = self.kind;
+        Kind::ALL
+            .into_iter()
+            .filter(move |&kind| own.is_none_or(|own| own == kind))
+    }
+
+    /// How many ports there are behind the first.
+    const fn behind(&self) -> u16 {
+        self.last - self.external.port
+    }
+}
+
+type Place = (Kind, Address, u16);
+
+/// All forwards, found from either side.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Forwards {
+    by_external: BTreeMap<Place, Forward>,
+    by_internal: BTreeMap<Place, Forward>,
+}
+
+impl Forwards {
+    /// # Errors
+    /// Forwards that contradict each other, or lead to nobody inside.
+    pub fn new(
+        forwards: &[Forward],
+        inside: &[Prefix],
+        shared: &[Address],
+    ) -> Result<Self, ForwardError> {
+        if forwards.len() > MAX_FORWARDS {
+            return Err(ForwardError::Count(forwards.len()));
+        }
+        let mut all = Self::default();
+        for forward in forwards {
+            let (external, to) = (forward.external.address, forward.to.address);
+            if !inside.iter().any(|prefix| prefix.includes(to)) {
+                return Err(ForwardError::NotInside(to));
+            }
+            if forward.kind.is_none() && shared.contains(&external) {
+                return Err(ForwardError::Shared(external));
+            }
+            all.add(forward)?;
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, forward: &Forward) -> Result<(), ForwardError> {
+        let Forward { external, to, .. } = *forward;
+        for kind in forward.kinds() {
+            let places = [(&self.by_external, external), (&self.by_internal, to)];
+            let [outside, inside] =
+                places.map(|(known, first)| overlaps(known, kind, first, forward.behind()));
+            if outside {
+                return Err(ForwardError::ExternalTwice(external));
+            }
+            if inside {
+                return Err(ForwardError::InternalTwice(to));
+            }
+            self.by_external
+                .insert((kind, external.address, external.port), *forward);
+            self.by_internal
+                .insert((kind, to.address, to.port), *forward);
+        }
+        Ok(())
+    }
+
+    /// Whom an external endpoint stands for.
+    pub fn internal(&self, external: Endpoint, kind: Kind) -> Option<Endpoint> {
+        let (forward, behind) = find(&self.by_external, external, kind)?;
+        Some(Endpoint::new(forward.to.address, forward.to.port + behind))
+    }
+
+    /// What stands for an inside endpoint.
+    pub fn external(&self, internal: Endpoint, kind: Kind) -> Option<Endpoint> {
+        let (forward, behind) = find(&self.by_internal, internal, kind)?;
+        let first = forward.external;
+        Some(Endpoint::new(first.address, first.port + behind))
+    }
+
+    /// The host inside that a whole external address stands for.
+    pub fn host(&self, external: Address) -> Option<Address> {
+        let forward = self.by_external.get(&(Kind::Icmp, external, 0));
+        forward.map(|forward| forward.to.address)
+    }
+
+    /// The address that stands for a whole host inside.
+    pub fn address(&self, host: Address) -> Option<Address> {
+        let forward = self.by_internal.get(&(Kind::Icmp, host, 0));
+        forward.map(|forward| forward.external.address)
+    }
+
+    /// Whether some of a host's endpoints have external ones in any case.
+    pub fn has(&self, host: Address) -> bool {
+        let of = |kind| {
+            self.by_internal
+                .range((kind, host, 0)..=(kind, host, u16::MAX))
+        };
+        Kind::ALL.into_iter().any(|kind| of(kind).next().is_some())
+    }
+
+    /// All external ports, with what has them.
+    pub fn externals(&self) -> impl Iterator<Item = (Kind, Endpoint, u16)> {
+        let all = self.by_external.iter();
+        all.map(|(&(kind, ..), forward)| (kind, forward.external, forward.last))
+    }
+
+    /// The addresses of forwards that are in one of two lists alone, of both sides.
+    pub fn differing(&self, other: &Self) -> Vec<Address> {
+        let lists = [(self, other), (other, self)];
+        let differing = lists.into_iter().flat_map(|(one, other)| {
+            let own = one.by_external.iter();
+            own.filter(|(place, forward)| other.by_external.get(place) != Some(forward))
+        });
+        let addresses =
+            differing.flat_map(|(_, forward)| [forward.external.address, forward.to.address]);
+        addresses.collect()
+    }
+}
+
+/// Whether ports from a first one on are there already.
+fn overlaps(known: &BTreeMap<Place, Forward>, kind: Kind, first: Endpoint, behind: u16) -> bool {
+    let last = first.port + behind;
+    let places = (kind, first.address, 0)..=(kind, first.address, last);
+    let nearest = known.range(places).next_back();
+    nearest.is_some_and(|(&(.., place), forward)| place + forward.behind() >= first.port)
+}
+
+/// The forward that an endpoint is part of, and how many ports it is behind the first.
+fn find(known: &BTreeMap<Place, Forward>, end: Endpoint, kind: Kind) -> Option<(&Forward, u16)> {
+    let places = (kind, end.address, 0)..=(kind, end.address, end.port);
+    let (&(.., place), forward) = known.range(places).next_back()?;
+    let behind = end.port - place;
+    (behind <= forward.behind()).then_some((forward, behind))
+}
+
+/// The addresses of forwards besides shared ones.
+pub(crate) fn other_addresses(forwards: &[Forward], shared: &[Address]) -> Vec<Address> {
+    let mut others: Vec<Address> = Vec::new();
+    for forward in forwards {
+        let address = forward.external.address;
+        if !shared.contains(&address) && !others.contains(&address) {
+            others.push(address);
+        }
+    }
+    others
+}
+
+impl From<ForwardError> for ConfigError {
+    fn from(error: ForwardError) -> Self {
+        Self::Forward(error)
+    }
+}

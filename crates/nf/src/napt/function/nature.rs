@@ -1,0 +1,56 @@
+//! What of a packet can be translated.
+
+use super::super::kind::Kind;
+use super::fragments::Part;
+use twinpath_core::wire::{Fragment, Network, Transport, fields, icmp, protocol};
+use twinpath_rulecache::Recorded;
+
+/// What of a packet can be translated.
+pub(crate) enum Nature {
+    /// It has ports.
+    Ports(Kind),
+    /// An ICMP error about one that may have.
+    Error,
+    /// One that can be translated once its datagram's first is known.
+    Part(Part),
+    /// One that cannot.
+    Fragment,
+    Other,
+    NotIp,
+}
+
+/// The protocol is examined always, the rest only of packets that no rule meets.
+pub(crate) fn nature(packet: &mut Recorded<'_>) -> Nature {
+    let protocol = packet.protocol();
+    let kind = kind_of(protocol);
+    if packet.is_plain() {
+        return kind.map_or(Nature::Other, Nature::Ports);
+    }
+    let packet = packet.quote();
+    let layout = &packet.layout;
+    let icmp_kind = fields::icmp_kind(packet.bytes(), layout);
+    let is_echo = icmp_kind.is_some_and(|(kind, _)| icmp::is_echo(layout.network, kind));
+    let is_error = icmp_kind.is_some_and(|(kind, _)| {
+        let is_redirect = layout.network == Network::V6 && kind == icmp::v6::REDIRECT;
+        is_redirect || icmp::is_error(layout.network, kind)
+    });
+    match (layout.network, layout.fragment, layout.transport, kind) {
+        (Network::None, ..) => Nature::NotIp,
+        _ if is_error => Nature::Error,
+        (_, Fragment::First | Fragment::Later, ..) => {
+            Part::of(packet, kind).map_or(Nature::Fragment, Nature::Part)
+        }
+        (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Nature::Ports(kind),
+        (_, _, _, Some(Kind::Icmp)) if is_echo => Nature::Ports(Kind::Icmp),
+        _ => Nature::Other,
+    }
+}
+
+pub(crate) const fn kind_of(number: u8) -> Option<Kind> {
+    match number {
+        protocol::TCP => Some(Kind::Tcp),
+        protocol::UDP => Some(Kind::Udp),
+        protocol::ICMP | protocol::ICMP6 => Some(Kind::Icmp),
+        _ => None,
+    }
+}

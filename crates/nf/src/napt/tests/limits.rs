@@ -1,0 +1,154 @@
+//! What a host, or whoever is outside, may take.
+
+use super::*;
+use twinpath_core::wire::tcp::flags::{ACK, SYN};
+use twinpath_core::wire::{icmp, verify_transport_checksum};
+
+const FEW: &str = "ports_per_host = 3\nerrors_per_second = 2\n";
+
+#[test]
+fn a_host_gets_no_more_ports_than_it_may_have() {
+    for (hosts, server) in [
+        (["10.0.0.1", "10.0.0.2"], "8.8.8.8:53"),
+        (["[fd00::1]", "[fd00::2]"], "[2001:db8:8::8]:53"),
+    ] {
+        let mut bench = bench(&format!("{FEW}{BASIC}"));
+        let [host, other] = hosts;
+        for port in 1..=3 {
+            udp(&mut bench, &format!("{host}:{port}"), server, 0).expect("a port");
+        }
+        let one_more = |bench: &mut Bench, host: &str, seconds| {
+            udp(bench, &format!("{host}:4"), server, seconds)
+        };
+        assert_eq!(one_more(&mut bench, host, 1), Err(DropReason::HostLimit));
+        one_more(&mut bench, other, 1).expect("another host has its own");
+        let tcp = PacketBuilder::tcp(end(&format!("{host}:4")), end(server)).flags(SYN);
+        assert!(ends(send(&mut bench, tcp, 1)).is_ok(), "of each protocol");
+        assert_eq!(bench.counter(0, "host_ports_exhausted"), 1);
+        // One is used by rules, the others are over.
+        for seconds in [200, 201, 202] {
+            udp(&mut bench, &format!("{host}:1"), server, seconds).expect("translated");
+        }
+        one_more(&mut bench, host, 301).expect("in place of one that is over");
+        udp(&mut bench, &format!("{host}:5"), server, 301).expect("and of another");
+        let sixth = udp(&mut bench, &format!("{host}:6"), server, 301);
+        assert_eq!(sixth, Err(DropReason::HostLimit), "the first is alive");
+    }
+}
+
+#[test]
+fn one_host_cannot_take_all_ports_of_its_address() {
+    let text = BASIC.replace("preserve", "random");
+    let mut bench = bench(&format!("ports = '1024-3071'\n{text}"));
+    let mut taken = 0;
+    for port in 1024..=3071 {
+        let packet = PacketBuilder::udp(Endpoint::v4([10, 0, 0, 1], port), end("8.8.8.8:53"));
+        taken += u32::from(send(&mut bench, packet, 0).packet.is_ok());
+    }
+    assert_eq!(taken, 2048 / 4, "a quarter, if nobody says otherwise");
+    udp(&mut bench, "10.0.0.2:1024", "8.8.8.8:53", 0).expect("others find some");
+}
+
+/// RFC 5508 REQ-8, RFC 6888 REQ-11: "communication administratively prohibited", not too often, and
+/// only to hosts inside.
+#[test]
+fn hosts_are_told_that_they_get_no_more() {
+    for (host, server, code) in [
+        ("10.0.0.1", "8.8.8.8:53", (3, 13)),
+        ("[fd00::1]", "[2001:db8:8::8]:53", (1, 1)),
+    ] {
+        let mut bench = bench(&format!("{FEW}{BASIC}"));
+        for port in 1..=3 {
+            udp(&mut bench, &format!("{host}:{port}"), server, 0).expect("a port");
+        }
+        let refused = PacketBuilder::udp(end(&format!("{host}:4")), end(server));
+        for count in 1..=3 {
+            let outcome = send(&mut bench, refused, 1);
+            assert_eq!(outcome.packet, Err(DropReason::HostLimit));
+            assert_eq!(
+                outcome.replies.len(),
+                usize::from(count < 3),
+                "two in a second"
+            );
+            let Some(error) = outcome.replies.first() else {
+                continue;
+            };
+            let layout = twinpath_core::wire::dissect(error).expect("well formed");
+            assert_eq!(fields::icmp_kind(error, &layout), Some(code));
+            assert!(icmp::is_error(layout.network, code.0));
+            assert!(verify_transport_checksum(error, &layout));
+            let told = fields::destination(error, &layout).address;
+            assert_eq!(told, end(&format!("{host}:0")).address);
+            let quoted = fields::inner_source(error, &layout);
+            assert_eq!(quoted, Some(end(&format!("{host}:4"))));
+        }
+        assert_eq!(bench.counter(0, "errors_sent"), 2);
+        assert_eq!(bench.counter(0, "errors_limited"), 1);
+    }
+    let mut silent = bench(&format!("{FEW}{BASIC}").replace("second = 2", "second = 0"));
+    for port in 1..=4 {
+        let packet = PacketBuilder::udp(Endpoint::v4([10, 0, 0, 1], port), end("8.8.8.8:53"));
+        assert!(send(&mut silent, packet, 1).replies.is_empty());
+    }
+}
+
+/// Whoever knows of a binding that lets anyone in could fill the table of sessions.
+#[test]
+fn others_open_no_more_sessions_to_a_binding_than_they_may() {
+    let mut bench = bench(&format!("sessions_per_binding = 3\n{BASIC}"));
+    let mut tcp = |from: Endpoint, to: &str, flags, seconds| {
+        send(
+            &mut bench,
+            PacketBuilder::tcp(from, end(to)).flags(flags),
+            seconds,
+        )
+        .packet
+    };
+    tcp(end("10.0.0.1:80"), "8.8.8.8:80", SYN, 0).expect("a binding");
+    let stranger = |number| Endpoint::v4([7, 7, 7, number], 1);
+    for number in 1..=2 {
+        tcp(stranger(number), "192.0.2.1:80", SYN, 100).expect("anyone may");
+    }
+    let third = tcp(stranger(3), "192.0.2.1:80", SYN, 100);
+    assert_eq!(third, Err(DropReason::HostLimit));
+    tcp(end("10.0.0.1:80"), "9.9.9.9:80", SYN, 100).expect("the host itself may have more");
+    let third = tcp(stranger(3), "192.0.2.1:80", SYN, 300);
+    assert_eq!(third, Err(DropReason::HostLimit), "three are there");
+    tcp(end("10.0.0.1:80"), "9.9.9.9:80", SYN, 300).expect("the binding stays");
+    tcp(stranger(3), "192.0.2.1:80", SYN, 341).expect("those have been silent for too long");
+    tcp(stranger(3), "192.0.2.1:80", ACK, 341).expect("it is there");
+    assert_eq!(bench.counter(0, "binding_sessions_exhausted"), 2);
+}
+
+/// RFC 6056 §3.3.3: the ports that one host gets say nothing about those of another, and those under
+/// another seed are others.
+#[test]
+fn ports_cannot_be_foreseen() {
+    let text = BASIC.replace("preserve", "random");
+    let ports = |seed: u64| -> Vec<u16> {
+        let config: Config = toml::from_str(&text).expect("valid");
+        let mut bench = Bench::plain(vec![Box::new(Napt::new(&config, seed))]);
+        let ports = (0..100).map(|number| {
+            let packet = PacketBuilder::udp(
+                Endpoint::v4([10, 0, 0, 1], 5000 + number),
+                end("8.8.8.8:53"),
+            );
+            ends(send(&mut bench, packet, 0)).expect("sent").0.port
+        });
+        ports.collect()
+    };
+    let (one, other) = (ports(1), ports(2));
+    let is_same = one.iter().zip(&other).filter(|(one, other)| one == other);
+    assert!(is_same.count() < 5);
+    let is_next = one
+        .windows(2)
+        .filter(|pair| pair[0].abs_diff(pair[1]) < 100);
+    assert!(is_next.count() < 10, "{one:?}");
+    let is_kept = (5000..)
+        .zip(&one)
+        .filter(|(inside, outside)| inside == *outside);
+    assert!(is_kept.count() < 5);
+    let is_odd = one.iter().filter(|port| **port % 2 == 1).count();
+    assert!((20..80).contains(&is_odd));
+    assert!(one.iter().all(|port| *port >= 1024));
+}

@@ -1,0 +1,66 @@
+//! What the catalogue knows of translations between IP versions.
+
+use super::{Config, NAME, Nat64};
+use crate::descriptor::{
+    self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
+};
+use crate::edit::Object;
+use crate::memory::TableMemory;
+use crate::napt::{EndBindings, Napt};
+use crate::schema;
+use std::any::Any;
+use std::path::Path;
+use twinpath_rulecache::{Reconfiguration, RuleFunction};
+
+/// The function.
+pub const FUNCTION: Descriptor = Descriptor {
+    name: NAME,
+    form: Form::Rules,
+    placement: "what is translated gets another IP version, which no rule can write; what passes is cached",
+    needs_section: true,
+    decides_last: false,
+    read: descriptor::read::<Config>,
+    schema: schema::of::<Config>,
+};
+
+impl FunctionConfig for Config {
+    fn descriptor(&self) -> &'static Descriptor {
+        &FUNCTION
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        Some("moves what follows the headers, and computes checksums that IPv4 may leave out")
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        self.napt.memory()
+    }
+
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other.of() == Some(self)
+    }
+
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::rules(Nat64::new(self, seed)))
+    }
+
+    fn translation(&self) -> Option<Translation<'_>> {
+        Some(Translation {
+            inside: self.inside(),
+            external: self.external(),
+        })
+    }
+
+    fn has(&self, object: Object) -> bool {
+        object == Object::Binding
+    }
+
+    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+        let function: &dyn Any = function;
+        function.downcast_ref().map(Nat64::bindings)
+    }
+
+    fn end_bindings(&self, which: EndBindings) -> Option<Reconfiguration> {
+        Some(Reconfiguration::of::<Nat64>(which))
+    }
+}

@@ -1,0 +1,153 @@
+//! ICMP errors, about sessions that are alive.
+
+use super::rewriting::{datagram_of, put};
+use super::{Course, Nat64, ends, of_kind};
+use crate::icmp_errors::judge;
+use crate::napt::core::{Kind, Leg, Stop, kind_of};
+use crate::nat64::datagram::Datagram;
+use crate::nat64::ends::Ends;
+use crate::nat64::errors::{self, ErrorEnds};
+use twinpath_core::wire::{Endpoint, fields};
+use twinpath_core::{DropReason, Instant, Packet};
+use twinpath_rulecache::{Recorded, Verdict};
+
+impl Nat64 {
+    /// An error about a packet of a session that is alive.
+    pub(super) fn translate_error(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        now: Instant,
+    ) -> Result<(), Verdict> {
+        let seen = packet.quote();
+        if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
+            return Err(Verdict::Drop(refusal.reason()));
+        }
+        let ends = self
+            .error_ends(packet, course, now)
+            .map_err(|stop| match stop {
+                Stop::Wait(entry) => Verdict::Wait(entry),
+                _ => Verdict::Drop(DropReason::Denied),
+            })?;
+        let Some(ends) = ends else {
+            return Err(self.drop_untranslatable());
+        };
+        let [buffer, _] = &mut self.buffers;
+        let packet = packet.whole();
+        let written = datagram_of(packet)
+            .and_then(Datagram::forwarded)
+            .and_then(|error| {
+                let l3 = usize::from(packet.layout.l3);
+                let out = buffer.get_mut(l3..).unwrap_or_default();
+                errors::translate(&error, &ends, out)
+            });
+        let to_v4 = ends.new.source.address.is_v4();
+        match written
+            .ok()
+            .filter(|bytes| put(packet, buffer, *bytes, to_v4))
+        {
+            Some(_) => {
+                self.counters.errors_translated += 1;
+                Ok(())
+            }
+            None => Err(self.drop_untranslatable()),
+        }
+    }
+
+    /// Who an error is from and for, and whom the quoted packet was from and for. Errors between
+    /// hosts inside have no counterpart.
+    fn error_ends(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        now: Instant,
+    ) -> Result<Option<ErrorEnds>, Stop> {
+        let old = ends(packet);
+        let Some((quoted, kind)) = quoted_ends(packet.quote()) else {
+            return Ok(None);
+        };
+        let bare = |address| Endpoint::new(address, 0);
+        match course {
+            Course::Out(v4) => {
+                // The quoted packet came from behind the prefix to the host inside.
+                let Some(remote) = self.embedding.extract(quoted.source.address) else {
+                    return Ok(None);
+                };
+                let remote = Endpoint::new(remote, quoted.source.port);
+                let Some(leg) = self.leg_out(packet, quoted.destination, remote, kind, now)? else {
+                    return Ok(None);
+                };
+                let external = self.napt.external.endpoint(leg.slot);
+                Ok(Some(ErrorEnds {
+                    new: Ends {
+                        source: bare(external.address),
+                        destination: bare(v4),
+                    },
+                    quoted,
+                    new_quoted: of_kind(kind, remote, external, external.port),
+                }))
+            }
+            Course::In(_) => {
+                let remote = quoted.destination;
+                let Some(leg) = self.leg_in(packet, quoted.source, remote, kind, now)? else {
+                    return Ok(None);
+                };
+                let internal = self.napt.internal(&leg);
+                let shown =
+                    |end: Endpoint| Endpoint::new(self.embedding.embed(end.address), end.port);
+                Ok(Some(ErrorEnds {
+                    new: Ends {
+                        source: bare(shown(old.source).address),
+                        destination: bare(internal.address),
+                    },
+                    quoted,
+                    new_quoted: of_kind(kind, internal, shown(remote), internal.port),
+                }))
+            }
+            Course::Past | Course::Hairpin(..) => Ok(None),
+        }
+    }
+
+    /// The session of a host inside.
+    fn leg_out(
+        &mut self,
+        packet: &Recorded<'_>,
+        internal: Endpoint,
+        remote: Endpoint,
+        kind: Kind,
+        now: Instant,
+    ) -> Result<Option<Leg>, Stop> {
+        let Some(binding) = self.napt.table.binding_of(internal, kind) else {
+            return Ok(None);
+        };
+        let remote = self.napt.scope(remote, kind);
+        self.napt.live_leg(packet, binding, remote, now)
+    }
+
+    /// The session of an external endpoint.
+    fn leg_in(
+        &mut self,
+        packet: &Recorded<'_>,
+        external: Endpoint,
+        remote: Endpoint,
+        kind: Kind,
+        now: Instant,
+    ) -> Result<Option<Leg>, Stop> {
+        let slot = self.napt.external.slot(external, kind);
+        let Some(binding) = slot.and_then(|slot| self.napt.external.binding(slot)) else {
+            return Ok(None);
+        };
+        let remote = self.napt.scope(remote, kind);
+        self.napt.live_leg(packet, binding, remote, now)
+    }
+}
+
+/// The ends of the packet that an error quotes.
+fn quoted_ends(packet: &Packet) -> Option<(Ends, Kind)> {
+    let (bytes, layout) = (packet.bytes(), &packet.layout);
+    let ends = Ends {
+        source: fields::inner_source(bytes, layout)?,
+        destination: fields::inner_destination(bytes, layout)?,
+    };
+    Some((ends, kind_of(layout.inner?.protocol)?))
+}

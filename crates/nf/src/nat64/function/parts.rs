@@ -1,0 +1,120 @@
+//! Fragments.
+
+use super::rewriting::{datagram_in, set_ether_type};
+use super::{Course, Nat64};
+use crate::napt::core::{Datagram as DatagramName, Part};
+use crate::nat64::datagram::Datagram;
+use crate::nat64::ends::Ends;
+use twinpath_core::Instant;
+use twinpath_core::wire::{Address, Endpoint, dissect};
+use twinpath_rulecache::{Answers, Recorded, Verdict};
+
+impl Nat64 {
+    /// A fragment: the first is translated as a whole packet, others as it was.
+    pub(super) fn translate_part(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        part: Part,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Result<(), Verdict> {
+        let name = part.datagram;
+        if let Course::Hairpin(..) = course {
+            return Err(self.drop_untranslatable());
+        }
+        let Some(kind) = part.kind else {
+            return self.follow(packet, course, &name, now, answers);
+        };
+        let result = self.translate(packet, course, kind, now, answers);
+        match result {
+            Ok(()) => {
+                let addresses = (packet.headers().source, packet.headers().destination);
+                self.napt.fragments.remember(name, addresses, now);
+                self.let_go(addresses, &name, now, answers);
+            }
+            Err(Verdict::Drop(_)) => self.napt.fragments.held.give_up(&name, now),
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn follow(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        name: &DatagramName,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Result<(), Verdict> {
+        let known = self.napt.fragments.addresses(name, now);
+        let of_host = || match course {
+            Course::Out(v4) => Some((self.napt.external.only_address(name.source)?, v4)),
+            _ => None,
+        };
+        let Some((source, destination)) = known.or_else(of_host) else {
+            let bytes = packet.quote().bytes();
+            self.napt.fragments.held.keep(*name, bytes, now);
+            return Err(Verdict::Consumed);
+        };
+        self.check_time_to_live(packet, now, answers)?;
+        let bare = |address| Endpoint::new(address, 0);
+        let new = Ends {
+            source: bare(source),
+            destination: bare(destination),
+        };
+        self.rewrite(packet.whole(), new, new, answers)?;
+        self.count_translated(new);
+        Ok(())
+    }
+
+    fn count_translated(&mut self, new: Ends) {
+        match new.source.address.is_v4() {
+            true => self.counters.translated_out += 1,
+            false => self.counters.translated_in += 1,
+        }
+    }
+
+    /// What came before the first of its datagram goes on behind it.
+    fn let_go(
+        &mut self,
+        (source, destination): (Address, Address),
+        name: &DatagramName,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) {
+        let bare = |address| Endpoint::new(address, 0);
+        let new = Ends {
+            source: bare(source),
+            destination: bare(destination),
+        };
+        let mut held = std::mem::take(&mut self.napt.fragments.held);
+        held.release(name, now, |bytes| {
+            let Ok(layout) = dissect(bytes) else {
+                return;
+            };
+            let l3 = usize::from(layout.l3);
+            let datagram = datagram_in(&bytes[l3..layout.end as usize], layout.network);
+            let [buffer, _] = &mut self.buffers;
+            let out = buffer.get_mut(l3..).unwrap_or_default();
+            let to_v4 = source.is_v4();
+            let written = datagram
+                .and_then(Datagram::forwarded)
+                .and_then(|part| match to_v4 {
+                    true => part.write_v4(new, new, out),
+                    false => part.write_v6(new, new, out),
+                });
+            let is_gone = written.is_ok_and(|length| {
+                buffer[..l3].copy_from_slice(&bytes[..l3]);
+                set_ether_type(&mut buffer[..l3], to_v4);
+                answers.follow(&buffer[..l3 + length])
+            });
+            match (is_gone, to_v4) {
+                (false, _) => self.counters.untranslatable += 1,
+                (true, true) => self.counters.translated_out += 1,
+                (true, false) => self.counters.translated_in += 1,
+            }
+        });
+        self.napt.fragments.held = held;
+    }
+}

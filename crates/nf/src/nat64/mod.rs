@@ -1,0 +1,80 @@
+//! Translation between IPv6 hosts and IPv4 (RFC 6146), with the headers of RFC 7915.
+//!
+//! Hosts inside have IPv6 alone. They reach an IPv4 host by an address that has it behind a prefix
+//! (RFC 6052; a DNS64 tells them so), and appear there with one of a few external addresses and a
+//! port: bindings and sessions are those of an [address translation](crate::napt).
+//!
+//! # Configuration
+//! The keys are the fields of [`Config`].
+//!
+//! ```toml
+//! [nat64]
+//! inside = ["2001:db8:1::/48"]
+//! external = ["192.0.2.0/28"]
+//! ```
+//!
+//! # What is translated
+//! Packets from hosts inside to addresses behind the prefix, and packets to an external address. All
+//! others pass untouched.
+//!
+//! - **Ports, sessions, filtering, limits, time-outs, resets, checksums** are as [there](crate::napt#what-is-translated).
+//! - **Headers.** The time to live is one less; extension headers are left out, but for one of a
+//!   fragment; options are left out, and with a source route that is not over the packet is dropped.
+//!   Checksums are mended; UDP over IPv4 without one gets one, unless it comes in parts.
+//! - **Length.** A packet to IPv6 is longer by 20 bytes. One that would not fit `mtu` is answered
+//!   with "fragmentation needed" where it may not be fragmented (RFC 4787 REQ-13); one that may is
+//!   fragmented if it would not fit `lowest_mtu` (RFC 7915 §4).
+//! - **Fragments** are translated as those of an [address translation](crate::napt#what-is-translated);
+//!   those of ICMP are dropped, for their checksum covers a length that is not known.
+//! - **ICMP errors** are translated with the packet that they quote, if both have a counterpart, they
+//!   are [believed](crate::icmp_errors) and about a session that is alive. The sequence number of a
+//!   quoted TCP segment is not checked, for no window is known here.
+//! - **Hairpinning.** A host that sends to an external address behind the prefix reaches the host
+//!   that has it, over IPv6.
+//! - **Dropped** is what cannot be translated: other protocols, and with the well-known prefix
+//!   addresses that mean something on one network only (RFC 6052 §3.1).
+//!
+//! # What is cached
+//! Packets that pass. What is translated changes its IP version, which no rule can write: it takes
+//! the slow path.
+//!
+//! # Changes
+//! With another configuration the function begins anew.
+//!
+//! # Counters
+//! | counter | meaning |
+//! |---|---|
+//! | `translated_out`, `translated_in` | packets to IPv4, and to IPv6 |
+//! | `hairpinned` | packets between hosts inside |
+//! | `errors_translated` | ICMP errors |
+//! | `fragmented` | packets that were too long, and could be fragmented |
+//! | `too_long` | packets that could not: their senders are told |
+//! | `untranslatable` | packets dropped that have no counterpart |
+//! | `errors_sent`, `errors_limited` | ICMP errors of its own, and those that there was no allowance for |
+//! | `bindings`, `sessions` | at the moment |
+//! | `bindings_created`, `sessions_created` | ever |
+//! | `ports_exhausted`, `host_ports_exhausted` | packets dropped because no external port was left, or the host has as many as it may |
+//! | `sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all or of the binding |
+//! | `unsolicited` | packets to an external address that nobody asked for |
+//! | `not_picked_up` | TCP segments from inside that open nothing |
+//! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
+//! | `fragments_held`, `fragments_given_up` | fragments that came before the first of their datagram, and those of them that were dropped in the end |
+
+mod config;
+mod datagram;
+mod descriptor;
+mod ends;
+mod errors;
+mod fragmenting;
+mod function;
+mod icmp;
+mod prefix;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, ConfigError};
+pub use descriptor::FUNCTION;
+pub use function::Nat64;
+
+/// The function's name.
+pub const NAME: &str = "nat64";

@@ -1,0 +1,420 @@
+use super::{Config, Nat64};
+use crate::two_caches::{Bench, Outcome};
+use twinpath_core::wire::icmp::{IcmpError, v4, v6};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::wire::{
+    Address, Endpoint, Layout, Network, PacketBuilder, dissect, fields, protocol,
+};
+use twinpath_core::{DropReason, Instant};
+
+const BASIC: &str = r#"
+    inside = ["2001:db8:1::/48"]
+    external = ["192.0.2.1"]
+    assignment = "preserve"
+"#;
+const HOST: &str = "[2001:db8:1::7]:5000";
+const SERVER: &str = "8.8.8.8:53";
+const SEEN: &str = "[64:ff9b::8.8.8.8]:53";
+const EXTERNAL: &str = "192.0.2.1:5000";
+
+fn bench(text: &str) -> Bench {
+    let config: Config = toml::from_str(text).expect("a valid configuration");
+    Bench::cached(vec![Box::new(Nat64::new(&config, 7))], 8)
+}
+
+fn end(text: &str) -> Endpoint {
+    text.parse().expect(text)
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant(seconds * 1_000_000_000)
+}
+
+fn send(bench: &mut Bench, packet: PacketBuilder<'_>) -> Outcome {
+    bench.process(&packet.to_vec().expect("fits"), 0, at(0))
+}
+
+fn ends(bytes: &[u8], layout: &Layout) -> (Endpoint, Endpoint) {
+    (
+        fields::source(bytes, layout),
+        fields::destination(bytes, layout),
+    )
+}
+
+/// The ends that a packet leaves with, of which all checksums hold.
+fn sent(outcome: &Outcome) -> (Endpoint, Endpoint) {
+    let (bytes, layout) = outcome.departed();
+    ends(&bytes, &layout)
+}
+
+/// As somebody would have sent it who has the other version.
+fn assert_is(outcome: &Outcome, expected: PacketBuilder<'_>) {
+    let (bytes, layout) = outcome.departed();
+    let expected = expected.ttl(63).to_vec().expect("fits");
+    let other = dissect(&expected).expect("well formed");
+    assert_eq!(
+        bytes[usize::from(layout.l4)..],
+        expected[usize::from(other.l4)..]
+    );
+    assert_eq!(ends(&bytes, &layout), ends(&expected, &other));
+    assert_eq!(fields::ttl(&bytes, &layout), 63, "one less");
+    assert_eq!(layout.network, other.network);
+}
+
+#[test]
+fn a_connection_goes_both_ways() {
+    let mut bench = bench(BASIC);
+    for (flags, back) in [(SYN, SYN | ACK), (ACK, ACK), (ACK, ACK)] {
+        let out = PacketBuilder::tcp(end(HOST), end(SEEN))
+            .flags(flags)
+            .payload(b"hello");
+        let as_v4 = PacketBuilder::tcp(end(EXTERNAL), end(SERVER))
+            .flags(flags)
+            .payload(b"hello");
+        assert_is(&send(&mut bench, out), as_v4);
+        let answer = PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(back);
+        let as_v6 = PacketBuilder::tcp(end(SEEN), end(HOST)).flags(back);
+        assert_is(&send(&mut bench, answer), as_v6);
+    }
+    assert_eq!(bench.counter(0, "sessions_created"), 1);
+    assert_eq!(bench.counter(0, "translated_out"), 3);
+    assert_eq!(bench.rules(), 0, "no rule can write another version");
+}
+
+#[test]
+fn broken_packets_open_and_end_nothing() {
+    let mut bench = bench(BASIC);
+    let broken = |packet: PacketBuilder<'_>| {
+        let mut frame = packet.payload(b"hello").to_vec().expect("fits");
+        let end = dissect(&frame).expect("well formed").end as usize;
+        frame[end - 1] ^= 0x11;
+        frame
+    };
+    let out = |flags| PacketBuilder::tcp(end(HOST), end(SEEN)).flags(flags);
+    let back = |flags| PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(flags);
+    let opening = [out(SYN), PacketBuilder::udp(end(HOST), end(SEEN))];
+    for frame in opening.map(broken) {
+        let fate = bench.process(&frame, 0, at(0));
+        assert_eq!(fate.packet, Err(DropReason::BadChecksum));
+    }
+    assert_eq!(bench.counter(0, "bindings_created"), 0);
+    for packet in [out(SYN), back(SYN | ACK), out(ACK), back(ACK)] {
+        send(&mut bench, packet).departed();
+    }
+    for frame in [out(RST), back(RST), back(FIN | ACK)].map(broken) {
+        let fate = bench.process(&frame, 0, at(0));
+        assert_eq!(fate.packet, Err(DropReason::BadChecksum));
+    }
+    assert_eq!(bench.counter(0, "packets_with_bad_checksum"), 5);
+    let late = out(ACK).to_vec().expect("fits");
+    bench.process(&late, 0, at(7000)).departed();
+}
+
+#[test]
+fn datagrams_and_echoes_go_both_ways() {
+    let mut bench = bench(BASIC);
+    let out = PacketBuilder::udp(end(HOST), end(SEEN)).payload(b"question");
+    assert_is(
+        &send(&mut bench, out),
+        PacketBuilder::udp(end(EXTERNAL), end(SERVER)).payload(b"question"),
+    );
+    let back = PacketBuilder::udp(end(SERVER), end(EXTERNAL)).payload(b"answer");
+    assert_is(
+        &send(&mut bench, back),
+        PacketBuilder::udp(end(SEEN), end(HOST)).payload(b"answer"),
+    );
+    // Another host has the identifier already, so that it changes.
+    for host in ["[2001:db8:1::8]:77", "[2001:db8:1::7]:77"] {
+        let out = send(
+            &mut bench,
+            PacketBuilder::icmp_echo(end(host), end(SEEN)).payload(b"ping"),
+        );
+        let (bytes, layout) = out.departed();
+        assert_eq!(
+            fields::icmp_kind(&bytes, &layout),
+            Some((v4::ECHO_REQUEST, 0))
+        );
+        let seen = fields::source(&bytes, &layout);
+        let reply = PacketBuilder::icmp_echo(Endpoint::new(end(SERVER).address, seen.port), seen);
+        let reply = send(&mut bench, reply.echo_reply().payload(b"pong"));
+        let (bytes, layout) = reply.departed();
+        assert_eq!(
+            fields::icmp_kind(&bytes, &layout),
+            Some((v6::ECHO_REPLY, 0))
+        );
+        assert_eq!(fields::destination(&bytes, &layout), end(host));
+    }
+    let stranger = send(
+        &mut bench,
+        PacketBuilder::udp(end("7.7.7.7:1"), end("192.0.2.1:9")),
+    );
+    assert_eq!(stranger.packet, Err(DropReason::Denied), "nobody asked");
+}
+
+#[test]
+fn a_datagram_without_checksum_gets_one() {
+    let mut bench = bench(BASIC);
+    send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)));
+    let answer = PacketBuilder::udp(end(SERVER), end(EXTERNAL)).payload(b"odd");
+    let mut frame = answer.to_vec().expect("fits");
+    let layout = dissect(&frame).expect("well formed");
+    let at_checksum = usize::from(layout.l4) + 6;
+    frame[at_checksum..at_checksum + 2].fill(0);
+    let outcome = bench.process(&frame, 0, at(0));
+    assert_is(
+        &outcome,
+        PacketBuilder::udp(end(SEEN), end(HOST)).payload(b"odd"),
+    );
+}
+
+#[test]
+fn errors_are_translated_with_what_they_quote() {
+    let mut bench = bench(BASIC);
+    let out = PacketBuilder::udp(end(HOST), end(SEEN)).payload(b"too long");
+    let sent = send(&mut bench, out).departed().0;
+    let router = end("7.7.7.7:0").address;
+    let error = PacketBuilder::icmp_error(IcmpError::PacketTooBig { mtu: 1400 }, &sent);
+    let outcome = send(&mut bench, error.source_address(router));
+    let (bytes, layout) = outcome.departed();
+    assert_eq!(
+        fields::icmp_kind(&bytes, &layout),
+        Some((v6::PACKET_TOO_BIG, 0))
+    );
+    assert_eq!(
+        bytes[usize::from(layout.l4) + 4..][..4],
+        1420u32.to_be_bytes()
+    );
+    assert_eq!(
+        ends(&bytes, &layout).0.address,
+        end("[64:ff9b::7.7.7.7]:0").address
+    );
+    assert_eq!(ends(&bytes, &layout).1.address, end(HOST).address);
+    assert_eq!(fields::inner_source(&bytes, &layout), Some(end(HOST)));
+    assert_eq!(fields::inner_destination(&bytes, &layout), Some(end(SEEN)));
+    let received = send(&mut bench, PacketBuilder::udp(end(SERVER), end(EXTERNAL)))
+        .departed()
+        .0;
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 4 }, &received);
+    let (bytes, layout) = send(&mut bench, error).departed();
+    assert_eq!(
+        fields::icmp_kind(&bytes, &layout),
+        Some((v4::UNREACHABLE, 3))
+    );
+    assert_eq!(ends(&bytes, &layout).0.address, end(EXTERNAL).address);
+    assert_eq!(fields::inner_source(&bytes, &layout), Some(end(SERVER)));
+    assert_eq!(
+        fields::inner_destination(&bytes, &layout),
+        Some(end(EXTERNAL))
+    );
+    let unknown = PacketBuilder::udp(end("192.0.2.1:9"), end(SERVER))
+        .to_vec()
+        .expect("fits");
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 3 }, &unknown);
+    assert!(send(&mut bench, error).packet.is_err());
+    assert_eq!(bench.counter(0, "errors_translated"), 2);
+}
+
+#[test]
+fn hosts_inside_reach_each_other_by_their_external_endpoints() {
+    for filtering in ["endpoint_independent", "address_dependent"] {
+        let mut bench = bench(&format!("filtering = '{filtering}'\n{BASIC}"));
+        send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)));
+        let (other, seen) = ("[2001:db8:1::8]:6000", "[64:ff9b::192.0.2.1]:5000");
+        let there = send(&mut bench, PacketBuilder::udp(end(other), end(seen)));
+        if filtering == "endpoint_independent" {
+            assert_eq!(sent(&there), (end("[64:ff9b::192.0.2.1]:6000"), end(HOST)));
+        } else {
+            assert_eq!(
+                there.packet,
+                Err(DropReason::Denied),
+                "but it has opened its own"
+            );
+        }
+        let back = PacketBuilder::udp(end(HOST), end("[64:ff9b::192.0.2.1]:6000"));
+        assert_eq!(sent(&send(&mut bench, back)), (end(seen), end(other)));
+    }
+}
+
+fn parts(packet: PacketBuilder<'_>, id: u32) -> [Vec<u8>; 2] {
+    let whole = packet.payload(&[7; 100]).identification(id);
+    [whole.fragment(0, true), whole.fragment(48, false)].map(|part| part.to_vec().expect("fits"))
+}
+
+#[test]
+fn fragments_go_both_ways_in_any_order() {
+    for is_reversed in [false, true] {
+        let mut bench = bench(BASIC);
+        send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)));
+        for (from, to, new) in [
+            (HOST, SEEN, [EXTERNAL, SERVER]),
+            (SERVER, EXTERNAL, [SEEN, HOST]),
+        ] {
+            let mut order = parts(PacketBuilder::udp(end(from), end(to)), 9);
+            let expected = parts(PacketBuilder::udp(end(new[0]), end(new[1])), 9);
+            if is_reversed {
+                order.reverse();
+            }
+            let mut left = Vec::new();
+            for part in order {
+                let held = bench.counter(0, "fragments_held");
+                let outcome = bench.process(&part, 0, at(0));
+                if bench.counter(0, "fragments_held") == held {
+                    left.push(outcome.packet.expect("translated").0);
+                }
+                left.extend(outcome.followers);
+            }
+            left.sort_by_key(|part| dissect(part).expect("well formed").fragment as u8);
+            assert_eq!(left.len(), 2);
+            for (part, expected) in left.iter().zip(&expected) {
+                let [layout, other] =
+                    [part, expected].map(|part| dissect(part).expect("well formed"));
+                assert_eq!(layout.fragment, other.fragment);
+                assert_eq!(
+                    part[usize::from(layout.l4)..],
+                    expected[usize::from(other.l4)..]
+                );
+                assert_eq!(ends(part, &layout).0.address, end(new[0]).address);
+            }
+        }
+    }
+}
+
+/// RFC 7915 §4: what may be fragmented is, to what every link of IPv6 carries.
+#[test]
+fn long_packets_that_may_be_fragmented_are() {
+    let mut bench = bench(BASIC);
+    send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)));
+    let payload: Vec<u8> = (0..1450).map(|byte| byte as u8).collect();
+    let long = PacketBuilder::udp(end(SERVER), end(EXTERNAL))
+        .payload(&payload)
+        .identification(5);
+    let outcome = send(&mut bench, long);
+    let first = outcome.packet.expect("the first").0;
+    assert_eq!(outcome.followers.len(), 1);
+    let mut joined = Vec::new();
+    for (number, part) in [&first, &outcome.followers[0]].into_iter().enumerate() {
+        let layout = dissect(part).expect("well formed");
+        assert_eq!(layout.network, Network::V6);
+        assert!(part.len() <= 14 + 1280, "{}", part.len());
+        assert_eq!(layout.fragment as u8, 1 + number as u8);
+        joined.extend_from_slice(&part[usize::from(layout.l4)..]);
+    }
+    let whole = PacketBuilder::udp(end(SEEN), end(HOST)).payload(&payload);
+    let whole = whole.to_vec().expect("fits");
+    let layout = dissect(&whole).expect("well formed");
+    assert_eq!(joined, whole[usize::from(layout.l4)..]);
+    assert_eq!(bench.counter(0, "fragmented"), 1);
+}
+
+/// RFC 4787 REQ-13, RFC 7915 §4.
+#[test]
+fn long_packets_that_must_not_be_fragmented_are_answered() {
+    let mut bench = bench(&format!("mtu = 1300\n{BASIC}"));
+    send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)));
+    let long = PacketBuilder::udp(end(SERVER), end(EXTERNAL)).payload_len(1300);
+    let mut frame = long.to_vec().expect("fits");
+    let layout = dissect(&frame).expect("well formed");
+    // It must not be fragmented.
+    frame[usize::from(layout.l3) + 6] |= 0x40;
+    twinpath_core::wire::rewrite::refresh_checksums(&mut frame, &layout).expect("whole");
+    let outcome = bench.process(&frame, 0, at(0));
+    assert_eq!(outcome.packet, Err(DropReason::FrameTooLong));
+    let error = outcome.replies.first().expect("an answer");
+    let layout = dissect(error).expect("well formed");
+    assert_eq!(
+        fields::icmp_kind(error, &layout),
+        Some((v4::UNREACHABLE, v4::FRAGMENTATION_NEEDED))
+    );
+    assert_eq!(
+        error[usize::from(layout.l4) + 6..][..2],
+        1280u16.to_be_bytes()
+    );
+    assert_eq!(
+        fields::destination(error, &layout).address,
+        end(SERVER).address
+    );
+    assert_eq!(
+        fields::source(error, &layout).address,
+        end(EXTERNAL).address
+    );
+    assert_eq!(bench.counter(0, "too_long"), 1);
+}
+
+#[test]
+fn others_pass_and_what_has_no_counterpart_is_dropped() {
+    let mut bench = bench(BASIC);
+    for (from, to) in [
+        ("[2001:db8:1::7]:1", "[2001:db8:9::9]:2"),
+        ("[2001:db8:2::7]:1", SEEN),
+        ("7.7.7.7:1", "8.8.8.8:2"),
+    ] {
+        for _ in 0..2 {
+            let passed = send(&mut bench, PacketBuilder::udp(end(from), end(to)));
+            assert_eq!(sent(&passed), (end(from), end(to)));
+        }
+    }
+    assert_eq!(bench.hits, 3, "by rules");
+    let local = PacketBuilder::udp(end(HOST), end("[64:ff9b::10.0.0.1]:53"));
+    assert_eq!(send(&mut bench, local).packet, Err(DropReason::Denied));
+    let gre = PacketBuilder::raw(protocol::GRE, end(HOST).address, end(SEEN).address);
+    assert_eq!(send(&mut bench, gre).packet, Err(DropReason::Denied));
+    let dying = PacketBuilder::udp(end(HOST), end(SEEN)).ttl(1);
+    let outcome = send(&mut bench, dying);
+    assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
+    let layout = dissect(&outcome.replies[0]).expect("an answer");
+    assert_eq!(
+        fields::icmp_kind(&outcome.replies[0], &layout),
+        Some((v6::TIME_EXCEEDED, 0))
+    );
+    assert_eq!(bench.counter(0, "untranslatable"), 2);
+}
+
+#[test]
+fn hosts_may_have_another_prefix_in_front_of_ipv4() {
+    let mut bench = bench(&format!("prefix = '2001:db8:64::/48'\n{BASIC}"));
+    let seen = Address::from_v6(
+        "2001:db8:64:a00:0:100::"
+            .parse::<std::net::Ipv6Addr>()
+            .expect("an address")
+            .octets(),
+    );
+    let outcome = send(
+        &mut bench,
+        PacketBuilder::udp(end(HOST), Endpoint::new(seen, 53)),
+    );
+    assert_eq!(sent(&outcome).1, end("10.0.0.1:53"), "local ones too");
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (from, to, expected) in [
+        ("2001:db8:1::/48", "10.0.0.0/8", "expected IPv6"),
+        ("192.0.2.1", "2001:db8:9::1", "expected IPv4"),
+        (
+            "assignment = \"preserve\"",
+            "prefix = '64:ff9b::/33'",
+            "expected IPv6 with 32, 40",
+        ),
+        (
+            "assignment = \"preserve\"",
+            "mtu = 1279",
+            "expected 1280 to 9000",
+        ),
+        (
+            "assignment = \"preserve\"",
+            "lowest_mtu = 1600",
+            "larger than mtu = 1500",
+        ),
+        (
+            "assignment = \"preserve\"",
+            "ports_per_host = 0",
+            "expected at least 1",
+        ),
+    ] {
+        let text = BASIC.replace(from, to);
+        let error = toml::from_str::<Config>(&text)
+            .expect_err("refused")
+            .to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}

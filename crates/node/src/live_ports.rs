@@ -1,0 +1,309 @@
+//! Network interfaces as a node's ports, for as long as the run lasts.
+//!
+//! Bursts go from sockets into buffers of the node's pool and from there to the chain without a copy
+//! between. All packets of a burst arrive at the time when it was taken. What leaves goes out at the
+//! end of each turn of the driver; a turn with nothing to do ends in a wait for any of the sockets.
+//!
+//! Between ports and chain stand the neighbours: frames about them are taken out of what comes, and
+//! packets that leave for one get its MAC address.
+
+use crate::arrivals::Filled;
+use crate::fast_path::Departure;
+use crate::machine::Machine;
+use crate::sink::Egress;
+use crate::threads::PacketIo;
+use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
+use twinpath_classify::Prefix;
+use twinpath_control::report::{NeighborFigures, PortFigures, PortLosses};
+use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
+use twinpath_core::wire::layout::Network;
+use twinpath_core::wire::{Address, MacAddress, dissect, fields};
+use twinpath_core::{Adjacency, Frame, Instant, Pools};
+use twinpath_io::CaptureError;
+use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses};
+use twinpath_nf::text::Text;
+use twinpath_ports::{Driver, OpenError, Port, PortConfig, State, wait};
+
+/// How often interfaces are looked at: whether they are up, which MTU they have.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Frames that one port may hand in before the others have their turn.
+const BURST: usize = 64;
+
+/// The ports.
+pub struct LivePorts {
+    ports: Vec<Port>,
+    egress: Egress,
+    neighbors: Neighbors,
+    /// Frames about neighbours that are to leave, and packets whose neighbours have answered.
+    leaving: Leaving,
+    /// The packet clock when packets came last.
+    now: Instant,
+    /// The port that is asked first, in turn.
+    next: usize,
+    next_look: WallClock,
+    without_port: u64,
+}
+
+impl LivePorts {
+    /// Opens all ports.
+    ///
+    /// # Errors
+    /// An interface is not there, or it is not permitted.
+    pub fn open(service: &Service) -> Result<Self, OpenError> {
+        let devices = &service.devices;
+        let ports: Result<Vec<_>, _> = devices.iter().map(|one| Port::open(config(one))).collect();
+        let ports = ports?;
+        let named = devices.iter().zip(&ports);
+        let addresses = named.map(|(device, port)| addresses(device, port));
+        Ok(Self {
+            egress: Egress::new(service),
+            neighbors: Neighbors::new(addresses.collect(), Limits::default()),
+            leaving: Leaving::new(),
+            now: Instant::ZERO,
+            ports,
+            next: 0,
+            next_look: WallClock::now(),
+            without_port: 0,
+        })
+    }
+
+    /// What each port counted, under the service's names.
+    pub fn figures(&self, names: &[String]) -> Vec<PortFigures> {
+        let ports = names.iter().zip(&self.ports);
+        ports.map(|(name, port)| figures(name, port)).collect()
+    }
+
+    /// What ports lost, in words.
+    pub fn losses_in_words(&self) -> Vec<String> {
+        let lost = |port: &Port| {
+            let counters = port.counters();
+            let (lost, device) = (counters.lost(), port.device());
+            let what = format!("the port {device} lost {lost} packets: see `ports` in the report");
+            (lost > 0).then_some(what)
+        };
+        self.ports.iter().filter_map(lost).collect()
+    }
+
+    /// What was asked and answered about neighbours; `None` if no port has an address.
+    pub fn neighbor_figures(&self) -> Option<NeighborFigures> {
+        let ports = self.neighbors.ports();
+        let has_addresses = ports.iter().any(|port| !port.own.is_empty());
+        has_addresses.then(|| neighbor_figures(&self.neighbors))
+    }
+
+    /// Packets that had no port to leave by.
+    pub fn without_port(&self) -> u64 {
+        self.without_port
+    }
+
+    /// Looks now and then what became of the interfaces. One that is up, or up again, tells its
+    /// cable whom it answers for.
+    fn look(&mut self, pools: &mut Pools) {
+        let now = WallClock::now();
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + LOOK_INTERVAL;
+        for (number, port) in (0..).zip(&mut self.ports) {
+            if port.look() == Some(State::Up) {
+                self.neighbors
+                    .set_mac(number, MacAddress(port.interface().mac));
+                self.neighbors.announce(number, pools, &mut self.leaving);
+            }
+        }
+    }
+
+    /// Of the frames behind the first so many, those that are about neighbours are taken out.
+    fn take_neighbors(
+        &mut self,
+        number: u16,
+        first: usize,
+        burst: &mut Vec<Frame>,
+        pools: &mut Pools,
+    ) {
+        let mut kept = first;
+        for place in first..burst.len() {
+            let (bytes, out) = (burst[place].bytes(), &mut self.leaving);
+            if !self.neighbors.arrived(number, bytes, self.now, pools, out) {
+                burst.swap(kept, place);
+                kept += 1;
+            }
+        }
+        burst.drain(kept..).for_each(|frame| pools.give(frame));
+    }
+
+    /// Questions and answers go out at once: perhaps nothing else leaves for long.
+    fn speak_with_neighbors(&mut self, pools: &mut Pools) {
+        self.neighbors.advance(self.now, pools, &mut self.leaving);
+        if !self.leaving.is_empty() {
+            self.transmit_leaving(pools);
+            self.ports.iter_mut().for_each(|port| port.flush(pools));
+        }
+    }
+
+    fn transmit_leaving(&mut self, pools: &mut Pools) {
+        for (port, frame) in self.leaving.drain(..) {
+            self.ports[usize::from(port)].transmit(frame, pools);
+        }
+    }
+
+    /// A packet leaves for a neighbour whose address may have to be asked for first.
+    fn leaves_for(&mut self, adjacency: Adjacency, frame: Frame, pools: &mut Pools) {
+        let Adjacency { port, gateway } = adjacency;
+        let Some(next) = gateway.or_else(|| destination(&frame)) else {
+            self.without_port += 1;
+            return pools.give(frame);
+        };
+        let out = &mut self.leaving;
+        self.neighbors
+            .leaves(port, next, frame, self.now, pools, out);
+        self.transmit_leaving(pools);
+    }
+}
+
+impl PacketIo for LivePorts {
+    fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+        Ok(Some(Instant(
+            since_1970.unwrap_or_default().as_nanos() as u64
+        )))
+    }
+
+    fn is_over(&self) -> bool {
+        false
+    }
+
+    fn fill(
+        &mut self,
+        machine: &mut Machine,
+        now: Instant,
+        received_ns: u64,
+        burst: &mut Vec<Frame>,
+    ) -> Result<Filled, CaptureError> {
+        self.now = now;
+        self.look(machine.pools());
+        let (room, ports) = (machine.room(), self.ports.len());
+        for turn in 0..ports {
+            let number = (self.next + turn) % ports;
+            let most = room.saturating_sub(burst.len()).min(BURST);
+            let first = burst.len();
+            self.ports[number].receive(machine.pools(), burst, most);
+            self.take_neighbors(number as u16, first, burst, machine.pools());
+            for frame in &mut burst[first..] {
+                frame.set_port(number as u16);
+                frame.set_timestamp(now);
+                frame.set_received_ns(received_ns);
+            }
+        }
+        self.speak_with_neighbors(machine.pools());
+        self.next = (self.next + 1) % ports.max(1);
+        Ok(Filled::Some)
+    }
+
+    fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {
+        if let Some(adjacency) = self.egress.adjacency(&departure) {
+            self.leaves_for(adjacency, departure.frame, pools);
+            return Ok(());
+        }
+        match self.egress.of(&departure) {
+            Some(port) => self.ports[usize::from(port)].transmit(departure.frame, pools),
+            None => {
+                self.without_port += 1;
+                pools.give(departure.frame);
+            }
+        }
+        Ok(())
+    }
+
+    fn advance(&mut self, _watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
+        self.ports.iter_mut().for_each(|port| port.flush(pools));
+        Ok(())
+    }
+
+    fn rest(&mut self, time: Duration) {
+        wait(&self.ports, time);
+    }
+
+    fn losses(&self) -> PortLosses {
+        let mut losses = PortLosses {
+            without_port: self.without_port,
+            without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
+            ..PortLosses::default()
+        };
+        for port in &self.ports {
+            let counters = port.counters();
+            losses.receive_missed += counters.receive_missed;
+            losses.receive_no_buffer += counters.receive_no_buffer;
+            losses.transmit_refused += counters.transmit_refused;
+        }
+        losses
+    }
+}
+
+/// Where a packet is for.
+fn destination(frame: &Frame) -> Option<Address> {
+    let layout = dissect(frame.bytes()).ok()?;
+    (layout.network != Network::None).then(|| fields::destination_address(frame.bytes(), &layout))
+}
+
+fn addresses(device: &PortDevice, port: &Port) -> PortAddresses {
+    let own = |written: &Text<PortAddress>| OwnAddress {
+        address: written.0.address,
+        prefix_bits: written.0.prefix_bits,
+    };
+    let answered = |prefix: &Text<Prefix>| (prefix.0.network(), prefix.0.last());
+    PortAddresses {
+        mac: MacAddress(port.interface().mac),
+        own: device.addresses.iter().map(own).collect(),
+        answered: device.answers_for.iter().map(answered).collect(),
+    }
+}
+
+fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
+    let counters = neighbors.counters();
+    NeighborFigures {
+        known: neighbors.count() as u64,
+        questions: counters.questions,
+        answers: counters.answers,
+        unanswered: counters.unanswered,
+        unanswered_drops: counters.unanswered_drops,
+        backlog_drops: counters.backlog_drops,
+        unresolved_drops: counters.unresolved_drops,
+        no_address_drops: counters.no_address_drops,
+        conflicts: counters.conflicts,
+        evictions: counters.evictions,
+    }
+}
+
+fn config(device: &PortDevice) -> PortConfig {
+    PortConfig {
+        device: device.device.clone(),
+        driver: match device.driver {
+            PortDriver::Auto => Driver::Auto,
+            PortDriver::AfXdp => Driver::AfXdp,
+            PortDriver::AfPacket => Driver::AfPacket,
+            PortDriver::Tap => Driver::Tap,
+        },
+    }
+}
+
+fn figures(name: &str, port: &Port) -> PortFigures {
+    let counters = port.counters();
+    PortFigures {
+        name: name.to_owned(),
+        device: port.device().to_owned(),
+        driver: port.driver().name().to_owned(),
+        received_packets: counters.received_packets,
+        received_bytes: counters.received_bytes,
+        receive_missed: counters.receive_missed,
+        receive_no_buffer: counters.receive_no_buffer,
+        receive_too_long: counters.receive_too_long,
+        receive_malformed: counters.receive_malformed,
+        transmitted_packets: counters.transmitted_packets,
+        transmitted_bytes: counters.transmitted_bytes,
+        transmit_refused: counters.transmit_refused,
+        transmit_too_long: counters.transmit_too_long,
+        outages: counters.outages,
+    }
+}

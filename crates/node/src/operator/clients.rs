@@ -1,0 +1,415 @@
+//! Those who ask: each is served on a thread of its own, within bounds of time, length and number.
+
+use super::socket::Socket;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
+use std::time::{Duration, Instant as WallClock};
+use twinpath_control::operator::{Answer, Request, read_line, write_line};
+use twinpath_control::report::ControlCounters;
+
+/// Clients that are served at the same time.
+pub(super) const MOST_CLIENTS: usize = 32;
+
+/// Bytes of requests that are read at the same time, of all clients together.
+const MOST_BYTES: usize = 512 << 20;
+
+/// How long a client may take to say what it wants.
+const REQUEST_TIME: Duration = Duration::from_secs(10);
+
+/// How long a client may take to hear the answer.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// What answers requests, several at the same time.
+pub(super) trait Service: Send + Sync {
+    /// The answer to a request, or why there is none.
+    fn answer(&self, request: Request) -> Result<Answer, String>;
+}
+
+/// The clients of a service.
+pub(super) struct Clients<S> {
+    service: Arc<S>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    counts: Counts,
+    /// Those that are being served, by a number of their own.
+    present: Mutex<BTreeMap<u64, UnixStream>>,
+    /// Bytes of their requests.
+    bytes: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Counts {
+    accepted: AtomicU64,
+    answered: AtomicU64,
+    refused: AtomicU64,
+    strangers: AtomicU64,
+    too_many: AtomicU64,
+    unreadable: AtomicU64,
+    too_slow: AtomicU64,
+    panics: AtomicU64,
+}
+
+fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl<S: Service + 'static> Clients<S> {
+    /// Nobody yet.
+    pub fn new(service: Arc<S>) -> Self {
+        Self {
+            service,
+            shared: Arc::default(),
+        }
+    }
+
+    /// Serves a client that has connected to a socket, if it may ask and there is room for it.
+    pub fn serve(&self, client: UnixStream, socket: &Socket) {
+        let counts = &self.shared.counts;
+        count(&counts.accepted);
+        if !socket.admits(&client) {
+            count(&counts.strangers);
+            return refuse(
+                client,
+                "expected the user that the service runs as, root, or a member of the group that was given",
+            );
+        }
+        let number = counts.accepted.load(Ordering::Relaxed);
+        if !self.shared.enter(number, &client) {
+            count(&counts.too_many);
+            return refuse(client, "too many clients are being served, try again");
+        }
+        let (service, shared) = (Arc::clone(&self.service), Arc::clone(&self.shared));
+        let serve = move || {
+            shared.serve(&*service, &client);
+            shared.leave(number);
+        };
+        if Builder::new().name("operator".into()).spawn(serve).is_err() {
+            count(&counts.too_many);
+            self.shared.leave(number);
+        }
+    }
+
+    /// Whoever has not said what it wants is sent away, and the others are waited for, a while.
+    pub fn end(&self, patience: Duration) -> ControlCounters {
+        for client in self.shared.present().values() {
+            let _ = client.shutdown(Shutdown::Read);
+        }
+        let until = WallClock::now() + patience;
+        while !self.shared.present().is_empty() && WallClock::now() < until {
+            std::thread::sleep(super::INTERVAL);
+        }
+        self.shared.counts.read()
+    }
+}
+
+/// Without waiting: whoever does not listen hears nothing.
+fn refuse(mut client: UnixStream, why: &str) {
+    let message = why.to_owned();
+    let is_told = client.set_nonblocking(true);
+    let _ = is_told.and_then(|()| write_line(&mut client, &Answer::Refused { message }));
+}
+
+impl Shared {
+    fn present(&self) -> MutexGuard<'_, BTreeMap<u64, UnixStream>> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, number: u64, client: &UnixStream) -> bool {
+        let mut present = self.present();
+        let Ok(client) = client.try_clone() else {
+            return false;
+        };
+        let has_room = present.len() < MOST_CLIENTS;
+        if has_room {
+            present.insert(number, client);
+        }
+        has_room
+    }
+
+    fn leave(&self, number: u64) {
+        self.present().remove(&number);
+    }
+
+    fn serve(&self, service: &impl Service, client: &UnixStream) {
+        let request = match self.request(client) {
+            Ok(Some(request)) => Ok(request),
+            Ok(None) => return,
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                count(&self.counts.too_slow);
+                Err(format!("the request did not come: {error}"))
+            }
+            Err(error) => {
+                count(&self.counts.unreadable);
+                Err(format!("the request cannot be read: {error}"))
+            }
+        };
+        let answer = request.and_then(|request| self.answer(service, request));
+        let answered = match &answer {
+            Ok(_) => &self.counts.answered,
+            Err(_) => &self.counts.refused,
+        };
+        count(answered);
+        let answer = answer.unwrap_or_else(|message| Answer::Refused { message });
+        let mut timed = Timed::new(client, ANSWER_TIME);
+        if let Err(error) = write_line(&mut timed, &answer)
+            && error.kind() == io::ErrorKind::TimedOut
+        {
+            count(&self.counts.too_slow);
+        }
+    }
+
+    /// What a client wants; nothing if it goes away without a word.
+    fn request(&self, client: &UnixStream) -> io::Result<Option<Request>> {
+        client.set_nonblocking(false)?;
+        let mut metered = Metered {
+            stream: Timed::new(client, REQUEST_TIME),
+            all: &self.bytes,
+            taken: 0,
+        };
+        match read_line(&mut metered) {
+            Err(_) if metered.taken == 0 && !metered.stream.is_late() => Ok(None),
+            request => request.map(Some),
+        }
+    }
+
+    /// A panic ends this request alone.
+    fn answer(&self, service: &impl Service, request: Request) -> Result<Answer, String> {
+        let answer = catch_unwind(AssertUnwindSafe(|| service.answer(request)));
+        answer.unwrap_or_else(|_| {
+            count(&self.counts.panics);
+            Err(super::defect())
+        })
+    }
+}
+
+impl Counts {
+    fn read(&self) -> ControlCounters {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ControlCounters {
+            clients: read(&self.accepted),
+            answered: read(&self.answered),
+            refused: read(&self.refused),
+            strangers: read(&self.strangers),
+            too_many: read(&self.too_many),
+            unreadable: read(&self.unreadable),
+            too_slow: read(&self.too_slow),
+            panics: read(&self.panics),
+        }
+    }
+}
+
+/// A stream that is over at a time, however it is read or written until then.
+struct Timed<'a> {
+    stream: &'a UnixStream,
+    until: WallClock,
+}
+
+impl<'a> Timed<'a> {
+    fn new(stream: &'a UnixStream, time: Duration) -> Self {
+        let until = WallClock::now() + time;
+        Self { stream, until }
+    }
+
+    fn is_late(&self) -> bool {
+        WallClock::now() >= self.until
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(WallClock::now());
+        match left.is_zero() {
+            true => Err(too_slow()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+fn too_slow() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the time for it is over")
+}
+
+/// What the system says when a stream's own time-out is over.
+fn in_time<T>(result: io::Result<T>) -> io::Result<T> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => too_slow(),
+        _ => error,
+    })
+}
+
+impl Read for Timed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        in_time(self.stream.read(buffer))
+    }
+}
+
+impl Write for Timed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        in_time(self.stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A stream whose bytes count with those of all others while it is there.
+struct Metered<'a> {
+    stream: Timed<'a>,
+    all: &'a AtomicUsize,
+    taken: usize,
+}
+
+impl Read for Metered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.stream.read(buffer)?;
+        self.taken += count;
+        let before = self.all.fetch_add(count, Ordering::Relaxed);
+        match before + count > MOST_BYTES {
+            true => Err(io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                format!("the requests of all clients are longer than {MOST_BYTES} bytes"),
+            )),
+            false => Ok(count),
+        }
+    }
+}
+
+impl Drop for Metered<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.taken, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_control::operator::Filter;
+
+    /// Panics at one kind of request, waits at another.
+    struct Odd(Mutex<()>);
+
+    impl Service for Odd {
+        fn answer(&self, request: Request) -> Result<Answer, String> {
+            match request {
+                Request::Rules(_) => panic!("as a defect would"),
+                Request::List { .. } => {
+                    let _waits = self.0.lock();
+                    Err("it came".into())
+                }
+                _ => Err("no".into()),
+            }
+        }
+    }
+
+    struct Served {
+        clients: Clients<Odd>,
+        socket: Socket,
+        folder: tempfile::TempDir,
+    }
+
+    impl Served {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let socket = Socket::listen(&folder.path().join("s"), None).expect("nobody listens");
+            socket.listener.set_nonblocking(false).expect("possible");
+            let clients = Clients::new(Arc::new(Odd(Mutex::new(()))));
+            Self {
+                clients,
+                socket,
+                folder,
+            }
+        }
+
+        fn connect(&self) -> UnixStream {
+            let client = UnixStream::connect(self.folder.path().join("s")).expect("it listens");
+            let (stream, _) = self.socket.listener.accept().expect("a client");
+            self.clients.serve(stream, &self.socket);
+            client
+        }
+
+        fn counters(&self) -> ControlCounters {
+            self.clients.end(Duration::from_secs(20))
+        }
+    }
+
+    fn asked(mut client: UnixStream, request: &Request) -> String {
+        // Whoever is refused may be told so, and sent away, before it has said anything.
+        let _ = write_line(&mut client, request);
+        match read_line(client).expect("an answer") {
+            Answer::Refused { message } => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn list() -> Request {
+        let (function, object) = (None, twinpath_nf::edit::Object::Rule);
+        Request::List { function, object }
+    }
+
+    #[test]
+    fn a_panic_ends_no_service() {
+        let served = Served::new();
+        let rules = Request::Rules(Filter::default());
+        assert!(asked(served.connect(), &rules).contains("a defect of the service"));
+        assert_eq!(asked(served.connect(), &list()), "it came");
+        let counters = served.counters();
+        assert_eq!((counters.panics, counters.clients), (1, 2));
+    }
+
+    #[test]
+    fn who_says_nothing_keeps_nobody_waiting_until_there_are_too_many() {
+        let served = Served::new();
+        let mut silent: Vec<_> = (1..MOST_CLIENTS).map(|_| served.connect()).collect();
+        assert_eq!(asked(served.connect(), &list()), "it came");
+        while served.clients.shared.present().len() >= MOST_CLIENTS {
+            std::thread::yield_now();
+        }
+        silent.push(served.connect());
+        let refused = asked(served.connect(), &list());
+        assert!(refused.contains("too many clients"), "{refused}");
+        // One that goes away makes room.
+        drop(silent.pop());
+        while served.clients.shared.present().len() >= MOST_CLIENTS {
+            std::thread::yield_now();
+        }
+        assert_eq!(asked(served.connect(), &list()), "it came");
+        let counters = served.counters();
+        assert_eq!((counters.too_many, counters.unreadable), (1, 0));
+    }
+
+    #[test]
+    fn requests_that_are_no_requests_are_refused_and_counted() {
+        let served = Served::new();
+        let mut client = served.connect();
+        client.write_all(b"sing\n").expect("it listens");
+        let answer: Answer = read_line(client).expect("an answer");
+        assert!(
+            matches!(answer, Answer::Refused { message } if message.contains("cannot be read"))
+        );
+        assert_eq!(served.counters().unreadable, 1);
+    }
+
+    #[test]
+    fn a_stream_is_over_at_its_time_however_slowly_it_comes() {
+        let (mut one, other) = UnixStream::pair().expect("a pair");
+        let mut timed = Timed::new(&other, Duration::from_millis(60));
+        let error = loop {
+            one.write_all(b"x").expect("it listens");
+            match timed.read_exact(&mut [0]) {
+                Ok(()) => std::thread::sleep(Duration::from_millis(5)),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+}

@@ -1,0 +1,158 @@
+//! A worker's cached rules, as an operator sees them.
+
+use crate::worker::Worker;
+use std::net::IpAddr;
+use twinpath_control::flow_filter::{EndFilter, FlowFilter};
+use twinpath_control::operator::{EntryView, Filter, RuleView};
+use twinpath_core::wire::Address;
+use twinpath_core::{Direction, Instant, Named};
+use twinpath_rulecache::{Action, CachedRule, EntryId, Field, NewRule, RuleFunction, words};
+
+/// Most rules of an answer: the worker does nothing else while it puts them in words.
+pub(super) const MOST_RULES: usize = 20_000;
+
+/// Rules that were asked for.
+pub(super) struct Views {
+    pub rules: Vec<RuleView>,
+    /// How many there are of that kind, told or not.
+    pub matching: usize,
+}
+
+/// A worker's cached rules at `now`, those used most first.
+pub(super) fn views(worker: &Worker, filter: &Filter, now: Instant) -> Views {
+    let mut found = Vec::new();
+    for (element, rules) in worker.rules_by_element() {
+        if filter.element.is_some_and(|wanted| wanted != element) {
+            continue;
+        }
+        let names = Named::names(rules.functions());
+        for rule in rules.manager().iter() {
+            if is_wanted(filter, &rule, &names) {
+                found.push((rule.uses.packets, element, rule));
+            }
+        }
+    }
+    let matching = found.len();
+    found.sort_by_key(|(packets, ..)| std::cmp::Reverse(*packets));
+    found.truncate(filter.most.unwrap_or(MOST_RULES).min(MOST_RULES));
+    let views = found.iter().filter_map(|(_, element, rule)| {
+        let mut elements = worker.rules_by_element();
+        let (_, slow_path) = elements.find(|(number, _)| number == element)?;
+        Some(view(*element, rule, slow_path.functions(), now))
+    });
+    Views {
+        rules: views.collect(),
+        matching,
+    }
+}
+
+fn name(names: &[String], function: u8) -> &str {
+    names.get(usize::from(function)).map_or("?", String::as_str)
+}
+
+fn view(
+    element: u8,
+    cached: &CachedRule<'_>,
+    functions: &[Named<dyn RuleFunction>],
+    now: Instant,
+) -> RuleView {
+    let rule = cached.rule;
+    let entries = cached.entries();
+    RuleView {
+        element,
+        id: cached.name.id,
+        generation: cached.name.generation,
+        matches: matches(rule),
+        action: action(&rule.action),
+        packets: cached.uses.packets,
+        bytes: cached.uses.bytes,
+        age_ns: now.since(rule.used).as_nanos() as u64,
+        unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
+        is_installed: cached.is_installed,
+        entries: entries.map(|entry| entry_view(functions, entry)).collect(),
+    }
+}
+
+/// The line that it is in is known to the service.
+fn entry_view(functions: &[Named<dyn RuleFunction>], entry: EntryId) -> EntryView {
+    let EntryId { function, entry } = entry;
+    let function = functions.get(usize::from(function));
+    let text = function.and_then(|function| function.entry(entry));
+    EntryView {
+        function: function.map_or_else(String::new, |function| function.name.to_string()),
+        entry,
+        rule: text.as_ref().and_then(|text| text.rule),
+        text: text.map(|text| text.text),
+        line: None,
+    }
+}
+
+fn matches(rule: &NewRule) -> String {
+    let version = if rule.value.is_v6() { "IPv6" } else { "IPv4" };
+    let mut parts = vec![version.to_owned()];
+    let fields = words::matched(&rule.mask, &rule.value);
+    parts.extend(fields.into_iter().map(|field| field.text));
+    if rule.value.direction() == Direction::Reply {
+        parts.push("in reverse".into());
+    }
+    parts.join(", ")
+}
+
+fn action(action: &Action) -> String {
+    let mut parts = words::rewritten(&action.rewrites);
+    parts.push(words::fate(action));
+    if let Some(idle) = action.idle {
+        parts.push(format!("idle time-out {idle:?}"));
+    }
+    parts.join(", ")
+}
+
+fn is_wanted(filter: &Filter, cached: &CachedRule<'_>, names: &[String]) -> bool {
+    let is_from = |function: &String| {
+        let mut entries = cached.entries();
+        entries.any(|entry| name(names, entry.function) == function)
+    };
+    cached.uses.packets >= filter.least_packets
+        && filter.function.as_ref().is_none_or(is_from)
+        && filter
+            .address
+            .is_none_or(|address| may_match(cached, address))
+        && filter
+            .flow
+            .as_ref()
+            .is_none_or(|flow| may_be_of(cached, flow))
+}
+
+/// Whether a packet of such a flow may meet the rule.
+fn may_be_of(cached: &CachedRule<'_>, flow: &FlowFilter) -> bool {
+    let meets = |field: Field, wanted: Option<u128>| {
+        let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
+        wanted.is_none_or(|wanted| wanted & mask == value)
+    };
+    let is_end = |end: &EndFilter, address: Field, port: Field| {
+        let (mask, value) = (
+            address.of(&cached.rule.mask),
+            address.of(&cached.rule.value),
+        );
+        end.prefix.is_none_or(|prefix| prefix.meets(mask, value))
+            && meets(port, end.port.map(u128::from))
+    };
+    let is_from = |from: &EndFilter, to: &EndFilter| {
+        is_end(from, Field::SourceAddress, Field::SourcePort)
+            && is_end(to, Field::DestinationAddress, Field::DestinationPort)
+    };
+    let [one, other] = &flow.ends;
+    meets(Field::Protocol, flow.protocol.map(u128::from))
+        && (is_from(one, other) || is_from(other, one))
+}
+
+/// Whether a packet from or to the address may meet the rule.
+fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
+    let address = Address::from(address).0;
+    [Field::SourceAddress, Field::DestinationAddress]
+        .into_iter()
+        .any(|field| {
+            let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
+            address & mask == value
+        })
+}

@@ -1,0 +1,212 @@
+//! The operator's socket in the file system: whose it is, and who may connect.
+
+use rustix::fs::{FlockOperation, Mode, fchmod, flock};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+};
+use rustix::process::geteuid;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Clients that may wait to be heard.
+const BACKLOG: i32 = 64;
+
+/// How often another service that starts in the same folder is waited for, and how long each time.
+const ATTEMPTS: usize = 200;
+const INTERVAL: Duration = Duration::from_millis(10);
+
+/// A socket that the service's user, the superuser and perhaps a group may connect to; removed when
+/// dropped.
+pub(super) struct Socket {
+    pub listener: UnixListener,
+    path: PathBuf,
+    /// The file that was made: its device and number.
+    file: (u64, u64),
+    group: Option<u32>,
+}
+
+impl Socket {
+    /// Makes a socket that listens, in place of one that is left over from a service that was killed.
+    ///
+    /// # Errors
+    /// Somebody listens there, the file is somebody's, or it cannot be made.
+    pub fn listen(path: &Path, group: Option<u32>) -> io::Result<Self> {
+        // Nobody else looks at what is left over and puts its own there meanwhile.
+        let _lock = lock_folder(path)?;
+        let listener = match made(path) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path)? => {
+                std::fs::remove_file(path)?;
+                made(path)?
+            }
+            listener => listener?,
+        };
+        let file = std::fs::symlink_metadata(path)?;
+        let socket = Self {
+            listener,
+            path: path.into(),
+            file: (file.dev(), file.ino()),
+            group,
+        };
+        // Until here at most the user may connect, whatever the umask is.
+        if let Some(group) = group {
+            lchown(path, None, Some(group))?;
+        }
+        let mode = if group.is_some() { 0o660 } else { 0o600 };
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        Ok(socket)
+    }
+
+    /// Whether whoever is connected may ask anything: the service's user, the superuser, and members
+    /// of the group.
+    pub fn admits(&self, client: &UnixStream) -> bool {
+        let Ok(peer) = socket_peercred(client) else {
+            return false;
+        };
+        let of_group = |group: u32| {
+            peer.gid.as_raw() == group || groups_of(peer.pid.as_raw_pid()).contains(&group)
+        };
+        peer.uid.is_root() || peer.uid == geteuid() || self.group.is_some_and(of_group)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let file = std::fs::symlink_metadata(&self.path);
+        if file.is_ok_and(|file| (file.dev(), file.ino()) == self.file) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What the file may be is said before it is there.
+fn made(path: &Path) -> io::Result<UnixListener> {
+    let socket = stream_socket()?;
+    fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn stream_socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        flags,
+        None,
+    )?)
+}
+
+/// Whether nobody listens at a socket any more. Any other file is somebody's.
+fn is_left_over(path: &Path) -> io::Result<bool> {
+    let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+    let asked = || connect(&stream_socket()?, &SocketAddrUnix::new(path)?).map_err(io::Error::from);
+    let is_refused =
+        |error: io::Error| error.raw_os_error() == Some(Errno::CONNREFUSED.raw_os_error());
+    Ok(is_socket && asked().is_err_and(is_refused))
+}
+
+/// Held by one service at a time that starts in a folder.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = File::open(folder.unwrap_or(Path::new(".")))?;
+    for _ in 0..ATTEMPTS {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(INTERVAL),
+            locked => return locked.map(|()| folder).map_err(io::Error::from),
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::ResourceBusy,
+        "somebody else has locked its folder",
+    ))
+}
+
+/// The groups that a process has beside its first one, as the system tells.
+fn groups_of(process: i32) -> Vec<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
+    let numbers = groups.unwrap_or_default().split_whitespace();
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder(name: &str) -> tempfile::TempDir {
+        let folder = tempfile::Builder::new().prefix(name).tempdir();
+        folder.expect("a folder")
+    }
+
+    #[test]
+    fn only_sockets_that_are_left_over_are_replaced() {
+        let folder = folder("left-over");
+        let (file, path) = (folder.path().join("file"), folder.path().join("socket"));
+        std::fs::write(&file, "precious").expect("a file");
+        assert!(Socket::listen(&file, None).is_err());
+        assert_eq!(std::fs::read(&file).expect("still there"), b"precious");
+        let first = Socket::listen(&path, None).expect("nobody is there");
+        assert!(Socket::listen(&path, None).is_err(), "somebody listens");
+        // As after a kill: the file stays, and nobody listens.
+        let left_over = folder.path().join("left-over");
+        drop(UnixListener::bind(&left_over).expect("a socket"));
+        let second = Socket::listen(&left_over, None).expect("nobody listens any more");
+        drop(second);
+        assert!(!left_over.exists() && path.exists());
+        drop(first);
+        assert!(!path.exists(), "it is removed");
+    }
+
+    #[test]
+    fn another_services_socket_is_not_removed() {
+        let folder = folder("another");
+        let path = folder.path().join("socket");
+        let first = Socket::listen(&path, None).expect("nobody is there");
+        std::fs::remove_file(&path).expect("by hand");
+        let second = Socket::listen(&path, None).expect("nobody is there");
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_user_alone_may_connect_unless_a_group_is_named() {
+        let folder = folder("mode");
+        let path = folder.path().join("socket");
+        let mode = |path: &Path| path.metadata().expect("a file").mode() & 0o777;
+        let socket = Socket::listen(&path, None).expect("nobody is there");
+        assert_eq!(mode(&path), 0o600);
+        let client = UnixStream::connect(&path).expect("the user");
+        assert!(socket.admits(&client));
+        drop(socket);
+        let own = rustix::process::getegid().as_raw();
+        let socket = Socket::listen(&path, Some(own)).expect("nobody is there");
+        assert_eq!(mode(&path), 0o660);
+        assert_eq!(path.metadata().expect("a file").gid(), own);
+        drop(socket);
+    }
+
+    #[test]
+    fn who_starts_at_the_same_time_waits_for_its_turn() {
+        let folder = folder("together");
+        let path = folder.path().join("socket");
+        drop(UnixListener::bind(&path).expect("a socket"));
+        let start = || Socket::listen(&path, None);
+        let started: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+            let sockets = threads.into_iter().map(|thread| thread.join());
+            sockets.map(|socket| socket.expect("no panic")).collect()
+        });
+        assert_eq!(started.iter().filter(|one| one.is_ok()).count(), 1);
+        assert!(UnixStream::connect(&path).is_ok(), "the one that listens");
+    }
+}

@@ -1,0 +1,100 @@
+//! Where a node on threads gets packets from, and where they go.
+
+use crate::arrivals::{Arrivals, Filled};
+use crate::fast_path::Departure;
+use crate::machine::Machine;
+use crate::sink::Sink;
+use std::time::Duration;
+use twinpath_control::report::PortLosses;
+use twinpath_core::{Frame, Instant, Pools};
+use twinpath_io::CaptureError;
+
+/// Both ends of a node, as its driver sees them.
+pub trait PacketIo {
+    /// When the first packet arrives, which is when the run begins; `None` if that is not known yet.
+    ///
+    /// # Errors
+    /// Packets cannot be read.
+    fn first(&mut self) -> Result<Option<Instant>, CaptureError>;
+
+    /// Whether no packet will ever come.
+    fn is_over(&self) -> bool;
+
+    /// Puts packets that enter now into a burst, not more than the machine has room for. `now` is
+    /// what time it is on the packet clock, `received_ns` on that of the link.
+    ///
+    /// # Errors
+    /// Packets cannot be read.
+    fn fill(
+        &mut self,
+        machine: &mut Machine,
+        now: Instant,
+        received_ns: u64,
+        burst: &mut Vec<Frame>,
+    ) -> Result<Filled, CaptureError>;
+
+    /// A packet leaves. Its buffer goes back to `pools`, now or later.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError>;
+
+    /// What has left until now goes out; no packet older than `watermark` will leave any more.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn advance(&mut self, watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError>;
+
+    /// There is nothing to do: blocks for so long, or until packets come.
+    fn rest(&mut self, longest: Duration);
+
+    /// What was lost here so far: before it came in, or when it had left.
+    fn losses(&self) -> PortLosses;
+}
+
+/// Packets of a source, and a sink for those that leave.
+pub(super) struct Replay<'a, S> {
+    pub arrivals: Arrivals<'a>,
+    pub sink: &'a mut S,
+}
+
+/// A source cannot wake anybody: it is looked at again soon.
+const REST: Duration = Duration::from_micros(20);
+
+impl<S: Sink> PacketIo for Replay<'_, S> {
+    fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
+        self.arrivals.first()
+    }
+
+    fn is_over(&self) -> bool {
+        self.arrivals.is_over()
+    }
+
+    fn fill(
+        &mut self,
+        machine: &mut Machine,
+        now: Instant,
+        received_ns: u64,
+        burst: &mut Vec<Frame>,
+    ) -> Result<Filled, CaptureError> {
+        self.arrivals.fill(machine, now, received_ns, burst)
+    }
+
+    fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {
+        self.sink.packet(&departure)?;
+        pools.give(departure.frame);
+        Ok(())
+    }
+
+    fn advance(&mut self, watermark: Instant, _: &mut Pools) -> Result<(), CaptureError> {
+        self.sink.advance(watermark)
+    }
+
+    fn rest(&mut self, longest: Duration) {
+        std::thread::sleep(longest.min(REST));
+    }
+
+    fn losses(&self) -> PortLosses {
+        self.sink.losses()
+    }
+}

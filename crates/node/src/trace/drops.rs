@@ -1,0 +1,175 @@
+//! All packets of a capture that a service drops, and what decided.
+
+use super::TraceError;
+use super::book::Book;
+use crate::arrivals::Arrivals;
+use crate::exit::Exit;
+use crate::observe::Observer;
+use crate::source::Source;
+use crate::virtual_time::{TEMPO, VirtualRun};
+use crate::watch::{EntryLook, Found, PacketLook, SlowLook, Step};
+use crate::wiring;
+use serde::Serialize;
+use std::collections::HashMap;
+use twinpath_control::live::Live;
+use twinpath_control::service::Service;
+use twinpath_core::DropReason;
+
+/// A packet that is dropped.
+#[derive(Clone, Debug, Serialize)]
+pub struct Dropped {
+    /// Its number among those that enter, counted from 1.
+    pub number: u64,
+    /// When it arrived, ns on the packet clock.
+    pub time_ns: u64,
+    /// The packet as it arrived.
+    pub packet: PacketLook,
+    /// The reason's name in reports.
+    pub reason: &'static str,
+    /// The function that dropped it; absent if none did.
+    pub function: Option<String>,
+    /// The rule, or other entry of its table, by which it did.
+    pub entry: Option<EntryLook>,
+}
+
+/// A packet inside: as it arrived, and which function has decided last, by what.
+struct Inside {
+    time_ns: u64,
+    packet: PacketLook,
+    decided: Decided,
+}
+
+#[derive(Default)]
+struct Decided {
+    /// The element that it met last, if that was on the fast path.
+    element: Option<u8>,
+    function: Option<String>,
+    entry: Option<EntryLook>,
+}
+
+/// Runs a capture under virtual time, and calls `each` with every packet that is dropped, in the order
+/// in which they are. Returns how many packets entered.
+///
+/// # Errors
+/// See [`TraceError`].
+pub fn trace_drops(
+    service: &Service,
+    source: &mut Source,
+    mut each: impl FnMut(Dropped),
+) -> Result<u64, TraceError> {
+    let mut node = wiring::build(service, service.run.paths)?;
+    let watch = node.watch(0..u64::MAX);
+    let book = Book::new(service, watch.elements());
+    let (mut exit, mut observer) = (Exit::Nowhere, Observer::new(Live::hidden()));
+    let round_trip = service.link.round_trip.duration();
+    let mut arrivals = Arrivals::new(source, wiring::causality(service)?, TEMPO);
+    let (mut inside, mut entered) = (HashMap::new(), 0);
+    VirtualRun::new(&mut node, &mut exit, &mut observer, round_trip).follow_all(
+        &mut arrivals,
+        &watch,
+        |ordinal, step, node| {
+            entered += u64::from(matches!(step, Step::LookAhead { .. }));
+            let step = book.completed(step, node);
+            each_drop(&book, &mut inside, ordinal, step, &mut each);
+        },
+    )?;
+    Ok(entered)
+}
+
+fn each_drop(
+    book: &Book<'_>,
+    inside: &mut HashMap<u64, Inside>,
+    ordinal: u64,
+    step: Step,
+    each: &mut impl FnMut(Dropped),
+) {
+    match step {
+        Step::LookAhead {
+            time_ns, packet, ..
+        } => {
+            let decided = Decided::default();
+            let packet = Inside {
+                time_ns,
+                packet,
+                decided,
+            };
+            inside.insert(ordinal, packet);
+        }
+        Step::Drop { reason } => {
+            if let Some(packet) = inside.remove(&ordinal) {
+                each(packet.dropped(book, ordinal, reason));
+            }
+        }
+        Step::PutOut { .. } => {
+            inside.remove(&ordinal);
+        }
+        step => {
+            if let Some(packet) = inside.get_mut(&ordinal) {
+                packet.decided.take(step);
+            }
+        }
+    }
+}
+
+impl Inside {
+    fn dropped(self, book: &Book<'_>, ordinal: u64, reason: &'static str) -> Dropped {
+        let Decided {
+            element,
+            function,
+            entry,
+        } = self.decided;
+        let known = DropReason::named(reason);
+        // What is lost for want of room was nobody's decision.
+        let by_function = known.filter(|reason| !reason.is_loss());
+        let function = by_function.and_then(|_| function.or_else(|| book.only_function(element?)));
+        Dropped {
+            number: ordinal + 1,
+            time_ns: self.time_ns,
+            packet: self.packet,
+            reason,
+            entry: entry.filter(|_| function.is_some()),
+            function,
+        }
+    }
+}
+
+impl Decided {
+    /// The last function that a packet meets is that which drops it.
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Meet(met) => {
+                let (function, entry) = match met.found {
+                    Found::Rule(found) => {
+                        let entry = found.rule.and_then(|rule| rule.entries.last().cloned());
+                        (entry.as_ref().map(|entry| entry.function.clone()), entry)
+                    }
+                    Found::Slot(slot) => {
+                        let program = slot.programs.last();
+                        (program.map(|program| program.function.clone()), None)
+                    }
+                    _ => (None, None),
+                };
+                *self = Self {
+                    element: Some(met.element),
+                    function,
+                    entry,
+                };
+            }
+            Step::Receive { slow_path, .. } => {
+                let (function, entry) = match slow_path {
+                    SlowLook::Rules(run) => match run.functions.last() {
+                        Some(last) => (Some(last.name.clone()), last.entries.last().cloned()),
+                        None => (None, None),
+                    },
+                    SlowLook::State(run) => (run.function, run.rule),
+                };
+                *self = Self {
+                    element: None,
+                    function,
+                    entry,
+                };
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! All that can be found wrong with a service before it runs.
+
+use crate::error::CommandError;
+use std::fmt::{self, Display, Formatter};
+use std::fs;
+use twinpath_control::report::units;
+use twinpath_control::service::{Fault, Service, ServiceError};
+use twinpath_node::wiring::{self, BuildError, MemoryPart};
+
+/// Refuses a service that cannot be built, or whose sizes this machine has no memory for: with all
+/// reasons, each at its place in the file.
+pub fn check(service: &Service) -> Result<(), CommandError> {
+    check_unless(service, |_| false)
+}
+
+/// The same; some reasons are none here.
+pub fn check_unless(
+    service: &Service,
+    is_none: impl Fn(&BuildError) -> bool,
+) -> Result<(), CommandError> {
+    let faults = wiring::faults(service);
+    let faults: Vec<Fault> = faults
+        .iter()
+        .filter(|error| !is_none(error))
+        .map(|error| service.wrong_at(&error.keys(), error.to_string()))
+        .collect();
+    if !faults.is_empty() {
+        return Err(ServiceError::Wrong(faults).into());
+    }
+    let parts = wiring::memory(service)?;
+    match available_bytes() {
+        Some(available) if total(&parts) > available => {
+            let key = largest(&parts).map(|part| part.key.clone());
+            let place: Vec<&str> = key.iter().flatten().map(String::as_str).collect();
+            let too_large = TooLarge { parts, available };
+            let fault = service.wrong_at(&place, too_large.to_string());
+            Err(ServiceError::Wrong(vec![fault]).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What all parts take.
+fn total(parts: &[MemoryPart]) -> u64 {
+    parts
+        .iter()
+        .map(|part| part.bytes)
+        .fold(0, u64::saturating_add)
+}
+
+fn largest(parts: &[MemoryPart]) -> Option<&MemoryPart> {
+    parts.iter().max_by_key(|part| part.bytes)
+}
+
+/// Memory that a process may take on this machine without others having to give theirs up, and
+/// within the limit of its group of processes; nothing where the system does not tell.
+pub fn available_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok();
+    let machine = machine.and_then(|text| of_machine(&text));
+    let number = |name: &str| {
+        let path = format!("/sys/fs/cgroup/memory.{name}");
+        fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+    };
+    let group = number("max").zip(number("current"));
+    let group = group.map(|(most, taken)| most.saturating_sub(taken));
+    machine.into_iter().chain(group).min()
+}
+
+/// The line `MemAvailable: 123 kB`.
+fn of_machine(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Sizes that take more memory than there is.
+#[derive(Debug)]
+struct TooLarge {
+    /// What takes it.
+    parts: Vec<MemoryPart>,
+    /// Bytes that may be taken.
+    available: u64,
+}
+
+impl Display for TooLarge {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let (taken, available) = (
+            units::bytes(total(&self.parts)),
+            units::bytes(self.available),
+        );
+        write!(
+            f,
+            "the service may take {taken} of memory, and this machine has {available}: expected smaller sizes"
+        )?;
+        for MemoryPart {
+            what,
+            count,
+            of,
+            bytes,
+            ..
+        } in &self.parts
+        {
+            let (count, bytes) = (units::count(*count), units::bytes(*bytes));
+            write!(f, "\n  {bytes:>10}  {what}: {count} {of}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_is_understood() {
+        let text = "MemTotal:       8000000 kB\nMemAvailable:    1234 kB\nBuffers: 1 kB\n";
+        assert_eq!(of_machine(text), Some(1234 * 1024));
+        assert_eq!(of_machine("MemTotal: 1 kB\n"), None);
+        assert_eq!(of_machine("MemAvailable: many kB\n"), None);
+    }
+}

@@ -1,0 +1,106 @@
+//! The files of a run: what is written must not replace what is read, or each other.
+
+use crate::error::{CommandError, RunRefusal};
+use crate::paths::{check_name, is_same};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use twinpath_control::report::{HTML_FILE, JSON_FILE};
+use twinpath_control::service::Service;
+use twinpath_io::{PortPattern, is_standard};
+
+/// Which files a run reads and writes.
+pub struct Files<'a> {
+    pub service: &'a Service,
+    /// Files that the service file names.
+    pub named: Vec<PathBuf>,
+    /// `--in`
+    pub input: Option<&'a Path>,
+    /// `--out`
+    pub output: Option<&'a Path>,
+    /// `--report`
+    pub report: Option<&'a Path>,
+}
+
+/// What a file is read or written for, and where it is.
+struct Use {
+    what: &'static str,
+    path: PathBuf,
+}
+
+impl Files<'_> {
+    /// Refuses what would destroy a file, and names that mean nothing.
+    pub fn check(&self) -> Result<(), CommandError> {
+        for (flag, path) in [("--in", self.input), ("--out", self.output)] {
+            if let Some(path) = path {
+                check_name(flag, path)?;
+            }
+        }
+        check_streams(self.input, self.output)?;
+        let (read, written) = (self.read()?, self.written()?);
+        for (place, one) in written.iter().enumerate() {
+            let others = read.iter().chain(&written[..place]);
+            for other in others {
+                if is_same(&one.path, &other.path) {
+                    return Err(RunRefusal::SameFile {
+                        path: one.path.clone(),
+                        flag: one.what,
+                        other: other.what,
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Vec<Use>, CommandError> {
+        let mut read = vec![Use {
+            what: "the service file",
+            path: self.service.file.path.to_path_buf(),
+        }];
+        read.extend(self.named.iter().map(|path| Use {
+            what: "a file that the service file names",
+            path: path.clone(),
+        }));
+        if let Some(input) = self.input {
+            read.extend(self.captures("what --in reads", input)?);
+        }
+        Ok(read)
+    }
+
+    fn written(&self) -> Result<Vec<Use>, CommandError> {
+        let mut written = match self.output {
+            Some(output) => self.captures("what --out writes", output)?,
+            None => Vec::new(),
+        };
+        if let Some(folder) = self.report {
+            for name in [JSON_FILE, HTML_FILE] {
+                let path = folder.join(name);
+                let what = "what --report writes";
+                written.push(Use { what, path });
+            }
+        }
+        Ok(written)
+    }
+
+    /// A capture, or one for each port.
+    fn captures(&self, what: &'static str, path: &Path) -> Result<Vec<Use>, CommandError> {
+        let paths = match PortPattern::of(path) {
+            Some(pattern) => pattern.paths(&self.service.ports)?,
+            None if is_standard(path) => Vec::new(),
+            None => vec![path.to_owned()],
+        };
+        Ok(paths.into_iter().map(|path| Use { what, path }).collect())
+    }
+}
+
+/// People cannot type captures, nor read them.
+fn check_streams(input: Option<&Path>, output: Option<&Path>) -> Result<(), RunRefusal> {
+    if input.is_some_and(is_standard) && std::io::stdin().is_terminal() {
+        return Err(RunRefusal::Terminal("--in -"));
+    }
+    if output.is_some_and(is_standard) && std::io::stdout().is_terminal() {
+        return Err(RunRefusal::Terminal("--out -"));
+    }
+    Ok(())
+}

@@ -1,0 +1,298 @@
+//! The control socket and signals: who may ask, for how long, and what becomes of it.
+
+use crate::folder::{Folder, signal};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n\
+    [acl]\ndefault = \"allow\"\n\
+    [router]\nroutes_file = \"a.routes\"\n\
+    next_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n\
+    [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\n\
+    [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 2000.0 }\n";
+
+/// A service that runs until it is stopped.
+struct Running {
+    folder: Folder,
+    child: Child,
+    /// What it says on standard error, line by line.
+    said: Receiver<String>,
+}
+
+impl Running {
+    fn start() -> Self {
+        let folder = Folder::with("edge.toml", SERVICE);
+        folder.write("a.routes", b"0.0.0.0/0 up\n");
+        // The socket's mode does not depend on the umask.
+        let run = "umask 0000; exec \"$0\" run edge.toml --control s --report r";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", run, env!("CARGO_BIN_EXE_twinpath")]);
+        shell.current_dir(folder.path("")).stdin(Stdio::null());
+        shell.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = shell.spawn().expect("a shell");
+        let errors = BufReader::new(child.stderr.take().expect("a pipe"));
+        let (sender, said) = channel();
+        std::thread::spawn(move || {
+            let mut lines = errors.lines().map_while(Result::ok);
+            lines.all(|line| sender.send(line).is_ok())
+        });
+        let running = Self {
+            folder,
+            child,
+            said,
+        };
+        running.wait("it listens", || running.folder.path("s").exists());
+        running
+    }
+
+    fn wait(&self, what: &str, is_so: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < deadline, "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until standard error has a line with this.
+    fn wait_for_line(&self, expected: &str) -> String {
+        loop {
+            let line = self.said.recv_timeout(Duration::from_secs(60));
+            let line = line.unwrap_or_else(|_| panic!("nothing with {expected:?}"));
+            if line.contains(expected) {
+                return line;
+            }
+        }
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.folder.path("s")).expect("it listens");
+        let timeout = Some(Duration::from_secs(60));
+        stream.set_read_timeout(timeout).expect("possible");
+        stream
+    }
+
+    fn routes(&self) -> String {
+        let list = ["change", "route", "list", "--control", "s"];
+        self.folder.succeed(&list).out
+    }
+
+    fn stop(mut self) -> Folder {
+        signal(&self.child, "INT");
+        assert!(self.child.wait().expect("it ends").success());
+        assert!(!self.folder.path("s").exists(), "the socket is removed");
+        std::mem::replace(&mut self.folder, Folder::new())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_user_alone_may_connect_whatever_the_umask() {
+    let running = Running::start();
+    let socket = running.folder.path("s").metadata().expect("a socket");
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    running.stop();
+}
+
+/// Those who connect and say nothing, or half of something, keep nobody waiting.
+#[test]
+fn silent_clients_keep_nobody_waiting() {
+    let running = Running::start();
+    let silent: Vec<_> = (0..20).map(|_| running.connect()).collect();
+    for mut one in &silent {
+        one.write_all(b"{\"request\":").expect("it listens");
+    }
+    assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
+    drop(silent);
+    let mut wrong = running.connect();
+    wrong.write_all(b"sing\n").expect("it listens");
+    let mut answer = String::new();
+    wrong.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains("the request cannot be read"), "{answer}");
+    assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
+    let report = running.stop().report("r");
+    let control = report.control.expect("there was a socket");
+    assert_eq!(
+        (control.answered, control.unreadable),
+        (2, 21),
+        "{control:?}"
+    );
+    assert!(
+        report
+            .warnings
+            .iter()
+            .any(|told| told.contains("21 unreadable"))
+    );
+}
+
+/// Where more clients ask than are served at a time, the others are told so.
+#[test]
+fn the_number_of_clients_is_bounded() {
+    let running = Running::start();
+    let silent: Vec<_> = (0..40).map(|_| running.connect()).collect();
+    let mut refused = running.connect();
+    let mut answer = String::new();
+    refused.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.contains("too many clients"), "{answer}");
+    drop(silent);
+    running.wait("there is room again", || {
+        let list = ["change", "route", "list", "--control", "s"];
+        running.folder.run(&list).code == Some(0)
+    });
+    let control = running.stop().report("r").control;
+    assert!(control.expect("there was a socket").too_many >= 9);
+}
+
+/// A service opens no file that somebody names at its socket: what a file says comes from whoever
+/// may read it.
+#[test]
+fn files_are_read_by_whoever_asks() {
+    let running = Running::start();
+    let secret = running.folder.path("secret");
+    std::fs::write(&secret, "root:x:secret\n").expect("a file");
+    let text = SERVICE.replace("a.routes", &secret.to_string_lossy());
+    let ask = |files: &str| {
+        let path = running.folder.path("edge.toml");
+        let request =
+            serde_json::json!({ "request": "apply", "text": text, "path": path, "files": {} });
+        let request = request.to_string().replace("\"files\":{}", files);
+        let mut client = running.connect();
+        writeln!(client, "{request}").expect("it listens");
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        answer
+    };
+    let answer = ask("\"files\":{}");
+    assert!(
+        answer.contains("it was not sent") && !answer.contains("root:x"),
+        "{answer}"
+    );
+    let sent = format!("\"files\":{{{secret:?}:\"10.0.0.0/8 up\\n\"}}");
+    assert!(ask(&sent).contains("\"answer\":\"applied\""));
+    assert_eq!(running.routes(), "10.0.0.0/8 via up\n");
+    running.stop();
+}
+
+/// Neither the command nor the service waits for somebody to write to a pipe.
+#[test]
+fn a_pipe_in_place_of_a_file_keeps_nobody_waiting() {
+    let running = Running::start();
+    let pipe = running.folder.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "a named pipe");
+    running
+        .folder
+        .write("new.toml", SERVICE.replace("a.routes", "pipe").as_bytes());
+    let said = running.folder.fail(
+        &["apply", "new.toml", "--control", "s"],
+        "it is no regular file",
+    );
+    assert!(said.err.contains("new.toml:8:1: "), "{said:?}");
+    assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
+    running.stop();
+}
+
+/// A mistake far to the right of its line is told like any other.
+#[test]
+fn a_mistake_in_a_very_long_line_is_told() {
+    let running = Running::start();
+    let many = "{ action = \"deny\", to_port = 1 }, ".repeat(3000);
+    let rules = format!("default = \"allow\"\nrules = [{many}{{ action = \"sing\" }}]");
+    let text = SERVICE.replace("default = \"allow\"", &rules);
+    running.folder.write("new.toml", text.as_bytes());
+    let said = running.folder.run(&["apply", "new.toml", "--control", "s"]);
+    assert_eq!(said.code, Some(2));
+    assert!(
+        said.err.contains("new.toml:7:") && said.err.contains("sing"),
+        "{said:?}"
+    );
+    assert!(!said.err.contains("panicked"), "{said:?}");
+    assert_eq!(running.routes(), "0.0.0.0/0 via up\n");
+    running.stop();
+}
+
+#[test]
+fn a_hangup_makes_the_service_what_its_file_says() {
+    let running = Running::start();
+    running
+        .folder
+        .write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
+    signal(&running.child, "HUP");
+    let told = running.wait_for_line("service file read again");
+    assert!(told.contains("changed: router; gone on: acl"), "{told}");
+    assert_eq!(
+        running.routes(),
+        "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n"
+    );
+    running.folder.write("a.routes", b"0.0.0.0/0 down\n");
+    signal(&running.child, "HUP");
+    let told = running.wait_for_line("service file read again");
+    assert!(told.contains("stays as it was"), "{told}");
+    assert_eq!(
+        running.routes(),
+        "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n"
+    );
+    running
+        .folder
+        .write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
+    signal(&running.child, "HUP");
+    let told = running.wait_for_line("service file read again");
+    assert!(told.contains("nothing to change"), "{told}");
+    let report = running.stop().report("r");
+    let (totals, dropped) = (report.totals, report.dropped());
+    assert_eq!(
+        totals.packets_in,
+        totals.packets_out + dropped,
+        "nothing is lost"
+    );
+}
+
+/// Whichever way a file is read again, what is probably not meant so in it is told.
+#[test]
+fn apply_and_a_hangup_tell_warnings() {
+    let running = Running::start();
+    let covered = "default = \"allow\"\nrules = [\n    { action = \"allow\", protocol = \"tcp\" },\n    { action = \"deny\", protocol = \"tcp\", to_port = 25 },\n]";
+    let text = SERVICE.replace("default = \"allow\"", covered);
+    running.folder.write("new.toml", text.as_bytes());
+    let said = running
+        .folder
+        .succeed(&["apply", "new.toml", "--control", "s"]);
+    assert!(said.out.starts_with("changed: acl"), "{said:?}");
+    let expected = "new.toml:9:5: no packet comes to this rule: rule 1 (allow protocol tcp)";
+    assert!(
+        said.err.contains("warning: ") && said.err.contains(expected),
+        "{said:?}"
+    );
+    signal(&running.child, "HUP");
+    let told = running.wait_for_line("new.toml:9:5: no packet comes to this rule");
+    assert!(told.starts_with("warning: "), "{told}");
+    running.wait_for_line("service file read again: nothing to change");
+    running.stop();
+}
+
+/// Rules get older also when no packet of theirs comes to the workers.
+#[test]
+fn rules_get_older() {
+    let running = Running::start();
+    let oldest = || {
+        let said = running.folder.run(&["rules", "--json", "--control", "s"]);
+        let rules: serde_json::Value = serde_json::from_str(&said.out).unwrap_or_default();
+        let ages = rules.as_array().into_iter().flatten();
+        ages.filter_map(|rule| rule["age_ns"].as_u64()).max()
+    };
+    running.wait("a rule", || oldest().is_some());
+    let before = oldest().expect("a rule");
+    running.wait("it gets older", || {
+        oldest().is_some_and(|age| age > before + 200_000_000)
+    });
+    running.stop();
+}

@@ -1,0 +1,154 @@
+//! Files that `twinpath run` reads and writes.
+
+use crate::folder::Folder;
+use std::fs;
+use std::os::unix::fs::symlink;
+
+const SERVICE: &str = "[service]\nchain = [\"reassembler\"]\n[traffic]\npackets = 100\n";
+
+const PORTS: &str =
+    "[service]\nchain = [\"monitor\"]\nports = [\"site\", \"uplink\"]\ninside = [\"10.0.0.0/8\"]\n";
+
+fn with_capture(service: &str) -> Folder {
+    let folder = Folder::with("service.toml", service);
+    folder.succeed(&["generate", "--packets", "100", "--out", "a.pcap"]);
+    folder
+}
+
+#[test]
+fn what_is_read_is_not_replaced_by_what_is_written() {
+    let folder = with_capture(SERVICE);
+    let before = folder.read("a.pcap");
+    symlink("a.pcap", folder.path("link.pcap")).expect("a link");
+    fs::hard_link(folder.path("a.pcap"), folder.path("hard.pcap")).expect("a link");
+    for out in ["a.pcap", "./a.pcap", "link.pcap", "hard.pcap"] {
+        folder.fail(
+            &["run", "service.toml", "--in", "a.pcap", "--out", out],
+            &format!("error: {out} is what --out writes and what --in reads"),
+        );
+    }
+    folder.fail(
+        &[
+            "run",
+            "service.toml",
+            "--in",
+            "a.pcap",
+            "--out",
+            "service.toml",
+        ],
+        "error: service.toml is what --out writes and the service file: expected different files",
+    );
+    folder.fail(
+        &[
+            "generate",
+            "--service",
+            "service.toml",
+            "--out",
+            "./service.toml",
+        ],
+        "error: ./service.toml is what --out writes and what describes the traffic",
+    );
+    assert_eq!(folder.read("a.pcap"), before);
+    assert_eq!(folder.read("service.toml"), SERVICE.as_bytes());
+}
+
+#[test]
+fn a_report_replaces_neither_input_nor_output() {
+    let folder = with_capture(SERVICE);
+    fs::create_dir(folder.path("r")).expect("a folder");
+    fs::hard_link(folder.path("a.pcap"), folder.path("r/report.json")).expect("a link");
+    let before = folder.read("a.pcap");
+    folder.fail(
+        &["run", "service.toml", "--in", "a.pcap", "--report", "r"],
+        "error: r/report.json is what --report writes and what --in reads",
+    );
+    fs::remove_file(folder.path("r/report.json")).expect("a file");
+    let flags = ["--in", "a.pcap", "--report", "r", "--out", "r/report.html"];
+    folder.fail(
+        &[&["run", "service.toml"][..], &flags].concat(),
+        "error: r/report.html is what --report writes and what --out writes",
+    );
+    assert_eq!(folder.read("a.pcap"), before);
+}
+
+#[test]
+fn captures_for_each_port_replace_none_of_those_that_are_read() {
+    let folder = Folder::with("service.toml", PORTS);
+    for port in ["site", "uplink"] {
+        let out = format!("in-{port}.pcap");
+        folder.succeed(&["generate", "--packets", "10", "--out", &out]);
+    }
+    let before = folder.read("in-uplink.pcap");
+    symlink("in-uplink.pcap", folder.path("out-site.pcap")).expect("a link");
+    let ports = ["--in", "in-{port}.pcap", "--out", "out-{port}.pcap"];
+    folder.fail(
+        &[&["run", "service.toml"][..], &ports].concat(),
+        "error: out-site.pcap is what --out writes and what --in reads",
+    );
+    assert_eq!(folder.read("in-uplink.pcap"), before);
+}
+
+#[test]
+fn files_that_the_service_names_are_not_replaced() {
+    let routed = "[service]\nchain = [\"router\"]\n[router]\nroutes_file = \"a.routes\"\n\
+        next_hops = [{ name = \"up\", mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", port = 1 }]\n";
+    let folder = with_capture(routed);
+    folder.write("a.routes", b"0.0.0.0/0 up\n");
+    folder.fail(
+        &["run", "service.toml", "--in", "a.pcap", "--out", "a.routes"],
+        "error: a.routes is what --out writes and a file that the service file names",
+    );
+    assert_eq!(folder.read("a.routes"), b"0.0.0.0/0 up\n");
+}
+
+#[test]
+fn words_in_braces_that_stand_for_nothing_are_refused() {
+    let folder = Folder::with("service.toml", PORTS);
+    folder.succeed(&["generate", "--packets", "10", "--out", "a.pcap"]);
+    folder.fail(
+        &[
+            "run",
+            "service.toml",
+            "--in",
+            "a.pcap",
+            "--out",
+            "out-{prot}.pcap",
+        ],
+        "error: --out out-{prot}.pcap: {prot} stands for nothing: expected {port}",
+    );
+    folder.fail(
+        &["run", "service.toml", "--in", "{name}-{port}.pcap"],
+        "error: --in {name}-{port}.pcap: {name} stands for nothing",
+    );
+    assert!(!folder.path("out-{prot}.pcap").exists());
+}
+
+/// A disk that is full ends the run early, and costs no report.
+#[test]
+fn a_full_disk_leaves_a_report_and_an_error() {
+    let folder = Folder::with("service.toml", SERVICE);
+    folder.succeed(&["generate", "--packets", "20000", "--out", "a.pcap"]);
+    for execution in ["threads", "virtual"] {
+        for (input, packets) in [("a.pcap", 20_000), ("small.pcap", 3)] {
+            folder.succeed(&["generate", "--packets", "3", "--out", "small.pcap"]);
+            let ports = ["--in", input, "--out", "/dev/full", "--report", execution];
+            let said = folder.fail(
+                &[
+                    &["run", "service.toml", "--execution", execution][..],
+                    &ports,
+                ]
+                .concat(),
+                "error: cannot write /dev/full: No space left on device",
+            );
+            assert!(
+                said.out.contains("packets"),
+                "the summary is shown: {said:?}"
+            );
+            let report = folder.report(execution);
+            assert!(report.totals.packets_in > 0, "{report:?}");
+            assert!(report.totals.packets_in <= packets);
+            let told = &report.warnings[0];
+            assert!(told.contains("could not be written"), "{told}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A bump in the wire: two hosts of one network do not notice the service between them, but for
+//! what it denies.
+
+use super::middle::{Middle, cut_network};
+use super::programs::{Server, succeed, succeeds_soon};
+use twinpath_netns::{Network, has_program, is_possible};
+
+/// Hosts inside may open connections, others may ping.
+fn service(driver: &str) -> String {
+    format!(
+        "[service]\nname = \"bump\"\nchain = [\"firewall\", \"monitor\"]\nunparsed = \"forward\"\n\
+         inside = [\"10.9.0.1\", \"fd09::1\"]\ninside_ports = [\"inside\"]\n\
+         [rule_cache]\nwindow = \"10ms\"\nthreshold = 1\n\
+         [ports]\ninside = {{ device = \"inside\", driver = \"{driver}\" }}\n\
+         outside = {{ device = \"outside\", driver = \"{driver}\" }}\n\
+         [firewall]\ndefault = \"deny\"\nrules = [\n\
+         {{ action = \"allow\", from = \"10.9.0.1\" }},\n{{ action = \"allow\", from = \"fd09::1\" }},\n\
+         {{ action = \"allow\", protocol = \"icmp\" }},\n{{ action = \"allow\", protocol = \"icmp6\" }},\n]\n"
+    )
+}
+
+fn started(network: &Network, driver: &str) -> Middle {
+    let middle = Middle::start(network, &service(driver));
+    for address in ["10.9.0.2", "fd09::2"] {
+        let ping = ["-c1", "-W1", address];
+        assert!(
+            succeeds_soon(network, "client", "ping", &ping),
+            "{driver}: ping {address}"
+        );
+    }
+    middle
+}
+
+#[test]
+fn transfers_pass_in_both_directions_over_both_versions() {
+    if !is_possible() || !has_program("iperf3", "iperf3") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = cut_network();
+        let middle = started(&network, driver);
+        let _server = Server::start(&network, "server", "iperf3", &["-s"]);
+        let ask = ["-c", "10.9.0.2", "-n", "1K"];
+        assert!(
+            succeeds_soon(&network, "client", "iperf3", &ask),
+            "{driver}: nobody listens"
+        );
+        for address in ["10.9.0.2", "fd09::2"] {
+            for way in [
+                &["-n", "64M"][..],
+                &["-n", "64M", "-R"],
+                &["-u", "-b", "50M", "-t", "1"],
+            ] {
+                let arguments = [&["-c", address, "--json"], way].concat();
+                succeed(&network, "client", "iperf3", &arguments);
+            }
+        }
+        let report = middle.stop();
+        println!(
+            "{driver}: {:?}\n{:?}\n{:?}",
+            report.ports, report.drops, report.fast
+        );
+        assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+    }
+}
+
+#[test]
+fn a_run_ends_after_its_time() {
+    if !is_possible() {
+        return;
+    }
+    let network = cut_network();
+    let for_a_second = ["--for", "1s"];
+    let mut middle = Middle::start_with(&network, &service("af_packet"), &for_a_second);
+    assert!(middle.ends_by_itself());
+}

@@ -1,0 +1,9 @@
+//! Twinpath between cables: real programs on real interfaces, in network namespaces.
+
+mod bump;
+mod middle;
+mod programs;
+mod routed;
+
+/// How packets are exchanged with interfaces.
+const DRIVERS: [&str; 2] = ["af_packet", "af_xdp"];

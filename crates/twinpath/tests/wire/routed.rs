@@ -1,0 +1,156 @@
+//! A gateway with addresses of its own: it asks for its neighbours, answers for what it translates,
+//! and routes.
+
+use super::middle::Middle;
+use super::programs::{WebServer, succeed, succeeds_soon};
+use std::fs;
+use twinpath_netns::{Network, has_program, is_possible};
+
+/// A client at home, and a server in the world: `203.0.113.1` is behind the server's cable.
+fn network() -> Network {
+    let mut network = Network::new();
+    network.cable("middle lan", "client eth0");
+    network.cable("middle wan", "server eth0");
+    network.address("client", "eth0", "192.168.1.10/24");
+    network.address("client", "eth0", "fd01::10/64");
+    network.address("server", "eth0", "198.51.100.1/24");
+    network.address("server", "eth0", "2001:db8::1/64");
+    network.address("server", "lo", "203.0.113.1/32");
+    network.ip("client", "route add default via 192.168.1.1");
+    network.ip("client", "route add default via fd01::1");
+    network.ip("server", "route add 192.168.1.0/24 via 198.51.100.2");
+    network.ip("server", "route add fd01::/64 via 2001:db8::2");
+    network
+}
+
+fn service(driver: &str) -> String {
+    format!(
+        r#"[service]
+name = "home"
+chain = ["firewall", "napt", "router"]
+inside = ["192.168.1.0/24", "fd01::/64"]
+inside_ports = ["lan"]
+
+[ports.lan]
+device = "lan"
+driver = "{driver}"
+addresses = ["192.168.1.1/24", "fd01::1/64"]
+
+[ports.wan]
+device = "wan"
+driver = "{driver}"
+addresses = ["198.51.100.2/24", "2001:db8::2/64"]
+answers_for = ["198.51.100.7"]
+
+[firewall]
+default = "deny"
+rules = [
+    {{ action = "allow", from = "192.168.1.0/24" }},
+    {{ action = "allow", from = "fd01::/64" }},
+]
+
+[napt]
+inside = ["192.168.1.0/24"]
+external = ["198.51.100.7"]
+
+[rule_cache]
+window = "10ms"
+threshold = 1
+
+[router]
+address = "198.51.100.2"
+address6 = "2001:db8::2"
+addresses = ["192.168.1.1", "fd01::1"]
+next_hops = [
+    {{ name = "home", port = "lan" }},
+    {{ name = "cable", port = "wan" }},
+    {{ name = "provider", port = "wan", address = "198.51.100.1" }},
+]
+routes = [
+    {{ to = "192.168.1.0/24", via = "home" }},
+    {{ to = "fd01::/64", via = "home" }},
+    {{ to = "198.51.100.0/24", via = "cable" }},
+    {{ to = "2001:db8::/64", via = "cable" }},
+    {{ to = "0.0.0.0/0", via = "provider" }},
+]
+"#
+    )
+}
+
+/// Addresses that answer the client, and the last one its own gateway.
+const ANSWERING: [&str; 4] = ["198.51.100.1", "203.0.113.1", "2001:db8::1", "192.168.1.1"];
+
+fn pings(network: &Network, host: &str, address: &str) -> bool {
+    let output = network.run(host, "ping", &["-c1", "-W1", address]);
+    output.status.success()
+}
+
+#[test]
+fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
+    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let middle = Middle::start(&network, &service(driver));
+        for address in ANSWERING {
+            let ping = ["-c1", "-W1", address];
+            let answers = succeeds_soon(&network, "client", "ping", &ping);
+            assert!(answers, "{driver}: {address} does not answer");
+        }
+        let server = WebServer::start(&network, "server");
+        for address in ["198.51.100.1", "203.0.113.1", "[2001:db8::1]"] {
+            let got = server.folder().join("got");
+            let url = format!("http://{address}/file");
+            let path = got.to_string_lossy();
+            let arguments = ["-sS", "--max-time", "30", "-o", &path, &url];
+            succeed(&network, "client", "curl", &arguments);
+            let got = fs::read(&got).expect("it was fetched");
+            assert!(got == server.content(), "{driver}: {url} came otherwise");
+        }
+        assert!(!pings(&network, "server", "192.168.1.10"));
+        assert!(!pings(&network, "server", "fd01::10"));
+        let report = middle.stop();
+        let neighbors = report.neighbors.expect("ports have addresses");
+        println!(
+            "{driver}: {neighbors:?} {:?} {:?}",
+            report.fast, report.drops
+        );
+        assert!(
+            neighbors.known >= 3 && neighbors.answers >= 3,
+            "{neighbors:?}"
+        );
+        assert_eq!(
+            (neighbors.lost(), neighbors.conflicts),
+            (0, 0),
+            "{neighbors:?}"
+        );
+        assert!(report.drops["denied"] >= 2, "{:?}", report.drops);
+        assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+    }
+}
+
+/// Who does not answer is asked three times, whatever is sent there; others do not notice.
+#[test]
+fn who_is_not_there_costs_little() {
+    if !is_possible() {
+        return;
+    }
+    let network = network();
+    let middle = Middle::start(&network, &service("af_packet"));
+    assert!(succeeds_soon(
+        &network,
+        "client",
+        "ping",
+        &["-c1", "-W1", "198.51.100.1"]
+    ));
+    // Forty packets in a second to where nobody is.
+    let nobody = ["-c40", "-i0.025", "-W1", "198.51.100.99"];
+    assert!(!network.run("client", "ping", &nobody).status.success());
+    assert!(pings(&network, "client", "198.51.100.1"));
+    let neighbors = middle.stop().neighbors.expect("ports have addresses");
+    assert!(
+        neighbors.backlog_drops > 0 && neighbors.questions < 12,
+        "{neighbors:?}"
+    );
+}
