@@ -233,13 +233,13 @@ fn waiting(table: &RouteTable, addresses: &[Address]) {
     row("  lookup that waits for the one before", ns, None);
 }
 
-/// A key as the rule cache lays it out: addresses, ports and protocol, and two lanes of others.
-type Key = MatchKey<7>;
+/// A key as the rule cache lays it out: addresses, ports and protocol, and a lane of others.
+type Key = MatchKey<6>;
 
 fn masked(rules: usize, masks: usize, packets: usize) {
     let mut random = Random::new(1);
     let masks: Vec<Key> = (0..masks as u64).map(prefix_mask).collect();
-    let mut table = MaskedTable::<7>::new(
+    let mut table = MaskedTable::<6>::new(
         MaskedLimits {
             rules,
             masks: masks.len(),
@@ -294,7 +294,6 @@ fn prefix_mask(number: u64) -> Key {
         leading(64),
         leading(48 + number / 16),
         u64::MAX,
-        0,
         0,
     ]
 }

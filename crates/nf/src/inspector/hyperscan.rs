@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn no_rules_find_nothing() {
         let matcher = HyperscanMatcher::new(&rules("")).unwrap();
-        assert_eq!(reports(&matcher, &[b"abc"]), [vec![]]);
+        assert_eq!(reports(&matcher, &[b"abc"]), [Vec::<u16>::new()]);
     }
 
     #[test]
