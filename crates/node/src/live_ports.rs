@@ -235,7 +235,10 @@ impl PacketIo for LivePorts {
             let counters = port.counters();
             losses.receive_missed += counters.receive_missed;
             losses.receive_no_buffer += counters.receive_no_buffer;
+            losses.receive_too_long += counters.receive_too_long;
+            losses.receive_malformed += counters.receive_malformed;
             losses.transmit_refused += counters.transmit_refused;
+            losses.transmit_too_long += counters.transmit_too_long;
         }
         losses
     }

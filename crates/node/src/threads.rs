@@ -132,9 +132,7 @@ fn first_packet(
             None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
                 return Ok(Instant::ZERO);
             }
-            None => {
-                idle.wait();
-            }
+            None => idle.wait(),
         }
     }
 }

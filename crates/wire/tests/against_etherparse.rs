@@ -211,7 +211,7 @@ fn may_be_stricter(why: Malformed, theirs: &SlicedPacket<'_>) -> bool {
         Malformed::UdpLength => {
             let whole =
                 matches!(&theirs.transport, Some(TransportSlice::Udp(udp)) if udp.length() == 0);
-            whole || fragmented
+            whole || fragmented || stops_at_rare_extension(theirs)
         }
         Malformed::FragmentBounds
         | Malformed::TruncatedTcp

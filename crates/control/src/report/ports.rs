@@ -45,8 +45,14 @@ pub struct PortLosses {
     pub receive_missed: u64,
     /// Frames for which there was no buffer.
     pub receive_no_buffer: u64,
+    /// Frames that are longer than the longest buffer.
+    pub receive_too_long: u64,
+    /// Frames of which the kernel told what cannot be.
+    pub receive_malformed: u64,
     /// Frames or datagrams that the kernel did not take.
     pub transmit_refused: u64,
+    /// Frames that are longer than the MTU of the port that they were to leave by.
+    pub transmit_too_long: u64,
     /// Packets that left by no port that the service names.
     pub without_port: u64,
     /// Packets whose neighbour's MAC address was not to be had.
@@ -59,7 +65,10 @@ impl PortLosses {
         let losses = [
             ("receive_missed", self.receive_missed),
             ("receive_no_buffer", self.receive_no_buffer),
+            ("receive_too_long", self.receive_too_long),
+            ("receive_malformed", self.receive_malformed),
             ("transmit_refused", self.transmit_refused),
+            ("transmit_too_long", self.transmit_too_long),
             ("without_port", self.without_port),
             ("without_neighbor", self.without_neighbor),
         ];

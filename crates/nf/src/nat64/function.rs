@@ -232,7 +232,7 @@ impl Nat64 {
         if fields::ttl(seen.bytes(), &seen.layout) > 1 {
             return Ok(());
         }
-        self.answer(packet, Cause::TimeToLive, now, answers);
+        self.errors.answer(packet, Cause::TimeToLive, now, answers);
         Err(Verdict::Drop(DropReason::TimeToLive))
     }
 
@@ -252,22 +252,9 @@ impl Nat64 {
         }
         self.counters.too_long += 1;
         let mtu = u32::from(self.mtu) - 20;
-        self.answer(packet, Cause::TooLong { mtu }, now, answers);
+        self.errors
+            .answer(packet, Cause::TooLong { mtu }, now, answers);
         Err(Verdict::Drop(DropReason::FrameTooLong))
-    }
-
-    fn answer(
-        &mut self,
-        packet: &mut Recorded<'_>,
-        cause: Cause,
-        now: Instant,
-        answers: &mut Answers<'_>,
-    ) {
-        if let Some(error) = self.errors.error_about(packet.quote(), cause, now)
-            && answers.reply(error)
-        {
-            self.errors.errors_sent += 1;
-        }
     }
 
     fn drop_untranslatable(&mut self) -> Verdict {
@@ -343,7 +330,7 @@ impl RuleFunction for Nat64 {
             Verdict::Drop(DropReason::NoPort | DropReason::HostLimit | DropReason::FlowTableFull)
         );
         if is_exhausted && !matches!(course, Course::In(_)) {
-            self.answer(packet, Cause::Prohibited, now, answers);
+            self.errors.answer(packet, Cause::Prohibited, now, answers);
         }
         verdict
     }

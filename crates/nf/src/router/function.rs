@@ -120,7 +120,7 @@ impl Router {
     ) -> Verdict {
         if !packet.decrement_ttl() {
             self.counters.expired += 1;
-            self.answer(packet, Cause::TimeToLive, now, answers);
+            self.icmp.answer(packet, Cause::TimeToLive, now, answers);
             return Verdict::Drop(DropReason::TimeToLive);
         }
         self.count(number, 1, packet.frame_bytes() as u64);
@@ -142,23 +142,9 @@ impl Router {
     ) -> Verdict {
         self.count(NO_ROUTE, 1, 0);
         if self.no_route == NoRoute::Unreachable {
-            self.answer(packet, Cause::NoRoute, now, answers);
+            self.icmp.answer(packet, Cause::NoRoute, now, answers);
         }
         Verdict::Drop(DropReason::NoRoute)
-    }
-
-    fn answer(
-        &mut self,
-        packet: &mut Recorded<'_>,
-        cause: Cause,
-        now: Instant,
-        answers: &mut Answers<'_>,
-    ) {
-        if let Some(error) = self.icmp.error_about(packet.quote(), cause, now)
-            && answers.reply(error)
-        {
-            self.icmp.errors_sent += 1;
-        }
     }
 
     /// A packet is for the router itself, which answers echoes and nothing else.

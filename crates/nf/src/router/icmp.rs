@@ -7,6 +7,7 @@ use twinpath_core::wire::{
     verify_transport_checksum,
 };
 use twinpath_core::{Instant, Packet};
+use twinpath_rulecache::{Answers, Recorded};
 
 /// Room for the longest message, with its link header.
 const MESSAGE_BYTES: usize = 1500 + 64;
@@ -57,8 +58,23 @@ impl Icmp {
         }
     }
 
-    /// The error about a packet, if one may be sent; count it when it is.
-    pub fn error_about(&mut self, packet: &Packet, cause: Cause, now: Instant) -> Option<&[u8]> {
+    /// Answers a packet with an error, if one may be sent and has room.
+    pub fn answer(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        cause: Cause,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) {
+        if let Some(error) = self.error_about(packet.quote(), cause, now)
+            && answers.reply(error)
+        {
+            self.errors_sent += 1;
+        }
+    }
+
+    /// The error about a packet, if one may be sent.
+    fn error_about(&mut self, packet: &Packet, cause: Cause, now: Instant) -> Option<&[u8]> {
         let from = match packet.source().address.is_v4() {
             true => self.address?,
             false => self.address6?,

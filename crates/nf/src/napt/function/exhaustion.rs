@@ -67,10 +67,6 @@ impl Napt {
             return;
         }
         let errors = &mut self.exhaustion.0;
-        if let Some(error) = errors.error_about(packet.quote(), Cause::Prohibited, now)
-            && answers.reply(error)
-        {
-            errors.errors_sent += 1;
-        }
+        errors.answer(packet, Cause::Prohibited, now, answers);
     }
 }
