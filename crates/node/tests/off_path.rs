@@ -343,3 +343,33 @@ fn errors_that_quote_nothing_are_of_no_flow() {
         }
     }
 }
+
+/// A router behind a translation tells of a packet that came to a host's own address, though the
+/// host's session with that end has run out unnoticed, for cached rules may have used it: nothing was
+/// translated, and nothing waits for those rules.
+#[test]
+fn errors_about_what_was_not_translated_leave() {
+    let text = "[service]\nname = \"x\"\nchain = [\"napt\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n\
+        [rule_cache]\nthreshold = 0\nwindow = \"100ms\"\n\
+        [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n\
+        timeouts = { tcp_transitory = \"1s\", tcp_established = \"2s\" }\n\
+        [router]\naddress = \"192.0.2.254\"\nno_route = \"drop\"\n\
+        next_hops = [{ name = \"lab\", mac = \"02:00:00:00:02:01\", source_mac = \"02:00:00:00:00:02\", port = 0 }]\n\
+        routes = [{ to = \"10.0.0.0/8\", via = \"lab\" }]\n";
+    let Ends { a, b, .. } = ends(0, 1018);
+    let mut script = Script::default();
+    for _ in 0..60 {
+        script.forged(&tcp(a, b, (ACK, 1000, 1000), 0));
+    }
+    script.now += Duration::from_secs(10);
+    let late = PacketBuilder::tcp(b, a).flags(ACK).ttl(1);
+    script.forged(&late.to_vec().expect("a packet"));
+    let service = service(text);
+    let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
+    assert_eq!(alone.packets.len(), 1, "the error alone leaves");
+    for variant in VARIANTS {
+        let service = vary(&service, variant);
+        let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
+        assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
+    }
+}

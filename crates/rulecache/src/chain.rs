@@ -180,7 +180,8 @@ impl RuleChain {
         let mut further = Vec::new();
         let leaves = (0..step).rev().all(|step| {
             let place = self.place_at(direction, step);
-            let mut recorded = Recorded::new(&mut packet, &mut recording, dependents, place as u8);
+            let recorded = Recorded::new(&mut packet, &mut recording, dependents, place as u8);
+            let mut recorded = recorded.turning_back();
             let answers = &mut answers.again(&mut further);
             self.functions[place].handle(&mut recorded, now, answers) == Verdict::Forward
         });

@@ -34,6 +34,7 @@ pub struct Recorded<'a> {
     recording: &'a mut Recording,
     dependents: &'a dyn Dependents,
     function: u8,
+    can_wait: bool,
 }
 
 impl<'a> Recorded<'a> {
@@ -50,7 +51,15 @@ impl<'a> Recorded<'a> {
             recording,
             dependents,
             function,
+            can_wait: true,
         }
+    }
+
+    /// The packet is an answer on its way back to a function that the packet which it answers has
+    /// passed just now.
+    pub(crate) fn turning_back(self) -> Self {
+        let can_wait = false;
+        Self { can_wait, ..self }
     }
 
     // What is known without looking at the packet.
@@ -85,6 +94,12 @@ impl<'a> Recorded<'a> {
     pub fn is_free(&self, entry: u32) -> bool {
         let function = self.function;
         self.dependents.is_free(EntryId { function, entry })
+    }
+
+    /// Whether the packet waits if that is answered; an answer on its way back within an element is
+    /// dropped.
+    pub const fn can_wait(&self) -> bool {
+        self.can_wait
     }
 
     // Looks.

@@ -29,12 +29,13 @@ impl Napt {
         now: Instant,
     ) -> Verdict {
         let course = match course {
-            Course::Past if self.is_about_inside(packet) => Course::Out,
+            Course::Past => match self.is_about_inside(packet, now) {
+                Ok(true) => Course::Out,
+                Err(Stop::Wait(entry)) => return Verdict::Wait(entry),
+                Ok(false) | Err(_) => return Verdict::Forward,
+            },
             other => other,
         };
-        if course == Course::Past {
-            return Verdict::Forward;
-        }
         let seen = packet.quote();
         if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
             self.counters.errors_dropped += 1;
@@ -91,14 +92,19 @@ impl Napt {
     }
 
     /// Whether an error from inside, of a router with an address of its own, quotes what was
-    /// translated for a host inside: whoever is outside must not see that host's address.
-    fn is_about_inside(&self, packet: &mut Recorded<'_>) -> bool {
+    /// translated for a host inside: whoever is outside must not see that host's address. Only for a
+    /// session that is alive was anything translated; a packet that came to the host's own address
+    /// was not. Where the error cannot wait for rules that may have used a session, what it answers
+    /// has passed here just now: had that been of the session, it would be known to be alive.
+    fn is_about_inside(&mut self, packet: &mut Recorded<'_>, now: Instant) -> Result<bool, Stop> {
         let is_from_inside = packet.direction() == Direction::Original;
-        let quote = quoted(packet.quote()).filter(|_| is_from_inside);
-        quote.is_some_and(|quote| {
-            let binding = self.table.binding_of(quote.destination, quote.kind);
-            binding.is_some()
-        })
+        let Some(quote) = quoted(packet.quote()).filter(|_| is_from_inside) else {
+            return Ok(false);
+        };
+        match self.out_leg(packet, &quote, now) {
+            Err(Stop::Wait(_)) if !packet.can_wait() => Ok(false),
+            leg => Ok(leg?.is_some()),
+        }
     }
 
     /// The session of the host inside that the quoted packet was for.
