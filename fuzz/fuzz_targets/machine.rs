@@ -261,11 +261,15 @@ impl Driver {
         true
     }
 
-    /// Everything arrives, and packets that waited for room go in.
+    /// Everything arrives, and packets that waited for room go in. Only of the time, which goes on,
+    /// somebody always has to hear yet.
     fn settle(&mut self) {
+        let is_time = |what: &There| matches!(what, There::Time(_));
+        let is_progress = |what: &Back| matches!(what, Back::Progress(_));
         for _ in 0..MOST_STEPS {
-            let is_empty = |worker: usize| self.there[worker].is_empty() && self.back[worker].is_empty();
-            if (0..self.there.len()).all(is_empty) && self.burst.is_empty() && !self.is_changing {
+            let is_there = self.there.iter().flatten().all(is_time);
+            let is_back = self.back.iter().flatten().all(is_progress);
+            if is_there && is_back && self.burst.is_empty() && !self.is_changing {
                 return;
             }
             self.carry();

@@ -169,6 +169,11 @@ impl Steering {
         Ok(self)
     }
 
+    /// The aliases, in no order.
+    pub fn aliases(&self) -> impl Iterator<Item = &Alias> {
+        self.slots.iter().flatten()
+    }
+
     fn add(&mut self, alias: Alias) -> Result<(), SteeringError> {
         if let Some(known) = self.alias(alias.from, alias.protocol) {
             if known.stands_for == alias.stands_for {

@@ -6,9 +6,10 @@
 //! hands in a packet only when those of the other direction that came before have left or were
 //! dropped. Nothing in the data plane waits.
 
+use std::collections::HashSet;
 use twinpath_core::wire::layout::{Layout, Network};
-use twinpath_core::wire::{dissect, fields};
-use twinpath_core::{Direction, Side, Steering};
+use twinpath_core::wire::{Address, dissect, fields};
+use twinpath_core::{Direction, FlowKey, Side, Steering};
 use twinpath_rulecache::Sides;
 
 /// Conversations that are told apart; those that share a place wait for each other, which costs a
@@ -18,6 +19,8 @@ const PLACES: usize = 1 << 16;
 /// The last packets of each conversation.
 pub struct Causality {
     scope: Scope,
+    /// Services' addresses and their servers': who talks to one may hear from another.
+    services: HashSet<Address>,
     /// By place and end: one more than the number of the last packet, in the order of arrival.
     last: Vec<[u64; 2]>,
 }
@@ -51,8 +54,19 @@ pub struct Party {
 impl Causality {
     /// Nothing has arrived.
     pub fn new(scope: Scope) -> Self {
-        let last = vec![[0; 2]; 1 + PLACES];
-        Self { scope, last }
+        let steering = match &scope {
+            Scope::Hosts(steering) | Scope::Translated { steering, .. } => Some(steering),
+            Scope::Nothing => None,
+        };
+        let aliases = steering.into_iter().flat_map(Steering::aliases);
+        let services = aliases
+            .flat_map(|alias| [alias.from.address, alias.stands_for.address])
+            .collect();
+        Self {
+            scope,
+            services,
+            last: vec![[0; 2]; 1 + PLACES],
+        }
     }
 
     /// The conversation of a packet; none if it has no address.
@@ -92,12 +106,25 @@ impl Causality {
 
     fn between_hosts(&self, steering: &Steering, bytes: &[u8], layout: &Layout) -> Option<Party> {
         let keyed = steering.key(bytes, layout)?;
-        let (low, high) = (keyed.key.end(Side::Low), keyed.key.end(Side::High));
-        let mixed = mix(low.address.0) ^ mix(high.address.0).rotate_left(1);
+        let [from, to] = [keyed.side, keyed.side.other()].map(|side| self.host(&keyed.key, side));
+        let mixed = mix(from.min(to)) ^ mix(from.max(to)).rotate_left(1);
+        let end = match from == to {
+            true => keyed.side as usize,
+            false => usize::from(from > to),
+        };
         Some(Party {
             place: 1 + mixed as usize % PLACES,
-            end: keyed.side as usize,
+            end,
         })
+    }
+
+    /// The host at this end of a flow; all services and their servers are one.
+    fn host(&self, key: &FlowKey, side: Side) -> u128 {
+        let address = key.end(side).address;
+        match self.services.contains(&address) {
+            true => 0,
+            false => address.0,
+        }
     }
 
     /// The watermark at which all that came before from the other end has left, was dropped, or is
@@ -134,6 +161,7 @@ fn mix(address: u128) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinpath_core::steering::Alias;
     use twinpath_core::wire::PacketBuilder;
 
     fn packet(from: &str, to: &str) -> Vec<u8> {
@@ -159,6 +187,36 @@ mod tests {
         );
         let other = party(&causality, "192.0.2.1:53", "10.0.0.2:5");
         assert!(causality.is_due(other, 0));
+    }
+
+    #[test]
+    fn a_client_of_a_service_is_caused_by_the_servers_too() {
+        let end = |text: &str| text.parse().expect("an endpoint");
+        let alias = |from, stands_for| Alias {
+            from: end(from),
+            protocol: 17,
+            stands_for: end(stands_for),
+            row: 0,
+        };
+        let steering = Steering::new(1).with_aliases(&[
+            alias("192.0.2.1:8080", "203.0.113.1:80"),
+            alias("192.0.2.2:8080", "203.0.113.1:80"),
+        ]);
+        let steering = steering.expect("one service");
+        let mut causality = Causality::new(Scope::Hosts(steering));
+        let party =
+            |causality: &Causality, from, to| causality.party(&packet(from, to)).expect("IP");
+        let from_server = party(&causality, "192.0.2.2:8080", "10.0.0.1:5");
+        causality.enters(from_server, 7);
+        for (to, is_caused) in [
+            ("203.0.113.1:80", true),
+            ("192.0.2.2:8080", true),
+            ("192.0.2.1:53", true),
+            ("192.0.2.3:53", false),
+        ] {
+            let client = party(&causality, "10.0.0.1:5", to);
+            assert_eq!(causality.is_due(client, 7), !is_caused, "to {to}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::Instant;
-use twinpath_io::Trace;
+use twinpath_io::{CaptureWriter, Trace};
 use twinpath_node::wiring::causality;
 
 /// How a run is driven.
@@ -67,7 +67,7 @@ fn run(
         under_way,
     } = drive;
     let mut run = CausalRun::new(world, causality, any.ring_frames, burst_size, under_way);
-    let (mut wire, mut at) = (Wire::default(), Instant(1_000_000_000));
+    let (mut wire, mut at) = (Wire::before(&any.chain), Instant(1_000_000_000));
     for (number, event) in (0..).zip(events) {
         at = at + event.gap.min(longest_gap(any));
         if let Some(seen) = wire.seen(event) {
@@ -228,11 +228,17 @@ fn percent(part: u64, of: u64) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 
+/// So many cases, unless the environment asks for more, as who searches does.
+fn cases(usual: u32) -> u32 {
+    let asked = std::env::var("PROPTEST_CASES").ok();
+    asked.and_then(|cases| cases.parse().ok()).unwrap_or(usual)
+}
+
 #[test]
 fn both_paths_give_what_the_slow_path_alone_give() {
     let seen = RefCell::new(Seen::default());
     let config = ProptestConfig {
-        cases: 200,
+        cases: cases(200),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -263,7 +269,7 @@ fn capture(any: &AnyService, service: &Service, events: &[Event]) -> Trace {
     let mut trace = Trace::new();
     let mut keep = |(at, _, bytes): Sent| trace.push(at.0, &bytes);
     if any.has("napt") {
-        let (mut wire, mut at) = (Wire::default(), Instant(1_000_000_000));
+        let (mut wire, mut at) = (Wire::before(&any.chain), Instant(1_000_000_000));
         for (number, event) in (0..).zip(events) {
             at = at + event.gap;
             keep((at, 0, wire.packet(number, event, &BTreeMap::new())));
@@ -279,12 +285,30 @@ fn capture(any: &AnyService, service: &Service, events: &[Event]) -> Trace {
     trace
 }
 
+/// What is left of a failure: its service and its capture, which can be traced.
+struct Failure<'a>(String, &'a Trace);
+
+impl Drop for Failure<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let folder = services::folder();
+            std::fs::write(folder.join("failure.toml"), &self.0).expect("a file for tests");
+            let mut writer = CaptureWriter::create(folder.join("failure.pcap")).expect("a capture");
+            for frame in self.1.iter() {
+                let written = writer.write(frame.timestamp_ns, frame.frame);
+                written.expect("a packet is written");
+            }
+            writer.finish().expect("a capture ends");
+        }
+    }
+}
+
 /// In virtual time a link's round trip is as long as time-outs, or longer, and timers of functions
 /// and the ends of runs find packets anywhere.
 #[test]
 fn both_paths_give_the_same_in_virtual_time() {
     let config = ProptestConfig {
-        cases: 40,
+        cases: cases(100),
         failure_persistence: None,
         ..ProptestConfig::default()
     };
@@ -294,8 +318,10 @@ fn both_paths_give_the_same_in_virtual_time() {
     let outcome = TestRunner::new(config).run(&cases, |(any, mut events, round_trip)| {
         // These race with their flows.
         events.retain(|event| !event.races_with_flow());
-        let service = any.over_link(round_trip);
+        let any = any.over_link(round_trip);
+        let service = any.parsed();
         let trace = capture(&any, &service, &events);
+        let _failure = Failure(any.text.clone(), &trace);
         let outcome = |paths| {
             let mut outcome = common::run(&service, &trace, paths, Execution::Virtual);
             outcome.packets.sort_by_key(|(at, _)| *at);

@@ -220,12 +220,22 @@ struct Talk {
 }
 
 /// Makes packets of events, one after another.
-#[derive(Default)]
 pub struct Wire {
     talks: HashMap<usize, Talk>,
+    /// Whether hosts inside have other addresses outside. Then nobody there sends to those they have
+    /// inside: of two flows that leave as one, packets are in no order.
+    is_translated: bool,
 }
 
 impl Wire {
+    /// Before the first packet, for a chain of these functions.
+    pub fn before(chain: &[&str]) -> Self {
+        Self {
+            talks: HashMap::new(),
+            is_translated: chain.contains(&"nptv6"),
+        }
+    }
+
     /// The packet that an event's sender has seen, by its number.
     pub fn seen(&self, event: &Event) -> Option<u64> {
         let talk = self.talks.get(&event.flow)?;
@@ -247,6 +257,9 @@ impl Wire {
             && !is_error
         {
             address_to_sender_of(&mut packet, seen);
+        }
+        if self.is_translated && event.port() == 1 && is_to_inside(&packet) {
+            packet.fill(0);
         }
         if !is_error && event.shape != Shape::Dying {
             talk.last[usize::from(event.is_answer)] = Some(number);
@@ -409,6 +422,12 @@ fn address_to_sender_of(packet: &mut [u8], seen: &[u8]) {
     // Later fragments have no ports, and frames that are broken have no ends.
     _ = rewrite::set_source(packet, &layout, destination);
     _ = rewrite::set_destination(packet, &layout, source);
+}
+
+/// Whether a packet is addressed to a host inside, by its address there.
+fn is_to_inside(packet: &[u8]) -> bool {
+    let to = dissect(packet).map(|layout| fields::destination(packet, &layout).address);
+    to.is_ok_and(|address| address.0 >> 112 == 0xfd00)
 }
 
 fn break_it(packet: &mut Vec<u8>, how: u8) {

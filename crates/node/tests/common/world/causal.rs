@@ -91,11 +91,9 @@ impl<'a> CausalRun<'a> {
     }
 
     fn hand_in(&mut self) {
-        let Some(at) = self.burst.last().map(Frame::timestamp) else {
-            return;
-        };
-        self.let_time_pass(at);
-        while !self.burst.is_empty() {
+        while let Some(first) = self.burst.first() {
+            // It is no later: packets may wait for what happens between those of a burst.
+            self.let_time_pass(first.timestamp());
             let room = self.room();
             if room == 0 {
                 self.step();
