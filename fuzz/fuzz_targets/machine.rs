@@ -167,7 +167,7 @@ impl Driver {
         }
         let time = self.node.machine.time();
         if std::mem::replace(&mut self.told, time) != time {
-            self.there.iter_mut().for_each(|there| there.push_back(There::Time(time)));
+            self.there.iter_mut().for_each(|there| tell(there, time));
         }
         for (worker, command) in std::mem::take(&mut self.out.commands) {
             self.there[worker].push_back(There::Command(command));
@@ -220,6 +220,9 @@ impl Driver {
     fn send_back(&mut self, worker: usize, returns: Vec<Frame>) {
         self.back[worker].extend(returns.into_iter().map(Back::Frame));
         let progress = self.node.workers[worker].progress();
+        if let Some(Back::Progress(_)) = self.back[worker].back() {
+            self.back[worker].pop_back();
+        }
         self.back[worker].push_back(Back::Progress(progress));
     }
 
@@ -276,7 +279,8 @@ impl Driver {
             self.receive();
             self.advance(STEP);
         }
-        panic!("packets wait, or a change, after {} s", (STEP * MOST_STEPS as u32).as_secs());
+        let (packets, there, back) = (self.burst.len(), self.there[0].len(), self.back[0].len());
+        panic!("{packets} packets wait to come in, {there} to worker 0, {back} from it; a change: {}", self.is_changing);
     }
 
     fn finish(mut self) {
@@ -296,6 +300,14 @@ impl Driver {
         let (free, all) = (pools.small().available(), pools.small().frames());
         assert!(free == all || self.has_lost, "{} buffers have not come home", all - free);
     }
+}
+
+/// What time it is replaces what nobody has heard yet, as it does between threads.
+fn tell(there: &mut VecDeque<There>, time: Time) {
+    if let Some(There::Time(_)) = there.back() {
+        there.pop_back();
+    }
+    there.push_back(There::Time(time));
 }
 
 /// The same frame again, with its number: a link that delivers twice.
