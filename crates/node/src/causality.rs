@@ -30,8 +30,8 @@ pub enum Scope {
     /// The packets between two hosts.
     Hosts(Steering),
     /// Addresses are translated, so that an answer does not tell whom it is for: all packets that
-    /// may be translated are one conversation. One end are hosts inside; what comes from outside, or
-    /// to an external address, is from the other.
+    /// may be translated are one conversation. One end are hosts inside, the other those outside; what
+    /// a host inside sends to an external address comes from both, as it asks another or answers it.
     Translated {
         /// How packets are assigned to flows.
         steering: Steering,
@@ -48,7 +48,16 @@ pub enum Scope {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Party {
     place: usize,
-    end: usize,
+    end: End,
+}
+
+/// Who sent a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum End {
+    One,
+    Other,
+    /// Somebody who stands at both ends.
+    Both,
 }
 
 impl Causality {
@@ -95,11 +104,12 @@ impl Causality {
                 if is_inside(from) == is_inside(to) && !is_external {
                     return self.between_hosts(steering, bytes, &layout);
                 }
-                let is_answer = is_external || !is_inside(from);
-                Some(Party {
-                    place: 0,
-                    end: usize::from(is_answer),
-                })
+                let end = match (is_inside(from), is_external) {
+                    (true, true) => End::Both,
+                    (true, false) => End::One,
+                    (false, _) => End::Other,
+                };
+                Some(Party { place: 0, end })
             }
         }
     }
@@ -108,13 +118,10 @@ impl Causality {
         let keyed = steering.key(bytes, layout)?;
         let [from, to] = [keyed.side, keyed.side.other()].map(|side| self.host(&keyed.key, side));
         let mixed = mix(from.min(to)) ^ mix(from.max(to)).rotate_left(1);
-        let end = match from == to {
-            true => keyed.side as usize,
-            false => usize::from(from > to),
-        };
+        let is_other = from > to || from == to && keyed.side == Side::High;
         Some(Party {
             place: 1 + mixed as usize % PLACES,
-            end,
+            end: if is_other { End::Other } else { End::One },
         })
     }
 
@@ -130,7 +137,12 @@ impl Causality {
     /// The watermark at which all that came before from the other end has left, was dropped, or is
     /// kept by a function.
     pub fn cause(&self, party: Party) -> u64 {
-        self.last[party.place][1 - party.end]
+        let [one, other] = self.last[party.place];
+        match party.end {
+            End::One => other,
+            End::Other => one,
+            End::Both => one.max(other),
+        }
     }
 
     /// Whether that is reached.
@@ -140,7 +152,13 @@ impl Causality {
 
     /// A packet enters as the one with this number.
     pub fn enters(&mut self, party: Party, ordinal: u64) {
-        self.last[party.place][party.end] = ordinal + 1;
+        let [one, other] = &mut self.last[party.place];
+        if party.end != End::Other {
+            *one = ordinal + 1;
+        }
+        if party.end != End::One {
+            *other = ordinal + 1;
+        }
     }
 }
 
@@ -241,6 +259,13 @@ mod tests {
             .party(&packet("10.0.0.9:53", "198.51.100.1:77"))
             .expect("IP");
         assert!(!causality.is_due(back, 3), "from a host inside to another");
+        causality.enters(answer, 4);
+        assert!(
+            !causality.is_due(back, 4),
+            "which may have asked by its address"
+        );
+        causality.enters(back, 5);
+        assert!(!causality.is_due(answer, 5) && !causality.is_due(question, 5));
         let party = |from, to| causality.party(&packet(from, to)).expect("IP");
         for (one, other) in [
             ("10.0.0.1:5", "10.0.0.2:53"),
@@ -249,7 +274,7 @@ mod tests {
         ] {
             let (there, back) = (party(one, other), party(other, one));
             assert_eq!(there.place, back.place, "nobody translates it");
-            assert_ne!((there.place, there.end), (0, back.end), "{one} {other}");
+            assert_ne!(there.place, 0, "{one} {other}");
             assert_ne!(there.end, back.end, "{one} {other}");
         }
     }

@@ -11,7 +11,7 @@ use twinpath_core::wire::build::Extension;
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::kv::{self, KvOp, KvRepr};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
-use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields, rewrite};
+use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields, rewrite};
 
 /// Conversations that there may be.
 const FLOWS: usize = 32;
@@ -21,6 +21,9 @@ const SEGMENT_BYTES: usize = 40;
 
 /// The router's own addresses: what comes from there is no end's packet.
 const ROUTER: [&str; 2] = ["192.0.2.254", "2001:db8::fe"];
+
+/// Where a balancer sends.
+const BACKENDS: [&str; 4] = ["192.0.2.128", "192.0.2.129", "2001:db8::80", "2001:db8::81"];
 
 /// What a packet is to be.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -222,17 +225,28 @@ struct Talk {
 /// Makes packets of events, one after another.
 pub struct Wire {
     talks: HashMap<usize, Talk>,
-    /// Whether hosts inside have other addresses outside. Then nobody there sends to those they have
-    /// inside: of two flows that leave as one, packets are in no order.
-    is_translated: bool,
+    /// Whether packets to such an address are left out.
+    left_out: Vec<fn(&Event, Address) -> bool>,
 }
 
 impl Wire {
-    /// Before the first packet, for a chain of these functions.
+    /// Before the first packet, for a chain of these functions. Nobody sends past a translation or a
+    /// balancer to where these send: of two flows that leave as one, packets are in no order.
     pub fn before(chain: &[&str]) -> Self {
+        let all: [(_, fn(&Event, Address) -> bool); 2] = [
+            ("nptv6", |event, to| {
+                event.port() == 1 && to.0 >> 112 == 0xfd00
+            }),
+            ("load_balancer", |_, to| {
+                BACKENDS.iter().any(|backend| backend.parse() == Ok(to))
+            }),
+        ];
+        let left_out = all
+            .into_iter()
+            .filter(|(function, _)| chain.contains(function));
         Self {
             talks: HashMap::new(),
-            is_translated: chain.contains(&"nptv6"),
+            left_out: left_out.map(|(_, is_left_out)| is_left_out).collect(),
         }
     }
 
@@ -258,7 +272,8 @@ impl Wire {
         {
             address_to_sender_of(&mut packet, seen);
         }
-        if self.is_translated && event.port() == 1 && is_to_inside(&packet) {
+        let is_left_out = is_to(&packet, |to| self.left_out.iter().any(|of| of(event, to)));
+        if is_left_out {
             packet.fill(0);
         }
         if !is_error && event.shape != Shape::Dying {
@@ -424,10 +439,9 @@ fn address_to_sender_of(packet: &mut [u8], seen: &[u8]) {
     _ = rewrite::set_destination(packet, &layout, source);
 }
 
-/// Whether a packet is addressed to a host inside, by its address there.
-fn is_to_inside(packet: &[u8]) -> bool {
-    let to = dissect(packet).map(|layout| fields::destination(packet, &layout).address);
-    to.is_ok_and(|address| address.0 >> 112 == 0xfd00)
+/// Whether a packet's destination is such an address.
+fn is_to(packet: &[u8], is_such: impl Fn(Address) -> bool) -> bool {
+    dissect(packet).is_ok_and(|layout| is_such(fields::destination(packet, &layout).address))
 }
 
 fn break_it(packet: &mut Vec<u8>, how: u8) {
