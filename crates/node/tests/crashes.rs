@@ -35,8 +35,12 @@ use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 const POISON: u16 = 4444;
 const SAYS: &str = "the fuse blows";
 
-/// A function that panics, for real, on poison, and does nothing to any other packet.
-struct Fuse;
+/// A function that panics, for real, on poison, and does nothing to any other packet. Once it has, it
+/// cannot say what it keeps either.
+#[derive(Default)]
+struct Fuse {
+    has_blown: bool,
+}
 
 impl NetworkFunction for Fuse {
     fn name(&self) -> &'static str {
@@ -59,8 +63,14 @@ impl NetworkFunction for Fuse {
     }
 
     fn handle(&mut self, packet: Packet, _flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        assert_ne!(packet.destination().port, POISON, "{SAYS}");
+        self.has_blown = packet.destination().port == POISON;
+        assert!(!self.has_blown, "{SAYS}");
         out.forward(packet);
+    }
+
+    fn kept_packets(&self) -> usize {
+        assert!(!self.has_blown, "{SAYS}");
+        0
     }
 
     fn is_expired(&self, _words: &[u32], _now: Instant) -> bool {
@@ -87,8 +97,8 @@ fn fused(service: &Service) -> Service {
         name: "fuse".into(),
         config: custom(form, 0, move |_, _| {
             Ok(match form {
-                Form::Flow => Function::flow(Fuse),
-                Form::Rules => Function::rules(Fuse),
+                Form::Flow => Function::flow(Fuse::default()),
+                Form::Rules => Function::rules(Fuse::default()),
             })
         }),
     };
@@ -443,7 +453,7 @@ impl NetworkFunction for Starter {
     }
 
     fn program(&self) -> FastProgram {
-        NetworkFunction::program(&Fuse)
+        NetworkFunction::program(&Fuse::default())
     }
 
     fn start(&mut self, _now: Instant) {

@@ -178,12 +178,15 @@ impl Chain {
         }
     }
 
-    /// Packets that the functions keep at this moment.
+    /// Packets that functions keep (see [`NetworkFunction::kept_packets`]).
     pub fn kept_packets(&self) -> usize {
-        self.functions
-            .iter()
-            .map(|function| function.kept_packets())
-            .sum()
+        (0..self.len()).map(|place| self.kept_by(place)).sum()
+    }
+
+    /// Packets that the function at this place keeps; none if there is no such place.
+    pub fn kept_by(&self, place: usize) -> usize {
+        let function = self.functions.get(place);
+        function.map_or(0, |function| function.kept_packets())
     }
 
     /// When a function wants to be woken for a flow; [`Instant::NEVER`] if none does.
