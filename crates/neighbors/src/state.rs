@@ -74,9 +74,9 @@ impl State {
             (To::Reachable | To::Stale | To::Delay | To::Probe, On::Answered) => {
                 (To::Reachable, Do::None)
             }
-            (To::Reachable | To::Stale | To::Delay | To::Probe, On::ToldOtherwise) => {
-                (To::Stale, Do::None)
-            }
+            // Whoever had the address before is asked, too: it answers if it is still there.
+            (To::Reachable | To::Stale | To::Delay, On::ToldOtherwise) => (To::Probe, Do::AskAll),
+            (To::Probe, On::ToldOtherwise) => (To::Probe, Do::None),
             (To::Reachable | To::Delay | To::Probe, On::Used | On::Told) => (self, Do::None),
             (To::Reachable, On::TimeOver | On::Unanswered) => (To::Stale, Do::None),
             (To::Stale, On::Used) => (To::Delay, Do::None),

@@ -334,7 +334,8 @@ impl Neighbors {
             self.unresolved -= usize::from(entry.mac.is_none());
             entry.mac = Some(mac);
         }
-        let begins = next != entry.state || !matches!(event, Event::Used | Event::Told);
+        let goes_on = matches!(event, Event::Used | Event::Told | Event::ToldOtherwise);
+        let begins = next != entry.state || !goes_on;
         if begins {
             self.timers.remove(&(entry.deadline, number));
             if next != entry.state {

@@ -180,6 +180,35 @@ fn a_neighbour_in_use_is_asked_now_and_then_and_replaced_when_it_is_gone() {
     assert_eq!(bench.arrived(&answer("10.0.0.9", OTHER))[0][..6], OTHER.0);
 }
 
+/// Whoever claims a neighbour's address is believed, as one that takes over from another wants to
+/// be; but all are asked at once, and the neighbour answers if it is still there.
+#[test]
+fn whoever_is_replaced_is_asked_at_once() {
+    let claim = Arp {
+        is_reply: false,
+        sender_mac: OTHER,
+        sender: ip("10.0.0.9"),
+        target_mac: MacAddress([0; 6]),
+        target: ip("10.0.0.9"),
+    };
+    let claim = claim.to_frame(MacAddress([0xff; 6]));
+    let mut bench = Bench::new(Limits::default());
+    bench.leaves("10.0.0.9", 1);
+    bench.arrived(&answer("10.0.0.9", HOST));
+    let asked = bench.arrived(&claim);
+    let everybody = MacAddress([0xff; 6]);
+    assert_eq!(question(&asked[0]), Some((ip("10.0.0.9"), everybody)));
+    assert_eq!(bench.leaves("10.0.0.9", 2)[0][..6], OTHER.0);
+    for _ in 0..9 {
+        assert!(bench.arrived(&claim).is_empty(), "no question for each");
+        bench.after(Duration::from_millis(100));
+    }
+    let asked = bench.after(Duration::from_millis(100));
+    assert_eq!(asked.len(), 1, "claims do not put the next question off");
+    bench.arrived(&answer("10.0.0.9", HOST));
+    assert_eq!(bench.leaves("10.0.0.9", 3)[0][..6], HOST.0);
+}
+
 #[test]
 fn questions_about_own_addresses_are_answered() {
     let mut bench = Bench::new(Limits::default());
