@@ -10,12 +10,16 @@ mod view;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
-use crate::report::{PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops};
+use crate::report::{PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops, units};
 use view::{Rates, View};
+
+/// Steps of the bar.
+const BAR_LENGTH: u64 = 1000;
 
 const TABLE_INTERVAL_NS: u64 = 200_000_000;
 const LINE_INTERVAL_NS: u64 = 5_000_000_000;
@@ -70,12 +74,48 @@ impl Snapshot {
     }
 }
 
+/// When a run will end, as far as that is known: at whatever comes first.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Expected {
+    /// When so many packets have arrived.
+    pub packets: Option<u64>,
+    /// After this time.
+    pub time: Option<Duration>,
+}
+
+impl Expected {
+    /// How far the run is after so many packets and nanoseconds, from 0 to 1.
+    fn done(self, packets: u64, now_ns: u64) -> Option<f64> {
+        let time = self.time.map(|time| time.as_nanos() as u64);
+        let parts = [(packets, self.packets), (now_ns, time)].map(|(done, all)| {
+            let all = all?;
+            Some(units::fraction(done, all.max(1)).min(1.0))
+        });
+        parts.into_iter().flatten().reduce(f64::max)
+    }
+
+    /// How much longer the run takes while so many packets arrive in a second.
+    fn left_ns(self, packets: u64, now_ns: u64, packets_per_second: f64) -> Option<u64> {
+        let left = self.packets.map(|all| all.saturating_sub(packets) as f64);
+        let by_packets = left.filter(|_| packets_per_second > 0.0);
+        let by_packets = by_packets.map(|left| (left * 1e9 / packets_per_second) as u64);
+        let by_time = self
+            .time
+            .map(|time| (time.as_nanos() as u64).saturating_sub(now_ns));
+        [by_packets, by_time]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|left| *left > 0)
+    }
+}
+
 /// The display of a run in progress. It never fails: what cannot be shown is
 /// not shown.
 pub struct Live {
     surface: Surface,
     title: String,
-    total_packets: Option<u64>,
+    expected: Expected,
     next_ns: u64,
     rates: Rates,
 }
@@ -88,23 +128,22 @@ enum Surface {
 
 impl Live {
     /// On standard error: a table if that is a terminal, otherwise lines.
-    /// `total_packets` is how many packets will arrive, if that is known.
-    pub fn on_stderr(title: &str, total_packets: Option<u64>) -> Self {
+    pub fn on_stderr(title: &str, expected: Expected) -> Self {
         let target = ProgressDrawTarget::stderr();
         if target.is_hidden() {
-            return Self::lines(title, total_packets, Box::new(std::io::stderr()));
+            return Self::lines(title, expected, Box::new(std::io::stderr()));
         }
-        Self::table(title, total_packets, target)
+        Self::table(title, expected, target)
     }
 
     /// Plain lines to any writer.
-    pub fn lines(title: &str, total_packets: Option<u64>, out: Box<dyn Write + Send>) -> Self {
-        Self::new(title, total_packets, Surface::Lines(out), LINE_INTERVAL_NS)
+    pub fn lines(title: &str, expected: Expected, out: Box<dyn Write + Send>) -> Self {
+        Self::new(title, expected, Surface::Lines(out), LINE_INTERVAL_NS)
     }
 
     /// Shows nothing.
     pub fn hidden() -> Self {
-        Self::new("", None, Surface::Hidden, u64::MAX)
+        Self::new("", Expected::default(), Surface::Hidden, u64::MAX)
     }
 
     /// Whether it is time for another snapshot.
@@ -130,25 +169,26 @@ impl Live {
         }
     }
 
-    fn table(title: &str, total_packets: Option<u64>, target: ProgressDrawTarget) -> Self {
-        let template = match total_packets {
-            Some(_) => "{prefix} {bar:40.cyan/dim} {msg}",
-            None => "{prefix} {msg}",
+    fn table(title: &str, expected: Expected, target: ProgressDrawTarget) -> Self {
+        let is_known = expected.done(0, 0).is_some();
+        let template = match is_known {
+            true => "{prefix} {bar:40.cyan/dim} {msg}",
+            false => "{prefix} {msg}",
         };
         let style = ProgressStyle::with_template(template)
             .unwrap_or_else(|_| ProgressStyle::default_bar())
             .progress_chars("█▉▊▋▌▍▎▏░");
-        let bar = ProgressBar::with_draw_target(total_packets, target)
+        let bar = ProgressBar::with_draw_target(is_known.then_some(BAR_LENGTH), target)
             .with_style(style)
             .with_prefix(plain(title));
-        Self::new(title, total_packets, Surface::Table(bar), 0)
+        Self::new(title, expected, Surface::Table(bar), 0)
     }
 
-    fn new(title: &str, total_packets: Option<u64>, surface: Surface, next_ns: u64) -> Self {
+    fn new(title: &str, expected: Expected, surface: Surface, next_ns: u64) -> Self {
         Self {
             surface,
             title: plain(title),
-            total_packets,
+            expected,
             next_ns,
             rates: Rates::default(),
         }
@@ -160,11 +200,12 @@ impl Live {
             now_ns,
             snapshot,
             rates: &self.rates,
-            total_packets: self.total_packets,
+            expected: self.expected,
         };
         match &mut self.surface {
             Surface::Table(bar) => {
-                bar.set_position(snapshot.packets_in);
+                let done = self.expected.done(snapshot.packets_in, now_ns);
+                bar.set_position((done.unwrap_or_default() * BAR_LENGTH as f64) as u64);
                 bar.set_message(view.table());
             }
             Surface::Lines(out) => {
@@ -196,6 +237,28 @@ mod tests {
     use super::*;
 
     pub const SECOND_NS: u64 = 1_000_000_000;
+
+    fn packets(packets: u64) -> Expected {
+        Expected {
+            packets: Some(packets),
+            time: None,
+        }
+    }
+
+    #[test]
+    fn a_run_ends_at_whatever_comes_first() {
+        let expected = Expected {
+            packets: Some(1000),
+            time: Some(Duration::from_secs(2)),
+        };
+        assert_eq!(expected.done(100, SECOND_NS), Some(0.5));
+        assert_eq!(expected.left_ns(100, SECOND_NS, 100.0), Some(SECOND_NS));
+        assert_eq!(expected.done(900, SECOND_NS), Some(0.9));
+        assert_eq!(expected.left_ns(900, SECOND_NS, 900.0), Some(SECOND_NS / 9));
+        assert_eq!(expected.done(900, 3 * SECOND_NS), Some(1.0));
+        assert_eq!(expected.left_ns(900, 3 * SECOND_NS, 900.0), None);
+        assert_eq!(Expected::default().done(900, SECOND_NS), None);
+    }
 
     pub fn snapshot(packets_in: u64, packets_fast: u64) -> Snapshot {
         let drops = [
@@ -251,7 +314,7 @@ mod tests {
     #[test]
     fn lines_come_every_few_seconds_and_at_the_end() {
         let out = Shared::default();
-        let mut live = Live::lines("edge", Some(20_000_000), Box::new(out.clone()));
+        let mut live = Live::lines("edge", packets(20_000_000), Box::new(out.clone()));
         for tenth in 0..=120u64 {
             live.update(
                 tenth * SECOND_NS / 10,
@@ -266,7 +329,7 @@ mod tests {
     fn the_table_shows_the_run_and_is_removed_at_the_end() {
         let terminal = InMemoryTerm::new(12, 100);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let mut live = Live::table("edge", Some(20_000_000), target);
+        let mut live = Live::table("edge", packets(20_000_000), target);
         live.update(SECOND_NS, &snapshot(8_000_000, 5_000_000));
         live.update(2 * SECOND_NS, &snapshot(12_345_678, 9_300_000));
         insta::assert_snapshot!(terminal.contents());
@@ -278,7 +341,7 @@ mod tests {
     fn without_a_known_end_there_is_no_bar() {
         let terminal = InMemoryTerm::new(12, 100);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let mut live = Live::table("edge", None, target);
+        let mut live = Live::table("edge", Expected::default(), target);
         live.update(SECOND_NS, &Snapshot::default());
         insta::assert_snapshot!(terminal.contents());
     }
@@ -287,7 +350,7 @@ mod tests {
     fn rules_are_shown_in_place_of_slots_that_there_are_not() {
         let terminal = InMemoryTerm::new(12, 100);
         let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let mut live = Live::table("edge", None, target);
+        let mut live = Live::table("edge", Expected::default(), target);
         let mut with_rules = snapshot(12_345_678, 9_300_000);
         with_rules.slots = SlotCounters::default();
         with_rules.rules = RuleTableCounters {
@@ -306,7 +369,7 @@ mod tests {
     #[test]
     fn the_table_is_refreshed_five_times_a_second() {
         let target = ProgressDrawTarget::hidden();
-        let mut live = Live::table("edge", None, target);
+        let mut live = Live::table("edge", Expected::default(), target);
         let shown = (0..1000u64).filter(|milli| {
             let now_ns = milli * 1_000_000;
             let due = live.due(now_ns);

@@ -1,6 +1,6 @@
 //! A snapshot in words: rates, shares, and the lines they are shown in.
 
-use super::Snapshot;
+use super::{Expected, Snapshot};
 use crate::report::summary::most_frequent;
 use crate::report::{losses, restarts_in_words, total_drops, units};
 
@@ -92,7 +92,7 @@ pub struct View<'a> {
     pub now_ns: u64,
     pub snapshot: &'a Snapshot,
     pub rates: &'a Rates,
-    pub total_packets: Option<u64>,
+    pub expected: Expected,
 }
 
 impl View<'_> {
@@ -100,7 +100,7 @@ impl View<'_> {
     pub fn table(&self) -> String {
         let mut rows = vec![
             ("packets", self.packets()),
-            ("rate", self.rate()),
+            ("rate out", self.rate()),
             ("paths", self.paths()),
         ];
         if self.has_rules() {
@@ -127,8 +127,8 @@ impl View<'_> {
         let [fast, slow] = self.shares();
         let mut parts = vec![
             self.progress(),
-            format!("{} packets", units::count(snapshot.packets_in)),
-            units::packet_rate(rates.packets_per_second),
+            format!("{} packets in", units::count(snapshot.packets_in)),
+            format!("{} out", units::packet_rate(rates.packets_per_second)),
             format!("fast {fast}, slow {slow}"),
         ];
         if self.has_rules() {
@@ -175,20 +175,15 @@ impl View<'_> {
 
     fn progress(&self) -> String {
         let elapsed = units::duration(self.now_ns);
-        let Some(total) = self.total_packets else {
+        let packets = self.snapshot.packets_in;
+        let Some(done) = self.expected.done(packets, self.now_ns) else {
             return format!("after {elapsed}");
         };
-        let done = units::percent(units::fraction(self.snapshot.packets_in, total));
-        match self.left_ns(total) {
+        let (done, rate) = (units::percent(done), self.rates.packets_in_per_second);
+        match self.expected.left_ns(packets, self.now_ns, rate) {
             Some(left_ns) => format!("{done} after {elapsed}, {} left", units::duration(left_ns)),
             None => format!("{done} after {elapsed}"),
         }
-    }
-
-    fn left_ns(&self, total: u64) -> Option<u64> {
-        let left = total.saturating_sub(self.snapshot.packets_in) as f64;
-        let rate = self.rates.packets_in_per_second;
-        (rate > 0.0 && left > 0.0).then(|| (left * 1e9 / rate) as u64)
     }
 
     fn packets(&self) -> String {
@@ -329,7 +324,7 @@ mod tests {
             now_ns: 1,
             snapshot: &snapshot,
             rates: &Rates::default(),
-            total_packets: None,
+            expected: Expected::default(),
         };
         [view.table(), view.line()]
     }
@@ -375,7 +370,7 @@ mod tests {
             now_ns: 1,
             snapshot: &wide,
             rates: &rates,
-            total_packets: None,
+            expected: Expected::default(),
         };
         assert!(
             view.table()

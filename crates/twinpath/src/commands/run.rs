@@ -13,7 +13,7 @@ use crate::traffic::expected_packets;
 use crate::{Outcome, output};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use twinpath_control::live::Live;
+use twinpath_control::live::{Expected, Live};
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
 
@@ -221,7 +221,11 @@ impl Arguments {
         }
         let is_generated = self.input.is_none() && self.listen.is_none();
         let traffic = service.traffic.as_ref().filter(|_| is_generated);
-        Live::on_stderr(&service.name, traffic.and_then(expected_packets))
+        let expected = Expected {
+            packets: traffic.and_then(expected_packets),
+            time: self.time.map(|time| time.duration()),
+        };
+        Live::on_stderr(&service.name, expected)
     }
 
     /// The folder for the report.
