@@ -56,7 +56,7 @@ impl FunctionConfig for Config {
     }
 
     fn warnings(&self) -> Vec<ConfigWarning> {
-        unreachable_rules(self.rules())
+        unreachable_rules(self.rules(), &self.ports)
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

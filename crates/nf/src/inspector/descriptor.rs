@@ -54,10 +54,7 @@ impl FunctionConfig for Config {
     /// Suricata's rules that say what cannot be honoured.
     fn warnings(&self) -> Vec<ConfigWarning> {
         let left_out = left_out(self).into_iter();
-        let warning = |message| ConfigWarning {
-            keys: vec!["rules".into()],
-            message,
-        };
+        let warning = |message| ConfigWarning::new(vec!["rules".into()], message);
         left_out.map(warning).collect()
     }
 
