@@ -7,6 +7,7 @@ use crate::descriptor::{
     Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
+use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
@@ -50,6 +51,11 @@ impl FunctionConfig for Config {
 
     fn reception(&self) -> Option<Reception> {
         Some(self.reception())
+    }
+
+    /// The routes that there are: those that are added later come one by one.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        vec![self.routes_memory()]
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
