@@ -165,6 +165,9 @@ pub struct Applied {
     pub pause_ns: u64,
     /// Whether there was nothing to change.
     pub is_same: bool,
+    /// The service file that SIGHUP reads from now on, if it is another than before.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
 }
 
 /// Why there is no answer.

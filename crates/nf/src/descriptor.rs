@@ -28,6 +28,16 @@ pub enum ReadError {
     /// What is written there.
     #[error("{}", .0.message())]
     Toml(#[from] toml::de::Error),
+    /// A value that does not go with others of the section, each of which is right.
+    #[error("{source}")]
+    At {
+        /// Its place: keys of nested tables, and numbers of entries of lists.
+        keys: Vec<String>,
+        /// A word that others may be wrong for too, such as a name of nothing.
+        word: Option<String>,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// What it names, such as a file.
     #[error("{source}")]
     Named {
@@ -205,9 +215,10 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
-    /// The rule that decides about a connection which a packet opens, if the function has such rules
-    /// and keeps flow state; functions whose decisions are cached say it themselves.
-    fn rule_for(&self, _packet: &[u8], _layout: &Layout) -> Option<EntryText> {
+    /// The rule that decides about a connection which a packet opens that came in by this port, if the
+    /// function has such rules and keeps flow state; functions whose decisions are cached say it
+    /// themselves.
+    fn rule_for(&self, _packet: &[u8], _layout: &Layout, _ingress: u16) -> Option<EntryText> {
         None
     }
 
@@ -265,6 +276,19 @@ pub struct ConfigWarning {
     pub keys: Vec<String>,
     /// What, and why.
     pub message: String,
+    /// Where what is the cause of it stands, if that is elsewhere: as `keys`.
+    pub because: Vec<Vec<String>>,
+}
+
+impl ConfigWarning {
+    /// One whose cause stands at its own place.
+    pub(crate) fn new(keys: Vec<String>, message: String) -> Self {
+        Self {
+            keys,
+            message,
+            because: Vec::new(),
+        }
+    }
 }
 
 /// What a router takes of the frames that arrive. Those to group addresses it does not take
@@ -272,8 +296,11 @@ pub struct ConfigWarning {
 /// RFC 5095).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reception {
-    /// Its own MAC addresses: frames to others are not for it. Without any all are taken.
+    /// Its own MAC addresses: frames to others are not for it. Without any all are taken, but on
+    /// network interfaces those alone that are to the interfaces, or to `source_macs`.
     pub macs: Vec<MacAddress>,
+    /// The MAC addresses that it sends from.
+    pub source_macs: Vec<MacAddress>,
     /// Its own addresses, if packets are dropped that claim to come from there, or from where no
     /// packet on a wire comes from (RFC 1812 §5.3.7).
     pub martians_of: Option<Vec<Address>>,

@@ -9,6 +9,7 @@ use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::string::FromUtf8Error;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Longest file that a configuration may name, in bytes.
@@ -39,15 +40,55 @@ impl Files for Disk {
                 "it is no regular file",
             ));
         }
-        let mut text = String::new();
-        file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-        match text.len() as u64 > MAX_FILE_BYTES {
-            true => Err(io::Error::new(
+        let mut bytes = Vec::new();
+        file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            return Err(io::Error::new(
                 io::ErrorKind::FileTooLarge,
                 format!("it is longer than {MAX_FILE_BYTES} bytes"),
-            )),
-            false => Ok(text.into()),
+            ));
         }
+        let text = String::from_utf8(bytes).map_err(|error| NotUtf8::at(&error))?;
+        Ok(text.into())
+    }
+}
+
+/// Why bytes are no text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: the byte {byte:#04x} is no UTF-8: expected a text in UTF-8")]
+pub struct NotUtf8 {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What stands there.
+    pub byte: u8,
+    /// The text up to the end of that line, with a mark for each thing that is none.
+    pub before: String,
+    /// Where the first of them is in it.
+    pub offset: usize,
+}
+
+impl NotUtf8 {
+    fn at(error: &FromUtf8Error) -> io::Error {
+        let (bytes, offset) = (error.as_bytes(), error.utf8_error().valid_up_to());
+        let (good, rest) = bytes.split_at(offset);
+        let good = String::from_utf8_lossy(good);
+        let line = rest.split(|&byte| byte == b'\n').next().unwrap_or(rest);
+        let start = good.rfind('\n').map_or(0, |newline| newline + 1);
+        let error = Self {
+            line: good.matches('\n').count() + 1,
+            column: good[start..].chars().count() + 1,
+            byte: rest.first().copied().unwrap_or_default(),
+            before: format!("{good}{}", String::from_utf8_lossy(line)),
+            offset,
+        };
+        io::Error::new(io::ErrorKind::InvalidData, error)
+    }
+
+    /// This, if it is why a file cannot be read.
+    pub fn of(error: &io::Error) -> Option<&Self> {
+        error.get_ref()?.downcast_ref()
     }
 }
 
@@ -103,5 +144,21 @@ mod tests {
         assert_eq!(&*sent.read(&file).expect("sent"), "text");
         assert!(sent.read(&pipe).is_err());
         std::fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    #[test]
+    fn what_is_no_text_is_told_with_its_place() {
+        let name = format!("twinpath-text-{}", std::process::id());
+        let file = std::env::temp_dir().join(name);
+        std::fs::write(&file, b"one\nzw\xc3\xb6lf \xe4 = 1\nthree \xff").expect("a file");
+        let error = Disk.read(&file).expect_err("Latin-1");
+        std::fs::remove_file(&file).expect("ours");
+        assert_eq!(
+            error.to_string(),
+            "line 2, column 7: the byte 0xe4 is no UTF-8: expected a text in UTF-8"
+        );
+        let place = NotUtf8::of(&error).expect("it says where");
+        assert_eq!(place.before, "one\nzwölf \u{fffd} = 1");
+        assert_eq!(place.offset, place.before.find('\u{fffd}').expect("there"));
     }
 }

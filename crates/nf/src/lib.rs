@@ -44,3 +44,4 @@ pub mod text;
 mod two_caches;
 #[cfg(test)]
 mod two_paths;
+pub mod unicast;

@@ -8,7 +8,7 @@
 use twinpath_control::service::{Entrance, EtherType, SourceCheck};
 use twinpath_core::wire::layout::{Layout, Plain, PlainEnds, unparsed};
 use twinpath_core::wire::{
-    Address, Malformed, Unparsed, dissect, fields, layout, verify_ipv4_checksum,
+    Address, MacAddress, Malformed, Unparsed, dissect, fields, layout, verify_ipv4_checksum,
 };
 use twinpath_core::{Direction, DropReason, Frame};
 use twinpath_nf::descriptor::Reception;
@@ -19,6 +19,8 @@ pub struct Admission {
     sides: Sides,
     /// What a router in the chain takes.
     reception: Option<Reception>,
+    /// Whether the router itself says which MAC addresses are its own.
+    has_macs: bool,
     /// The networks inside, if sources are checked against the side that packets came from.
     inside: Option<Sides>,
     entrance: Entrance,
@@ -34,6 +36,7 @@ impl Admission {
             sides,
             inside: inside.filter(is_checked),
             reception: None,
+            has_macs: false,
             entrance: entrance.clone(),
         }
     }
@@ -41,7 +44,24 @@ impl Admission {
     /// The same in front of a router, which does not take all frames.
     #[must_use]
     pub fn with_reception(self, reception: Option<Reception>) -> Self {
-        Self { reception, ..self }
+        let has_macs = reception.as_ref().is_some_and(|one| !one.macs.is_empty());
+        Self {
+            reception,
+            has_macs,
+            ..self
+        }
+    }
+
+    /// Packets come in by interfaces with these MAC addresses: a router that does not say which are
+    /// its own takes what is for them, or for an address that it sends from.
+    pub fn set_stations(&mut self, stations: &[MacAddress]) {
+        let Some(reception) = self.reception.as_mut().filter(|_| !self.has_macs) else {
+            return;
+        };
+        let own = stations.iter().chain(&reception.source_macs);
+        if !own.clone().eq(&reception.macs) {
+            reception.macs = own.copied().collect();
+        }
     }
 
     /// What tells which way packets go.
@@ -207,7 +227,7 @@ mod tests {
     use super::*;
     use twinpath_core::Pool;
     use twinpath_core::wire::build::Extension;
-    use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder};
+    use twinpath_core::wire::{Endpoint, PacketBuilder};
 
     const INSIDE: u16 = 0;
     const OUTSIDE: u16 = 1;
@@ -318,7 +338,7 @@ mod tests {
         let any = Reception::default();
         let some = Reception {
             macs: vec![own],
-            martians_of: None,
+            ..Reception::default()
         };
         let addressed = |from: &str, to: MacAddress| {
             let mut packet = packet(from);
@@ -339,12 +359,59 @@ mod tests {
         }
     }
 
+    /// On network interfaces a router that names no MAC addresses has theirs, and those that it sends
+    /// from; interfaces may get others.
+    #[test]
+    fn routers_have_the_addresses_of_their_interfaces() {
+        let [card, other_card, sender, named, stranger] =
+            [1, 2, 3, 4, 5].map(|last| MacAddress([2, 0, 0, 0, 0, last]));
+        let takes = |macs: &[MacAddress], stations: &[&[MacAddress]]| {
+            let reception = Reception {
+                macs: macs.to_vec(),
+                source_macs: vec![sender],
+                ..Reception::default()
+            };
+            let admission = Admission::new(Sides::ONE_WAY, None, &Entrance::default());
+            let mut admission = admission.with_reception(Some(reception));
+            stations
+                .iter()
+                .for_each(|some| admission.set_stations(some));
+            [card, other_card, sender, named, stranger].map(|to| {
+                let mut packet = packet("10.0.0.1:5");
+                packet[..6].copy_from_slice(&to.0);
+                let frame = Pool::new(1, 1500).take_filled(&packet).expect("room");
+                admission.refusal(&frame).is_none()
+            })
+        };
+        assert_eq!(takes(&[], &[]), [true; 5], "a capture");
+        assert_eq!(takes(&[], &[&[card]]), [true, false, true, false, false]);
+        let both = [card, other_card];
+        assert_eq!(
+            takes(&[], &[&[card], &both]),
+            [true, true, true, false, false]
+        );
+        assert_eq!(
+            takes(&[], &[&both, &[card]]),
+            [true, false, true, false, false]
+        );
+        assert_eq!(
+            takes(&[named], &[&both]),
+            [false, false, false, true, false]
+        );
+        let mut bridge = Admission::new(Sides::ONE_WAY, None, &Entrance::default());
+        bridge.set_stations(&both);
+        let frame = Pool::new(1, 1500)
+            .take_filled(&packet("10.0.0.1:5"))
+            .expect("room");
+        assert_eq!(bridge.refusal(&frame), None, "no router");
+    }
+
     #[test]
     fn nobody_comes_from_mars() {
         let own = ["192.0.2.254", "2001:db8::254"].map(|text| text.parse().expect(text));
         let careful = Reception {
-            macs: Vec::new(),
             martians_of: Some(own.to_vec()),
+            ..Reception::default()
         };
         for from in [
             "0.1.2.3:5",

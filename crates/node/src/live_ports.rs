@@ -37,6 +37,8 @@ pub struct LivePorts {
     neighbors: Neighbors,
     /// Frames about neighbours that are to leave, and packets whose neighbours have answered.
     leaving: Leaving,
+    /// The MAC addresses of the interfaces.
+    stations: Vec<MacAddress>,
     /// The packet clock when packets came last.
     now: Instant,
     /// The port that is asked first, in turn.
@@ -60,6 +62,7 @@ impl LivePorts {
             egress: Egress::new(service),
             neighbors: Neighbors::new(addresses.collect(), Limits::default()),
             leaving: Leaving::new(),
+            stations: stations(&ports),
             now: Instant::ZERO,
             ports,
             next: 0,
@@ -106,12 +109,15 @@ impl LivePorts {
         }
         self.next_look = now + LOOK_INTERVAL;
         for (number, port) in (0..).zip(&mut self.ports) {
-            if port.look() == Some(State::Up) {
-                self.neighbors
-                    .set_mac(number, MacAddress(port.interface().mac));
+            let is_up = port.look() == Some(State::Up);
+            let mac = MacAddress(port.interface().mac);
+            let has_changed = self.stations.get(usize::from(number)) != Some(&mac);
+            if is_up || has_changed {
+                self.neighbors.set_mac(number, mac);
                 self.neighbors.announce(number, pools, &mut self.leaving);
             }
         }
+        self.stations = stations(&self.ports);
     }
 
     /// Of the frames behind the first so many, those that are about neighbours are taken out.
@@ -162,6 +168,12 @@ impl LivePorts {
     }
 }
 
+/// The MAC addresses of ports.
+fn stations(ports: &[Port]) -> Vec<MacAddress> {
+    let each = ports.iter().map(|port| MacAddress(port.interface().mac));
+    each.collect()
+}
+
 impl PacketIo for LivePorts {
     fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -183,6 +195,8 @@ impl PacketIo for LivePorts {
     ) -> Result<Filled, CaptureError> {
         self.now = now;
         self.look(machine.pools());
+        // Whatever the chain has become.
+        machine.set_stations(&self.stations);
         let (room, ports) = (machine.room(), self.ports.len());
         for turn in 0..ports {
             let number = (self.next + turn) % ports;

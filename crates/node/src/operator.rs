@@ -19,7 +19,7 @@ use rules::views;
 use socket::Socket;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
 use twinpath_control::report::ControlCounters;
-use twinpath_control::service::{Fault, Instance, RuleLines, Service, warnings};
+use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
 use twinpath_nf::edit::{Edit, Object};
@@ -53,6 +53,8 @@ pub struct Reload {
 
 /// What came of a service file that was read again.
 pub struct Reloaded {
+    /// The file.
+    pub path: PathBuf,
     /// What it changed.
     pub applied: Applied,
     /// What is sound in it and yet probably not meant so.
@@ -241,14 +243,19 @@ impl Control {
         receiver.recv_timeout(TIMEOUT).map_err(|_| over())
     }
 
-    /// The service file is read again, with the rights of the service.
+    /// The service file that the service is made of now is read again, with the rights of the service:
+    /// the one that the run began with, or the one that was applied last.
     fn reload(&self) -> Result<Reloaded, String> {
         let path = self.service().file.path.to_path_buf();
         let text = Disk.read(&path);
-        let text = text.map_err(|error| format!("{}: {error}", path.display()))?;
+        let text = text.map_err(|error| told(ServiceError::unreadable(&path, error)))?;
         let applied = self.apply(&text, &path, &Disk)?;
         let warnings = warnings(&self.service());
-        Ok(Reloaded { applied, warnings })
+        Ok(Reloaded {
+            path,
+            applied,
+            warnings,
+        })
     }
 
     fn apply(&self, text: &str, path: &Path, files: &dyn Files) -> Result<Applied, String> {
@@ -358,6 +365,8 @@ impl Control {
         let new = Arc::new(new);
         let mut applied = replacement.applied.clone();
         applied.is_same = replacement.is_empty();
+        let is_other = whole(&self.service().file.path) != whole(&new.file.path);
+        applied.file = is_other.then(|| new.file.path.to_path_buf());
         if !applied.is_same {
             replacement.touch();
             let done = self.replace(Box::new(replacement), &new, changing)?;
@@ -413,6 +422,11 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// A path from the root on: a run may have been given a shorter one.
+fn whole(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 fn told(error: impl std::fmt::Display) -> String {

@@ -318,6 +318,9 @@ pub struct StateRun {
     /// The packet as it comes.
     #[serde(skip)]
     pub(crate) packet: Vec<u8>,
+    /// The port that it came in by.
+    #[serde(skip)]
+    pub(crate) ingress: u16,
     /// The function that dropped it, if one did.
     pub function: Option<String>,
     /// The rule of a list that decides about new connections of such packets, where a function with

@@ -419,8 +419,15 @@ fn what_is_wrong_with_ports_is_told_with_its_line() {
         error.contains("expected ports = [...] in [service]"),
         "{error}"
     );
-    let error = refused(&GUARDED.replace("acl", "firewall"));
-    assert!(error.contains("ingress is for access lists"), "{error}");
+    let error = refused(&GUARDED.replace("acl", "firewall").replacen(
+        "\"uplink\", f",
+        "\"wan\", f",
+        1,
+    ));
+    assert!(
+        error.contains("ports.toml:8") && error.contains("no port is called \"wan\""),
+        "{error}"
+    );
     let error = refused("[service]\nchain = [\"monitor\"]\nports = [\"a\", \"b\", \"c\"]\n");
     assert!(
         error.contains("expected a router in the chain, or at most two ports"),
@@ -443,6 +450,56 @@ fn what_is_wrong_with_ports_is_told_with_its_line() {
         error.contains("ports.toml:6") && error.contains("expected one of arp, lldp"),
         "{error}"
     );
+}
+
+/// New connections by either port: those that a rule is for pass, and so do their answers, which come
+/// in by the other port.
+#[test]
+fn a_firewall_may_ask_for_the_port_of_arrival() {
+    const FIREWALL: &str = r#"
+[service]
+chain = ["firewall"]
+ports = ["lan", "uplink"]
+[firewall]
+rules = [{ action = "allow", ingress = "lan" }]
+"#;
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = folder.path().join("in.pcapng");
+    // The same hosts and another port for who begins outside, so that these are other connections.
+    let talks = [(0u32, 1000, 53), (1, 2000, 54)];
+    let mut writer = CaptureWriter::with_interfaces(&input, &["lan", "uplink"]).expect("a file");
+    for round in 0..200 {
+        for (opener, from_port, to_port) in talks {
+            let asked = udp_frame("10.0.0.1", from_port, "192.0.2.7", to_port);
+            let answered = udp_frame("192.0.2.7", to_port, "10.0.0.1", from_port);
+            let at = 1_000_000_000 + round * 5_000_000 + u64::from(opener) * 1_000_000;
+            writer.write_on(opener, at, &asked).expect("written");
+            writer
+                .write_on(1 - opener, at + 500_000, &answered)
+                .expect("written");
+        }
+    }
+    writer.finish().expect("written");
+    for (paths, least_fast) in [(Paths::Slow, 0), (Paths::Both, 300)] {
+        for execution in [Execution::Virtual, Execution::Threads] {
+            let output = folder.path().join("out.pcapng");
+            let finished = through(&service(FIREWALL, paths, execution), &input, &output);
+            assert!(
+                finished.report.fast.packets >= least_fast,
+                "{paths:?} {execution:?}"
+            );
+            let left = packets_of(&output);
+            let asked = udp_frame("10.0.0.1", 1000, "192.0.2.7", 53);
+            let answered = udp_frame("192.0.2.7", 53, "10.0.0.1", 1000);
+            // What begins outside is denied; its answers come in by the port that may open, and do.
+            let opened = udp_frame("192.0.2.7", 54, "10.0.0.1", 2000);
+            for (port, frame, count) in [(1, &asked, 200), (0, &answered, 200), (1, &opened, 200)] {
+                let found = of_port(&left, port);
+                let found = found.iter().filter(|one| *one == frame).count();
+                assert_eq!(found, count, "{paths:?} {execution:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -307,3 +307,19 @@ fn a_full_list_refuses() {
     assert_eq!(acl.insert(1, Rule::ANY), Err(AclError::Full(2)));
     assert_eq!(acl.remove(2), None);
 }
+
+/// What is told of a rule before it is there is about what it takes then.
+#[test]
+fn rules_take_about_what_is_told() {
+    for style in Style::ALL {
+        for count in [1000, 10_000] {
+            for v6_in_100 in [0, 50] {
+                let rules = samples::rules(count, style, v6_in_100, 1);
+                let acl = Acl::new(&rules, count).expect("room");
+                let each = acl.memory_bytes() / rules.len();
+                let about = RULE_BYTES * 2 / 5..RULE_BYTES * 6 / 5;
+                assert!(about.contains(&each), "{style:?} {count}: {each} bytes");
+            }
+        }
+    }
+}

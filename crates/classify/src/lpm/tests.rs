@@ -169,6 +169,29 @@ fn realistic_routes() {
     assert_eq!((table.v4.taken(), table.v6.taken()), ((0, 0), (0, 0)));
 }
 
+/// What is told of a route before it is there is what it takes then.
+#[test]
+fn routes_take_what_is_told() {
+    for count in [100_000, 300_000] {
+        let limits = RouteLimits {
+            v4: count,
+            v6: count,
+        };
+        for (routes, told) in [
+            (samples::routes_v4(count, 1), ROUTE_BYTES_V4),
+            (samples::routes_v6(count, 1), ROUTE_BYTES_V6),
+        ] {
+            let mut table = RouteTable::new(limits);
+            let empty = table.memory_bytes();
+            for (prefix, next_hop) in &routes {
+                table.insert(*prefix, *next_hop).expect("room");
+            }
+            let (taken, told) = (table.memory_bytes() - empty, told * routes.len());
+            assert!(taken.abs_diff(told) < told / 5, "{taken}, told {told}");
+        }
+    }
+}
+
 /// Churn must not use up the memory reserved.
 #[test]
 fn memory_settles_under_churn() {

@@ -2,6 +2,7 @@
 
 use super::faults::Faults;
 use super::{Misplaced, SETTINGS};
+use std::collections::HashSet;
 use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -63,6 +64,10 @@ pub(super) fn read(
     faults: &mut Faults,
 ) -> Option<Vec<Instance>> {
     check(names, faults);
+    let known: HashSet<String> = sections
+        .keys()
+        .map(|name| name.get_ref().to_string())
+        .collect();
     let mut chain = Vec::new();
     let mut are_all_right = true;
     for name in names.get_ref() {
@@ -79,8 +84,12 @@ pub(super) fn read(
     if are_all_right {
         faults.take(check_order(names.get_ref(), &chain));
     }
+    // A function that the chain has by another name has been told.
+    let lacks_table = !are_all_right && names.get_ref().iter().any(|name| is_unknown(name, &known));
     for (name, section) in sections {
-        if catalogue::function(name.get_ref()).is_none() {
+        if catalogue::function(name.get_ref()).is_none()
+            && !(lacks_table && is_of_function(&section))
+        {
             faults.push(for_nothing(&name, names));
             continue;
         }
@@ -88,6 +97,17 @@ pub(super) fn read(
         of_section(&name, section, surroundings, faults);
     }
     are_all_right.then_some(chain)
+}
+
+/// Whether nothing says what function a name is of.
+fn is_unknown(name: &Name, tables: &HashSet<String>) -> bool {
+    catalogue::function(name.get_ref()).is_none() && !tables.contains(name.get_ref())
+}
+
+/// Whether a table says what function it is of.
+fn is_of_function(section: &Spanned<DeValue<'_>>) -> bool {
+    let table = section.get_ref().as_table();
+    table.is_some_and(|table| table.contains_key("function"))
 }
 
 fn check(names: &Names, faults: &mut Faults) {

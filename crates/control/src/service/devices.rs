@@ -14,9 +14,10 @@ use super::port_address::PortAddress;
 use super::{Misplaced, ports};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use toml::Spanned;
 use twinpath_classify::Prefix;
+use twinpath_core::wire::Address;
 use twinpath_nf::text::Text;
 
 /// Longest name of an interface in Linux.
@@ -126,6 +127,12 @@ fn checked_device(
         let message = "answers_for without addresses: expected an address to answer from";
         return Err((span, message.into()));
     }
+    if let Some(twice) = address_twice(&device, before) {
+        let message = format!(
+            "{twice} is an address of another port already, or twice of this one: expected each once"
+        );
+        return Err((span, message));
+    }
     match before.iter().any(|other| other.device == *name) {
         true => Err((
             span,
@@ -133,4 +140,16 @@ fn checked_device(
         )),
         false => Ok(device),
     }
+}
+
+/// An address of a port that it has twice, or that one before it has; each link may have the same
+/// address of links (`fe80::/10`).
+fn address_twice(device: &PortDevice, before: &[PortDevice]) -> Option<Address> {
+    let address = |one: &Text<PortAddress>| one.0.address;
+    let is_of_link = |address: &Address| address.word(0) >> 22 == 0xfe80 >> 6;
+    let others = before.iter().flat_map(|other| &other.addresses);
+    let others = others.map(address).filter(|other| !is_of_link(other));
+    let mut known: HashSet<Address> = others.collect();
+    let mut own = device.addresses.iter().map(address);
+    own.find(|address| !known.insert(*address))
 }

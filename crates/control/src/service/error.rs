@@ -5,6 +5,7 @@ use super::faults::in_words;
 use crate::text_place::TextPlace;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
+use twinpath_nf::files::NotUtf8;
 
 /// Why a service file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,22 @@ impl Fault {
 }
 
 impl ServiceError {
+    /// Why the service file itself cannot be read; if it is no text, where.
+    pub fn unreadable(path: &Path, source: std::io::Error) -> Self {
+        match NotUtf8::of(&source) {
+            Some(error) => {
+                let byte = error.byte;
+                let message = format!("the byte {byte:#04x} is no UTF-8: expected a text in UTF-8");
+                let fault = Fault::at(error.offset, message, &error.before, path);
+                Self::Wrong(vec![fault])
+            }
+            None => Self::File {
+                path: path.into(),
+                source,
+            },
+        }
+    }
+
     /// What is wrong with a file, as its parser says.
     pub fn of_toml(error: &toml::de::Error, text: &str, path: &Path) -> Self {
         let offset = error.span().map_or(0, |span| span.start);

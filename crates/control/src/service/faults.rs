@@ -1,13 +1,15 @@
 //! All that is wrong with a file, not only what is met first.
 //!
 //! A table that cannot be read is read again without what was wrong in it, until nothing is. So each
-//! mistake is told at its own place. What is missing only because it was wrong is not told.
+//! mistake is told at its own place. What may be wrong only because something else was, and is gone,
+//! is not told: one mistake makes one error.
 
 use super::Misplaced;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue, ValueDeserializer};
+use twinpath_nf::descriptor::ReadError;
 use twinpath_nf::similar::did_you_mean;
 
 /// Most mistakes that are told.
@@ -46,30 +48,37 @@ impl Faults {
         read: impl Fn(ValueDeserializer<'i>) -> Result<T, E>,
     ) -> Option<T> {
         let before = self.0.len();
-        let value = self.read_rest(table, read);
+        let (value, _) = self.read_rest(table, read);
         value.filter(|_| self.0.len() == before)
     }
 
-    /// Reads what of a table is right; nothing if that is not enough.
+    /// Reads what of a table is right, and tells what is gone; nothing if the rest is not enough.
     pub fn read_rest<'i, T, E: Into<Misread>>(
         &mut self,
         mut table: Spanned<DeValue<'i>>,
         read: impl Fn(ValueDeserializer<'i>) -> Result<T, E>,
-    ) -> Option<T> {
-        let mut gone: Vec<String> = Vec::new();
+    ) -> (Option<T>, Gone) {
+        let mut gone = Gone::default();
         for _ in 0..MOST {
             let error: Misread = match read(ValueDeserializer::from(table.clone())) {
-                Ok(value) => return Some(value),
+                Ok(value) => return (Some(value), gone),
                 Err(error) => error.into(),
             };
-            if gone.iter().any(|name| error.is_missing(name)) {
-                return None;
-            }
             let span = error.span_in(&table);
-            self.push((span.clone(), error.message));
-            gone.push(take_out(table.get_mut(), span.start)?);
+            let is_whole = span == table.span();
+            if !gone.explains(&error, &span, is_whole) {
+                self.push((span.clone(), error.message.clone()));
+            }
+            if is_whole {
+                break;
+            }
+            let key = key_at(table.get_ref(), span.start);
+            let Some(name) = take_out(table.get_mut(), span.start) else {
+                break;
+            };
+            gone.add(name, key, span, error);
         }
-        None
+        (None, gone)
     }
 
     /// Reads a table of settings, with its place; the inner option is empty if it is absent.
@@ -97,45 +106,137 @@ impl Faults {
     }
 }
 
+/// What was wrong in a table, and has been taken out.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    /// Names of values.
+    names: Vec<String>,
+    /// Keys of the table itself that these were, or were below.
+    keys: Vec<String>,
+    /// Places of what was wrong otherwise.
+    places: Vec<Range<usize>>,
+    /// Words that were told to be wrong.
+    words: Vec<String>,
+}
+
+impl Gone {
+    /// Whether something is gone that a key of the table had.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|gone| gone == key)
+    }
+
+    fn add(&mut self, name: String, key: Option<String>, span: Range<usize>, error: Misread) {
+        self.names.push(name);
+        self.keys.extend(key);
+        match error.word {
+            Some(word) => self.words.push(word),
+            None => self.places.push(span),
+        }
+    }
+
+    /// Whether an error at this place may be there only because of what is gone.
+    fn explains(&self, error: &Misread, span: &Range<usize>, is_whole: bool) -> bool {
+        if let Some(missing) = error.missing() {
+            let mut names = self.names.iter();
+            return names.any(|name| name == missing || !did_you_mean(name, [missing]).is_empty());
+        }
+        let is_told = |word: &String| self.words.contains(word);
+        let is_around =
+            |gone: &Range<usize>| span.start <= gone.start && gone.end <= span.end && span != gone;
+        let depends = is_whole || error.is_together;
+        error.word.as_ref().is_some_and(is_told)
+            || depends && !self.places.is_empty()
+            || self.places.iter().any(is_around)
+    }
+}
+
 /// Why a table cannot be read.
 pub(super) struct Misread {
-    /// Where; if that is not known, at this key of the table.
-    place: Result<Range<usize>, Option<&'static str>>,
+    place: Place,
     message: String,
+    /// Whether values do not go together that are right by themselves.
+    is_together: bool,
+    /// A word that others may be wrong for, too.
+    word: Option<String>,
+}
+
+/// Where a table is wrong.
+enum Place {
+    /// In the text, if that is known.
+    Span(Option<Range<usize>>),
+    /// At a value, by the keys and numbers that lead to it.
+    Keys(Vec<String>),
 }
 
 impl Misread {
-    /// Whether it is that a value of this name is missing.
-    fn is_missing(&self, name: &str) -> bool {
-        self.message.starts_with(&format!("missing field `{name}`"))
+    /// The name of the value that is missing, if one is.
+    fn missing(&self) -> Option<&str> {
+        let rest = self.message.strip_prefix("missing field `")?;
+        rest.split('`').next()
     }
 
     fn span_in(&self, table: &Spanned<DeValue<'_>>) -> Range<usize> {
-        let key = match &self.place {
-            Ok(span) => return span.clone(),
-            Err(key) => key.and_then(|key| table.get_ref().as_table()?.get_key_value(key)),
+        let span = match &self.place {
+            Place::Span(span) => span.clone(),
+            Place::Keys(keys) => span_of(keys, table.get_ref()),
         };
-        key.map_or_else(|| table.span(), |(key, _)| key.span())
+        span.unwrap_or_else(|| table.span())
     }
+}
+
+/// Where the last of nested keys is, or of what encloses it as far as that is there: that of a value
+/// in a list, or of the key of another.
+fn span_of(keys: &[String], values: &DeValue<'_>) -> Option<Range<usize>> {
+    let (key, rest) = keys.split_first()?;
+    let (span, value) = match values {
+        DeValue::Table(table) => {
+            let (name, value) = table.get_key_value(key.as_str())?;
+            (name.span(), value)
+        }
+        DeValue::Array(list) => {
+            let value = list.get(key.parse::<usize>().ok()?)?;
+            (value.span(), value)
+        }
+        _ => return None,
+    };
+    span_of(rest, value.get_ref()).or(Some(span))
+}
+
+/// The key of a table that has a byte of the text, or whose value has.
+fn key_at(table: &DeValue<'_>, at: usize) -> Option<String> {
+    let mut keys = table.as_table()?.iter();
+    let has = |(key, value): &(&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        key.span().contains(&at) || value.span().contains(&at)
+    };
+    keys.find(has).map(|(key, _)| key.get_ref().to_string())
 }
 
 impl From<toml::de::Error> for Misread {
     fn from(error: toml::de::Error) -> Self {
         Self {
-            place: error.span().ok_or(None),
+            place: Place::Span(error.span()),
             message: in_words(error.message()),
+            is_together: false,
+            word: None,
         }
     }
 }
 
-impl From<twinpath_nf::descriptor::ReadError> for Misread {
-    fn from(error: twinpath_nf::descriptor::ReadError) -> Self {
-        use twinpath_nf::descriptor::ReadError;
+impl From<ReadError> for Misread {
+    fn from(error: ReadError) -> Self {
         match error {
             ReadError::Toml(error) => error.into(),
-            ReadError::Named { key, source } => Self {
-                place: Err(Some(key)),
+            ReadError::At { keys, word, source } => Self {
+                place: Place::Keys(keys),
                 message: source.to_string(),
+                is_together: true,
+                word,
+            },
+            ReadError::Named { key, source } => Self {
+                place: Place::Keys(vec![key.to_owned()]),
+                message: source.to_string(),
+                is_together: false,
+                word: None,
             },
         }
     }

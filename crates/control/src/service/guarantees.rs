@@ -2,6 +2,7 @@
 
 use super::chain::Names;
 use super::{Instance, Misplaced};
+use std::sync::Arc;
 use twinpath_core::guarantee::{Demand, Guarantee, Need, reply_order};
 
 /// Checks a chain; what is wrong is at the name of the function that misses something.
@@ -57,6 +58,11 @@ fn is_met(place: usize, guarantee: Guarantee, walk: &[usize], chain: &[Instance]
 
 fn refusal(place: usize, need: Need, is_reply: bool, chain: &[Instance]) -> String {
     let (name, reason) = (&chain[place].name, need.reason);
+    if let Some((late, first)) = held_back(place, need.guarantee, chain).filter(|_| is_reply) {
+        return format!(
+            "{name} {reason}; answers meet {name} before {late}, which needs {first} in front of it and so waits for it: expected {late} in front of {name}, where it is for answers, too",
+        );
+    }
     let giver = chain.iter().find(|one| gives(one, need.guarantee));
     match giver {
         Some(giver) if is_reply => format!(
@@ -66,5 +72,71 @@ fn refusal(place: usize, need: Need, is_reply: bool, chain: &[Instance]) -> Stri
         ),
         Some(giver) => format!("{name} {reason}; here {} is behind it", giver.name),
         None => format!("{name} {reason}"),
+    }
+}
+
+/// The function behind another in its element that would give answers what it needs, but waits itself
+/// for one in front of both; and that one.
+fn held_back(
+    place: usize,
+    guarantee: Guarantee,
+    chain: &[Instance],
+) -> Option<(&Arc<str>, &Arc<str>)> {
+    let behind = chain[place + 1..].iter();
+    let mut in_element = behind.take_while(|one| !one.makes_rules());
+    let late = in_element.find(|one| gives(one, guarantee))?;
+    let needed = late.config.guarantees().needs?.guarantee;
+    let before = chain[..place].iter().rev();
+    let mut before = before.take_while(|one| !one.makes_rules());
+    let first = before.find(|one| gives(one, needed))?;
+    Some((&late.name, &first.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::service::Service;
+    use std::path::Path;
+
+    /// What is said of a chain; `second` is another reassembler.
+    fn refusal(chain: &str) -> Option<String> {
+        let mut text = format!(
+            "[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n[firewall]\n[acl]\n[second]\nfunction = \"reassembler\"\n[inspector]\nrules = \"../../examples/inspector.rules\"\n"
+        );
+        for (word, needless) in [
+            ("acl", "inside = [\"10.0.0.0/8\"]\n"),
+            ("second", "[second]\nfunction = \"reassembler\"\n"),
+        ] {
+            if !chain.contains(word) {
+                text = text.replace(needless, "");
+            }
+        }
+        let read = Service::parse(&text, Path::new("x.toml"));
+        read.err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_holds_a_function_back_is_told() {
+        let said = refusal("\"firewall\", \"reassembler\", \"inspector\", \"second\"");
+        let said = said.expect("answers meet the inspector first");
+        for part in [
+            "x.toml:2:37: inspector ",
+            "; answers meet inspector before second, which needs firewall in front of it and so waits for it: expected second in front of inspector, where it is for answers, too",
+        ] {
+            assert!(said.contains(part), "{part:?} in {said}");
+        }
+        // As told, and where nothing holds it back.
+        for chain in [
+            "\"firewall\", \"reassembler\", \"second\", \"inspector\"",
+            "\"firewall\", \"reassembler\", \"inspector\"",
+            "\"reassembler\", \"inspector\", \"second\"",
+        ] {
+            assert_eq!(refusal(chain), None, "{chain}");
+        }
+        // Here it is the list between them.
+        let said = refusal("\"reassembler\", \"acl\", \"inspector\"").expect("in reverse");
+        assert!(
+            said.contains("for functions that make rules are between them"),
+            "{said}"
+        );
     }
 }

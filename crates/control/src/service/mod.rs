@@ -44,8 +44,8 @@
 //! order. Functions that share flow state are told direction by each connection's opener.
 //!
 //! `ports` names the node's ports, numbered from 0 in their order: `ports = ["site", "uplink"]`. Functions
-//! then know them by name: a next hop of a router has one as `port`, and a rule of an access list may be
-//! for packets that come in by one, its `ingress`. Each packet leaves by one: that which a router has
+//! then know them by name: a next hop of a router has one as `port`, and a rule of an access list or
+//! a firewall may be for packets that come in by one, its `ingress`. Each packet leaves by one: that which a router has
 //! chosen, for an answer the one that the request came in by, else the other of two.
 //!
 //! `inside_ports` tells which way packets go by the port that they come in by. Without it the
@@ -116,7 +116,7 @@ pub use sections::{
 pub use warnings::warnings;
 
 use chain::Names;
-use faults::Faults;
+use faults::{Faults, Gone};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -314,10 +314,8 @@ impl Service {
     /// # Errors
     /// As [`Self::load`].
     pub fn load_with(path: &Path, files: &dyn Files) -> Result<Self, ServiceError> {
-        let text = Disk.read(path).map_err(|source| ServiceError::File {
-            path: path.into(),
-            source,
-        })?;
+        let text = Disk.read(path);
+        let text = text.map_err(|source| ServiceError::unreadable(path, source))?;
         Self::parse_with(&text, path, files)
     }
 
@@ -433,6 +431,8 @@ fn take_sections<'i>(file: &mut DeTable<'i>) -> DeTable<'i> {
 /// The tables that configure no function; nothing where one is wrong.
 struct Settings {
     service: Option<Head>,
+    /// What was wrong in `[service]`.
+    gone: Gone,
     ports: Option<Option<Spanned<devices::Written>>>,
     run: Option<Run>,
     fast_path: Option<FastPath>,
@@ -445,16 +445,17 @@ struct Settings {
 
 impl Settings {
     fn take(tables: &mut DeTable<'_>, faults: &mut Faults) -> Self {
-        let service = match tables.remove("service") {
+        let (service, gone) = match tables.remove("service") {
             Some(table) => faults.read_rest(table, Head::deserialize),
             None => {
                 let message = "expected a table [service] with chain = [...]";
                 faults.push((0..0, message.into()));
-                None
+                (None, Gone::default())
             }
         };
         Self {
             service,
+            gone,
             ports: faults.settings(tables, "ports"),
             run: faults.settings_or_default(tables, "run"),
             fast_path: faults.settings_or_default(tables, "fast_path"),
@@ -481,10 +482,16 @@ impl Settings {
         let traffic = traffic.and_then(|traffic| faults.take(traffic.transpose()));
         let mut service = self.service?;
         let ports_at = service.ports.as_ref().map(Spanned::span);
-        // Of ports that are wrong nobody can say more.
-        let ports = devices::checked(service.ports.take(), self.ports?);
-        let (ports, devices) = faults.take(ports)?;
-        ports::number(&mut sections, &ports, texts, faults);
+        let gone = self.gone;
+        // Of ports that are wrong nobody can say more, nor of what names them.
+        let named = (!gone.has("ports")).then(|| service.ports.take());
+        let ports = named.zip(self.ports);
+        let ports =
+            ports.and_then(|(names, devices)| faults.take(devices::checked(names, devices)));
+        let known = ports.as_ref().map(|(ports, _)| ports.as_slice());
+        ports::number(&mut sections, known, texts, faults);
+        let are_known = ports.is_some();
+        let (ports, devices) = ports.unwrap_or_default();
         let names = &service.chain;
         let adjacencies = Adjacencies::default();
         let surroundings = Surroundings {
@@ -493,7 +500,8 @@ impl Settings {
             files,
             adjacencies: &adjacencies,
         };
-        let functions = chain::read(names, sections, surroundings, faults)?;
+        let functions = chain::read(names, sections, surroundings, faults);
+        let functions = functions.filter(|_| are_known)?;
         faults.take(guarantees::check(&functions, names));
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
@@ -505,9 +513,13 @@ impl Settings {
         });
         let inside_ports = service.inside_ports.take();
         let inside_ports = faults.take(ports::numbers_of(inside_ports, &ports));
-        let by_port = inside_ports.as_ref().is_some_and(|ports| !ports.is_empty());
+        // What was said, and is wrong, is there.
+        let is_said = |key: &str| gone.has(key);
+        let by_port = inside_ports.as_ref().is_none_or(|ports| !ports.is_empty());
+        let by_port = by_port || is_said("inside_ports");
         let inside = faults.take(inside(service.inside.take(), by_port, &functions));
-        let has_both_sides = by_port && inside.as_ref().is_some_and(|inside| !inside.is_empty());
+        let by_network = inside.as_ref().is_none_or(|inside| !inside.is_empty());
+        let has_both_sides = by_port && (by_network || is_said("inside"));
         let entrance = entrance::Written {
             source_check: service.source_check.take(),
             unparsed: service.unparsed,

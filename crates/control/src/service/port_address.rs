@@ -4,6 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::str::FromStr;
 use twinpath_core::wire::Address;
+use twinpath_nf::unicast::{NotUnicast, check_host};
 
 /// An address of a port, and how many leading bits its network has: `192.168.1.1/24`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -16,20 +17,28 @@ pub struct PortAddress {
 
 /// A text that is no such address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no address with the length of its network, such as 192.168.1.1/24 or 2001:db8::1/64")]
-pub struct PortAddressError;
+pub enum PortAddressError {
+    /// It looks otherwise.
+    #[error("no address with the length of its network, such as 192.168.1.1/24 or 2001:db8::1/64")]
+    Text,
+    /// No host has it.
+    #[error(transparent)]
+    Host(#[from] NotUnicast),
+}
 
 impl FromStr for PortAddress {
     type Err = PortAddressError;
 
     fn from_str(text: &str) -> Result<Self, PortAddressError> {
-        let (address, bits) = text.split_once('/').ok_or(PortAddressError)?;
-        let address: Address = address.parse().map_err(|_| PortAddressError)?;
+        let (address, bits) = text.split_once('/').ok_or(PortAddressError::Text)?;
+        let address: Address = address.parse().map_err(|_| PortAddressError::Text)?;
         let most = if address.is_v4() { 32 } else { 128 };
         let prefix_bits = bits.parse().ok().filter(|bits| *bits <= most);
+        let prefix_bits = prefix_bits.ok_or(PortAddressError::Text)?;
+        check_host(address)?;
         Ok(Self {
             address,
-            prefix_bits: prefix_bits.ok_or(PortAddressError)?,
+            prefix_bits,
         })
     }
 }
@@ -66,7 +75,19 @@ mod tests {
             "10.0.0.1/",
             "",
         ] {
-            assert_eq!(read(wrong), Err(PortAddressError), "{wrong}");
+            assert_eq!(read(wrong), Err(PortAddressError::Text), "{wrong}");
+        }
+        for wrong in [
+            "224.0.0.1/24",
+            "127.0.0.1/8",
+            "255.255.255.255/32",
+            "::/64",
+            "ff02::1/64",
+        ] {
+            assert!(
+                matches!(read(wrong), Err(PortAddressError::Host(_))),
+                "{wrong}"
+            );
         }
     }
 }

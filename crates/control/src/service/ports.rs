@@ -5,6 +5,7 @@
 
 use super::Misplaced;
 use super::faults::Faults;
+use std::collections::HashSet;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -66,10 +67,11 @@ pub(super) fn number_texts() -> Vec<String> {
     (0..MAX_PORTS).map(|number| number.to_string()).collect()
 }
 
-/// Writes the numbers of ports where functions' tables have their names.
+/// Writes the numbers of ports where functions' tables have their names; any where it is not known
+/// which ports there are.
 pub(super) fn number<'i>(
     sections: &mut DeTable<'i>,
-    ports: &[String],
+    ports: Option<&[String]>,
     texts: &'i [String],
     faults: &mut Faults,
 ) {
@@ -77,6 +79,7 @@ pub(super) fn number<'i>(
         ports,
         texts,
         faults,
+        told: HashSet::new(),
     };
     for (_, section) in sections.iter_mut() {
         numbering.number_in(section, false);
@@ -84,9 +87,12 @@ pub(super) fn number<'i>(
 }
 
 struct Numbering<'n, 'i> {
-    ports: &'n [String],
+    /// Those that there are, if that is known.
+    ports: Option<&'n [String]>,
     texts: &'i [String],
     faults: &'n mut Faults,
+    /// Names of no port that have been told.
+    told: HashSet<String>,
 }
 
 impl<'i> Numbering<'_, 'i> {
@@ -98,6 +104,9 @@ impl<'i> Numbering<'_, 'i> {
                 }
             }
             DeValue::Table(table) => {
+                if self.ports.is_none() {
+                    table.remove("ingress");
+                }
                 for (key, value) in table.iter_mut() {
                     match key.get_ref().as_ref() {
                         "port" => self.number_at(value, is_in_list),
@@ -114,15 +123,15 @@ impl<'i> Numbering<'_, 'i> {
     /// number is one of the node's ports in a list of neighbours alone; elsewhere it may be anything.
     fn number_at(&mut self, value: &mut Spanned<DeValue<'i>>, is_in_list: bool) {
         let (span, ports) = (value.span(), self.ports);
-        match value.get_ref() {
-            DeValue::String(name) => {
-                let number = self.faults.take(number_of(name, span, ports));
-                let text = self.texts.get(number.unwrap_or(0));
+        match (value.get_ref(), ports) {
+            (DeValue::String(name), _) => {
+                let name = name.to_string();
+                let text = self.texts.get(self.number_of(&name, span).unwrap_or(0));
                 if let Some(Ok(number)) = text.map(|text| DeValue::parse(text)) {
                     *value.get_mut() = number.into_inner();
                 }
             }
-            DeValue::Integer(number) if is_in_list && !ports.is_empty() => {
+            (DeValue::Integer(number), Some(ports)) if is_in_list && !ports.is_empty() => {
                 let number = u64::from_str_radix(number.as_str(), number.radix());
                 if !number.is_ok_and(|number| number < ports.len() as u64) {
                     let message = format!("no such port: expected {}", names(ports));
@@ -137,14 +146,30 @@ impl<'i> Numbering<'_, 'i> {
     fn check_name(&mut self, value: &mut Spanned<DeValue<'i>>) {
         let span = value.span();
         let number = match value.get_ref() {
-            DeValue::String(name) => number_of(name, span, self.ports),
-            _ => Err((span, "expected the name of a port, in quotes".to_owned())),
+            DeValue::String(name) => {
+                let name = name.to_string();
+                self.number_of(&name, span)
+            }
+            _ => {
+                let message = "expected the name of a port, in quotes".to_owned();
+                self.faults.push((span, message));
+                None
+            }
         };
-        if self.faults.take(number).is_none()
-            && let Some(any) = self.ports.first()
-        {
+        let first = self.ports.and_then(<[String]>::first);
+        if let (None, Some(any)) = (number, first) {
             *value.get_mut() = DeValue::String(any.clone().into());
         }
+    }
+
+    /// The number of a port. A name of none is told where it is met first: perhaps it is the port's own
+    /// that is wrong.
+    fn number_of(&mut self, name: &str, span: Range<usize>) -> Option<usize> {
+        let number = number_of(name, span, self.ports?);
+        if number.is_err() && !self.told.insert(name.to_owned()) {
+            return None;
+        }
+        self.faults.take(number)
     }
 }
 

@@ -166,3 +166,222 @@ fn an_error_far_along_a_line_is_told_with_what_stands_around_it() {
     let marked = shown[0].chars().count() - 1;
     assert_eq!(shown[1].chars().nth(marked), Some('!'), "{shown:?}");
 }
+
+/// A service with functions that name ports, next hops and each other.
+const LINKED: &str = r#"[service]
+chain = ["guard", "router"]
+ports = ["site", "world"]
+inside = ["10.0.0.0/8"]
+inside_ports = ["site"]
+source_check = "loose"
+[guard]
+function = "acl"
+rules = [{ action = "deny", ingress = "world", from = "10.0.0.0/8" }]
+[router]
+address = "192.0.2.1"
+next_hops = [
+    { name = "a", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = "site" },
+    { name = "b", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = "world" },
+]
+routes = [
+    { to = "10.0.0.0/8", via = "a" },
+    { to = "0.0.0.0/0", via = "b" },
+    { to = "192.0.2.0/24", via = "b" },
+]
+"#;
+
+/// The places of all that is told of a text.
+fn places(text: &str) -> Vec<(usize, String)> {
+    match parse(text) {
+        Ok(_) => Vec::new(),
+        Err(ServiceError::Wrong(faults)) => {
+            let each = faults.into_iter();
+            each.map(|fault| (fault.place.line, fault.message))
+                .collect()
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// One mistake makes one error, wherever the rest of the file depends on what is wrong.
+#[test]
+fn one_mistake_is_told_once() {
+    assert_eq!(places(LINKED), []);
+    for (from, to, line, expected) in [
+        // Names of functions.
+        ("[\"guard\"", "[\"gaurd\"", 2, "did you mean guard?"),
+        ("[guard]", "[gaurd]", 2, "did you mean gaurd?"),
+        ("[guard]", "[wall]", 2, "no function is called guard"),
+        ("\"acl\"", "\"alc\"", 8, "no such function"),
+        // Names of keys.
+        ("chain", "chian", 2, "did you mean chain?"),
+        ("next_hops", "next_hop", 12, "did you mean next_hops?"),
+        // Types.
+        ("[\"guard\", \"router\"]", "7", 2, "invalid type"),
+        ("[\"site\", \"world\"]", "2", 3, "invalid type"),
+        ("[\"10.0.0.0/8\"]\n", "\"10.0.0.0/8\"\n", 4, "invalid type"),
+        ("[\"10.0.0.0/8\"]\n", "[\"10.0.0.0/33\"]\n", 4, "33"),
+        (
+            "inside_ports = [\"site\"]",
+            "inside_ports = 0",
+            5,
+            "invalid type",
+        ),
+        (
+            "inside_ports = [\"site\"]",
+            "inside_ports = [\"sit\"]",
+            5,
+            "did you mean site?",
+        ),
+        // What others name.
+        (
+            "\"site\", ",
+            "\"site\", \"site\", ",
+            3,
+            "two ports are called site",
+        ),
+        ("\"world\"]", "\"wolrd\"]", 9, "no port is called \"world\""),
+        (
+            "02:00:00:00:02:01",
+            "02:00:00:00:02",
+            14,
+            "not a MAC address",
+        ),
+        (
+            "02:00:00:00:02:01",
+            "ff:ff:ff:ff:ff:ff",
+            14,
+            "group of stations",
+        ),
+        (
+            "mac = \"02:00:00:00:02:01\", ",
+            "",
+            14,
+            "source_mac without mac",
+        ),
+        ("name = \"b\"", "name = \"c\"", 18, "goes via \"b\""),
+        ("name = \"b\"", "name = 2", 14, "invalid type"),
+        ("name = \"b\", ", "", 14, "missing field `name`"),
+        ("name = \"b\"", "name = \"a\"", 14, "the name is taken"),
+        ("via = \"a\"", "via = \"x\"", 17, "goes via \"x\""),
+        (
+            "10.0.0.0/8\", via",
+            "224.0.0.0/8\", via",
+            17,
+            "224.0.0.0/8 is multicast",
+        ),
+        (
+            "10.0.0.0/8\", via",
+            "ff02::/16\", via",
+            17,
+            "ff02::/16 is multicast",
+        ),
+        ("192.0.2.1\"", "127.0.0.1\"", 11, "loopback"),
+        ("192.0.2.1\"", "2001:db8::1\"", 11, "is not IPv4"),
+        // Files.
+        (
+            "[router]\n",
+            "[router]\nroutes_file = \"none\"\n",
+            11,
+            "cannot read routes from",
+        ),
+    ] {
+        let text = LINKED.replacen(from, to, 1);
+        assert_ne!(text, LINKED, "{from}");
+        let told = places(&text);
+        assert_eq!(told.len(), 1, "{to}: {told:#?}");
+        assert_eq!(told[0].0, line, "{to}: {told:#?}");
+        assert!(told[0].1.contains(expected), "{to}: {told:#?}");
+    }
+}
+
+/// Mistakes that have nothing to do with each other are told together.
+#[test]
+fn two_mistakes_are_told_both() {
+    let both = [
+        ("02:00:00:00:02:01", "ff:ff:ff:ff:ff:ff"),
+        ("\"192.0.2.1\"", "\"224.0.0.1\""),
+        ("to = \"0.0.0.0/0\"", "to = \"0.0.0.0/64\""),
+        ("action = \"deny\"", "action = \"dney\""),
+        ("[\"site\", \"world\"]", "2"),
+    ];
+    let mut text = LINKED.to_owned();
+    for (from, to) in both {
+        text = text.replacen(from, to, 1);
+    }
+    let lines: Vec<usize> = places(&text).into_iter().map(|(line, _)| line).collect();
+    assert_eq!(lines, [3, 9, 11, 14, 18]);
+    let two =
+        LINKED
+            .replace("via = \"a\"", "via = \"x\"")
+            .replacen("via = \"b\"", "via = \"y\"", 1);
+    let lines: Vec<usize> = places(&two).into_iter().map(|(line, _)| line).collect();
+    assert_eq!(lines, [17, 18]);
+}
+
+/// Interfaces with addresses that cannot be theirs.
+#[test]
+fn addresses_of_ports_are_checked() {
+    let text = |one: &str, other: &str| {
+        format!(
+            "[service]\nchain = [\"monitor\"]\n[ports]\none = {{ device = \"e1\", addresses = [{one}] }}\n\
+             other = {{ device = \"e2\", addresses = [{other}] }}\n"
+        )
+    };
+    let sound = text(
+        "\"10.0.0.1/24\", \"fe80::1/64\"",
+        "\"10.0.1.1/24\", \"fe80::1/64\"",
+    );
+    assert_eq!(places(&sound), []);
+    for (one, other, line, expected) in [
+        (
+            "\"10.0.0.1/24\"",
+            "\"10.0.0.1/8\"",
+            5,
+            "10.0.0.1 is an address of another port",
+        ),
+        (
+            "\"10.0.0.1/24\", \"10.0.0.1/8\"",
+            "",
+            4,
+            "twice of this one",
+        ),
+        ("\"255.255.255.255/32\"", "", 4, "is the broadcast address"),
+        ("", "\"224.0.0.1/24\"", 5, "is a multicast address"),
+        ("\"127.0.0.1/8\"", "", 4, "is a loopback address"),
+    ] {
+        let told = places(&text(one, other));
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert_eq!(told[0].0, line, "{told:#?}");
+        assert!(told[0].1.contains(expected), "{told:#?}");
+    }
+}
+
+/// A file that is no text says where, as other mistakes do; so do files that it names.
+#[test]
+fn files_that_are_no_text_are_told_with_their_place() {
+    let folder = std::env::temp_dir().join(format!("twinpath-utf8-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let (file, routes) = (folder.join("x.toml"), folder.join("a.routes"));
+    std::fs::write(&file, b"[service]\nname = \"caf\xe9\"\n").expect("a file");
+    let told = Service::load(&file).expect_err("Latin-1").to_string();
+    let expected = format!(
+        "{}:2:12: the byte 0xe9 is no UTF-8: expected a text in UTF-8\n",
+        file.display()
+    );
+    assert!(told.starts_with(&expected), "{told}");
+    std::fs::write(
+        &file,
+        LINKED.replace("[router]\n", "[router]\nroutes_file = \"a.routes\"\n"),
+    )
+    .expect("a file");
+    std::fs::write(&routes, b"10.1.0.0/16 a\n10.2.0.0/16 \xff\n").expect("a file");
+    let told = Service::load(&file).expect_err("no text").to_string();
+    for part in [
+        "x.toml:11:1: ",
+        "a.routes: line 2, column 13: the byte 0xff is no UTF-8",
+    ] {
+        assert!(told.contains(part), "{told}");
+    }
+    std::fs::remove_dir_all(&folder).expect("ours");
+}

@@ -1,10 +1,11 @@
 //! What is sound in a service file and yet probably not meant so.
 
 use super::{Fault, Instance, SETTINGS, Service, place_of};
+use crate::text_place::TextPlace;
 use toml::de::DeTable;
 use twinpath_core::wire::Address;
-use twinpath_nf::descriptor::Translation;
-use twinpath_nf::{load_balancer, router};
+use twinpath_nf::descriptor::{ConfigWarning, Translation};
+use twinpath_nf::{firewall, load_balancer, napt, router};
 
 /// All that is to be told of a service, in the order of the file.
 pub fn warnings(service: &Service) -> Vec<Fault> {
@@ -13,14 +14,14 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     found.forgeable_sides(service);
     for instance in &service.chain {
         for warning in instance.config.warnings() {
-            let keys = std::iter::once(instance.name.to_string()).chain(warning.keys);
-            found.0.push((keys.collect(), warning.message));
+            found.of_function(service, &instance.name, warning);
         }
     }
     for (name, translation) in translations(service) {
         found.addresses_in_pool(service, name, &translation);
         found.networks_elsewhere(service, name, &translation);
     }
+    found.dead_forwards(service);
     found.placed(service)
 }
 
@@ -36,6 +37,19 @@ impl Found {
     fn add<'k>(&mut self, keys: impl IntoIterator<Item = &'k str>, message: String) {
         let keys = keys.into_iter().map(str::to_owned).collect();
         self.0.push((keys, message));
+    }
+
+    /// What a function has to tell, with the lines of what is the cause of it.
+    fn of_function(&mut self, service: &Service, name: &str, warning: ConfigWarning) {
+        let text = &service.file.text;
+        let line = |keys: Vec<String>| {
+            let keys = std::iter::once(name).chain(keys.iter().map(String::as_str));
+            TextPlace::of(place_of(keys, text), text).line
+        };
+        let lines: Vec<usize> = warning.because.into_iter().map(line).collect();
+        let keys = std::iter::once(name.to_owned()).chain(warning.keys);
+        let message = warning.message + &in_lines(&lines);
+        self.0.push((keys.collect(), message));
     }
 
     /// Tables of functions that are not in the chain.
@@ -92,6 +106,33 @@ impl Found {
         }
     }
 
+    /// Forwards of a translation that no connection from outside ever comes to, because a firewall
+    /// denies them all. It sees them as they look outside if it stands behind the translation, which
+    /// they pass after it.
+    fn dead_forwards(&mut self, service: &Service) {
+        let chain = || service.chain.iter().enumerate();
+        let translations =
+            chain().filter_map(|(place, one)| Some((place, one, one.config.of::<napt::Config>()?)));
+        let [(place, instance, config)] = &translations.collect::<Vec<_>>()[..] else {
+            return;
+        };
+        let outside = outside_ports(service);
+        for (number, [outer, inner]) in config.forwarded().enumerate() {
+            let denies = |(other, one): &(usize, &Instance)| {
+                let opening = if other > place { &outer } else { &inner };
+                let firewall = one.config.of::<firewall::Config>();
+                firewall.is_some_and(|firewall| firewall.denies(opening, &service.inside, &outside))
+            };
+            if let Some((_, firewall)) = chain().find(denies) {
+                let message = format!(
+                    "no connection from outside ever comes by this forward: {} denies all of them, expected a rule that allows some",
+                    firewall.name
+                );
+                self.add([&instance.name, "forward", &number.to_string()], message);
+            }
+        }
+    }
+
     /// Hosts that are translated, and packets of which pass the chain as if they came from outside.
     fn networks_elsewhere(&mut self, service: &Service, napt: &str, translation: &Translation<'_>) {
         for prefix in translation.inside {
@@ -116,6 +157,27 @@ impl Found {
         all.sort_by_key(|(at, _)| *at);
         let warning = |(at, message)| Fault::at(at, message, text, &service.file.path);
         all.into_iter().map(warning).collect()
+    }
+}
+
+/// The names of the ports by which packets from outside come in, if that is known.
+fn outside_ports(service: &Service) -> Vec<String> {
+    if service.inside_ports.is_empty() {
+        return Vec::new();
+    }
+    let ports = (0..).zip(&service.ports);
+    let outside = ports.filter(|(number, _)| !service.inside_ports.contains(number));
+    outside.map(|(_, name)| name.clone()).collect()
+}
+
+/// Says in which lines something is.
+fn in_lines(lines: &[usize]) -> String {
+    let mut lines: Vec<String> = lines.iter().map(usize::to_string).collect();
+    lines.dedup();
+    match (lines.pop(), lines.is_empty()) {
+        (None, _) => String::new(),
+        (Some(line), true) => format!(" (line {line})"),
+        (Some(last), false) => format!(" (lines {} and {last})", lines.join(", ")),
     }
 }
 
@@ -214,6 +276,87 @@ routes = [
                     assert_eq!(told[0].0, line, "{told:?}");
                     assert!(told[0].1.contains(expected), "{told:?}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn lines_of_rules_that_cover_one_together_are_told() {
+        let by_port = ["site", "world"]
+            .map(|port| {
+                format!("{{ action = \"deny\", ingress = \"{port}\", from = \"10.0.0.0/8\" }},")
+            })
+            .join("\n    ");
+        for (rules, line, expected) in [
+            (
+                "{ action = \"deny\", from = \"10.0.0.0/9\" },\n    { action = \"deny\", from = \"10.128.0.0/9\" },",
+                10,
+                "rules 1 (deny from 10.0.0.0/9) and 2 (deny from 10.128.0.0/9) decide all that it would match (lines 8 and 9)",
+            ),
+            (
+                &by_port,
+                10,
+                "decide all that it would match (lines 8 and 9)",
+            ),
+            (
+                "{ action = \"deny\", from = \"10.0.0.0/8\" },",
+                9,
+                "rule 1 (deny from 10.0.0.0/8) decides all that it would match (line 8)",
+            ),
+        ] {
+            let from = "{ action = \"deny\", protocol = \"tcp\", to_port = 25 },";
+            for function in ["acl", "firewall"] {
+                let text = SOUND.replacen(from, rules, 1).replace("acl", function);
+                let told = told(&text);
+                assert_eq!(told.len(), 1, "{told:?}");
+                assert_eq!(told[0].0, line, "{told:?}");
+                assert!(told[0].1.ends_with(expected), "{told:?}");
+            }
+        }
+    }
+
+    /// A firewall on either side of a translation, whose forward it denies or does not.
+    #[test]
+    fn forwards_that_a_firewall_denies_are_told() {
+        let text = |chain: &str, default: &str, rule: &str| {
+            format!(
+                "[service]\nchain = [{chain}]\nports = [\"site\", \"world\"]\ninside_ports = [\"site\"]\n\
+                 [firewall]\ndefault = \"{default}\"\nrules = [\n{{ action = \"allow\", from = \"10.0.0.0/8\" }},\n{rule}]\n\
+                 [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nforward = [\n\
+                 {{ protocol = \"tcp\", external = \"192.0.2.1:80-81\", to = \"10.0.0.1:8080\" }},\n]\n"
+            )
+        };
+        let (before, behind) = ("\"firewall\", \"napt\"", "\"napt\", \"firewall\"");
+        let inner = "{ action = \"allow\", to = \"10.0.0.1\", protocol = \"tcp\", to_port = \"8081-9000\" },\n";
+        let outer = "{ action = \"allow\", to = \"192.0.2.1\", to_port = 80 },\n";
+        let by_site = "{ action = \"allow\", ingress = \"site\" },\n";
+        let denied = "{ action = \"deny\", to = \"10.0.0.0/8\", protocol = \"tcp\" },\n";
+        for (chain, default, rule, is_dead) in [
+            (before, "deny", "", true),
+            (behind, "deny", "", true),
+            (before, "allow", "", false),
+            (before, "deny", inner, false),
+            (behind, "deny", inner, true),
+            (before, "deny", outer, true),
+            (behind, "deny", outer, false),
+            (before, "deny", by_site, true),
+            (before, "allow", denied, true),
+            (behind, "allow", denied, false),
+        ] {
+            let told = told(&text(chain, default, rule));
+            let told: Vec<_> = told
+                .iter()
+                .filter(|(_, message)| message.contains("forward"))
+                .collect();
+            assert_eq!(
+                !told.is_empty(),
+                is_dead,
+                "{chain} {default} {rule}: {told:?}"
+            );
+            if let [(line, message)] = told[..] {
+                let lines = 14 + usize::from(!rule.is_empty());
+                assert_eq!(*line, lines, "{message}");
+                assert!(message.contains("firewall denies all of them"), "{message}");
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The configuration of an access control list.
 
-use crate::firewall::rule::{Action, Rule};
+use crate::firewall::rule::{Action, NoPort, Rule, port_number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -80,14 +80,9 @@ impl Config {
     /// A rule names no port of the node.
     pub(super) fn ingress_ports(&self) -> Result<Vec<u16>, ConfigError> {
         let named = self.rules().iter().filter_map(|rule| rule.ingress.as_ref());
-        let numbers: Result<BTreeSet<_>, _> = named.map(|name| self.number(name)).collect();
-        Ok(numbers?.into_iter().collect())
-    }
-
-    fn number(&self, name: &str) -> Result<u16, ConfigError> {
-        let number = (0..).zip(&self.ports).find(|(_, port)| **port == *name);
-        let unknown = || ConfigError::NoPort(name.to_owned(), self.ports.join(", "));
-        number.map(|(number, _)| number).ok_or_else(unknown)
+        let numbers = named.map(|name| port_number(name, &self.ports));
+        let numbers: BTreeSet<u16> = numbers.collect::<Result<_, _>>()?;
+        Ok(numbers.into_iter().collect())
     }
 }
 
@@ -102,9 +97,9 @@ pub enum ConfigError {
         "the rules make {0} pairs of port ranges: at most {MAX_EXPANDED}; write fewer lists of ports"
     )]
     TooManyPairs(usize),
-    /// The name of no port.
-    #[error("no port is called {0:?}: expected one that ports = [...] in [service] names ({1})")]
-    NoPort(String, String),
+    /// A rule for packets of a port that there is not.
+    #[error(transparent)]
+    NoPort(#[from] NoPort),
 }
 
 impl TryFrom<Vec<Rule>> for Rules {

@@ -1,5 +1,6 @@
 //! What the catalogue knows of access lists.
 
+use super::list::classified_rules;
 use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError,
@@ -8,12 +9,14 @@ use crate::descriptor::{
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
 use crate::firewall::edit::edited_rules;
+use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
 use serde::de::Error;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_classify::acl::RULE_BYTES;
 use twinpath_rulecache::Reconfiguration;
 
 /// The function.
@@ -56,7 +59,19 @@ impl FunctionConfig for Config {
     }
 
     fn warnings(&self) -> Vec<ConfigWarning> {
-        unreachable_rules(self.rules())
+        unreachable_rules(self.rules(), &self.ports)
+    }
+
+    /// The list is built before the run, and each rule may be in several classifiers.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        let count = classified_rules(self);
+        let table = TableMemory {
+            count: count as u64,
+            of: "classified rules",
+            bytes: (count * RULE_BYTES) as u64,
+            key: "rules",
+        };
+        Vec::from_iter((count > 0).then_some(table))
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

@@ -11,6 +11,14 @@ pub(super) fn expanded_count(rule: &Rule) -> usize {
     protocols(rule).len() * ranges(&rule.from_port) * ranges(&rule.to_port)
 }
 
+/// How many it makes for packets that lack ports; see [`expand_portless`].
+pub(super) fn portless_count(rule: &Rule, opened: Action) -> usize {
+    match !has_port_lists(rule) || rule.action == opened {
+        true => protocols(rule).len(),
+        false => 0,
+    }
+}
+
 /// The rule for packets that have their ports.
 pub(super) fn expand(rule: &Rule) -> Vec<Expanded> {
     let mut all = Vec::new();

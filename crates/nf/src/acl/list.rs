@@ -1,7 +1,7 @@
 //! Rules as written, and the classifiers made of them.
 
 use super::config::{Config, ConfigError, Fragments, MAX_EXPANDED, MAX_RULES};
-use super::expand::{expand, expand_portless};
+use super::expand::{expand, expand_portless, expanded_count, portless_count};
 use crate::firewall::rule::{Action, Rule};
 use twinpath_classify::acl::{Acl, Examined, Headers, Rule as Expanded};
 
@@ -25,6 +25,26 @@ pub struct Prepared {
     by_ingress: Vec<(u16, Classifiers)>,
     /// Those for all other packets.
     elsewhere: Classifiers,
+}
+
+/// How many rules the classifiers of a list have together: those for each port that rules name, and
+/// those for all others.
+pub(super) fn classified_rules(config: &Config) -> usize {
+    let ports = config.ingress_ports().map_or(0, |ports| ports.len());
+    let opened = opened(config.fragments);
+    let each = config.rules().iter().map(|rule| {
+        let lists = if rule.ingress.is_some() { 1 } else { ports + 1 };
+        lists * (expanded_count(rule) + portless_count(rule, opened))
+    });
+    each.sum()
+}
+
+/// What happens to a packet whose ports are not known.
+const fn opened(fragments: Fragments) -> Action {
+    match fragments {
+        Fragments::Strict => Action::Deny,
+        Fragments::Lenient => Action::Allow,
+    }
 }
 
 /// Rules for packets that come in by the same port.
@@ -106,10 +126,7 @@ impl Classifiers {
         let rules: Vec<_> = (0..).zip(&config.rules.0).filter(is_for).collect();
         let fragments = config.fragments;
         // On the side of the policy.
-        let opened = match fragments {
-            Fragments::Strict => Action::Deny,
-            Fragments::Lenient => Action::Allow,
-        };
+        let opened = opened(fragments);
         Ok(Self {
             fragments,
             whole: Classifier::new(&rules, expand)?,

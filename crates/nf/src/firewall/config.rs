@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 use super::hosts::HostLimit;
-use super::rule::{Action, Rule};
+use super::rule::{Action, NoPort, Rule, port_number};
 use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 
@@ -43,6 +43,9 @@ pub struct Config {
     /// The rules, in order: the first that matches a connection's first packet decides.
     #[schemars(length(max = MAX_RULES))]
     pub rules: Rules,
+    /// The names of the node's ports, by number.
+    #[serde(skip)]
+    pub ports: Vec<String>,
 }
 
 impl Default for Config {
@@ -57,6 +60,7 @@ impl Default for Config {
             per_host_connections: None,
             per_host_v6_prefix: PrefixLength(64),
             rules: Rules::default(),
+            ports: Vec::new(),
         }
     }
 }
@@ -163,12 +167,23 @@ impl Config {
     /// The same with other rules.
     ///
     /// # Errors
-    /// Too many rules.
+    /// Too many rules, or a rule that names no port of the node.
     pub fn with_rules(&self, rules: Vec<Rule>) -> Result<Self, ConfigError> {
-        Ok(Self {
+        let config = Self {
             rules: rules.try_into()?,
             ..self.clone()
-        })
+        };
+        config.check_ingress()?;
+        Ok(config)
+    }
+
+    /// Checks that rules name ports of the node.
+    ///
+    /// # Errors
+    /// One does not.
+    pub(super) fn check_ingress(&self) -> Result<(), ConfigError> {
+        let mut named = self.rules().iter().filter_map(|rule| rule.ingress.as_ref());
+        Ok(named.try_for_each(|name| port_number(name, &self.ports).map(drop))?)
     }
 }
 
@@ -184,11 +199,9 @@ pub enum ConfigError {
     /// Too many rules.
     #[error("{0} rules are more than {MAX_RULES}")]
     TooManyRules(usize),
-    /// A rule that only an access list may have.
-    #[error(
-        "ingress is for access lists: a firewall decides about connections, by whatever port their packets come in"
-    )]
-    Ingress,
+    /// A rule for packets of a port that there is not.
+    #[error(transparent)]
+    NoPort(#[from] NoPort),
 }
 
 impl TryFrom<Human> for Timeout {
@@ -210,8 +223,6 @@ impl TryFrom<Vec<Rule>> for Rules {
     fn try_from(rules: Vec<Rule>) -> Result<Self, ConfigError> {
         if rules.len() > MAX_RULES {
             Err(ConfigError::TooManyRules(rules.len()))
-        } else if rules.iter().any(|rule| rule.ingress.is_some()) {
-            Err(ConfigError::Ingress)
         } else {
             Ok(Self(rules))
         }

@@ -7,14 +7,18 @@ use super::rule::Rule;
 use super::rules::{FirstPacket, RuleSet};
 use super::{Config, Firewall, NAME};
 use crate::descriptor::{
-    self, ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError,
+    Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
 use crate::memory::TableMemory;
 use crate::schema;
+use serde::Deserialize;
+use serde::de::Error;
 use std::path::Path;
 use std::sync::Arc;
+use toml::de::ValueDeserializer;
 use twinpath_core::Guarantees;
 use twinpath_core::wire::layout::Layout;
 use twinpath_rulecache::EntryText;
@@ -26,9 +30,19 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "each packet may move its connection's state on, so both paths hold the state",
     needs_section: true,
     decides_last: false,
-    read: descriptor::read::<Config>,
+    read,
     schema: schema::of::<Config>,
 };
+
+fn read(
+    section: ValueDeserializer<'_>,
+    surroundings: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
+    let mut config = Config::deserialize(section)?;
+    config.ports = surroundings.ports.to_vec();
+    config.check_ingress().map_err(toml::de::Error::custom)?;
+    Ok(Arc::new(config))
+}
 
 impl FunctionConfig for Config {
     fn descriptor(&self) -> &'static Descriptor {
@@ -44,7 +58,7 @@ impl FunctionConfig for Config {
     }
 
     fn warnings(&self) -> Vec<ConfigWarning> {
-        unreachable_rules(self.rules())
+        unreachable_rules(self.rules(), &self.ports)
     }
 
     fn needs_ports(&self) -> bool {
@@ -84,12 +98,11 @@ impl FunctionConfig for Config {
         self.rules().iter().map(ToString::to_string).collect()
     }
 
-    fn rule_for(&self, packet: &[u8], layout: &Layout) -> Option<EntryText> {
-        let first = FirstPacket::of(packet, layout);
-        let decides = |rule: &&Rule| {
-            RuleSet::new(std::slice::from_ref(*rule))
-                .decide(&first)
-                .is_some()
+    fn rule_for(&self, packet: &[u8], layout: &Layout, ingress: u16) -> Option<EntryText> {
+        let first = FirstPacket::of(packet, layout, ingress);
+        let decides = |rule: &Rule| {
+            let alone = RuleSet::new(std::slice::from_ref(rule), &self.ports);
+            alone.decide(&first).is_some()
         };
         let mut rules = (1..).zip(self.rules());
         Some(match rules.find(|(_, rule)| decides(rule)) {

@@ -57,7 +57,7 @@ impl Firewall {
     /// A firewall that knows no connections yet.
     pub fn new(config: &Config) -> Self {
         Self {
-            rules: RuleSet::new(config.rules.as_slice()),
+            rules: RuleSet::new(config.rules(), &config.ports),
             default: config.default,
             pick_up: config.pick_up,
             liberal: config.liberal,
@@ -183,7 +183,7 @@ impl Firewall {
 
 /// What the rules see of a packet.
 pub(super) fn first_packet(packet: &Packet) -> FirstPacket {
-    FirstPacket::of(packet.bytes(), &packet.layout)
+    FirstPacket::of(packet.bytes(), &packet.layout, packet.frame.port())
 }
 
 enum IcmpKind {

@@ -25,6 +25,19 @@
 //! timeouts = { tcp_established = "5d", udp_unreplied = "10s" }
 //! ```
 //!
+//! A rule with `ingress` matches connections whose first packet comes in by that one of the node's
+//! ports, by the name that `ports` in `[service]` gives it; other rules match whichever port it comes
+//! in by. Later packets of a connection, and its answers, may come in by any. Not to be confused with
+//! `from_port` and `to_port`, which are those of TCP and UDP.
+//!
+//! ```toml
+//! [service]
+//! ports = ["lan", "uplink"]
+//!
+//! [firewall]
+//! rules = [{ action = "allow", ingress = "lan" }] # who is outside opens no connection
+//! ```
+//!
 //! # On the fast path
 //! Data and acknowledgements of an established TCP connection that lie in its windows, in either
 //! direction; UDP, echoes and other protocols that were answered; and what their opener sends
@@ -117,6 +130,7 @@ mod errors;
 mod function;
 mod handshake;
 mod hosts;
+mod packets;
 mod program;
 pub mod rule;
 mod rules;
@@ -128,6 +142,7 @@ mod tests;
 mod window;
 
 pub use config::Config;
+pub use cover::Opening;
 pub use descriptor::FUNCTION;
 pub use function::Firewall;
 

@@ -38,7 +38,7 @@ impl fmt::Display for Action {
 pub struct Rule {
     /// What happens.
     pub action: Action,
-    /// The name of the node's port that they come in by, if it matters; for access lists alone.
+    /// The name of the node's port that they come in by, if it matters.
     pub ingress: Option<Box<str>>,
     /// The IP protocol.
     pub protocol: Protocol,
@@ -97,6 +97,21 @@ impl fmt::Display for Rule {
         }
         Ok(())
     }
+}
+
+/// The name of no port of the node.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no port is called {0:?}: expected one that ports = [...] in [service] names ({1})")]
+pub struct NoPort(String, String);
+
+/// The number of the port of this name.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn port_number(name: &str, ports: &[String]) -> Result<u16, NoPort> {
+    let number = (0..).zip(ports).find(|(_, port)| **port == *name);
+    let unknown = || NoPort(name.to_owned(), ports.join(", "));
+    number.map(|(number, _)| number).ok_or_else(unknown)
 }
 
 /// Why a line is no rule.
@@ -179,7 +194,7 @@ struct Written {
     /// What happens to what the rule matches.
     action: Action,
     /// The node's port by which packets come in, by the name that `ports` in `[service]` gives it;
-    /// without it, whichever. For access lists alone.
+    /// without it, whichever.
     ingress: Option<Box<str>>,
     /// The IP protocol: `"tcp"`, `"udp"`, `"icmp"` (IPv4's), `"icmp6"`, `"any"`, or its number.
     #[serde(default)]

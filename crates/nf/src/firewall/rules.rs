@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use twinpath_core::wire::layout::{Layout, Transport};
 use twinpath_core::wire::{Address, fields, protocol};
 
-use super::rule::{Action, Rule};
+use super::rule::{Action, Rule, port_number};
 
 /// What rules see of the first packet of a connection.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -24,11 +24,13 @@ pub struct FirstPacket {
     /// Its ports, source and destination, if its protocol has some. Rules that name ports match no
     /// others.
     pub ports: Option<(u16, u16)>,
+    /// The number of the node's port that it came in by.
+    pub ingress: u16,
 }
 
 impl FirstPacket {
     /// What rules see of this one.
-    pub fn of(packet: &[u8], layout: &Layout) -> Self {
+    pub fn of(packet: &[u8], layout: &Layout, ingress: u16) -> Self {
         let source = fields::source(packet, layout);
         let destination = fields::destination(packet, layout);
         let ports = match layout.transport {
@@ -40,6 +42,7 @@ impl FirstPacket {
             destination: destination.address,
             protocol: layout.protocol,
             ports,
+            ingress,
         }
     }
 }
@@ -58,6 +61,8 @@ struct Entry {
     protocol: Option<u8>,
     source_ports: Box<[RangeInclusive<u16>]>,
     destination_ports: Box<[RangeInclusive<u16>]>,
+    /// The number of the port that packets come in by, if it matters.
+    ingress: Option<u16>,
     action: Action,
 }
 
@@ -78,16 +83,19 @@ const OWN_LISTS: [u8; CLASSES - 1] = [
 /// The list of the rest.
 const REST: usize = CLASSES - 1;
 
+/// What no port has as its number.
+const NO_PORT: u16 = u16::MAX;
+
 impl RuleSet {
-    /// Compiles rules.
-    pub fn new(rules: &[Rule]) -> Self {
+    /// Compiles rules for a node with ports of these names, by number.
+    pub fn new(rules: &[Rule], ports: &[String]) -> Self {
         let mut set = Self::default();
         for (index, list) in set.lists.iter_mut().enumerate() {
             let (class, v4) = (index / 2, index % 2 == 0);
             *list = rules
                 .iter()
                 .filter(|rule| belongs(rule, class, v4))
-                .map(|rule| Entry::new(rule, class))
+                .map(|rule| Entry::new(rule, class, ports))
                 .collect();
         }
         set
@@ -118,7 +126,8 @@ fn belongs(rule: &Rule, class: usize, v4: bool) -> bool {
 }
 
 impl Entry {
-    fn new(rule: &Rule, class: usize) -> Self {
+    fn new(rule: &Rule, class: usize, ports: &[String]) -> Self {
+        let number = |name: &Box<str>| port_number(name, ports).unwrap_or(NO_PORT);
         Self {
             source: Masked {
                 mask: rule.from.mask,
@@ -131,6 +140,7 @@ impl Entry {
             protocol: rule.protocol.0.filter(|_| class == REST),
             source_ports: rule.from_port.ranges().into(),
             destination_ports: rule.to_port.ranges().into(),
+            ingress: rule.ingress.as_ref().map(number),
             action: rule.action,
         }
     }
@@ -139,6 +149,7 @@ impl Entry {
         self.destination.includes(packet.destination)
             && self.source.includes(packet.source)
             && self.protocol.is_none_or(|number| number == packet.protocol)
+            && self.ingress.is_none_or(|number| number == packet.ingress)
             && self.matches_ports(packet.ports)
     }
 
@@ -196,10 +207,19 @@ mod tests {
         to: Option<(IpAddr, u8)>,
         from_port: Option<(u16, u16)>,
         to_port: Option<(u16, u16)>,
+        ingress: Option<u16>,
+    }
+
+    /// The names of the node's ports.
+    fn ports() -> Vec<String> {
+        ["port0", "port1"].map(str::to_owned).into()
     }
 
     impl Text {
         fn matches(&self, packet: &FirstPacket) -> bool {
+            if self.ingress.is_some_and(|port| port != packet.ingress) {
+                return false;
+            }
             if self
                 .protocol
                 .is_some_and(|number| number != packet.protocol)
@@ -232,6 +252,7 @@ mod tests {
                     "deny"
                 }
             )];
+            parts.extend(self.ingress.map(|port| format!("ingress = \"port{port}\"")));
             parts.extend(self.protocol.map(|number| format!("protocol = {number}")));
             for (name, prefix) in [("from", self.from), ("to", self.to)] {
                 parts.extend(
@@ -300,9 +321,10 @@ mod tests {
     fn text() -> impl Strategy<Value = Text> {
         let prefixes = any::<bool>().prop_flat_map(|v4| (prefix(v4), prefix(v4)));
         let protocol = proptest::option::of(prop::sample::select(vec![1u8, 6, 17, 47, 58]));
-        (any::<bool>(), protocol, prefixes, range(), range()).prop_filter_map(
+        let ingress = proptest::option::of(0..2u16);
+        (any::<bool>(), protocol, prefixes, range(), range(), ingress).prop_filter_map(
             "a rule that can match",
-            |(allow, protocol, (from, to), from_port, to_port)| {
+            |(allow, protocol, (from, to), from_port, to_port, ingress)| {
                 let action = if allow { Action::Allow } else { Action::Deny };
                 let rule = Text {
                     action,
@@ -311,6 +333,7 @@ mod tests {
                     to,
                     from_port,
                     to_port,
+                    ingress,
                 };
                 let has_range = rule.from_port.is_some() || rule.to_port.is_some();
                 let is_v4 =
@@ -328,14 +351,15 @@ mod tests {
     fn packet() -> impl Strategy<Value = FirstPacket> {
         let ends = any::<bool>().prop_flat_map(|v4| (address(v4), address(v4)));
         let protocol = prop::sample::select(vec![1u8, 6, 17, 47, 58, 132]);
-        (ends, protocol, 0..6u16, 0..6u16).prop_map(
-            |((source, destination), protocol, from, to)| {
+        (ends, protocol, 0..6u16, 0..6u16, 0..3u16).prop_map(
+            |((source, destination), protocol, from, to, ingress)| {
                 let ports = matches!(protocol, 6 | 17).then_some((from, to));
                 FirstPacket {
                     source: source.into(),
                     destination: destination.into(),
                     protocol,
                     ports,
+                    ingress,
                 }
             },
         )
@@ -345,7 +369,7 @@ mod tests {
         #[test]
         fn decides_as_a_reader_would(written in prop::collection::vec(text(), 0..12), packets in prop::collection::vec(packet(), 1..40)) {
             let lines: Vec<_> = written.iter().map(Text::toml).collect();
-            let set = RuleSet::new(&rules(&format!("rules = [{}]", lines.join(", "))));
+            let set = RuleSet::new(&rules(&format!("rules = [{}]", lines.join(", "))), &ports());
             for packet in packets {
                 prop_assert_eq!(set.decide(&packet), by_hand(&written, &packet), "{:?}", packet);
             }
@@ -358,17 +382,21 @@ mod tests {
             destination: destination.parse().expect("address"),
             protocol: 6,
             ports: Some((40_000, port)),
+            ingress: 0,
         }
     }
 
     #[test]
     fn the_first_rule_that_matches_decides() {
-        let set = RuleSet::new(&rules(
-            r#"rules = [
+        let set = RuleSet::new(
+            &rules(
+                r#"rules = [
                 { action = "deny", from = "10.9.0.0/16" },
                 { action = "allow", protocol = "tcp", from = "10.0.0.0/8", to_port = "80,443,8000-8100" },
             ]"#,
-        ));
+            ),
+            &[],
+        );
         assert_eq!(
             set.decide(&tcp("10.9.1.1", "192.0.2.1", 80)),
             Some(Action::Deny)
@@ -389,7 +417,10 @@ mod tests {
 
     #[test]
     fn all_of_ipv6_is_none_of_ipv4() {
-        let set = RuleSet::new(&rules(r#"rules = [{ action = "allow", from = "::/0" }]"#));
+        let set = RuleSet::new(
+            &rules(r#"rules = [{ action = "allow", from = "::/0" }]"#),
+            &[],
+        );
         assert_eq!(set.decide(&tcp("10.0.0.1", "10.0.0.2", 1)), None);
         assert_eq!(
             set.decide(&tcp("2001:db8::1", "2001:db8::2", 1)),

@@ -1,6 +1,6 @@
 //! What the catalogue knows of inspectors.
 
-use super::function::{left_out, stream_bytes};
+use super::function::{automata, left_out, stream_bytes};
 use super::{Config, InspectorError, NAME, inspector};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
@@ -39,12 +39,19 @@ impl FunctionConfig for Config {
     }
 
     fn memory(&self, _flows: usize) -> Vec<TableMemory> {
-        vec![TableMemory {
+        let streams = TableMemory {
             count: self.streams.into(),
             of: "streams",
             bytes: stream_bytes(self.streams as usize),
             key: "streams",
-        }]
+        };
+        let automata = automata(self).map(|(rules, bytes)| TableMemory {
+            count: rules as u64,
+            of: "rules in automata",
+            bytes: bytes as u64,
+            key: "rules",
+        });
+        std::iter::once(streams).chain(automata).collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
@@ -54,10 +61,7 @@ impl FunctionConfig for Config {
     /// Suricata's rules that say what cannot be honoured.
     fn warnings(&self) -> Vec<ConfigWarning> {
         let left_out = left_out(self).into_iter();
-        let warning = |message| ConfigWarning {
-            keys: vec!["rules".into()],
-            message,
-        };
+        let warning = |message| ConfigWarning::new(vec!["rules".into()], message);
         left_out.map(warning).collect()
     }
 

@@ -103,6 +103,20 @@ pub(super) fn left_out(config: &Config) -> Option<String> {
     Some(rules.summary()?.to_string())
 }
 
+/// How many rules the automata of an inspector have, and the bytes of their tables: they are built to
+/// tell, since how large they get follows from all rules together. `None` if another matcher inspects,
+/// or the rules are wrong.
+pub(super) fn automata(config: &Config) -> Option<(usize, usize)> {
+    match config.matcher {
+        Matcher::Rust => {
+            let (matcher, rules) = matcher(rules(config, Path::new("")).ok()?, config).ok()?;
+            Some((rules.len(), matcher.table_bytes()))
+        }
+        #[cfg(feature = "hyperscan")]
+        Matcher::Hyperscan => None,
+    }
+}
+
 /// The matcher of rules, without those whose automata are too large, unless that is an error.
 fn matcher(mut rules: Rules, config: &Config) -> Result<(DeepMatcher, Rules), RulesError> {
     for _ in 0..MOST_TOO_LARGE {

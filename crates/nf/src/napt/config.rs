@@ -7,6 +7,7 @@ mod ports;
 use super::ports::External;
 use super::table::Table;
 use crate::checksums::VerifyChecksums;
+use crate::firewall::Opening;
 use crate::idle_time::IdleTime;
 use crate::memory::TableMemory;
 use crate::text::Text;
@@ -70,6 +71,12 @@ impl Config {
     /// The addresses that stand for them.
     pub fn external(&self) -> &[Prefix] {
         &self.prefixes
+    }
+
+    /// The connections from outside that each forward is for, in the order in which they are written:
+    /// as they look outside and inside.
+    pub fn forwarded(&self) -> impl Iterator<Item = [Opening; 2]> {
+        self.forwards.written().iter().map(Forward::openings)
     }
 
     /// What sessions take, and the ports of external addresses.

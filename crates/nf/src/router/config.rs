@@ -1,15 +1,17 @@
 //! The router's configuration.
 
+use crate::checked;
 use crate::descriptor::{ConfigWarning, Reception};
 use crate::schema::TextOr;
 use crate::text::Text;
+use crate::unicast::{HostAddress, StationMac};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use twinpath_classify::Prefix;
 use twinpath_classify::lpm::MAX_ROUTES;
+use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Adjacencies, Adjacency};
 
@@ -67,9 +69,10 @@ impl Config {
         let is_known = self.routes_file.is_none() || self.file_routes.is_some();
         let hops = self.next_hops.iter().enumerate();
         let unused = hops.filter(move |(_, hop)| is_known && !used.contains(&*hop.name));
-        unused.map(|(place, hop)| ConfigWarning {
-            keys: vec!["next_hops".into(), place.to_string()],
-            message: format!("no route goes via {:?}: nothing is sent there", hop.name),
+        unused.map(|(place, hop)| {
+            let keys = entry("next_hops", place);
+            let message = format!("no route goes via {:?}: nothing is sent there", hop.name);
+            ConfigWarning::new(keys, message)
         })
     }
 
@@ -82,21 +85,28 @@ impl Config {
         let routes = self.routes.iter().enumerate();
         routes.filter_map(move |(place, route)| {
             let (later, via) = last.get(&route.to.0)?;
+            let keys = |place: usize| entry("routes", place);
             (*later != place).then(|| ConfigWarning {
-                keys: vec!["routes".into(), place.to_string()],
+                keys: keys(place),
                 message: format!(
                     "route {} to {} goes via {via:?} in place of this one",
                     later + 1,
                     route.to.0
                 ),
+                because: vec![keys(*later)],
             })
         })
     }
 
     /// What of the frames that arrive it takes.
     pub(super) fn reception(&self) -> Reception {
+        let source_mac = |hop: &NextHop| match hop.reached {
+            Reached::ByMac { source_mac, .. } => Some(source_mac),
+            Reached::ByAddress { .. } => None,
+        };
         Reception {
             macs: self.macs.clone(),
+            source_macs: self.next_hops.iter().filter_map(source_mac).collect(),
             martians_of: match self.martians {
                 Martians::Drop => Some(self.own_addresses().collect()),
                 Martians::Forward => None,
@@ -119,7 +129,7 @@ impl Config {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+pub(super) struct Written {
     /// The neighbours that packets are sent to.
     #[schemars(length(min = 1, max = MAX_NEXT_HOPS))]
     next_hops: Vec<NextHop>,
@@ -139,17 +149,18 @@ struct Written {
     #[serde(default)]
     no_route: NoRoute,
     /// The router's own IPv4 address, from which it sends ICMP errors; without one it sends none.
-    address: Option<Text<Address>>,
+    address: Option<Text<HostAddress>>,
     /// The same for IPv6.
-    address6: Option<Text<Address>>,
+    address6: Option<Text<HostAddress>>,
     /// Further addresses of its own. Packets to its own addresses are for the router itself.
     #[serde(default)]
-    addresses: Vec<Text<Address>>,
+    addresses: Vec<Text<HostAddress>>,
     /// Its own MAC addresses: a frame to another station is dropped in front of the chain
-    /// (`other_station`, RFC 1812 §5.3.4). Without them frames to any station are taken; those to
-    /// groups never are.
+    /// (`other_station`, RFC 1812 §5.3.4). Without them those of the network interfaces in `[ports]`
+    /// are its own, and each `source_mac`; where packets come from a capture or a generator frames to
+    /// any station are taken. Those to groups never are.
     #[serde(default)]
-    macs: Vec<Text<MacAddress>>,
+    macs: Vec<Text<StationMac>>,
     /// What happens to packets from addresses that nobody on a wire has (RFC 1812 §5.3.7).
     #[serde(default)]
     martians: Martians,
@@ -176,8 +187,7 @@ fn default_errors_per_source() -> u32 {
 }
 
 /// A neighbour that packets are sent to, or all those on a cable.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(try_from = "WrittenNextHop")]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(with = "WrittenNextHop")]
 pub struct NextHop {
     /// What routes call it.
@@ -205,6 +215,12 @@ pub enum Reached {
         /// The [adjacency](twinpath_core::adjacency)'s number.
         egress: u16,
     },
+}
+
+impl<'de> Deserialize<'de> for NextHop {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked::table::<D, WrittenNextHop, Self>(deserializer)
+    }
 }
 
 impl NextHop {
@@ -235,11 +251,11 @@ struct WrittenNextHop {
     /// Its IP address: its MAC address is asked for (ARP, RFC 826; neighbour discovery, RFC 4861).
     /// With neither an address nor a MAC address packets go to their own destination, which is on
     /// the cable. Both are for ports that have `addresses` in `[ports]`.
-    address: Option<Text<Address>>,
+    address: Option<Text<HostAddress>>,
     /// Its MAC address, for who does not answer, or a cable without questions.
-    mac: Option<Text<MacAddress>>,
+    mac: Option<Text<StationMac>>,
     /// The router's own MAC address on that link; it goes with `mac`.
-    source_mac: Option<Text<MacAddress>>,
+    source_mac: Option<Text<StationMac>>,
     /// The port to it: by the name that `ports` in `[service]` gives it, or by number.
     #[schemars(with = "TextOr<u16>", title = "port of the node")]
     port: u16,
@@ -249,11 +265,11 @@ impl TryFrom<WrittenNextHop> for NextHop {
     type Error = NextHopError;
 
     fn try_from(written: WrittenNextHop) -> Result<Self, NextHopError> {
-        let gateway = written.address.map(|address| address.0);
+        let gateway = written.address.map(|Text(address)| address.0);
         let reached = match (written.mac, written.source_mac, gateway) {
             (Some(mac), Some(source_mac), None) => Reached::ByMac {
-                mac: mac.0,
-                source_mac: source_mac.0,
+                mac: mac.0.0,
+                source_mac: source_mac.0.0,
             },
             (None, None, gateway) => Reached::ByAddress { gateway, egress: 0 },
             (Some(_), Some(_), Some(_)) => return Err(NextHopError::Both),
@@ -282,13 +298,60 @@ pub enum NextHopError {
 }
 
 /// Where packets to a prefix go.
-#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, JsonSchema)]
+#[schemars(with = "WrittenRoute")]
 pub(super) struct Route {
-    /// The prefix.
     pub to: Text<Prefix>,
-    /// The name of a next hop, or `"discard"` for packets that go nowhere.
     pub via: String,
+}
+
+impl<'de> Deserialize<'de> for Route {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        checked::table::<D, WrittenRoute, Self>(deserializer)
+    }
+}
+
+/// Where packets to a prefix go.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "Route")]
+struct WrittenRoute {
+    /// The prefix.
+    to: Text<Prefix>,
+    /// The name of a next hop, or `"discard"` for packets that go nowhere.
+    via: String,
+}
+
+impl TryFrom<WrittenRoute> for Route {
+    type Error = GroupRoute;
+
+    fn try_from(WrittenRoute { to, via }: WrittenRoute) -> Result<Self, GroupRoute> {
+        check_destination(to.0, via == DISCARD_NAME).map(|()| Self { to, via })
+    }
+}
+
+/// A route to a group.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} is multicast, which is not routed: expected a prefix outside 224.0.0.0/4 and ff00::/8, or \"discard\" as the next hop"
+)]
+pub struct GroupRoute(Prefix);
+
+/// Checks that packets to a prefix may be sent somewhere, if they are.
+///
+/// # Errors
+/// No router sends packets to groups.
+pub(super) fn check_destination(to: Prefix, is_discard: bool) -> Result<(), GroupRoute> {
+    let network = to.network();
+    let is_group = match to.versions() {
+        Versions::V4 => to.length() >= 4 && network.octets4()[0] >> 4 == 0xe,
+        Versions::V6 => to.length() >= 8 && network.octets16()[0] == 0xff,
+        Versions::Both => false,
+    };
+    match is_group && !is_discard {
+        true => Err(GroupRoute(to)),
+        false => Ok(()),
+    }
 }
 
 /// What happens to a packet without a route.
@@ -355,60 +418,88 @@ impl TryFrom<Written> for Config {
     type Error = ConfigError;
 
     fn try_from(written: Written) -> Result<Self, ConfigError> {
-        check_next_hops(&written.next_hops)?;
-        if written.most_routes > MAX_ROUTES {
-            return Err(ConfigError::MostRoutes(written.most_routes));
+        let config = written.unchecked();
+        config.check().map_err(|(_, error)| error)?;
+        Ok(config)
+    }
+}
+
+/// A mistake, and the keys that lead to it.
+pub(super) type Misplaced = (Vec<String>, ConfigError);
+
+impl Written {
+    /// What it says, each value for itself.
+    pub(super) fn unchecked(self) -> Config {
+        let address = |written: Option<Text<HostAddress>>| written.map(|Text(address)| address.0);
+        Config {
+            address: address(self.address),
+            address6: address(self.address6),
+            next_hops: self.next_hops,
+            routes: self.routes,
+            routes_file: self.routes_file,
+            file_routes: None,
+            most_routes: self.most_routes,
+            no_route: self.no_route,
+            addresses: self.addresses.into_iter().map(|Text(one)| one.0).collect(),
+            macs: self.macs.into_iter().map(|Text(one)| one.0).collect(),
+            martians: self.martians,
+            errors_per_second: self.errors_per_second,
+            errors_per_source: self.errors_per_source,
         }
-        for Route { to, via } in &written.routes {
-            if !is_name(&written.next_hops, via) {
+    }
+}
+
+impl Config {
+    /// Checks what values say together.
+    ///
+    /// # Errors
+    /// The first mistake, with its place.
+    pub(super) fn check(&self) -> Result<(), Misplaced> {
+        let at = |key: &str| vec![key.to_owned()];
+        check_next_hops(&self.next_hops)?;
+        if self.most_routes > MAX_ROUTES {
+            return Err((at("most_routes"), ConfigError::MostRoutes(self.most_routes)));
+        }
+        let names: HashSet<&str> = self.next_hops.iter().map(|hop| &*hop.name).collect();
+        for (place, Route { to, via }) in self.routes.iter().enumerate() {
+            if via != DISCARD_NAME && !names.contains(&**via) {
                 let (to, via) = (to.0, via.clone());
-                return Err(ConfigError::NoSuchNextHop { to, via });
+                let error = ConfigError::NoSuchNextHop { to, via };
+                return Err((entry("routes", place), error));
             }
         }
-        Ok(Self {
-            address: of_version("address", written.address, 4)?,
-            address6: of_version("address6", written.address6, 6)?,
-            next_hops: written.next_hops,
-            routes: written.routes,
-            routes_file: written.routes_file,
-            file_routes: None,
-            most_routes: written.most_routes,
-            no_route: written.no_route,
-            addresses: written.addresses.into_iter().map(|text| text.0).collect(),
-            macs: written.macs.into_iter().map(|text| text.0).collect(),
-            martians: written.martians,
-            errors_per_second: written.errors_per_second,
-            errors_per_source: written.errors_per_source,
-        })
+        for (key, address, version) in
+            [("address", self.address, 4), ("address6", self.address6, 6)]
+        {
+            if let Some(address) = address.filter(|one| one.is_v4() != (version == 4)) {
+                let error = ConfigError::Version {
+                    key,
+                    address,
+                    version,
+                };
+                return Err((at(key), error));
+            }
+        }
+        Ok(())
     }
 }
 
-fn check_next_hops(next_hops: &[NextHop]) -> Result<(), ConfigError> {
+/// The keys of an entry of a list.
+fn entry(key: &str, place: usize) -> Vec<String> {
+    vec![key.to_owned(), place.to_string()]
+}
+
+fn check_next_hops(next_hops: &[NextHop]) -> Result<(), Misplaced> {
     if next_hops.is_empty() || next_hops.len() > MAX_NEXT_HOPS {
-        return Err(ConfigError::NextHopCount(next_hops.len()));
+        let error = ConfigError::NextHopCount(next_hops.len());
+        return Err((vec!["next_hops".to_owned()], error));
     }
-    let mut names = std::collections::HashSet::from([DISCARD_NAME]);
-    match next_hops.iter().find(|hop| !names.insert(&hop.name)) {
-        Some(twice) => Err(ConfigError::NameTaken(twice.name.clone())),
+    let mut names = HashSet::from([DISCARD_NAME]);
+    match next_hops.iter().position(|hop| !names.insert(&hop.name)) {
+        Some(twice) => {
+            let error = ConfigError::NameTaken(next_hops[twice].name.clone());
+            Err((entry("next_hops", twice), error))
+        }
         None => Ok(()),
-    }
-}
-
-fn is_name(next_hops: &[NextHop], name: &str) -> bool {
-    name == DISCARD_NAME || next_hops.iter().any(|hop| hop.name == name)
-}
-
-fn of_version(
-    key: &'static str,
-    address: Option<Text<Address>>,
-    version: u8,
-) -> Result<Option<Address>, ConfigError> {
-    match address {
-        Some(Text(address)) if address.is_v4() != (version == 4) => Err(ConfigError::Version {
-            key,
-            address,
-            version,
-        }),
-        address => Ok(address.map(|address| address.0)),
     }
 }

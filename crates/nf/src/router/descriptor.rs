@@ -1,11 +1,13 @@
 //! What the catalogue knows of routers.
 
-use super::{Config, NAME, NewRoutes, Router};
+use super::config::{Misplaced, Written};
+use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Reception,
     Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
+use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
@@ -49,6 +51,11 @@ impl FunctionConfig for Config {
 
     fn reception(&self) -> Option<Reception> {
         Some(self.reception())
+    }
+
+    /// The routes that there are: those that are added later come one by one.
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        vec![self.routes_memory()]
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
@@ -108,10 +115,39 @@ fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
-    let config = Config::deserialize(section)?;
+    let config = Written::deserialize(section)?.unchecked();
+    config.check().map_err(misplaced)?;
     let numbered = config.numbered(surroundings.adjacencies);
     let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
     let read = config.read_file(surroundings.folder, surroundings.files);
-    read.map_err(|error| ReadError::named("routes_file", error))?;
+    read.map_err(|error| match error {
+        // It may be there, and wrong.
+        RouterError::Line {
+            source: RouteFileError::NoSuchNextHop(name),
+            path,
+            line,
+        } => ReadError::At {
+            keys: vec!["routes_file".into()],
+            word: Some(name.clone()),
+            source: Box::new(RouterError::Line {
+                path,
+                line,
+                source: RouteFileError::NoSuchNextHop(name),
+            }),
+        },
+        error => ReadError::named("routes_file", error),
+    })?;
     Ok(Arc::new(config))
+}
+
+fn misplaced((keys, error): Misplaced) -> ReadError {
+    let word = match &error {
+        ConfigError::NoSuchNextHop { via, .. } => Some(via.clone()),
+        _ => None,
+    };
+    ReadError::At {
+        keys,
+        word,
+        source: Box::new(error),
+    }
 }

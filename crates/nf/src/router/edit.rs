@@ -1,6 +1,6 @@
 //! Single changes of a configuration.
 
-use super::config::{Config, ConfigError, DISCARD_NAME, Route};
+use super::config::{Config, ConfigError, DISCARD_NAME, GroupRoute, Route, check_destination};
 use crate::edit::{Edit, EditError, word};
 use crate::text::Text;
 use std::sync::Arc;
@@ -12,6 +12,9 @@ pub(super) enum RouteEditError {
     /// Via nobody.
     #[error("{0}; the next hops are {1}")]
     NextHop(ConfigError, String),
+    /// To a group.
+    #[error(transparent)]
+    Group(#[from] GroupRoute),
     /// Added twice.
     #[error("there is a route to {to} via {via} already: replace it, or delete it first")]
     There {
@@ -65,6 +68,7 @@ impl Config {
             let wrong = ConfigError::NoSuchNextHop { to, via };
             return Err(RouteEditError::NextHop(wrong, names.join(", ")));
         }
+        check_destination(to, via == DISCARD_NAME)?;
         let mut config = self.clone();
         config.forget_route(to);
         let via = via.to_owned();

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! # What is not forwarded
-//! - Frames to groups (broadcast, multicast) or, with `macs`, to other stations never enter the
+//! - Frames to groups (broadcast, multicast) or to other stations (with `macs`, and on network interfaces) never enter the
 //!   chain (RFC 1812 §5.3.4; `other_station`). Nor do packets from `0.0.0.0/8`, `127.0.0.0/8`,
 //!   `169.254.0.0/16`, `224.0.0.0/4`, `240.0.0.0/4`, `::`, `::1`, `fe80::/10`, `ff00::/8` and from
 //!   the router's own addresses (RFC 1812 §5.3.7, RFC 4291 §2.5; `martian`), those whose IPv4
@@ -28,7 +28,8 @@
 //!   1500 bytes with a valid checksum, and drops all others (`for_router`).
 //! - Packets to addresses that no router forwards to are discarded, unless there is a route to
 //!   exactly that prefix: `0.0.0.0/8`, `127.0.0.0/8`, `169.254.0.0/16`, `224.0.0.0/4`,
-//!   `240.0.0.0/4`, `::/128`, `::1/128`, `fe80::/10`, `ff00::/8`.
+//!   `240.0.0.0/4`, `::/128`, `::1/128`, `fe80::/10`, `ff00::/8`. Groups have no routes: one to a
+//!   prefix within `224.0.0.0/4` or `ff00::/8` is refused, unless it goes via `discard`.
 //! - A packet whose time to live is 1 or 0 is answered with ICMP "time exceeded".
 //! - ICMP errors are never sent about ICMP errors and redirects, later fragments, packets to or from
 //!   multicast, broadcast, loopback or unspecified addresses, frames to a group's MAC address, and
@@ -73,7 +74,8 @@ mod tests;
 
 pub use change::{NewRoutes, RouteChange};
 pub use config::{
-    Config, ConfigError, MAX_NEXT_HOPS, Martians, NextHop, NextHopError, NoRoute, Reached,
+    Config, ConfigError, GroupRoute, MAX_NEXT_HOPS, Martians, NextHop, NextHopError, NoRoute,
+    Reached,
 };
 pub use descriptor::FUNCTION;
 pub use function::Router;

@@ -1,6 +1,6 @@
 //! Files of routes: a prefix and the name of a next hop on each line, `#` begins a comment.
 
-use super::config::DISCARD_NAME;
+use super::config::{DISCARD_NAME, GroupRoute, check_destination};
 use std::collections::HashMap;
 use twinpath_classify::{Prefix, PrefixError};
 
@@ -49,6 +49,9 @@ pub enum RouteFileError {
         /// Why.
         source: PrefixError,
     },
+    /// A group.
+    #[error(transparent)]
+    Group(#[from] GroupRoute),
     /// The second word names nothing.
     #[error("{0:?} is no next hop and not \"discard\"")]
     NoSuchNextHop(String),
@@ -84,7 +87,10 @@ fn read_line(
         source,
     })?;
     match number {
-        Some(number) => Ok(Some((prefix, number))),
+        Some(number) => {
+            check_destination(prefix, number == DISCARD)?;
+            Ok(Some((prefix, number)))
+        }
         None => Err(RouteFileError::NoSuchNextHop(name.to_owned())),
     }
 }

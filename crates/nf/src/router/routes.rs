@@ -3,11 +3,12 @@
 use super::config::{Config, DISCARD_NAME};
 use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};
 use crate::files::Files;
+use crate::memory::TableMemory;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twinpath_classify::Prefix;
-use twinpath_classify::lpm::{RouteError, RouteLimits, RouteTable};
+use twinpath_classify::lpm::{ROUTE_BYTES_V4, ROUTE_BYTES_V6, RouteError, RouteLimits, RouteTable};
 
 /// What no router forwards to (RFC 1812 §5.3.7, RFC 4291 §2.4).
 pub(super) const NOWHERE: [&str; 9] = [
@@ -90,6 +91,26 @@ impl Config {
             self.routes.len()
         };
         nowhere.chain(self.configured_routes().take(own))
+    }
+
+    /// What the table of these routes takes, and the list that its file was read into.
+    pub(super) fn routes_memory(&self) -> TableMemory {
+        let (mut v4, mut v6) = (0, 0);
+        for (prefix, _) in self.all_routes(true) {
+            v4 += usize::from(prefix.versions().includes(true));
+            v6 += usize::from(prefix.versions().includes(false));
+        }
+        let in_file = self.file_routes.as_ref().map_or(0, |routes| routes.len());
+        let list = in_file * size_of::<(Prefix, u32)>();
+        TableMemory {
+            count: (v4 + v6) as u64,
+            of: "routes",
+            bytes: (v4 * ROUTE_BYTES_V4 + v6 * ROUTE_BYTES_V6 + list) as u64,
+            key: match in_file {
+                0 => "routes",
+                _ => "routes_file",
+            },
+        }
     }
 
     /// Those of the configuration, and then those of its file.

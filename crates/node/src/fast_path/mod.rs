@@ -26,6 +26,7 @@ use hints::HintTable;
 use lane::Batch;
 use parking::Parking;
 use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
+use twinpath_core::wire::MacAddress;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{
     DropCounters, DropReason, FlowKey, Fragments, Frame, Instant, Keyed, Pools, Steering,
@@ -594,6 +595,11 @@ impl FastPath {
     /// Flows may have their state here again.
     pub fn keep_flows(&mut self) {
         self.stages_mut().for_each(StateStage::resume);
+    }
+
+    /// Packets come in by interfaces with these MAC addresses.
+    pub fn set_stations(&mut self, stations: &[MacAddress]) {
+        self.admission.set_stations(stations);
     }
 
     /// Takes another chain, of which some elements need ports; what is not kept of the old one is

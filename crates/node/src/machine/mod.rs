@@ -36,6 +36,7 @@ use link::Link;
 use std::time::Duration;
 use time::Timekeeper;
 use twinpath_coherence::Clock;
+use twinpath_core::wire::MacAddress;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::carries_packet;
 
@@ -154,6 +155,11 @@ impl Machine {
     /// Buffers for packets that arrive.
     pub fn pools(&mut self) -> &mut Pools {
         &mut self.pools
+    }
+
+    /// Packets come in by interfaces with these MAC addresses.
+    pub fn set_stations(&mut self, stations: &[MacAddress]) {
+        self.path.set_stations(stations);
     }
 
     /// Counts a drop that happened in front of the machine.

@@ -109,7 +109,8 @@ impl<'a> Book<'a> {
             function: function.name.to_string(),
             ..EntryLook::default()
         };
-        self.write(&mut entry, function.config.rule_for(&run.packet, &layout)?);
+        let rule = function.config.rule_for(&run.packet, &layout, run.ingress);
+        self.write(&mut entry, rule?);
         Some(entry)
     }
 

@@ -206,6 +206,43 @@ mod tests {
         );
     }
 
+    /// What is made before a run begins is told too: routes, lists and automata.
+    #[test]
+    fn routes_lists_and_automata_are_told() {
+        let list = |text: &str, count: usize| vec![text; count].join(", ");
+        let service = |rules: usize, routes: usize| {
+            let text = format!(
+                "[service]\nchain = [\"acl\", \"inspector\", \"router\"]\ninside = [\"10.0.0.0/8\"]\nports = [\"a\", \"b\"]\n\
+                 [acl]\nrules = [{}, {{ action = \"allow\", ingress = \"a\" }}]\n\
+                 [inspector]\ngaps = \"inspect\"\nrules = \"../../examples/inspector.rules\"\n\
+                 [router]\nnext_hops = [{{ name = \"up\", port = \"b\" }}]\nroutes = [{}]\n",
+                list(
+                    "{ action = \"deny\", protocol = \"tcp\", to_port = \"25,80\" }",
+                    rules
+                ),
+                list("{ to = \"10.0.0.0/8\", via = \"up\" }", routes)
+            );
+            let service = Service::parse(&text, Path::new("x.toml"));
+            let service = service.unwrap_or_else(|error| panic!("{error}"));
+            memory(&service).expect("sound")
+        };
+        let part = |parts: &[MemoryPart], name: &str, key: &str| {
+            let key = [name, key].map(String::from);
+            let part = parts.iter().find(|part| part.key == key);
+            part.cloned()
+                .unwrap_or_else(|| panic!("{key:?} in {parts:?}"))
+        };
+        let (few, many) = (service(10, 10), service(1010, 1010));
+        // Two ranges of whole packets and one rule for those without ports, for each of two ports.
+        let more = |name: &str, key: &str| {
+            let (few, many) = (part(&few, name, key), part(&many, name, key));
+            (many.count - few.count, (many.bytes - few.bytes) / 1000)
+        };
+        assert_eq!(more("acl", "rules"), (1000 * 2 * 3, 2 * 3 * 512));
+        assert_eq!(more("router", "routes"), (1000, 28));
+        assert!(part(&few, "inspector", "rules").bytes > 1000);
+    }
+
     /// Every function that has a table of its own tells how large it may get.
     #[test]
     fn own_tables_of_functions_are_told() {

@@ -113,6 +113,7 @@ impl Worker {
                 element: header.element,
                 slow_path: SlowLook::State(Box::new(StateRun {
                     packet: seen.bytes.clone(),
+                    ingress: header.ingress,
                     words: watch.words(header.element, before, after),
                     function: dropper.filter(|_| dropped.is_some()),
                     rule: None,

@@ -270,16 +270,13 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
         "acl" => format!(
             "default = \"{default}\"\nfragments = \"{}\"\n{}",
             choices.one_of(&["strict", "lenient"]),
-            rules_text(
-                rules,
-                &["", "", ", ingress = \"lan\"", ", ingress = \"uplink\""]
-            )
+            rules_text(rules)
         ),
         "firewall" => format!(
             "default = \"{default}\"\npick_up = {flag}\nliberal = {}\n{}{}",
             choices.one_of(&["false", "true"]),
             firewall_timeouts(&mut choices),
-            rules_text(rules, &[""])
+            rules_text(rules)
         ),
         "monitor" => format!(
             "by = \"{}\"\nidle = \"1s\"\n",
@@ -388,13 +385,13 @@ fn firewall_timeouts(choices: &mut Choices) -> String {
     }
 }
 
-fn rules_text(rules: &[u64], ingresses: &[&str]) -> String {
-    let rules = rules.iter().map(|rule| rule_text(*rule, ingresses));
+fn rules_text(rules: &[u64]) -> String {
+    let rules = rules.iter().map(|rule| rule_text(*rule));
     let rules: Vec<_> = rules.collect();
     format!("rules = [{}]\n", rules.join(", "))
 }
 
-fn rule_text(choices: u64, ingresses: &[&str]) -> String {
+fn rule_text(choices: u64) -> String {
     const V4: [&str; 6] = [
         "any",
         "10.0.0.0/30",
@@ -433,7 +430,7 @@ fn rule_text(choices: u64, ingresses: &[&str]) -> String {
             ])
             .to_owned();
     }
-    let ingress = choices.one_of(ingresses);
+    let ingress = choices.one_of(&["", "", ", ingress = \"lan\"", ", ingress = \"uplink\""]);
     format!(
         "{{ action = \"{action}\"{ingress}, protocol = {protocol}, from = \"{from}\", to = \"{to}\"{ports} }}"
     )

@@ -19,6 +19,9 @@ use twinpath_nf::files::{Copied, Disk, Files};
 /// state, also when functions that share it (firewall, reassembler, inspector, load_balancer,
 /// kv_store) come, go or change places. New functions meet connections in mid-stream. The settings
 /// of the paths have to stay as they are. If anything is wrong, nothing changes.
+///
+/// The file is the service's from then on: at SIGHUP the service reads this one again, with its own
+/// rights, and not the one that it was started with.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath run examples/gateway.toml --control /run/gateway.sock &",
@@ -57,12 +60,19 @@ fn absolute(path: &Path) -> Result<PathBuf, CommandError> {
 }
 
 fn unreadable(path: &Path, source: std::io::Error) -> CommandError {
-    let path = path.into();
-    ServiceError::File { path, source }.into()
+    ServiceError::unreadable(path, source).into()
 }
 
 /// What a change did, in words.
 pub(super) fn told(applied: &Applied) -> String {
+    let file = applied.file.as_ref().map(|file| {
+        let file = file.display();
+        format!("SIGHUP reads {file} from now on\n")
+    });
+    what_changed(applied) + &file.unwrap_or_default()
+}
+
+fn what_changed(applied: &Applied) -> String {
     if applied.is_same {
         return "nothing to change\n".into();
     }

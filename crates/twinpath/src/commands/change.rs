@@ -52,7 +52,7 @@ enum What {
 enum Rule {
     /// Puts a rule before others, or last
     Add {
-        /// allow or deny, then any of: ingress PORT (of the node; access lists alone), protocol P,
+        /// allow or deny, then any of: ingress PORT (of the node), protocol P,
         /// from PREFIX, to PREFIX, from_port PORTS, to_port PORTS
         #[arg(required = true)]
         rule: Vec<String>,

@@ -141,7 +141,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     }
 }
 
-/// The service file is read again at SIGHUP.
+/// The service file that was applied last is read again at SIGHUP.
 fn reload() -> Result<Reload, CommandError> {
     Ok(Reload {
         is_asked: on_hangup()?,
@@ -149,7 +149,11 @@ fn reload() -> Result<Reload, CommandError> {
             Ok(reloaded) => {
                 reloaded.warnings.iter().for_each(output::warning);
                 let told = apply::told(&reloaded.applied);
-                output::notice(format_args!("service file read again: {}", told.trim_end()));
+                let path = reloaded.path.display();
+                output::notice(format_args!(
+                    "service file read again: {path}: {}",
+                    told.trim_end()
+                ));
             }
             Err(why) => output::warning(format_args!(
                 "service file read again, and the service stays as it was: {why}"

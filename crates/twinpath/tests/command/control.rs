@@ -256,6 +256,41 @@ fn a_hangup_makes_the_service_what_its_file_says() {
     );
 }
 
+/// The file that was applied last is the service's: it is told, and read again at a hangup.
+#[test]
+fn a_hangup_reads_the_file_that_was_applied() {
+    let running = Running::start();
+    let (new, old) = (
+        running.folder.path("new.toml"),
+        running.folder.path("edge.toml"),
+    );
+    let apply = |name: &str| {
+        running
+            .folder
+            .succeed(&["apply", name, "--control", "s"])
+            .out
+    };
+    let denying = SERVICE.replace("default = \"allow\"", "default = \"deny\"");
+    running.folder.write("new.toml", SERVICE.as_bytes());
+    let from_now_on =
+        |path: &std::path::Path| format!("SIGHUP reads {} from now on\n", path.display());
+    assert_eq!(
+        apply("new.toml"),
+        format!("nothing to change\n{}", from_now_on(&new))
+    );
+    assert_eq!(apply("new.toml"), "nothing to change\n");
+    // What the run began with counts no more.
+    running.folder.write("edge.toml", b"no service");
+    running.folder.write("new.toml", denying.as_bytes());
+    signal(&running.child, "HUP");
+    let told = running.wait_for_line("service file read again");
+    let expected = format!("service file read again: {}: changed: acl", new.display());
+    assert!(told.starts_with(&expected), "{told}");
+    running.folder.write("edge.toml", SERVICE.as_bytes());
+    assert!(apply("edge.toml").ends_with(&from_now_on(&old)));
+    running.stop();
+}
+
 /// Whichever way a file is read again, what is probably not meant so in it is told.
 #[test]
 fn apply_and_a_hangup_tell_warnings() {
@@ -275,7 +310,8 @@ fn apply_and_a_hangup_tell_warnings() {
     signal(&running.child, "HUP");
     let told = running.wait_for_line("new.toml:9:5: no packet comes to this rule");
     assert!(told.starts_with("warning: "), "{told}");
-    running.wait_for_line("service file read again: nothing to change");
+    let told = running.wait_for_line("service file read again");
+    assert!(told.contains("new.toml: nothing to change"), "{told}");
     running.stop();
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::kind::Kind;
 use super::ConfigError;
+use crate::firewall::Opening;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -150,6 +151,15 @@ impl Forward {
             .filter(move |&kind| own.is_none_or(|own| own == kind))
     }
 
+    /// The connections that come by it, as they look outside and inside.
+    pub fn openings(&self) -> [Opening; 2] {
+        [self.external, self.to].map(|first| Opening {
+            protocol: self.kind.map(|kind| kind.to_string()),
+            to: first.address,
+            ports: self.kind.map(|_| (first.port, first.port + self.behind())),
+        })
+    }
+
     /// How many ports there are behind the first.
     const fn behind(&self) -> u16 {
         self.last - self.external.port
@@ -161,6 +171,8 @@ type Place = (Kind, Address, u16);
 /// All forwards, found from either side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forwards {
+    /// As they are written.
+    all: Vec<Forward>,
     by_external: BTreeMap<Place, Forward>,
     by_internal: BTreeMap<Place, Forward>,
 }
@@ -176,7 +188,10 @@ impl Forwards {
         if forwards.len() > MAX_FORWARDS {
             return Err(ForwardError::Count(forwards.len()));
         }
-        let mut all = Self::default();
+        let mut all = Self {
+            all: forwards.to_vec(),
+            ..Self::default()
+        };
         for forward in forwards {
             let (external, to) = (forward.external.address, forward.to.address);
             if !inside.iter().any(|prefix| prefix.includes(to)) {
@@ -208,6 +223,11 @@ impl Forwards {
                 .insert((kind, to.address, to.port), *forward);
         }
         Ok(())
+    }
+
+    /// All of them, in the order in which they are written.
+    pub fn written(&self) -> &[Forward] {
+        &self.all
     }
 
     /// Whom an external endpoint stands for.

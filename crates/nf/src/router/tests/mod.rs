@@ -181,6 +181,7 @@ fn routes_come_from_a_file_too() {
             "txt:1: expected a prefix and the name of a next hop",
         ),
         ("11.0.0.0/8 c", "\"c\" is no next hop"),
+        ("# one\n239.0.0.0/8 a", "txt:2: 239.0.0.0/8 is multicast"),
         ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
     ] {
         std::fs::write(&path, line).expect("written");
@@ -212,7 +213,29 @@ fn a_wrong_configuration_says_what_was_expected() {
             "10.0.0.0/40",
             "a prefix length of 40 is more than 32",
         ),
-        ("\"192.0.2.1\"", "\"::1\"", "is not IPv4"),
+        ("\"192.0.2.1\"", "\"2001:db8::1\"", "is not IPv4"),
+        (
+            "\"192.0.2.1\"",
+            "\"255.255.255.255\"",
+            "is the broadcast address",
+        ),
+        ("\"192.0.2.1\"", "\"224.0.0.5\"", "is a multicast address"),
+        ("\"192.0.2.1\"", "\"127.0.0.1\"", "is a loopback address"),
+        (
+            "10.0.0.0/8",
+            "224.0.0.0/4",
+            "224.0.0.0/4 is multicast, which is not routed",
+        ),
+        (
+            "10.0.0.0/8",
+            "ff02::/16",
+            "ff02::/16 is multicast, which is not routed",
+        ),
+        (
+            "mac = \"02:00:00:00:01:01\"",
+            "mac = \"ff:ff:ff:ff:ff:ff\"",
+            "the MAC address of a group of stations",
+        ),
         ("02:00:00:00:01:01", "02:00", "\"02:00\" is"),
     ] {
         let message = toml::from_str::<Config>(&TWO.replacen(from, to, 1))
