@@ -491,9 +491,15 @@ rules = [{ action = "allow", ingress = "lan" }]
             let left = packets_of(&output);
             let asked = udp_frame("10.0.0.1", 1000, "192.0.2.7", 53);
             let answered = udp_frame("192.0.2.7", 53, "10.0.0.1", 1000);
-            // What begins outside is denied; its answers come in by the port that may open, and do.
+            // What begins outside is denied until it is answered by the port that may open.
+            let denied = udp_frame("10.0.0.1", 2000, "192.0.2.7", 54);
             let opened = udp_frame("192.0.2.7", 54, "10.0.0.1", 2000);
-            for (port, frame, count) in [(1, &asked, 200), (0, &answered, 200), (1, &opened, 200)] {
+            for (port, frame, count) in [
+                (1, &asked, 200),
+                (0, &answered, 200),
+                (0, &denied, 199),
+                (1, &opened, 200),
+            ] {
                 let found = of_port(&left, port);
                 let found = found.iter().filter(|one| *one == frame).count();
                 assert_eq!(found, count, "{paths:?} {execution:?}");

@@ -127,7 +127,7 @@ fn belongs(rule: &Rule, class: usize, v4: bool) -> bool {
 
 impl Entry {
     fn new(rule: &Rule, class: usize, ports: &[String]) -> Self {
-        let number = |name: &Box<str>| port_number(name, ports).unwrap_or(NO_PORT);
+        let number = |name: &str| port_number(name, ports).unwrap_or(NO_PORT);
         Self {
             source: Masked {
                 mask: rule.from.mask,
@@ -140,7 +140,7 @@ impl Entry {
             protocol: rule.protocol.0.filter(|_| class == REST),
             source_ports: rule.from_port.ranges().into(),
             destination_ports: rule.to_port.ranges().into(),
-            ingress: rule.ingress.as_ref().map(number),
+            ingress: rule.ingress.as_deref().map(number),
             action: rule.action,
         }
     }

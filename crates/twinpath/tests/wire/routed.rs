@@ -154,3 +154,23 @@ fn who_is_not_there_costs_little() {
         "{neighbors:?}"
     );
 }
+
+/// A gateway that says nothing of MAC addresses takes what is for its interfaces, and leaves frames for
+/// other stations of the cable alone.
+#[test]
+fn frames_for_other_stations_are_not_forwarded() {
+    if !is_possible() {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let middle = Middle::start(&network, &service(driver));
+        let ping = ["-c1", "-W1", "198.51.100.1"];
+        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
+        let stranger = "neigh replace 192.168.1.1 lladdr 02:00:00:00:00:99 dev eth0 nud permanent";
+        network.ip("client", stranger);
+        assert!(!pings(&network, "client", "198.51.100.1"), "{driver}");
+        let drops = middle.stop().drops;
+        assert!(drops["other_station"] > 0, "{driver}: {drops:?}");
+    }
+}
