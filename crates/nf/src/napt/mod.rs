@@ -128,7 +128,7 @@ mod wheel;
 pub(crate) mod core {
     pub(crate) use super::function::datagram::Datagram;
     pub(crate) use super::function::flags_of;
-    pub(crate) use super::function::fragments::Part;
+    pub(crate) use super::function::fragments::{Became, Part};
     pub(crate) use super::function::nature::{Nature, kind_of, nature};
     pub(crate) use super::function::plan::{Leg, Stop};
     pub(crate) use super::ports::Slot;

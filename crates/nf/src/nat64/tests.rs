@@ -279,6 +279,33 @@ fn fragments_go_both_ways_in_any_order() {
     }
 }
 
+fn identification(frame: &[u8]) -> u16 {
+    let layout = dissect(frame).expect("well formed");
+    fields::identification(frame, &layout).expect("IPv4")
+}
+
+/// RFC 7915 §5.1, RFC 6864 §5.3.1: datagrams and fragments of hosts that share an address.
+#[test]
+fn what_becomes_ipv4_is_numbered() {
+    let mut bench = bench(BASIC);
+    let mut drawn = std::collections::HashSet::new();
+    let hosts = [HOST, "[2001:db8:1::8]:5000"];
+    for host in (0..50).flat_map(|_| hosts) {
+        let datagram = PacketBuilder::udp(end(host), end(SEEN));
+        let (whole, _) = send(&mut bench, datagram).departed();
+        assert!(drawn.insert(identification(&whole)), "twice");
+        let [first, second] = parts(datagram, 9).map(|part| {
+            let outcome = bench.process(&part, 0, at(0));
+            identification(&outcome.packet.expect("translated").0)
+        });
+        assert_eq!(first, second, "of one datagram");
+        assert!(drawn.insert(first), "twice");
+    }
+    let long = PacketBuilder::udp(end(HOST), end(SEEN)).payload_len(1300);
+    let (atomic, _) = send(&mut bench, long).departed();
+    assert_eq!(identification(&atomic), 0, "RFC 6864 §4.1: none is needed");
+}
+
 /// RFC 7915 §4: what may be fragmented is, to what every link of IPv6 carries.
 #[test]
 fn long_packets_that_may_be_fragmented_are() {

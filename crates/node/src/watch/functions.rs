@@ -34,6 +34,9 @@ impl Values {
             Field::DestinationMac => fields::destination_mac(bytes).to_string(),
             Field::Egress => egress.map_or("none".into(), |port| port.to_string()),
             Field::TimeToLive => fields::ttl(bytes, layout).to_string(),
+            Field::Identification => {
+                fields::identification(bytes, layout).map_or("none".into(), |id| id.to_string())
+            }
             Field::Protocol | Field::TcpFlags | Field::Ingress => String::new(),
         }))
     }

@@ -47,6 +47,7 @@ impl Nat64 {
             .filter(|bytes| put(packet, buffer, *bytes, to_v4))
         {
             Some(_) => {
+                self.number(packet);
                 self.counters.errors_translated += 1;
                 Ok(())
             }
