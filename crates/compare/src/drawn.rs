@@ -31,12 +31,11 @@ pub(crate) struct Places {
 impl Places {
     /// Of a packet whose names have not been blanked.
     pub fn of(renaming: &Renaming, frame: &[u8], layout: &Layout) -> Self {
-        let quoted = fields::inner_source(frame, layout);
         Self {
             own: renaming.has(fields::source_address(frame, layout))
                 && ids::may_be_drawn(frame, layout),
-            quoted: quoted.is_some_and(|quoted| renaming.has(quoted.address))
-                && ids::quoted_may_be_drawn(frame, layout),
+            // Back inside, an error quotes what was drawn behind the host's own address.
+            quoted: ids::quoted_may_be_drawn(frame, layout),
         }
     }
 }

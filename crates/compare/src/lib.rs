@@ -29,7 +29,7 @@
 //!
 //! With the names go the identifications of datagrams over IPv4 from external addresses that are not
 //! atomic (RFC 6864): a translation draws a number for each, and each path from numbers of its own.
-//! Those of whole packets are blanked. Fragments get one that follows from what their datagram's
+//! Those of whole packets are blanked, and those that ICMP errors quote of anybody. Fragments get one that follows from what their datagram's
 //! first one says, so that those which belong together still must.
 //!
 //! This takes time and memory in proportion to the number of packets (of which only digests of 128

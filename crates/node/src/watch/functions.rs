@@ -74,6 +74,8 @@ fn changes(before: &(Recording, Values), after: &(Recording, Values)) -> Vec<Fie
         let place = *field as usize;
         let is_new = !before.0.rewrites().written.has(*field);
         let differs = before.1.0[place] != after.1.0[place];
+        // That of an atomic datagram is left as it is.
+        let is_new = is_new && *field != Field::Identification;
         differs || (is_new && after.0.rewrites().written.has(*field))
     };
     let change = |field: Field| FieldChange {
