@@ -36,6 +36,61 @@ pub enum ReadError {
         /// What is wrong with it.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// What an entry of a list says.
+    #[error("{source}")]
+    Entry {
+        /// The list's key.
+        key: &'static str,
+        /// The entry's number, from 0.
+        entry: usize,
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+/// Why a table cannot be what it says, and where in it that is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Placed<E: Error> {
+    /// At this key.
+    pub key: &'static str,
+    /// In the entry with this number, if it is one of a list.
+    pub entry: Option<usize>,
+    /// What is wrong.
+    pub error: E,
+}
+
+impl<E: Error> Placed<E> {
+    /// At a key.
+    pub(crate) const fn at(key: &'static str, error: E) -> Self {
+        let entry = None;
+        Self { key, entry, error }
+    }
+
+    /// In an entry of the list at a key.
+    pub(crate) const fn within(key: &'static str, entry: usize, error: E) -> Self {
+        let entry = Some(entry);
+        Self { key, entry, error }
+    }
+
+    /// The same with what is wrong told in another way.
+    pub(crate) fn map<F: Error>(self, tell: impl FnOnce(E) -> F) -> Placed<F> {
+        Placed {
+            key: self.key,
+            entry: self.entry,
+            error: tell(self.error),
+        }
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<Placed<E>> for ReadError {
+    fn from(Placed { key, entry, error }: Placed<E>) -> Self {
+        let source = Box::new(error);
+        match entry {
+            None => Self::Named { key, source },
+            Some(entry) => Self::Entry { key, entry, source },
+        }
+    }
 }
 
 impl ReadError {
@@ -320,6 +375,19 @@ where
     C: FunctionConfig + serde::de::DeserializeOwned,
 {
     Ok(Arc::new(C::deserialize(section)?))
+}
+
+/// The same of one that says where in its table something is wrong.
+pub(crate) fn read_placed<W, C, E>(
+    section: ValueDeserializer<'_>,
+    _: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, ReadError>
+where
+    W: serde::de::DeserializeOwned,
+    C: FunctionConfig + TryFrom<W, Error = Placed<E>>,
+    E: Error + Send + Sync + 'static,
+{
+    Ok(Arc::new(C::try_from(W::deserialize(section)?)?))
 }
 
 /// Why a function cannot be built.

@@ -44,6 +44,11 @@ impl Identifications {
         }
     }
 
+    /// Memory that the counters take, in bytes.
+    pub const fn memory_bytes(&self) -> usize {
+        size_of::<[u16; COUNTERS]>()
+    }
+
     /// A number for a datagram between these addresses, as it leaves.
     #[inline]
     pub fn draw(&mut self, source: Address, destination: Address, protocol: u8) -> u16 {

@@ -233,6 +233,7 @@ impl RuleTable {
             + self.flows.memory_bytes()
             + self.exact.memory_bytes()
             + self.masked.memory_bytes()
+            + self.identifications.memory_bytes()
     }
 
     /// A rule's generation and uses, if it is active.

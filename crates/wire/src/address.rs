@@ -18,6 +18,16 @@ impl Address {
     /// `::`.
     pub const UNSPECIFIED_V6: Self = Self(0);
 
+    /// Whether a host can have the address: it is not unspecified, of loopback, multicast, reserved
+    /// or broadcast (RFC 1122 §3.2.1.3, RFC 4291 §2.5).
+    #[must_use]
+    pub const fn is_of_a_host(self) -> bool {
+        match self.is_v4() {
+            true => !matches!(self.octets4(), [0 | 127 | 224.., ..]),
+            false => self.0 > 1 && self.0 >> 120 != 0xff,
+        }
+    }
+
     /// An IPv4 address from its four bytes in network order.
     #[must_use]
     #[inline(always)]

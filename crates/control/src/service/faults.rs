@@ -99,8 +99,8 @@ impl Faults {
 
 /// Why a table cannot be read.
 pub(super) struct Misread {
-    /// Where; if that is not known, at this key of the table.
-    place: Result<Range<usize>, Option<&'static str>>,
+    /// Where; if that is not known, at this key of the table, in this entry of a list.
+    place: Result<Range<usize>, Option<(&'static str, Option<usize>)>>,
     message: String,
 }
 
@@ -111,12 +111,19 @@ impl Misread {
     }
 
     fn span_in(&self, table: &Spanned<DeValue<'_>>) -> Range<usize> {
-        let key = match &self.place {
+        let place = match &self.place {
             Ok(span) => return span.clone(),
-            Err(key) => key.and_then(|key| table.get_ref().as_table()?.get_key_value(key)),
+            Err(place) => place.and_then(|(key, entry)| span_of(table, key, entry)),
         };
-        key.map_or_else(|| table.span(), |(key, _)| key.span())
+        place.unwrap_or_else(|| table.span())
     }
+}
+
+/// The place of a key of a table, or of an entry of the list that it has.
+fn span_of(table: &Spanned<DeValue<'_>>, key: &str, entry: Option<usize>) -> Option<Range<usize>> {
+    let (key, value) = table.get_ref().as_table()?.get_key_value(key)?;
+    let entry = entry.and_then(|entry| value.get_ref().as_array()?.get(entry));
+    Some(entry.map_or_else(|| key.span(), Spanned::span))
 }
 
 impl From<toml::de::Error> for Misread {
@@ -134,7 +141,11 @@ impl From<twinpath_nf::descriptor::ReadError> for Misread {
         match error {
             ReadError::Toml(error) => error.into(),
             ReadError::Named { key, source } => Self {
-                place: Err(Some(key)),
+                place: Err(Some((key, None))),
+                message: source.to_string(),
+            },
+            ReadError::Entry { key, entry, source } => Self {
+                place: Err(Some((key, Some(entry)))),
                 message: source.to_string(),
             },
         }

@@ -5,7 +5,7 @@ pub(super) mod datagram;
 mod exhaustion;
 pub(crate) mod fragments;
 pub(crate) mod held;
-mod icmp_errors;
+pub(crate) mod icmp_errors;
 mod limits;
 pub(crate) mod nature;
 pub(crate) mod plan;

@@ -153,7 +153,7 @@ fn quoted(packet: &Packet) -> Option<Quote> {
 }
 
 /// `out` is what stands for the sender's side, `inward` who the receiver is.
-fn rewrite_error(
+pub(crate) fn rewrite_error(
     packet: &mut Packet,
     out: Option<Endpoint>,
     inward: Option<Endpoint>,

@@ -20,9 +20,6 @@ impl Nat64 {
         answers: &mut Answers<'_>,
     ) -> Result<(), Verdict> {
         let name = part.datagram;
-        if let Course::Hairpin(..) = course {
-            return Err(self.drop_untranslatable());
-        }
         let Some(kind) = part.kind else {
             return self.follow(packet, course, &name, now, answers);
         };
@@ -49,16 +46,19 @@ impl Nat64 {
         answers: &mut Answers<'_>,
     ) -> Result<(), Verdict> {
         let known = self.napt.fragments.became(name, now);
-        let of_host = || match course {
-            Course::Out(v4) => Some((self.napt.external.only_address(name.source)?, v4)),
-            _ => None,
-        };
         let addresses = known.map(|known| (known.source, known.destination));
-        let Some((source, destination)) = addresses.or_else(of_host) else {
+        let addresses = addresses.or_else(|| self.without_ports(course, name));
+        let Some((source, destination)) = addresses else {
             let bytes = packet.quote().bytes();
             self.napt.fragments.held.keep(*name, bytes, now);
             return Err(Verdict::Consumed);
         };
+        if let Course::Hairpin(..) = course {
+            packet.set_source_address(source);
+            packet.set_destination_address(destination);
+            self.counters.hairpinned += 1;
+            return Ok(());
+        }
         self.check_time_to_live(packet, now, answers)?;
         let new = bare_ends(source, destination);
         self.rewrite(packet.whole(), new, new, answers)?;
@@ -71,6 +71,24 @@ impl Nat64 {
             }
         }
         Ok(())
+    }
+
+    /// The addresses of a datagram whose first fragment has not come, where they follow from those
+    /// that it has.
+    fn without_ports(&self, course: Course, name: &DatagramName) -> Option<(Address, Address)> {
+        let own = || self.napt.external.only_address(name.source);
+        match course {
+            Course::Out(v4) => Some((own()?, v4)),
+            Course::In(_) => {
+                let host = self.napt.external.forwards().host(name.destination)?;
+                Some((self.embedding.embed(name.source), host))
+            }
+            Course::Hairpin(_, v4) => {
+                let host = self.napt.external.forwards().host(v4)?;
+                Some((self.embedding.embed(own()?), host))
+            }
+            Course::Past => None,
+        }
     }
 
     fn count_translated(&mut self, new: Ends) {
@@ -89,11 +107,17 @@ impl Nat64 {
         answers: &mut Answers<'_>,
     ) {
         let new = bare_ends(became.source, became.destination);
+        let keeps_version = name.source.is_v4() == became.source.is_v4();
         let mut held = std::mem::take(&mut self.napt.fragments.held);
         held.release(name, now, |bytes| {
             let Ok(layout) = dissect(bytes) else {
                 return;
             };
+            if keeps_version {
+                became.rewrite(bytes, &layout);
+                self.counters.hairpinned += u64::from(answers.follow(bytes));
+                return;
+            }
             let l3 = usize::from(layout.l3);
             let datagram = datagram_in(&bytes[l3..layout.end as usize], layout.network);
             let [buffer, _] = &mut self.buffers;
