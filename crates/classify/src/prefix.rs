@@ -60,6 +60,14 @@ pub enum PrefixError {
         /// Bits of an address of this version.
         most: u8,
     },
+    /// IPv4 within IPv6, which is for programs: no packet has it.
+    #[error(
+        "an IPv4 address written as one of IPv6, which no packet has; meant was perhaps {meant}"
+    )]
+    Mapped {
+        /// The address.
+        meant: Address,
+    },
     /// Bits beyond the prefix's length.
     #[error("the address has bits beyond its prefix length; meant was perhaps {meant}")]
     HostBits {
@@ -203,7 +211,11 @@ impl FromStr for Prefix {
             Some((address, length)) => (address, Some(length)),
             None => (text, None),
         };
-        let address: Address = address.parse().map_err(|_| PrefixError::Unreadable)?;
+        let meant: Address = address.parse().map_err(|_| PrefixError::Unreadable)?;
+        if meant.is_v4() && address.contains(':') {
+            return Err(PrefixError::Mapped { meant });
+        }
+        let address = meant;
         match length {
             None => Ok(address.into()),
             Some(length) => Self::new(
@@ -256,6 +268,10 @@ mod tests {
                 most: 32
             })
         );
+        for text in ["::ffff:10.0.0.1", "::ffff:a00:1/128", "::ffff:10.0.0.1/8"] {
+            let meant = Address::from_v4([10, 0, 0, 1]);
+            assert_eq!(text.parse::<Prefix>(), Err(PrefixError::Mapped { meant }));
+        }
         for text in ["", "10.0.0.0/", "10.0.0.0/x", "10.0.0/8"] {
             assert_eq!(
                 text.parse::<Prefix>(),

@@ -8,6 +8,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(crate) struct Digest([u64; 2]);
 
 impl Digest {
+    /// Some of its bits.
+    pub const fn short(self) -> u16 {
+        self.0[0] as u16
+    }
+
     /// Digests a value twice, behind different first words.
     pub fn of(value: &(impl Hash + ?Sized)) -> Self {
         Self([1, 2].map(|first: u64| {

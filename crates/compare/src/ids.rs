@@ -3,7 +3,7 @@
 use twinpath_core::wire::checksum::Delta;
 use twinpath_core::wire::ipv4::{self, Ipv4View};
 use twinpath_core::wire::ipv6::{self, Ipv6View};
-use twinpath_core::wire::{Layout, Network, icmp, protocol};
+use twinpath_core::wire::{Layout, Network, dissect, fields, icmp, protocol};
 
 /// Offset of the identification in an IPv4 header.
 const V4_AT: usize = 4;
@@ -36,6 +36,43 @@ pub(crate) fn blank(frame: &mut [u8], layout: &Layout) {
     let quoted = blank_one(frame, inner.network, usize::from(inner.l3));
     let checksum_at = usize::from(layout.l4) + icmp::CHECKSUM_AT;
     replace16(frame, checksum_at, |checksum| quoted.apply(checksum));
+}
+
+/// Whether a translation may have drawn the identification of a packet: it is IPv4, and not atomic
+/// (RFC 6864).
+pub(crate) fn may_be_drawn(frame: &[u8], layout: &Layout) -> bool {
+    layout.network == Network::V4 && !fields::is_atomic(frame, layout)
+}
+
+/// The same of the packet that one quotes.
+pub(crate) fn quoted_may_be_drawn(frame: &[u8], layout: &Layout) -> bool {
+    let quoted = layout.inner.filter(|inner| inner.network == Network::V4);
+    quoted.is_some_and(|inner| {
+        let datagram = frame.get(usize::from(inner.l3)..).unwrap_or_default();
+        let view = Ipv4View::new_quoted(datagram);
+        view.is_ok_and(|view| !view.dont_fragment() || view.more_fragments())
+    })
+}
+
+/// Makes the identification of the packet that one quotes zero; that is IPv4.
+pub(crate) fn blank_quoted(frame: &mut [u8], layout: &Layout) {
+    if let Some(inner) = layout.inner {
+        blank_v4(frame, usize::from(inner.l3));
+    }
+}
+
+/// Makes identifications zero that a translation may have drawn, of the packet and of the one that
+/// it quotes: for who compares the packets of one path with those of another.
+pub fn blank_drawn(frame: &mut [u8]) {
+    let Ok(layout) = dissect(frame) else {
+        return;
+    };
+    if may_be_drawn(frame, &layout) {
+        blank_v4(frame, usize::from(layout.l3));
+    }
+    if quoted_may_be_drawn(frame, &layout) {
+        blank_quoted(frame, &layout);
+    }
 }
 
 /// Of the IP header at `l3`; tells what that does to a checksum that covers this header.

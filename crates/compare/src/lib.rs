@@ -27,6 +27,11 @@
 //! 4. A packet in which several names stand is part of the lives of all; their partners must have
 //!    one and the same packet in its place.
 //!
+//! With the names go the identifications of datagrams over IPv4 from external addresses that are not
+//! atomic (RFC 6864): a translation draws a number for each, and each path from numbers of its own.
+//! Those of whole packets are blanked, and those that ICMP errors quote of anybody. Fragments get one that follows from what their datagram's
+//! first one says, so that those which belong together still must.
+//!
 //! This takes time and memory in proportion to the number of packets (of which only digests of 128
 //! bits are kept), and never accepts a pairing that is not a renaming. What is assumed:
 //!
@@ -63,6 +68,7 @@
 mod comparison;
 mod difference;
 mod digest;
+mod drawn;
 mod fields;
 mod flow;
 mod ids;
@@ -80,4 +86,5 @@ mod words;
 pub use comparison::{Comparison, Summary};
 pub use difference::{Between, Capture, Difference, FlowText, Mention, Problem};
 pub use fields::Field;
+pub use ids::blank_drawn;
 pub use options::{DEFAULT_BINDING_IDLE, Options, Renaming};

@@ -1,5 +1,6 @@
 //! A packet with everything blanked that may differ.
 
+use crate::drawn::{self, Drawn};
 use crate::flow::Flow;
 use crate::ids;
 use crate::names::{self, Names};
@@ -10,7 +11,7 @@ use twinpath_core::wire::{Address, Fragment, Layout, dissect, fields};
 
 /// What ties the fragments of a datagram together.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-struct Datagram {
+pub(crate) struct Datagram {
     source: Address,
     destination: Address,
     identification: u32,
@@ -22,6 +23,7 @@ pub(crate) struct Normaliser<'o> {
     steering: Steering,
     /// The port of a translated datagram, which only its first fragment has.
     ports: HashMap<Datagram, u16>,
+    drawn: Drawn,
     bytes: Vec<u8>,
 }
 
@@ -44,6 +46,7 @@ impl<'o> Normaliser<'o> {
             options,
             steering: Steering::new(0),
             ports: HashMap::new(),
+            drawn: Drawn::default(),
             bytes: Vec::new(),
         }
     }
@@ -60,7 +63,14 @@ impl<'o> Normaliser<'o> {
                 bytes: &self.bytes,
             };
         };
-        let names = self.blank_names(&layout);
+        let datagram = Datagram::of(&self.bytes, &layout);
+        let renaming = self.options.renaming.as_ref();
+        let drawn = renaming.map(|renaming| drawn::Places::of(renaming, &self.bytes, &layout));
+        let names = self.blank_names(&layout, datagram);
+        if let Some(places) = drawn {
+            let bytes = &mut self.bytes;
+            self.drawn.replace(places, bytes, &layout, datagram);
+        }
         if self.options.ignore_ip_ids {
             ids::blank(&mut self.bytes, &layout);
         }
@@ -72,11 +82,10 @@ impl<'o> Normaliser<'o> {
         }
     }
 
-    fn blank_names(&mut self, layout: &Layout) -> Names {
+    fn blank_names(&mut self, layout: &Layout, datagram: Option<Datagram>) -> Names {
         let Some(renaming) = self.options.renaming.as_ref().filter(|_| layout.is_ip()) else {
             return Names::default();
         };
-        let datagram = Datagram::of(&self.bytes, layout);
         let later_port = || self.ports.get(&datagram?).copied();
         let names = names::blank(renaming, &mut self.bytes, layout, later_port);
         let port = names.port();

@@ -434,8 +434,9 @@ fn timestamps_count_with_names_too() {
 
 #[test]
 fn identifications_may_be_others_as_well() {
-    let a = capture([asked(ONE, b"1").identification(7)]);
-    let b = capture([asked(TWO, b"1").identification(9)]);
+    let atomic = |name| asked(name, b"1").dont_fragment();
+    let a = capture([atomic(ONE).identification(7)]);
+    let b = capture([atomic(TWO).identification(9)]);
     assert!(
         in_words(&a, &b)
             .contains("differs: identification is 0x7 in A and 0x9 in B; header checksum")
@@ -445,6 +446,45 @@ fn identifications_may_be_others_as_well() {
         ..renamed(POOL)
     };
     assert_eq!(text(compare(&a, &b, options)), "the same");
+}
+
+/// Of what leaves, and is not atomic: a translation draws them.
+#[test]
+fn drawn_identifications_are_renamed() {
+    let sent = |name, ids: [u32; 2]| ids.map(|id| asked(name, b"1").identification(id));
+    let (a, b) = (capture(sent(ONE, [7, 8])), capture(sent(TWO, [90, 3])));
+    assert_eq!(in_words(&a, &b), "the same");
+    let heard = |id| capture([answered("10.0.0.1:5000", b"x").identification(id)]);
+    assert_ne!(in_words(&heard(1), &heard(2)), "the same");
+    assert_eq!(in_words(&heard(1), &heard(1)), "the same");
+    // Which fragments belong together does not change.
+    let parts = |name, ids: [u32; 3], payload| {
+        let part = |id, offset| {
+            let whole = udp(name, SERVER).identification(id);
+            whole.fragment(offset, offset < 32).payload(payload)
+        };
+        [part(ids[0], 0), part(ids[1], 16), part(ids[2], 32)]
+    };
+    let both = |ids: [u32; 6]| {
+        let [a, b, c, d, e, f] = ids;
+        let one = parts(ONE, [a, b, c], &[1; 16]);
+        capture([one, parts(ONE, [d, e, f], &[2; 16])].concat())
+    };
+    let a = both([1, 1, 1, 2, 2, 2]);
+    assert_eq!(in_words(&a, &both([5, 5, 5, 9, 9, 9])), "the same");
+    assert_ne!(in_words(&a, &both([5, 5, 9, 9, 9, 5])), "the same");
+    assert_ne!(in_words(&a, &both([5, 5, 6, 9, 9, 9])), "the same");
+}
+
+/// An error quotes what was drawn.
+#[test]
+fn so_are_those_that_errors_quote() {
+    let error = |id| {
+        let quoted = frame(asked(ONE, b"12345678").identification(id));
+        let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted);
+        vec![(0, frame(error))]
+    };
+    assert_eq!(in_words(&error(1), &error(2)), "the same");
 }
 
 #[test]

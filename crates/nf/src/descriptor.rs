@@ -48,6 +48,52 @@ pub enum ReadError {
     },
 }
 
+/// Why a table cannot be what it says, and where in it that is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Placed<E: Error> {
+    /// At this key.
+    pub key: &'static str,
+    /// In the entry with this number, if it is one of a list.
+    pub entry: Option<usize>,
+    /// What is wrong.
+    pub error: E,
+}
+
+impl<E: Error> Placed<E> {
+    /// At a key.
+    pub(crate) const fn at(key: &'static str, error: E) -> Self {
+        let entry = None;
+        Self { key, entry, error }
+    }
+
+    /// In an entry of the list at a key.
+    pub(crate) const fn within(key: &'static str, entry: usize, error: E) -> Self {
+        let entry = Some(entry);
+        Self { key, entry, error }
+    }
+
+    /// The same with what is wrong told in another way.
+    pub(crate) fn map<F: Error>(self, tell: impl FnOnce(E) -> F) -> Placed<F> {
+        Placed {
+            key: self.key,
+            entry: self.entry,
+            error: tell(self.error),
+        }
+    }
+}
+
+impl<E: Error + Send + Sync + 'static> From<Placed<E>> for ReadError {
+    fn from(Placed { key, entry, error }: Placed<E>) -> Self {
+        let entry = entry.map(|entry| entry.to_string());
+        Self::At {
+            keys: std::iter::once(key.to_owned()).chain(entry).collect(),
+            word: None,
+            source: Box::new(error),
+        }
+    }
+}
+
 impl ReadError {
     /// What a key of the section names is wrong.
     pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
@@ -347,6 +393,19 @@ where
     C: FunctionConfig + serde::de::DeserializeOwned,
 {
     Ok(Arc::new(C::deserialize(section)?))
+}
+
+/// The same of one that says where in its table something is wrong.
+pub(crate) fn read_placed<W, C, E>(
+    section: ValueDeserializer<'_>,
+    _: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, ReadError>
+where
+    W: serde::de::DeserializeOwned,
+    C: FunctionConfig + TryFrom<W, Error = Placed<E>>,
+    E: Error + Send + Sync + 'static,
+{
+    Ok(Arc::new(C::try_from(W::deserialize(section)?)?))
 }
 
 /// Why a function cannot be built.

@@ -6,12 +6,14 @@ use std::any::Any;
 use std::time::Duration;
 use twinpath_classify::Prefix;
 use twinpath_core::key::Role;
-use twinpath_core::wire::{Layout, dissect, verify_ipv4_checksum, verify_transport_checksum};
+use twinpath_core::wire::{
+    Layout, dissect, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum,
+};
 use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Awaits, Dependents, Follower, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
-    Recording, Rule, RuleChain, RuleFunction, Verdict, synthesise,
+    Answers, Awaits, Dependents, Follower, Half, Hits, Identifications, MatchKey, Obstacle,
+    Reconfigure, Recorded, Recording, Rule, RuleChain, RuleFunction, Verdict, synthesise,
 };
 
 /// What became of one packet.
@@ -36,6 +38,20 @@ impl Outcome {
             "transport checksum"
         );
         (bytes, layout)
+    }
+
+    /// The same without identifications that may have been drawn: they are others on either path.
+    pub fn unnumbered(mut self) -> Self {
+        let packet = self.packet.iter_mut().map(|(bytes, _)| bytes);
+        let all = packet.chain(&mut self.replies).chain(&mut self.followers);
+        for bytes in all {
+            let layout = dissect(bytes).expect("well formed");
+            if !fields::is_atomic(bytes, &layout) {
+                let done = rewrite::set_identification(bytes, &layout, 0);
+                done.expect("IPv4");
+            }
+        }
+        self
     }
 }
 
@@ -117,6 +133,8 @@ pub(crate) struct Bench {
     limit: usize,
     inside: Vec<Prefix>,
     pools: Pools,
+    /// Those that rules have drawn.
+    identifications: Identifications,
     /// Packets that a rule answered.
     pub hits: u64,
     /// Packets that had to wait for an entry.
@@ -139,6 +157,7 @@ impl Bench {
             limit,
             inside: Vec::new(),
             pools: Pools::new(8, 1),
+            identifications: Identifications::new(Half::Even, 7),
             hits: 0,
             waits: 0,
             obstacle: None,
@@ -241,7 +260,8 @@ impl Bench {
             .iter_mut()
             .filter(|live| live.is_for(key, frame, layout, now));
         let first = rules.next()?;
-        let outcome = first.apply(frame, layout);
+        let mut outcome = first.apply(frame, layout);
+        let numbers = first.rule.action.rewrites.numbers();
         first.last = now;
         first.untold.packets += 1;
         first.untold.bytes += frame.len() as u64;
@@ -249,6 +269,9 @@ impl Bench {
         self.hits += 1;
         for other in rules {
             assert_eq!(other.apply(frame, layout), outcome, "rules that conflict");
+        }
+        if let (true, Ok((bytes, _))) = (numbers, &mut outcome.packet) {
+            self.identifications.number(bytes, layout);
         }
         Some(outcome)
     }

@@ -99,8 +99,13 @@ impl Rewrites {
         self.written.has(Field::Egress).then_some(self.egress)
     }
 
+    /// Whether an identification is [drawn](crate::Identifications) for packets that are not atomic.
+    pub fn numbers(&self) -> bool {
+        self.written.has(Field::Identification)
+    }
+
     /// Rewrites a packet that the rule matches, checksums included: the same bytes that the
-    /// functions would leave.
+    /// functions would leave, but for an identification that is drawn.
     #[inline]
     pub fn apply(&self, frame: &mut [u8], layout: &Layout) {
         if self.written.has_any(SOURCE) {
@@ -273,6 +278,12 @@ pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
         true => Some((lanes[4] >> 16) as u16),
         false => None,
     }
+}
+
+/// Whether an identification is drawn for packets that are not atomic.
+#[inline(always)]
+pub(crate) const fn numbers_in(lanes: &ActionLanes) -> bool {
+    written_in(lanes).has(Field::Identification)
 }
 
 /// [`Rewrites::apply`] of an action's lanes.

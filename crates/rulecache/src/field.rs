@@ -28,11 +28,14 @@ pub enum Field {
     Egress = 9,
     /// Time to live; not in the key, only counted down.
     TimeToLive = 10,
+    /// Identification of an IPv4 datagram; not in the key. That it is written means that one is
+    /// [drawn](crate::Identifications), unless the datagram is atomic.
+    Identification = 11,
 }
 
 impl Field {
     /// Every field, in the order of its number.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SourceAddress,
         Self::DestinationAddress,
         Self::SourcePort,
@@ -44,6 +47,7 @@ impl Field {
         Self::DestinationMac,
         Self::Egress,
         Self::TimeToLive,
+        Self::Identification,
     ];
 
     /// Bits of the field (its lowest ones in `bits`) at their place in the key; none for a field
@@ -59,7 +63,11 @@ impl Field {
             Self::Protocol => lanes[4] = (bits as u8 as u64) << 24,
             Self::TcpFlags => lanes[4] = (bits as u8 as u64) << 16,
             Self::Ingress => lanes[5] = (bits as u16 as u64) << 48,
-            Self::SourceMac | Self::DestinationMac | Self::Egress | Self::TimeToLive => {}
+            Self::SourceMac
+            | Self::DestinationMac
+            | Self::Egress
+            | Self::TimeToLive
+            | Self::Identification => {}
         }
         MatchKey(lanes)
     }
@@ -75,7 +83,11 @@ impl Field {
             Self::Protocol => (lanes[4] >> 24) as u8 as u128,
             Self::TcpFlags => (lanes[4] >> 16) as u8 as u128,
             Self::Ingress => (lanes[5] >> 48) as u128,
-            Self::SourceMac | Self::DestinationMac | Self::Egress | Self::TimeToLive => 0,
+            Self::SourceMac
+            | Self::DestinationMac
+            | Self::Egress
+            | Self::TimeToLive
+            | Self::Identification => 0,
         }
     }
 
@@ -104,6 +116,7 @@ impl Field {
             Self::DestinationMac => "destination_mac",
             Self::Egress => "egress",
             Self::TimeToLive => "time_to_live",
+            Self::Identification => "identification",
         }
     }
 }

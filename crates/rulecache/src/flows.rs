@@ -41,6 +41,8 @@ const DROP: u64 = 1 << MARKS_SHIFT;
 const EGRESS: u64 = 2 << MARKS_SHIFT;
 /// It was hit since the last report.
 const HIT: u64 = 4 << MARKS_SHIFT;
+/// Packets that are not atomic get another identification.
+const NUMBERS: u64 = 8 << MARKS_SHIFT;
 
 /// A TCP or UDP flow over IPv4 as it goes one way through the chain: what rules of one flow are found
 /// by.
@@ -425,6 +427,12 @@ pub(crate) const fn decrements(line: &Line) -> u8 {
     (line[7] >> 24) as u8
 }
 
+/// Whether a line's rule has an identification drawn for packets that are not atomic.
+#[inline(always)]
+pub(crate) const fn numbers(line: &Line) -> bool {
+    line[7] & NUMBERS != 0
+}
+
 /// The headers that a line's rule makes.
 #[inline(always)]
 pub(crate) const fn new_headers(line: &Line) -> NewHeaders {
@@ -463,6 +471,10 @@ fn line(
         0 => (0, 0),
         reason => (DROP, reason - 1),
     };
+    let numbers = match written_in(action).has(Field::Identification) {
+        true => NUMBERS,
+        false => 0,
+    };
     [
         key.addresses,
         key.rest,
@@ -471,7 +483,7 @@ fn line(
         u64::from(id) << 32 | where_to << 16 | shared,
         last.0,
         0,
-        (action[5] >> 8 & 0xff) << 24 | mark | guards,
+        (action[5] >> 8 & 0xff) << 24 | mark | numbers | guards,
     ]
 }
 

@@ -2,11 +2,12 @@
 
 use crate::action::set_mac;
 use crate::field::Field;
+use crate::identifications::Identifications;
 use crate::key::MatchKey;
 use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};
-use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, rewrite};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, fields, rewrite};
 use twinpath_core::{Direction, Packet};
 
 /// Who knows whether cached rules depend on an entry.
@@ -249,6 +250,10 @@ impl<'a> Recorded<'a> {
             Field::DestinationMac => mac(fields::destination_mac(bytes)),
             Field::Egress => self.recording.rewrites().egress.into(),
             Field::TimeToLive => fields::ttl(bytes, &self.packet.layout).into(),
+            Field::Identification => {
+                let identification = fields::identification(bytes, &self.packet.layout);
+                identification.unwrap_or(0).into()
+            }
         }
     }
 
@@ -332,6 +337,17 @@ impl<'a> Recorded<'a> {
     /// Says by which port the packet leaves. The last one counts.
     pub fn set_egress(&mut self, port: u16) {
         self.recording.write(Field::Egress, false).egress = port;
+    }
+
+    /// Draws another identification for an IPv4 datagram whose source stands for several hosts,
+    /// unless it is atomic; to be called when it has its new addresses. A rule draws from the fast
+    /// path's half.
+    pub fn draw_identification(&mut self, numbers: &mut Identifications) {
+        let layout = self.packet.layout;
+        if layout.network == Network::V4 {
+            self.recording.write(Field::Identification, false);
+            numbers.number(self.packet.frame.bytes_mut(), &layout);
+        }
     }
 
     /// Counts the time to live down. Returns false, with nothing changed, if it ends here: such a

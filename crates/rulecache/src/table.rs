@@ -22,6 +22,7 @@ pub use promotion::{Effect, Held};
 use crate::action;
 use crate::exact::{ExactTable, Refused};
 use crate::flows::{FlowTable, LineKey};
+use crate::identifications::{Half, Identifications};
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::slots::{Slots, State};
@@ -162,6 +163,8 @@ pub struct RuleTable {
     /// Active rules of the masked match whose mask has bits that differ within a flow.
     sensitive: Variants,
     promotion: Promotion,
+    /// For packets whose rules have one drawn.
+    identifications: Identifications,
     /// Rules taken out unasked, to be reported.
     notices: VecDeque<RuleName>,
     counters: TableCounters,
@@ -185,6 +188,7 @@ impl RuleTable {
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
             promotion: Promotion::new(&config),
+            identifications: Identifications::new(Half::Even, seed),
             notices: VecDeque::new(),
             counters: TableCounters::default(),
             used_ids: 0,
@@ -229,6 +233,7 @@ impl RuleTable {
             + self.flows.memory_bytes()
             + self.exact.memory_bytes()
             + self.masked.memory_bytes()
+            + self.identifications.memory_bytes()
     }
 
     /// A rule's generation and uses, if it is active.

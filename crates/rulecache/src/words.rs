@@ -65,6 +65,7 @@ pub const fn name(field: Field) -> &'static str {
         Field::DestinationMac => "destination MAC address",
         Field::Egress => "egress port",
         Field::TimeToLive => "time to live",
+        Field::Identification => "identification",
     }
 }
 
@@ -167,6 +168,7 @@ fn written_value(field: Field, rewrites: &Rewrites) -> Option<String> {
         Field::SourceMac => rewrites.source_mac.to_string(),
         Field::DestinationMac => rewrites.destination_mac.to_string(),
         Field::Egress => rewrites.egress.to_string(),
+        Field::Identification => "drawn, if DF is 0".into(),
         Field::Protocol | Field::TcpFlags | Field::Ingress | Field::TimeToLive => return None,
     })
 }
@@ -247,10 +249,13 @@ mod tests {
         let mut rewrites = Rewrites::default();
         assert!(rewritten(&rewrites).is_empty());
         rewrites.written.add(Field::Egress);
+        rewrites.written.add(Field::Identification);
         (rewrites.egress, rewrites.decrements) = (3, 1);
-        assert_eq!(
-            rewritten(&rewrites),
-            ["egress port 3", "time to live less 1"]
-        );
+        let told = [
+            "egress port 3",
+            "identification drawn, if DF is 0",
+            "time to live less 1",
+        ];
+        assert_eq!(rewritten(&rewrites), told);
     }
 }

@@ -49,6 +49,7 @@ pub struct PacketBuilder<'a> {
     ttl: u8,
     dscp: u8,
     identification: u32,
+    dont_fragment: bool,
     ipv4_options: OptionBytes,
     extensions: [(Extension, u8); MAX_EXTENSIONS],
     extension_count: usize,
@@ -168,6 +169,7 @@ impl<'a> PacketBuilder<'a> {
             ttl: 64,
             dscp: 0,
             identification: 0,
+            dont_fragment: false,
             ipv4_options: OptionBytes::EMPTY,
             extensions: [(Extension::HopByHop, 0); MAX_EXTENSIONS],
             extension_count: 0,
@@ -240,6 +242,13 @@ impl<'a> PacketBuilder<'a> {
     #[must_use]
     pub const fn identification(mut self, identification: u32) -> Self {
         self.identification = identification;
+        self
+    }
+
+    /// Forbids routers to fragment the packet, if it is IPv4; IPv6 never lets them.
+    #[must_use]
+    pub const fn dont_fragment(mut self) -> Self {
+        self.dont_fragment = true;
         self
     }
 

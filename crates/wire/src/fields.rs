@@ -24,6 +24,34 @@ pub fn destination(frame: &[u8], layout: &Layout) -> Endpoint {
     )
 }
 
+/// The identification of an IPv4 packet.
+#[must_use]
+#[inline]
+pub fn identification(frame: &[u8], layout: &Layout) -> Option<u16> {
+    let at = usize::from(layout.l3) + ipv4::IDENTIFICATION_AT;
+    (layout.network == Network::V4).then(|| u16_at(frame, at))
+}
+
+/// Where in its datagram an IPv4 packet begins, in bytes.
+#[must_use]
+pub fn fragment_offset_bytes(frame: &[u8], layout: &Layout) -> u32 {
+    let word = u16_at(frame, usize::from(layout.l3) + ipv4::FRAGMENT_AT);
+    match layout.network {
+        Network::V4 => u32::from(word & ipv4::OFFSET_MASK) * 8,
+        _ => 0,
+    }
+}
+
+/// Whether nothing of a packet's datagram is or can become a fragment (RFC 6864): such may have any
+/// identification. A packet that is not IPv4 is taken for one.
+#[must_use]
+#[inline(always)]
+pub fn is_atomic(frame: &[u8], layout: &Layout) -> bool {
+    let may_fragment =
+        || u16_at(frame, usize::from(layout.l3) + ipv4::FRAGMENT_AT) & ipv4::DONT_FRAGMENT == 0;
+    layout.network != Network::V4 || layout.fragment == Fragment::Whole && !may_fragment()
+}
+
 /// The source address; `::` if the frame is not IP.
 #[must_use]
 #[inline(always)]

@@ -16,6 +16,8 @@ pub const TOTAL_LENGTH_AT: usize = 2;
 pub const TTL_AT: usize = 8;
 /// Offset of the identification within the header.
 pub const IDENTIFICATION_AT: usize = 4;
+/// Offset of flags and fragment offset within the header.
+pub const FRAGMENT_AT: usize = 6;
 /// Offset of the header checksum within the header.
 pub const CHECKSUM_AT: usize = 10;
 /// Offset of the source address within the header.
@@ -23,9 +25,9 @@ pub const SOURCE_AT: usize = 12;
 /// Offset of the destination address within the header.
 pub const DESTINATION_AT: usize = 16;
 
-const DONT_FRAGMENT: u16 = 0x4000;
+pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
-const OFFSET_MASK: u16 = 0x1fff;
+pub(crate) const OFFSET_MASK: u16 = 0x1fff;
 
 /// An IPv4 header that is there, options included.
 #[derive(Copy, Clone, Debug)]

@@ -7,7 +7,7 @@ use crate::model::{Model, ParameterError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use toml::Table;
-use twinpath_core::wire::{dissect, fields};
+use twinpath_core::wire::{dissect, fields, rewrite};
 
 fn plans() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans")
@@ -46,10 +46,14 @@ fn output(text: &str) -> BTreeMap<String, Vec<Vec<u8>>> {
     let setting = parameters.setting().expect(text);
     let mut flows: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
     let mut tap = |departure: &twinpath_node::Departure| {
-        let bytes = departure.frame.bytes();
-        let layout = dissect(bytes).expect("well formed");
-        let source = fields::source(bytes, &layout).to_string();
-        flows.entry(source).or_default().push(bytes.to_vec());
+        let mut bytes = departure.frame.bytes().to_vec();
+        let layout = dissect(&bytes).expect("well formed");
+        let source = fields::source(&bytes, &layout).to_string();
+        if text.contains("napt") && !fields::is_atomic(&bytes, &layout) {
+            // Each path draws another.
+            rewrite::set_identification(&mut bytes, &layout, 0).expect("IPv4");
+        }
+        flows.entry(source).or_default().push(bytes);
     };
     run_tapped(&setting, 1.0, &mut tap).expect(text);
     flows

@@ -480,6 +480,16 @@ pub enum PrefixError {
         /// Its bits.
         most: u32,
     },
+    /// IPv4 within IPv6, which is for programs: no packet has it.
+    #[error(
+        "{text:?} is an IPv4 address written as one of IPv6, which no packet has: write \"{meant}\""
+    )]
+    Mapped {
+        /// The text.
+        text: String,
+        /// The address.
+        meant: Address,
+    },
     /// Bits beyond the prefix's length.
     #[error("{text:?} has bits beyond its prefix length: write \"{meant}\"")]
     HostBits {
@@ -501,7 +511,14 @@ impl FromStr for Prefix {
         let (address, length) = text
             .split_once('/')
             .map_or((text, None), |(address, length)| (address, Some(length)));
+        let is_v6_text = address.contains(':');
         let address: Address = address.parse().map_err(|_| unreadable())?;
+        if is_v6_text && address.is_v4() {
+            return Err(PrefixError::Mapped {
+                text: text.to_owned(),
+                meant: address,
+            });
+        }
         let (versions, version, most) = if address.is_v4() {
             (Versions::V4, "IPv4", 32)
         } else {

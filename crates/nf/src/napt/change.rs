@@ -155,7 +155,7 @@ impl Napt {
         !self.sessions_of(which).is_empty()
     }
 
-    /// The bindings that there are, in words.
+    /// The forwards, and the bindings that there are, in words.
     pub fn bindings(&self) -> Vec<String> {
         let mut bindings: Vec<_> = self.table.bindings().collect();
         bindings.sort_by_key(|(number, binding)| (binding.internal, binding.kind as u8, *number));
@@ -165,7 +165,9 @@ impl Napt {
             let sessions = self.table.sessions_of(*number).count();
             format!("{internal} {kind} as {external}, sessions: {sessions}")
         };
-        bindings.iter().map(told).collect()
+        let mut all = self.external.forwards().told();
+        all.extend(bindings.iter().map(told));
+        all
     }
 
     /// The sessions of bindings whose external endpoints are others', or that have others in any

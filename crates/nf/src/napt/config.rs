@@ -7,20 +7,22 @@ mod ports;
 use super::ports::External;
 use super::table::Table;
 use crate::checksums::VerifyChecksums;
+use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::idle_time::IdleTime;
 use crate::memory::TableMemory;
 use crate::text::Text;
+use crate::unicast::check_host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 pub(crate) use deterministic::{Block, Deterministic};
-pub(crate) use forward::Forward;
 pub use forward::ForwardError;
 pub(crate) use forward::Forwards;
-use forward::MAX_FORWARDS;
+pub(crate) use forward::MAX_FORWARDS;
+pub(crate) use forward::Written as ForwardText;
 pub(crate) use ports::PortsText;
 pub use ports::{Assignment, BlockAssignment, Blocks};
 
@@ -113,7 +115,7 @@ pub(crate) struct Written {
     /// External ports, or whole addresses, that stand for the same hosts inside in any case.
     #[serde(default)]
     #[schemars(length(max = MAX_FORWARDS))]
-    pub forward: Vec<Forward>,
+    pub forward: Vec<ForwardText>,
     /// The external ports to give out, as `"FIRST-LAST"`, from 1 to 65535.
     #[serde(default)]
     pub ports: PortsText,
@@ -242,6 +244,11 @@ pub enum ConfigError {
     /// An external address twice.
     #[error("{0} is in external twice")]
     Twice(Address),
+    /// An external address that no host can have.
+    #[error(
+        "{0} in external: expected the address of a host, not one that is unspecified, loopback, multicast, reserved or broadcast"
+    )]
+    Impossible(Address),
     /// An external address that is a host's inside.
     #[error("{address} in external lies within {prefix} in inside")]
     ExternalInside {
@@ -288,33 +295,86 @@ pub enum ConfigError {
     },
 }
 
-impl TryFrom<Written> for Config {
-    type Error = ConfigError;
+/// What is wrong with a configuration, and where.
+type Misplaced = Placed<ConfigError>;
 
-    fn try_from(written: Written) -> Result<Self, ConfigError> {
+impl TryFrom<Written> for Config {
+    type Error = Misplaced;
+
+    fn try_from(written: Written) -> Result<Self, Misplaced> {
+        Self::new(written, false)
+    }
+}
+
+/// All addresses of prefixes, each with the number of its prefix.
+fn pool(prefixes: &[Prefix]) -> Result<Vec<(usize, Address)>, Misplaced> {
+    let mut addresses = Vec::new();
+    for (entry, &prefix) in prefixes.iter().enumerate() {
+        let count = deterministic::count(&prefix);
+        if count > MAX_ADDRESSES as u128 {
+            let pool = ConfigError::Pool(prefix);
+            return Err(Placed::within(EXTERNAL, entry, pool));
+        }
+        let all = (0..count).map(|more| Address(prefix.network().0 + more));
+        addresses.extend(all.map(|address| (entry, address)));
+        if addresses.len() > MAX_ADDRESSES {
+            return Err(count_of(&addresses));
+        }
+    }
+    Ok(addresses)
+}
+
+fn count_of(external: &[(usize, Address)]) -> Misplaced {
+    Placed::at(EXTERNAL, ConfigError::ExternalCount(external.len()))
+}
+
+/// Keys of the table.
+const EXTERNAL: &str = "external";
+const FORWARD: &str = "forward";
+const BLOCKS: &str = "blocks";
+
+impl Config {
+    /// What a table says, of hosts that have IPv4 and IPv6, or else IPv6 behind addresses of IPv4.
+    pub(crate) fn new(written: Written, between_versions: bool) -> Result<Self, Misplaced> {
         let inside: Vec<Prefix> = written.inside.into_iter().map(|text| text.0).collect();
+        if !(1..=MAX_INSIDE).contains(&inside.len()) {
+            let count = ConfigError::InsideCount(inside.len());
+            return Err(Placed::at("inside", count));
+        }
         let mut prefixes: Vec<Prefix> = written.external.into_iter().map(|text| text.0).collect();
-        let mut external = pool(&prefixes)?;
+        let pool = pool(&prefixes)?;
+        check_addresses(EXTERNAL, &pool, &inside)?;
+        let mut external: Vec<Address> = pool.iter().map(|(_, address)| *address).collect();
         let shared = external.len();
-        let forwards = Forwards::new(&written.forward, &inside, &external)?;
-        let others = forward::other_addresses(&written.forward, &external);
-        prefixes.extend(others.iter().copied().map(Prefix::from));
+        let in_forward = |error: Placed<ForwardError>| error.map(ConfigError::Forward);
+        let written_forwards = forward::read(written.forward).map_err(in_forward)?;
+        let forwards = Forwards::new(&written_forwards, &inside, &external, between_versions);
+        let forwards = forwards.map_err(in_forward)?;
+        let others = forward::other_addresses(&written_forwards, &external);
+        check_addresses(FORWARD, &others, &inside)?;
+        let others = others.into_iter().map(|(_, address)| address);
+        prefixes.extend(others.clone().map(Prefix::from));
         external.extend(others);
+        if !(1..=MAX_ADDRESSES).contains(&external.len()) {
+            let count = ConfigError::ExternalCount(external.len());
+            return Err(Placed::at(EXTERNAL, count));
+        }
         let deterministic = written.blocks.map(|blocks| {
             let BlockAssignment::Deterministic = blocks.assignment;
             Deterministic::new(&inside, &external[..shared], written.ports, blocks.size)
         });
+        let deterministic = deterministic.transpose();
         let default = default_ports_per_host(written.ports);
         let config = Self {
             inside,
             external,
             shared,
             prefixes,
-            between_versions: false,
+            between_versions,
             forwards,
             ports: written.ports,
             assignment: written.assignment,
-            deterministic: deterministic.transpose()?,
+            deterministic: deterministic.map_err(|error| Placed::at(BLOCKS, error))?,
             ports_per_host: written.ports_per_host.unwrap_or(default),
             sessions_per_binding: written.sessions_per_binding,
             errors_per_second: written.errors_per_second,
@@ -325,33 +385,8 @@ impl TryFrom<Written> for Config {
             verify_checksums: written.verify_checksums,
             timeouts: written.timeouts,
         };
-        config.check_addresses()?;
         config.check_numbers()?;
         Ok(config)
-    }
-}
-
-/// All addresses of prefixes.
-fn pool(prefixes: &[Prefix]) -> Result<Vec<Address>, ConfigError> {
-    let mut addresses = Vec::new();
-    for &prefix in prefixes {
-        let count = deterministic::count(&prefix);
-        if count > MAX_ADDRESSES as u128 {
-            return Err(ConfigError::Pool(prefix));
-        }
-        addresses.extend((0..count).map(|more| Address(prefix.network().0 + more)));
-        if addresses.len() > MAX_ADDRESSES {
-            return Err(ConfigError::ExternalCount(addresses.len()));
-        }
-    }
-    Ok(addresses)
-}
-
-impl Config {
-    /// The same for hosts that have IPv6, behind addresses of IPv4.
-    pub(crate) fn between_versions(mut self) -> Self {
-        self.between_versions = true;
-        self
     }
 
     /// The first of the addresses that hosts share.
@@ -359,18 +394,22 @@ impl Config {
         self.external[..self.shared].first().copied()
     }
 
-    fn check_numbers(&self) -> Result<(), ConfigError> {
+    fn check_numbers(&self) -> Result<(), Misplaced> {
         if !(1..=MAX_SESSIONS).contains(&self.sessions) {
-            return Err(ConfigError::Sessions(self.sessions));
+            let sessions = ConfigError::Sessions(self.sessions);
+            return Err(Placed::at("sessions", sessions));
         }
-        if self.ports_per_host == 0 {
-            return Err(ConfigError::Nothing("ports_per_host"));
-        }
-        if self.sessions_per_binding == 0 {
-            return Err(ConfigError::Nothing("sessions_per_binding"));
+        for (key, number) in [
+            ("ports_per_host", self.ports_per_host),
+            ("sessions_per_binding", self.sessions_per_binding),
+        ] {
+            if number == 0 {
+                return Err(Placed::at(key, ConfigError::Nothing(key)));
+            }
         }
         if self.sessions_per_binding > MAX_SESSIONS_PER_BINDING {
-            return Err(ConfigError::SessionsPerBinding(self.sessions_per_binding));
+            let most = ConfigError::SessionsPerBinding(self.sessions_per_binding);
+            return Err(Placed::at("sessions_per_binding", most));
         }
         let Timeouts {
             tcp_established: established,
@@ -378,31 +417,32 @@ impl Config {
             ..
         } = self.timeouts;
         if transitory > established {
-            return Err(ConfigError::Timeouts {
+            let error = ConfigError::Timeouts {
                 transitory,
                 established,
-            });
+            };
+            return Err(Placed::at("timeouts", error));
         }
         Ok(())
     }
+}
 
-    fn check_addresses(&self) -> Result<(), ConfigError> {
-        if !(1..=MAX_INSIDE).contains(&self.inside.len()) {
-            return Err(ConfigError::InsideCount(self.inside.len()));
-        }
-        if self.external.is_empty() || self.external.len() > MAX_ADDRESSES {
-            return Err(ConfigError::ExternalCount(self.external.len()));
-        }
-        let mut seen = std::collections::HashSet::new();
-        for &address in &self.external {
-            if !seen.insert(address) {
-                return Err(ConfigError::Twice(address));
-            }
-            let around = self.inside.iter().find(|prefix| prefix.includes(address));
-            if let Some(&prefix) = around {
-                return Err(ConfigError::ExternalInside { address, prefix });
-            }
-        }
-        Ok(())
+/// Checks external addresses, each with the number of its entry in the list at a key.
+fn check_addresses(
+    key: &'static str,
+    external: &[(usize, Address)],
+    inside: &[Prefix],
+) -> Result<(), Misplaced> {
+    let mut seen = std::collections::HashSet::new();
+    for &(entry, address) in external {
+        let around = inside.iter().find(|prefix| prefix.includes(address));
+        let error = match around {
+            _ if check_host(address).is_err() => ConfigError::Impossible(address),
+            Some(&prefix) => ConfigError::ExternalInside { address, prefix },
+            None if !seen.insert(address) => ConfigError::Twice(address),
+            None => continue,
+        };
+        return Err(Placed::within(key, entry, error));
     }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What the catalogue knows of address translations.
 
-use super::{Config, EndBindings, NAME, Napt, NewNapt};
+use super::config::Written;
+use super::{Config, ConfigError, EndBindings, NAME, Napt, NewNapt};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
@@ -15,10 +16,10 @@ use twinpath_rulecache::{Reconfiguration, RuleFunction};
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Rules,
-    placement: "a session's entry decides; what opens or ends a session, and ICMP errors, are for the slow path",
+    placement: "a session's entry decides, and a rule draws identifications for what may be fragmented (DF is 0); what opens or ends a session, and ICMP errors, are for the slow path",
     needs_section: true,
     decides_last: false,
-    read: descriptor::read::<Config>,
+    read: descriptor::read_placed::<Written, Config, ConfigError>,
     schema: schema::of::<Config>,
 };
 

@@ -5,7 +5,7 @@ pub(super) mod datagram;
 mod exhaustion;
 pub(crate) mod fragments;
 pub(crate) mod held;
-mod icmp_errors;
+pub(crate) mod icmp_errors;
 mod limits;
 pub(crate) mod nature;
 pub(crate) mod plan;
@@ -22,10 +22,12 @@ use exhaustion::Exhaustion;
 use fragments::Fragments;
 use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
-use twinpath_core::wire::Endpoint;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{
+    Answers, Half, Hits, Identifications, Obstacle, Recorded, RuleFunction, Verdict,
+};
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
 const SESSION: u32 = 1 << 31;
@@ -54,6 +56,8 @@ pub struct Napt {
     pub(super) exhaustion: Exhaustion,
     refusals: Refusals,
     pub(crate) fragments: Fragments,
+    /// For what leaves from addresses that hosts share.
+    pub(crate) identifications: Identifications,
     counters: Counters,
 }
 
@@ -89,6 +93,7 @@ impl Napt {
             refusals: Refusals::default(),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),
+            identifications: Identifications::new(Half::Odd, seed),
             counters: Counters::default(),
         }
     }
@@ -141,6 +146,7 @@ impl Napt {
         self.check_room(packet, &[leg], now)?;
         self.use_leg(packet, &leg, (internal, kind), Way::Out, flags, now);
         packet.set_source(self.external.endpoint(leg.slot));
+        self.number(packet, internal.address);
         Ok(())
     }
 
@@ -210,8 +216,16 @@ impl Napt {
         self.use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
         packet.set_source(sender);
         packet.set_destination(receiver);
+        self.number(packet, internal.address);
         self.counters.hairpinned += 1;
         Ok(())
+    }
+
+    /// What a host sends gets another identification where others have its address too.
+    fn number(&mut self, packet: &mut Recorded<'_>, host: Address) {
+        if self.external.shares_address(host) {
+            packet.draw_identification(&mut self.identifications);
+        }
     }
 
     /// The other end, of which as much is recorded as a session's scope has.

@@ -66,7 +66,9 @@
 //!   in any order (RFC 4787 REQ-14) unless `pooling` is arbitrary or some of its ports are
 //!   forwarded; of other datagrams those that come before the first are kept until it comes, up
 //!   to 256 for up to five seconds. Up to 4096 datagrams are remembered for up to a minute.
-//!   Fragments over IPv4 that leave have other identifications (RFC 7857 §10).
+//! - **Identifications.** Datagrams over IPv4 that leave from an address that hosts share get another
+//!   identification, unless they are atomic (whole, with DF 1): parts of two hosts' datagrams must not
+//!   be put together (RFC 7857 §10, RFC 6864 §5.3.1). Each path draws from numbers of its own.
 //! - **Checksums** are verified of packets that open a session, and of TCP segments with SYN, FIN or
 //!   RST (`bad_checksum`): what no receiver takes must not take a port, or end a session. The others'
 //!   are left to the receiver, and so are those of fragments, which none of them tells.
@@ -128,7 +130,8 @@ mod wheel;
 pub(crate) mod core {
     pub(crate) use super::function::datagram::Datagram;
     pub(crate) use super::function::flags_of;
-    pub(crate) use super::function::fragments::Part;
+    pub(crate) use super::function::fragments::{Became, Part};
+    pub(crate) use super::function::icmp_errors::rewrite_error;
     pub(crate) use super::function::nature::{Nature, kind_of, nature};
     pub(crate) use super::function::plan::{Leg, Stop};
     pub(crate) use super::ports::Slot;

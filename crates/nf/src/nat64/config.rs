@@ -2,7 +2,8 @@
 
 use super::prefix::Embedding;
 use crate::checksums::VerifyChecksums;
-use crate::napt::config::{self as napt, Filtering, Pooling, PortsText, Timeouts};
+use crate::descriptor::Placed;
+use crate::napt::config::{self as napt, Filtering, ForwardText, Pooling, PortsText, Timeouts};
 use crate::napt::{Assignment, ConfigError as NaptError};
 use crate::text::Text;
 use schemars::JsonSchema;
@@ -26,13 +27,18 @@ pub struct Config {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Written {
+pub(super) struct Written {
     /// The networks of IPv6 whose hosts are translated.
     #[schemars(length(min = 1, max = napt::MAX_INSIDE))]
     inside: Vec<Text<Prefix>>,
-    /// The IPv4 addresses that they share, or prefixes of them: 1 to 4096 addresses.
-    #[schemars(length(min = 1, max = napt::MAX_ADDRESSES))]
+    /// The IPv4 addresses that they share, or prefixes of them; with those of `forward` 1 to 4096
+    /// addresses.
+    #[schemars(length(max = napt::MAX_ADDRESSES))]
     external: Vec<Text<Prefix>>,
+    /// External ports, or whole addresses, that stand for the same hosts inside in any case.
+    #[serde(default)]
+    #[schemars(length(max = napt::MAX_FORWARDS))]
+    forward: Vec<ForwardText>,
     /// Behind what IPv4 addresses are: a prefix of IPv6 with 32, 40, 48, 56, 64 or 96 bits (RFC 6052
     /// §2.2).
     #[serde(default = "well_known")]
@@ -126,7 +132,7 @@ pub enum ConfigError {
     Mtus(u16, u16),
     /// What is wrong with the rest.
     #[error(transparent)]
-    Napt(#[from] NaptError),
+    Napt(NaptError),
 }
 
 impl Config {
@@ -146,32 +152,40 @@ impl Config {
     }
 }
 
-impl TryFrom<Written> for Config {
-    type Error = ConfigError;
+/// The number of the first prefix of another version, and the prefix.
+fn of_another(prefixes: &[Text<Prefix>], version: Versions) -> Option<(usize, Prefix)> {
+    let mut prefixes = prefixes.iter().map(|text| text.0).enumerate();
+    prefixes.find(|(_, prefix)| prefix.versions() != version)
+}
 
-    fn try_from(written: Written) -> Result<Self, ConfigError> {
+impl TryFrom<Written> for Config {
+    type Error = Placed<ConfigError>;
+
+    fn try_from(written: Written) -> Result<Self, Placed<ConfigError>> {
         let prefix = written.prefix.0;
-        let embedding = Embedding::new(prefix).ok_or(ConfigError::Prefix(prefix))?;
-        let is_other = |version| move |text: &&Text<Prefix>| text.0.versions() != version;
-        if let Some(&Text(other)) = written.inside.iter().find(is_other(Versions::V6)) {
-            return Err(ConfigError::Inside(other));
+        let wrong_prefix = Placed::at("prefix", ConfigError::Prefix(prefix));
+        let embedding = Embedding::new(prefix).ok_or(wrong_prefix)?;
+        if let Some((entry, other)) = of_another(&written.inside, Versions::V6) {
+            return Err(Placed::within("inside", entry, ConfigError::Inside(other)));
         }
-        if let Some(&Text(other)) = written.external.iter().find(is_other(Versions::V4)) {
-            return Err(ConfigError::External(other));
+        if let Some((entry, other)) = of_another(&written.external, Versions::V4) {
+            let error = ConfigError::External(other);
+            return Err(Placed::within("external", entry, error));
         }
         let (mtu, lowest_mtu) = (written.mtu, written.lowest_mtu);
         for (name, mtu) in [("mtu", mtu), ("lowest_mtu", lowest_mtu)] {
             if !(MTUS[0]..=MTUS[1]).contains(&mtu) {
-                return Err(ConfigError::Mtu { name, mtu });
+                return Err(Placed::at(name, ConfigError::Mtu { name, mtu }));
             }
         }
         if lowest_mtu > mtu {
-            return Err(ConfigError::Mtus(lowest_mtu, mtu));
+            let error = ConfigError::Mtus(lowest_mtu, mtu);
+            return Err(Placed::at("lowest_mtu", error));
         }
         let napt = napt::Written {
             inside: written.inside,
             external: written.external,
-            forward: Vec::new(),
+            forward: written.forward,
             ports: written.ports,
             assignment: written.assignment,
             blocks: None,
@@ -185,8 +199,9 @@ impl TryFrom<Written> for Config {
             verify_checksums: written.verify_checksums,
             timeouts: written.timeouts,
         };
+        let napt = napt::Config::new(napt, true);
         Ok(Self {
-            napt: napt::Config::try_from(napt)?.between_versions(),
+            napt: napt.map_err(|error| error.map(ConfigError::Napt))?,
             embedding,
             mtu,
             lowest_mtu,

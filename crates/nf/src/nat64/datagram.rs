@@ -2,7 +2,7 @@
 
 use super::ends::{Ends, Untranslatable, mend};
 use super::icmp;
-use twinpath_core::wire::checksum::{finish_udp, fold, pseudo_header, sum};
+use twinpath_core::wire::checksum::{finish_udp, pseudo_header, sum};
 use twinpath_core::wire::ipv4::{self, Ipv4Repr, Ipv4View};
 use twinpath_core::wire::ipv6::{self, FRAGMENT_HEADER_BYTES, FragmentRepr, Ipv6Repr, Ipv6View};
 use twinpath_core::wire::options::OptionBytes;
@@ -155,7 +155,6 @@ impl<'a> Datagram<'a> {
             other => other,
         };
         let is_part = self.part.is_part();
-        let upper = out.get(ipv4::HEADER_BYTES..).unwrap_or_default();
         let header = Ipv4Repr {
             source: new.source.address,
             destination: new.destination.address,
@@ -163,10 +162,8 @@ impl<'a> Datagram<'a> {
             ttl: self.time_to_live,
             dscp: self.traffic_class >> 2,
             ecn: self.traffic_class & 3,
-            identification: match is_part {
-                true => self.part.identification as u16,
-                false => number(new, upper.get(..upper_bytes).unwrap_or(upper)),
-            },
+            // One is drawn for what is not atomic.
+            identification: self.part.identification as u16,
             dont_fragment: !is_part && ipv4::HEADER_BYTES + upper_bytes > ATOMIC,
             more_fragments: self.part.more,
             fragment_offset_bytes: self.part.offset_bytes,
@@ -291,15 +288,6 @@ fn part_of_v6(view: &Ipv6View<'_>) -> Option<Part> {
         more: header.more,
         identification: header.identification,
     })
-}
-
-/// The identification of a whole packet: it follows from what it carries, so that two that differ
-/// have others in all probability.
-fn number(ends: Ends, upper: &[u8]) -> u16 {
-    let ports = u64::from(ends.source.port) << 16 | u64::from(ends.destination.port);
-    let addresses =
-        ends.source.address.0 as u64 ^ (ends.destination.address.0 as u64).rotate_left(16);
-    fold(sum(&upper[..upper.len().min(64)]) + ports + u64::from(fold(addresses)))
 }
 
 /// Sets the ports of a header and mends the checksum at a place of it, which covers addresses too.

@@ -1,6 +1,7 @@
 //! What the catalogue knows of translations between IP versions.
 
-use super::{Config, NAME, Nat64};
+use super::config::Written;
+use super::{Config, ConfigError, NAME, Nat64};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
@@ -19,7 +20,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "what is translated gets another IP version, which no rule can write; what passes is cached",
     needs_section: true,
     decides_last: false,
-    read: descriptor::read::<Config>,
+    read: descriptor::read_placed::<Written, Config, ConfigError>,
     schema: schema::of::<Config>,
 };
 

@@ -11,6 +11,10 @@
 //! [nat64]
 //! inside = ["2001:db8:1::/48"]
 //! external = ["192.0.2.0/28"]
+//! forward = [
+//!     { protocol = "tcp", external = "192.0.2.1:8080", to = "[2001:db8:1::5]:80" },
+//!     { external = "192.0.2.17", to = "2001:db8:1::9" },
+//! ]
 //! ```
 //!
 //! # What is translated
@@ -18,6 +22,10 @@
 //! others pass untouched.
 //!
 //! - **Ports, sessions, filtering, limits, time-outs, resets, checksums** are as [there](crate::napt#what-is-translated).
+//! - **Forwards** are as [there](crate::napt#what-is-translated), from an IPv4 address or port to one of
+//!   IPv6 inside; a whole address stands for a host with its ports and echoes, not with other protocols.
+//! - **Identifications.** What leaves as IPv4 and is not atomic gets one as
+//!   [there](crate::napt#what-is-translated) (RFC 7915 §5.1); others have 0.
 //! - **Headers.** The time to live is one less; extension headers are left out, but for one of a
 //!   fragment; options are left out, and with a source route that is not over the packet is dropped.
 //!   Checksums are mended; UDP over IPv4 without one gets one, unless it comes in parts.
@@ -25,12 +33,14 @@
 //!   with "fragmentation needed" where it may not be fragmented (RFC 4787 REQ-13); one that may is
 //!   fragmented if it would not fit `lowest_mtu` (RFC 7915 §4).
 //! - **Fragments** are translated as those of an [address translation](crate::napt#what-is-translated);
-//!   those of ICMP are dropped, for their checksum covers a length that is not known.
+//!   those of ICMP are dropped, for their checksum covers a length that is not known, but between hosts
+//!   inside.
 //! - **ICMP errors** are translated with the packet that they quote, if both have a counterpart, they
 //!   are [believed](crate::icmp_errors) and about a session that is alive. The sequence number of a
 //!   quoted TCP segment is not checked, for no window is known here.
 //! - **Hairpinning.** A host that sends to an external address behind the prefix reaches the host
-//!   that has it, over IPv6.
+//!   that has it, over IPv6; so do fragments, and ICMP errors about what was so sent. Errors about echoes
+//!   do not: an echo has one identifier, its receiver's.
 //! - **Dropped** is what cannot be translated: other protocols, and with the well-known prefix
 //!   addresses that mean something on one network only (RFC 6052 §3.1).
 //!

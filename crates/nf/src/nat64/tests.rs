@@ -279,6 +279,33 @@ fn fragments_go_both_ways_in_any_order() {
     }
 }
 
+fn identification(frame: &[u8]) -> u16 {
+    let layout = dissect(frame).expect("well formed");
+    fields::identification(frame, &layout).expect("IPv4")
+}
+
+/// RFC 7915 §5.1, RFC 6864 §5.3.1: datagrams and fragments of hosts that share an address.
+#[test]
+fn what_becomes_ipv4_is_numbered() {
+    let mut bench = bench(BASIC);
+    let mut drawn = std::collections::HashSet::new();
+    let hosts = [HOST, "[2001:db8:1::8]:5000"];
+    for host in (0..50).flat_map(|_| hosts) {
+        let datagram = PacketBuilder::udp(end(host), end(SEEN));
+        let (whole, _) = send(&mut bench, datagram).departed();
+        assert!(drawn.insert(identification(&whole)), "twice");
+        let [first, second] = parts(datagram, 9).map(|part| {
+            let outcome = bench.process(&part, 0, at(0));
+            identification(&outcome.packet.expect("translated").0)
+        });
+        assert_eq!(first, second, "of one datagram");
+        assert!(drawn.insert(first), "twice");
+    }
+    let long = PacketBuilder::udp(end(HOST), end(SEEN)).payload_len(1300);
+    let (atomic, _) = send(&mut bench, long).departed();
+    assert_eq!(identification(&atomic), 0, "RFC 6864 §4.1: none is needed");
+}
+
 /// RFC 7915 §4: what may be fragmented is, to what every link of IPv6 carries.
 #[test]
 fn long_packets_that_may_be_fragmented_are() {
@@ -412,6 +439,195 @@ fn contradictions_are_refused() {
         ),
     ] {
         let text = BASIC.replace(from, to);
+        let error = toml::from_str::<Config>(&text)
+            .expect_err("refused")
+            .to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+const OTHER: &str = "[2001:db8:1::8]:6000";
+/// The hosts as they know each other.
+const SHOWN: &str = "[64:ff9b::192.0.2.1]:5000";
+const OTHER_SHOWN: &str = "[64:ff9b::192.0.2.1]:6000";
+
+/// Both have sent something out.
+fn acquainted() -> Bench {
+    let mut bench = bench(BASIC);
+    for host in [HOST, OTHER] {
+        send(&mut bench, PacketBuilder::udp(end(host), end(SEEN))).departed();
+    }
+    bench
+}
+
+#[test]
+fn errors_between_hosts_that_share_an_address() {
+    let mut bench = acquainted();
+    let there = PacketBuilder::udp(end(OTHER), end(SHOWN)).payload(b"hello");
+    let (received, layout) = send(&mut bench, there).departed();
+    assert_eq!(ends(&received, &layout), (end(OTHER_SHOWN), end(HOST)));
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 4 }, &received);
+    let (bytes, layout) = send(&mut bench, error).departed();
+    assert_eq!(layout.network, Network::V6);
+    let (from, to) = ends(&bytes, &layout);
+    assert_eq!(
+        (from.address, to.address),
+        (end(SHOWN).address, end(OTHER).address)
+    );
+    assert_eq!(fields::inner_source(&bytes, &layout), Some(end(OTHER)));
+    assert_eq!(fields::inner_destination(&bytes, &layout), Some(end(SHOWN)));
+    assert_eq!(bench.counter(0, "errors_translated"), 1);
+    // About what nobody has sent.
+    let forged = PacketBuilder::udp(end("[64:ff9b::192.0.2.1]:9"), end(HOST));
+    let forged = forged.to_vec().expect("fits");
+    let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 4 }, &forged);
+    assert_eq!(send(&mut bench, error).packet, Err(DropReason::Denied));
+    assert_eq!(bench.counter(0, "errors_translated"), 1);
+}
+
+/// An echo has one identifier, which names its receiver there.
+#[test]
+fn errors_about_echoes_do_not_tell_whom_they_are_for() {
+    let mut bench = bench(BASIC);
+    for host in ["[2001:db8:1::7]:77", "[2001:db8:1::8]:77"] {
+        send(&mut bench, PacketBuilder::icmp_echo(end(host), end(SEEN))).departed();
+    }
+    let shown = "[64:ff9b::192.0.2.1]:77";
+    let there = PacketBuilder::icmp_echo(end("[2001:db8:1::8]:77"), end(shown));
+    let (received, _) = send(&mut bench, there).departed();
+    let error = PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &received);
+    assert_eq!(send(&mut bench, error).packet, Err(DropReason::Denied));
+}
+
+#[test]
+fn fragments_between_hosts_that_share_an_address() {
+    for is_reversed in [false, true] {
+        let mut bench = acquainted();
+        let mut order = parts(PacketBuilder::udp(end(OTHER), end(SHOWN)), 9);
+        let expected = parts(PacketBuilder::udp(end(OTHER_SHOWN), end(HOST)), 9);
+        if is_reversed {
+            order.reverse();
+        }
+        let mut left = Vec::new();
+        for part in order {
+            let held = bench.counter(0, "fragments_held");
+            let outcome = bench.process(&part, 0, at(0));
+            if bench.counter(0, "fragments_held") == held {
+                left.push(outcome.packet.expect("goes on").0);
+            }
+            left.extend(outcome.followers);
+        }
+        assert_eq!(left, expected);
+        assert_eq!(bench.counter(0, "hairpinned"), 2);
+        assert_eq!(bench.counter(0, "untranslatable"), 0);
+    }
+    let mut bench = bench(BASIC);
+    let [first, second] = parts(PacketBuilder::udp(end(OTHER), end(SHOWN)), 9);
+    for part in [second, first] {
+        bench.process(&part, 0, at(0));
+    }
+    assert_eq!(bench.counter(0, "fragments_given_up"), 1, "nobody is there");
+}
+
+const FORWARDING: &str = r#"
+    inside = ["2001:db8:1::/48"]
+    external = ["192.0.2.1"]
+    filtering = "address_and_port_dependent"
+    forward = [
+        { protocol = "tcp", external = "192.0.2.1:8080-8089", to = "[2001:db8:1::5]:80" },
+        { protocol = "udp", external = "192.0.2.7:53", to = "[2001:db8:1::5]:5353" },
+        { external = "192.0.2.9", to = "2001:db8:1::9" },
+    ]
+"#;
+
+#[test]
+fn anyone_reaches_a_forwarded_port_and_hears_from_it() {
+    let mut bench = bench(FORWARDING);
+    for (external, host) in [
+        ("192.0.2.1:8080", "[2001:db8:1::5]:80"),
+        ("192.0.2.1:8089", "[2001:db8:1::5]:89"),
+        ("192.0.2.9:22", "[2001:db8:1::9]:22"),
+    ] {
+        let tcp = |from: &str, to: &str, flags| PacketBuilder::tcp(end(from), end(to)).flags(flags);
+        let early = send(&mut bench, tcp(SERVER, external, ACK));
+        assert_eq!(early.packet, Err(DropReason::Denied));
+        let opened = send(&mut bench, tcp(SERVER, external, SYN));
+        assert_is(&opened, tcp(SEEN, host, SYN));
+        let answered = send(&mut bench, tcp(host, SEEN, SYN | ACK));
+        assert_is(&answered, tcp(external, SERVER, SYN | ACK));
+    }
+    let question = PacketBuilder::udp(end(SERVER), end("192.0.2.7:53"));
+    let host = "[2001:db8:1::5]:5353";
+    assert_is(
+        &send(&mut bench, question),
+        PacketBuilder::udp(end(SEEN), end(host)),
+    );
+    let ping = PacketBuilder::icmp_echo(end("8.8.8.8:7"), end("192.0.2.9:7"));
+    let (bytes, layout) = send(&mut bench, ping).departed();
+    assert_eq!(ends(&bytes, &layout).1, end("[2001:db8:1::9]:7"));
+    let closed = PacketBuilder::tcp(end(SERVER), end("192.0.2.1:8090")).flags(SYN);
+    assert_eq!(send(&mut bench, closed).packet, Err(DropReason::Denied));
+    // A whole address needs no ports.
+    let [_, later] = parts(PacketBuilder::udp(end(SERVER), end("192.0.2.9:53")), 9);
+    let later = bench.process(&later, 0, at(0)).packet.expect("let in").0;
+    let layout = dissect(&later).expect("well formed");
+    assert_eq!(
+        fields::destination(&later, &layout).address,
+        end("[2001:db8:1::9]:0").address
+    );
+}
+
+#[test]
+fn hosts_inside_reach_forwarded_ports_as_others_do() {
+    let mut bench = bench(FORWARDING);
+    let seen = "[64:ff9b::192.0.2.1]:8080";
+    let there = PacketBuilder::tcp(end(HOST), end(seen)).flags(SYN);
+    let (from, to) = sent(&send(&mut bench, there));
+    assert_eq!(to, end("[2001:db8:1::5]:80"));
+    let back = PacketBuilder::tcp(end("[2001:db8:1::5]:80"), from).flags(SYN | ACK);
+    assert_eq!(sent(&send(&mut bench, back)), (end(seen), end(HOST)));
+}
+
+#[test]
+fn forwards_are_listed_with_the_bindings() {
+    let mut bench = bench(FORWARDING);
+    send(
+        &mut bench,
+        PacketBuilder::udp(end("[2001:db8:1::9]:4"), end(SEEN)),
+    )
+    .departed();
+    let told = bench.function::<Nat64>(0).bindings().bindings();
+    let expected = [
+        "[2001:db8:1::5]:80 tcp as 192.0.2.1:8080-8089, forwarded",
+        "[2001:db8:1::5]:5353 udp as 192.0.2.7:53, forwarded",
+        "2001:db8:1::9 as 192.0.2.9, forwarded",
+        "[2001:db8:1::9]:4 udp as 192.0.2.9:4, sessions: 1",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn forwards_that_cannot_be_are_refused() {
+    for (from, to, expected) in [
+        (
+            "192.0.2.7:53\"",
+            "[2001:db8::7]:53\"",
+            "expected an address of IPv4 in external",
+        ),
+        (
+            "\"2001:db8:1::9\"",
+            "\"10.0.0.9\"",
+            "expected an address of IPv4 in external",
+        ),
+        (
+            "\"2001:db8:1::9\"",
+            "\"2001:db8:2::9\"",
+            "in no prefix of inside",
+        ),
+        ("192.0.2.9", "192.0.2.1", "cannot be in external"),
+        ("192.0.2.9", "224.0.0.9", "multicast"),
+    ] {
+        let text = FORWARDING.replace(from, to);
         let error = toml::from_str::<Config>(&text)
             .expect_err("refused")
             .to_string();

@@ -34,6 +34,9 @@ impl Values {
             Field::DestinationMac => fields::destination_mac(bytes).to_string(),
             Field::Egress => egress.map_or("none".into(), |port| port.to_string()),
             Field::TimeToLive => fields::ttl(bytes, layout).to_string(),
+            Field::Identification => {
+                fields::identification(bytes, layout).map_or("none".into(), |id| id.to_string())
+            }
             Field::Protocol | Field::TcpFlags | Field::Ingress => String::new(),
         }))
     }
@@ -71,6 +74,8 @@ fn changes(before: &(Recording, Values), after: &(Recording, Values)) -> Vec<Fie
         let place = *field as usize;
         let is_new = !before.0.rewrites().written.has(*field);
         let differs = before.1.0[place] != after.1.0[place];
+        // That of an atomic datagram is left as it is.
+        let is_new = is_new && *field != Field::Identification;
         differs || (is_new && after.0.rewrites().written.has(*field))
     };
     let change = |field: Field| FieldChange {

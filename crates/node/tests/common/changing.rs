@@ -1,6 +1,6 @@
 //! Runs a service that becomes others, each change between the same two packets in every run.
 
-use super::{Leaving, Outcome, by_flow, copy};
+use super::{Leaving, Outcome, copy, undrawn_flows};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
@@ -158,7 +158,7 @@ pub fn run_changing_told(
     let mut report = Report::default();
     observer.finish(0, 0, &node.machine, &node.workers, &mut report);
     let outcome = Outcome {
-        flows: by_flow(super::packets_of(&sink)),
+        flows: undrawn_flows(&first, super::packets_of(&sink)),
         packets: sink.packets,
         ports: sink.ports,
         report,

@@ -2,7 +2,7 @@
 //! beforehand, so that packets come in one order whatever the paths; an answer whose request is
 //! still under way waits for it, and everybody behind it.
 
-use super::{Leaving, Outcome, built, by_flow, lossless, reported};
+use super::{Leaving, Outcome, built, lossless, reported, undrawn_flows};
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -178,7 +178,10 @@ fn run(
     .expect("memory never fails");
     let Leaving { packets, ports } = sink.left;
     let outcome = Outcome {
-        flows: by_flow(packets.iter().map(|(_, packet)| packet.clone()).collect()),
+        flows: undrawn_flows(
+            &service,
+            packets.iter().map(|(_, packet)| packet.clone()).collect(),
+        ),
         packets,
         ports,
         report: reported(observer, &node),

@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 pub use twinpath_captures::captures;
-use twinpath_compare::{Comparison, Options, Renaming};
+use twinpath_compare::{Comparison, Options, Renaming, blank_drawn};
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
-use twinpath_control::service::{Execution, Pace, Paths, Service, Ways};
+use twinpath_control::service::{Execution, Instance, Pace, Paths, Service, Ways};
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_core::{FlowKey, Keyed, Pools, Side, Steering};
@@ -44,6 +44,7 @@ pub type OneWayFlows = BTreeMap<Option<(FlowKey, Side, Role)>, Vec<Vec<u8>>>;
 pub struct Outcome {
     /// What left, with its time.
     pub packets: Vec<(u64, Vec<u8>)>,
+    /// By flow, without identifications that a translation of the chain may have drawn.
     pub flows: Flows,
     /// How many packets left by each port, or by none that a function named.
     pub ports: BTreeMap<Option<u16>, u64>,
@@ -94,7 +95,7 @@ pub fn run(service: &Service, trace: &Trace, paths: Paths, execution: Execution)
     let mut sink = Leaving::default();
     let report = run_into(&mut sink, service, trace, paths, execution);
     Outcome {
-        flows: by_flow(packets_of(&sink)),
+        flows: undrawn_flows(service, packets_of(&sink)),
         packets: sink.packets,
         ports: sink.ports,
         report,
@@ -115,14 +116,15 @@ pub fn run_without_causality(service: &Service, trace: &Trace) -> Outcome {
         )
         .expect("memory never fails");
     Outcome {
-        flows: by_flow(packets_of(&sink)),
+        flows: undrawn_flows(&service, packets_of(&sink)),
         packets: sink.packets,
         ports: sink.ports,
         report: reported(observer, &node),
     }
 }
 
-/// A packet with its ends swapped.
+/// A packet with its ends swapped. Its sender numbers it itself: the number of what it answers may have
+/// been drawn.
 pub fn answer(packet: &[u8]) -> Option<Vec<u8>> {
     let layout = dissect(packet).ok()?;
     let (source, destination) = (
@@ -132,6 +134,7 @@ pub fn answer(packet: &[u8]) -> Option<Vec<u8>> {
     let mut answer = packet.to_vec();
     rewrite::set_source(&mut answer, &layout, destination).ok()?;
     rewrite::set_destination(&mut answer, &layout, source).ok()?;
+    blank_drawn(&mut answer);
     Some(answer)
 }
 
@@ -160,7 +163,7 @@ pub fn run_with_buffers(service: &Service, trace: &Trace, buffers: usize) -> Out
     let mut sink = Leaving::default();
     let report = drive_into(&mut sink, &service, trace, node);
     Outcome {
-        flows: by_flow(packets_of(&sink)),
+        flows: undrawn_flows(&service, packets_of(&sink)),
         packets: sink.packets,
         ports: sink.ports,
         report,
@@ -240,6 +243,22 @@ pub fn copy(trace: &Trace) -> Trace {
 
 pub fn by_flow(packets: Vec<Vec<u8>>) -> Flows {
     grouped(packets, |keyed| keyed.key)
+}
+
+/// Packets that a service put out, by flow, without identifications that it may have drawn: each path
+/// draws from numbers of its own.
+pub fn undrawn_flows(service: &Service, mut packets: Vec<Vec<u8>>) -> Flows {
+    if draws(service) {
+        packets.iter_mut().for_each(|packet| blank_drawn(packet));
+    }
+    by_flow(packets)
+}
+
+/// Whether a function of a chain draws identifications.
+pub fn draws(service: &Service) -> bool {
+    let names = |instance: &Instance| instance.config.descriptor().name;
+    let mut chain = service.chain.iter().map(names);
+    chain.any(|name| matches!(name, "napt" | "nat64"))
 }
 
 pub fn by_direction(flows: &Flows) -> OneWayFlows {

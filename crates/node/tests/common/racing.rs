@@ -6,11 +6,12 @@
 //! threads in one order. A packet that is handed on takes its next step later, so what that order
 //! says of any two packets that met the same state is the order in which they met it.
 
-use super::{Flows, Outcome, lossless, reported};
+use super::{Flows, Outcome, draws, lossless, reported};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
+use twinpath_compare::blank_drawn;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Paths, Service};
@@ -239,6 +240,10 @@ impl Race {
         let rest: Vec<_> = alone.packets.keys().collect();
         assert!(rest.is_empty(), "{what}: packets {rest:?} have not left");
         let mut replies = [self.replies.clone(), std::mem::take(&mut alone.replies)];
+        if alone.draws {
+            let all = replies.iter_mut().flatten();
+            all.for_each(|reply| blank_drawn(reply));
+        }
         replies.iter_mut().for_each(|all| all.sort());
         assert!(replies[0] == replies[1], "{what}: what functions answered");
         assert!(may_lose || alone.logged.lost == 0, "{what}: packets lost");
@@ -275,18 +280,19 @@ impl Race {
         }
     }
 
-    /// How many packets left that are not among those of another run.
+    /// How many packets left that are not among those of another run, whatever identifications were
+    /// drawn.
     pub fn differs_from(&self, other: &Outcome) -> usize {
-        let mut others = HashMap::<&[u8], usize>::new();
+        let mut others = HashMap::<Vec<u8>, usize>::new();
         for packet in other.flows.values().flatten() {
-            *others.entry(packet).or_default() += 1;
+            *others.entry(undrawn(packet)).or_default() += 1;
         }
         let events = self.events();
         let left = events.iter().filter_map(|(_, event)| match event {
             Event::Left(bytes) => Some(bytes),
             _ => None,
         });
-        let mut is_other = |bytes: &&Vec<u8>| match others.get_mut(bytes.as_slice()) {
+        let mut is_other = |bytes: &&Vec<u8>| match others.get_mut(&undrawn(bytes)) {
             Some(rest) if *rest > 0 => {
                 *rest -= 1;
                 false
@@ -295,6 +301,13 @@ impl Race {
         };
         left.filter(|bytes| is_other(bytes)).count()
     }
+}
+
+/// A packet without identifications that may have been drawn.
+fn undrawn(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    blank_drawn(&mut bytes);
+    bytes
 }
 
 /// Reasons for which a fragment is dropped in front of an element that needs ports.
@@ -389,6 +402,8 @@ struct Alone {
     replies: Vec<Vec<u8>>,
     /// Functions have let go of what they kept.
     has_ended: bool,
+    /// Whether a function draws identifications: each path has others.
+    draws: bool,
     logged: Logged,
 }
 
@@ -414,6 +429,7 @@ impl Alone {
             latest: vec![0; elements],
             replies: Vec::new(),
             has_ended: false,
+            draws: draws(&service),
             logged: Logged {
                 taken: vec![[0; 2]; elements],
                 ..Logged::default()
@@ -463,12 +479,21 @@ impl Alone {
             Event::Left(bytes) => {
                 let expected = self.in_hand(packet);
                 // Whoever follows packets is told of one part.
-                if !expected.contains(bytes) {
+                if !self.are_among(bytes, &expected) {
                     return Err(format!("is {expected:02x?} after functions alone"));
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether a packet is one of those that functions alone have made.
+    fn are_among(&self, bytes: &[u8], expected: &[Vec<u8>]) -> bool {
+        if !self.draws {
+            return expected.iter().any(|one| one == bytes);
+        }
+        let bytes = undrawn(bytes);
+        expected.iter().any(|one| undrawn(one) == bytes)
     }
 
     /// A packet as it is between elements; no more if it has been taken up.

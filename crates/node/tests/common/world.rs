@@ -2,7 +2,7 @@
 
 pub mod causal;
 
-use super::{Leaving, Outcome, by_flow, packets_of, reported};
+use super::{Leaving, Outcome, packets_of, reported, undrawn_flows};
 use std::collections::{BTreeMap, VecDeque};
 use twinpath_coherence::Clock;
 use twinpath_control::live::Live;
@@ -285,7 +285,7 @@ impl<'a> World<'a> {
     /// What the run gave.
     pub fn outcome(self) -> Outcome {
         Outcome {
-            flows: by_flow(packets_of(&self.leaving)),
+            flows: undrawn_flows(self.service, packets_of(&self.leaving)),
             report: reported(Observer::new(Live::hidden()), &self.node),
             packets: self.leaving.packets,
             ports: self.leaving.ports,

@@ -144,7 +144,7 @@ mod tests {
         fn agrees_with_the_general_way(
             is_udp: bool,
             has_options: bool,
-            written in 0u16..1 << 10,
+            written in 0u16..1 << 12,
             new: ([u8; 4], u16, [u8; 4], u16, [u8; 6], [u8; 6]),
             same in prop::array::uniform4(any::<bool>()),
             decrements in 0u8..3,

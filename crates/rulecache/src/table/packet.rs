@@ -129,6 +129,9 @@ impl RuleTable {
                     macs.write(headers.macs);
                 }
                 headers.write::<CHECKSUM_AT>(flows::new_headers(line));
+                if flows::numbers(line) {
+                    self.number(frame, layout);
+                }
                 Decision::Forward { egress }
             }
             decision => decision,
@@ -173,7 +176,23 @@ impl RuleTable {
         }
         action::apply(lanes, frame, layout);
         let egress = action::egress_in(lanes);
+        if action::numbers_in(lanes) {
+            self.number(frame, layout);
+        }
         Decision::Forward { egress }
+    }
+
+    /// Draws an identification for a packet that was rewritten, unless it is atomic.
+    #[inline(always)]
+    fn number(&mut self, frame: &mut [u8], layout: &Layout) {
+        if !fields::is_atomic(frame, layout) {
+            self.draw(frame, layout);
+        }
+    }
+
+    #[inline(never)]
+    fn draw(&mut self, frame: &mut [u8], layout: &Layout) {
+        self.identifications.number(frame, layout);
     }
 
     /// The rule that was found, or another if it is gone meanwhile; an idle one is taken out, so

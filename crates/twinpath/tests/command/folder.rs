@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
+use twinpath_compare::blank_drawn;
 use twinpath_control::report::{Report, json};
 use twinpath_core::wire::dissect;
 use twinpath_core::{FlowKey, Steering};
@@ -50,16 +51,25 @@ impl Folder {
 
     /// A capture's packets with their times, by flow.
     pub fn flows(&self, name: &str) -> Flows {
+        self.flows_of(name, |_| {})
+    }
+
+    /// The same without identifications that a translation may have drawn: each path has others.
+    pub fn undrawn_flows(&self, name: &str) -> Flows {
+        self.flows_of(name, |frame| blank_drawn(frame))
+    }
+
+    fn flows_of(&self, name: &str, change: impl Fn(&mut [u8])) -> Flows {
         let (steering, mut flows) = (Steering::new(0), Flows::new());
         for packet in Trace::load(self.path(name)).expect("a capture").iter() {
-            let layout = dissect(packet.frame).ok();
+            let mut frame = packet.frame.to_vec();
+            change(&mut frame);
+            let layout = dissect(&frame).ok();
             let key = layout
-                .and_then(|layout| steering.key(packet.frame, &layout))
+                .and_then(|layout| steering.key(&frame, &layout))
                 .map(|keyed| keyed.key);
-            flows
-                .entry(key)
-                .or_default()
-                .push((packet.timestamp_ns, packet.frame.to_vec()));
+            let flow = flows.entry(key).or_default();
+            flow.push((packet.timestamp_ns, frame));
         }
         flows
     }

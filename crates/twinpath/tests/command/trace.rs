@@ -111,6 +111,10 @@ fn the_first_packet_of_a_flow_is_followed_through_every_function() {
     assert_eq!(napt["written"][0]["field"], "source address");
     assert_eq!(napt["written"][0]["old"], "10.0.0.9");
     assert_eq!(napt["written"][0]["new"], "198.51.100.1");
+    let changed = texts(&napt["written"], "field");
+    assert!(changed.contains(&"identification"), "{changed:?}");
+    let rule = translation["rule"].to_string();
+    assert!(rule.contains("identification drawn, if DF is 0"), "{rule}");
     let changed = texts(&router["written"], "field");
     for field in ["destination MAC address", "egress port", "time to live"] {
         assert!(changed.contains(&field), "{field}: {changed:?}");

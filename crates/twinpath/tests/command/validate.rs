@@ -219,3 +219,76 @@ fn sizes_that_no_machine_has_are_refused_with_their_sum() {
         }
     }
 }
+
+/// What is wrong with an entry of a list is told at the entry, all at once.
+#[test]
+fn entries_of_a_translation_are_told_at_their_lines() {
+    let text = r#"[service]
+chain = ["napt", "nat64", "acl"]
+inside = ["10.0.0.0/8", "2001:db8:1::/48"]
+[napt]
+inside = ["10.0.0.0/8"]
+external = [
+    "192.0.2.1",
+    "224.0.0.1",
+    "10.0.0.7",
+    "192.0.2.0/31",
+]
+forward = [
+    { protocol = "tcp", external = "192.0.2.1:80", to = "10.0.0.5:80" },
+    { protocol = "tcp", external = "192.0.2.1:80", to = "10.0.0.6:80" },
+    { external = "192.0.2.9", to = "11.0.0.9" },
+    { external = "127.0.0.1", to = "10.0.0.8" },
+    { protocol = "tcp", external = "10.0.0.4:81", to = "10.0.0.6:81" },
+]
+sessions = 0
+[nat64]
+inside = ["2001:db8:1::/48"]
+external = [
+    "198.51.100.1",
+    "0.0.0.0",
+]
+[[nat64.forward]]
+external = "198.51.100.9"
+to = "2001:db8:1::9"
+[[nat64.forward]]
+external = "198.51.100.9"
+to = "2001:db8:1::8"
+[acl]
+default = "allow"
+rules = [
+    { action = "deny", from = "10.0.0.1" },
+    { action = "deny", from = "::ffff:10.0.0.1" },
+]
+"#;
+    let folder = Folder::with("x.toml", text);
+    let (_, told) = found(&folder, "x.toml");
+    let errors = told["errors"].as_array().expect("a list").iter();
+    let found: Vec<(u64, String)> = errors
+        .map(|error| {
+            let message = error["message"].as_str().unwrap_or("");
+            (error["line"].as_u64().unwrap_or(0), message.to_owned())
+        })
+        .collect();
+    let expected = [
+        (8, "224.0.0.1 in external: expected the address of a host"),
+        (9, "10.0.0.7 in external lies within 10.0.0.0/8 in inside"),
+        (10, "192.0.2.1 is in external twice"),
+        (14, "192.0.2.1:80 is forwarded twice"),
+        (15, "11.0.0.9 is in no prefix of inside"),
+        (16, "127.0.0.1: expected the address of a host"),
+        (17, "10.0.0.4 in external lies within 10.0.0.0/8 in inside"),
+        (19, "sessions = 0 is not from 1 to"),
+        (24, "0.0.0.0 in external: expected the address of a host"),
+        (29, "198.51.100.9:0 is forwarded twice"),
+        (36, "which no packet has: write \"10.0.0.1\""),
+    ];
+    let is_told = |(line, message): &(u64, &str)| {
+        let mut found = found.iter();
+        found.any(|(at, told)| at == line && told.contains(message))
+    };
+    for one in &expected {
+        assert!(is_told(one), "{one:?} in {found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+}

@@ -192,7 +192,7 @@ impl PacketBuilder<'_> {
             dscp: self.dscp,
             ecn: 0,
             identification: self.identification as u16,
-            dont_fragment: false,
+            dont_fragment: self.dont_fragment,
             more_fragments: more,
             fragment_offset_bytes: offset,
             options: self.ipv4_options,

@@ -7,7 +7,7 @@ use crate::faults::chain::Way;
 use crate::faults::record::Record;
 use crate::faults::rule::Rule;
 use crate::faults::world::World;
-use twinpath_core::wire::{Endpoint, dissect, rewrite};
+use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_core::{Direction, DropReason};
 
 /// Somebody on the way of a packet that was dropped must have wanted that.
@@ -78,9 +78,13 @@ pub fn is_as_alone(
     };
     let is_translated = translated_end(world, &expected, direction).is_some();
     let shown = end_of(bytes, direction).filter(|_| is_translated);
+    let exit_bytes = bytes;
     let translate = |bytes: &mut Vec<u8>| {
         if let Some(shown) = shown {
             rewrite_end(bytes, direction, shown);
+        }
+        if is_translated && direction == Direction::Original {
+            number_like(bytes, exit_bytes);
         }
     };
     if packet.flow.is_some() && !record.reference.pass(&mut expected, way, translate) {
@@ -104,4 +108,19 @@ fn rewrite_end(bytes: &mut [u8], direction: Direction, end: Endpoint) {
         Direction::Reply => rewrite::set_destination(bytes, &layout, end),
     };
     debug_assert!(is_written.is_ok(), "both are of one IP version");
+}
+
+/// A translation draws identifications for what it lets out, but for atomic datagrams: the packet
+/// has the one that was drawn.
+fn number_like(bytes: &mut [u8], shown: &[u8]) {
+    // Of the packet that came out the payload may be elsewhere.
+    let Ok(layout) = dissect(bytes) else {
+        return;
+    };
+    if let Some(drawn) = fields::identification(shown, &layout)
+        && !fields::is_atomic(bytes, &layout)
+    {
+        let is_written = rewrite::set_identification(bytes, &layout, drawn);
+        debug_assert!(is_written.is_ok(), "both are IPv4");
+    }
 }

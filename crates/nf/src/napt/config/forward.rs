@@ -2,21 +2,24 @@
 
 use super::super::kind::Kind;
 use super::ConfigError;
+use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::text::Text;
+use crate::unicast::check_host;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::{Address, Endpoint};
 
+/// Where they are in a function's table.
+const KEY: &str = "forward";
+
 /// Most forwards.
 pub const MAX_FORWARDS: usize = 4096;
 
 /// Ports of an external address, or a whole one, that stand for a host inside.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(try_from = "Written")]
-#[schemars(with = "Written")]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Forward {
     /// What has the ports; `None` for a whole address.
     pub kind: Option<Kind>,
@@ -31,7 +34,7 @@ pub(crate) struct Forward {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Forward")]
-struct Written {
+pub(crate) struct Written {
     /// What has the ports: `"tcp"` or `"udp"`. Without it a whole address stands for a host, with
     /// all its ports, its echoes and protocols without ports.
     #[schemars(with = "Option<String>")]
@@ -65,6 +68,14 @@ pub enum ForwardError {
     /// IPv4 on one side and IPv6 on the other.
     #[error("{0} and {1} are of different IP versions")]
     Versions(Address, Address),
+    /// Of a translation between versions: not those versions.
+    #[error("{0} and {1}: expected an address of IPv4 in external and one of IPv6 in to")]
+    NotBetween(Address, Address),
+    /// An external address that no host can have.
+    #[error(
+        "external = {0}: expected the address of a host, not one that is unspecified, loopback, multicast, reserved or broadcast"
+    )]
+    Impossible(Address),
     /// More ports than there are behind the first.
     #[error("the ports from {0} on do not go as far as those of external")]
     Range(Endpoint),
@@ -80,6 +91,22 @@ pub enum ForwardError {
     /// A whole address that is shared too.
     #[error("{0} stands for one host, so that it cannot be in external too")]
     Shared(Address),
+}
+
+/// Reads forwards.
+///
+/// # Errors
+/// Too many, or one that cannot be, with its number.
+pub(crate) fn read(written: Vec<Written>) -> Result<Vec<Forward>, Placed<ForwardError>> {
+    if written.len() > MAX_FORWARDS {
+        let count = ForwardError::Count(written.len());
+        return Err(Placed::at(KEY, count));
+    }
+    let numbered = written.into_iter().enumerate();
+    let forward = |(entry, written)| {
+        Forward::try_from(written).map_err(|error| Placed::within(KEY, entry, error))
+    };
+    numbered.map(forward).collect()
 }
 
 impl TryFrom<Written> for Forward {
@@ -132,15 +159,43 @@ fn range(text: &str) -> Option<(Endpoint, u16)> {
 
 impl Forward {
     fn check(self) -> Result<Self, ForwardError> {
-        let (external, to) = (self.external.address, self.to.address);
-        if external.is_v4() != to.is_v4() {
-            return Err(ForwardError::Versions(external, to));
+        if check_host(self.external.address).is_err() {
+            return Err(ForwardError::Impossible(self.external.address));
         }
         let behind = self.last - self.external.port;
         if self.to.port.checked_add(behind).is_none() {
             return Err(ForwardError::Range(self.to));
         }
         Ok(self)
+    }
+
+    /// Between versions it leads from IPv4 to IPv6, else both ends are of one version.
+    fn check_versions(&self, between: bool) -> Result<(), ForwardError> {
+        let (external, to) = (self.external.address, self.to.address);
+        match (external.is_v4(), to.is_v4()) {
+            (true, false) if between => Ok(()),
+            _ if between => Err(ForwardError::NotBetween(external, to)),
+            (one, other) if one == other => Ok(()),
+            _ => Err(ForwardError::Versions(external, to)),
+        }
+    }
+
+    /// As `10.0.0.5:80 tcp as 192.0.2.1:8080, forwarded`.
+    fn told(&self) -> String {
+        let Self {
+            kind,
+            external,
+            last,
+            to,
+        } = *self;
+        let Some(kind) = kind else {
+            return format!("{} as {}, forwarded", to.address, external.address);
+        };
+        let range = match self.behind() {
+            0 => String::new(),
+            _ => format!("-{last}"),
+        };
+        format!("{to} {kind} as {external}{range}, forwarded")
     }
 
     /// What has its ports.
@@ -184,25 +239,43 @@ impl Forwards {
         forwards: &[Forward],
         inside: &[Prefix],
         shared: &[Address],
-    ) -> Result<Self, ForwardError> {
-        if forwards.len() > MAX_FORWARDS {
-            return Err(ForwardError::Count(forwards.len()));
-        }
+        between_versions: bool,
+    ) -> Result<Self, Placed<ForwardError>> {
         let mut all = Self {
             all: forwards.to_vec(),
             ..Self::default()
         };
-        for forward in forwards {
-            let (external, to) = (forward.external.address, forward.to.address);
-            if !inside.iter().any(|prefix| prefix.includes(to)) {
-                return Err(ForwardError::NotInside(to));
-            }
-            if forward.kind.is_none() && shared.contains(&external) {
-                return Err(ForwardError::Shared(external));
-            }
-            all.add(forward)?;
+        for (entry, forward) in forwards.iter().enumerate() {
+            forward
+                .check_versions(between_versions)
+                .and_then(|()| all.add_checked(forward, inside, shared))
+                .map_err(|error| Placed::within(KEY, entry, error))?;
         }
         Ok(all)
+    }
+
+    fn add_checked(
+        &mut self,
+        forward: &Forward,
+        inside: &[Prefix],
+        shared: &[Address],
+    ) -> Result<(), ForwardError> {
+        let (external, to) = (forward.external.address, forward.to.address);
+        if !inside.iter().any(|prefix| prefix.includes(to)) {
+            return Err(ForwardError::NotInside(to));
+        }
+        if forward.kind.is_none() && shared.contains(&external) {
+            return Err(ForwardError::Shared(external));
+        }
+        self.add(forward)
+    }
+
+    /// All of them, in words, in the order of the hosts inside.
+    pub fn told(&self) -> Vec<String> {
+        let mut all: Vec<&Forward> = self.by_internal.values().collect();
+        all.sort_by_key(|forward| (forward.to, forward.kind));
+        all.dedup();
+        all.into_iter().map(Forward::told).collect()
     }
 
     fn add(&mut self, forward: &Forward) -> Result<(), ForwardError> {
@@ -299,13 +372,13 @@ fn find(known: &BTreeMap<Place, Forward>, end: Endpoint, kind: Kind) -> Option<(
     (behind <= forward.behind()).then_some((forward, behind))
 }
 
-/// The addresses of forwards besides shared ones.
-pub(crate) fn other_addresses(forwards: &[Forward], shared: &[Address]) -> Vec<Address> {
-    let mut others: Vec<Address> = Vec::new();
-    for forward in forwards {
+/// The addresses of forwards besides shared ones, each with the number of the first that has it.
+pub(crate) fn other_addresses(forwards: &[Forward], shared: &[Address]) -> Vec<(usize, Address)> {
+    let mut others: Vec<(usize, Address)> = Vec::new();
+    for (entry, forward) in forwards.iter().enumerate() {
         let address = forward.external.address;
-        if !shared.contains(&address) && !others.contains(&address) {
-            others.push(address);
+        if !shared.contains(&address) && others.iter().all(|(_, other)| *other != address) {
+            others.push((entry, address));
         }
     }
     others

@@ -3,10 +3,8 @@
 //! has one external address, what it sends needs no ports. Others that come before the first of their
 //! datagram are [held](Held) until it comes.
 //!
-//! Hosts that share an address number their datagrams as they like, so that fragments of two of them
-//! could be put together. Those that leave get other identifications, by a difference that
-//! follows from both ends (RFC 7857 §10, RFC 6864 §5.3.1): datagrams of a host stay apart, and two
-//! hosts' numbers meet no more often than random ones. Whole packets keep theirs.
+//! Fragments of what leaves bear a number that is [drawn](twinpath_rulecache::identifications) for
+//! their datagram: with the one that comes first, whichever part it is.
 
 use super::super::kind::Kind;
 use super::super::sides::Course;
@@ -16,7 +14,6 @@ use super::held::Held;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_core::HashKey;
 use twinpath_core::wire::ipv4::Ipv4View;
 use twinpath_core::wire::ipv6::Ipv6View;
 use twinpath_core::wire::{
@@ -77,29 +74,38 @@ fn has_ports(packet: &Packet) -> bool {
     }
 }
 
-/// The addresses that fragments get.
+/// What the fragments of a datagram get.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Became {
+    pub source: Address,
+    pub destination: Address,
+    /// Theirs if there is none.
+    pub identification: Option<u16>,
+    /// Whether its first has come: another is that of another datagram.
+    pub is_led: bool,
+}
+
+/// What became of datagrams whose fragments come.
 #[derive(Debug)]
 pub(crate) struct Fragments {
-    known: SeededMap<Datagram, (Address, Address)>,
+    known: SeededMap<Datagram, Became>,
     /// In the order of their first fragments.
     since: VecDeque<(Instant, Datagram)>,
     pub held: Held,
-    hash_key: HashKey,
 }
 
 impl Fragments {
     pub fn new(seed: u64) -> Self {
         Self {
-            hash_key: HashKey::new(seed),
             known: SeededMap::with_hasher(Seed::new(seed)),
             since: VecDeque::new(),
             held: Held::default(),
         }
     }
 
-    pub fn remember(&mut self, datagram: Datagram, addresses: (Address, Address), now: Instant) {
+    pub fn remember(&mut self, datagram: Datagram, became: Became, now: Instant) {
         self.forget_old(now);
-        if self.known.insert(datagram, addresses).is_none() {
+        if self.known.insert(datagram, became).is_none() {
             self.since.push_back((now, datagram));
         }
     }
@@ -113,20 +119,42 @@ impl Fragments {
         }
     }
 
-    pub fn addresses(&mut self, datagram: &Datagram, now: Instant) -> Option<(Address, Address)> {
+    /// What became of a datagram.
+    pub fn became(&mut self, datagram: &Datagram, now: Instant) -> Option<Became> {
         self.forget_old(now);
         self.known.get(datagram).copied()
     }
+
+    /// Remembers what became of the first of a datagram, which has this number. Returns the number
+    /// of those that came before it, if there were any.
+    pub fn lead(&mut self, datagram: Datagram, became: Became, now: Instant) -> Became {
+        let known = self.became(&datagram, now).filter(|known| !known.is_led);
+        let identification = known.and_then(|known| known.identification);
+        let became = Became {
+            identification: identification.or(became.identification),
+            is_led: true,
+            ..became
+        };
+        self.remember(datagram, became, now);
+        became
+    }
 }
 
-impl Fragments {
-    /// The difference between identifications inside and outside of what one host sends another.
-    fn difference(&self, datagram: &Datagram) -> u16 {
-        let [source, destination] = [datagram.source.0, datagram.destination.0];
-        let halves = |address: u128| [(address >> 64) as u64, address as u64];
-        let ([a, b], [c, d]) = (halves(source), halves(destination));
-        let protocol = datagram.protocol.unwrap_or(0).into();
-        self.hash_key.hash([a, b, c, d, protocol]) as u16
+impl Became {
+    /// Rewrites a fragment.
+    pub fn rewrite(&self, bytes: &mut [u8], layout: &Layout) {
+        // They are of the version of the first.
+        let _ = rewrite::set_source(bytes, layout, Endpoint::new(self.source, 0));
+        let _ = rewrite::set_destination(bytes, layout, Endpoint::new(self.destination, 0));
+        self.number(bytes, layout);
+    }
+
+    /// Gives it the datagram's number.
+    pub fn number(&self, bytes: &mut [u8], layout: &Layout) {
+        if let Some(identification) = self.identification {
+            // Only what is IPv4 has one.
+            let _ = rewrite::set_identification(bytes, layout, identification);
+        }
     }
 }
 
@@ -151,11 +179,8 @@ impl Napt {
         match verdict {
             Verdict::Forward => {
                 self.counters.fragments_translated += 1;
-                let packet = packet.whole();
-                let layout = packet.layout;
-                self.renumber(packet.frame.bytes_mut(), &layout, course, &datagram);
                 if kind.is_some() {
-                    self.let_go(packet, course, &datagram, now, answers);
+                    self.let_go(&datagram, now, answers);
                 }
             }
             Verdict::Drop(_) if kind.is_some() => self.fragments.held.give_up(&datagram, now),
@@ -165,38 +190,18 @@ impl Napt {
     }
 
     /// What came before the first of its datagram follows it, with its addresses.
-    fn let_go(
-        &mut self,
-        first: &Packet,
-        course: Course,
-        datagram: &Datagram,
-        now: Instant,
-        answers: &mut Answers<'_>,
-    ) {
-        let [source, destination] = [first.source().address, first.destination().address];
+    fn let_go(&mut self, datagram: &Datagram, now: Instant, answers: &mut Answers<'_>) {
+        let Some(became) = self.fragments.became(datagram, now) else {
+            return;
+        };
         let mut held = std::mem::take(&mut self.fragments.held);
         held.release(datagram, now, |bytes| {
-            let Ok(layout) = dissect(bytes) else {
-                return;
-            };
-            // They are of the version of the first.
-            let _ = rewrite::set_source(bytes, &layout, Endpoint::new(source, 0));
-            let _ = rewrite::set_destination(bytes, &layout, Endpoint::new(destination, 0));
-            self.renumber(bytes, &layout, course, datagram);
-            self.counters.fragments_translated += u64::from(answers.follow(bytes));
+            if let Ok(layout) = dissect(bytes) {
+                became.rewrite(bytes, &layout);
+                self.counters.fragments_translated += u64::from(answers.follow(bytes));
+            }
         });
         self.fragments.held = held;
-    }
-
-    /// Gives what leaves another identification, if it is IPv4: one of IPv6 has 32 bits, and is chosen
-    /// at random.
-    fn renumber(&self, bytes: &mut [u8], layout: &Layout, course: Course, datagram: &Datagram) {
-        if matches!(course, Course::Out | Course::Hairpin(_)) {
-            let difference = self.fragments.difference(datagram);
-            let identification = datagram.identification as u16 ^ difference;
-            // Others are left as they are.
-            let _ = rewrite::set_identification(bytes, layout, identification);
-        }
     }
 
     /// Translates the first of a datagram.
@@ -210,11 +215,26 @@ impl Napt {
     ) -> Verdict {
         let verdict = self.translate(packet, course, kind, now);
         if verdict == Verdict::Forward {
-            let headers = packet.headers();
-            let addresses = (headers.source, headers.destination);
-            self.fragments.remember(*datagram, addresses, now);
+            let packet = packet.whole();
+            let became = self.became(packet, course, datagram);
+            let became = self.fragments.lead(*datagram, became, now);
+            let layout = packet.layout;
+            became.number(packet.frame.bytes_mut(), &layout);
         }
         verdict
+    }
+
+    /// What a fragment became that has its addresses and, if any is drawn, its number.
+    fn became(&self, packet: &Packet, course: Course, datagram: &Datagram) -> Became {
+        let leaves = matches!(course, Course::Out | Course::Hairpin(_));
+        let is_numbered = leaves && self.external.shares_address(datagram.source);
+        let identification = fields::identification(packet.bytes(), &packet.layout);
+        Became {
+            source: packet.source().address,
+            destination: packet.destination().address,
+            identification: identification.filter(|_| is_numbered),
+            is_led: false,
+        }
     }
 
     /// Translates another one.
@@ -225,16 +245,22 @@ impl Napt {
         datagram: &Datagram,
         now: Instant,
     ) -> Verdict {
-        let known = self.fragments.addresses(datagram, now);
-        let Some((source, destination)) = known.or_else(|| self.without_ports(course, datagram))
-        else {
-            self.fragments
-                .held
-                .keep(*datagram, packet.quote().bytes(), now);
+        if let Some(known) = self.fragments.became(datagram, now) {
+            let packet = packet.whole();
+            let layout = packet.layout;
+            known.rewrite(packet.frame.bytes_mut(), &layout);
+            return Verdict::Forward;
+        }
+        let Some((source, destination)) = self.without_ports(course, datagram) else {
+            let bytes = packet.quote().bytes();
+            self.fragments.held.keep(*datagram, bytes, now);
             return Verdict::Consumed;
         };
         packet.set_source_address(source);
         packet.set_destination_address(destination);
+        self.number(packet, datagram.source);
+        let became = self.became(packet.whole(), course, datagram);
+        self.fragments.remember(*datagram, became, now);
         Verdict::Forward
     }
 

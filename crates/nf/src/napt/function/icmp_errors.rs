@@ -88,7 +88,11 @@ impl Napt {
             }
             Course::Past | Course::Direct | Course::Out => None,
         };
-        Ok(rewrite_error(packet.whole(), out, inward).is_ok())
+        let is_done = rewrite_error(packet.whole(), out, inward).is_ok();
+        if is_done && out.is_some() {
+            packet.draw_identification(&mut self.identifications);
+        }
+        Ok(is_done)
     }
 
     /// Whether an error from inside, of a router with an address of its own, quotes what was
@@ -149,7 +153,7 @@ fn quoted(packet: &Packet) -> Option<Quote> {
 }
 
 /// `out` is what stands for the sender's side, `inward` who the receiver is.
-fn rewrite_error(
+pub(crate) fn rewrite_error(
     packet: &mut Packet,
     out: Option<Endpoint>,
     inward: Option<Endpoint>,

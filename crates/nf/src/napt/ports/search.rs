@@ -51,6 +51,11 @@ impl External {
         place.map_or((0, 0), |place| (place, 1))
     }
 
+    /// Whether others have the address that a host appears with, too.
+    pub fn shares_address(&self, host: Address) -> bool {
+        self.forwards.address(host).is_none()
+    }
+
     /// The one address that a host has for all of its bindings, if it has one.
     pub fn only_address(&self, host: Address) -> Option<Address> {
         if let Some(own) = self.forwards.address(host) {

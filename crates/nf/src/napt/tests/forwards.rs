@@ -150,6 +150,31 @@ fn contradictions_are_refused() {
         ("10.0.0.6:9", "10.0.0.5:5353", "has two external endpoints"),
         ("192.0.2.9\"", "192.0.2.1\"", "cannot be in external"),
         ("udp", "icmp", "expected tcp or udp"),
+        (
+            "192.0.2.7:9",
+            "127.0.0.1:9",
+            "127.0.0.1: expected the address of a host",
+        ),
+        (
+            "\"192.0.2.1\",",
+            "\"224.0.0.1\",",
+            "224.0.0.1 in external: expected",
+        ),
+        (
+            "\"192.0.2.1\",",
+            "\"255.255.255.255\",",
+            "expected the address of a host",
+        ),
+        (
+            "\"192.0.2.1\",",
+            "\"192.0.2.1\", \"::\",",
+            ":: in external: expected",
+        ),
+        (
+            "\"192.0.2.1\",",
+            "\"192.0.2.1\", \"::ffff:192.0.2.2\",",
+            "meant was perhaps 192.0.2.2",
+        ),
     ] {
         let error = error(from, to);
         assert!(error.contains(expected), "{error}");

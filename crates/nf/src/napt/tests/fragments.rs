@@ -1,6 +1,8 @@
 //! Fragments of translated datagrams.
 
 use super::*;
+use std::collections::HashSet;
+use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::{Network, dissect, protocol, verify_ipv4_checksum};
 
 /// Two fragments of one datagram.
@@ -259,7 +261,82 @@ fn datagrams_in_parts_of_two_hosts_are_told_apart_outside() {
     let (one, other) = (ids("10.0.0.1"), ids("10.0.0.2"));
     let all: std::collections::HashSet<_> = one.iter().chain(&other).collect();
     assert_eq!(all.len(), 200);
-    let whole = PacketBuilder::udp(end("10.0.0.1:5000"), end("8.8.8.8:53")).identification(7);
-    let sent = process(&mut bench, &whole.to_vec().expect("fits"), 0).expect("sent");
-    assert_eq!(identification(&sent), 7, "whole ones are nobody's part");
+}
+
+/// Whole datagrams that may be fragmented on their way, too, whichever path sends them.
+#[test]
+fn datagrams_that_may_be_fragmented_are_told_apart_outside() {
+    let mut bench = bench(BASIC);
+    let mut drawn = [HashSet::new(), HashSet::new()];
+    let hosts = ["10.0.0.1:5000", "10.0.0.2:5000"];
+    for (round, host) in (0..100).flat_map(|round| hosts.map(|host| (round, host))) {
+        let datagram = PacketBuilder::udp(end(host), end("8.8.8.8:53")).identification(7);
+        let hits = bench.hits;
+        let (sent, layout) = send(&mut bench, datagram, 0).departed();
+        let by_rule = bench.hits > hits;
+        assert_eq!(by_rule, round > 0);
+        let id = identification(&sent);
+        assert_eq!(id % 2 == 0, by_rule, "a half of the numbers for each path");
+        assert!(drawn[usize::from(by_rule)].insert(id), "{id} twice");
+        assert_eq!(layout.network, Network::V4);
+        let parts = fragments(host, "8.8.8.8:53", 7);
+        for part in parts.map(|part| process(&mut bench, &part, 0).expect("sent")) {
+            drawn[0].insert(identification(&part));
+        }
+    }
+    let [by_workers, by_rules] = drawn;
+    assert_eq!(by_rules.len(), 198);
+    assert_eq!(by_workers.len(), 2 + 200, "one for each datagram");
+}
+
+#[test]
+fn what_is_atomic_or_comes_in_keeps_its_identification() {
+    let mut bench = bench(BASIC);
+    let atomic = PacketBuilder::udp(end("10.0.0.1:5000"), end("8.8.8.8:53"))
+        .identification(7)
+        .dont_fragment();
+    let answer = PacketBuilder::udp(end("8.8.8.8:53"), end("192.0.2.1:5000")).identification(7);
+    let between = PacketBuilder::udp(end("7.7.7.7:1"), end("8.8.8.8:53")).identification(7);
+    for round in 0..3 {
+        for packet in [atomic, answer, between] {
+            let (sent, _) = send(&mut bench, packet, 0).departed();
+            assert_eq!(identification(&sent), 7);
+        }
+        assert_eq!(bench.hits > 0, round > 0);
+    }
+}
+
+/// A host with an address of its own numbers its datagrams itself; errors about the packets of
+/// several share one.
+#[test]
+fn a_host_alone_at_its_address_keeps_its_identifications() {
+    let alone = "forward = [{ external = '192.0.2.9', to = '10.0.0.9' }]";
+    let mut bench = bench(&format!("{alone}\n{BASIC}"));
+    let datagram = PacketBuilder::udp(end("10.0.0.9:5000"), end("8.8.8.8:53")).identification(7);
+    for _ in 0..2 {
+        let (sent, layout) = send(&mut bench, datagram, 0).departed();
+        assert_eq!(ends_of(&sent, &layout).0, end("192.0.2.9:5000"));
+        assert_eq!(identification(&sent), 7);
+    }
+    assert_eq!(bench.hits, 1);
+    let parts = fragments("10.0.0.9:5000", "8.8.8.8:53", 8);
+    for part in parts.map(|part| process(&mut bench, &part, 0).expect("sent")) {
+        assert_eq!(identification(&part), 8);
+    }
+}
+
+#[test]
+fn errors_that_leave_have_numbers_of_their_own() {
+    let mut bench = bench(BASIC);
+    udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 0).expect("translated");
+    let mut drawn = HashSet::new();
+    for _ in 0..10 {
+        let heard = PacketBuilder::udp(end("8.8.8.8:53"), end("10.0.0.1:5000"));
+        let heard = heard.to_vec().expect("fits");
+        let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 3 }, &heard);
+        let frame = error.identification(7).to_vec().expect("fits");
+        let (sent, _) = bench.process(&frame, 0, at(0)).departed();
+        assert!(drawn.insert(identification(&sent)), "twice");
+    }
+    assert!(drawn.iter().all(|id| id % 2 == 1));
 }

@@ -3,7 +3,7 @@
 use super::rewriting::{datagram_of, put};
 use super::{Course, Nat64, ends, of_kind};
 use crate::icmp_errors::judge;
-use crate::napt::core::{Kind, Leg, Stop, kind_of};
+use crate::napt::core::{Kind, Leg, Stop, kind_of, rewrite_error};
 use crate::nat64::datagram::Datagram;
 use crate::nat64::ends::Ends;
 use crate::nat64::errors::{self, ErrorEnds};
@@ -23,12 +23,21 @@ impl Nat64 {
         if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
             return Err(Verdict::Drop(refusal.reason()));
         }
-        let ends = self
-            .error_ends(packet, course, now)
-            .map_err(|stop| match stop {
-                Stop::Wait(entry) => Verdict::Wait(entry),
-                _ => Verdict::Drop(DropReason::Denied),
-            })?;
+        let stop = |stop| match stop {
+            Stop::Wait(entry) => Verdict::Wait(entry),
+            _ => Verdict::Drop(DropReason::Denied),
+        };
+        if let Course::Hairpin(..) = course {
+            let is_done = self.send_error_back(packet, now).map_err(stop)?;
+            return match is_done {
+                true => {
+                    self.counters.errors_translated += 1;
+                    Ok(())
+                }
+                false => Err(self.drop_untranslatable()),
+            };
+        }
+        let ends = self.error_ends(packet, course, now).map_err(stop)?;
         let Some(ends) = ends else {
             return Err(self.drop_untranslatable());
         };
@@ -47,6 +56,7 @@ impl Nat64 {
             .filter(|bytes| put(packet, buffer, *bytes, to_v4))
         {
             Some(_) => {
+                self.number(packet);
                 self.counters.errors_translated += 1;
                 Ok(())
             }
@@ -54,8 +64,31 @@ impl Nat64 {
         }
     }
 
-    /// Who an error is from and for, and whom the quoted packet was from and for. Errors between
-    /// hosts inside have no counterpart.
+    /// An error about a packet between hosts inside: both know each other by external endpoints. Returns
+    /// whether it is about sessions that are alive.
+    fn send_error_back(&mut self, packet: &mut Recorded<'_>, now: Instant) -> Result<bool, Stop> {
+        // Of an echo one identifier is left, that of the receiver: it does not tell who sent it.
+        let quoted = quoted_ends(packet.quote()).filter(|(_, kind)| *kind != Kind::Icmp);
+        let Some((quoted, kind)) = quoted else {
+            return Ok(false);
+        };
+        let Some(sender) = self.embedding.extract(quoted.source.address) else {
+            return Ok(false);
+        };
+        let sender = Endpoint::new(sender, quoted.source.port);
+        let Some(out) = self.leg_out(packet, quoted.destination, sender, kind, now)? else {
+            return Ok(false);
+        };
+        let receiver = self.napt.external.endpoint(out.slot);
+        let Some(inward) = self.leg_in(packet, sender, receiver, kind, now)? else {
+            return Ok(false);
+        };
+        let shown = Endpoint::new(self.embedding.embed(receiver.address), receiver.port);
+        let internal = self.napt.internal(&inward);
+        Ok(rewrite_error(packet.whole(), Some(shown), Some(internal)).is_ok())
+    }
+
+    /// Who an error is from and for, and whom the quoted packet was from and for.
     fn error_ends(
         &mut self,
         packet: &mut Recorded<'_>,

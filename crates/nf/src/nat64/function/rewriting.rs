@@ -36,10 +36,19 @@ impl Nat64 {
         if !to_v4 && may_fragment && length > usize::from(self.lowest_mtu) {
             return self.fragment(packet, (length, part), new, answers);
         }
-        match put(packet, buffer, length, to_v4) {
-            true => Ok(()),
-            false => Err(Verdict::Drop(DropReason::FrameTooLong)),
+        if !put(packet, buffer, length, to_v4) {
+            return Err(Verdict::Drop(DropReason::FrameTooLong));
         }
+        self.number(packet);
+        Ok(())
+    }
+
+    /// What leaves as IPv4 gets an identification of its own, unless it is atomic: hosts inside
+    /// share the address.
+    pub(super) fn number(&mut self, packet: &mut Packet) {
+        let layout = packet.layout;
+        let numbers = &mut self.napt.identifications;
+        numbers.number(packet.frame.bytes_mut(), &layout);
     }
 
     /// The packet becomes the first of the fragments of what was written; the others follow it.

@@ -1,0 +1,149 @@
+//! Identifications of IPv4 datagrams that leave a translation (RFC 6864 §5.3.1).
+//!
+//! Hosts that share an address number their datagrams as they like. What may be or become a fragment
+//! must have a number that no other datagram of its source, destination and protocol has, or parts of
+//! two would be put together. So whoever merges hosts draws a number for each.
+//!
+//! Numbers are counted by source, destination and protocol as the datagram leaves, in a fixed array
+//! of counters that is found by a keyed hash: nothing grows, and those that share a counter skip
+//! numbers. Where counting begins follows from the hash, too. Each path draws from a half of the
+//! numbers of its own, so that they need not tell each other; a number comes again after 32,768
+//! draws at the earliest.
+
+use twinpath_core::HashKey;
+use twinpath_core::wire::{Address, Layout, Network, fields, rewrite};
+
+/// Counters; a power of two.
+const COUNTERS: usize = 4096;
+
+/// Which half of the numbers is drawn from.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// The fast path's.
+    Even = 0,
+    /// The slow path's.
+    Odd = 1,
+}
+
+/// Numbers for datagrams that may be fragments or become some.
+#[derive(Debug)]
+pub struct Identifications {
+    counters: Box<[u16; COUNTERS]>,
+    hash_key: HashKey,
+    half: Half,
+}
+
+impl Identifications {
+    /// None has been drawn yet. Nobody who does not know the seed can choose datagrams that share a
+    /// counter.
+    pub fn new(half: Half, seed: u64) -> Self {
+        Self {
+            counters: Box::new([0; COUNTERS]),
+            hash_key: HashKey::new(seed),
+            half,
+        }
+    }
+
+    /// Memory that the counters take, in bytes.
+    pub const fn memory_bytes(&self) -> usize {
+        size_of::<[u16; COUNTERS]>()
+    }
+
+    /// A number for a datagram between these addresses, as it leaves.
+    #[inline]
+    pub fn draw(&mut self, source: Address, destination: Address, protocol: u8) -> u16 {
+        let ends = u64::from(source.word(3)) << 32 | u64::from(destination.word(3));
+        let hash = self.hash_key.hash([ends, protocol.into()]);
+        let begin = (hash >> 48) as u16;
+        let counter = &mut self.counters[hash as usize % COUNTERS];
+        *counter = counter.wrapping_add(1);
+        counter.wrapping_add(begin) << 1 | self.half as u16
+    }
+
+    /// Gives a packet a number that was drawn for it as it is now, unless it is atomic or not IPv4.
+    /// Returns the number.
+    #[inline]
+    pub fn number(&mut self, frame: &mut [u8], layout: &Layout) -> Option<u16> {
+        if fields::is_atomic(frame, layout) {
+            return None;
+        }
+        let drawn = self.draw_for(frame, layout)?;
+        rewrite::set_identification(frame, layout, drawn).ok()?;
+        Some(drawn)
+    }
+
+    /// A number for an IPv4 packet as it is now.
+    #[inline]
+    pub fn draw_for(&mut self, frame: &[u8], layout: &Layout) -> Option<u16> {
+        let ends = [
+            fields::source_address(frame, layout),
+            fields::destination_address(frame, layout),
+        ];
+        let is_v4 = layout.network == Network::V4;
+        is_v4.then(|| self.draw(ends[0], ends[1], layout.protocol))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, ipv4, verify_ipv4_checksum};
+
+    fn address(host: u8) -> Address {
+        Address::from_v4([192, 0, 2, host])
+    }
+
+    #[test]
+    fn no_number_of_one_receiver_comes_twice_whichever_path_draws() {
+        let halves = [Half::Even, Half::Odd];
+        let mut paths = halves.map(|half| Identifications::new(half, 7));
+        let mut drawn = HashSet::new();
+        for path in &mut paths {
+            for _ in 0..1 << 15 {
+                assert!(drawn.insert(path.draw(address(1), address(2), 17)));
+            }
+        }
+        assert_eq!(drawn.len(), 1 << 16);
+    }
+
+    #[test]
+    fn receivers_are_counted_for_themselves_and_begin_anywhere() {
+        let mut numbers = Identifications::new(Half::Even, 7);
+        let first: HashSet<u16> = (0..100)
+            .map(|host| numbers.draw(address(1), address(host), 17))
+            .collect();
+        assert!(first.len() > 90, "{}", first.len());
+        let before = numbers.draw(address(1), address(200), 6);
+        (0..1000).for_each(|_| _ = numbers.draw(address(1), address(201), 6));
+        let behind = numbers.draw(address(1), address(200), 6);
+        assert_eq!(behind, before.wrapping_add(2));
+    }
+
+    #[test]
+    fn atomic_datagrams_keep_theirs_and_checksums_stay_as_right_as_they_were() {
+        let mut numbers = Identifications::new(Half::Odd, 7);
+        let ends = ["10.0.0.1:1", "10.0.0.2:2"].map(|end| end.parse::<Endpoint>().expect("v4"));
+        let whole = PacketBuilder::udp(ends[0], ends[1])
+            .identification(6)
+            .payload_len(64);
+        for packet in [whole, whole.fragment(0, true), whole.fragment(8, false)] {
+            let mut frame = packet.to_vec().expect("fits");
+            let layout = dissect(&frame).expect("well formed");
+            let drawn = numbers.number(&mut frame, &layout).expect("not atomic");
+            assert_eq!(drawn & 1, 1);
+            let at = usize::from(layout.l3) + ipv4::IDENTIFICATION_AT;
+            assert_eq!(frame[at..at + 2], drawn.to_be_bytes());
+            assert!(verify_ipv4_checksum(&frame, &layout));
+            frame[24] ^= 0x55;
+            let mut wrong = frame.clone();
+            numbers.number(&mut wrong, &layout).expect("not atomic");
+            assert!(!verify_ipv4_checksum(&wrong, &layout));
+        }
+        let mut frame = whole.dont_fragment().to_vec().expect("fits");
+        let layout = dissect(&frame).expect("well formed");
+        let before = frame.clone();
+        assert_eq!(numbers.number(&mut frame, &layout), None);
+        assert_eq!(frame, before);
+    }
+}
