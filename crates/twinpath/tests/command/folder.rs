@@ -56,7 +56,7 @@ impl Folder {
 
     /// The same without identifications that a translation may have drawn: each path has others.
     pub fn undrawn_flows(&self, name: &str) -> Flows {
-        self.flows_of(name, |frame| blank_drawn(frame))
+        self.flows_of(name, blank_drawn)
     }
 
     fn flows_of(&self, name: &str, change: impl Fn(&mut [u8])) -> Flows {
