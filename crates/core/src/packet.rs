@@ -72,7 +72,7 @@ impl Packet {
     /// Whether the checksum of TCP, UDP, ICMP or ICMPv6 holds, as
     /// [`verify_transport_checksum`] has it. Of a packet whose payload is parked the fast path has
     /// looked while it was there.
-    pub fn has_good_checksum(&self) -> bool {
+    fn has_good_checksum(&self) -> bool {
         let metadata = self.frame.metadata();
         match metadata.parked_bytes {
             0 => verify_transport_checksum(self.bytes(), &self.layout),

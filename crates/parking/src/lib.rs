@@ -38,7 +38,7 @@
 //! | the header is lost, or late | the payload is dropped when its header timeout ends | `expired`, `late` |
 //! | a late or doubled header | freed; it never meets another payload | `headers_stale`, `headers_doubled` |
 //! | the header has grown beyond the room in front of its payload | both are dropped | `header_too_long` |
-//! | a whole packet would overtake a parked one of its flow | waits in the queue; without room it is dropped, unless the run must lose nothing | `followers`, `followers_refused` |
+//! | a whole packet would overtake a parked one of its flow | waits in the queue; without room it is dropped, unless the run must lose nothing or `overflow` says that packets cross whole | `followers`, `followers_refused` |
 //!
 //! What was added to the paper:
 //! * **Tickets** have a generation. A header that was lost, doubled, or came back after its payload

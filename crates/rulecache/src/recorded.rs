@@ -203,14 +203,14 @@ impl<'a> Recorded<'a> {
         self.recording.declare(pattern);
     }
 
-    /// Whether the transport checksum holds. If not, the packet makes no rule. If it does, the packet
+    /// Whether the checksums of the IPv4 header and of the transport hold. If not, the packet makes no rule. If it does, the packet
     /// may: so whoever asks must let packets pass that come after this one without asking again.
-    pub fn has_good_checksum(&mut self) -> bool {
-        let is_good = self.packet.has_good_checksum();
-        if !is_good {
+    pub fn checksums_hold(&mut self) -> bool {
+        let hold = self.packet.checksums_hold();
+        if !hold {
             self.recording.obstruct(Obstacle::Payload);
         }
-        is_good
+        hold
     }
 
     /// What the transport header carries; the packet makes no rule.

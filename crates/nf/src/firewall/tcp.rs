@@ -129,7 +129,7 @@ impl Firewall {
 
     /// Refuses a packet whose checksum is wrong, where checksums are verified.
     pub(super) fn verify(&mut self, packet: &Packet) -> Decision {
-        match !self.checksums.of_state() || packet.has_good_checksum() {
+        match !self.checksums.of_state() || packet.checksums_hold() {
             true => Ok(()),
             false => {
                 self.counters.bad_checksums += 1;

@@ -122,7 +122,7 @@ impl LoadBalancer {
 
     /// Whether the packet's checksum is wrong, where checksums are verified.
     fn is_broken(&self, packet: &Packet) -> bool {
-        self.checksums.of_state() && !packet.has_good_checksum()
+        self.checksums.of_state() && !packet.checksums_hold()
     }
 
     fn drop_broken(&mut self, packet: Packet, out: &mut Outbox<'_>) {

@@ -301,7 +301,7 @@ impl Napt {
     }
 
     fn check_sum(&mut self, packet: &mut Recorded<'_>) -> Result<(), Verdict> {
-        if !self.checksums.of_state() || packet.has_good_checksum() {
+        if !self.checksums.of_state() || packet.checksums_hold() {
             return Ok(());
         }
         self.counters.bad_checksums += 1;

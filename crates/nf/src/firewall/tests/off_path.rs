@@ -183,15 +183,20 @@ fn a_connection_met_in_mid_stream_keeps_to_its_numbers() {
 /// acknowledgements are their receiver's to verify.
 #[test]
 fn broken_segments_change_no_state() {
-    let broken = |segment: Segment| {
-        let mut frame = segment.frame();
-        let last = frame.len() - 1;
-        frame[last] ^= 1;
-        frame
-    };
-    let verdict_of = |config: &str, lines: &[Line], segment: Segment| {
+    /// A byte that is wrong: the last one of the data, or one of the IPv4 header's checksum.
+    #[derive(Copy, Clone)]
+    enum Wrong {
+        Data,
+        Header,
+    }
+    let verdict_of = |config: &str, lines: &[Line], segment: Segment, wrong: Wrong| {
         let mut twins = play(config, lines);
-        let frame = broken(segment);
+        let mut frame = segment.frame();
+        let at = match wrong {
+            Wrong::Data => frame.len() - 1,
+            Wrong::Header => 14 + 10,
+        };
+        frame[at] ^= 1;
         let fate = twins.process(&frame, START);
         (
             verdict(&fate, &frame),
@@ -207,15 +212,16 @@ fn broken_segments_change_no_state() {
         (&HANDSHAKE, b(RST, 5000, 0).bytes(1)),
     ];
     for (lines, segment) in cases {
-        assert_eq!(
-            verdict_of(DEFAULT, lines, segment),
-            (Err(BadChecksum), 1),
-            "{segment:?}"
-        );
-        let lax = "default = \"allow\"\nverify_checksums = \"none\"";
-        assert_eq!(verdict_of(lax, lines, segment), (Ok(()), 0), "{segment:?}");
+        for wrong in [Wrong::Data, Wrong::Header] {
+            let strict = verdict_of(DEFAULT, lines, segment, wrong);
+            assert_eq!(strict, (Err(BadChecksum), 1), "{segment:?}");
+            let lax = "default = \"allow\"\nverify_checksums = \"none\"";
+            let lax = verdict_of(lax, lines, segment, wrong);
+            assert_eq!(lax, (Ok(()), 0), "{segment:?}");
+        }
     }
     let data = a(ACK, 1000, 5000).bytes(100);
-    assert_eq!(verdict_of(DEFAULT, &HANDSHAKE, data), (Ok(()), 0));
+    let passed = verdict_of(DEFAULT, &HANDSHAKE, data, Wrong::Data);
+    assert_eq!(passed, (Ok(()), 0));
     play_after_handshake(STRICT, &[a(FIN | ACK, 1000, 5000).passes(OpenerFinWait)]);
 }
