@@ -38,11 +38,11 @@ pub enum ReadError {
         /// What is wrong with it.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// What it names, such as a file.
+    /// What a value says by itself, or the file that it names.
     #[error("{source}")]
     Named {
-        /// The key that names it.
-        key: &'static str,
+        /// Its place: a key, and the number of an entry of a list.
+        keys: Vec<String>,
         /// What is wrong with it.
         source: Box<dyn Error + Send + Sync>,
     },
@@ -86,9 +86,8 @@ impl<E: Error> Placed<E> {
 impl<E: Error + Send + Sync + 'static> From<Placed<E>> for ReadError {
     fn from(Placed { key, entry, error }: Placed<E>) -> Self {
         let entry = entry.map(|entry| entry.to_string());
-        Self::At {
+        Self::Named {
             keys: std::iter::once(key.to_owned()).chain(entry).collect(),
-            word: None,
             source: Box::new(error),
         }
     }
@@ -98,7 +97,7 @@ impl ReadError {
     /// What a key of the section names is wrong.
     pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Named {
-            key,
+            keys: vec![key.to_owned()],
             source: Box::new(source),
         }
     }

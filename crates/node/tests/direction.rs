@@ -111,7 +111,7 @@ fn udp<'a>(from: &str, to: &str) -> PacketBuilder<'a> {
 }
 
 fn frame(packet: PacketBuilder<'_>) -> Vec<u8> {
-    packet.to_vec().expect("short")
+    packet.dont_fragment().to_vec().expect("short")
 }
 
 fn ends(packet: &[u8]) -> (Endpoint, Endpoint) {

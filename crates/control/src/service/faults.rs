@@ -232,8 +232,8 @@ impl From<ReadError> for Misread {
                 is_together: true,
                 word,
             },
-            ReadError::Named { key, source } => Self {
-                place: Place::Keys(vec![key.to_owned()]),
+            ReadError::Named { keys, source } => Self {
+                place: Place::Keys(keys),
                 message: source.to_string(),
                 is_together: false,
                 word: None,

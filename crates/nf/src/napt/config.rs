@@ -78,7 +78,10 @@ impl Config {
     /// The connections from outside that each forward is for, in the order in which they are written:
     /// as they look outside and inside.
     pub fn forwarded(&self) -> impl Iterator<Item = [Opening; 2]> {
-        self.forwards.written().iter().map(forward::Forward::openings)
+        self.forwards
+            .written()
+            .iter()
+            .map(forward::Forward::openings)
     }
 
     /// What sessions take, and the ports of external addresses.

@@ -169,16 +169,15 @@ fn broken_files_are_found() {
     }
 }
 
-/// What is wrong with a table as a whole is told at the table.
+/// What is wrong with a list as a whole is told at its key.
 #[test]
-fn checks_of_a_whole_table_point_at_it() {
+fn checks_of_a_whole_list_point_at_it() {
     let text = "[service]\nchain = [\"napt\"]\n\n[napt]\ninside = []\nexternal = [\"192.0.2.1\"]\n";
     let folder = Folder::with("x.toml", text);
     folder.fail(
         &["explain", "x.toml"],
-        "error: x.toml:4:1: 0 prefixes in inside: expected 1 to",
+        "error: x.toml:5:1: 0 prefixes in inside: expected 1 to",
     );
-    // A router knows the key.
     let text = "[service]\nchain = [\"router\"]\n\n[router]\nnext_hops = []\n";
     folder.write("x.toml", text.as_bytes());
     folder.fail(
