@@ -222,18 +222,21 @@ struct Talk {
     last: [Option<u64>; 2],
 }
 
+/// Whether a packet to an address is left out.
+type LeftOut = fn(&Event, Address) -> bool;
+
 /// Makes packets of events, one after another.
 pub struct Wire {
     talks: HashMap<usize, Talk>,
     /// Whether packets to such an address are left out.
-    left_out: Vec<fn(&Event, Address) -> bool>,
+    left_out: Vec<LeftOut>,
 }
 
 impl Wire {
     /// Before the first packet, for a chain of these functions. Nobody sends past a translation or a
     /// balancer to where these send: of two flows that leave as one, packets are in no order.
     pub fn before(chain: &[&str]) -> Self {
-        let all: [(_, fn(&Event, Address) -> bool); 2] = [
+        let all: [(&str, LeftOut); 2] = [
             ("nptv6", |event, to| {
                 event.port() == 1 && to.0 >> 112 == 0xfd00
             }),
