@@ -1,7 +1,7 @@
 //! The headers of what nearly every packet is, TCP or UDP over IPv4, to be rewritten.
 
 use crate::field::{Field, Fields};
-use twinpath_core::wire::checksum::KeptDelta;
+use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::wire::{ipv4, udp};
 
@@ -37,6 +37,25 @@ impl<'a> Headers<'a> {
     #[inline(always)]
     pub fn ttl(&self) -> u8 {
         self.ip[ipv4::TTL_AT]
+    }
+
+    /// Whether a router may fragment the packet (DF is 0).
+    #[inline(always)]
+    pub fn may_fragment(&self) -> bool {
+        self.ip[ipv4::FRAGMENT_AT] & ipv4::DONT_FRAGMENT.to_be_bytes()[0] == 0
+    }
+
+    /// Gives the packet another identification.
+    #[inline(always)]
+    pub fn number(&mut self, identification: u16) {
+        let place = ipv4::IDENTIFICATION_AT;
+        if let Some(bytes) = self.ip[place..].first_chunk_mut::<2>() {
+            let change = Delta::of16(u16::from_be_bytes(*bytes), identification);
+            *bytes = identification.to_be_bytes();
+            if let Some(checksum) = self.ip[ipv4::CHECKSUM_AT..].first_chunk_mut::<2>() {
+                *checksum = change.apply(u16::from_be_bytes(*checksum)).to_be_bytes();
+            }
+        }
     }
 
     /// Addresses and ports.

@@ -53,6 +53,12 @@ impl Identifications {
     #[inline]
     pub fn draw(&mut self, source: Address, destination: Address, protocol: u8) -> u16 {
         let ends = u64::from(source.word(3)) << 32 | u64::from(destination.word(3));
+        self.draw_between(ends, protocol)
+    }
+
+    /// The same of both addresses as they lie in a header.
+    #[inline(always)]
+    pub(crate) fn draw_between(&mut self, ends: u64, protocol: u8) -> u16 {
         let hash = self.hash_key.hash([ends, protocol.into()]);
         let begin = (hash >> 48) as u16;
         let counter = &mut self.counters[hash as usize % COUNTERS];

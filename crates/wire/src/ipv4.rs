@@ -25,7 +25,8 @@ pub const SOURCE_AT: usize = 12;
 /// Offset of the destination address within the header.
 pub const DESTINATION_AT: usize = 16;
 
-pub(crate) const DONT_FRAGMENT: u16 = 0x4000;
+/// In the word at [`FRAGMENT_AT`]: no router may fragment the packet.
+pub const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 pub(crate) const OFFSET_MASK: u16 = 0x1fff;
 

@@ -112,7 +112,7 @@ impl RuleTable {
         now: Instant,
     ) -> Decision {
         let bytes = frame.len();
-        let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
+        let Some(mut headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
             // What shows a flow's key has all of them.
             return Decision::Punt;
         };
@@ -128,10 +128,12 @@ impl RuleTable {
                 if let Some(macs) = self.flows.macs(line) {
                     macs.write(headers.macs);
                 }
-                headers.write::<CHECKSUM_AT>(flows::new_headers(line));
-                if flows::numbers(line) {
-                    self.number(frame, layout);
+                let new = flows::new_headers(line);
+                if flows::numbers(line) && headers.may_fragment() {
+                    let numbers = &mut self.identifications;
+                    headers.number(numbers.draw_between(new.addresses, layout.protocol));
                 }
+                headers.write::<CHECKSUM_AT>(new);
                 Decision::Forward { egress }
             }
             decision => decision,
@@ -183,15 +185,8 @@ impl RuleTable {
     }
 
     /// Draws an identification for a packet that was rewritten, unless it is atomic.
-    #[inline(always)]
-    fn number(&mut self, frame: &mut [u8], layout: &Layout) {
-        if !fields::is_atomic(frame, layout) {
-            self.draw(frame, layout);
-        }
-    }
-
     #[inline(never)]
-    fn draw(&mut self, frame: &mut [u8], layout: &Layout) {
+    fn number(&mut self, frame: &mut [u8], layout: &Layout) {
         self.identifications.number(frame, layout);
     }
 
