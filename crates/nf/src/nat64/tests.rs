@@ -3,7 +3,7 @@ use crate::two_caches::{Bench, Outcome};
 use twinpath_core::wire::icmp::{IcmpError, v4, v6};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{
-    Address, Endpoint, Layout, Network, PacketBuilder, dissect, fields, protocol,
+    Address, Endpoint, Layout, Network, PacketBuilder, dissect, fields, protocol, rewrite,
 };
 use twinpath_core::{DropReason, Instant};
 
@@ -165,6 +165,62 @@ fn a_datagram_without_checksum_gets_one() {
         &outcome,
         PacketBuilder::udp(end(SEEN), end(HOST)).payload(b"odd"),
     );
+}
+
+#[test]
+fn a_datagram_without_checksum_is_dropped_in_parts() {
+    let mut bench = bench(BASIC);
+    send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)));
+    let first = PacketBuilder::udp(end(SERVER), end(EXTERNAL)).payload_len(64);
+    let first = first.fragment(0, true).to_vec().expect("fits");
+    let layout = dissect(&first).expect("well formed");
+    let mut without = first.clone();
+    let at_checksum = usize::from(layout.l4) + 6;
+    without[at_checksum..at_checksum + 2].fill(0);
+    assert!(bench.process(&without, 0, at(0)).packet.is_err());
+    assert!(
+        bench.process(&first, 0, at(0)).packet.is_ok(),
+        "with one it passes"
+    );
+}
+
+/// What quotes a packet of a session must have been made of it, and by whom it can be.
+#[test]
+fn errors_that_do_not_answer_for_themselves_are_dropped() {
+    let mut bench = bench(&BASIC.replace("192.0.2.1\"", "192.0.2.1\", \"192.0.2.2\""));
+    let left = send(&mut bench, PacketBuilder::udp(end(HOST), end(SEEN)))
+        .departed()
+        .0;
+    let kind = IcmpError::Unreachable { code: 3 };
+    let good = PacketBuilder::icmp_error(kind, &left)
+        .to_vec()
+        .expect("fits");
+    let layout = dissect(&good).expect("well formed");
+    let (quote, message) = (usize::from(layout.payload), usize::from(layout.l4));
+    let own = fields::destination(&good, &layout).address;
+    let other = ["192.0.2.1:0", "192.0.2.2:0"].map(end);
+    let other = other
+        .into_iter()
+        .find(|end| end.address != own)
+        .expect("two");
+    let mut to_other = good.clone();
+    rewrite::set_destination(&mut to_other, &layout, other).expect("IPv4");
+    let mut damaged = good.clone();
+    damaged[message + 2] ^= 1;
+    let mut damaged_quote = good.clone();
+    damaged_quote[quote + 8] ^= 1;
+    rewrite::refresh_checksums(&mut damaged_quote, &layout).expect("whole");
+    let gateway = end("8.8.8.1:0").address;
+    let redirect = PacketBuilder::icmp_error(IcmpError::Redirect { code: 1, gateway }, &left);
+    for (frame, reason) in [
+        (to_other, DropReason::IcmpRecipient),
+        (damaged, DropReason::BadChecksum),
+        (damaged_quote, DropReason::IcmpQuote),
+        (redirect.to_vec().expect("fits"), DropReason::IcmpType),
+    ] {
+        assert_eq!(bench.process(&frame, 0, at(0)).packet, Err(reason));
+    }
+    assert!(bench.process(&good, 0, at(0)).packet.is_ok());
 }
 
 #[test]

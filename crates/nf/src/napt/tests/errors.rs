@@ -1,5 +1,6 @@
 use super::*;
 use twinpath_core::wire::icmp::IcmpError;
+use twinpath_core::wire::tcp::flags::{ACK, SYN};
 
 const PORT: IcmpError = IcmpError::Unreachable { code: 3 };
 
@@ -112,6 +113,45 @@ fn errors_keep_nothing_alive_and_pass_where_nothing_is_translated() {
         .expect("fits");
     assert!(bench.process(&frame, 0, at(300)).packet.is_ok());
     assert!(bench.process(&frame, 0, at(301)).packet.is_err());
+}
+
+/// RFC 4787 REQ-12, RFC 5382 REQ-10, RFC 5508 REQ-6: a session lives as long as without the error.
+#[test]
+fn errors_end_nothing() {
+    let (host, server, external) = (
+        end("10.0.0.1:5000"),
+        end("8.8.8.8:53"),
+        end("192.0.2.1:5000"),
+    );
+    let tcp = |from, to, flags| PacketBuilder::tcp(from, to).flags(flags);
+    let opened = [
+        tcp(host, server, SYN),
+        tcp(server, external, SYN | ACK),
+        tcp(host, server, ACK),
+    ];
+    for (said, answer, last) in [
+        (
+            vec![PacketBuilder::udp(host, server)],
+            PacketBuilder::udp(server, external),
+            300,
+        ),
+        (opened.to_vec(), tcp(server, external, ACK), 7000),
+    ] {
+        let mut bench = bench(BASIC);
+        let mut left = Vec::new();
+        for packet in said {
+            left = bench
+                .process(&packet.to_vec().expect("fits"), 0, at(0))
+                .departed()
+                .0;
+        }
+        assert!(error(&mut bench, &left, None).is_ok());
+        let answer = answer.to_vec().expect("fits");
+        assert!(
+            bench.process(&answer, 0, at(last)).packet.is_ok(),
+            "after {last} s"
+        );
+    }
 }
 
 /// Whoever is outside must not reach a host inside by its own address, whatever it quotes.

@@ -96,14 +96,11 @@ fn hosts_are_told_that_they_get_no_more() {
 #[test]
 fn others_open_no_more_sessions_to_a_binding_than_they_may() {
     let mut bench = bench(&format!("sessions_per_binding = 3\n{BASIC}"));
-    let mut tcp = |from: Endpoint, to: &str, flags, seconds| {
-        send(
-            &mut bench,
-            PacketBuilder::tcp(from, end(to)).flags(flags),
-            seconds,
-        )
-        .packet
+    let mut outcome = |from: Endpoint, to: &str, flags, seconds| {
+        let packet = PacketBuilder::tcp(from, end(to)).flags(flags);
+        send(&mut bench, packet, seconds)
     };
+    let mut tcp = |from, to: &str, flags, seconds| outcome(from, to, flags, seconds).packet;
     tcp(end("10.0.0.1:80"), "8.8.8.8:80", SYN, 0).expect("a binding");
     let stranger = |number| Endpoint::v4([7, 7, 7, number], 1);
     for number in 1..=2 {
@@ -114,10 +111,13 @@ fn others_open_no_more_sessions_to_a_binding_than_they_may() {
     tcp(end("10.0.0.1:80"), "9.9.9.9:80", SYN, 100).expect("the host itself may have more");
     let third = tcp(stranger(3), "192.0.2.1:80", SYN, 300);
     assert_eq!(third, Err(DropReason::HostLimit), "three are there");
+    let hears = outcome(stranger(3), "192.0.2.1:80", SYN, 300).replies;
+    assert!(hears.is_empty(), "nobody outside hears of it");
+    let mut tcp = |from, to: &str, flags, seconds| outcome(from, to, flags, seconds).packet;
     tcp(end("10.0.0.1:80"), "9.9.9.9:80", SYN, 300).expect("the binding stays");
     tcp(stranger(3), "192.0.2.1:80", SYN, 341).expect("those have been silent for too long");
     tcp(stranger(3), "192.0.2.1:80", ACK, 341).expect("it is there");
-    assert_eq!(bench.counter(0, "binding_sessions_exhausted"), 2);
+    assert_eq!(bench.counter(0, "binding_sessions_exhausted"), 3);
 }
 
 /// RFC 6056 §3.3.3: the ports that one host gets say nothing about those of another, and those under
@@ -148,6 +148,11 @@ fn ports_cannot_be_foreseen() {
         .zip(&one)
         .filter(|(inside, outside)| inside == *outside);
     assert!(is_kept.count() < 5);
+    let has_parity = (5000..)
+        .zip(&one)
+        .filter(|(inside, outside)| inside % 2 == *outside % 2);
+    let has_parity = has_parity.count();
+    assert!((20..80).contains(&has_parity), "{has_parity} of 100");
     let is_odd = one.iter().filter(|port| **port % 2 == 1).count();
     assert!((20..80).contains(&is_odd));
     assert!(one.iter().all(|port| *port >= 1024));

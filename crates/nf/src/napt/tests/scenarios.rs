@@ -1,5 +1,6 @@
 use super::*;
 use twinpath_core::wire::protocol;
+use twinpath_core::wire::tcp::flags::SYN;
 
 const REFUSED: Result<(Endpoint, Endpoint), DropReason> = Err(DropReason::Denied);
 
@@ -66,6 +67,24 @@ fn mapping_is_independent_of_the_other_end_and_filtering_as_configured() {
     assert_eq!(answers("endpoint_independent"), [true, true, true]);
     assert_eq!(answers("address_dependent"), [true, true, false]);
     assert_eq!(answers("address_and_port_dependent"), [true, false, false]);
+}
+
+/// RFC 7857 §5, §6: what UDP has opened is nothing to TCP, and the other way round.
+#[test]
+fn mappings_and_filters_are_of_one_protocol() {
+    let mut bench = bench(BASIC);
+    let (host, server, external) = ("10.0.0.1:5000", "8.8.8.8:53", "192.0.2.1:5000");
+    let tcp = |from, to| PacketBuilder::tcp(end(from), end(to)).flags(SYN);
+    udp(&mut bench, host, server, 0).expect("a binding of UDP");
+    let asked = send(&mut bench, tcp(server, external), 0);
+    assert_eq!(asked.packet, Err(DropReason::Denied), "none of TCP");
+    send(&mut bench, tcp(host, "9.9.9.9:80"), 0)
+        .packet
+        .expect("a binding of TCP");
+    assert_eq!(bench.counter(0, "bindings_created"), 2);
+    send(&mut bench, tcp(server, external), 0)
+        .packet
+        .expect("now there is one");
 }
 
 #[test]
@@ -256,10 +275,19 @@ fn what_has_no_ports_is_dropped() {
         end("10.0.0.2:0").address,
     );
     assert!(send(&mut bench, gre, 0).packet.is_ok(), "not translated");
+    // RFC 5508 REQ-11: a request for a timestamp.
+    let request = [
+        13, 0, 0xf2, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    let ends_of = [end("10.0.0.1:0"), end("8.8.8.8:0")].map(|end| end.address);
+    let request = PacketBuilder::raw(protocol::ICMP, ends_of[0], ends_of[1]).payload(&request);
+    let request = request.to_vec().expect("fits");
+    let asked = bench.process(&request, 0, at(0)).packet;
+    assert_eq!(asked, Err(DropReason::Denied));
     let mut arp = vec![0; 60];
     arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
     assert!(bench.process(&arp, 0, at(0)).packet.is_ok());
-    assert_eq!(bench.counter(0, "untranslatable"), 2);
+    assert_eq!(bench.counter(0, "untranslatable"), 3);
     let options = PacketBuilder::udp(end("10.0.0.1:1"), end("8.8.8.8:1")).ipv4_options(&[1; 4]);
     assert_eq!(
         ends(send(&mut bench, options, 0)),
