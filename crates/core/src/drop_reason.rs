@@ -107,6 +107,9 @@ reasons! {
     NoRoute => "no_route", Decision;
     /// The time to live, or hop limit, has ended.
     TimeToLive => "time_to_live", Decision;
+    /// Longer than the link that it was to leave by carries, and not to be fragmented: its sender
+    /// is told.
+    TooLong => "too_long", Decision;
     /// No external port is left for an address translation.
     NoPort => "no_port", Loss;
     /// The queue in which payloads are parked had no room.

@@ -4,6 +4,7 @@ use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
 use crate::memory::TableMemory;
 use crate::napt::{EndBindings, Napt};
+use crate::router::TooLong;
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -290,6 +291,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 
     /// What of the frames that arrive it takes, if not all: others never enter the chain.
     fn reception(&self) -> Option<Reception> {
+        None
+    }
+
+    /// Who tells senders that packets are too long for the link that they were to leave by; under
+    /// the seed senders are told apart that this is limited for.
+    fn too_long(&self, _seed: u64) -> Option<TooLong> {
         None
     }
 

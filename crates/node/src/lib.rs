@@ -20,6 +20,7 @@ pub mod leftovers;
 pub mod live_drops;
 pub mod live_ports;
 pub mod machine;
+pub mod mtu;
 pub mod observe;
 pub mod operator;
 pub mod position;

@@ -10,22 +10,28 @@
 use crate::arrivals::Filled;
 use crate::fast_path::Departure;
 use crate::machine::Machine;
+use crate::mtu::Fit;
 use crate::sink::Egress;
 use crate::threads::PacketIo;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_classify::Prefix;
 use twinpath_control::report::{NeighborFigures, PortFigures, PortLosses};
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
+use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
 use twinpath_core::{Adjacency, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses};
 use twinpath_nf::text::Text;
+use twinpath_ports::offload;
 use twinpath_ports::{Driver, OpenError, Port, PortConfig, State, wait};
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Longer than any IP packet that a frame holds.
+const LONGEST: usize = 1 << 16;
 
 /// Frames that one port may hand in before the others have their turn.
 const BURST: usize = 64;
@@ -39,12 +45,18 @@ pub struct LivePorts {
     leaving: Leaving,
     /// The MAC addresses of the interfaces.
     stations: Vec<MacAddress>,
+    /// How long packets may be on their links.
+    links: Vec<usize>,
+    /// Segments and fragments of a packet that leaves; empty between calls.
+    parts: [Vec<Frame>; 2],
     /// The packet clock when packets came last.
     now: Instant,
     /// The port that is asked first, in turn.
     next: usize,
     next_look: WallClock,
     without_port: u64,
+    /// Packets of which not all fragments have left, for want of buffers.
+    lost_parts: u64,
 }
 
 impl LivePorts {
@@ -63,11 +75,14 @@ impl LivePorts {
             neighbors: Neighbors::new(addresses.collect(), Limits::default()),
             leaving: Leaving::new(),
             stations: stations(&ports),
+            links: links(&ports),
+            parts: Default::default(),
             now: Instant::ZERO,
             ports,
             next: 0,
             next_look: WallClock::now(),
             without_port: 0,
+            lost_parts: 0,
         })
     }
 
@@ -118,6 +133,8 @@ impl LivePorts {
             }
         }
         self.stations = stations(&self.ports);
+        self.links = links(&self.ports);
+        self.egress.set_links(&self.links);
     }
 
     /// Of the frames behind the first so many, those that are about neighbours are taken out.
@@ -154,6 +171,48 @@ impl LivePorts {
         }
     }
 
+    fn leaves_whole(&mut self, departure: Departure, pools: &mut Pools) {
+        if let Some(adjacency) = self.egress.adjacency(&departure) {
+            return self.leaves_for(adjacency, departure.frame, pools);
+        }
+        match self.egress.of(&departure) {
+            Some(port) => self.ports[usize::from(port)].transmit(departure.frame, pools),
+            None => {
+                self.without_port += 1;
+                pools.give(departure.frame);
+            }
+        }
+    }
+
+    /// A packet, or the segments that it is to be cut into, leaves in fragments whose IP packets are
+    /// of at most `room` bytes.
+    fn leaves_in_parts(&mut self, departure: Departure, room: u16, pools: &mut Pools) {
+        let Departure {
+            frame,
+            via,
+            is_reply,
+        } = departure;
+        let [mut segments, mut fragments] = std::mem::take(&mut self.parts);
+        let metadata = frame.metadata();
+        let is_whole = offload::segments(frame, LONGEST, pools, &mut segments).is_ok();
+        let mut are_whole = is_whole;
+        for segment in segments.drain(..) {
+            are_whole &= cut(&segment, room, pools, &mut fragments);
+            pools.give(segment);
+        }
+        for mut frame in fragments.drain(..) {
+            frame.set_metadata(metadata);
+            let departure = Departure {
+                frame,
+                via,
+                is_reply,
+            };
+            self.leaves_whole(departure, pools);
+        }
+        self.lost_parts += u64::from(!are_whole);
+        self.parts = [segments, fragments];
+    }
+
     /// A packet leaves for a neighbour whose address may have to be asked for first.
     fn leaves_for(&mut self, adjacency: Adjacency, frame: Frame, pools: &mut Pools) {
         let Adjacency { port, gateway } = adjacency;
@@ -166,6 +225,33 @@ impl LivePorts {
             .leaves(port, next, frame, self.now, pools, out);
         self.transmit_leaving(pools);
     }
+}
+
+/// Appends the fragments of a packet; returns whether there were buffers for all.
+fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>) -> bool {
+    let Ok(layout) = dissect(packet.bytes()) else {
+        return false;
+    };
+    let Some(pieces) = pieces(packet.bytes(), &layout, room.into()) else {
+        return false;
+    };
+    for piece in pieces {
+        let Some(mut frame) = pools.take(piece.len()) else {
+            return false;
+        };
+        frame.set_len(piece.len());
+        piece.write(frame.bytes_mut());
+        frame.set_port(packet.port());
+        frame.set_timestamp(packet.timestamp());
+        frame.set_received_ns(packet.received_ns());
+        fragments.push(frame);
+    }
+    true
+}
+
+/// How long packets may be on the links of ports.
+fn links(ports: &[Port]) -> Vec<usize> {
+    ports.iter().map(|port| port.interface().mtu).collect()
 }
 
 /// The MAC addresses of ports.
@@ -197,6 +283,7 @@ impl PacketIo for LivePorts {
         self.look(machine.pools());
         // Whatever the chain has become.
         machine.set_stations(&self.stations);
+        machine.set_links(&self.links);
         let (room, ports) = (machine.room(), self.ports.len());
         for turn in 0..ports {
             let number = (self.next + turn) % ports;
@@ -216,16 +303,10 @@ impl PacketIo for LivePorts {
     }
 
     fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {
-        if let Some(adjacency) = self.egress.adjacency(&departure) {
-            self.leaves_for(adjacency, departure.frame, pools);
-            return Ok(());
-        }
-        match self.egress.of(&departure) {
-            Some(port) => self.ports[usize::from(port)].transmit(departure.frame, pools),
-            None => {
-                self.without_port += 1;
-                pools.give(departure.frame);
-            }
+        let is_short = self.egress.let_pass(&departure);
+        match self.egress.fit(&departure) {
+            Fit::Cut { room, .. } if !is_short => self.leaves_in_parts(departure, room, pools),
+            _ => self.leaves_whole(departure, pools),
         }
         Ok(())
     }
@@ -242,6 +323,7 @@ impl PacketIo for LivePorts {
     fn losses(&self) -> PortLosses {
         let mut losses = PortLosses {
             without_port: self.without_port,
+            transmit_refused: self.lost_parts,
             without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
             ..PortLosses::default()
         };

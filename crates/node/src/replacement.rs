@@ -91,6 +91,7 @@ impl Replacement {
         let flows = FlowPlan::between(old, new, &after)?;
         let mut replacement = Self {
             admission: wiring::admission(new)?,
+            long_packets: wiring::long_packets(new),
             steering: wiring::steering(new)?,
             order: wiring::element_order(new),
             fast: Vec::new(),

@@ -1,10 +1,12 @@
 //! Where packets go.
 
 use crate::fast_path::Departure;
+use crate::mtu::{Fit, Mtus};
 use twinpath_control::report::PortLosses;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_core::adjacency::{Adjacencies, Adjacency, FIRST_ADJACENCY};
+use twinpath_core::wire::fragment::pieces;
 use twinpath_io::{CaptureError, FrameSink, OrderedCounters, OrderedWriter};
 
 /// Takes packets that leave.
@@ -37,6 +39,8 @@ pub struct Egress {
     adjacencies: Adjacencies,
     /// Those that have been asked for, and more.
     known: Vec<Adjacency>,
+    /// What the service says, and what counts.
+    mtus: [Mtus; 2],
 }
 
 impl Egress {
@@ -46,6 +50,28 @@ impl Egress {
             ports: service.ports.len() as u16,
             adjacencies: service.adjacencies.clone(),
             known: Vec::new(),
+            mtus: std::array::from_fn(|_| Mtus::of(service)),
+        }
+    }
+
+    /// Links of ports carry packets of so many bytes.
+    pub fn set_links(&mut self, mtus: &[usize]) {
+        let [said, counts] = &mut self.mtus;
+        *counts = said.within(mtus);
+    }
+
+    /// Whether all packets may leave by any port.
+    #[inline(always)]
+    pub fn let_pass(&self, departure: &Departure) -> bool {
+        self.mtus[1].let_pass(&departure.frame)
+    }
+
+    /// Whether a packet for whose way a function has chosen a port may leave by it.
+    pub fn fit(&mut self, departure: &Departure) -> Fit {
+        let is_routed = !departure.is_reply && departure.frame.metadata().egress.is_some();
+        match self.of(departure).filter(|_| is_routed) {
+            Some(port) if !self.let_pass(departure) => self.mtus[1].fit(&departure.frame, port),
+            _ => Fit::Whole,
         }
     }
 
@@ -84,6 +110,8 @@ pub struct CaptureSink<S: FrameSink> {
     writer: OrderedWriter<S>,
     egress: Egress,
     without_port: u64,
+    /// A fragment that is written.
+    fragment: Vec<u8>,
 }
 
 /// Bytes that may wait for older packets still on the slow path.
@@ -96,7 +124,21 @@ impl<S: FrameSink> CaptureSink<S> {
             writer: OrderedWriter::new(sink, WAITING_BYTES),
             egress,
             without_port: 0,
+            fragment: Vec::new(),
         }
+    }
+
+    fn write_fragments(&mut self, departure: &Departure, port: u16) -> Result<(), CaptureError> {
+        let (at, bytes) = (departure.frame.timestamp().0, departure.frame.bytes());
+        let Fit::Cut { layout, room } = self.egress.fit(departure) else {
+            return self.writer.push_on(port.into(), at, 0, bytes);
+        };
+        for piece in pieces(bytes, &layout, room.into()).into_iter().flatten() {
+            self.fragment.resize(piece.len(), 0);
+            piece.write(&mut self.fragment);
+            self.writer.push_on(port.into(), at, 0, &self.fragment)?;
+        }
+        Ok(())
     }
 
     /// Completes what was written.
@@ -127,6 +169,9 @@ impl<S: FrameSink> Sink for CaptureSink<S> {
             self.without_port += 1;
             return Ok(());
         };
+        if !self.egress.let_pass(departure) {
+            return self.write_fragments(departure, port);
+        }
         let (at, bytes) = (departure.frame.timestamp().0, departure.frame.bytes());
         self.writer.push_on(port.into(), at, 0, bytes)
     }

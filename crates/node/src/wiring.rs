@@ -18,7 +18,7 @@ pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, worker_buffers};
-pub(crate) use steering::{admission, admits_otherwise};
+pub(crate) use steering::{admission, admits_otherwise, long_packets};
 pub use steering::{causality, causality_of_hosts, steering};
 
 use crate::fast_path::{FastElement, FastPath, RuleStage};
@@ -107,6 +107,7 @@ impl NodeConfig {
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }
+        path.set_long_packets(long_packets(service));
         let limits = Limits {
             ring_frames: service.link.ring_frames,
             is_lossless: true,

@@ -10,7 +10,7 @@
 mod segments;
 mod vnet;
 
-pub use segments::{Oversized, check_length, segments};
+pub use segments::{Oversized, check_length, keep_first_segment, segments};
 pub use vnet::{VNET_BYTES, VnetHeader};
 
 use twinpath_core::Frame;

@@ -1,4 +1,8 @@
-//! Where a fragment belongs in its datagram.
+//! Where a fragment belongs in its datagram, and how packets are cut.
+
+mod pieces;
+
+pub use pieces::{Piece, Pieces, may_be_cut, pieces};
 
 use crate::bytes::put;
 use crate::ipv4::{self, Ipv4View};

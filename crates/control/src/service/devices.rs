@@ -23,6 +23,9 @@ use twinpath_nf::text::Text;
 /// Longest name of an interface in Linux.
 const MAX_DEVICE: usize = 15;
 
+/// What every link carries that has IPv6 (RFC 8200 §5).
+const MIN_MTU: u16 = 1280;
+
 /// What lies beneath a port.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -57,6 +60,12 @@ pub struct PortDevice {
     /// services. The port needs an address for that.
     #[serde(default)]
     pub answers_for: Vec<Text<Prefix>>,
+    /// The longest IP packet that leaves there in bytes, for a router in the chain: longer ones are
+    /// fragmented, or their senders told (RFC 1812 §4.2.2.7). That of the interface if it is shorter,
+    /// or without this; in a replay without it packets may be of any length.
+    #[serde(default)]
+    #[schemars(range(min = MIN_MTU))]
+    pub mtu: Option<u16>,
 }
 
 /// `[ports]` as it is written.
@@ -121,6 +130,10 @@ fn checked_device(
         let message = format!(
             "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters"
         );
+        return Err((span, message));
+    }
+    if let Some(mtu) = device.mtu.filter(|mtu| *mtu < MIN_MTU) {
+        let message = format!("mtu = {mtu}: expected {MIN_MTU} to {}", u16::MAX);
         return Err((span, message));
     }
     if device.addresses.is_empty() && !device.answers_for.is_empty() {

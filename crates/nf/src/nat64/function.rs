@@ -254,7 +254,7 @@ impl Nat64 {
         let mtu = u32::from(self.mtu) - 20;
         self.errors
             .answer(packet, Cause::TooLong { mtu }, now, answers);
-        Err(Verdict::Drop(DropReason::FrameTooLong))
+        Err(Verdict::Drop(DropReason::TooLong))
     }
 
     fn drop_untranslatable(&mut self) -> Verdict {

@@ -401,7 +401,7 @@ fn long_packets_that_must_not_be_fragmented_are_answered() {
     frame[usize::from(layout.l3) + 6] |= 0x40;
     twinpath_core::wire::rewrite::refresh_checksums(&mut frame, &layout).expect("whole");
     let outcome = bench.process(&frame, 0, at(0));
-    assert_eq!(outcome.packet, Err(DropReason::FrameTooLong));
+    assert_eq!(outcome.packet, Err(DropReason::TooLong));
     let error = outcome.replies.first().expect("an answer");
     let layout = dissect(error).expect("well formed");
     assert_eq!(

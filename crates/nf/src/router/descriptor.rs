@@ -1,7 +1,7 @@
 //! What the catalogue knows of routers.
 
 use super::config::{Misplaced, Written};
-use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError};
+use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError, TooLong};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Reception,
     Surroundings,
@@ -51,6 +51,10 @@ impl FunctionConfig for Config {
 
     fn reception(&self) -> Option<Reception> {
         Some(self.reception())
+    }
+
+    fn too_long(&self, seed: u64) -> Option<TooLong> {
+        Some(TooLong::new(self, seed))
     }
 
     /// The routes that there are: those that are added later come one by one.

@@ -3,7 +3,7 @@
 use super::rate_limit::RateLimit;
 use twinpath_core::wire::icmp::{self, IcmpError};
 use twinpath_core::wire::{
-    Address, Fragment, MacAddress, Network, PacketBuilder, fields, layout,
+    Address, Fragment, Layout, MacAddress, Network, PacketBuilder, fields, layout,
     verify_transport_checksum,
 };
 use twinpath_core::{Instant, Packet};
@@ -66,7 +66,8 @@ impl Icmp {
         now: Instant,
         answers: &mut Answers<'_>,
     ) {
-        if let Some(error) = self.error_about(packet.quote(), cause, now)
+        let packet = packet.quote();
+        if let Some(error) = self.error_about(packet.bytes(), &packet.layout, cause, now)
             && answers.reply(error)
         {
             self.errors_sent += 1;
@@ -74,28 +75,35 @@ impl Icmp {
     }
 
     /// The error about a packet, if one may be sent.
-    fn error_about(&mut self, packet: &Packet, cause: Cause, now: Instant) -> Option<&[u8]> {
-        let from = match packet.source().address.is_v4() {
+    pub fn error_about(
+        &mut self,
+        bytes: &[u8],
+        layout: &Layout,
+        cause: Cause,
+        now: Instant,
+    ) -> Option<&[u8]> {
+        let sender = fields::source_address(bytes, layout);
+        let from = match sender.is_v4() {
             true => self.address?,
             false => self.address6?,
         };
-        if !may_be_told(packet) || !self.has_allowance(packet, now) {
+        if !may_be_told(bytes, layout) || !self.has_allowance(sender, now) {
             return None;
         }
-        let bytes = packet.bytes();
         let error = PacketBuilder::icmp_error(kind(cause, from.is_v4()), bytes);
-        let headers = usize::from(packet.layout.l3)..usize::from(packet.layout.payload);
+        let headers = usize::from(layout.l3)..usize::from(layout.payload);
         let error = match cause {
             Cause::Prohibited => error.payload(bytes.get(headers).unwrap_or(&[])),
             Cause::NoRoute | Cause::TimeToLive | Cause::TooLong { .. } => error,
         };
-        self.write(error.source_address(from), packet)
+        self.write(error.source_address(from), bytes, layout)
     }
 
     /// The reply to an echo request to the router, if one may be sent; count it when it is.
     pub fn echo_of(&mut self, packet: &Packet, now: Instant) -> Option<&[u8]> {
         let (bytes, layout) = (packet.bytes(), &packet.layout);
-        if !is_echo_request(packet) || !self.has_allowance(packet, now) {
+        let sender = packet.source().address;
+        if !is_echo_request(packet) || !self.has_allowance(sender, now) {
             return None;
         }
         let at = usize::from(layout.l4) + ECHO_SEQUENCE_AT;
@@ -104,16 +112,20 @@ impl Icmp {
             .echo_reply()
             .seq(u16::from_be_bytes(*sequence).into())
             .payload(fields::payload(bytes, layout));
-        self.write(reply, packet)
+        self.write(reply, bytes, layout)
     }
 
     /// Writes a message to whoever sent a frame, as that lay on its link.
-    fn write(&mut self, message: PacketBuilder<'_>, packet: &Packet) -> Option<&[u8]> {
-        let bytes = packet.bytes();
+    fn write(
+        &mut self,
+        message: PacketBuilder<'_>,
+        bytes: &[u8],
+        layout: &Layout,
+    ) -> Option<&[u8]> {
         let (own, sender) = (fields::destination_mac(bytes), fields::source_mac(bytes));
         let length = message
             .macs(own, sender)
-            .link(bytes.get(12..packet.layout.l3.into())?)
+            .link(bytes.get(12..layout.l3.into())?)
             .write(self.buffer.as_mut_slice())
             .ok()?;
         self.buffer.get(..length)
@@ -137,8 +149,8 @@ impl Icmp {
         self.limit.continue_from(&before.limit);
     }
 
-    fn has_allowance(&mut self, packet: &Packet, now: Instant) -> bool {
-        let has = self.limit.allows(packet.source().address, now);
+    fn has_allowance(&mut self, sender: Address, now: Instant) -> bool {
+        let has = self.limit.allows(sender, now);
         self.limited += u64::from(!has);
         has
     }
@@ -157,14 +169,13 @@ const fn kind(cause: Cause, is_v4: bool) -> IcmpError {
 }
 
 /// Whether an error about a packet may be sent (RFC 1812 §4.3.2.7, RFC 4443 §2.4 e).
-fn may_be_told(packet: &Packet) -> bool {
-    let layout = &packet.layout;
-    let is_error = fields::icmp_kind(packet.bytes(), layout)
+fn may_be_told(bytes: &[u8], layout: &Layout) -> bool {
+    let is_error = fields::icmp_kind(bytes, layout)
         .is_some_and(|(kind, _)| is_error_or_redirect(layout.network, kind));
     layout.fragment != Fragment::Later
         && !is_error
-        && can_be_answered(packet)
-        && is_one_host(packet.destination().address)
+        && can_be_answered(bytes, layout)
+        && is_one_host(fields::destination_address(bytes, layout))
 }
 
 /// Errors of IPv6 are all messages below the first that informs; its redirect is none.
@@ -183,14 +194,15 @@ fn is_echo_request(packet: &Packet) -> bool {
     };
     layout.fragment == Fragment::Whole
         && fields::icmp_kind(bytes, layout) == Some((request, 0))
-        && can_be_answered(packet)
+        && can_be_answered(bytes, layout)
         && verify_transport_checksum(bytes, layout)
 }
 
 /// Whether one host sent it to one station, and the way back is known.
-fn can_be_answered(packet: &Packet) -> bool {
-    let MacAddress([first, ..]) = fields::destination_mac(packet.bytes());
-    first & 1 == 0 && is_one_host(packet.source().address) && !layout::has_labels(packet.bytes())
+fn can_be_answered(bytes: &[u8], layout: &Layout) -> bool {
+    let MacAddress([first, ..]) = fields::destination_mac(bytes);
+    let sender = fields::source_address(bytes, layout);
+    first & 1 == 0 && is_one_host(sender) && !layout::has_labels(bytes)
 }
 
 /// Not unspecified, loopback, multicast or broadcast.

@@ -38,8 +38,10 @@
 //!   that the packet has passed: a translation gives the host inside its own addresses back, in
 //!   the quoted packet too, and a list before the router must let them pass.
 //! - What is not IP never enters the chain (`unparsed` in `[service]`).
-//! - There is no fragmentation and no reassembly; a frame too long for its link is the port's
-//!   problem.
+//! - A packet that is longer than the `mtu` of the port in `[ports]` that it is to leave by
+//!   (RFC 1812 §5.3.1, §4.2.2.7; on network interfaces also theirs) is fragmented if it is IPv4 and
+//!   its sender allows that; else it is dropped (`too_long`) and answered with "fragmentation
+//!   needed" (RFC 1191) or "packet too big" (RFC 4443 §3.2). There is no reassembly.
 //!
 //! # Changes
 //! Routes and next hops change while packets flow ([`NewRoutes`], with a
@@ -71,6 +73,7 @@ mod route_file;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod too_long;
 
 pub use change::{NewRoutes, RouteChange};
 pub use config::{
@@ -83,6 +86,7 @@ pub(crate) use icmp::{Cause, Icmp};
 pub(crate) use rate_limit::RateLimit;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
+pub use too_long::TooLong;
 
 /// The function's name.
 pub const NAME: &str = "router";

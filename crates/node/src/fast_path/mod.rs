@@ -8,12 +8,14 @@
 mod fragments;
 mod hints;
 mod lane;
+mod long_packets;
 mod look_ahead;
 mod parking;
 mod rules;
 mod walk;
 mod watched;
 
+pub use long_packets::LongPackets;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
@@ -167,6 +169,8 @@ pub struct FastPath {
     fragments: Vec<Option<Box<Fragments>>>,
     /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
+    /// Who is told of packets that are too long to leave, if somebody is.
+    long: Option<Box<LongPackets>>,
     /// Which packets are inside.
     under_way: UnderWay,
     /// Whoever follows packets.
@@ -201,6 +205,7 @@ impl FastPath {
             counts: PathCounters::default(),
             fragments: Vec::new(),
             parking: None,
+            long: None,
             under_way: UnderWay::default(),
             watch: None,
         }

@@ -264,12 +264,22 @@ impl FastPath {
     }
 
     /// A packet goes on behind the element at `position`.
-    pub(super) fn go_on(&mut self, mut frame: Frame, mut position: Position, io: &mut Io<'_>) {
+    pub(super) fn go_on(&mut self, frame: Frame, position: Position, io: &mut Io<'_>) {
         let element = position.element;
         self.tell(&frame, |_| Step::GoOn { element });
+        let next = self.behind(position, frame.metadata().is_answer);
+        self.walk_alone(frame, next, io);
+    }
+
+    /// A packet walks alone from an element on, or leaves if there is none.
+    pub(super) fn walk_alone(
+        &mut self,
+        mut frame: Frame,
+        mut next: Option<Position>,
+        io: &mut Io<'_>,
+    ) {
         let is_answer = frame.metadata().is_answer;
-        while let Some(next) = self.behind(position, is_answer) {
-            position = next;
+        while let Some(position) = next {
             let layout = match dissect(frame.bytes()) {
                 Ok(layout) => layout,
                 Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), io),
@@ -286,6 +296,7 @@ impl FastPath {
                 Decision::Forward { egress } => set_egress(&mut frame, egress),
                 decision => return self.stop(decision, frame, &layout, position, io),
             }
+            next = self.behind(position, is_answer);
         }
         self.depart(frame, is_answer, io);
     }

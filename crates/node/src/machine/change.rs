@@ -400,6 +400,7 @@ impl Machine {
         };
         let Replacement {
             admission,
+            long_packets,
             steering,
             order,
             fast,
@@ -415,6 +416,7 @@ impl Machine {
         } = task.replaced;
         self.path
             .replace(admission, steering, (fast, order, &needs_ports), left);
+        self.path.set_long_packets(long_packets);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

@@ -162,6 +162,11 @@ impl Machine {
         self.path.set_stations(stations);
     }
 
+    /// Links of ports carry IP packets of so many bytes.
+    pub fn set_links(&mut self, mtus: &[usize]) {
+        self.path.set_links(mtus);
+    }
+
     /// Counts a drop that happened in front of the machine.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.path.count_drop(reason);
@@ -330,14 +335,19 @@ impl Machine {
     /// What the fast path has put out goes to the links and ports.
     #[inline]
     fn put_out(&mut self, out: &mut Output) {
-        if !self.out.punts.is_empty() {
-            self.send_punts(out);
-        }
         let floor = self.floor;
         for departure in &mut self.out.departures {
             if departure.via == Via::Slow && departure.frame.timestamp() < floor {
                 departure.frame.set_timestamp(floor);
             }
+        }
+        if self.path.has_long(&self.out.departures) {
+            let (watermark, clock) = (self.watermark(), self.clock());
+            self.path
+                .turn_long_back(watermark, clock, &mut self.pools, &mut self.out);
+        }
+        if !self.out.punts.is_empty() {
+            self.send_punts(out);
         }
         if let Some(watch) = self.path.watched() {
             tell_of(&self.out.departures, watch);

@@ -1,7 +1,7 @@
 //! Another chain, ready to be taken.
 
 use crate::admission::Admission;
-use crate::fast_path::FastPlan;
+use crate::fast_path::{FastPlan, LongPackets};
 use crate::position::ElementOrder;
 use crate::worker::{Blueprint, SlowPlan};
 use twinpath_control::operator::Applied;
@@ -11,6 +11,8 @@ use twinpath_core::{Pools, Steering};
 pub struct Replacement {
     /// What is let in, and which way it goes.
     pub admission: Admission,
+    /// Who tells senders of packets that are too long to leave.
+    pub long_packets: Option<LongPackets>,
     /// Which flows they belong to.
     pub steering: Steering,
     /// In which order they pass the elements.

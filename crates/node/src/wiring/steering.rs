@@ -4,6 +4,8 @@ use super::functions::{chain, element_chain, elements};
 use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
+use crate::fast_path::LongPackets;
+use crate::sink::Egress;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::steering::Steering;
 use twinpath_nf::descriptor::Reception;
@@ -49,6 +51,13 @@ pub fn admits_otherwise(one: &Service, other: &Service) -> bool {
 fn reception(service: &Service) -> Option<Reception> {
     let mut each = service.chain.iter();
     each.find_map(|instance| instance.config.reception())
+}
+
+/// The chain's router, which tells senders of packets that are too long for the links of ports.
+pub fn long_packets(service: &Service) -> Option<LongPackets> {
+    let mut each = service.chain.iter();
+    let router = each.find_map(|instance| instance.config.too_long(service.seed))?;
+    Some(LongPackets::new(Egress::new(service), router))
 }
 
 /// What makes generated packets wait for what caused them: their answers are to hosts inside.

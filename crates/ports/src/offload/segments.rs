@@ -56,6 +56,16 @@ pub fn check_length(frame: &Frame, mtu: usize) -> Result<(), Oversized> {
     }
 }
 
+/// Of a frame that is to be cut into segments the first alone is left.
+pub fn keep_first_segment(frame: &mut Frame) {
+    if let Some(layout) = cut(frame) {
+        let segment = usize::from(frame.segment_bytes());
+        frame.set_len(usize::from(layout.payload) + segment);
+        frame.set_segment_bytes(0);
+        renumber(frame.bytes_mut(), &layout, 0, 0, false);
+    }
+}
+
 fn cut_up(
     frame: &Frame,
     layout: &Layout,
@@ -145,6 +155,23 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use twinpath_core::wire::{fields, verify_ipv4_checksum, verify_transport_checksum};
+
+    #[test]
+    fn the_first_segment_is_that_of_all() {
+        for whole in packets() {
+            let mut pools = Pools::new(16, 2);
+            let mut frame = pools.take_filled(&whole).expect("room");
+            frame.set_segment_bytes(300);
+            let mut all = Vec::new();
+            let mut copy = pools.take_filled(&whole).expect("room");
+            copy.set_segment_bytes(300);
+            segments(copy, 1500, &mut pools, &mut all).expect("buffers");
+            keep_first_segment(&mut frame);
+            assert_eq!(frame.bytes(), all[0].bytes());
+            keep_first_segment(&mut frame);
+            assert_eq!(frame.bytes(), all[0].bytes(), "it is to be cut no more");
+        }
+    }
 
     proptest! {
         #[test]

@@ -77,6 +77,22 @@ routes = [
     )
 }
 
+/// The same with links that carry less, whose hosts yet tell each other of segments of 1460 bytes.
+fn narrow(lan: u16, wan: u16) -> Network {
+    let network = network();
+    for (host, ports, mtu) in [
+        ("middle", "lan", lan),
+        ("client", "eth0", lan),
+        ("middle", "wan", wan),
+        ("server", "eth0", wan),
+    ] {
+        network.ip(host, &format!("link set {ports} mtu {mtu}"));
+    }
+    network.ip("client", "route change default via 192.168.1.1 advmss 1460");
+    network.ip("client", "-6 route change default via fd01::1 advmss 1440");
+    network
+}
+
 /// Addresses that answer the client, and the last one its own gateway.
 const ANSWERING: [&str; 4] = ["198.51.100.1", "203.0.113.1", "2001:db8::1", "192.168.1.1"];
 
@@ -127,6 +143,76 @@ fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
         );
         assert!(report.drops["denied"] >= 2, "{:?}", report.drops);
         assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+    }
+}
+
+/// A server's segments, of which the kernel puts many in a frame, are too long for the cable at home:
+/// it hears of that, through the translation, and sends shorter ones.
+#[test]
+fn servers_hear_what_the_cable_at_home_carries() {
+    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = narrow(1300, 1500);
+        let middle = Middle::start(&network, &service(driver));
+        let server = WebServer::start(&network, "server");
+        for address in ["198.51.100.1", "[2001:db8::1]"] {
+            let got = server.folder().join("got");
+            let url = format!("http://{address}/file");
+            let path = got.to_string_lossy();
+            let arguments = ["-sS", "--max-time", "30", "-o", &path, &url];
+            succeed(&network, "client", "curl", &arguments);
+            let got = fs::read(&got).expect("it was fetched");
+            assert!(got == server.content(), "{driver}: {url} came otherwise");
+        }
+        let report = middle.stop();
+        println!("{driver}: {:?} {:?}", report.fast, report.drops);
+        assert!(report.drops["too_long"] >= 2, "{:?}", report.drops);
+        assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+    }
+}
+
+/// A client that sends longer packets than the cable outside carries is told how long they may be;
+/// those that may be fragmented arrive.
+#[test]
+fn clients_hear_what_the_cable_outside_carries() {
+    if !is_possible() {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = narrow(1500, 1300);
+        let middle = Middle::start(&network, &service(driver));
+        assert!(succeeds_soon(
+            &network,
+            "client",
+            "ping",
+            &["-c1", "-W1", "198.51.100.1"]
+        ));
+        let told = network.run(
+            "client",
+            "ping",
+            &["-c1", "-W1", "-Mdo", "-s1350", "198.51.100.1"],
+        );
+        let said = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(said.contains("mtu = 1300"), "{driver}: {said}");
+        for (address, size) in [("198.51.100.1", "1350"), ("198.51.100.1", "4000")] {
+            // The client knows by now, and would fragment them itself.
+            network.ip("client", "route flush cache");
+            let whole = ["-c1", "-W1", "-Mdont", "-s", size, address];
+            succeed(&network, "client", "ping", &whole);
+        }
+        let first = network.run("client", "ping", &["-c1", "-W1", "-s1350", "2001:db8::1"]);
+        assert!(!first.status.success(), "{driver}: it was too long");
+        succeed(
+            &network,
+            "client",
+            "ping",
+            &["-c1", "-W1", "-s1350", "2001:db8::1"],
+        );
+        let report = middle.stop();
+        println!("{driver}: {:?} {:?}", report.fast, report.drops);
+        assert!(report.drops["too_long"] >= 2, "{:?}", report.drops);
     }
 }
 

@@ -1,0 +1,41 @@
+//! What a router says about packets that are too long for the link that they are to leave by.
+
+use super::config::Config;
+use super::icmp::{Cause, Icmp};
+use super::rate_limit::RateLimit;
+use twinpath_core::Instant;
+use twinpath_core::wire::Layout;
+
+/// Writes "fragmentation needed" (RFC 1191 §4) and "packet too big" (RFC 4443 §3.2), from the
+/// router's own addresses and at most as many in a second as it sends of other errors.
+///
+/// A node asks for them when a packet has passed the whole chain, on either path. The error enters
+/// the chain where an answer to the packet would, as if the next router had sent it: so translations
+/// give the sender inside its own addresses back, and firewalls know what it quotes.
+#[derive(Debug)]
+pub struct TooLong {
+    icmp: Icmp,
+}
+
+impl TooLong {
+    /// Errors from the addresses that a router with this configuration has.
+    pub(super) fn new(config: &Config, seed: u64) -> Self {
+        let limit = RateLimit::new(config.errors_per_second, config.errors_per_source, seed);
+        Self {
+            icmp: Icmp::new([config.address, config.address6], limit),
+        }
+    }
+
+    /// The frame with the error about a packet, from whom that leaves for to whom it leaves from;
+    /// `None` if none may be sent. `mtu` is how long an IP packet there may be.
+    pub fn error_about(
+        &mut self,
+        packet: &[u8],
+        layout: &Layout,
+        mtu: u16,
+        now: Instant,
+    ) -> Option<&[u8]> {
+        let cause = Cause::TooLong { mtu: mtu.into() };
+        self.icmp.error_about(packet, layout, cause, now)
+    }
+}

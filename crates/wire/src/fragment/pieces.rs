@@ -1,0 +1,258 @@
+//! Cutting a packet on its way, as a router does where the next link is too short for it.
+
+use crate::bytes::put;
+use crate::checksum;
+use crate::ipv4::{self, Ipv4View};
+use crate::kinds::Network;
+use crate::layout::Layout;
+use crate::options::{SplitOption, split_option};
+
+/// Room for a link header, with tags and labels, and the longest IPv4 header.
+const MAX_HEAD_BYTES: usize = 128;
+
+/// In an option's first byte: fragments have it too.
+const COPIED: u8 = 0x80;
+
+const MORE_FRAGMENTS: u16 = 0x2000;
+
+/// A fragment: its headers, link header included, and its data.
+#[derive(Copy, Clone, Debug)]
+pub struct Piece<'a> {
+    head: [u8; MAX_HEAD_BYTES],
+    head_bytes: usize,
+    data: &'a [u8],
+}
+
+impl Piece<'_> {
+    /// Bytes of the frame.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "it has a header")]
+    pub const fn len(&self) -> usize {
+        self.head_bytes + self.data.len()
+    }
+
+    /// Writes the frame to the start of `out`; returns whether there was room.
+    pub fn write(&self, out: &mut [u8]) -> bool {
+        let Some((head, rest)) = out.split_at_mut_checked(self.head_bytes) else {
+            return false;
+        };
+        let Some(data) = rest.get_mut(..self.data.len()) else {
+            return false;
+        };
+        head.copy_from_slice(&self.head[..self.head_bytes]);
+        data.copy_from_slice(self.data);
+        true
+    }
+}
+
+/// Whether routers may fragment a packet: it is IPv4, and its sender does not forbid it.
+#[must_use]
+pub fn may_be_cut(frame: &[u8], layout: &Layout) -> bool {
+    let l3 = usize::from(layout.l3);
+    let packet = frame.get(l3..layout.end as usize).unwrap_or(&[]);
+    layout.network == Network::V4
+        && Ipv4View::new_quoted(packet).is_ok_and(|view| !view.dont_fragment())
+}
+
+/// The fragments of a packet for a link that carries IP packets of at most `mtu` bytes, in order
+/// (RFC 791 §3.2). A packet may be a fragment itself. `None` for a packet that [may not be
+/// cut](may_be_cut), or if not even 8 bytes of data would fit.
+#[must_use]
+pub fn pieces<'a>(frame: &'a [u8], layout: &Layout, mtu: usize) -> Option<Pieces<'a>> {
+    if !may_be_cut(frame, layout) {
+        return None;
+    }
+    let (l3, end) = (usize::from(layout.l3), layout.end as usize);
+    let header_bytes = Ipv4View::new_quoted(frame.get(l3..end)?)
+        .ok()?
+        .header_bytes();
+    let (head, data) = frame.get(..end)?.split_at_checked(l3 + header_bytes)?;
+    let room = mtu.checked_sub(header_bytes)? / 8 * 8;
+    if room == 0 || head.len() > MAX_HEAD_BYTES {
+        return None;
+    }
+    let place = u16::from_be_bytes(*head.get(l3 + ipv4::FRAGMENT_AT..)?.first_chunk()?);
+    let offset = usize::from(place & ipv4::OFFSET_MASK) * 8;
+    if offset + data.len() > usize::from(u16::MAX) {
+        return None;
+    }
+    Some(Pieces {
+        first_head: head,
+        l3,
+        data,
+        room,
+        place,
+        done: 0,
+    })
+}
+
+/// The fragments of a packet; see [`pieces`].
+#[derive(Clone, Debug)]
+pub struct Pieces<'a> {
+    /// The packet's headers.
+    first_head: &'a [u8],
+    l3: usize,
+    data: &'a [u8],
+    /// Bytes of data in each but the last.
+    room: usize,
+    /// Flags and fragment offset of the packet.
+    place: u16,
+    /// Bytes of data that are done.
+    done: usize,
+}
+
+impl<'a> Iterator for Pieces<'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Piece<'a>> {
+        let rest = self.data.get(self.done..).filter(|rest| !rest.is_empty())?;
+        let data = &rest[..rest.len().min(self.room)];
+        let (mut head, head_bytes) = match self.done {
+            0 => copied(self.first_head),
+            _ => later_head(self.first_head, self.l3),
+        };
+        let more = match data.len() < rest.len() {
+            true => MORE_FRAGMENTS,
+            false => 0,
+        };
+        let place = self.place.wrapping_add((self.done / 8) as u16) | more;
+        finish(&mut head[self.l3..head_bytes], data.len(), place);
+        self.done += data.len();
+        Some(Piece {
+            head,
+            head_bytes,
+            data,
+        })
+    }
+}
+
+fn copied(head: &[u8]) -> ([u8; MAX_HEAD_BYTES], usize) {
+    let mut copy = [0; MAX_HEAD_BYTES];
+    copy[..head.len()].copy_from_slice(head);
+    (copy, head.len())
+}
+
+/// The headers of a later fragment: with those options alone that say so.
+fn later_head(first: &[u8], l3: usize) -> ([u8; MAX_HEAD_BYTES], usize) {
+    let fixed = l3 + ipv4::HEADER_BYTES;
+    let (mut head, _) = copied(&first[..fixed]);
+    let (mut bytes, mut options) = (fixed, &first[fixed..]);
+    while let SplitOption::One { kind, data, rest } = split_option(options) {
+        let option = &options[..options.len() - rest.len()];
+        if kind & COPIED != 0 && !data.is_empty() {
+            head[bytes..bytes + option.len()].copy_from_slice(option);
+            bytes += option.len();
+        }
+        options = rest;
+    }
+    let padded = l3 + (bytes - l3).next_multiple_of(4);
+    head[l3] = 0x40 | ((padded - l3) / 4) as u8;
+    (head, padded)
+}
+
+fn finish(header: &mut [u8], data_bytes: usize, place: u16) {
+    let length = (header.len() + data_bytes) as u16;
+    put(header, ipv4::TOTAL_LENGTH_AT, length.to_be_bytes());
+    put(header, ipv4::FRAGMENT_AT, place.to_be_bytes());
+    put(header, ipv4::CHECKSUM_AT, [0; 2]);
+    let sum = checksum::checksum(header);
+    put(header, ipv4::CHECKSUM_AT, sum.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::Endpoint;
+    use crate::build::PacketBuilder;
+    use crate::fragment::part;
+    use crate::layout::dissect;
+    use crate::verify::verify_ipv4_checksum;
+    use proptest::prelude::*;
+
+    fn ends() -> (Endpoint, Endpoint) {
+        (
+            Endpoint::v4([10, 0, 0, 1], 1),
+            Endpoint::v4([10, 0, 0, 2], 2),
+        )
+    }
+
+    fn frames(frame: &[u8], mtu: usize) -> Vec<Vec<u8>> {
+        let layout = dissect(frame).expect("valid");
+        let write = |piece: Piece<'_>| {
+            let mut out = vec![0; piece.len()];
+            assert!(piece.write(&mut out) && !piece.write(&mut vec![0; piece.len() - 1]));
+            out
+        };
+        pieces(frame, &layout, mtu)
+            .expect("may be cut")
+            .map(write)
+            .collect()
+    }
+
+    proptest! {
+        /// Pieces fit together again, are short enough, and pieces of pieces are too.
+        #[test]
+        fn pieces_fit_together(
+            payload in 0usize..3000, mtus in prop::array::uniform2(68usize..1500),
+            tagged: bool, options: bool,
+        ) {
+            let (from, to) = ends();
+            let packet = PacketBuilder::udp(from, to).payload_len(payload).identification(7);
+            let packet = if tagged { packet.vlan(5) } else { packet };
+            let packet = if options { packet.ipv4_options(&[1, 0x94, 4, 0]) } else { packet };
+            let whole = packet.to_vec().expect("valid");
+            let layout = dissect(&whole).expect("valid");
+            let expected = &whole[usize::from(layout.l4)..layout.end as usize];
+            let mut data = Vec::new();
+            let first = frames(&whole, mtus[0]);
+            for frame in first.iter().flat_map(|frame| frames(frame, mtus[1])) {
+                let layout = dissect(&frame).expect("valid");
+                let longest = mtus.into_iter().min().expect("two");
+                prop_assert!(layout.end as usize - usize::from(layout.l3) <= longest);
+                prop_assert!(verify_ipv4_checksum(&frame, &layout));
+                match part(&frame, &layout) {
+                    None => data.extend_from_slice(expected),
+                    Some(part) => {
+                        prop_assert_eq!((part.offset as usize, part.identification), (data.len(), 7));
+                        data.extend_from_slice(&frame[part.data_at..layout.end as usize]);
+                        prop_assert_eq!(part.is_last, data.len() == expected.len());
+                    }
+                }
+            }
+            prop_assert_eq!(&data[..], expected);
+        }
+    }
+
+    #[test]
+    fn later_ones_have_the_options_that_are_copied() {
+        let (from, to) = ends();
+        // A record route, which is for the first alone, and a router alert, which is for all.
+        let options = [7, 7, 4, 0, 0, 0, 0, 0x94, 4, 0, 0, 0];
+        let packet = PacketBuilder::udp(from, to)
+            .payload_len(100)
+            .ipv4_options(&options);
+        let pieces = frames(&packet.to_vec().expect("valid"), 80);
+        let header = |frame: &Vec<u8>| usize::from(frame[14] & 15) * 4;
+        assert_eq!(header(&pieces[0]), 32);
+        assert!(pieces[1..].iter().all(|piece| header(piece) == 24));
+        assert_eq!(pieces[1][34..38], [0x94, 4, 0, 0]);
+    }
+
+    #[test]
+    fn what_may_not_be_cut_stays_whole() {
+        let (from, to) = ends();
+        let atomic = PacketBuilder::udp(from, to)
+            .payload_len(100)
+            .dont_fragment();
+        let frame = atomic.to_vec().expect("valid");
+        let layout = dissect(&frame).expect("valid");
+        assert!(pieces(&frame, &layout, 80).is_none());
+        let frame = PacketBuilder::udp(from, to)
+            .payload_len(100)
+            .to_vec()
+            .expect("valid");
+        let layout = dissect(&frame).expect("valid");
+        assert!(pieces(&frame, &layout, 27).is_none(), "no room");
+        assert!(pieces(&frame, &layout, 28).is_some());
+    }
+}
