@@ -36,3 +36,78 @@ pub fn names() -> String {
 pub fn all_names() -> impl Iterator<Item = &'static str> {
     FUNCTIONS.into_iter().map(|function| function.name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::descriptor::{Form, FunctionConfig, Surroundings};
+    use crate::files::Disk;
+    use std::path::Path;
+    use std::sync::Arc;
+    use toml::de::ValueDeserializer;
+    use twinpath_core::Adjacencies;
+
+    /// Two tables for each function whose decisions are cached.
+    const TABLES: [[&str; 3]; 6] = [
+        ["acl", "{ default = \"allow\" }", "{ default = \"deny\" }"],
+        [
+            "napt",
+            "{ inside = [\"10.0.0.0/8\"], external = [\"192.0.2.1\"] }",
+            "{ inside = [\"10.0.0.0/8\"], external = [\"192.0.2.2\"] }",
+        ],
+        [
+            "nat64",
+            "{ inside = [\"fd00::/8\"], external = [\"192.0.2.1\"] }",
+            "{ inside = [\"fd00::/8\"], external = [\"192.0.2.1\"], mtu = 1400 }",
+        ],
+        [
+            "nptv6",
+            "{ prefixes = [{ inside = \"fd01::/48\", external = \"2001:db8:1::/48\" }] }",
+            "{ prefixes = [{ inside = \"fd01::/48\", external = \"2001:db8:2::/48\" }] }",
+        ],
+        [
+            "router",
+            "{ next_hops = [{ name = \"a\", port = 0 }] }",
+            "{ next_hops = [{ name = \"a\", port = 1 }] }",
+        ],
+        [
+            "monitor",
+            "{ by = \"hosts\" }",
+            "{ by = \"hosts\", flows = 9 }",
+        ],
+    ];
+
+    fn read(name: &str, table: &str) -> Arc<dyn FunctionConfig> {
+        let adjacencies = Adjacencies::default();
+        let surroundings = Surroundings {
+            folder: Path::new("."),
+            files: &Disk,
+            ports: &[],
+            adjacencies: &adjacencies,
+        };
+        let section = ValueDeserializer::parse(table).expect(table);
+        let config = (function(name).expect(name).read)(section, surroundings);
+        config.unwrap_or_else(|_| panic!("{name}: {table}"))
+    }
+
+    /// What is kept when its table changes would go on as it was.
+    #[test]
+    fn functions_whose_decisions_are_cached_can_change() {
+        let caching = FUNCTIONS
+            .iter()
+            .filter(|one| matches!(one.form, Form::Rules));
+        let names: Vec<&str> = caching.map(|function| function.name).collect();
+        assert!(
+            names
+                .iter()
+                .all(|name| TABLES.iter().any(|table| table[0] == *name))
+        );
+        assert_eq!(names.len(), TABLES.len());
+        for [name, before, after] in TABLES {
+            let [former, config] = [before, after].map(|table| read(name, table));
+            assert!(!config.is_same(&*former), "{name}");
+            let change = config.change_from(&*former, Path::new("."), 1);
+            assert!(change.expect("no file").is_some(), "{name}");
+        }
+    }
+}

@@ -349,7 +349,11 @@ fn plan_kept(
     let former = &old.chain[before[element].start + usize::from(place)];
     let change = match former == function {
         true => None,
-        false => change_from(former, new, function)?,
+        false => match change_from(former, new, function)? {
+            // It cannot go on as another.
+            None => return Ok(None),
+            change => change,
+        },
     };
     Ok(Some(FunctionPlan::Keep {
         element,

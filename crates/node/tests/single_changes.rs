@@ -9,6 +9,7 @@ use common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
 };
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_io::Trace;
 use twinpath_nf::edit::Edit;
 use twinpath_node::replacement::Replacement;
@@ -410,6 +411,78 @@ fn a_translation_changes_in_parts() {
     let told = run_changing_told(&first, &changes, &trace, Paths::Both, Execution::Virtual).1;
     assert_eq!(told[0].rules_gone, 0, "nobody has met it: {told:?}");
     assert!(told[0].rules_kept > 50);
+}
+
+/// Translations to the other IP version, and of prefixes: with other addresses and prefixes packets get
+/// those, on both paths.
+#[test]
+fn translations_of_ipv6_change() {
+    let nat64 = |external: &str, more: &str| {
+        format!("[nat64]\ninside = [\"fd00::/8\"]\nexternal = [\"{external}\"]\n{more}")
+    };
+    let nptv6 = |external: &str| {
+        format!("[nptv6]\nprefixes = [{{ inside = \"fd00::/48\", external = \"{external}\" }}]\n")
+    };
+    let trace = generate(
+        &traffic(&format!(
+            "packets = {PACKETS}\nflows = 120\nserver_packets = false\ntcp_share = 0.5\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\n\
+             hosts = {{ clients = 60, ipv6_share = 1.0, first_client_v6 = \"fd00::1\", first_server_v6 = \"64:ff9b::808:801\" }}\n"
+        )),
+        5,
+    );
+    let steps = |tables: Vec<String>, chain: &[&str]| -> Vec<ServiceChange> {
+        let made = |(number, tables): (usize, &String)| ServiceChange {
+            before: (number + 1) * 4_000,
+            to: made(chain, tables),
+        };
+        tables.iter().enumerate().map(made).collect()
+    };
+    let chain = &["acl", "nat64"];
+    let list = "[acl]\ndefault = \"allow\"\n";
+    let text = |external: &str, more: &str| format!("{list}{}", nat64(external, more));
+    let first = made(chain, &text("198.51.100.1", ""));
+    let changes = steps(
+        vec![
+            text("198.51.100.77", ""),
+            text("198.51.100.77", "ports = \"2000-65535\"\n"),
+            text("198.51.100.77", "prefix = \"2001:db8:64::/96\"\n"),
+        ],
+        chain,
+    );
+    let expected = run_changing(&first, &changes, &trace, Paths::Slow, Execution::Virtual);
+    let found = run_changing(&first, &changes, &trace, Paths::Both, Execution::Virtual);
+    assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "nat64");
+    let sources = |from: &str| {
+        let from: Address = from.parse().expect(from);
+        let source = |(_, packet): &(u64, Vec<u8>)| {
+            let layout = dissect(packet).expect("sound");
+            fields::source_address(packet, &layout) == from
+        };
+        found.packets.iter().filter(|packet| source(packet)).count()
+    };
+    // A quarter of the packets each; at the end none is translated, for none is to that prefix.
+    for (address, least, most) in [
+        ("198.51.100.1", 3_500, 4_000),
+        ("198.51.100.77", 7_000, 8_000),
+    ] {
+        let count = sources(address);
+        assert!(count >= least && count <= most, "{address}: {count}");
+    }
+    assert!(
+        found.report.fast.share > 0.2,
+        "those that pass: {:?}",
+        found.report.fast
+    );
+    let chain = &["acl", "nptv6"];
+    let first = made(chain, &format!("{list}{}", nptv6("2001:db8:1::/48")));
+    let changes = steps(
+        ["2001:db8:2::/48", "2001:db8:3::/48"]
+            .map(|to| format!("{list}{}", nptv6(to)))
+            .into(),
+        chain,
+    );
+    compare(&first, &changes, &trace, "nptv6");
 }
 
 /// Taking back what was changed leads to the same service.

@@ -1,13 +1,13 @@
 //! What the catalogue knows of translations between IP versions.
 
 use super::config::Written;
-use super::{Config, ConfigError, NAME, Nat64};
+use super::{Config, ConfigError, NAME, Nat64, NewNat64};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::edit::Object;
 use crate::memory::TableMemory;
-use crate::napt::{EndBindings, Napt};
+use crate::napt::{EndBindings, Napt, NewNapt};
 use crate::schema;
 use std::any::Any;
 use std::path::Path;
@@ -45,6 +45,23 @@ impl FunctionConfig for Config {
         Ok(Function::rules(Nat64::new(self, seed)))
     }
 
+    fn change_from(
+        &self,
+        _former: &dyn FunctionConfig,
+        _folder: &Path,
+        seed: u64,
+    ) -> Result<Option<Reconfiguration>, FunctionError> {
+        let new = NewNat64::new(self, seed);
+        Ok(Some(Reconfiguration::of::<Nat64>(new)))
+    }
+
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        let former: Option<&Self> = former.of();
+        former.is_some_and(|former| {
+            self.embedding == former.embedding && !self.napt.changes_all_rules(&former.napt)
+        })
+    }
+
     fn translation(&self) -> Option<Translation<'_>> {
         Some(Translation {
             inside: self.inside(),
@@ -62,6 +79,8 @@ impl FunctionConfig for Config {
     }
 
     fn end_bindings(&self, which: EndBindings) -> Option<Reconfiguration> {
-        Some(Reconfiguration::of::<Nat64>(which))
+        Some(Reconfiguration::of::<Nat64>(NewNat64::end(NewNapt::End(
+            which,
+        ))))
     }
 }

@@ -4,28 +4,24 @@ mod errors;
 mod parts;
 mod rewriting;
 
+use super::change::Settings;
 use super::config::Config;
 use super::ends::Ends;
-use super::prefix::{Embedding, is_local};
-use crate::napt::core::{EndBindings, Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
+use super::prefix::is_local;
+use crate::napt::core::{Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
 use crate::router::{Cause, Icmp, RateLimit};
 use rewriting::{datagram_of, is_announced};
 use twinpath_core::wire::{Address, Endpoint, fields};
 use twinpath_core::{Direction, DropReason, Instant};
-use twinpath_rulecache::{
-    Affected, Answers, Hits, Obstacle, Reconfigure, Recorded, RuleFunction, Verdict,
-};
+use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
 /// The longest frame that is written.
 const FRAME_BYTES: usize = 16 * 1024;
 
 /// Translation between IPv6 hosts and IPv4; see the [module](super).
 pub struct Nat64 {
-    napt: Napt,
-    embedding: Embedding,
-    is_well_known: bool,
-    mtu: u16,
-    lowest_mtu: u16,
+    pub(super) napt: Napt,
+    pub(super) settings: Settings,
     errors: Icmp,
     /// What packets are written to.
     buffers: [Box<[u8]>; 2],
@@ -60,20 +56,23 @@ enum Course {
 impl Nat64 {
     /// A translation without bindings; the seed is as for an [address translation](crate::napt::Napt::new).
     pub fn new(config: &Config, seed: u64) -> Self {
-        let v4 = config.napt.first_external();
-        let rate = config.napt.errors_per_second;
-        let v6 = v4.map(|v4| config.embedding.embed(v4));
+        let settings = Settings::of(config);
+        let rate = settings.errors_per_second;
         Self {
             napt: Napt::new(&config.napt, seed),
-            embedding: config.embedding,
-            is_well_known: config.is_well_known(),
-            mtu: config.mtu,
-            lowest_mtu: config.lowest_mtu,
-            errors: Icmp::new([v4, v6], RateLimit::new(rate, rate, seed)),
+            errors: Icmp::new(settings.errors_from, RateLimit::new(rate, rate, seed)),
+            settings,
             buffers: [(); 2].map(|()| vec![0; FRAME_BYTES].into_boxed_slice()),
             fragment: Vec::with_capacity(FRAME_BYTES),
             counters: Counters::default(),
         }
+    }
+
+    pub(super) fn configure(&mut self, settings: Settings) {
+        let rate = settings.errors_per_second;
+        self.errors.configure(rate, rate);
+        self.errors.set_addresses(settings.errors_from);
+        self.settings = settings;
     }
 
     /// Its bindings and sessions.
@@ -92,7 +91,7 @@ impl Nat64 {
         }
         let is_inside =
             packet.direction() == Direction::Original && self.napt.sides.is_inside(headers.source);
-        match self.embedding.extract(headers.destination) {
+        match self.settings.embedding.extract(headers.destination) {
             Some(v4) if is_inside => match external(v4) {
                 Some(number) => Course::Hairpin(number, v4),
                 None => Course::Out(v4),
@@ -125,7 +124,7 @@ impl Nat64 {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Result<(), Verdict> {
-        if self.is_well_known && is_local(v4) {
+        if self.settings.is_well_known && is_local(v4) {
             return Err(self.drop_untranslatable());
         }
         let old = ends(packet);
@@ -171,7 +170,10 @@ impl Nat64 {
         let internal = self.napt.internal(&leg);
         self.napt
             .use_leg(packet, &leg, (internal, kind), Way::In, flags, now);
-        let remote = Endpoint::new(self.embedding.embed(old.source.address), old.source.port);
+        let remote = Endpoint::new(
+            self.settings.embedding.embed(old.source.address),
+            old.source.port,
+        );
         let new = of_kind(kind, remote, internal, internal.port);
         self.rewrite(packet.whole(), old, new, answers)?;
         self.counters.translated_in += 1;
@@ -213,7 +215,7 @@ impl Nat64 {
         let receiver = self.napt.internal(&second);
         self.napt
             .use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
-        let shown = Endpoint::new(self.embedding.embed(sender.address), sender.port);
+        let shown = Endpoint::new(self.settings.embedding.embed(sender.address), sender.port);
         packet.set_source(shown);
         packet.set_destination(receiver);
         packet.uncacheable(Obstacle::Undecided);
@@ -247,11 +249,11 @@ impl Nat64 {
         let Ok(datagram) = datagram_of(packet.quote()) else {
             return Err(self.drop_untranslatable());
         };
-        if datagram.may_fragment || datagram.bytes_v6() <= usize::from(self.mtu) {
+        if datagram.may_fragment || datagram.bytes_v6() <= usize::from(self.settings.mtu) {
             return Ok(());
         }
         self.counters.too_long += 1;
-        let mtu = u32::from(self.mtu) - 20;
+        let mtu = u32::from(self.settings.mtu) - 20;
         self.errors
             .answer(packet, Cause::TooLong { mtu }, now, answers);
         Err(Verdict::Drop(DropReason::TooLong))
@@ -278,19 +280,6 @@ fn of_kind(kind: Kind, mut source: Endpoint, mut destination: Endpoint, identifi
     Ends {
         source,
         destination,
-    }
-}
-
-/// An operator ends bindings.
-impl Reconfigure for Nat64 {
-    type New = EndBindings;
-
-    fn affected_by(&self, which: &EndBindings) -> Affected {
-        self.napt.affected_by_end(*which)
-    }
-
-    fn apply(&mut self, which: &mut EndBindings) {
-        self.napt.end(*which);
     }
 }
 

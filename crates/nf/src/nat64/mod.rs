@@ -49,7 +49,9 @@
 //! the slow path.
 //!
 //! # Changes
-//! With another configuration the function begins anew.
+//! The configuration can change while packets flow, as that of [`napt`](crate::napt) does: bindings
+//! stay whose hosts and external addresses do. With another `prefix` all cached rules go, and hosts
+//! that know the former one are no longer translated.
 //!
 //! # Counters
 //! | counter | meaning |
@@ -70,6 +72,7 @@
 //! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `fragments_held`, `fragments_given_up` | fragments that came before the first of their datagram, and those of them that were dropped in the end |
 
+mod change;
 mod config;
 mod datagram;
 mod descriptor;
@@ -82,6 +85,7 @@ mod prefix;
 #[cfg(test)]
 mod tests;
 
+pub use change::NewNat64;
 pub use config::{Config, ConfigError};
 pub use descriptor::FUNCTION;
 pub use function::Nat64;

@@ -72,7 +72,7 @@ impl Nat64 {
         let Some((quoted, kind)) = quoted else {
             return Ok(false);
         };
-        let Some(sender) = self.embedding.extract(quoted.source.address) else {
+        let Some(sender) = self.settings.embedding.extract(quoted.source.address) else {
             return Ok(false);
         };
         let sender = Endpoint::new(sender, quoted.source.port);
@@ -83,7 +83,10 @@ impl Nat64 {
         let Some(inward) = self.leg_in(packet, sender, receiver, kind, now)? else {
             return Ok(false);
         };
-        let shown = Endpoint::new(self.embedding.embed(receiver.address), receiver.port);
+        let shown = Endpoint::new(
+            self.settings.embedding.embed(receiver.address),
+            receiver.port,
+        );
         let internal = self.napt.internal(&inward);
         Ok(rewrite_error(packet.whole(), Some(shown), Some(internal)).is_ok())
     }
@@ -103,7 +106,7 @@ impl Nat64 {
         match course {
             Course::Out(v4) => {
                 // The quoted packet came from behind the prefix to the host inside.
-                let Some(remote) = self.embedding.extract(quoted.source.address) else {
+                let Some(remote) = self.settings.embedding.extract(quoted.source.address) else {
                     return Ok(None);
                 };
                 let remote = Endpoint::new(remote, quoted.source.port);
@@ -126,8 +129,9 @@ impl Nat64 {
                     return Ok(None);
                 };
                 let internal = self.napt.internal(&leg);
-                let shown =
-                    |end: Endpoint| Endpoint::new(self.embedding.embed(end.address), end.port);
+                let shown = |end: Endpoint| {
+                    Endpoint::new(self.settings.embedding.embed(end.address), end.port)
+                };
                 Ok(Some(ErrorEnds {
                     new: Ends {
                         source: bare(shown(old.source).address),

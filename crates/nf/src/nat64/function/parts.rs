@@ -81,11 +81,11 @@ impl Nat64 {
             Course::Out(v4) => Some((own()?, v4)),
             Course::In(_) => {
                 let host = self.napt.external.forwards().host(name.destination)?;
-                Some((self.embedding.embed(name.source), host))
+                Some((self.settings.embedding.embed(name.source), host))
             }
             Course::Hairpin(_, v4) => {
                 let host = self.napt.external.forwards().host(v4)?;
-                Some((self.embedding.embed(own()?), host))
+                Some((self.settings.embedding.embed(own()?), host))
             }
             Course::Past => None,
         }

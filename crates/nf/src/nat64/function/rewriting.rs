@@ -33,7 +33,7 @@ impl Nat64 {
         let Ok((length, part, may_fragment)) = written else {
             return Err(self.drop_untranslatable());
         };
-        if !to_v4 && may_fragment && length > usize::from(self.lowest_mtu) {
+        if !to_v4 && may_fragment && length > usize::from(self.settings.lowest_mtu) {
             return self.fragment(packet, (length, part), new, answers);
         }
         if !put(packet, buffer, length, to_v4) {
@@ -69,7 +69,7 @@ impl Nat64 {
         let whole = Datagram::of_v6(&buffer[l3..l3 + length]);
         let done = whole.and_then(|whole| {
             let whole = Datagram { part, ..whole };
-            split(&whole, ends, self.lowest_mtu, out, |fragment| {
+            split(&whole, ends, self.settings.lowest_mtu, out, |fragment| {
                 frame.clear();
                 frame.extend_from_slice(head);
                 frame.extend_from_slice(fragment);
