@@ -68,7 +68,7 @@ fn a_network_of_ipv6_is_one_client() {
 #[test]
 fn a_limit_may_come_and_go() {
     let mut paths = paths(SERVICES);
-    let mut syn = |paths: &mut [Path<LoadBalancer>; 2], client: &str| {
+    let syn = |paths: &mut [Path<LoadBalancer>; 2], client: &str| {
         let frame = segment(client, "192.0.2.1:80", SYN);
         drops(&process(paths, &frame, at(0))).is_empty()
     };
