@@ -79,7 +79,7 @@ reasons! {
     PuntRingFull => "punt_ring_full", Loss;
     /// The workers know as many flows as they may.
     FlowTableFull => "flow_table_full", Loss;
-    /// A firewall rule or its default denies the connection.
+    /// A rule of a firewall or access list denies it, or the default does.
     Denied => "denied", Decision;
     /// A segment outside the connection's window, or a packet that its state does not allow.
     InvalidState => "invalid_state", Decision;
@@ -132,6 +132,16 @@ reasons! {
     IcmpRecipient => "icmp_recipient", Decision;
     /// An ICMP error that quotes a packet which cannot be under way.
     IcmpQuote => "icmp_quote", Decision;
+    /// An ICMP error about no session that an address translation knows.
+    IcmpSession => "icmp_session", Decision;
+    /// To an external address of a translation, for no binding or refused by its filtering.
+    Unsolicited => "unsolicited", Decision;
+    /// Of a protocol without ports, or an ICMP message, that an address translation cannot translate.
+    UntranslatableProtocol => "untranslatable_protocol", Decision;
+    /// From or to an address that a translation cannot translate (RFC 6296 §3, RFC 6052 §3.1).
+    UntranslatableAddress => "untranslatable_address", Decision;
+    /// It has no counterpart in the other IP version (RFC 7915).
+    Untranslatable => "untranslatable", Decision;
     /// Its source is inside, but it came in by a port outside (`source_check` in `[service]`).
     SourceInside => "source_inside", Decision;
     /// Its source is not inside, but it came in by a port inside (`source_check` in `[service]`).

@@ -23,7 +23,8 @@ pub enum Refusal {
     Checksum,
     /// It is for another than the one who sent the packet that it quotes.
     Recipient,
-    /// The header of the IPv4 packet that it quotes has a wrong checksum.
+    /// The header of the IPv4 packet that it quotes has a wrong checksum, or nobody can read it where
+    /// its addresses must be translated.
     Quote,
     /// It quotes a TCP segment that is not under way: it was never sent, or has been acknowledged.
     Window,

@@ -22,6 +22,7 @@ pub mod duration;
 pub mod edit;
 pub mod files;
 pub mod firewall;
+mod hosts;
 pub mod icmp_errors;
 mod idle_time;
 pub mod inspector;

@@ -297,11 +297,20 @@ fn many_new_flows_take_no_slots_from_established_ones() {
 /// A host that has as many connections as it may gets no more until one is forgotten.
 #[test]
 fn a_host_opens_so_many_connections_on_both_paths_alike() {
-    let text = format!(
-        "[service]{FIREWALL}per_host_connections = 10\ntimeouts = {{ tcp_half_open = \"1s\" }}\n"
-    );
+    let limit = "per_host_connections = 10\n";
+    let half_open = "timeouts = { tcp_half_open = \"1s\" }\n";
+    let text = format!("[service]{FIREWALL}{limit}{half_open}");
+    hosts_are_limited(&text, ITSELF, "connections_opened");
+    let half_open = "half_open_timeout = \"1s\"\n";
+    let table = format!("[load_balancer]\n{limit}{half_open}");
+    let text = format!("[service]{BALANCER}").replace("[load_balancer]\n", &table);
+    hosts_are_limited(&text, BEHIND, "new_connections");
+}
+
+/// Ten connections, each host.
+fn hosts_are_limited(text: &str, server: Server, opened: &str) {
     let mut packets = Packets {
-        server: ITSELF,
+        server,
         all: Vec::new(),
     };
     for number in 0..80u16 {
@@ -316,20 +325,19 @@ fn a_host_opens_so_many_connections_on_both_paths_alike() {
         packets.connection(u64::from(number) * 2 * MS, client, 3, 2 * MS);
     }
     let trace = packets.trace();
-    let service = service(&text);
+    let service = service(text);
     let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &trace, Paths::Both, Execution::Virtual);
     assert_same(&slow.flows, &both.flows, "a limit of each host");
-    for Outcome { flows, report, .. } in [&slow, &both] {
+    for Outcome { report, .. } in [&slow, &both] {
         // Of a connection whose opening was refused the rest is picked up, or refused, too.
-        assert_eq!(flows.len(), 30, "ten of each host");
+        let counters = &report.functions[0].counters;
+        assert_eq!(counters.get(opened), Some(&30), "ten of each host");
         let refused = report.drops.get("host_limit").copied();
         assert!(refused >= Some(50), "{refused:?}");
         assert_eq!(
             refused.as_ref(),
-            report.functions[0]
-                .counters
-                .get("connections_over_host_limit")
+            counters.get("connections_over_host_limit")
         );
     }
 }

@@ -202,10 +202,16 @@ fn what_depends_on_a_packet_that_waits_waits_too() {
     arrive(0, &later.fragment(96, false));
     let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
     assert_eq!(expected.packets.len(), 2, "both leave, translated");
+    assert_eq!(expected.report.drops["unsolicited"], 10);
     for execution in [Execution::Virtual, Execution::Threads] {
         let found = run(&service, &trace, Paths::Both, execution);
         let waited = &found.report.rules.total;
         assert!(waited.slow_path.waited > 0, "nothing waited: {waited:?}");
         assert_same(&expected.flows, &found.flows, "fragments");
+        let drops = &found.report.drops;
+        assert_eq!(
+            drops, &expected.report.drops,
+            "by a rule, for the same reason"
+        );
     }
 }

@@ -3,9 +3,11 @@
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;
 use toml::de::DeTable;
+use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 use twinpath_nf::descriptor::{ConfigWarning, Translation};
-use twinpath_nf::{firewall, load_balancer, napt, router};
+use twinpath_nf::firewall::Opening;
+use twinpath_nf::{firewall, load_balancer, napt, nat64, router};
 
 /// All that is to be told of a service, in the order of the file.
 pub fn warnings(service: &Service) -> Vec<Fault> {
@@ -110,25 +112,25 @@ impl Found {
     /// denies them all. It sees them as they look outside if it stands behind the translation, which
     /// they pass after it.
     fn dead_forwards(&mut self, service: &Service) {
-        let chain = || service.chain.iter().enumerate();
-        let translations =
-            chain().filter_map(|(place, one)| Some((place, one, one.config.of::<napt::Config>()?)));
-        let [(place, instance, config)] = &translations.collect::<Vec<_>>()[..] else {
-            return;
-        };
         let outside = outside_ports(service);
-        for (number, [outer, inner]) in config.forwarded().enumerate() {
-            let denies = |(other, one): &(usize, &Instance)| {
-                let opening = if other > place { &outer } else { &inner };
-                let firewall = one.config.of::<firewall::Config>();
-                firewall.is_some_and(|firewall| firewall.denies(opening, &service.inside, &outside))
-            };
-            if let Some((_, firewall)) = chain().find(denies) {
-                let message = format!(
-                    "no connection from outside ever comes by this forward: {} denies all of them, expected a rule that allows some",
-                    firewall.name
-                );
-                self.add([&instance.name, "forward", &number.to_string()], message);
+        for (place, instance) in service.chain.iter().enumerate() {
+            for (number, ends) in forwards(instance).into_iter().enumerate() {
+                if is_translated_twice(service, place, &ends) {
+                    continue;
+                }
+                let [outer, inner] = &ends;
+                let denies = |(other, one): &(usize, &Instance)| {
+                    let opening = if *other > place { outer } else { inner };
+                    let firewall = one.config.of::<firewall::Config>();
+                    firewall.is_some_and(|one| one.denies(opening, &service.inside, &outside))
+                };
+                if let Some((_, firewall)) = service.chain.iter().enumerate().find(denies) {
+                    let message = format!(
+                        "no connection from outside ever comes by this forward: {} denies all of them, expected a rule that allows some",
+                        firewall.name
+                    );
+                    self.add([&instance.name, "forward", &number.to_string()], message);
+                }
             }
         }
     }
@@ -136,7 +138,7 @@ impl Found {
     /// Hosts that are translated, and packets of which pass the chain as if they came from outside.
     fn networks_elsewhere(&mut self, service: &Service, napt: &str, translation: &Translation<'_>) {
         for prefix in translation.inside {
-            let holds = |inside: &&twinpath_classify::Prefix| {
+            let holds = |inside: &&Prefix| {
                 inside.length() <= prefix.length() && inside.includes(prefix.network())
             };
             if !service.inside.is_empty() && !service.inside.iter().any(|one| holds(&one)) {
@@ -158,6 +160,27 @@ impl Found {
         let warning = |(at, message)| Fault::at(at, message, text, &service.file.path);
         all.into_iter().map(warning).collect()
     }
+}
+
+/// The connections that each forward of a translation is for, as they look outside and inside.
+fn forwards(instance: &Instance) -> Vec<[Opening; 2]> {
+    let (napt, nat64) = (instance.config.of(), instance.config.of());
+    let napt = napt.map(|config: &napt::Config| config.forwarded().collect());
+    let nat64 = nat64.map(|config: &nat64::Config| config.forwarded().collect());
+    napt.or(nat64).unwrap_or_default()
+}
+
+/// Whether another translation than that in a place of the chain translates them on either side, so
+/// that a firewall may see other ends than these.
+fn is_translated_twice(service: &Service, place: usize, [outer, inner]: &[Opening; 2]) -> bool {
+    let others = service.chain.iter().enumerate();
+    let mut others = others.filter(|(other, _)| *other != place);
+    others.any(|(_, other)| {
+        other.config.translation().is_some_and(|other| {
+            let has = |prefixes: &[Prefix], to| prefixes.iter().any(|one| one.includes(to));
+            has(other.external, inner.to) || has(other.inside, outer.to)
+        })
+    })
 }
 
 /// The names of the ports by which packets from outside come in, if that is known.
@@ -358,6 +381,39 @@ routes = [
                 assert_eq!(*line, lines, "{message}");
                 assert!(message.contains("firewall denies all of them"), "{message}");
             }
+        }
+    }
+
+    /// The same of a translation between IP versions, beside one of IPv4 or not.
+    #[test]
+    fn forwards_to_ipv6_that_a_firewall_denies_are_told() {
+        let napt = "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\n";
+        let text = |chain: &str, to: &str| {
+            format!(
+                "[service]\nchain = [{chain}]\nports = [\"site\", \"world\"]\ninside_ports = [\"site\"]\n\
+                 [firewall]\nrules = [{{ action = \"allow\", to = \"{to}\", protocol = \"tcp\", to_port = 80 }}]\n\
+                 [nat64]\ninside = [\"2001:db8:1::/48\"]\nexternal = [\"192.0.2.9\"]\nforward = [\n\
+                 {{ protocol = \"tcp\", external = \"192.0.2.9:80\", to = \"[2001:db8:1::5]:80\" }},\n]\n\
+                 {}",
+                if chain.contains("napt") { napt } else { "" }
+            )
+        };
+        let (before, behind) = ("\"firewall\", \"nat64\"", "\"nat64\", \"firewall\"");
+        let beside = "\"firewall\", \"napt\", \"nat64\"";
+        let (inner, outer) = ("2001:db8:1::5", "192.0.2.9");
+        for (chain, to, is_dead) in [
+            (before, inner, false),
+            (before, outer, true),
+            (behind, inner, true),
+            (behind, outer, false),
+            (beside, inner, false),
+            (beside, outer, true),
+        ] {
+            let told = told(&text(chain, to));
+            let is_told = |(line, message): &(usize, String)| {
+                *line == 11 && message.contains("firewall denies all of them")
+            };
+            assert_eq!(told.iter().any(is_told), is_dead, "{chain} {to}: {told:?}");
         }
     }
 

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
-use super::hosts::HostLimit;
 use super::rule::{Action, NoPort, Rule, port_number};
 use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
+use crate::hosts::{HostLimit, PrefixLength};
 
 /// Most rules in one firewall.
 pub const MAX_RULES: usize = 10_000;
@@ -33,7 +33,8 @@ pub struct Config {
     /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
     /// Connections that one host may have opened at a time: those that are still remembered. If
-    /// absent, there is no limit.
+    /// absent, there is no limit, for behind one address may be one host, or a proxy or translation
+    /// with thousands; half-open ones are limited in all by `half_open` of `[slow_path]`.
     #[schemars(range(min = 1))]
     pub per_host_connections: Option<NonZeroU32>,
     /// Leading bits of an IPv6 address that tell one host from another: a host may take any address
@@ -58,7 +59,7 @@ impl Default for Config {
             verify_checksums: VerifyChecksums::State,
             timeouts: Timeouts::default(),
             per_host_connections: None,
-            per_host_v6_prefix: PrefixLength(64),
+            per_host_v6_prefix: PrefixLength::NETWORK,
             rules: Rules::default(),
             ports: Vec::new(),
         }
@@ -122,22 +123,6 @@ impl Timeout {
     }
 }
 
-/// The length of a prefix of IPv6, 1 to 128.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(try_from = "i64")]
-#[schemars(with = "u8", title = "bits")]
-pub struct PrefixLength(u8);
-
-impl TryFrom<i64> for PrefixLength {
-    type Error = ConfigError;
-
-    fn try_from(number: i64) -> Result<Self, ConfigError> {
-        let length = u8::try_from(number).ok();
-        let length = length.filter(|length| (1..=128).contains(length));
-        length.map(Self).ok_or(ConfigError::PrefixLength(number))
-    }
-}
-
 /// A list of at most [`MAX_RULES`] rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "Vec<Rule>")]
@@ -158,10 +143,8 @@ impl Config {
 
     /// The limit of each host's connections, if there is one.
     pub(super) fn host_limit(&self) -> Option<HostLimit> {
-        self.per_host_connections.map(|connections| HostLimit {
-            connections,
-            v6_prefix: self.per_host_v6_prefix.0,
-        })
+        let connections = self.per_host_connections?;
+        Some(HostLimit::new(connections, self.per_host_v6_prefix))
     }
 
     /// The same with other rules.
@@ -193,9 +176,6 @@ pub enum ConfigError {
     /// A time-out that is too short or too long.
     #[error("a time-out of {0} is not between {MIN_TIMEOUT} and {MAX_TIMEOUT}")]
     Timeout(Human),
-    /// No prefix of IPv6 has this length.
-    #[error("a prefix of {0} bits: expected 1 to 128")]
-    PrefixLength(i64),
     /// Too many rules.
     #[error("{0} rules are more than {MAX_RULES}")]
     TooManyRules(usize),

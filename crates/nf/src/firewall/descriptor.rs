@@ -1,7 +1,6 @@
 //! What the catalogue knows of firewalls.
 
 use super::edit::edited_rules;
-use super::hosts::Hosts;
 use super::program::GUARANTEES;
 use super::rule::Rule;
 use super::rules::{FirstPacket, RuleSet};
@@ -12,6 +11,7 @@ use crate::descriptor::{
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
+use crate::hosts::Hosts;
 use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
@@ -67,12 +67,7 @@ impl FunctionConfig for Config {
 
     /// A limit for each host needs to know all that have connections.
     fn memory(&self, flows: usize) -> Vec<TableMemory> {
-        let hosts = self.per_host_connections.map(|_| TableMemory {
-            count: flows as u64,
-            of: "hosts",
-            bytes: Hosts::bytes(flows),
-            key: "per_host_connections",
-        });
+        let hosts = self.host_limit().map(|_| Hosts::memory(flows));
         hosts.into_iter().collect()
     }
 

@@ -12,11 +12,11 @@ use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 use super::NAME;
 use super::config::{Config, Timeouts};
 use super::connection::{Connection, Phase};
-use super::hosts::{HostLimit, Hosts};
 use super::rule::Action;
 use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;
 use crate::checksums::VerifyChecksums;
+use crate::hosts::{HostLimit, Hosts};
 use crate::icmp_errors::Refusals;
 
 /// A stateful firewall; see the [module](super).

@@ -129,7 +129,6 @@ pub(crate) mod edit;
 mod errors;
 mod function;
 mod handshake;
-mod hosts;
 mod packets;
 mod program;
 pub mod rule;

@@ -7,9 +7,11 @@ use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, Schedule
 use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
 use crate::checksums::VerifyChecksums;
+use crate::hosts::{HostLimit, PrefixLength};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use twinpath_wire::Endpoint;
 
 /// A load balancer's configuration.
@@ -25,6 +27,7 @@ pub struct Config {
     pub(super) closing_timeout: Timeout,
     pub(super) udp_timeout: Timeout,
     pub(super) half_open_timeout: Timeout,
+    pub(super) host_limit: Option<HostLimit>,
     pub(super) services: Vec<Service>,
 }
 
@@ -135,6 +138,17 @@ struct RawConfig {
     /// has not answered the server's SYN.
     #[serde(default = "default_half_open_timeout")]
     half_open_timeout: Timeout,
+    /// Connections to services that one client may have at a time: those that are still remembered. If
+    /// absent, there is no limit: whoever forges a client's address could use up what that client may
+    /// have, and behind one address may be thousands of clients. Half-open ones are limited in all by
+    /// `half_open` of `[slow_path]`.
+    #[schemars(range(min = 1))]
+    per_host_connections: Option<NonZeroU32>,
+    /// Leading bits of an IPv6 address that tell one client from another: a host may take any address
+    /// of its network.
+    #[serde(default = "default_per_host_v6_prefix")]
+    #[schemars(range(min = 1, max = 128))]
+    per_host_v6_prefix: PrefixLength,
     /// What clients talk to, and who serves them; at least one.
     #[serde(default)]
     #[schemars(length(min = 1, max = MAX_SERVICES))]
@@ -161,6 +175,10 @@ fn default_half_open_timeout() -> Timeout {
     Timeout::seconds(30)
 }
 
+fn default_per_host_v6_prefix() -> PrefixLength {
+    PrefixLength::NETWORK
+}
+
 impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
@@ -174,8 +192,11 @@ impl TryFrom<RawConfig> for Config {
             closing_timeout,
             udp_timeout,
             half_open_timeout,
+            per_host_connections,
+            per_host_v6_prefix,
             services,
         } = raw;
+        let host_limit = |connections| HostLimit::new(connections, per_host_v6_prefix);
         let config = Self {
             table_size,
             seed,
@@ -185,6 +206,7 @@ impl TryFrom<RawConfig> for Config {
             closing_timeout,
             udp_timeout,
             half_open_timeout,
+            host_limit: per_host_connections.map(host_limit),
             services,
         };
         config.check()?;

@@ -4,6 +4,7 @@ use super::maglev::Maglev;
 use super::{Config, LoadBalancer, NAME};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::edit::{Edit, EditError, Object};
+use crate::hosts::Hosts;
 use crate::memory::TableMemory;
 use crate::schema;
 use std::path::Path;
@@ -33,20 +34,22 @@ impl FunctionConfig for Config {
         true
     }
 
-    /// A table for each time in which a service's choice is the same.
-    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+    /// A table for each time in which a service's choice is the same, and the clients that are counted.
+    fn memory(&self, flows: usize) -> Vec<TableMemory> {
         let tables: u64 = self
             .services
             .iter()
             .map(|one| one.epochs.len() as u64)
             .sum();
         let count = tables * u64::from(self.table_size.0);
-        vec![TableMemory {
+        let rows = TableMemory {
             count,
             of: "rows",
             bytes: count * Maglev::ROW_BYTES,
             key: "table_size",
-        }]
+        };
+        let hosts = self.host_limit.map(|_| Hosts::memory(flows));
+        std::iter::once(rows).chain(hosts).collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

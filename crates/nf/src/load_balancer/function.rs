@@ -8,6 +8,7 @@ use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::migration::Migration;
 use super::program::{COMPLEX_FLAGS, program};
 use crate::checksums::VerifyChecksums;
+use crate::hosts::{HostLimit, Hosts};
 use crate::icmp_errors::{self, Refusals};
 use std::any::Any;
 use std::mem::swap;
@@ -26,6 +27,8 @@ pub struct LoadBalancer {
     pick_up: bool,
     checksums: VerifyChecksums,
     backends: Backends,
+    host_limit: Option<HostLimit>,
+    hosts: Hosts,
     /// From the configuration before.
     migration: Migration,
     counters: Counters,
@@ -39,6 +42,7 @@ struct Counters {
     reassigned: u64,
     without_backend: u64,
     not_picked_up: u64,
+    over_host_limit: u64,
     errors_translated: u64,
     unexpected_replies: u64,
     bad_checksums: u64,
@@ -53,6 +57,8 @@ impl LoadBalancer {
             pick_up: config.pick_up,
             checksums: config.verify_checksums,
             backends: Backends::new(config, config.seed.unwrap_or(seed)),
+            host_limit: config.host_limit,
+            hosts: Hosts::default(),
             migration: Migration::default(),
             counters: Counters::default(),
             refusals: Refusals::default(),
@@ -92,6 +98,9 @@ impl LoadBalancer {
         let Some(row) = self.backends.choose(service, flow.key, flow.now) else {
             return self.drop_without_backend(packet, out);
         };
+        if let Err(reason) = self.count_of_host(&packet, flow) {
+            return out.drop(packet, reason);
+        }
         self.counters.picked_up += u64::from(mid_stream);
         self.count_connection(row);
         let flipped = packet.direction == Direction::Reply;
@@ -113,6 +122,18 @@ impl LoadBalancer {
         connection.note_client(sign(&packet));
         connection.unanswered = true;
         self.send_to_backend(packet, connection, flow, out);
+    }
+
+    /// Counts a flow's connection for the client, unless it has as many as it may.
+    fn count_of_host(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Result<(), DropReason> {
+        self.hosts.close(std::mem::take(flow.handle));
+        let Some(limit) = &self.host_limit else {
+            return Ok(());
+        };
+        let handle = self.hosts.open(packet.source().address, limit);
+        self.counters.over_host_limit += u64::from(handle.is_none());
+        *flow.handle = handle.ok_or(DropReason::HostLimit)?;
+        Ok(())
     }
 
     fn count_connection(&mut self, row: u16) {
@@ -153,6 +174,9 @@ impl LoadBalancer {
                 return self.drop_without_backend(packet, out);
             };
             if reopened {
+                if let Err(reason) = self.count_of_host(&packet, flow) {
+                    return out.drop(packet, reason);
+                }
                 self.count_connection(row);
                 let connection = Connection {
                     flipped: connection.flipped,
@@ -336,6 +360,10 @@ impl NetworkFunction for LoadBalancer {
         Connection::read(words).map(|connection| connection.is_half_open())
     }
 
+    fn forget(&mut self, handle: u32) {
+        self.hosts.close(handle);
+    }
+
     /// Backends that are no longer configured are removed: their connections go to others.
     fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
         let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
@@ -348,11 +376,15 @@ impl NetworkFunction for LoadBalancer {
         swap(&mut self.pick_up, &mut new.pick_up);
         swap(&mut self.checksums, &mut new.checksums);
         swap(&mut self.backends, &mut new.backends);
+        swap(&mut self.host_limit, &mut new.host_limit);
         true
     }
 
-    fn adapt(&mut self, words: &mut [u32], _handle: &mut u32) {
+    fn adapt(&mut self, words: &mut [u32], handle: &mut u32) {
         self.migration.adapt(words);
+        if Connection::read(words).is_none() {
+            self.hosts.close(std::mem::take(handle));
+        }
     }
 
     fn aliases(&self) -> Vec<Alias> {
@@ -366,6 +398,7 @@ impl NetworkFunction for LoadBalancer {
             reassigned,
             without_backend,
             not_picked_up,
+            over_host_limit,
             errors_translated,
             unexpected_replies,
             bad_checksums,
@@ -375,6 +408,7 @@ impl NetworkFunction for LoadBalancer {
         each("reassigned", reassigned);
         each("without_backend", without_backend);
         each("not_picked_up", not_picked_up);
+        each("connections_over_host_limit", over_host_limit);
         each("errors_translated", errors_translated);
         each("unexpected_replies", unexpected_replies);
         each("packets_with_bad_checksum", bad_checksums);

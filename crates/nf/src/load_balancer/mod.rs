@@ -60,6 +60,7 @@
 //! - A FIN counts until the end that is said to have sent it sends data. Two close a connection, and
 //!   with direct return the client's alone, for the other is not seen.
 //! - No backend for a connection: dropped (`no_backend`).
+//! - A connection too many of one client (`per_host_connections`): dropped (`host_limit`).
 //!
 //! # On the fast path
 //! Two state words: row of the backend with flags, and when the last packet came. Packets of live
@@ -77,6 +78,7 @@
 //! | `reassigned` | connections that got another backend, because theirs was gone |
 //! | `without_backend` | packets dropped because there was no backend |
 //! | `not_picked_up` | packets dropped because their connection is unknown and `pick_up` is `false` |
+//! | `connections_over_host_limit` | packets dropped as `host_limit` |
 //! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `errors_translated` | ICMP errors about a connection |
 //! | `unexpected_replies` | packets from a service that belong to no connection of their sender |

@@ -128,7 +128,8 @@ pub(crate) struct Written {
     /// Each host has a block of ports of its own.
     pub blocks: Option<Blocks>,
     /// Most external ports that a host has at a time, of each of TCP, UDP and echoes (RFC 6888
-    /// REQ-4); without it a quarter of `ports`, but 64 at least.
+    /// REQ-4); without it a quarter of `ports`, but 64 at least, so that no host inside can take
+    /// all ports from the others.
     #[schemars(range(min = 1))]
     pub ports_per_host: Option<u32>,
     /// Others open no more TCP connections to a binding once it has so many sessions.

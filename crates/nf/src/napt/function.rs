@@ -214,8 +214,7 @@ impl Napt {
         };
         let receiver = self.internal(&second);
         self.use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
-        packet.set_source(sender);
-        packet.set_destination(receiver);
+        set_ends(packet, kind, sender, receiver);
         self.number(packet, internal.address);
         self.counters.hairpinned += 1;
         Ok(())
@@ -259,7 +258,7 @@ impl Napt {
     fn refuse(&mut self, packet: &mut Recorded<'_>, slot: Slot) -> Verdict {
         packet.depends_on(slot.0, None);
         self.counters.unsolicited += 1;
-        Verdict::Drop(DropReason::Denied)
+        Verdict::Drop(DropReason::Unsolicited)
     }
 
     pub(crate) fn stop(&mut self, packet: &mut Recorded<'_>, stop: Stop) -> Verdict {
@@ -369,6 +368,23 @@ impl Napt {
     }
 }
 
+/// Gives a packet between hosts inside its new ends. An echo has one identifier: a request bears its
+/// sender's, by which the answer comes back, and whatever answers that of its receiver, who has asked
+/// with it (RFC 5508 REQ-7). Rules do not tell one from the other.
+pub(crate) fn set_ends(
+    packet: &mut Recorded<'_>,
+    kind: Kind,
+    sender: Endpoint,
+    receiver: Endpoint,
+) {
+    let asks = kind == Kind::Icmp && nature::is_echo_request(packet.quote());
+    packet.set_source(sender);
+    packet.set_destination(receiver);
+    if asks {
+        packet.set_source(sender);
+    }
+}
+
 /// Whether a segment with these flags opens or ends something.
 const fn is_marked(flags: u8) -> bool {
     flags & (SYN | FIN | RST) != 0
@@ -430,7 +446,7 @@ impl RuleFunction for Napt {
             Nature::Part(part) => self.translate_fragment(packet, course, part, now, answers),
             Nature::Fragment => self.translate_bare(packet, course, DropReason::Fragment),
             Nature::Other | Nature::NotIp => {
-                self.translate_bare(packet, course, DropReason::Denied)
+                self.translate_bare(packet, course, DropReason::UntranslatableProtocol)
             }
         };
         self.tell_of_exhaustion(packet, course, verdict, now, answers);

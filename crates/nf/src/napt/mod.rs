@@ -50,11 +50,13 @@
 //!   binding that is there. An unexpected one is dropped silently (RFC 5382 REQ-4 a).
 //! - **Hairpinning.** A host inside that sends to a binding's external endpoint reaches the host
 //!   behind it, and appears with its own external endpoint. If filtering holds the packet back, it
-//!   has opened a session of its own, so that the other host may send.
+//!   has opened a session of its own, so that the other host may send. Echoes are translated so by the
+//!   workers; errors about those that nobody has answered are dropped: their one
+//!   identifier does not tell both ends.
 //! - **ICMP errors** are translated with the packet that they quote, in both directions and
 //!   between hosts inside. Dropped are those about no session, those straight to a host inside,
-//!   those for another than the sender of the quoted packet, those with a wrong checksum
-//!   (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive. The sequence number of a
+//!   (`icmp_session`), those for another than the sender of the quoted packet, those with a wrong
+//!   checksum (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive. The sequence number of a
 //!   quoted TCP segment is not checked: segments that cached rules translate are unknown here. The
 //!   host whose segment it is does so (RFC 5927 §4.1), and a [firewall](crate::firewall) in the chain,
 //!   which knows its window.
@@ -72,8 +74,8 @@
 //! - **Checksums** are verified of packets that open a session, and of TCP segments with SYN, FIN or
 //!   RST (`bad_checksum`): what no receiver takes must not take a port, or end a session. The others'
 //!   are left to the receiver, and so are those of fragments, which none of them tells.
-//! - **Dropped** is what cannot be translated: protocols without ports (`denied`), their fragments
-//!   too (`fragment`), unless a whole address stands for the host.
+//! - **Dropped** is what cannot be translated: protocols without ports (`untranslatable_protocol`),
+//!   their fragments too (`fragment`), unless a whole address stands for the host.
 //!
 //! # What is cached
 //! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
@@ -101,7 +103,7 @@
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
 //! | `binding_sessions_exhausted` | connections from outside that were dropped because the binding had too many (`host_limit`) |
 //! | `errors_sent`, `errors_limited` | ICMP errors to hosts inside, and those that there was no allowance for |
-//! | `unsolicited` | packets to an external address that nobody asked for, as far as rules have reported |
+//! | `unsolicited` | packets to an external address that nobody asked for (`unsolicited`), as far as rules have reported |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
 //! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `hairpinned` | packets between hosts inside that the workers translated |
@@ -129,14 +131,14 @@ mod wheel;
 /// What a translation between IP versions is made of, too.
 pub(crate) mod core {
     pub(crate) use super::function::datagram::Datagram;
-    pub(crate) use super::function::flags_of;
     pub(crate) use super::function::fragments::{Became, Part};
-    pub(crate) use super::function::icmp_errors::rewrite_error;
+    pub(crate) use super::function::icmp_errors::{reason_of, rewrite_error};
     pub(crate) use super::function::nature::{Nature, kind_of, nature};
     pub(crate) use super::function::plan::{Leg, Stop};
+    pub(crate) use super::function::{flags_of, set_ends};
     pub(crate) use super::ports::Slot;
     pub(crate) use super::tcp::Way;
-    pub(crate) use super::{EndBindings, Kind, Napt};
+    pub(crate) use super::{Kind, Napt};
 }
 
 pub use change::{EndBindings, NewNapt};

@@ -3,6 +3,7 @@
 use super::prefix::Embedding;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
+use crate::firewall::Opening;
 use crate::napt::config::{self as napt, Filtering, ForwardText, Pooling, PortsText, Timeouts};
 use crate::napt::{Assignment, ConfigError as NaptError};
 use crate::text::Text;
@@ -144,6 +145,11 @@ impl Config {
     /// The addresses that they share.
     pub fn external(&self) -> &[Prefix] {
         self.napt.external()
+    }
+
+    /// The connections from outside that each forward is for, as [there](napt::Config::forwarded).
+    pub fn forwarded(&self) -> impl Iterator<Item = [Opening; 2]> {
+        self.napt.forwarded()
     }
 
     /// Whether IPv4 addresses are behind the well-known prefix.

@@ -1,6 +1,7 @@
 //! What all that translates knows: who a packet is from and for, why it has no counterpart, and how a
 //! checksum follows.
 
+use twinpath_core::DropReason;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::wire::checksum::fold;
 
@@ -24,6 +25,19 @@ pub(super) enum Untranslatable {
     Message,
     /// There is no room.
     TooLong,
+}
+
+impl Untranslatable {
+    /// The reason that such a packet is dropped for.
+    pub const fn reason(self) -> DropReason {
+        match self {
+            Self::Header => DropReason::Untranslatable,
+            Self::TimeToLive => DropReason::TimeToLive,
+            Self::Part => DropReason::Fragment,
+            Self::Message => DropReason::UntranslatableProtocol,
+            Self::TooLong => DropReason::FrameTooLong,
+        }
+    }
 }
 
 /// Mends the checksum at a place of bytes of which some with one sum have become others with

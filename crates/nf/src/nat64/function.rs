@@ -8,7 +8,8 @@ use super::change::Settings;
 use super::config::Config;
 use super::ends::Ends;
 use super::prefix::is_local;
-use crate::napt::core::{Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature};
+use crate::icmp_errors::Refusals;
+use crate::napt::core::{Kind, Napt, Nature, Slot, Stop, Way, flags_of, nature, set_ends};
 use crate::router::{Cause, Icmp, RateLimit};
 use rewriting::{datagram_of, is_announced};
 use twinpath_core::wire::{Address, Endpoint, fields};
@@ -23,6 +24,7 @@ pub struct Nat64 {
     pub(super) napt: Napt,
     pub(super) settings: Settings,
     errors: Icmp,
+    refusals: Refusals,
     /// What packets are written to.
     buffers: [Box<[u8]>; 2],
     fragment: Vec<u8>,
@@ -35,6 +37,7 @@ struct Counters {
     translated_in: u64,
     hairpinned: u64,
     errors_translated: u64,
+    errors_dropped: u64,
     fragmented: u64,
     too_long: u64,
     untranslatable: u64,
@@ -62,6 +65,7 @@ impl Nat64 {
             napt: Napt::new(&config.napt, seed),
             errors: Icmp::new(settings.errors_from, RateLimit::new(rate, rate, seed)),
             settings,
+            refusals: Refusals::default(),
             buffers: [(); 2].map(|()| vec![0; FRAME_BYTES].into_boxed_slice()),
             fragment: Vec::with_capacity(FRAME_BYTES),
             counters: Counters::default(),
@@ -125,7 +129,7 @@ impl Nat64 {
         answers: &mut Answers<'_>,
     ) -> Result<(), Verdict> {
         if self.settings.is_well_known && is_local(v4) {
-            return Err(self.drop_untranslatable());
+            return Err(self.drop_untranslatable(DropReason::UntranslatableAddress));
         }
         let old = ends(packet);
         let remote = Endpoint::new(v4, old.destination.port);
@@ -216,8 +220,7 @@ impl Nat64 {
         self.napt
             .use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
         let shown = Endpoint::new(self.settings.embedding.embed(sender.address), sender.port);
-        packet.set_source(shown);
-        packet.set_destination(receiver);
+        set_ends(packet, kind, shown, receiver);
         packet.uncacheable(Obstacle::Undecided);
         self.counters.hairpinned += 1;
         Ok(())
@@ -246,9 +249,8 @@ impl Nat64 {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Result<(), Verdict> {
-        let Ok(datagram) = datagram_of(packet.quote()) else {
-            return Err(self.drop_untranslatable());
-        };
+        let datagram = datagram_of(packet.quote());
+        let datagram = datagram.map_err(|why| self.drop_untranslatable(why.reason()))?;
         if datagram.may_fragment || datagram.bytes_v6() <= usize::from(self.settings.mtu) {
             return Ok(());
         }
@@ -259,9 +261,9 @@ impl Nat64 {
         Err(Verdict::Drop(DropReason::TooLong))
     }
 
-    fn drop_untranslatable(&mut self) -> Verdict {
+    fn drop_untranslatable(&mut self, reason: DropReason) -> Verdict {
         self.counters.untranslatable += 1;
-        Verdict::Drop(DropReason::Denied)
+        Verdict::Drop(reason)
     }
 }
 
@@ -304,13 +306,16 @@ impl RuleFunction for Nat64 {
             return Verdict::Forward;
         }
         if !is_announced(packet.quote()) {
-            return self.drop_untranslatable();
+            return self.drop_untranslatable(DropReason::Untranslatable);
         }
         let result = match nature {
             Nature::Ports(kind) => self.translate(packet, course, kind, now, answers),
             Nature::Error => self.translate_error(packet, course, now),
             Nature::Part(part) => self.translate_part(packet, course, part, now, answers),
-            Nature::Fragment | Nature::Other | Nature::NotIp => Err(self.drop_untranslatable()),
+            Nature::Fragment => Err(self.drop_untranslatable(DropReason::Fragment)),
+            Nature::Other | Nature::NotIp => {
+                Err(self.drop_untranslatable(DropReason::UntranslatableProtocol))
+            }
         };
         packet.uncacheable(Obstacle::Undecided);
         let verdict = result.err().unwrap_or(Verdict::Forward);
@@ -339,6 +344,8 @@ impl RuleFunction for Nat64 {
         each("translated_in", self.counters.translated_in);
         each("hairpinned", self.counters.hairpinned);
         each("errors_translated", self.counters.errors_translated);
+        each("errors_dropped", self.counters.errors_dropped);
+        self.refusals.report(each);
         each("fragmented", self.counters.fragmented);
         each("too_long", self.counters.too_long);
         each("untranslatable", self.counters.untranslatable);

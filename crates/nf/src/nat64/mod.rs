@@ -36,13 +36,14 @@
 //!   those of ICMP are dropped, for their checksum covers a length that is not known, but between hosts
 //!   inside.
 //! - **ICMP errors** are translated with the packet that they quote, if both have a counterpart, they
-//!   are [believed](crate::icmp_errors) and about a session that is alive. The sequence number of a
+//!   are [believed](crate::icmp_errors) and about a session that is alive (else `icmp_session`). The sequence number of a
 //!   quoted TCP segment is not checked, for no window is known here.
 //! - **Hairpinning.** A host that sends to an external address behind the prefix reaches the host
 //!   that has it, over IPv6; so do fragments, and ICMP errors about what was so sent. Errors about echoes
-//!   do not: an echo has one identifier, its receiver's.
+//!   do not: an echo has one identifier, its sender's if it asks.
 //! - **Dropped** is what cannot be translated: other protocols, and with the well-known prefix
-//!   addresses that mean something on one network only (RFC 6052 §3.1).
+//!   addresses that mean something on one network only (RFC 6052 §3.1): `untranslatable_protocol`,
+//!   `untranslatable_address`, and for whatever else has no counterpart `untranslatable`.
 //!
 //! # What is cached
 //! Packets that pass. What is translated changes its IP version, which no rule can write: it takes
@@ -58,16 +59,17 @@
 //! |---|---|
 //! | `translated_out`, `translated_in` | packets to IPv4, and to IPv6 |
 //! | `hairpinned` | packets between hosts inside |
-//! | `errors_translated` | ICMP errors |
+//! | `errors_translated`, `errors_dropped` | ICMP errors of others |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is 0, for no window is known here to check against |
 //! | `fragmented` | packets that were too long, and could be fragmented |
 //! | `too_long` | packets that could not: their senders are told |
-//! | `untranslatable` | packets dropped that have no counterpart |
+//! | `untranslatable` | packets other than ICMP errors that were dropped because they have no counterpart |
 //! | `errors_sent`, `errors_limited` | ICMP errors of its own, and those that there was no allowance for |
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
 //! | `ports_exhausted`, `host_ports_exhausted` | packets dropped because no external port was left, or the host has as many as it may |
 //! | `sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all or of the binding |
-//! | `unsolicited` | packets to an external address that nobody asked for |
+//! | `unsolicited` | packets to an external address that nobody asked for (`unsolicited`) |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
 //! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `fragments_held`, `fragments_given_up` | fragments that came before the first of their datagram, and those of them that were dropped in the end |

@@ -148,7 +148,11 @@ fn datagrams_and_echoes_go_both_ways() {
         &mut bench,
         PacketBuilder::udp(end("7.7.7.7:1"), end("192.0.2.1:9")),
     );
-    assert_eq!(stranger.packet, Err(DropReason::Denied), "nobody asked");
+    assert_eq!(
+        stranger.packet,
+        Err(DropReason::Unsolicited),
+        "nobody asked"
+    );
 }
 
 #[test]
@@ -221,6 +225,17 @@ fn errors_that_do_not_answer_for_themselves_are_dropped() {
         assert_eq!(bench.process(&frame, 0, at(0)).packet, Err(reason));
     }
     assert!(bench.process(&good, 0, at(0)).packet.is_ok());
+    for (name, count) in [
+        ("icmp_errors_for_another", 1),
+        ("icmp_errors_with_bad_checksum", 1),
+        ("icmp_errors_with_bad_quote", 1),
+        ("icmp_redirects_refused", 1),
+        ("errors_dropped", 4),
+        ("errors_translated", 1),
+        ("untranslatable", 0),
+    ] {
+        assert_eq!(bench.counter(0, name), count, "{name}");
+    }
 }
 
 #[test]
@@ -282,7 +297,7 @@ fn hosts_inside_reach_each_other_by_their_external_endpoints() {
         } else {
             assert_eq!(
                 there.packet,
-                Err(DropReason::Denied),
+                Err(DropReason::Unsolicited),
                 "but it has opened its own"
             );
         }
@@ -438,9 +453,15 @@ fn others_pass_and_what_has_no_counterpart_is_dropped() {
     }
     assert_eq!(bench.hits, 3, "by rules");
     let local = PacketBuilder::udp(end(HOST), end("[64:ff9b::10.0.0.1]:53"));
-    assert_eq!(send(&mut bench, local).packet, Err(DropReason::Denied));
+    assert_eq!(
+        send(&mut bench, local).packet,
+        Err(DropReason::UntranslatableAddress)
+    );
     let gre = PacketBuilder::raw(protocol::GRE, end(HOST).address, end(SEEN).address);
-    assert_eq!(send(&mut bench, gre).packet, Err(DropReason::Denied));
+    assert_eq!(
+        send(&mut bench, gre).packet,
+        Err(DropReason::UntranslatableProtocol)
+    );
     let dying = PacketBuilder::udp(end(HOST), end(SEEN)).ttl(1);
     let outcome = send(&mut bench, dying);
     assert_eq!(outcome.packet, Err(DropReason::TimeToLive));
@@ -537,11 +558,37 @@ fn errors_between_hosts_that_share_an_address() {
     let forged = PacketBuilder::udp(end("[64:ff9b::192.0.2.1]:9"), end(HOST));
     let forged = forged.to_vec().expect("fits");
     let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 4 }, &forged);
-    assert_eq!(send(&mut bench, error).packet, Err(DropReason::Denied));
+    assert_eq!(send(&mut bench, error).packet, Err(DropReason::IcmpSession));
     assert_eq!(bench.counter(0, "errors_translated"), 1);
 }
 
-/// An echo has one identifier, which names its receiver there.
+/// RFC 5508 REQ-7: a request bears what stands for its sender, so that the answer finds it.
+#[test]
+fn hosts_inside_answer_each_others_echoes() {
+    let mut bench = bench(BASIC);
+    let [asks, asked] = ["[2001:db8:1::7]:77", "[2001:db8:1::8]:500"].map(end);
+    for host in [asks, asked] {
+        send(&mut bench, PacketBuilder::icmp_echo(host, end(SEEN))).departed();
+    }
+    let echo = |from, to| PacketBuilder::icmp_echo(from, to).payload(b"ping");
+    // Both have what they had inside.
+    let shown = end("[64:ff9b::192.0.2.1]:500");
+    for _ in 0..2 {
+        let request = echo(Endpoint::new(asks.address, 500), shown);
+        let (bytes, layout) = send(&mut bench, request).departed();
+        assert!(twinpath_core::wire::verify_transport_checksum(
+            &bytes, &layout
+        ));
+        let (from, to) = ends(&bytes, &layout);
+        assert_eq!((from.address, to.address), (shown.address, asked.address));
+        assert_ne!(to.port, 500, "that is the other's");
+        let (bytes, layout) = send(&mut bench, echo(to, from).echo_reply()).departed();
+        let answer = (shown, Endpoint::new(asks.address, 500));
+        assert_eq!(ends(&bytes, &layout), answer);
+    }
+}
+
+/// An echo has one identifier, which does not name both ends there.
 #[test]
 fn errors_about_echoes_do_not_tell_whom_they_are_for() {
     let mut bench = bench(BASIC);
@@ -552,7 +599,7 @@ fn errors_about_echoes_do_not_tell_whom_they_are_for() {
     let there = PacketBuilder::icmp_echo(end("[2001:db8:1::8]:77"), end(shown));
     let (received, _) = send(&mut bench, there).departed();
     let error = PacketBuilder::icmp_error(IcmpError::TimeExceeded { code: 0 }, &received);
-    assert_eq!(send(&mut bench, error).packet, Err(DropReason::Denied));
+    assert_eq!(send(&mut bench, error).packet, Err(DropReason::IcmpSession));
 }
 
 #[test]
@@ -606,7 +653,7 @@ fn anyone_reaches_a_forwarded_port_and_hears_from_it() {
     ] {
         let tcp = |from: &str, to: &str, flags| PacketBuilder::tcp(end(from), end(to)).flags(flags);
         let early = send(&mut bench, tcp(SERVER, external, ACK));
-        assert_eq!(early.packet, Err(DropReason::Denied));
+        assert_eq!(early.packet, Err(DropReason::Unsolicited));
         let opened = send(&mut bench, tcp(SERVER, external, SYN));
         assert_is(&opened, tcp(SEEN, host, SYN));
         let answered = send(&mut bench, tcp(host, SEEN, SYN | ACK));
@@ -622,7 +669,10 @@ fn anyone_reaches_a_forwarded_port_and_hears_from_it() {
     let (bytes, layout) = send(&mut bench, ping).departed();
     assert_eq!(ends(&bytes, &layout).1, end("[2001:db8:1::9]:7"));
     let closed = PacketBuilder::tcp(end(SERVER), end("192.0.2.1:8090")).flags(SYN);
-    assert_eq!(send(&mut bench, closed).packet, Err(DropReason::Denied));
+    assert_eq!(
+        send(&mut bench, closed).packet,
+        Err(DropReason::Unsolicited)
+    );
     // A whole address needs no ports.
     let [_, later] = parts(PacketBuilder::udp(end(SERVER), end("192.0.2.9:53")), 9);
     let later = bench.process(&later, 0, at(0)).packet.expect("let in").0;

@@ -2,7 +2,7 @@
 
 use super::config::Config;
 use super::mapping::Mapping;
-use crate::icmp_errors::{Refusals, judge};
+use crate::icmp_errors::{Refusal, Refusals, judge};
 use twinpath_core::wire::{Address, Endpoint, fields, icmp, rewrite};
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_rulecache::{
@@ -127,16 +127,22 @@ impl Nptv6 {
     fn drop_untranslatable(&mut self, packet: &mut Recorded<'_>) -> Verdict {
         packet.uncacheable(Obstacle::Undecided);
         self.untranslatable += 1;
-        Verdict::Drop(DropReason::Denied)
+        Verdict::Drop(DropReason::UntranslatableAddress)
+    }
+}
+
+/// Judges an ICMP message; an error of whose quote no addresses can be read is refused too, for they
+/// would pass as they are, and whether its receiver has sent the packet cannot be told.
+fn judge_quoting(packet: &Packet) -> Result<(), Refusal> {
+    judge(packet.bytes(), &packet.layout, false)?;
+    match is_error(packet) && packet.layout.inner.is_none() {
+        true => Err(Refusal::Quote),
+        false => Ok(()),
     }
 }
 
 /// Whether a packet is an ICMPv6 error.
-fn is_error(packet: &mut Recorded<'_>) -> bool {
-    if packet.is_plain() {
-        return false;
-    }
-    let packet = packet.quote();
+fn is_error(packet: &Packet) -> bool {
     let layout = &packet.layout;
     let kind = fields::icmp_kind(packet.bytes(), layout);
     kind.is_some_and(|(kind, _)| icmp::is_error(layout.network, kind))
@@ -152,12 +158,11 @@ impl RuleFunction for Nptv6 {
         let Some(new) = new else {
             return self.drop_untranslatable(packet);
         };
-        if course != Course::Past && is_error(packet) {
-            let seen = packet.quote();
-            if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
+        if course != Course::Past && !packet.is_plain() {
+            if let Err(refusal) = judge_quoting(packet.quote()) {
                 return Verdict::Drop(self.refusals.count(refusal));
             }
-            if self.translate_quoted(packet.whole(), course).is_none() {
+            if is_error(packet.quote()) && self.translate_quoted(packet.whole(), course).is_none() {
                 return self.drop_untranslatable(packet);
             }
         }

@@ -2,7 +2,9 @@ use super::{Config, NewPrefixes, Nptv6};
 use crate::two_caches::{Bench, Outcome};
 use proptest::prelude::*;
 use twinpath_core::wire::icmp::IcmpError;
-use twinpath_core::wire::{Address, Endpoint, PacketBuilder, fields, protocol};
+use twinpath_core::wire::{
+    Address, Endpoint, PacketBuilder, dissect, fields, icmp, protocol, rewrite,
+};
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::RuleFunction;
 
@@ -144,6 +146,61 @@ fn errors_show_each_end_the_addresses_that_it_knows() {
     assert_eq!(dropped, Err(DropReason::BadChecksum));
 }
 
+/// An ICMPv6 message from the server to the host's external address, with a right checksum.
+fn message(kind: u8, quoted: &[u8]) -> Vec<u8> {
+    let bytes = [&[kind, 0, 0, 0, 0, 0, 0, 0], quoted].concat();
+    let ends = [SERVER, OUTSIDE].map(|text| end(text).address);
+    let packet = PacketBuilder::raw(protocol::ICMP6, ends[0], ends[1]).payload(&bytes);
+    let mut frame = packet.to_vec().expect("fits");
+    let layout = dissect(&frame).expect("valid");
+    rewrite::refresh_checksums(&mut frame, &layout).expect("sound");
+    frame
+}
+
+/// Errors for whoever did not send what they quote, or of whose quote nobody can tell, and redirects:
+/// no host hears them, and they show no address inside.
+#[test]
+fn errors_that_do_not_answer_for_themselves_are_dropped() {
+    let mut bench = bench(8);
+    let quoted = |from: &str| {
+        let packet = PacketBuilder::udp(end(from), end(SERVER)).payload_len(64);
+        let whole = packet.to_vec().expect("fits");
+        let later = packet.fragment(8, false).to_vec().expect("fits");
+        [whole, later]
+            .map(|frame| frame[usize::from(dissect(&frame).expect("valid").l3)..].to_vec())
+    };
+    let ([whole, later], [other, _]) = (quoted(OUTSIDE), quoted("[2001:db8:1:d54e::99]:1"));
+    for (frame, expected) in [
+        (message(icmp::v6::PACKET_TOO_BIG, &whole), Ok(())),
+        (
+            message(icmp::v6::PACKET_TOO_BIG, &other),
+            Err(DropReason::IcmpRecipient),
+        ),
+        (
+            message(icmp::v6::PACKET_TOO_BIG, &whole[..44]),
+            Err(DropReason::IcmpQuote),
+        ),
+        (
+            message(icmp::v6::PACKET_TOO_BIG, &later),
+            Err(DropReason::IcmpQuote),
+        ),
+        (
+            message(icmp::v6::REDIRECT, &[0; 32]),
+            Err(DropReason::IcmpType),
+        ),
+    ] {
+        let outcome = bench.process(&frame, 0, Instant(0));
+        assert_eq!(outcome.packet.map(|_| ()), expected);
+    }
+    for (name, count) in [
+        ("icmp_errors_for_another", 1),
+        ("icmp_errors_with_bad_quote", 2),
+        ("icmp_redirects_refused", 1),
+    ] {
+        assert_eq!(bench.counter(0, name), count, "{name}");
+    }
+}
+
 #[test]
 fn others_pass_and_what_cannot_be_translated_is_dropped() {
     let mut bench = bench(8);
@@ -163,7 +220,7 @@ fn others_pass_and_what_cannot_be_translated_is_dropped() {
         (SERVER, "[2001:db8:1:ffff::1]:1"),
     ] {
         let dropped = process(&mut bench, PacketBuilder::udp(end(from), end(to)));
-        assert_eq!(dropped.packet, Err(DropReason::Denied));
+        assert_eq!(dropped.packet, Err(DropReason::UntranslatableAddress));
     }
     assert_eq!(bench.counter(0, "untranslatable"), 3);
 }

@@ -252,7 +252,7 @@ mod tests {
             [monitor]\nflows = 16_000_000\n\
             [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.0/30\"]\nsessions = 2_000_000\n\
             [firewall]\ndefault = \"allow\"\nper_host_connections = 100\n\
-            [load_balancer]\ntable_size = 65537\n\
+            [load_balancer]\ntable_size = 65537\nper_host_connections = 100\n\
             [[load_balancer.services]]\nvip = \"203.0.113.1:443\"\nprotocol = \"udp\"\nbackends = [{ endpoint = \"198.51.100.1:443\" }]\n\
             [reassembler]\nmost_segments = 5000\n\
             [inspector]\nrules = \"../../examples/inspector.rules\"\nstreams = 3000\n";
@@ -265,6 +265,7 @@ mod tests {
             ("napt", "external", 4, "external addresses", 3 * 4 * 65_536),
             ("firewall", "per_host_connections", 1000, "hosts", 40),
             ("load_balancer", "table_size", 65_537, "rows", 2),
+            ("load_balancer", "per_host_connections", 1000, "hosts", 40),
             ("reassembler", "most_segments", 5000, "held segments", 64),
             ("inspector", "streams", 3000, "streams", 100),
         ] {

@@ -3,6 +3,7 @@
 mod agreement;
 mod changes;
 mod errors;
+mod limits;
 mod messages;
 mod migration;
 mod off_path;

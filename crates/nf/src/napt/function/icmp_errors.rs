@@ -49,7 +49,7 @@ impl Napt {
             Err(Stop::Wait(entry)) => Verdict::Wait(entry),
             Ok(false) | Err(_) => {
                 self.counters.errors_dropped += 1;
-                Verdict::Drop(DropReason::Denied)
+                Verdict::Drop(reason_of(packet.quote()))
             }
         }
     }
@@ -138,6 +138,14 @@ impl Napt {
         };
         let remote = self.scope(quote.destination, quote.kind);
         self.live_leg(packet, binding, remote, now)
+    }
+}
+
+/// Why an error is dropped that is believed and has found no session.
+pub(crate) fn reason_of(error: &Packet) -> DropReason {
+    match error.layout.fragment {
+        Fragment::Whole => DropReason::IcmpSession,
+        Fragment::First | Fragment::Later => DropReason::Fragment,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::super::kind::Kind;
 use super::fragments::Part;
+use twinpath_core::Packet;
 use twinpath_core::wire::{Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_rulecache::Recorded;
 
@@ -17,6 +18,16 @@ pub(crate) enum Nature {
     Fragment,
     Other,
     NotIp,
+}
+
+/// Whether a packet is a request for an echo.
+pub(crate) fn is_echo_request(packet: &Packet) -> bool {
+    let kind = fields::icmp_kind(packet.bytes(), &packet.layout);
+    match (packet.layout.network, kind) {
+        (Network::V4, Some((kind, _))) => kind == icmp::v4::ECHO_REQUEST,
+        (Network::V6, Some((kind, _))) => kind == icmp::v6::ECHO_REQUEST,
+        _ => false,
+    }
 }
 
 /// The protocol is examined always, the rest only of packets that no rule meets.

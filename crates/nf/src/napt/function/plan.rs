@@ -50,7 +50,7 @@ impl Stop {
             Self::NoPort => DropReason::NoPort,
             Self::HostLimit | Self::BindingLimit => DropReason::HostLimit,
             Self::NotPickedUp => DropReason::InvalidState,
-            Self::Wait(_) | Self::Unsolicited => DropReason::Denied,
+            Self::Wait(_) | Self::Unsolicited => DropReason::Unsolicited,
         }
     }
 }

@@ -88,7 +88,7 @@ fn time_outs_and_limits_hold_from_the_change_on() {
     );
     assert_eq!(bench.counter(0, "sessions"), 8);
     let late = udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 5);
-    assert_eq!(late, Err(DropReason::Denied), "idle for four seconds");
+    assert_eq!(late, Err(DropReason::Unsolicited), "idle for four seconds");
     bench.tick(at(5));
     assert_eq!(bench.counter(0, "sessions"), 0);
     let sent = (1..=5).map(|port| udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 5));
@@ -108,7 +108,7 @@ fn stricter_filtering_shuts_out_whom_nobody_has_sent_to() {
         &format!("filtering = 'address_dependent'\n{BASIC}"),
     );
     let other = udp(&mut bench, "9.9.9.9:1", "192.0.2.1:5000", 0);
-    assert_eq!(other, Err(DropReason::Denied));
+    assert_eq!(other, Err(DropReason::Unsolicited));
     let again = udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 1).expect("translated");
     assert_eq!(again.0, end("192.0.2.1:5000"), "the binding is there");
     udp(&mut bench, "8.8.8.8:7", "192.0.2.1:5000", 1).expect("sent to");

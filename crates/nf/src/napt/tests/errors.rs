@@ -52,7 +52,7 @@ fn errors_from_outside_reach_the_host_inside() {
         all(["7.7.7.7:0", "10.0.0.1:0", "10.0.0.1:5000", "8.8.8.8:53"])
     );
     let unknown = error(&mut bench, &packet("192.0.2.1:5002", "8.8.8.8:53"), None);
-    assert_eq!(unknown, Err(DropReason::Denied));
+    assert_eq!(unknown, Err(DropReason::IcmpSession));
     assert_eq!(bench.counter(0, "errors_translated"), 2);
     assert_eq!(bench.counter(0, "errors_dropped"), 1);
 }
@@ -168,15 +168,15 @@ fn errors_straight_to_hosts_inside_are_dropped() {
         packet("10.0.0.1:1", "10.0.0.2:2"),
     ] {
         let dropped = error(&mut bench, &quoted, Some("8.8.8.8:0"));
-        assert_eq!(dropped, Err(DropReason::Denied));
+        assert_eq!(dropped, Err(DropReason::IcmpSession));
     }
     let v6 = packet("[fd00::1]:1", "[2001:db8:8::8]:53");
-    assert_eq!(error(&mut bench, &v6, None), Err(DropReason::Denied));
+    assert_eq!(error(&mut bench, &v6, None), Err(DropReason::IcmpSession));
     let quoted = packet("10.0.0.1:5000", "8.8.8.8:53");
     let whole = PacketBuilder::icmp_error(PORT, &quoted);
     let first = whole.fragment(0, true).to_vec().expect("fits");
     let outcome = bench.process(&first, 0, at(0));
-    assert_eq!(outcome.packet, Err(DropReason::Denied), "nor in parts");
+    assert_eq!(outcome.packet, Err(DropReason::Fragment), "nor in parts");
     assert_eq!(bench.counter(0, "errors_dropped"), 5);
     assert!(error(&mut bench, &sent, None).is_ok());
 }

@@ -46,7 +46,7 @@ fn anyone_reaches_a_forwarded_port_and_hears_from_it() {
     ] {
         assert_eq!(
             tcp(&mut bench, from, external, ACK),
-            Err(DropReason::Denied)
+            Err(DropReason::Unsolicited)
         );
         assert_eq!(tcp(&mut bench, from, external, SYN), both(from, to));
         assert_eq!(tcp(&mut bench, to, from, SYN | ACK), both(external, from));
@@ -71,11 +71,11 @@ fn anyone_reaches_a_forwarded_port_and_hears_from_it() {
     }
     assert_eq!(
         tcp(&mut bench, "8.8.8.8:1", "192.0.2.1:8090", SYN),
-        Err(DropReason::Denied)
+        Err(DropReason::Unsolicited)
     );
     assert_eq!(
         tcp(&mut bench, "8.8.8.8:1", "192.0.2.7:9", SYN),
-        Err(DropReason::Denied)
+        Err(DropReason::Unsolicited)
     );
 }
 

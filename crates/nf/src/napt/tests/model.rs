@@ -144,7 +144,7 @@ impl Log {
         // What filtering holds back has opened the sender's own session.
         let own = match result {
             Ok((source, _)) => Some(*source),
-            Err(DropReason::Denied) => opened,
+            Err(DropReason::Unsolicited) => opened,
             Err(_) => None,
         };
         if let (true, Some(source)) = (is_inside(from), own) {

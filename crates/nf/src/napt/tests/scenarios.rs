@@ -1,8 +1,9 @@
 use super::*;
+use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::SYN;
 
-const REFUSED: Result<(Endpoint, Endpoint), DropReason> = Err(DropReason::Denied);
+const REFUSED: Result<(Endpoint, Endpoint), DropReason> = Err(DropReason::Unsolicited);
 
 #[test]
 fn a_port_is_kept_or_another_of_its_parity_is_given() {
@@ -77,7 +78,7 @@ fn mappings_and_filters_are_of_one_protocol() {
     let tcp = |from, to| PacketBuilder::tcp(end(from), end(to)).flags(SYN);
     udp(&mut bench, host, server, 0).expect("a binding of UDP");
     let asked = send(&mut bench, tcp(server, external), 0);
-    assert_eq!(asked.packet, Err(DropReason::Denied), "none of TCP");
+    assert_eq!(asked.packet, Err(DropReason::Unsolicited), "none of TCP");
     send(&mut bench, tcp(host, "9.9.9.9:80"), 0)
         .packet
         .expect("a binding of TCP");
@@ -248,6 +249,49 @@ fn echoes_are_translated_by_their_identifier() {
     assert_eq!(bench.hits, 2);
 }
 
+/// RFC 5508 REQ-7: a host inside asks another by what stands for it, a mapping or a whole address. The
+/// request bears what stands for the sender, by which the answer comes back; so does an error.
+#[test]
+fn hosts_inside_answer_each_others_echoes() {
+    let whole = "forward = [{ external = '192.0.2.9', to = '10.0.0.9' }]\n";
+    for (external, asked) in [("192.0.2.1:500", "10.0.0.2"), ("192.0.2.9:500", "10.0.0.9")] {
+        let mut bench = bench(&format!("{whole}{BASIC}"));
+        let (shown, asks) = (end(external), end("10.0.0.1:500"));
+        for host in [end("10.0.0.2:500"), asks] {
+            send(
+                &mut bench,
+                PacketBuilder::icmp_echo(host, end("8.8.8.8:0")),
+                0,
+            );
+        }
+        for _ in 0..3 {
+            let request = send(&mut bench, PacketBuilder::icmp_echo(asks, shown), 0);
+            let (received, _) = request.departed();
+            let (from, to) = ends(request).expect("reaches it");
+            assert_eq!(
+                (from.address, to.address),
+                (
+                    end("192.0.2.1:0").address,
+                    end(&format!("{asked}:0")).address
+                )
+            );
+            assert_ne!(to.port, 500, "that is the other's");
+            let answer = PacketBuilder::icmp_echo(to, from).echo_reply();
+            assert_eq!(
+                ends(send(&mut bench, answer, 0)),
+                Ok((Endpoint::new(shown.address, 500), asks))
+            );
+            let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &received);
+            let error = error.to_vec().expect("fits");
+            let (bytes, layout) = bench.process(&error, 0, at(0)).departed();
+            assert_eq!(fields::destination(&bytes, &layout).address, asks.address);
+            assert_eq!(fields::inner_source(&bytes, &layout), Some(asks));
+        }
+        assert_eq!(bench.hits, 0, "rules cannot tell requests");
+        assert_eq!(bench.counter(0, "hairpinned"), 6);
+    }
+}
+
 #[test]
 fn echoes_keep_a_mapping_for_a_minute() {
     let mut bench = bench(BASIC);
@@ -268,7 +312,10 @@ fn what_has_no_ports_is_dropped() {
     );
     let part = gre.payload_len(64).fragment(0, true);
     assert_eq!(send(&mut bench, part, 0).packet, Err(DropReason::Fragment));
-    assert_eq!(send(&mut bench, gre, 0).packet, Err(DropReason::Denied));
+    assert_eq!(
+        send(&mut bench, gre, 0).packet,
+        Err(DropReason::UntranslatableProtocol)
+    );
     let gre = PacketBuilder::raw(
         protocol::GRE,
         end("10.0.0.1:0").address,
@@ -283,7 +330,7 @@ fn what_has_no_ports_is_dropped() {
     let request = PacketBuilder::raw(protocol::ICMP, ends_of[0], ends_of[1]).payload(&request);
     let request = request.to_vec().expect("fits");
     let asked = bench.process(&request, 0, at(0)).packet;
-    assert_eq!(asked, Err(DropReason::Denied));
+    assert_eq!(asked, Err(DropReason::UntranslatableProtocol));
     let mut arp = vec![0; 60];
     arp[12..14].copy_from_slice(&protocol::ETHER_ARP.to_be_bytes());
     assert!(bench.process(&arp, 0, at(0)).packet.is_ok());

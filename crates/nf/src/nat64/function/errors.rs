@@ -3,7 +3,7 @@
 use super::rewriting::{datagram_of, put};
 use super::{Course, Nat64, ends, of_kind};
 use crate::icmp_errors::judge;
-use crate::napt::core::{Kind, Leg, Stop, kind_of, rewrite_error};
+use crate::napt::core::{Kind, Leg, Stop, kind_of, reason_of, rewrite_error};
 use crate::nat64::datagram::Datagram;
 use crate::nat64::ends::Ends;
 use crate::nat64::errors::{self, ErrorEnds};
@@ -12,8 +12,23 @@ use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};
 
 impl Nat64 {
-    /// An error about a packet of a session that is alive.
+    /// Translates an error that is believed and about a session that is alive; others are dropped.
     pub(super) fn translate_error(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        course: Course,
+        now: Instant,
+    ) -> Result<(), Verdict> {
+        let result = self.try_translate_error(packet, course, now);
+        match result {
+            Ok(()) => self.counters.errors_translated += 1,
+            Err(Verdict::Drop(_)) => self.counters.errors_dropped += 1,
+            Err(_) => {}
+        }
+        result
+    }
+
+    fn try_translate_error(
         &mut self,
         packet: &mut Recorded<'_>,
         course: Course,
@@ -21,53 +36,44 @@ impl Nat64 {
     ) -> Result<(), Verdict> {
         let seen = packet.quote();
         if let Err(refusal) = judge(seen.bytes(), &seen.layout, false) {
-            return Err(Verdict::Drop(refusal.reason()));
+            return Err(Verdict::Drop(self.refusals.count(refusal)));
         }
+        let unknown = Verdict::Drop(reason_of(seen));
         let stop = |stop| match stop {
             Stop::Wait(entry) => Verdict::Wait(entry),
-            _ => Verdict::Drop(DropReason::Denied),
+            _ => unknown,
         };
         if let Course::Hairpin(..) = course {
             let is_done = self.send_error_back(packet, now).map_err(stop)?;
-            return match is_done {
-                true => {
-                    self.counters.errors_translated += 1;
-                    Ok(())
-                }
-                false => Err(self.drop_untranslatable()),
-            };
+            return is_done.then_some(()).ok_or(unknown);
         }
         let ends = self.error_ends(packet, course, now).map_err(stop)?;
-        let Some(ends) = ends else {
-            return Err(self.drop_untranslatable());
-        };
+        self.rewrite_error(packet.whole(), &ends.ok_or(unknown)?)
+    }
+
+    /// Writes an error anew, as one of the other version.
+    fn rewrite_error(&mut self, packet: &mut Packet, ends: &ErrorEnds) -> Result<(), Verdict> {
         let [buffer, _] = &mut self.buffers;
-        let packet = packet.whole();
         let written = datagram_of(packet)
             .and_then(Datagram::forwarded)
             .and_then(|error| {
                 let l3 = usize::from(packet.layout.l3);
                 let out = buffer.get_mut(l3..).unwrap_or_default();
-                errors::translate(&error, &ends, out)
+                errors::translate(&error, ends, out)
             });
+        let bytes = written.map_err(|why| Verdict::Drop(why.reason()))?;
         let to_v4 = ends.new.source.address.is_v4();
-        match written
-            .ok()
-            .filter(|bytes| put(packet, buffer, *bytes, to_v4))
-        {
-            Some(_) => {
-                self.number(packet);
-                self.counters.errors_translated += 1;
-                Ok(())
-            }
-            None => Err(self.drop_untranslatable()),
+        if !put(packet, buffer, bytes, to_v4) {
+            return Err(Verdict::Drop(DropReason::FrameTooLong));
         }
+        self.number(packet);
+        Ok(())
     }
 
     /// An error about a packet between hosts inside: both know each other by external endpoints. Returns
     /// whether it is about sessions that are alive.
     fn send_error_back(&mut self, packet: &mut Recorded<'_>, now: Instant) -> Result<bool, Stop> {
-        // Of an echo one identifier is left, that of the receiver: it does not tell who sent it.
+        // Of an echo one identifier is left, which does not tell both ends.
         let quoted = quoted_ends(packet.quote()).filter(|(_, kind)| *kind != Kind::Icmp);
         let Some((quoted, kind)) = quoted else {
             return Ok(false);

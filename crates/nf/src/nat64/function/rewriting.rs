@@ -30,8 +30,9 @@ impl Nat64 {
                 };
                 Ok((length, datagram.part, datagram.may_fragment))
             });
-        let Ok((length, part, may_fragment)) = written else {
-            return Err(self.drop_untranslatable());
+        let (length, part, may_fragment) = match written {
+            Ok(written) => written,
+            Err(why) => return Err(self.drop_untranslatable(why.reason())),
         };
         if !to_v4 && may_fragment && length > usize::from(self.settings.lowest_mtu) {
             return self.fragment(packet, (length, part), new, answers);
@@ -79,7 +80,7 @@ impl Nat64 {
                 };
             })
         });
-        done.map_err(|_| self.drop_untranslatable())
+        done.map_err(|why| self.drop_untranslatable(why.reason()))
     }
 }
 

@@ -1,21 +1,49 @@
 //! How many connections each host has opened that are still remembered.
 
-use crate::memory::map_bytes;
+use crate::memory::{TableMemory, map_bytes};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use twinpath_core::wire::Address;
 
 /// The limit, and what counts as one host.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct HostLimit {
-    pub connections: NonZeroU32,
+pub(crate) struct HostLimit {
+    connections: NonZeroU32,
     /// Leading bits of an IPv6 address that tell one host from another.
-    pub v6_prefix: u8,
+    v6_prefix: PrefixLength,
+}
+
+/// The length of a prefix of IPv6, 1 to 128.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "i64")]
+#[schemars(with = "u8", title = "bits")]
+pub struct PrefixLength(u8);
+
+/// No prefix of IPv6 has this length.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a prefix of {0} bits: expected 1 to 128")]
+pub struct PrefixLengthError(i64);
+
+impl PrefixLength {
+    /// That of one network.
+    pub const NETWORK: Self = Self(64);
+}
+
+impl TryFrom<i64> for PrefixLength {
+    type Error = PrefixLengthError;
+
+    fn try_from(number: i64) -> Result<Self, PrefixLengthError> {
+        let length = u8::try_from(number).ok();
+        let length = length.filter(|length| (1..=128).contains(length));
+        length.map(Self).ok_or(PrefixLengthError(number))
+    }
 }
 
 /// Hosts with connections.
 #[derive(Debug, Default)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
     /// Places of hosts, by address.
     places: HashMap<Address, u32>,
     hosts: Vec<Host>,
@@ -29,18 +57,31 @@ struct Host {
 }
 
 impl HostLimit {
+    /// So many connections of each host.
+    pub const fn new(connections: NonZeroU32, v6_prefix: PrefixLength) -> Self {
+        Self {
+            connections,
+            v6_prefix,
+        }
+    }
+
     fn host(&self, address: Address) -> Address {
         match address.is_v4() {
             true => address,
-            false => Address(address.0 & (u128::MAX << (128 - u32::from(self.v6_prefix)))),
+            false => Address(address.0 & (u128::MAX << (128 - u32::from(self.v6_prefix.0)))),
         }
     }
 }
 
 impl Hosts {
-    /// What so many hosts take.
-    pub const fn bytes(hosts: usize) -> u64 {
-        map_bytes::<Address, u32>(hosts) + (hosts * size_of::<Host>()) as u64
+    /// What as many hosts take as there may be flows, under a limit.
+    pub fn memory(flows: usize) -> TableMemory {
+        TableMemory {
+            count: flows as u64,
+            of: "hosts",
+            bytes: map_bytes::<Address, u32>(flows) + (flows * size_of::<Host>()) as u64,
+            key: "per_host_connections",
+        }
     }
 
     /// Counts a connection that a host opens, if it may have one more. Returns what
@@ -100,7 +141,7 @@ mod tests {
     fn limit(connections: u32, v6_prefix: u8) -> HostLimit {
         HostLimit {
             connections: NonZeroU32::new(connections).expect("not zero"),
-            v6_prefix,
+            v6_prefix: PrefixLength(v6_prefix),
         }
     }
 
