@@ -4,6 +4,7 @@ use twinpath_core::wire::tcp::flags::SYN;
 
 const REFUSED: Result<(Endpoint, Endpoint), DropReason> = Err(DropReason::Denied);
 
+/// RFC 4787 REQ-3 a, REQ-4.
 #[test]
 fn a_port_is_kept_or_another_of_its_parity_is_given() {
     let mut bench = bench(BASIC);
@@ -35,6 +36,7 @@ fn a_port_is_kept_or_another_of_its_parity_is_given() {
     assert_eq!(v6.0, end("[2001:db8::1]:5001"));
 }
 
+/// RFC 4787 REQ-1, REQ-8, RFC 6888 REQ-7.
 #[test]
 fn mapping_is_independent_of_the_other_end_and_filtering_as_configured() {
     let answers = |filtering: &str| {
@@ -65,6 +67,9 @@ fn mapping_is_independent_of_the_other_end_and_filtering_as_configured() {
         results
     };
     assert_eq!(answers("endpoint_independent"), [true, true, true]);
+    let default = toml::from_str::<Config>(BASIC).expect("valid");
+    let named = format!("filtering = 'endpoint_independent'\n{BASIC}");
+    assert_eq!(default, toml::from_str(&named).expect("valid"));
     assert_eq!(answers("address_dependent"), [true, true, false]);
     assert_eq!(answers("address_and_port_dependent"), [true, false, false]);
 }
@@ -115,6 +120,7 @@ fn others_pass() {
     assert_eq!(bench.counter(0, "bindings"), 0);
 }
 
+/// RFC 4787 REQ-9: with the external endpoint as source.
 #[test]
 fn hosts_inside_reach_each_other_by_their_external_endpoints() {
     for filtering in ["address_dependent", "address_and_port_dependent"] {
@@ -148,6 +154,7 @@ fn hosts_inside_reach_each_other_by_their_external_endpoints() {
     assert!(open.hits >= 2);
 }
 
+/// RFC 4787 REQ-5, REQ-6, RFC 7857 §7.
 #[test]
 fn hits_in_either_direction_keep_a_binding() {
     let mut bench = bench(BASIC);
@@ -160,14 +167,16 @@ fn hits_in_either_direction_keep_a_binding() {
     let kept = udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 1050);
     assert_eq!(kept.expect("translated").0, end("192.0.2.1:5000"));
     assert_eq!((bench.counter(0, "bindings_created"), bench.waits), (1, 1));
+    udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1350).expect("300 s after that");
     assert_eq!(
-        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1351),
+        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1651),
         REFUSED,
         "301 s later"
     );
     assert_eq!(bench.counter(0, "bindings"), 0);
 }
 
+/// RFC 4787 REQ-2, RFC 6888 REQ-2, RFC 7857 §4.
 #[test]
 fn a_host_keeps_one_external_address_unless_told_otherwise() {
     let text = r#"
@@ -230,6 +239,7 @@ fn a_full_table_makes_room_of_what_has_expired() {
     assert_eq!(bench.counter(0, "sessions_exhausted"), 1);
 }
 
+/// RFC 5508 REQ-1: to whomever they go.
 #[test]
 fn echoes_are_translated_by_their_identifier() {
     let mut bench = bench(BASIC);
@@ -238,6 +248,9 @@ fn echoes_are_translated_by_their_identifier() {
         let request = PacketBuilder::icmp_echo(from, end("8.8.8.8:0"));
         let (source, _) = ends(send(&mut bench, request, 0)).expect("translated");
         assert_eq!(source.port == 77, host == 1);
+        let other = PacketBuilder::icmp_echo(from, end("9.9.9.9:0"));
+        let (same, _) = ends(send(&mut bench, other, 0)).expect("translated");
+        assert_eq!(same, source);
         let reply =
             PacketBuilder::icmp_echo(Endpoint::new(end("8.8.8.8:0").address, source.port), source);
         for _ in 0..2 {
@@ -248,6 +261,37 @@ fn echoes_are_translated_by_their_identifier() {
     assert_eq!(bench.hits, 2);
 }
 
+/// RFC 5508 REQ-7, RFC 7857 §12: a host inside asks another by its external identifier.
+#[test]
+fn echoes_between_hosts_inside() {
+    let mut bench = bench(BASIC);
+    let opening = PacketBuilder::icmp_echo(end("10.0.0.2:77"), end("8.8.8.8:0"));
+    send(&mut bench, opening, 0).packet.expect("a binding");
+    for _ in 0..2 {
+        let question = PacketBuilder::icmp_echo(end("10.0.0.1:77"), end("192.0.2.1:0"));
+        let outcome = send(&mut bench, question, 0);
+        let (source, to) = ends(outcome).expect("there is one");
+        assert_eq!(source.address, end("192.0.2.1:0").address);
+        assert_eq!(to, end("10.0.0.2:77"));
+    }
+}
+
+/// RFC 7857 §7.1: who is kept out keeps nothing alive.
+#[test]
+fn what_is_dropped_keeps_nothing_alive() {
+    let mut bench = bench(&format!("filtering = 'address_dependent'\n{BASIC}"));
+    udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 0).expect("translated");
+    for seconds in [100, 200, 300] {
+        let kept_out = udp(&mut bench, "7.7.7.7:53", "192.0.2.1:5000", seconds);
+        assert_eq!(kept_out, REFUSED);
+    }
+    assert_eq!(
+        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 301),
+        REFUSED
+    );
+}
+
+/// RFC 5508 REQ-2, RFC 7857 §11.
 #[test]
 fn echoes_keep_a_mapping_for_a_minute() {
     let mut bench = bench(BASIC);
@@ -258,6 +302,7 @@ fn echoes_keep_a_mapping_for_a_minute() {
     assert!(send(&mut bench, reply, 121).packet.is_err());
 }
 
+/// RFC 5508 REQ-11.
 #[test]
 fn what_has_no_ports_is_dropped() {
     let mut bench = bench(BASIC);
@@ -295,6 +340,7 @@ fn what_has_no_ports_is_dropped() {
     );
 }
 
+/// RFC 4787 REQ-7 is not met: networks of one number on both sides are refused.
 #[test]
 fn a_wrong_configuration_says_what_was_expected() {
     for (extra, expected) in [
