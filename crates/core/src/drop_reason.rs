@@ -154,6 +154,8 @@ reasons! {
     SourceRoute => "source_route", Decision;
     /// It is for the router itself, which answers echo requests and nothing else.
     ForRouter => "for_router", Decision;
+    /// It is for all hosts of a network, to which no router forwards (RFC 1812 §5.3.5, RFC 2644).
+    Broadcast => "broadcast", Decision;
     /// A host has as many connections or ports, or its binding as many sessions, as one may have.
     HostLimit => "host_limit", Decision;
     /// A fragment of bytes that have come before, or that does not fit the end of its datagram.

@@ -5,8 +5,6 @@
 //! needs what another gives, that is wrong: then both keep their order in both directions, if they
 //! are side by side in one element.
 
-use std::cmp::Reverse;
-
 /// What a function makes sure of for those behind it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Guarantee {
@@ -70,22 +68,20 @@ pub fn reply_order(functions: &[Guarantees]) -> Vec<usize> {
             let mut mine = pairs.iter().filter(|(_, needy)| *needy == place);
             mine.any(|(giver, _)| left.contains(giver))
         };
-        // Givers stand in front of who needs them, so the last one in reverse never waits.
+        // What a function gives does not depend on one that needs it, so one never waits.
         let next = left.iter().position(|place| !waits(*place));
         order.push(left.remove(next.unwrap_or(0)));
     }
     order
 }
 
-/// The function that a function has to stay behind: the nearest in front of it that gives what it
-/// needs, unless one behind it does so for answers.
+/// The function that a function has to stay behind: the nearest behind it that gives what it needs,
+/// and so is for answers, even if that waits itself for one in front of both; else the nearest in front.
 fn giver_for(place: usize, functions: &[Guarantees]) -> Option<usize> {
     let need = functions[place].needs?.guarantee;
     let gives = |other: &usize| functions[*other].gives == Some(need);
-    if (place + 1..functions.len()).any(|other| gives(&other)) {
-        return None;
-    }
-    (0..place).filter(gives).min_by_key(|other| Reverse(*other))
+    let behind = (place + 1..functions.len()).find(gives);
+    behind.or_else(|| (0..place).rev().find(gives))
 }
 
 #[cfg(test)]
@@ -120,7 +116,7 @@ mod tests {
 
     #[test]
     fn answers_pass_in_reverse_unless_one_needs_another() {
-        let cases: [(&[Guarantees], &[usize]); 8] = [
+        let cases: [(&[Guarantees], &[usize]); 10] = [
             (&[], &[]),
             (&[ANY, ANY, ANY], &[2, 1, 0]),
             (&[SORTS, READS], &[0, 1]),
@@ -130,6 +126,11 @@ mod tests {
             (&[SORTS, ANY, READS], &[1, 0, 2]),
             // Each direction has one of its own.
             (&[SORTS, READS, SORTS], &[2, 1, 0]),
+            (&[CHECKS, SORTS, READS, SORTS], &[0, 3, 2, 1]),
+            (
+                &[CHECKS, SORTS, ANY, READS, ANY, SORTS],
+                &[4, 2, 0, 5, 3, 1],
+            ),
         ];
         for (functions, expected) in cases {
             assert_eq!(reply_order(functions), expected, "{functions:?}");

@@ -83,6 +83,7 @@ mod tests {
             folder: Path::new("."),
             files: &Disk,
             ports: &[],
+            networks: &[],
             adjacencies: &adjacencies,
         };
         let section = ValueDeserializer::parse(table).expect(table);

@@ -47,6 +47,9 @@ pub enum ReadError {
         /// What is wrong with it.
         source: Box<dyn Error + Send + Sync>,
     },
+    /// Several mistakes, of which none follows from another.
+    #[error("{} mistakes", .0.len())]
+    Several(Vec<Self>),
 }
 
 /// Why a table cannot be what it says, and where in it that is.
@@ -95,6 +98,17 @@ impl<E: Error + Send + Sync + 'static> From<Placed<E>> for ReadError {
 }
 
 impl ReadError {
+    /// All mistakes of a section.
+    ///
+    /// # Errors
+    /// There are some.
+    pub(crate) fn all(mistakes: Vec<Self>) -> Result<(), Self> {
+        match mistakes.is_empty() {
+            true => Ok(()),
+            false => Err(Self::Several(mistakes)),
+        }
+    }
+
     /// What a key of the section names is wrong.
     pub(crate) fn named(key: &'static str, source: impl Error + Send + Sync + 'static) -> Self {
         Self::Named {
@@ -113,6 +127,8 @@ pub struct Surroundings<'a> {
     pub files: &'a dyn Files,
     /// The names of the node's ports, by number.
     pub ports: &'a [String],
+    /// The networks on the cables at the ports, as far as ports have addresses.
+    pub networks: &'a [Prefix],
     /// Where neighbours get their numbers from.
     pub adjacencies: &'a Adjacencies,
 }

@@ -49,6 +49,11 @@ fn catches(what: &str, evade: impl Fn(&mut Talk)) {
     let services = [
         inspecting(&["reassembler", "inspector"], ""),
         inspecting(&["firewall", "reassembler", "inspector"], firewall),
+        // Answers meet the second one first, behind the firewall that both need.
+        inspecting(
+            &["firewall", "reassembler", "inspector", "second"],
+            &format!("{firewall}[second]\nfunction = \"reassembler\"\n"),
+        ),
     ];
     for ends in Ends::ALL {
         for service in &services {

@@ -177,6 +177,7 @@ fn errors(outcome: &Outcome, to: &str) -> Vec<(IcmpError, Endpoint, Endpoint)> {
     told.collect()
 }
 
+/// RFC 4787 REQ-13.
 #[test]
 fn senders_behind_a_translation_are_told() {
     let long = |from: &str, to: &str| frame(datagram(from, to, 1440).dont_fragment());

@@ -10,6 +10,7 @@
 //! A service file without it gets its packets from a capture or a generator, and so does one with it
 //! when a command line says so.
 
+use super::faults::Faults;
 use super::port_address::PortAddress;
 use super::{Misplaced, ports};
 use schemars::JsonSchema;
@@ -72,47 +73,52 @@ pub struct PortDevice {
 pub(super) type Written = BTreeMap<Spanned<String>, Spanned<PortDevice>>;
 
 /// Names and interfaces of ports, by number: in the order of `ports` in `[service]`, else in that of
-/// the file.
+/// the file. Nothing if any is wrong.
 pub(super) fn checked(
     names: Option<Spanned<ports::Names>>,
     devices: Option<Spanned<Written>>,
-) -> Result<(Vec<String>, Vec<PortDevice>), Misplaced> {
+    faults: &mut Faults,
+) -> Option<(Vec<String>, Vec<PortDevice>)> {
     let Some(devices) = devices else {
-        return Ok((ports::checked(names)?, Vec::new()));
+        return Some((faults.take(ports::checked(names))?, Vec::new()));
     };
     let span = devices.span();
     let mut devices: Vec<_> = devices.into_inner().into_iter().collect();
     devices.sort_by_key(|(name, _)| name.span().start);
-    let names = match names {
-        Some(names) => ports::checked(Some(names))?,
-        None => {
-            let names = devices.iter().map(|(name, _)| name.clone()).collect();
-            ports::checked(Some(Spanned::new(span.clone(), names)))?
-        }
-    };
+    let own_names = || devices.iter().map(|(name, _)| name.clone()).collect();
+    let names = names.unwrap_or_else(|| Spanned::new(span.clone(), own_names()));
+    let names = faults.take(ports::checked(Some(names)))?;
+    let before = faults.len();
+    let missing = names
+        .iter()
+        .find(|name| !devices.iter().any(|(key, _)| key.get_ref() == *name));
+    if let Some(name) = missing {
+        let message =
+            format!("no interface for the port {name}: expected {name} = {{ device = \"...\" }}");
+        faults.push((span, message));
+    } else {
+        let strangers = devices
+            .iter()
+            .filter(|(key, _)| !names.contains(key.get_ref()));
+        strangers.for_each(|(key, _)| faults.push(of_no_port(key, &names)));
+    }
+    let place = |name: &str| names.iter().position(|known| known == name);
+    devices.retain(|(key, _)| place(key.get_ref()).is_some());
+    devices.sort_by_key(|(key, _)| place(key.get_ref()));
     let mut ordered = Vec::new();
-    for name in &names {
-        let found = devices.iter().position(|(key, _)| key.get_ref() == name);
-        let Some(at) = found else {
-            let message = format!(
-                "no interface for the port {name}: expected {name} = {{ device = \"...\" }}"
-            );
-            return Err((span, message));
-        };
-        let (_, device) = devices.remove(at);
-        ordered.push(checked_device(device, &ordered)?);
+    for (_, device) in devices {
+        ordered.extend(faults.take(checked_device(device, &ordered)));
     }
-    match devices.first() {
-        Some((name, _)) => Err((
-            name.span(),
-            format!(
-                "{} is not among the ports of [service]: expected one of {}",
-                name.get_ref(),
-                names.join(", ")
-            ),
-        )),
-        None => Ok((names, ordered)),
-    }
+    (faults.len() == before).then_some((names, ordered))
+}
+
+fn of_no_port(key: &Spanned<String>, names: &[String]) -> Misplaced {
+    let message = format!(
+        "{} is not among the ports of [service]: expected one of {}",
+        key.get_ref(),
+        names.join(", ")
+    );
+    (key.span(), message)
 }
 
 fn checked_device(
@@ -153,6 +159,13 @@ fn checked_device(
         )),
         false => Ok(device),
     }
+}
+
+/// The networks that ports have addresses of.
+pub(super) fn networks(devices: &[PortDevice]) -> Vec<Prefix> {
+    let addresses = devices.iter().flat_map(|device| &device.addresses);
+    let network = |Text(one): &Text<PortAddress>| Prefix::covering(one.address, one.prefix_bits);
+    addresses.map(network).collect()
 }
 
 /// An address of a port that it has twice, or that one before it has; each link may have the same

@@ -24,6 +24,10 @@ impl Faults {
         self.0.push(fault);
     }
 
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -42,7 +46,7 @@ impl Faults {
     }
 
     /// Reads a table; nothing if anything in it is wrong.
-    pub fn read<'i, T, E: Into<Misread>>(
+    pub fn read<'i, T, E: Into<Misreads>>(
         &mut self,
         table: Spanned<DeValue<'i>>,
         read: impl Fn(ValueDeserializer<'i>) -> Result<T, E>,
@@ -53,30 +57,32 @@ impl Faults {
     }
 
     /// Reads what of a table is right, and tells what is gone; nothing if the rest is not enough.
-    pub fn read_rest<'i, T, E: Into<Misread>>(
+    pub fn read_rest<'i, T, E: Into<Misreads>>(
         &mut self,
         mut table: Spanned<DeValue<'i>>,
         read: impl Fn(ValueDeserializer<'i>) -> Result<T, E>,
     ) -> (Option<T>, Gone) {
         let mut gone = Gone::default();
         for _ in 0..MOST {
-            let error: Misread = match read(ValueDeserializer::from(table.clone())) {
+            let Misreads(errors) = match read(ValueDeserializer::from(table.clone())) {
                 Ok(value) => return (Some(value), gone),
                 Err(error) => error.into(),
             };
-            let span = error.span_in(&table);
-            let is_whole = span == table.span();
-            if !gone.explains(&error, &span, is_whole) {
-                self.push((span.clone(), error.message.clone()));
+            // None of them follows from another.
+            let place = |error: Misread| (error.span_in(&table), error);
+            let errors: Vec<_> = errors.into_iter().map(place).collect();
+            let whole = table.span();
+            for (span, error) in &errors {
+                if !gone.explains(error, span, *span == whole) {
+                    self.push((span.clone(), error.message.clone()));
+                }
             }
-            if is_whole {
+            let is_any_gone = errors.into_iter().fold(false, |is_any, (span, error)| {
+                span != whole && gone.take(&mut table, span, error) || is_any
+            });
+            if !is_any_gone {
                 break;
             }
-            let key = key_at(table.get_ref(), span.start);
-            let Some(name) = take_out(table.get_mut(), span.start) else {
-                break;
-            };
-            gone.add(name, key, span, error);
         }
         (None, gone)
     }
@@ -125,6 +131,22 @@ impl Gone {
         self.keys.iter().any(|gone| gone == key)
     }
 
+    /// Takes what is wrong out of a table; nothing if it is gone already.
+    fn take(
+        &mut self,
+        table: &mut Spanned<DeValue<'_>>,
+        span: Range<usize>,
+        error: Misread,
+    ) -> bool {
+        let key = key_at(table.get_ref(), span.start);
+        let name = take_out(table.get_mut(), span.start);
+        let is_taken = name.is_some();
+        if let Some(name) = name {
+            self.add(name, key, span, error);
+        }
+        is_taken
+    }
+
     fn add(&mut self, name: String, key: Option<String>, span: Range<usize>, error: Misread) {
         self.names.push(name);
         self.keys.extend(key);
@@ -159,6 +181,9 @@ pub(super) struct Misread {
     /// A word that others may be wrong for, too.
     word: Option<String>,
 }
+
+/// All reasons that were found at once; at least one.
+pub(super) struct Misreads(Vec<Misread>);
 
 /// Where a table is wrong.
 enum Place {
@@ -222,23 +247,34 @@ impl From<toml::de::Error> for Misread {
     }
 }
 
-impl From<ReadError> for Misread {
+impl From<toml::de::Error> for Misreads {
+    fn from(error: toml::de::Error) -> Self {
+        Self(vec![error.into()])
+    }
+}
+
+impl From<ReadError> for Misreads {
     fn from(error: ReadError) -> Self {
-        match error {
+        let one = match error {
             ReadError::Toml(error) => error.into(),
-            ReadError::At { keys, word, source } => Self {
+            ReadError::At { keys, word, source } => Misread {
                 place: Place::Keys(keys),
                 message: source.to_string(),
                 is_together: true,
                 word,
             },
-            ReadError::Named { keys, source } => Self {
+            ReadError::Named { keys, source } => Misread {
                 place: Place::Keys(keys),
                 message: source.to_string(),
                 is_together: false,
                 word: None,
             },
-        }
+            ReadError::Several(errors) => {
+                let each = errors.into_iter().map(Self::from);
+                return Self(each.flat_map(|Self(errors)| errors).collect());
+            }
+        };
+        Self(vec![one])
     }
 }
 

@@ -1,27 +1,25 @@
 //! Whether each function of a chain gets what it needs of those in front of it, in both directions.
 
+use super::Instance;
 use super::chain::Names;
-use super::{Instance, Misplaced};
-use std::sync::Arc;
+use super::faults::Faults;
 use twinpath_core::guarantee::{Demand, Guarantee, Need, reply_order};
 
-/// Checks a chain; what is wrong is at the name of the function that misses something.
-pub(super) fn check(chain: &[Instance], names: &Names) -> Result<(), Misplaced> {
+/// Checks a chain; what is wrong is at the names of the functions that miss something.
+pub(super) fn check(chain: &[Instance], names: &Names, faults: &mut Faults) {
     let walks = [(0..chain.len()).collect(), reply_walk(chain)];
     for (place, instance) in chain.iter().enumerate() {
-        let Some(need) = instance.config.guarantees().needs else {
+        let need = instance.config.guarantees().needs;
+        let Some(need) = need.filter(|need| is_demanded(*need, chain)) else {
             continue;
         };
-        if is_demanded(need, chain) {
-            let lacks = |walk: &Vec<usize>| !is_met(place, need.guarantee, walk, chain);
-            if let Some(walk) = walks.iter().position(lacks) {
-                let message = refusal(place, need, walk == 1, chain);
-                let span = names.get_ref().get(place).map(toml::Spanned::span);
-                return Err((span.unwrap_or_default(), message));
-            }
+        let lacks = |walk: &Vec<usize>| !is_met(place, need.guarantee, walk, chain);
+        if let Some(walk) = walks.iter().position(lacks) {
+            let message = refusal(place, need, walk == 1, chain);
+            let span = names.get_ref().get(place).map(toml::Spanned::span);
+            faults.push((span.unwrap_or_default(), message));
         }
     }
-    Ok(())
 }
 
 /// The functions in the order in which answers pass them: elements in reverse, those of an element
@@ -58,11 +56,6 @@ fn is_met(place: usize, guarantee: Guarantee, walk: &[usize], chain: &[Instance]
 
 fn refusal(place: usize, need: Need, is_reply: bool, chain: &[Instance]) -> String {
     let (name, reason) = (&chain[place].name, need.reason);
-    if let Some((late, first)) = held_back(place, need.guarantee, chain).filter(|_| is_reply) {
-        return format!(
-            "{name} {reason}; answers meet {name} before {late}, which needs {first} in front of it and so waits for it: expected {late} in front of {name}, where it is for answers, too",
-        );
-    }
     let giver = chain.iter().find(|one| gives(one, need.guarantee));
     match giver {
         Some(giver) if is_reply => format!(
@@ -75,23 +68,6 @@ fn refusal(place: usize, need: Need, is_reply: bool, chain: &[Instance]) -> Stri
     }
 }
 
-/// The function behind another in its element that would give answers what it needs, but waits itself
-/// for one in front of both; and that one.
-fn held_back(
-    place: usize,
-    guarantee: Guarantee,
-    chain: &[Instance],
-) -> Option<(&Arc<str>, &Arc<str>)> {
-    let behind = chain[place + 1..].iter();
-    let mut in_element = behind.take_while(|one| !one.makes_rules());
-    let late = in_element.find(|one| gives(one, guarantee))?;
-    let needed = late.config.guarantees().needs?.guarantee;
-    let before = chain[..place].iter().rev();
-    let mut before = before.take_while(|one| !one.makes_rules());
-    let first = before.find(|one| gives(one, needed))?;
-    Some((&late.name, &first.name))
-}
-
 #[cfg(test)]
 mod tests {
     use crate::service::Service;
@@ -100,10 +76,15 @@ mod tests {
     /// What is said of a chain; `second` is another reassembler.
     fn refusal(chain: &str) -> Option<String> {
         let mut text = format!(
-            "[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n[firewall]\n[acl]\n[second]\nfunction = \"reassembler\"\n[inspector]\nrules = \"../../examples/inspector.rules\"\n"
+            "[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n[firewall]\n[acl]\n[second]\nfunction = \"reassembler\"\n[inspector]\nrules = \"../../examples/inspector.rules\"\n\
+             [other]\nfunction = \"inspector\"\nrules = \"../../examples/inspector.rules\"\n"
         );
         for (word, needless) in [
             ("acl", "inside = [\"10.0.0.0/8\"]\n"),
+            (
+                "other",
+                "[other]\nfunction = \"inspector\"\nrules = \"../../examples/inspector.rules\"\n",
+            ),
             ("second", "[second]\nfunction = \"reassembler\"\n"),
         ] {
             if !chain.contains(word) {
@@ -114,29 +95,30 @@ mod tests {
         read.err().map(|error| error.to_string())
     }
 
+    /// Each direction has a reassembler in front of the inspector, and a firewall in front of that.
     #[test]
-    fn what_holds_a_function_back_is_told() {
-        let said = refusal("\"firewall\", \"reassembler\", \"inspector\", \"second\"");
-        let said = said.expect("answers meet the inspector first");
-        for part in [
-            "x.toml:2:37: inspector ",
-            "; answers meet inspector before second, which needs firewall in front of it and so waits for it: expected second in front of inspector, where it is for answers, too",
-        ] {
-            assert!(said.contains(part), "{part:?} in {said}");
-        }
-        // As told, and where nothing holds it back.
+    fn each_direction_may_have_one_of_its_own() {
         for chain in [
+            "\"firewall\", \"reassembler\", \"inspector\", \"second\"",
             "\"firewall\", \"reassembler\", \"second\", \"inspector\"",
             "\"firewall\", \"reassembler\", \"inspector\"",
             "\"reassembler\", \"inspector\", \"second\"",
         ] {
             assert_eq!(refusal(chain), None, "{chain}");
         }
-        // Here it is the list between them.
+    }
+
+    /// Everything that is missing, each at the name that misses it.
+    #[test]
+    fn all_that_is_missing_is_told() {
         let said = refusal("\"reassembler\", \"acl\", \"inspector\"").expect("in reverse");
         assert!(
             said.contains("for functions that make rules are between them"),
             "{said}"
         );
+        let said = refusal("\"inspector\", \"acl\", \"other\", \"reassembler\"").expect("two");
+        for place in ["x.toml:2:10: inspector ", "x.toml:2:30: other "] {
+            assert!(said.contains(place), "{place:?} in {said}");
+        }
     }
 }

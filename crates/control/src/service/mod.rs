@@ -486,23 +486,24 @@ impl Settings {
         // Of ports that are wrong nobody can say more, nor of what names them.
         let named = (!gone.has("ports")).then(|| service.ports.take());
         let ports = named.zip(self.ports);
-        let ports =
-            ports.and_then(|(names, devices)| faults.take(devices::checked(names, devices)));
+        let ports = ports.and_then(|(names, devices)| devices::checked(names, devices, faults));
         let known = ports.as_ref().map(|(ports, _)| ports.as_slice());
         ports::number(&mut sections, known, texts, faults);
         let are_known = ports.is_some();
         let (ports, devices) = ports.unwrap_or_default();
         let names = &service.chain;
         let adjacencies = Adjacencies::default();
+        let networks = devices::networks(&devices);
         let surroundings = Surroundings {
             folder: &folder,
+            networks: &networks,
             ports: &ports,
             files,
             adjacencies: &adjacencies,
         };
         let functions = chain::read(names, sections, surroundings, faults);
         let functions = functions.filter(|_| are_known)?;
-        faults.take(guarantees::check(&functions, names));
+        guarantees::check(&functions, names, faults);
         let has_router = |one: &Instance| one.config.descriptor().name == "router";
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";

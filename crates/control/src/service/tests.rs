@@ -319,6 +319,68 @@ fn two_mistakes_are_told_both() {
     assert_eq!(lines, [17, 18]);
 }
 
+/// Values that are right by themselves and do not go together are told in one run, each at its line,
+/// and beside what is wrong by itself.
+#[test]
+fn all_that_does_not_go_together_is_told() {
+    let text = r#"[service]
+chain = ["load_balancer", "router"]
+[ports]
+one = { device = "e1", addresses = ["10.0.0.1/24"] }
+two = { device = "e1", addresses = ["10.0.1.1/24"] }
+three = { device = "e3", addresses = ["10.0.0.1/24"] }
+[load_balancer]
+table_size = 7
+services = [
+    { vip = "192.0.2.1:80", protocol = "tcp", backends = [{ endpoint = "10.0.0.5:80" }] },
+    { vip = "192.0.2.1:80", protocol = "tcp", backends = [{ endpoint = "10.0.0.6:80" }] },
+    { vip = "192.0.2.2:80", protocol = "tcp", backends = [{ endpoint = "10.0.0.5:80" }] },
+    { vip = "10.0.0.6:80", protocol = "tcp", backends = [{ endpoint = "10.0.0.7:80", weight = 9 }] },
+]
+[router]
+address = "2001:db8::1"
+address6 = "192.0.2.1"
+most_routes = 100_000_000
+next_hops = [{ name = "up", address = "10.0.0.9", port = 0 }]
+routes = [
+    { to = "10.0.0.0/8", via = "up" },
+    { to = "10.1.0.0/16", via = "down" },
+    { to = "10.2.0.0/16", via = "down" },
+    { to = "10.3.0.0/16", via = "left" },
+]
+"#;
+    let lines = |text: &str| -> Vec<usize> {
+        let told = places(text);
+        told.iter().map(|(line, _)| *line).collect()
+    };
+    assert_eq!(
+        lines(text),
+        [5, 6, 8, 11, 12, 13, 16, 17, 18, 22, 24],
+        "{:#?}",
+        places(text)
+    );
+    let text = text
+        .replace("\"10.0.0.9\"", "\"10.0.0.999\"")
+        .replace("table_size = 7", "table_size = 8");
+    let expected = [5, 6, 8, 11, 12, 13, 16, 17, 18, 19];
+    assert_eq!(lines(&text), expected, "{:#?}", places(&text));
+}
+
+/// A router knows the networks at its ports, to whose broadcast addresses it forwards nothing.
+#[test]
+fn routers_are_told_the_networks_of_ports() {
+    let chain = |address: &str| {
+        let text = format!(
+            "[service]\nchain = [\"router\"]\n[ports]\none = {{ device = \"e1\", addresses = [\"{address}\"] }}\n\
+             [router]\nnext_hops = [{{ name = \"up\", address = \"10.0.0.9\", port = \"one\" }}]\n"
+        );
+        let service = Service::parse(&text, Path::new("x.toml"));
+        service.unwrap_or_else(|error| panic!("{error}")).chain
+    };
+    assert!(chain("10.0.0.1/24") == chain("10.0.0.2/24"), "one network");
+    assert!(chain("10.0.0.1/24") != chain("10.0.0.1/25"), "another");
+}
+
 /// Interfaces with addresses that cannot be theirs.
 #[test]
 fn addresses_of_ports_are_checked() {

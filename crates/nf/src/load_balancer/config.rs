@@ -7,10 +7,11 @@ use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, Schedule
 use super::values::{EndpointText, TableSize, Timeout};
 use crate::checked;
 use crate::checksums::VerifyChecksums;
+use crate::descriptor::Placed;
 use crate::hosts::{HostLimit, PrefixLength};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
 use twinpath_wire::Endpoint;
 
@@ -107,7 +108,7 @@ pub enum ReturnPath {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RawConfig {
+pub(super) struct RawConfig {
     /// Entries of a lookup table: a prime, best at least a hundred times the number of a service's
     /// backends, and at least the sum of their weights.
     #[serde(default)]
@@ -183,7 +184,15 @@ impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
     fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
-        let RawConfig {
+        let config = raw.unchecked();
+        config.check().map(|()| config)
+    }
+}
+
+impl RawConfig {
+    /// What it says, each value for itself.
+    pub(super) fn unchecked(self) -> Config {
+        let Self {
             table_size,
             seed,
             pick_up,
@@ -195,9 +204,9 @@ impl TryFrom<RawConfig> for Config {
             per_host_connections,
             per_host_v6_prefix,
             services,
-        } = raw;
+        } = self;
         let host_limit = |connections| HostLimit::new(connections, per_host_v6_prefix);
-        let config = Self {
+        Config {
             table_size,
             seed,
             pick_up,
@@ -208,106 +217,112 @@ impl TryFrom<RawConfig> for Config {
             half_open_timeout,
             host_limit: per_host_connections.map(host_limit),
             services,
-        };
-        config.check()?;
-        Ok(config)
+        }
     }
 }
+
+/// A mistake, and where it is.
+pub(super) type Misplaced = Placed<ConfigError>;
+
+/// The key of the list of services.
+const SERVICES: &str = "services";
 
 impl Config {
     /// Whether its services go together.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        check_limits(&self.services, self.table_size)?;
-        check_services_differ(&self.services)?;
-        check_backends_are_unambiguous(&self.services)
+        match self.mistakes().into_iter().next() {
+            Some(mistake) => Err(mistake.error),
+            None => Ok(()),
+        }
+    }
+
+    /// Why its services do not go together, each reason at its place; none follows from another.
+    pub(super) fn mistakes(&self) -> Vec<Misplaced> {
+        let limits = wrong_number(&self.services).or_else(|| wrong_tables(self));
+        let mut mistakes: Vec<_> = limits.into_iter().collect();
+        mistakes.extend(same_services(&self.services));
+        mistakes.extend(ambiguous_backends(&self.services));
+        mistakes
     }
 }
 
-fn check_limits(services: &[Service], table_size: TableSize) -> Result<(), ConfigError> {
+/// Too many services or backends, or none.
+fn wrong_number(services: &[Service]) -> Option<Misplaced> {
     let backends = services.iter().map(|service| service.backends.len()).sum();
-    let tables = services
-        .iter()
-        .map(|service| service.epochs.len() as u64)
-        .sum::<u64>();
-    if services.is_empty() || services.len() > MAX_SERVICES {
-        return Err(ConfigError::ServiceCount(services.len()));
-    }
-    if backends > MAX_BACKENDS {
-        return Err(ConfigError::TooManyBackends(backends));
-    }
-    if tables * u64::from(table_size.0) > MAX_TABLE_ENTRIES {
-        return Err(ConfigError::TablesTooLarge {
-            tables,
-            size: table_size.0,
-        });
-    }
+    let error = match services.len() {
+        0 => ConfigError::ServiceCount(0),
+        count if count > MAX_SERVICES => ConfigError::ServiceCount(count),
+        _ if backends > MAX_BACKENDS => ConfigError::TooManyBackends(backends),
+        _ => return None,
+    };
+    Some(Placed::at(SERVICES, error))
+}
+
+/// Look-up tables that are too large together, or one that is too small.
+fn wrong_tables(config: &Config) -> Option<Misplaced> {
+    let size = config.table_size.0;
+    let epochs = || config.services.iter().flat_map(|service| &service.epochs);
+    let tables = epochs().count() as u64;
     let total_weight = |epoch: &Epoch| {
-        epoch
-            .members
-            .iter()
-            .map(|member| u64::from(member.weight))
-            .sum::<u64>()
+        let weights = epoch.members.iter();
+        weights.map(|member| u64::from(member.weight)).sum::<u64>()
     };
-    match services
-        .iter()
-        .flat_map(|service| &service.epochs)
-        .map(total_weight)
-        .max()
-    {
-        Some(weights) if weights > u64::from(table_size.0) => Err(ConfigError::TableTooSmall {
-            weights,
-            size: table_size.0,
-        }),
-        _ => Ok(()),
-    }
+    let weights = epochs().map(total_weight).max().unwrap_or(0);
+    let error = if tables * u64::from(size) > MAX_TABLE_ENTRIES {
+        ConfigError::TablesTooLarge { tables, size }
+    } else if weights > u64::from(size) {
+        ConfigError::TableTooSmall { weights, size }
+    } else {
+        return None;
+    };
+    Some(Placed::at("table_size", error))
 }
 
-fn check_services_differ(services: &[Service]) -> Result<(), ConfigError> {
-    let mut known = HashMap::new();
-    for service in services {
-        if known.insert((service.vip, service.protocol), ()).is_some() {
-            return Err(ConfigError::DuplicateService {
-                vip: service.vip,
-                protocol: service.protocol,
-            });
-        }
-    }
-    Ok(())
+/// Services that are there already.
+fn same_services(services: &[Service]) -> impl Iterator<Item = Misplaced> {
+    let mut known = HashSet::new();
+    let twice = services.iter().enumerate();
+    let twice = twice.filter(move |(_, one)| !known.insert((one.vip, one.protocol)));
+    twice.map(|(entry, service)| {
+        let error = ConfigError::DuplicateService {
+            vip: service.vip,
+            protocol: service.protocol,
+        };
+        Placed::within(SERVICES, entry, error)
+    })
 }
 
-/// Packets from a backend must tell which service they belong to.
-fn check_backends_are_unambiguous(services: &[Service]) -> Result<(), ConfigError> {
-    let through = || {
-        services
-            .iter()
-            .filter(|service| service.return_path == ReturnPath::Through)
-    };
+/// Packets from a backend must tell which service they belong to: of each service the first backend
+/// that is another's too, or that is a service.
+fn ambiguous_backends(services: &[Service]) -> Vec<Misplaced> {
     let mut owners = HashMap::new();
-    for (service, endpoint) in
-        through().flat_map(|service| service.backends().map(move |endpoint| (service, endpoint)))
-    {
+    let mut mistakes = Vec::new();
+    let through = |(_, service): &(usize, &Service)| service.return_path == ReturnPath::Through;
+    for (entry, service) in services.iter().enumerate().filter(through) {
         let Service { vip, protocol, .. } = *service;
-        match owners.insert((endpoint, protocol), vip) {
-            Some(first) if first != vip => {
-                return Err(ConfigError::Ambiguous {
-                    endpoint,
-                    protocol,
-                    first,
-                    second: vip,
-                });
-            }
-            _ => {}
+        let mut first_of = |endpoint| *owners.entry((endpoint, protocol)).or_insert(vip);
+        let owned: Vec<_> = service.backends().map(|one| (one, first_of(one))).collect();
+        if let Some(&(endpoint, first)) = owned.iter().find(|(_, first)| *first != vip) {
+            let error = ConfigError::Ambiguous {
+                endpoint,
+                protocol,
+                first,
+                second: vip,
+            };
+            mistakes.push(Placed::within(SERVICES, entry, error));
         }
     }
-    for Service { vip, protocol, .. } in services {
-        if owners.contains_key(&(*vip, *protocol)) {
-            return Err(ConfigError::BackendIsService {
-                vip: *vip,
-                protocol: *protocol,
-            });
-        }
-    }
-    Ok(())
+    let are_backends = services.iter().enumerate();
+    let are_backends =
+        are_backends.filter(|(_, one)| owners.contains_key(&(one.vip, one.protocol)));
+    mistakes.extend(are_backends.map(|(entry, service)| {
+        let error = ConfigError::BackendIsService {
+            vip: service.vip,
+            protocol: service.protocol,
+        };
+        Placed::within(SERVICES, entry, error)
+    }));
+    mistakes
 }
 
 /// A service as it is written.

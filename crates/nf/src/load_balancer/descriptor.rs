@@ -1,14 +1,19 @@
 //! What the catalogue knows of load balancers.
 
+use super::config::{Misplaced, RawConfig};
 use super::maglev::Maglev;
-use super::{Config, LoadBalancer, NAME};
-use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
+use super::{Config, ConfigError, LoadBalancer, NAME};
+use crate::descriptor::{
+    Descriptor, Form, Function, FunctionConfig, FunctionError, Placed, ReadError, Surroundings,
+};
 use crate::edit::{Edit, EditError, Object};
 use crate::hosts::Hosts;
 use crate::memory::TableMemory;
 use crate::schema;
+use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
+use toml::de::ValueDeserializer;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -17,7 +22,7 @@ pub const FUNCTION: Descriptor = Descriptor {
     placement: "a connection's backend is its state, which both paths hold; choosing one is for the slow path",
     needs_section: true,
     decides_last: false,
-    read: descriptor::read::<Config>,
+    read,
     schema: schema::of::<Config>,
 };
 
@@ -76,5 +81,31 @@ impl FunctionConfig for Config {
 
     fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
         Ok(Arc::new(self.after(edit)?))
+    }
+}
+
+fn read(
+    section: ValueDeserializer<'_>,
+    _: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
+    let config = RawConfig::deserialize(section)?.unchecked();
+    ReadError::all(config.mistakes().into_iter().map(misplaced).collect())?;
+    Ok(Arc::new(config))
+}
+
+/// Services that are wrong by themselves may be all that there are.
+fn misplaced(mistake: Misplaced) -> ReadError {
+    match (mistake.error, mistake.key) {
+        (error @ ConfigError::ServiceCount(_), key) => ReadError::At {
+            keys: vec![key.to_owned()],
+            word: None,
+            source: Box::new(error),
+        },
+        (error, key) => Placed {
+            key,
+            entry: mistake.entry,
+            error,
+        }
+        .into(),
     }
 }

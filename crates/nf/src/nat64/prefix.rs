@@ -86,6 +86,7 @@ mod tests {
     }
 
     /// RFC 6052 §2.4, table 2 and 3.
+    /// RFC 6146 §3.1.
     #[test]
     fn the_examples_of_the_standard() {
         for (prefix, expected) in [

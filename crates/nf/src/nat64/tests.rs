@@ -61,6 +61,7 @@ fn assert_is(outcome: &Outcome, expected: PacketBuilder<'_>) {
     assert_eq!(layout.network, other.network);
 }
 
+/// RFC 6146 §3.1, §3.5.
 #[test]
 fn a_connection_goes_both_ways() {
     let mut bench = bench(BASIC);
@@ -110,6 +111,7 @@ fn broken_packets_open_and_end_nothing() {
     bench.process(&late, 0, at(7000)).departed();
 }
 
+/// RFC 6146 §3.1, §3.5.
 #[test]
 fn datagrams_and_echoes_go_both_ways() {
     let mut bench = bench(BASIC);
@@ -155,6 +157,7 @@ fn datagrams_and_echoes_go_both_ways() {
     );
 }
 
+/// RFC 6146 §3.4.
 #[test]
 fn a_datagram_without_checksum_gets_one() {
     let mut bench = bench(BASIC);
@@ -171,6 +174,7 @@ fn a_datagram_without_checksum_gets_one() {
     );
 }
 
+/// RFC 6146 §3.4.
 #[test]
 fn a_datagram_without_checksum_is_dropped_in_parts() {
     let mut bench = bench(BASIC);
@@ -189,6 +193,7 @@ fn a_datagram_without_checksum_is_dropped_in_parts() {
 }
 
 /// What quotes a packet of a session must have been made of it, and by whom it can be.
+/// RFC 6146 §3.6.1.
 #[test]
 fn errors_that_do_not_answer_for_themselves_are_dropped() {
     let mut bench = bench(&BASIC.replace("192.0.2.1\"", "192.0.2.1\", \"192.0.2.2\""));
@@ -238,6 +243,7 @@ fn errors_that_do_not_answer_for_themselves_are_dropped() {
     }
 }
 
+/// RFC 6146 §3.6.1.
 #[test]
 fn errors_are_translated_with_what_they_quote() {
     let mut bench = bench(BASIC);
@@ -285,6 +291,7 @@ fn errors_are_translated_with_what_they_quote() {
     assert_eq!(bench.counter(0, "errors_translated"), 2);
 }
 
+/// RFC 6146 §3.5.1, §3.8.
 #[test]
 fn hosts_inside_reach_each_other_by_their_external_endpoints() {
     for filtering in ["endpoint_independent", "address_dependent"] {
@@ -311,6 +318,7 @@ fn parts(packet: PacketBuilder<'_>, id: u32) -> [Vec<u8>; 2] {
     [whole.fragment(0, true), whole.fragment(48, false)].map(|part| part.to_vec().expect("fits"))
 }
 
+/// RFC 6146 §3.4.
 #[test]
 fn fragments_go_both_ways_in_any_order() {
     for is_reversed in [false, true] {
@@ -405,6 +413,7 @@ fn long_packets_that_may_be_fragmented_are() {
 }
 
 /// RFC 4787 REQ-13, RFC 7915 §4.
+/// RFC 5508 REQ-10.
 #[test]
 fn long_packets_that_must_not_be_fragmented_are_answered() {
     let mut bench = bench(&format!("mtu = 1300\n{BASIC}"));
@@ -438,6 +447,7 @@ fn long_packets_that_must_not_be_fragmented_are_answered() {
     assert_eq!(bench.counter(0, "too_long"), 1);
 }
 
+/// RFC 6146 §3.5 (RFC 6052 §3.1), RFC 5508 REQ-10.
 #[test]
 fn others_pass_and_what_has_no_counterpart_is_dropped() {
     let mut bench = bench(BASIC);
@@ -537,6 +547,7 @@ fn acquainted() -> Bench {
     bench
 }
 
+/// RFC 6146 §3.8.
 #[test]
 fn errors_between_hosts_that_share_an_address() {
     let mut bench = acquainted();
@@ -602,6 +613,7 @@ fn errors_about_echoes_do_not_tell_whom_they_are_for() {
     assert_eq!(send(&mut bench, error).packet, Err(DropReason::IcmpSession));
 }
 
+/// RFC 6146 §3.8.
 #[test]
 fn fragments_between_hosts_that_share_an_address() {
     for is_reversed in [false, true] {
@@ -643,6 +655,7 @@ const FORWARDING: &str = r#"
     ]
 "#;
 
+/// RFC 6146 §3.1: static bindings.
 #[test]
 fn anyone_reaches_a_forwarded_port_and_hears_from_it() {
     let mut bench = bench(FORWARDING);

@@ -94,6 +94,7 @@ mod tests {
     }
 
     /// RFC 6296 §3.6.
+    /// RFC 6296 §3.4.
     #[test]
     fn the_example_of_the_standard() {
         let mapping = mapping("fd01:203:405::/48", "2001:db8:1::/48");
@@ -102,6 +103,7 @@ mod tests {
         assert_eq!(mapping.inward(address(outside)), Some(address(inside)));
     }
 
+    /// RFC 6296 §3.1: the shorter prefix is extended.
     #[test]
     fn what_has_no_counterpart() {
         let short = mapping("fd01:203:405::/48", "2001:db8:1::/48");
@@ -119,6 +121,7 @@ mod tests {
     }
 
     proptest! {
+        /// RFC 6296 §2.6, §3.2, §3.3.
         #[test]
         fn there_and_back_with_the_same_checksum(
             inside: u128,

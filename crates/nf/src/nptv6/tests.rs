@@ -47,6 +47,7 @@ const HOST: &str = "[fd01:203:405:1::1234]:5000";
 const OUTSIDE: &str = "[2001:db8:1:d550::1234]:5000";
 const SERVER: &str = "[2001:db8:8::8]:53";
 
+/// RFC 6296 §2.5.
 #[test]
 fn connections_begin_at_either_end() {
     let mut bench = bench(8);
@@ -89,6 +90,7 @@ fn other_protocols_and_fragments_are_translated() {
     );
 }
 
+/// RFC 6296 §4.3.
 #[test]
 fn hosts_inside_reach_each_other_by_their_external_addresses() {
     let mut bench = bench(8);
@@ -106,6 +108,7 @@ fn hosts_inside_reach_each_other_by_their_external_addresses() {
     assert_eq!(bench.counter(0, "hairpinned"), 2);
 }
 
+/// RFC 6296 §3.2.
 #[test]
 fn errors_show_each_end_the_addresses_that_it_knows() {
     let mut bench = bench(8);
@@ -201,6 +204,7 @@ fn errors_that_do_not_answer_for_themselves_are_dropped() {
     }
 }
 
+/// RFC 6296 §3.5: silently.
 #[test]
 fn others_pass_and_what_cannot_be_translated_is_dropped() {
     let mut bench = bench(8);
@@ -221,6 +225,7 @@ fn others_pass_and_what_cannot_be_translated_is_dropped() {
     ] {
         let dropped = process(&mut bench, PacketBuilder::udp(end(from), end(to)));
         assert_eq!(dropped.packet, Err(DropReason::UntranslatableAddress));
+        assert!(dropped.replies.is_empty());
     }
     assert_eq!(bench.counter(0, "untranslatable"), 3);
 }

@@ -1,9 +1,10 @@
 //! Other routes and next hops, while packets flow.
 
+use super::broadcast::LIMITED;
 use super::config::{Config, DISCARD_NAME, NextHop};
 use super::function::{Hop, NO_ROUTE, Router};
 use super::route_file::DISCARD;
-use super::routes::{self, NOWHERE};
+use super::routes::{self, BROADCAST, NOWHERE, Target};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use twinpath_classify::acl::Rule as Packets;
@@ -23,6 +24,8 @@ pub enum RouteChange {
     RemoveRoute(Prefix),
     /// Packets to the prefix go to the next hop of this name, or nowhere.
     SetRoute(Prefix, Option<String>),
+    /// Packets to this address go nowhere, for it is all hosts' of a network.
+    SetBroadcast(Prefix),
     /// There is no next hop of this name any more, and no route by it.
     RemoveNextHop(String),
     /// Other packets are answered, or more or fewer.
@@ -44,6 +47,7 @@ impl Config {
         let is_read = |config: &Self| config.routes_file.is_some() == config.file_routes.is_some();
         let addresses = |config: &Self| config.own_addresses().collect::<Vec<_>>();
         let is_other = self.most_routes != former.most_routes
+            || self.networks != former.networks
             || addresses(self) != addresses(former)
             || (self.address, self.address6) != (former.address, former.address6);
         if is_other || !is_read(self) || !is_read(former) {
@@ -96,16 +100,19 @@ impl Config {
         let (before, after) = (former.by_prefix(!same_file), self.by_prefix(!same_file));
         let gone = before.keys().filter(|prefix| !after.contains_key(prefix));
         let gone = gone.map(|&prefix| RouteChange::RemoveRoute(prefix));
-        let is_other = |(prefix, via): &(&Prefix, &&str)| before.get(prefix) != Some(via);
+        let is_other =
+            |(prefix, target): &(&Prefix, &Target<'_>)| before.get(prefix) != Some(target);
         let other = after.iter().filter(is_other);
-        let other = other.map(|(&prefix, &via)| RouteChange::SetRoute(prefix, next_hop(via)));
+        let other = other.map(|(&prefix, &target)| target.change(prefix));
         let mut changes: Vec<RouteChange> = gone.chain(other).collect();
         if same_file {
             self.leave_out_those_in_file(&mut changes);
         }
         changes.sort_by_key(|change| match change {
             RouteChange::RemoveRoute(prefix) => (0, prefix.network().0, prefix.length()),
-            RouteChange::SetRoute(prefix, _) => (1, prefix.network().0, prefix.length()),
+            RouteChange::SetRoute(prefix, _) | RouteChange::SetBroadcast(prefix) => {
+                (1, prefix.network().0, prefix.length())
+            }
             _ => (2, 0, 0),
         });
         (changes.is_empty() || self.has_room()).then_some(changes)
@@ -124,17 +131,25 @@ impl Config {
     }
 
     /// The next hops of prefixes, each of one IP version.
-    fn by_prefix(&self, with_file: bool) -> HashMap<Prefix, &str> {
+    fn by_prefix(&self, with_file: bool) -> HashMap<Prefix, Target<'_>> {
         let routes = self.all_routes(with_file);
         let routes =
             routes.flat_map(|(prefix, via)| each_version(prefix).map(move |one| (one, via)));
         routes.collect()
     }
 
+    /// Whether packets to a prefix go where they go, whatever routes say: to the router itself, or
+    /// nowhere.
+    fn is_fixed(&self, prefix: Prefix) -> bool {
+        let mut fixed = self.own_addresses().chain([LIMITED]);
+        fixed.any(|address| prefix == address.into())
+    }
+
     /// Whether the table takes all routes.
     fn has_room(&self) -> bool {
         let in_file = self.file_routes.as_ref().map_or(0, |routes| routes.len());
-        let most = NOWHERE.len() + self.routes.len() + in_file;
+        let broadcasts = self.directed_broadcasts().count();
+        let most = NOWHERE.len() + broadcasts + self.routes.len() + in_file;
         most <= self.most_routes || {
             let routes = self.by_prefix(true);
             let v4 = routes
@@ -146,8 +161,15 @@ impl Config {
     }
 }
 
-fn next_hop(via: &str) -> Option<String> {
-    (via != DISCARD_NAME).then(|| via.to_owned())
+impl Target<'_> {
+    /// What makes it that of a prefix.
+    fn change(self, prefix: Prefix) -> RouteChange {
+        match self {
+            Self::Via(DISCARD_NAME) => RouteChange::SetRoute(prefix, None),
+            Self::Via(name) => RouteChange::SetRoute(prefix, Some(name.to_owned())),
+            Self::Broadcast => RouteChange::SetBroadcast(prefix),
+        }
+    }
 }
 
 /// A default route of both IP versions is two routes.
@@ -164,7 +186,9 @@ fn each_version(prefix: Prefix) -> impl Iterator<Item = Prefix> {
 impl RouteChange {
     fn prefix(&self) -> Option<Prefix> {
         match self {
-            Self::RemoveRoute(prefix) | Self::SetRoute(prefix, _) => Some(*prefix),
+            Self::RemoveRoute(prefix) | Self::SetRoute(prefix, _) | Self::SetBroadcast(prefix) => {
+                Some(*prefix)
+            }
             _ => None,
         }
     }
@@ -182,7 +206,9 @@ impl Router {
                 .collect()
         };
         match change {
-            RouteChange::SetRoute(prefix, _) | RouteChange::RemoveRoute(prefix) => {
+            RouteChange::SetRoute(prefix, _)
+            | RouteChange::SetBroadcast(prefix)
+            | RouteChange::RemoveRoute(prefix) => {
                 let concern = |prefix| Concern {
                     entries: Some(vec![self.table.covering(prefix).unwrap_or(NO_ROUTE)]),
                     packets: Packets {
@@ -202,15 +228,19 @@ impl Router {
         match change {
             RouteChange::SetNextHop(hop) => self.set_next_hop(hop),
             RouteChange::RemoveNextHop(name) => self.remove_next_hop(name),
-            // Packets to the router itself go nowhere else, whatever routes say.
-            RouteChange::RemoveRoute(prefix) | RouteChange::SetRoute(prefix, _)
-                if after.own_addresses().any(|own| *prefix == own.into()) => {}
+            RouteChange::RemoveRoute(prefix)
+            | RouteChange::SetRoute(prefix, _)
+            | RouteChange::SetBroadcast(prefix)
+                if after.is_fixed(*prefix) => {}
             RouteChange::RemoveRoute(prefix) => {
                 self.table.remove(*prefix);
             }
             RouteChange::SetRoute(prefix, via) => {
                 let number = via.as_ref().and_then(|name| self.next_hop(name));
                 self.table.insert(*prefix, number.unwrap_or(DISCARD))?;
+            }
+            RouteChange::SetBroadcast(prefix) => {
+                self.table.insert(*prefix, BROADCAST)?;
             }
             RouteChange::SetAnswers => {
                 self.no_route = after.no_route;

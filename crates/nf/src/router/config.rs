@@ -1,5 +1,6 @@
 //! The router's configuration.
 
+use super::broadcast::LIMITED;
 use crate::checked;
 use crate::descriptor::{ConfigWarning, Reception};
 use crate::schema::TextOr;
@@ -28,6 +29,8 @@ pub struct Config {
     pub(super) routes_file: Option<PathBuf>,
     /// What the file said when it was read: prefixes, and numbers of next hops in their order.
     pub(super) file_routes: Option<Arc<Vec<(Prefix, u32)>>>,
+    /// Those of the node's ports.
+    pub(super) networks: Vec<Prefix>,
     pub(super) most_routes: usize,
     pub(super) no_route: NoRoute,
     pub(super) address: Option<Address>,
@@ -330,21 +333,24 @@ impl TryFrom<WrittenRoute> for Route {
     }
 }
 
-/// A route to a group.
+/// A route to a group, or to all hosts.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0} is multicast, which is not routed: expected a prefix outside 224.0.0.0/4 and ff00::/8, or \"discard\" as the next hop"
+    "{0} is {kind}, which is not routed: expected a prefix outside 224.0.0.0/4, 255.255.255.255/32 and ff00::/8, or \"discard\" as the next hop",
+    kind = if .0.network() == LIMITED { "broadcast" } else { "multicast" }
 )]
 pub struct GroupRoute(Prefix);
 
 /// Checks that packets to a prefix may be sent somewhere, if they are.
 ///
 /// # Errors
-/// No router sends packets to groups.
+/// No router sends packets to groups, or to all hosts on a cable.
 pub(super) fn check_destination(to: Prefix, is_discard: bool) -> Result<(), GroupRoute> {
     let network = to.network();
     let is_group = match to.versions() {
-        Versions::V4 => to.length() >= 4 && network.octets4()[0] >> 4 == 0xe,
+        Versions::V4 => {
+            to.length() >= 4 && network.octets4()[0] >> 4 == 0xe || to == LIMITED.into()
+        }
         Versions::V6 => to.length() >= 8 && network.octets16()[0] == 0xff,
         Versions::Both => false,
     };
@@ -419,8 +425,10 @@ impl TryFrom<Written> for Config {
 
     fn try_from(written: Written) -> Result<Self, ConfigError> {
         let config = written.unchecked();
-        config.check().map_err(|(_, error)| error)?;
-        Ok(config)
+        match config.mistakes().into_iter().next() {
+            Some((_, error)) => Err(error),
+            None => Ok(config),
+        }
     }
 }
 
@@ -438,6 +446,7 @@ impl Written {
             routes: self.routes,
             routes_file: self.routes_file,
             file_routes: None,
+            networks: Vec::new(),
             most_routes: self.most_routes,
             no_route: self.no_route,
             addresses: self.addresses.into_iter().map(|Text(one)| one.0).collect(),
@@ -450,37 +459,47 @@ impl Written {
 }
 
 impl Config {
-    /// Checks what values say together.
-    ///
-    /// # Errors
-    /// The first mistake, with its place.
-    pub(super) fn check(&self) -> Result<(), Misplaced> {
-        let at = |key: &str| vec![key.to_owned()];
-        check_next_hops(&self.next_hops)?;
+    /// What is wrong with what values say together, each with its place; none follows from another.
+    pub(super) fn mistakes(&self) -> Vec<Misplaced> {
+        let mut mistakes = wrong_next_hops(&self.next_hops);
+        if mistakes.is_empty() {
+            mistakes.extend(self.routes_to_nobody());
+        }
         if self.most_routes > MAX_ROUTES {
-            return Err((at("most_routes"), ConfigError::MostRoutes(self.most_routes)));
+            let error = ConfigError::MostRoutes(self.most_routes);
+            mistakes.push((vec!["most_routes".to_owned()], error));
         }
-        let names: HashSet<&str> = self.next_hops.iter().map(|hop| &*hop.name).collect();
-        for (place, Route { to, via }) in self.routes.iter().enumerate() {
-            if via != DISCARD_NAME && !names.contains(&**via) {
-                let (to, via) = (to.0, via.clone());
-                let error = ConfigError::NoSuchNextHop { to, via };
-                return Err((entry("routes", place), error));
-            }
-        }
-        for (key, address, version) in
-            [("address", self.address, 4), ("address6", self.address6, 6)]
-        {
-            if let Some(address) = address.filter(|one| one.is_v4() != (version == 4)) {
-                let error = ConfigError::Version {
-                    key,
-                    address,
-                    version,
-                };
-                return Err((at(key), error));
-            }
-        }
-        Ok(())
+        mistakes.extend(self.wrong_versions());
+        mistakes
+    }
+
+    /// Routes via names that no next hop has, the first of each name.
+    fn routes_to_nobody(&self) -> impl Iterator<Item = Misplaced> {
+        let names = self.next_hops.iter().map(|hop| &*hop.name);
+        let mut known: HashSet<&str> = names.chain([DISCARD_NAME]).collect();
+        let routes = self.routes.iter().enumerate();
+        let wrong = routes.filter(move |(_, route)| known.insert(&route.via));
+        wrong.map(|(place, Route { to, via })| {
+            let (to, via) = (to.0, via.clone());
+            (
+                entry("routes", place),
+                ConfigError::NoSuchNextHop { to, via },
+            )
+        })
+    }
+
+    /// Own addresses of the other version.
+    fn wrong_versions(&self) -> impl Iterator<Item = Misplaced> {
+        let own = [("address", self.address, 4), ("address6", self.address6, 6)];
+        own.into_iter().filter_map(|(key, address, version)| {
+            let address = address.filter(|one| one.is_v4() != (version == 4))?;
+            let error = ConfigError::Version {
+                key,
+                address,
+                version,
+            };
+            Some((vec![key.to_owned()], error))
+        })
     }
 }
 
@@ -489,17 +508,18 @@ fn entry(key: &str, place: usize) -> Vec<String> {
     vec![key.to_owned(), place.to_string()]
 }
 
-fn check_next_hops(next_hops: &[NextHop]) -> Result<(), Misplaced> {
+/// A wrong number of them, or names that are taken.
+fn wrong_next_hops(next_hops: &[NextHop]) -> Vec<Misplaced> {
     if next_hops.is_empty() || next_hops.len() > MAX_NEXT_HOPS {
         let error = ConfigError::NextHopCount(next_hops.len());
-        return Err((vec!["next_hops".to_owned()], error));
+        return vec![(vec!["next_hops".to_owned()], error)];
     }
     let mut names = HashSet::from([DISCARD_NAME]);
-    match next_hops.iter().position(|hop| !names.insert(&hop.name)) {
-        Some(twice) => {
-            let error = ConfigError::NameTaken(next_hops[twice].name.clone());
-            Err((entry("next_hops", twice), error))
-        }
-        None => Ok(()),
-    }
+    let hops = next_hops.iter().enumerate();
+    let taken = hops.filter(|(_, hop)| !names.insert(&hop.name));
+    let taken = taken.map(|(place, hop)| {
+        let error = ConfigError::NameTaken(hop.name.clone());
+        (entry("next_hops", place), error)
+    });
+    taken.collect()
 }

@@ -120,9 +120,10 @@ fn read(
     surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let config = Written::deserialize(section)?.unchecked();
-    config.check().map_err(misplaced)?;
+    ReadError::all(config.mistakes().into_iter().map(misplaced).collect())?;
     let numbered = config.numbered(surroundings.adjacencies);
     let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
+    config.networks = surroundings.networks.to_vec();
     let read = config.read_file(surroundings.folder, surroundings.files);
     read.map_err(|error| match error {
         // It may be there, and wrong.
@@ -144,14 +145,16 @@ fn read(
     Ok(Arc::new(config))
 }
 
+/// A next hop that is wrong by itself may be the one that a route goes by, or the only one.
 fn misplaced((keys, error): Misplaced) -> ReadError {
     let word = match &error {
         ConfigError::NoSuchNextHop { via, .. } => Some(via.clone()),
         _ => None,
     };
-    ReadError::At {
-        keys,
-        word,
-        source: Box::new(error),
+    let depends = word.is_some() || matches!(error, ConfigError::NextHopCount(_));
+    let source = Box::new(error);
+    match depends {
+        true => ReadError::At { keys, word, source },
+        false => ReadError::Named { keys, source },
     }
 }

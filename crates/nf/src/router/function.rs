@@ -4,7 +4,7 @@ use super::config::{Config, NextHop, NoRoute, Reached};
 use super::icmp::{Cause, Icmp};
 use super::rate_limit::RateLimit;
 use super::route_file::DISCARD;
-use super::routes::{self, LOCAL, RouterError};
+use super::routes::{self, BROADCAST, LOCAL, RouterError};
 use crate::files::Disk;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
@@ -40,6 +40,7 @@ pub(super) struct Hop {
 pub(super) struct Counters {
     no_route: u64,
     discarded: u64,
+    broadcasts: u64,
     expired: u64,
     local: u64,
     /// What next hops got that are no more.
@@ -170,6 +171,7 @@ impl Router {
         match entry {
             NO_ROUTE => self.counters.no_route += packets,
             DISCARD => self.counters.discarded += packets,
+            BROADCAST => self.counters.broadcasts += packets,
             LOCAL => self.counters.local += packets,
             number => {
                 if let Some(Some(hop)) = self.hops.get_mut(number as usize) {
@@ -199,6 +201,10 @@ impl RuleFunction for Router {
                 self.count(DISCARD, 1, 0);
                 Verdict::Drop(DropReason::NoRoute)
             }
+            BROADCAST => {
+                self.count(BROADCAST, 1, 0);
+                Verdict::Drop(DropReason::Broadcast)
+            }
             number => self.forward(packet, number, now, answers),
         }
     }
@@ -212,6 +218,7 @@ impl RuleFunction for Router {
         Some(EntryText::other(match (entry, hop) {
             (DISCARD, _) => "discard".into(),
             (NO_ROUTE, _) => "no route".into(),
+            (BROADCAST, _) => "all hosts of a network".into(),
             (_, hop) => format!("next hop {}", hop?.next_hop.name),
         }))
     }
@@ -223,6 +230,7 @@ impl RuleFunction for Router {
         each("forwarded_bytes", bytes + self.counters.retired_bytes);
         each("no_route", self.counters.no_route);
         each("discarded", self.counters.discarded);
+        each("broadcasts", self.counters.broadcasts);
         each("expired", self.counters.expired);
         each("local", self.counters.local);
         each("echoes_answered", self.icmp.echoes_answered);

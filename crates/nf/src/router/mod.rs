@@ -26,6 +26,11 @@
 //!   routing header of type 0 with segments left (RFC 5095; `source_route`).
 //! - Packets to its own addresses are for the router: it answers echo requests, whole ones of up to
 //!   1500 bytes with a valid checksum, and drops all others (`for_router`).
+//! - Packets to all hosts of a network are dropped (RFC 1812 §5.3.5, RFC 2644; `broadcast`): those to
+//!   `255.255.255.255`, and to the first and the last address of a network on a cable, which is one of
+//!   the ports' own in `[ports]`, or one with a route via a next hop that has neither an address nor
+//!   a MAC address. Networks of one or two addresses have no broadcast (RFC 3021). A route to exactly
+//!   such an address of a network counts more.
 //! - Packets to addresses that no router forwards to are discarded, unless there is a route to
 //!   exactly that prefix: `0.0.0.0/8`, `127.0.0.0/8`, `169.254.0.0/16`, `224.0.0.0/4`,
 //!   `240.0.0.0/4`, `::/128`, `::1/128`, `fe80::/10`, `ff00::/8`. Groups have no routes: one to a
@@ -55,6 +60,7 @@
 //! |---|---|
 //! | `forwarded`, `forwarded_bytes` | packets that got a next hop, as far as rules have reported, and bytes of their frames; also by next hop ([`Router::next_hops`]) |
 //! | `no_route` | packets without a route |
+//! | `broadcasts` | packets to all hosts of a network |
 //! | `discarded` | packets with a route to nowhere |
 //! | `expired` | packets whose time to live ended |
 //! | `local`, `echoes_answered` | packets to the router itself, and echo requests among them that it answered |
@@ -62,6 +68,7 @@
 //! | `answers_limited` | ICMP errors and echo replies that were too many |
 //! | `routes` | routes at the moment, those to nowhere included |
 
+mod broadcast;
 mod change;
 mod config;
 mod descriptor;

@@ -1,5 +1,6 @@
 //! The table of routes as it is first filled.
 
+use super::broadcast::LIMITED;
 use super::config::{Config, DISCARD_NAME};
 use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};
 use crate::files::Files;
@@ -25,6 +26,18 @@ pub(super) const NOWHERE: [&str; 9] = [
 
 /// Where packets to the router itself go; next hops have other numbers.
 pub(super) const LOCAL: u32 = DISCARD - 2;
+
+/// Where packets to all hosts of a network go, which is nowhere.
+pub(super) const BROADCAST: u32 = DISCARD - 3;
+
+/// Where packets to a prefix go.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target<'c> {
+    /// To the next hop of this name, or to nowhere.
+    Via(&'c str),
+    /// To nowhere, for the prefix is that of a broadcast address.
+    Broadcast,
+}
 
 /// Why a router could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -67,12 +80,18 @@ pub(super) fn fill(
         v4: config.most_routes,
         v6: config.most_routes,
     });
-    for (prefix, via) in config.all_routes(true) {
-        let inserted = table.insert(prefix, number(via).unwrap_or(DISCARD));
+    for (prefix, target) in config.all_routes(true) {
+        let number = match target {
+            Target::Via(name) => number(name).unwrap_or(DISCARD),
+            Target::Broadcast => BROADCAST,
+        };
+        let inserted = table.insert(prefix, number);
         inserted.map_err(|source| RouterError::Route { prefix, source })?;
     }
-    for prefix in config.own_addresses().map(Prefix::from) {
-        let inserted = table.insert(prefix, LOCAL);
+    let own = config.own_addresses().map(|own| (own, LOCAL));
+    for (address, number) in own.chain([(LIMITED, BROADCAST)]) {
+        let prefix = Prefix::from(address);
+        let inserted = table.insert(prefix, number);
         inserted.map_err(|source| RouterError::Route { prefix, source })?;
     }
     Ok(table)
@@ -80,17 +99,20 @@ pub(super) fn fill(
 
 impl Config {
     /// Routes to nowhere, routes of the configuration and, if wanted, of its file: of those to one
-    /// prefix the last counts.
-    pub(super) fn all_routes(&self, with_file: bool) -> impl Iterator<Item = (Prefix, &str)> {
-        let nowhere = NOWHERE
-            .iter()
-            .map(|text| (text.parse().unwrap_or(Prefix::ANY), DISCARD_NAME));
+    /// prefix the last counts. What follows from routes of the file is always there.
+    pub(super) fn all_routes(&self, with_file: bool) -> impl Iterator<Item = (Prefix, Target<'_>)> {
+        let nowhere = NOWHERE.iter();
+        let nowhere = nowhere.map(|text| (text.parse().unwrap_or(Prefix::ANY), DISCARD_NAME));
+        let broadcasts = self.directed_broadcasts();
         let own = if with_file {
             usize::MAX
         } else {
             self.routes.len()
         };
-        nowhere.chain(self.configured_routes().take(own))
+        let via = |(prefix, name)| (prefix, Target::Via(name));
+        let broadcasts = broadcasts.map(|prefix| (prefix, Target::Broadcast));
+        let configured = self.configured_routes().take(own).map(via);
+        nowhere.map(via).chain(broadcasts).chain(configured)
     }
 
     /// What the table of these routes takes, and the list that its file was read into.

@@ -5,6 +5,7 @@ mod places;
 mod residence;
 mod rules;
 mod text;
+mod verdict;
 
 use crate::checks::check_unless;
 use crate::error::CommandError;
@@ -16,15 +17,18 @@ use rules::RuleFacts;
 use serde::Serialize;
 use std::path::PathBuf;
 use twinpath_coherence::Config as CoherenceConfig;
-use twinpath_control::service::{Device, Paths, Service};
+use twinpath_control::service::{Paths, Service};
 use twinpath_core::program::{Condition, FastProgram};
 use twinpath_fastpath::{Budget, Placement, StateTable};
 use twinpath_node::wiring::{self, BuildError};
 use twinpath_slowpath::Chain;
+use verdict::Verdict;
 
 /// Tells what of a service runs where, and why
 ///
-/// First a line for each function: where it runs, and why. For each kind of device: whether the chain
+/// First the verdict: whether the service can run, whether its flow state fits the device that it is for,
+/// and which functions run on both paths and which on the slow path alone. Then a line for each function:
+/// where it runs, and why. For each kind of device: whether the chain
 /// fits, or the limit that it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
 /// how many rules there may be, and which packets make none. Where payloads are parked: which, and
@@ -66,16 +70,16 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         .to_string()
     };
     output::print(&text)?;
-    let fits = explanation
-        .devices
-        .iter()
-        .all(|device| device.refusal.is_none() || !device.is_chosen);
-    Ok(if fits { Outcome::Good } else { Outcome::Bad })
+    Ok(match explanation.verdict.can_run {
+        true => Outcome::Good,
+        false => Outcome::Bad,
+    })
 }
 
 /// What runs where and why, as plain data.
 #[derive(Serialize)]
 struct Explanation {
+    verdict: Verdict,
     service: String,
     paths: &'static str,
     chain: Vec<String>,
@@ -195,19 +199,21 @@ impl Explanation {
         check_unless(service, |error| matches!(error, BuildError::Budget(_)))?;
         let chain = wiring::chain(service)?;
         let names = service.chain.iter().map(|one| one.name.to_string());
+        let (places, devices) = (places(service), devices(service, &chain));
         let mut explanation = Self {
+            verdict: Verdict::of(service, &places, &devices),
             service: service.name.clone(),
             paths: match service.run.paths {
                 Paths::Both => "both",
                 Paths::Slow => "slow",
             },
             chain: names.collect(),
-            places: places(service),
+            places,
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
             functions: Vec::new(),
             slow_path_only: Vec::new(),
-            devices: Vec::new(),
+            devices,
             state_tables: Vec::new(),
             slow_path: None,
         };
@@ -222,9 +228,6 @@ impl Explanation {
         let programs = chain.programs();
         let coherence = wiring::coherence(service);
         self.slow_path_only = slow_path_only(&coherence);
-        self.devices = [Budget::asic(), Budget::software()]
-            .map(|budget| DeviceFit::of(&budget, service))
-            .into();
         for instances in wiring::elements(service).filter(|all| !all[0].makes_rules()) {
             let words = wiring::element_chain(service, instances)?.word_count();
             let functions = instances.iter().map(|one| one.name.to_string()).collect();
@@ -285,6 +288,20 @@ impl Function {
     }
 }
 
+/// Whether the chain fits each kind of device; none if it has no flow state.
+fn devices(service: &Service, chain: &Chain) -> Vec<DeviceFit> {
+    let kinds = [Budget::asic(), Budget::software()].into_iter();
+    let kinds = kinds.filter(|_| !chain.is_empty());
+    kinds
+        .map(|budget| DeviceFit::of(&budget, service))
+        .collect()
+}
+
+/// The device that a service is for.
+fn device_name(service: &Service) -> &'static str {
+    wiring::budget(service).name
+}
+
 /// What no program decides: the mechanism's own reasons to send packets to the slow path.
 fn slow_path_only(coherence: &CoherenceConfig) -> Vec<String> {
     let mut reasons = vec![
@@ -306,10 +323,6 @@ fn slow_path_only(coherence: &CoherenceConfig) -> Vec<String> {
 
 impl DeviceFit {
     fn of(budget: &Budget, service: &Service) -> Self {
-        let device = match service.fast_path.device {
-            Device::Software => Budget::software().name,
-            Device::Asic => Budget::asic().name,
-        };
         let room = wiring::place(service, budget);
         let has_room = room.as_ref().map_or(&[][..], |room| &room.has_room);
         let elements = wiring::elements(service).zip(has_room);
@@ -317,7 +330,7 @@ impl DeviceFit {
         let names = without.flat_map(|(instances, _)| instances.iter().map(|one| &one.name));
         Self {
             device: budget.name,
-            is_chosen: budget.name == device,
+            is_chosen: budget.name == device_name(service),
             without_room: names.map(ToString::to_string).collect(),
             uses: room
                 .as_ref()

@@ -8,7 +8,8 @@ const SERVICE: &str = "[service]\nname = \"x\"\nchain = [\"firewall\", \"reassem
 fn programs_devices_and_memory_are_told() {
     let folder = Folder::with("x.toml", SERVICE);
     let said = folder.succeed(&["explain", "x.toml"]);
-    let verdict = "x: firewall -> reassembler\n\nWhat runs where\n  firewall       shares flow state  each packet may move";
+    let verdict = "x can run: it fits its device (software)\n  both paths:      firewall, reassembler\n\n\
+        x: firewall -> reassembler\n\nWhat runs where\n  firewall       shares flow state  each packet may move";
     assert!(said.out.starts_with(verdict), "{}", said.out);
     assert!(!said.out.contains("word[0]"), "{}", said.out);
     let said = folder.succeed(&["explain", "x.toml", "--programs"]);
@@ -39,11 +40,32 @@ fn a_chain_that_does_not_fit_its_device_is_a_negative_answer() {
     );
     let said = folder.run(&["explain", "x.toml"]);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(
-        said.out
-            .contains("  asic (this service's)      does not fit: "),
-        "{said:?}"
+    let verdict = "x cannot run: it does not fit its device (asic): ";
+    assert!(said.out.starts_with(verdict), "{said:?}");
+    for expected in [
+        "\n  it could with device = \"software\" in [fast_path]\n",
+        "\n  it could on the slow path alone: paths = \"slow\" in [run]\n\n",
+        "  asic (this service's)      does not fit: ",
+    ] {
+        assert!(said.out.contains(expected), "{expected:?} in {said:?}");
+    }
+    let json = folder.run(&["explain", "x.toml", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(told["verdict"]["can_run"], false);
+    assert_eq!(told["verdict"]["device"], "asic");
+    assert!(told["verdict"]["refusal"].is_string(), "{told}");
+}
+
+/// Without a fast path a device need not have room.
+#[test]
+fn on_the_slow_path_alone_no_device_is_asked() {
+    let text = SERVICE.replace(
+        "[fast_path]",
+        "[run]\npaths = \"slow\"\n[fast_path]\ndevice = \"asic\"",
     );
+    let said = Folder::with("x.toml", &text).succeed(&["explain", "x.toml"]);
+    let verdict = "x can run: everything runs on the slow path, since the file has paths = \"slow\"\n  slow path alone: firewall, reassembler\n\n";
+    assert!(said.out.starts_with(verdict), "{}", said.out);
 }
 
 #[test]
@@ -177,6 +199,9 @@ fn flow_state_apart_is_told_by_name() {
     let said = Folder::with("x.toml", &small).succeed(&["explain", "x.toml"]);
     let expected = "edge (firewall) on the slow path   the device has no room";
     assert!(said.out.contains(expected), "{}", said.out);
+    let verdict = "x can run: it fits its device (asic), but for the flow state of edge\n  \
+        both paths:      balancer, guard\n  slow path alone: edge\n\n";
+    assert!(said.out.starts_with(verdict), "{}", said.out);
 }
 
 /// Of two elements with flow state one has no room on the device: which one is told in words and to
@@ -205,7 +230,7 @@ fn which_element_is_on_the_slow_path_is_told() {
     let (said, found) = places(&format!("{APART}[run]\npaths = \"slow\"\n"));
     assert_eq!(found, ["slow_path"; 3]);
     assert!(
-        said.contains("\neverything runs on the slow path: "),
+        said.contains(" can run: everything runs on the slow path"),
         "{said}"
     );
 }
@@ -219,6 +244,8 @@ fn a_chain_without_flow_state_has_no_state_table() {
         said.out
     );
     assert!(said.out.contains("  tables: 1, "), "{}", said.out);
+    let verdict = "x can run: it has no flow state that a device must have room for\n  both paths:      acl, napt, monitor\n\n";
+    assert!(said.out.starts_with(verdict), "{}", said.out);
     for absent in ["State table", "Devices", "programs", "Workers\n"] {
         assert!(!said.out.contains(absent), "{absent:?} in\n{}", said.out);
     }

@@ -17,3 +17,4 @@ mod streams;
 mod trace;
 mod usage;
 mod validate;
+mod warnings;

@@ -34,6 +34,7 @@ fn all(ends: [&str; 4]) -> Result<AllEnds, DropReason> {
     Ok(ends.map(end))
 }
 
+/// RFC 5508 REQ-4: of a server and of a router on the way.
 #[test]
 fn errors_from_outside_reach_the_host_inside() {
     let mut bench = bench(BASIC);
@@ -57,6 +58,19 @@ fn errors_from_outside_reach_the_host_inside() {
     assert_eq!(bench.counter(0, "errors_dropped"), 1);
 }
 
+/// RFC 5382 REQ-9: about a segment, too.
+#[test]
+fn errors_about_connections_reach_the_host_inside() {
+    let mut bench = bench(BASIC);
+    let (host, server) = ("10.0.0.1:5000", "8.8.8.8:80");
+    let opening = PacketBuilder::tcp(end(host), end(server)).flags(SYN);
+    let opening = opening.to_vec().expect("fits");
+    let sent = bench.process(&opening, 0, at(0)).departed().0;
+    let told = error(&mut bench, &sent, Some("7.7.7.7:0"));
+    assert_eq!(told, all(["7.7.7.7:0", "10.0.0.1:0", host, server]));
+}
+
+/// RFC 5508 REQ-5.
 #[test]
 fn errors_from_inside_show_nothing_of_it() {
     let mut bench = bench(BASIC);
@@ -76,6 +90,7 @@ fn errors_from_inside_show_nothing_of_it() {
     }
 }
 
+/// RFC 5508 REQ-7, RFC 7857 §12: with the external address as source.
 #[test]
 fn errors_between_hosts_inside() {
     let mut bench = bench(BASIC);
@@ -96,6 +111,7 @@ fn errors_between_hosts_inside() {
     );
 }
 
+/// RFC 5508 REQ-6, RFC 7857 §7.1.
 #[test]
 fn errors_keep_nothing_alive_and_pass_where_nothing_is_translated() {
     let mut bench = bench(BASIC);
@@ -155,6 +171,7 @@ fn errors_end_nothing() {
 }
 
 /// Whoever is outside must not reach a host inside by its own address, whatever it quotes.
+/// (RFC 5508 REQ-4.)
 #[test]
 fn errors_straight_to_hosts_inside_are_dropped() {
     let mut bench = bench(BASIC);
@@ -181,6 +198,7 @@ fn errors_straight_to_hosts_inside_are_dropped() {
     assert!(error(&mut bench, &sent, None).is_ok());
 }
 
+/// RFC 5508 REQ-3: checksums of the error and of the header that it quotes.
 #[test]
 fn errors_that_do_not_answer_for_themselves_are_dropped() {
     let mut bench = bench(&BASIC.replace("192.0.2.1\"", "192.0.2.1\", \"192.0.2.2\""));

@@ -223,6 +223,7 @@ const BLOCKS: &str = r#"
 "#;
 
 /// RFC 7422: who had a port can be computed.
+/// RFC 6888 REQ-3, REQ-13, REQ-14.
 #[test]
 fn a_host_has_a_block_that_follows_from_its_address() {
     let mut bench = bench(BLOCKS);

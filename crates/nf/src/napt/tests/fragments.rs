@@ -102,6 +102,7 @@ fn answered(bench: &mut Bench, parts: &[&[u8]], seconds: u64) -> Vec<Vec<u8>> {
     left
 }
 
+/// RFC 4787 REQ-14.
 #[test]
 fn answers_in_parts_may_come_in_any_order() {
     for (host, server, external) in [
@@ -133,6 +134,7 @@ fn answers_in_parts_may_come_in_any_order() {
     }
 }
 
+/// RFC 4787 REQ-14 a, RFC 6146 §3.4.
 #[test]
 fn few_fragments_are_kept_and_not_for_long() {
     let mut bench = bench(BASIC);
@@ -173,6 +175,7 @@ fn few_fragments_are_kept_and_not_for_long() {
     );
 }
 
+/// RFC 4787 REQ-14 a.
 #[test]
 fn the_oldest_datagram_gives_way() {
     let mut bench = bench(BASIC);
@@ -215,6 +218,7 @@ fn fragments_of_echoes_and_between_hosts_inside_are_translated() {
 }
 
 /// What a host sends needs no ports to get the host's one external address.
+/// RFC 4787 REQ-14.
 #[test]
 fn fragments_that_leave_may_come_in_any_order() {
     for (host, server) in [
@@ -246,6 +250,7 @@ fn fragments_that_leave_may_come_in_any_order() {
 }
 
 /// RFC 6864 §5.3.1: two hosts behind one address must not number datagrams to one receiver alike.
+/// RFC 7857 §10.
 #[test]
 fn datagrams_in_parts_of_two_hosts_are_told_apart_outside() {
     let mut bench = bench(BASIC);
@@ -264,6 +269,7 @@ fn datagrams_in_parts_of_two_hosts_are_told_apart_outside() {
 }
 
 /// Whole datagrams that may be fragmented on their way, too, whichever path sends them.
+/// RFC 7857 §10.
 #[test]
 fn datagrams_that_may_be_fragmented_are_told_apart_outside() {
     let mut bench = bench(BASIC);

@@ -6,6 +6,7 @@ use twinpath_core::wire::{icmp, verify_transport_checksum};
 
 const FEW: &str = "ports_per_host = 3\nerrors_per_second = 2\n";
 
+/// RFC 6888 REQ-4.
 #[test]
 fn a_host_gets_no_more_ports_than_it_may_have() {
     for (hosts, server) in [
@@ -36,6 +37,7 @@ fn a_host_gets_no_more_ports_than_it_may_have() {
     }
 }
 
+/// RFC 6888 REQ-4: by default, too.
 #[test]
 fn one_host_cannot_take_all_ports_of_its_address() {
     let text = BASIC.replace("preserve", "random");
@@ -93,6 +95,7 @@ fn hosts_are_told_that_they_get_no_more() {
 }
 
 /// Whoever knows of a binding that lets anyone in could fill the table of sessions.
+/// RFC 6888 REQ-5, RFC 5508 REQ-9: nobody outside is told.
 #[test]
 fn others_open_no_more_sessions_to_a_binding_than_they_may() {
     let mut bench = bench(&format!("sessions_per_binding = 3\n{BASIC}"));
@@ -122,6 +125,7 @@ fn others_open_no_more_sessions_to_a_binding_than_they_may() {
 
 /// RFC 6056 §3.3.3: the ports that one host gets say nothing about those of another, and those under
 /// another seed are others.
+/// RFC 7857 §8, §9, RFC 6888 REQ-15.
 #[test]
 fn ports_cannot_be_foreseen() {
     let text = BASIC.replace("preserve", "random");

@@ -180,6 +180,7 @@ impl Log {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
+    /// RFC 4787 REQ-11: what is done does not depend on what is cached.
     #[test]
     fn agrees_with_and_without_rules(
         filtering in prop::sample::select(vec!["endpoint_independent", "address_dependent", "address_and_port_dependent"]),

@@ -113,6 +113,7 @@ impl Obvious {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
+    /// RFC 4787 REQ-3: no two hosts have one external port.
     #[test]
     fn ports_are_given_as_an_obvious_allocator_would(
         rules in 0usize..6,

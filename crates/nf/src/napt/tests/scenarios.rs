@@ -5,6 +5,7 @@ use twinpath_core::wire::tcp::flags::SYN;
 
 const REFUSED: Result<(Endpoint, Endpoint), DropReason> = Err(DropReason::Unsolicited);
 
+/// RFC 4787 REQ-3 a, REQ-4.
 #[test]
 fn a_port_is_kept_or_another_of_its_parity_is_given() {
     let mut bench = bench(BASIC);
@@ -36,6 +37,7 @@ fn a_port_is_kept_or_another_of_its_parity_is_given() {
     assert_eq!(v6.0, end("[2001:db8::1]:5001"));
 }
 
+/// RFC 4787 REQ-1, REQ-8, RFC 6888 REQ-7.
 #[test]
 fn mapping_is_independent_of_the_other_end_and_filtering_as_configured() {
     let answers = |filtering: &str| {
@@ -66,6 +68,9 @@ fn mapping_is_independent_of_the_other_end_and_filtering_as_configured() {
         results
     };
     assert_eq!(answers("endpoint_independent"), [true, true, true]);
+    let default = toml::from_str::<Config>(BASIC).expect("valid");
+    let named = format!("filtering = 'endpoint_independent'\n{BASIC}");
+    assert_eq!(default, toml::from_str(&named).expect("valid"));
     assert_eq!(answers("address_dependent"), [true, true, false]);
     assert_eq!(answers("address_and_port_dependent"), [true, false, false]);
 }
@@ -116,6 +121,7 @@ fn others_pass() {
     assert_eq!(bench.counter(0, "bindings"), 0);
 }
 
+/// RFC 4787 REQ-9: with the external endpoint as source.
 #[test]
 fn hosts_inside_reach_each_other_by_their_external_endpoints() {
     for filtering in ["address_dependent", "address_and_port_dependent"] {
@@ -149,6 +155,7 @@ fn hosts_inside_reach_each_other_by_their_external_endpoints() {
     assert!(open.hits >= 2);
 }
 
+/// RFC 4787 REQ-5, REQ-6, RFC 7857 §7.
 #[test]
 fn hits_in_either_direction_keep_a_binding() {
     let mut bench = bench(BASIC);
@@ -161,14 +168,16 @@ fn hits_in_either_direction_keep_a_binding() {
     let kept = udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 1050);
     assert_eq!(kept.expect("translated").0, end("192.0.2.1:5000"));
     assert_eq!((bench.counter(0, "bindings_created"), bench.waits), (1, 1));
+    udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1350).expect("300 s after that");
     assert_eq!(
-        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1351),
+        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 1651),
         REFUSED,
         "301 s later"
     );
     assert_eq!(bench.counter(0, "bindings"), 0);
 }
 
+/// RFC 4787 REQ-2, RFC 6888 REQ-2, RFC 7857 §4.
 #[test]
 fn a_host_keeps_one_external_address_unless_told_otherwise() {
     let text = r#"
@@ -231,6 +240,7 @@ fn a_full_table_makes_room_of_what_has_expired() {
     assert_eq!(bench.counter(0, "sessions_exhausted"), 1);
 }
 
+/// RFC 5508 REQ-1: to whomever they go.
 #[test]
 fn echoes_are_translated_by_their_identifier() {
     let mut bench = bench(BASIC);
@@ -239,6 +249,9 @@ fn echoes_are_translated_by_their_identifier() {
         let request = PacketBuilder::icmp_echo(from, end("8.8.8.8:0"));
         let (source, _) = ends(send(&mut bench, request, 0)).expect("translated");
         assert_eq!(source.port == 77, host == 1);
+        let other = PacketBuilder::icmp_echo(from, end("9.9.9.9:0"));
+        let (same, _) = ends(send(&mut bench, other, 0)).expect("translated");
+        assert_eq!(same, source);
         let reply =
             PacketBuilder::icmp_echo(Endpoint::new(end("8.8.8.8:0").address, source.port), source);
         for _ in 0..2 {
@@ -249,7 +262,7 @@ fn echoes_are_translated_by_their_identifier() {
     assert_eq!(bench.hits, 2);
 }
 
-/// RFC 5508 REQ-7: a host inside asks another by what stands for it, a mapping or a whole address. The
+/// RFC 5508 REQ-7, RFC 7857 §12: a host inside asks another by what stands for it, a mapping or a whole address. The
 /// request bears what stands for the sender, by which the answer comes back; so does an error.
 #[test]
 fn hosts_inside_answer_each_others_echoes() {
@@ -292,6 +305,22 @@ fn hosts_inside_answer_each_others_echoes() {
     }
 }
 
+/// RFC 7857 §7.1: who is kept out keeps nothing alive.
+#[test]
+fn what_is_dropped_keeps_nothing_alive() {
+    let mut bench = bench(&format!("filtering = 'address_dependent'\n{BASIC}"));
+    udp(&mut bench, "10.0.0.1:5000", "8.8.8.8:53", 0).expect("translated");
+    for seconds in [100, 200, 300] {
+        let kept_out = udp(&mut bench, "7.7.7.7:53", "192.0.2.1:5000", seconds);
+        assert_eq!(kept_out, REFUSED);
+    }
+    assert_eq!(
+        udp(&mut bench, "8.8.8.8:53", "192.0.2.1:5000", 301),
+        REFUSED
+    );
+}
+
+/// RFC 5508 REQ-2, RFC 7857 §11.
 #[test]
 fn echoes_keep_a_mapping_for_a_minute() {
     let mut bench = bench(BASIC);
@@ -302,6 +331,7 @@ fn echoes_keep_a_mapping_for_a_minute() {
     assert!(send(&mut bench, reply, 121).packet.is_err());
 }
 
+/// RFC 5508 REQ-11.
 #[test]
 fn what_has_no_ports_is_dropped() {
     let mut bench = bench(BASIC);
@@ -342,6 +372,7 @@ fn what_has_no_ports_is_dropped() {
     );
 }
 
+/// RFC 4787 REQ-7 is not met: networks of one number on both sides are refused.
 #[test]
 fn a_wrong_configuration_says_what_was_expected() {
     for (extra, expected) in [

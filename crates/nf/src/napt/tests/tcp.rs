@@ -39,6 +39,7 @@ fn only_plain_segments_of_an_established_connection_are_cached() {
     assert_eq!(bench.hits, 4);
 }
 
+/// RFC 5382 REQ-5, RFC 7857 §2.1.
 #[test]
 fn time_outs_are_those_of_the_state() {
     let mut bench = bench(BASIC);
@@ -62,10 +63,14 @@ fn time_outs_are_those_of_the_state() {
         tcp(&mut bench, SERVER, EXTERNAL, SYN | ACK, 30_241).is_err(),
         "never answered"
     );
+    let mut bench = super::bench(&format!("timeouts = {{ tcp_transitory = '5m' }}\n{BASIC}"));
+    tcp(&mut bench, HOST, SERVER, SYN, 0).expect("opens");
+    assert!(tcp(&mut bench, SERVER, EXTERNAL, SYN | ACK, 300).is_ok());
 }
 
 /// A reset may be anybody's: it shortens the connection's life only if both ends are silent after it
 /// (RFC 7857 §2.2).
+/// The same holds for RFC 6146 §3.5.2.2.
 #[test]
 fn a_reset_that_nobody_takes_ends_nothing() {
     let mut bench = bench(BASIC);
@@ -89,6 +94,23 @@ fn a_reset_that_nobody_takes_ends_nothing() {
     assert!(over.is_err(), "both have been silent for four minutes");
 }
 
+/// RFC 5382 REQ-1, REQ-7: one external endpoint whoever the server is, and no other host's.
+#[test]
+fn connections_of_one_endpoint_have_one_mapping() {
+    let mut bench = bench(BASIC);
+    for server in [SERVER, "8.8.8.8:81", "9.9.9.9:443"] {
+        let opened = tcp(&mut bench, HOST, server, SYN, 0);
+        assert_eq!(opened, Ok((end(EXTERNAL), end(server))));
+    }
+    let mut taken = std::collections::HashSet::from([end(EXTERNAL)]);
+    for host in 2..200 {
+        let from = format!("10.0.0.{host}:5000");
+        let (source, _) = tcp(&mut bench, &from, SERVER, SYN, 0).expect("opens");
+        assert!(taken.insert(source), "{source} is another's");
+    }
+}
+
+/// RFC 5382 REQ-2, REQ-3, REQ-4.
 #[test]
 fn connections_from_outside_need_a_binding_and_a_filter_that_lets_them_in() {
     let other = "7.7.7.7:99";
@@ -99,10 +121,10 @@ fn connections_from_outside_need_a_binding_and_a_filter_that_lets_them_in() {
         ("address_and_port_dependent", [false, false]),
     ] {
         let mut bench = bench(&format!("filtering = '{filtering}'\n{BASIC}"));
-        assert!(
-            tcp(&mut bench, other, EXTERNAL, SYN, 0).is_err(),
-            "no binding"
-        );
+        let unexpected = PacketBuilder::tcp(end(other), end(EXTERNAL)).flags(SYN);
+        let outcome = send(&mut bench, unexpected, 0);
+        assert!(outcome.packet.is_err(), "no binding");
+        assert!(outcome.replies.is_empty(), "and no word");
         tcp(&mut bench, HOST, SERVER, SYN, 0).expect("opens");
         assert!(
             tcp(&mut bench, other, EXTERNAL, ACK, 0).is_err(),
@@ -138,6 +160,7 @@ fn mid_stream_is_picked_up_or_not() {
     assert_eq!(strict.counter(0, "not_picked_up"), 2);
 }
 
+/// RFC 5382 REQ-8: with the external endpoint as source.
 #[test]
 fn connections_between_hosts_inside() {
     let mut bench = bench(BASIC);
@@ -151,7 +174,9 @@ fn connections_between_hosts_inside() {
         (back, ACK),
         (there, ACK),
     ] {
-        assert!(tcp(&mut bench, way.0, way.1, flags, 0).is_ok());
+        let (source, _) = tcp(&mut bench, way.0, way.1, flags, 0).expect("translated");
+        let external = if way == there { EXTERNAL } else { there.1 };
+        assert_eq!(source, end(external));
     }
     let hits = bench.hits;
     tcp(&mut bench, there.0, there.1, ACK, 0).expect("cached");

@@ -1,3 +1,4 @@
+mod broadcast;
 mod icmp;
 
 use super::*;
@@ -141,7 +142,7 @@ fn no_route_is_answered_or_not() {
 #[test]
 fn some_packets_go_nowhere_and_are_not_answered() {
     let mut bench = bench(&TWO.replace("10.0.0.0/8", "0.0.0.0/0"), 8);
-    for to in ["10.2.0.1", "224.0.0.1", "255.255.255.255", "127.0.0.1"] {
+    for to in ["10.2.0.1", "224.0.0.1", "255.255.255.254", "127.0.0.1"] {
         let outcome = send(&mut bench, to, 64);
         assert_eq!(
             (outcome.packet, outcome.replies.len()),
@@ -228,6 +229,11 @@ fn a_wrong_configuration_says_what_was_expected() {
         ),
         (
             "10.0.0.0/8",
+            "255.255.255.255/32",
+            "255.255.255.255/32 is broadcast, which is not routed",
+        ),
+        (
+            "10.0.0.0/8",
             "ff02::/16",
             "ff02::/16 is multicast, which is not routed",
         ),
@@ -292,13 +298,26 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Whether packets to an address are for all hosts of a network that the first next hop leads to.
+fn is_broadcast(routes: &BTreeMap<(u128, u8), (Prefix, Option<u32>)>, to: Address) -> bool {
+    let is_network = |(prefix, hop): &&(Prefix, Option<u32>)| {
+        *hop == Some(0) && to.is_v4() && (1..=30).contains(&prefix.length())
+    };
+    let is_own = routes.contains_key(&(to.0, 32));
+    let mut networks = routes.values().filter(is_network);
+    !is_own && networks.any(|(prefix, _)| prefix.network() == to || prefix.last() == to)
+}
+
 proptest! {
     #[test]
     fn routes_as_all_prefixes_read_one_by_one(
         steps in prop::collection::vec(any_step(), 1..80),
+        is_cable in any::<bool>(),
     ) {
         let text = TWO.replace("address = \"192.0.2.1\"", "").replace("address6 = \"2001:db8:ffff::1\"", "");
         let text = &text[..text.find("routes").expect("there")];
+        let macs = "mac = \"02:00:00:00:01:01\", source_mac = \"02:00:00:00:00:01\", ";
+        let text = &if is_cable { text.replace(macs, "") } else { text.to_owned() };
         let mut bench = bench(text, 6);
         let mut config: Config = toml::from_str(text).expect("valid");
         let mut routes = BTreeMap::new();
@@ -310,8 +329,11 @@ proptest! {
                     let frame = udp(to).ttl(ttl).to_vec().expect("fits");
                     let outcome = bench.process(&frame, 0, Instant(1));
                     let expected = match reference(&routes, to) {
+                        _ if is_cable && is_broadcast(&routes, to) => Err(DropReason::Broadcast),
                         None => Err(DropReason::NoRoute),
                         Some(_) if ttl == 1 => Err(DropReason::TimeToLive),
+                        // A neighbour on the cable has a number, which is not the port's.
+                        Some(1) if is_cable => Ok(Some(0)),
                         Some(port) => Ok(Some(if is_swapped && port == 1 { 7 } else { port })),
                     };
                     prop_assert_eq!(outcome.packet.map(|(_, port)| port), expected);

@@ -8,10 +8,10 @@ use twinpath_node::wiring;
 /// Where a function's decisions are taken.
 #[derive(Serialize)]
 pub struct FunctionPlace {
-    name: String,
+    pub name: String,
     /// What it is.
     function: &'static str,
-    place: &'static str,
+    pub place: &'static str,
     why: String,
 }
 

@@ -13,24 +13,12 @@ pub struct Told<'a> {
 impl Display for Told<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let all = self.explanation;
+        writeln!(f, "{}", all.verdict)?;
         writeln!(f, "{}: {}", all.service, all.chain.join(" -> "))?;
-        if all.paths == "slow" {
-            writeln!(
-                f,
-                "everything runs on the slow path: the file has paths = \"slow\""
-            )?;
-        }
         writeln!(f, "\nWhat runs where")?;
         all.places
             .iter()
             .try_for_each(|place| writeln!(f, "{place}"))?;
-        let chosen = all.devices.iter().find(|device| device.is_chosen);
-        if let Some(refusal) = chosen.and_then(|device| device.refusal.as_ref()) {
-            writeln!(
-                f,
-                "  nothing runs: the chain does not fit the device: {refusal}"
-            )?;
-        }
         if let Some(rules) = &all.rules {
             writeln!(f, "\n{rules}")?;
         }
