@@ -112,6 +112,9 @@ reasons! {
     TooLong => "too_long", Decision;
     /// No external port is left for an address translation.
     NoPort => "no_port", Loss;
+    /// It has passed the chain, and there is no port that it is to leave by: the service names none
+    /// of that number, or no function has chosen one of several.
+    NoEgress => "no_egress", Loss;
     /// The queue in which payloads are parked had no room.
     ParkingFull => "parking_full", Loss;
     /// A parked payload was given up, because its header did not come back in time.

@@ -1,7 +1,7 @@
 //! Where packets of a run can go.
 
 use crate::fast_path::Departure;
-use crate::sink::{CaptureSink, Egress, Sink, Written};
+use crate::sink::{CaptureSink, Sink, Written};
 use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;
 use std::sync::Arc;
@@ -38,18 +38,15 @@ impl Exit {
     /// # Errors
     /// It cannot be made, or the service names no ports that would be in such a path.
     pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
-        let (ports, egress) = (&service.ports, Egress::new(service));
+        let ports = &service.ports;
         Ok(match PortPattern::of(path) {
-            Some(pattern) => Self::Captures(CaptureSink::new(
-                PortFiles::create(&pattern, ports)?,
-                egress,
-            )),
+            Some(pattern) => Self::Captures(CaptureSink::new(PortFiles::create(&pattern, ports)?)),
             None if ports.is_empty() => {
-                Self::Capture(CaptureSink::new(CaptureWriter::create(path)?, egress))
+                Self::Capture(CaptureSink::new(CaptureWriter::create(path)?))
             }
             None => {
                 let writer = CaptureWriter::with_interfaces(path, ports)?;
-                Self::Capture(CaptureSink::new(writer, egress))
+                Self::Capture(CaptureSink::new(writer))
             }
         })
     }

@@ -12,6 +12,7 @@ pub mod arrivals;
 mod build_error;
 pub mod causality;
 pub mod command;
+pub mod egress;
 pub mod exit;
 pub mod fast_path;
 pub mod ingress;

@@ -8,10 +8,9 @@
 //! packets that leave for one get its MAC address.
 
 use crate::arrivals::Filled;
+use crate::egress;
 use crate::fast_path::Departure;
 use crate::machine::Machine;
-use crate::mtu::Fit;
-use crate::sink::Egress;
 use crate::threads::PacketIo;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_classify::Prefix;
@@ -39,7 +38,8 @@ const BURST: usize = 64;
 /// The ports.
 pub struct LivePorts {
     ports: Vec<Port>,
-    egress: Egress,
+    /// Whom packets leave for.
+    adjacencies: egress::Neighbors,
     neighbors: Neighbors,
     /// Frames about neighbours that are to leave, and packets whose neighbours have answered.
     leaving: Leaving,
@@ -54,7 +54,6 @@ pub struct LivePorts {
     /// The port that is asked first, in turn.
     next: usize,
     next_look: WallClock,
-    without_port: u64,
     /// Packets of which not all fragments have left, for want of buffers.
     lost_parts: u64,
 }
@@ -71,7 +70,7 @@ impl LivePorts {
         let named = devices.iter().zip(&ports);
         let addresses = named.map(|(device, port)| addresses(device, port));
         Ok(Self {
-            egress: Egress::new(service),
+            adjacencies: egress::Neighbors::new(service),
             neighbors: Neighbors::new(addresses.collect(), Limits::default()),
             leaving: Leaving::new(),
             stations: stations(&ports),
@@ -81,7 +80,6 @@ impl LivePorts {
             ports,
             next: 0,
             next_look: WallClock::now(),
-            without_port: 0,
             lost_parts: 0,
         })
     }
@@ -110,11 +108,6 @@ impl LivePorts {
         has_addresses.then(|| neighbor_figures(&self.neighbors))
     }
 
-    /// Packets that had no port to leave by.
-    pub fn without_port(&self) -> u64 {
-        self.without_port
-    }
-
     /// Looks now and then what became of the interfaces. One that is up, or up again, tells its
     /// cable whom it answers for.
     fn look(&mut self, pools: &mut Pools) {
@@ -134,7 +127,6 @@ impl LivePorts {
         }
         self.stations = stations(&self.ports);
         self.links = links(&self.ports);
-        self.egress.set_links(&self.links);
     }
 
     /// Of the frames behind the first so many, those that are about neighbours are taken out.
@@ -172,25 +164,20 @@ impl LivePorts {
     }
 
     fn leaves_whole(&mut self, departure: Departure, pools: &mut Pools) {
-        if let Some(adjacency) = self.egress.adjacency(&departure) {
-            return self.leaves_for(adjacency, departure.frame, pools);
-        }
-        match self.egress.of(&departure) {
-            Some(port) => self.ports[usize::from(port)].transmit(departure.frame, pools),
-            None => {
-                self.without_port += 1;
-                pools.give(departure.frame);
-            }
+        match self.adjacencies.of_departure(&departure) {
+            Some(adjacency) => self.leaves_for(adjacency, departure.frame, pools),
+            None => self.ports[usize::from(departure.port)].transmit(departure.frame, pools),
         }
     }
 
-    /// A packet, or the segments that it is to be cut into, leaves in fragments whose IP packets are
-    /// of at most `room` bytes.
-    fn leaves_in_parts(&mut self, departure: Departure, room: u16, pools: &mut Pools) {
+    /// A packet, or the segments that it is to be cut into, leaves in fragments.
+    fn leaves_in_parts(&mut self, departure: Departure, pools: &mut Pools) {
         let Departure {
             frame,
             via,
             is_reply,
+            port,
+            room,
         } = departure;
         let [mut segments, mut fragments] = std::mem::take(&mut self.parts);
         let metadata = frame.metadata();
@@ -206,6 +193,8 @@ impl LivePorts {
                 frame,
                 via,
                 is_reply,
+                port,
+                room: 0,
             };
             self.leaves_whole(departure, pools);
         }
@@ -216,9 +205,9 @@ impl LivePorts {
     /// A packet leaves for a neighbour whose address may have to be asked for first.
     fn leaves_for(&mut self, adjacency: Adjacency, frame: Frame, pools: &mut Pools) {
         let Adjacency { port, gateway } = adjacency;
+        // What is not IP has no neighbour's address, and is not routed.
         let Some(next) = gateway.or_else(|| destination(&frame)) else {
-            self.without_port += 1;
-            return pools.give(frame);
+            return self.ports[usize::from(port)].transmit(frame, pools);
         };
         let out = &mut self.leaving;
         self.neighbors
@@ -303,10 +292,9 @@ impl PacketIo for LivePorts {
     }
 
     fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {
-        let is_short = self.egress.let_pass(&departure);
-        match self.egress.fit(&departure) {
-            Fit::Cut { room, .. } if !is_short => self.leaves_in_parts(departure, room, pools),
-            _ => self.leaves_whole(departure, pools),
+        match departure.room {
+            0 => self.leaves_whole(departure, pools),
+            _ => self.leaves_in_parts(departure, pools),
         }
         Ok(())
     }
@@ -322,7 +310,6 @@ impl PacketIo for LivePorts {
 
     fn losses(&self) -> PortLosses {
         let mut losses = PortLosses {
-            without_port: self.without_port,
             transmit_refused: self.lost_parts,
             without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
             ..PortLosses::default()

@@ -25,8 +25,6 @@ pub enum Fit {
     Whole,
     /// In fragments whose IP packets are of at most `room` bytes.
     Cut {
-        /// Its headers.
-        layout: Layout,
         /// What there is room for.
         room: u16,
     },
@@ -90,7 +88,7 @@ fn fit(frame: &Frame, layout: Layout, mtu: u16) -> Fit {
         return Fit::Whole;
     }
     match may_be_cut(bytes, &layout) {
-        true => Fit::Cut { layout, room },
+        true => Fit::Cut { room },
         false => Fit::TooLong { layout, room },
     }
 }

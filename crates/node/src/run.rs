@@ -21,6 +21,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::{Execution, Pace, Paths, Service};
+use twinpath_core::DropReason;
 use twinpath_io::{CaptureError, PortPattern, Trace, is_standard};
 
 /// Where packets come from and go.
@@ -297,7 +298,6 @@ pub fn run_opened(
             .map_or_else(Vec::new, LivePorts::losses_in_words),
     };
     if let Some(live) = &opened.live {
-        finished.written.without_port = live.without_port();
         finished.report.ports = live.figures(&service.ports);
         finished.report.neighbors = live.neighbor_figures();
     }
@@ -309,10 +309,9 @@ pub fn run_opened(
 impl Finished {
     /// What went otherwise than was asked for, in words.
     fn warnings(&self) -> Vec<String> {
-        let Written {
-            order,
-            without_port,
-        } = self.written;
+        let Written { order } = self.written;
+        let no_egress = DropReason::NoEgress.name();
+        let without_port = self.report.drops.get(no_egress).copied().unwrap_or(0);
         let SinkCounters {
             unsendable,
             refused,

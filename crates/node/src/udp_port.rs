@@ -292,12 +292,8 @@ mod tests {
 
     fn leave(sink: &mut UdpSink, frame: &[u8]) {
         let frame = Pools::new(1, 1).take_filled(frame).expect("a buffer");
-        sink.packet(&Departure {
-            frame,
-            via: Via::Fast,
-            is_reply: true,
-        })
-        .expect("never fails");
+        sink.packet(&Departure::new(frame, Via::Fast, true))
+            .expect("never fails");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod settings;
 mod steering;
 
 pub use crate::build_error::BuildError;
+use crate::egress::Egress;
 pub use faults::faults;
 pub use functions::{
     chain, element_chain, element_order, elements, needs_ports, rule_functions, slow_flows,
@@ -103,7 +104,8 @@ impl NodeConfig {
         let admission = admission(service)?;
         let elements = self.fast_elements()?;
         let mut path = FastPath::new(steering, admission, (elements, order), workers.len())
-            .with_fragments(&needs_ports(service));
+            .with_fragments(&needs_ports(service))
+            .with_egress(Egress::new(service));
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }

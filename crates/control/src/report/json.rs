@@ -144,7 +144,6 @@
 //! | `neighbors.conflicts` | | messages of others that claim one of the node's addresses |
 //! | `neighbors.evictions` | | neighbours that had to make room for others |
 //! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, and answers that a socket did not take; only if there is any loss |
-//! | `port_losses.without_port` | packets | that left by no port that the service names |
 //! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
@@ -290,7 +289,6 @@ mod tests {
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
             port_losses: PortLosses {
-                without_port: 1,
                 ..PortLosses::default()
             },
             ..edge_report()

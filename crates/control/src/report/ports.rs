@@ -53,8 +53,6 @@ pub struct PortLosses {
     pub transmit_refused: u64,
     /// Frames that are longer than the MTU of the port that they were to leave by.
     pub transmit_too_long: u64,
-    /// Packets that left by no port that the service names.
-    pub without_port: u64,
     /// Packets whose neighbour's MAC address was not to be had.
     pub without_neighbor: u64,
 }
@@ -69,7 +67,6 @@ impl PortLosses {
             ("receive_malformed", self.receive_malformed),
             ("transmit_refused", self.transmit_refused),
             ("transmit_too_long", self.transmit_too_long),
-            ("without_port", self.without_port),
             ("without_neighbor", self.without_neighbor),
         ];
         let losses = losses.into_iter().filter(|(_, count)| *count > 0);

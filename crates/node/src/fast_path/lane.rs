@@ -209,11 +209,8 @@ impl Lane {
     /// Takes out all that are left: they have passed.
     #[inline(always)]
     pub fn leave(&mut self) -> impl ExactSizeIterator<Item = Departure> {
-        self.frames.drain(..).map(|frame| Departure {
-            frame,
-            via: Via::Fast,
-            is_reply: false,
-        })
+        let leaves = |frame| Departure::new(frame, Via::Fast, false);
+        self.frames.drain(..).map(leaves)
     }
 }
 

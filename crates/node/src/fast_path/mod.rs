@@ -8,18 +8,19 @@
 mod fragments;
 mod hints;
 mod lane;
-mod long_packets;
+mod leaving;
 mod look_ahead;
 mod parking;
 mod rules;
 mod walk;
 mod watched;
 
-pub use long_packets::LongPackets;
+pub use leaving::LongPackets;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
 use crate::admission::Admission;
+use crate::egress::Egress;
 use crate::leftovers::Leftovers;
 use crate::position::{ElementOrder, Position};
 use crate::under_way::UnderWay;
@@ -63,6 +64,25 @@ pub struct Departure {
     pub via: Via,
     /// Whether it goes back to the sender of the request it answers.
     pub is_reply: bool,
+    /// The port that it leaves by.
+    pub port: u16,
+    /// It leaves in fragments whose IP packets are of at most so many bytes; 0 if as it is.
+    pub room: u16,
+}
+
+impl Departure {
+    /// A packet that has passed the chain. Its port is [chosen](FastPath::choose_ports) when it
+    /// leaves.
+    #[inline(always)]
+    pub(crate) const fn new(frame: Frame, via: Via, is_reply: bool) -> Self {
+        Self {
+            frame,
+            via,
+            is_reply,
+            port: 0,
+            room: 0,
+        }
+    }
 }
 
 /// What the fast path puts out: the caller's buffers.
@@ -169,7 +189,9 @@ pub struct FastPath {
     fragments: Vec<Option<Box<Fragments>>>,
     /// Where payloads wait while their headers are on the slow path.
     parking: Option<Box<Parking>>,
-    /// Who is told of packets that are too long to leave, if somebody is.
+    /// By which ports packets leave.
+    egress: Egress,
+    /// Who tells senders of packets that are too long to leave, if somebody does.
     long: Option<Box<LongPackets>>,
     /// Which packets are inside.
     under_way: UnderWay,
@@ -205,6 +227,7 @@ impl FastPath {
             counts: PathCounters::default(),
             fragments: Vec::new(),
             parking: None,
+            egress: Egress::default(),
             long: None,
             under_way: UnderWay::default(),
             watch: None,
@@ -365,11 +388,7 @@ impl FastPath {
         };
         *packets += 1;
         *bytes += frame.len() as u64;
-        io.out.departures.push(Departure {
-            frame,
-            via,
-            is_reply,
-        });
+        io.out.departures.push(Departure::new(frame, via, is_reply));
     }
 
     /// The worker that owns the flow with this hash.

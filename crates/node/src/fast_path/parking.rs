@@ -246,9 +246,5 @@ fn departure(parcel: Parcel) -> Departure {
         false => Via::Fast,
         true => Via::Slow,
     };
-    Departure {
-        frame,
-        via,
-        is_reply,
-    }
+    Departure::new(frame, via, is_reply)
 }

@@ -341,10 +341,12 @@ impl Machine {
                 departure.frame.set_timestamp(floor);
             }
         }
-        if self.path.has_long(&self.out.departures) {
+        if !self.path.choose_ports(&mut self.out.departures) {
             let (watermark, clock) = (self.watermark(), self.clock());
             self.path
-                .turn_long_back(watermark, clock, &mut self.pools, &mut self.out);
+                .keep_back(watermark, clock, &mut self.pools, &mut self.out);
+            // What goes back may have left already.
+            self.path.choose_ports(&mut self.out.departures);
         }
         if !self.out.punts.is_empty() {
             self.send_punts(out);

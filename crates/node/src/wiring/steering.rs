@@ -5,7 +5,7 @@ use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
 use crate::fast_path::LongPackets;
-use crate::sink::Egress;
+use crate::mtu::Mtus;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::steering::Steering;
 use twinpath_nf::descriptor::Reception;
@@ -57,7 +57,7 @@ fn reception(service: &Service) -> Option<Reception> {
 pub fn long_packets(service: &Service) -> Option<LongPackets> {
     let mut each = service.chain.iter();
     let router = each.find_map(|instance| instance.config.too_long(service.seed))?;
-    Some(LongPackets::new(Egress::new(service), router))
+    Some(LongPackets::new(Mtus::of(service), router))
 }
 
 /// What makes generated packets wait for what caused them: their answers are to hosts inside.
