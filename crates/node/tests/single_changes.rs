@@ -4,14 +4,17 @@
 
 mod common;
 
-use common::changing::{ServiceChange, Told, run_changing, run_changing_told};
+use common::changing::{
+    ServiceChange, Told, run_changing, run_changing_told, run_replacing, settled,
+};
 use common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
 };
 use twinpath_control::service::{Execution, Paths, Service};
-use twinpath_core::wire::{Address, dissect, fields};
+use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::Trace;
 use twinpath_nf::edit::Edit;
+use twinpath_nf::napt::{EndBindings, Kind};
 use twinpath_node::replacement::Replacement;
 
 const HEAD: &str = "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n\
@@ -411,6 +414,54 @@ fn a_translation_changes_in_parts() {
     let told = run_changing_told(&first, &changes, &trace, Paths::Both, Execution::Virtual).1;
     assert_eq!(told[0].rules_gone, 0, "nobody has met it: {told:?}");
     assert!(told[0].rules_kept > 50);
+}
+
+/// One binding of many ends: its cached rules go and no others, and another begins.
+#[test]
+fn one_binding_ends() {
+    const HOSTS: usize = 40;
+    let table = "[acl]\ndefault = \"allow\"\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n";
+    let first = made(&["acl", "napt"], table);
+    let mut trace = Trace::new();
+    for number in 0..4_000usize {
+        let host = Endpoint::v4([10, 0, 0, (number % HOSTS) as u8 + 1], 5000);
+        let packet = PacketBuilder::udp(host, Endpoint::v4([8, 8, 8, 8], 53)).dont_fragment();
+        let at = 1_000_000_000 + number as u64 * 50_000;
+        trace.push(at, &packet.to_vec().expect("fits"));
+    }
+    let internal = Endpoint::v4([10, 0, 0, 7], 5000);
+    let run = |paths, execution| {
+        let service = settled(&first, paths, execution);
+        let which = EndBindings {
+            internal,
+            kind: Some(Kind::Udp),
+        };
+        let ends = service.chain[1]
+            .config
+            .end_bindings(which)
+            .expect("a translation");
+        let replacement = Replacement::of_function(&service, 1, ends);
+        let replacement = replacement.unwrap_or_else(|error| panic!("{error}"));
+        run_replacing(&first, vec![(3_000, replacement)], &trace, paths, execution)
+    };
+    let (expected, _) = run(Paths::Slow, Execution::Virtual);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let (found, told) = run(Paths::Both, execution);
+        assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "one binding");
+        println!("{told:?} {:?}", found.report.fast);
+        assert_eq!(told[0].rules_gone, 1, "its own: {told:?}");
+        assert_eq!(told[0].rules_kept, HOSTS - 1, "{told:?}");
+        for outcome in [&expected, &found] {
+            let napt = outcome
+                .report
+                .functions
+                .iter()
+                .find(|one| one.name == "napt");
+            let created = napt.expect("it is in the chain").counters["bindings_created"];
+            assert_eq!(created, HOSTS as u64 + 1, "one began anew");
+        }
+        assert!(found.report.fast.share > 0.5);
+    }
 }
 
 /// Translations to the other IP version, and of prefixes: with other addresses and prefixes packets get

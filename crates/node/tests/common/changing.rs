@@ -91,7 +91,8 @@ impl Feed for ChangingFeed {
     }
 }
 
-fn settled(service: &Service, paths: Paths, execution: Execution) -> Service {
+/// A service as it is run here.
+pub fn settled(service: &Service, paths: Paths, execution: Execution) -> Service {
     let mut service = service.clone();
     (service.run.paths, service.run.execution, service.run.pace) =
         (paths, execution, Some(Pace::Lossless));
@@ -117,23 +118,36 @@ pub fn run_changing_told(
     paths: Paths,
     execution: Execution,
 ) -> (Outcome, Vec<Told>) {
-    let (told, all_told) = mpsc::channel();
-    let first = settled(service, paths, execution);
-    let mut node = build(&first, paths).unwrap_or_else(|error| panic!("{error}"));
-    let (sender, commands) = mpsc::channel();
     let mut replacements = Vec::new();
-    let mut present = first.clone();
+    let mut present = settled(service, paths, execution);
     for change in changes {
         let next = settled(&change.to, paths, execution);
         let replacement = Replacement::between(&present, &next);
         let replacement = replacement.unwrap_or_else(|error| panic!("{error}"));
-        replacements.insert(0, (change.before, Box::new(replacement)));
+        replacements.push((change.before, replacement));
         present = next;
     }
+    run_replacing(service, replacements, trace, paths, execution)
+}
+
+/// Runs a service whose chain is replaced in front of packets with these numbers.
+pub fn run_replacing(
+    service: &Service,
+    replacements: Vec<(usize, Replacement)>,
+    trace: &Trace,
+    paths: Paths,
+    execution: Execution,
+) -> (Outcome, Vec<Told>) {
+    let (told, all_told) = mpsc::channel();
+    let first = settled(service, paths, execution);
+    let mut node = build(&first, paths).unwrap_or_else(|error| panic!("{error}"));
+    let (sender, commands) = mpsc::channel();
+    let replacements = replacements.into_iter().rev();
+    let replacements = replacements.map(|(before, replacement)| (before, Box::new(replacement)));
     let mut source = Source::new(ChangingFeed {
         trace: copy(trace),
         next: 0,
-        changes: replacements,
+        changes: replacements.collect(),
         commands: sender,
         answer: None,
         told,
