@@ -1,10 +1,10 @@
 //! What a function declares about itself, and what it is configured by.
 
+use crate::bindings::{Bindings, EndBindings};
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
 use crate::memory::TableMemory;
-use crate::napt::{EndBindings, Napt};
-use crate::router::TooLong;
+use crate::too_long::TooLong;
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -322,7 +322,7 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     }
 
     /// The bindings that a function of this configuration has, if it has some.
-    fn bindings<'f>(&self, _function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+    fn bindings<'f>(&self, _function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {
         None
     }
 

@@ -13,6 +13,7 @@
 #![warn(missing_docs)]
 
 pub mod acl;
+pub mod bindings;
 pub mod catalogue;
 mod checked;
 pub mod checksums;
@@ -24,6 +25,7 @@ pub mod files;
 pub mod firewall;
 mod hosts;
 pub mod icmp_errors;
+mod icmp_messages;
 mod idle_time;
 pub mod inspector;
 pub mod kv_store;
@@ -33,6 +35,7 @@ pub mod monitor;
 pub mod napt;
 pub mod nat64;
 pub mod nptv6;
+mod rate_limit;
 pub mod reassembler;
 #[cfg(test)]
 mod reference;
@@ -41,6 +44,7 @@ pub mod schema;
 mod seeded;
 pub mod similar;
 pub mod text;
+pub mod too_long;
 #[cfg(test)]
 mod two_caches;
 #[cfg(test)]

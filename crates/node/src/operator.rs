@@ -30,9 +30,9 @@ use twinpath_control::report::ControlCounters;
 use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
+use twinpath_nf::bindings::{Bindings, EndBindings, Kind, KindError};
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::files::{Disk, Files};
-use twinpath_nf::napt::{EndBindings, Kind, KindError, Napt};
 
 /// How an operator is heard.
 #[derive(Default)]
@@ -282,7 +282,7 @@ impl Control {
         let service = self.service();
         let (place, function) = service.function_with(function, object).map_err(told)?;
         let lines = match object {
-            Object::Binding => self.ask_translation(function, place, Napt::bindings)?,
+            Object::Binding => self.ask_translation(function, place, |bindings| bindings.told())?,
             _ => function.config.listed(object),
         };
         Ok(Answer::Listed {
@@ -314,7 +314,7 @@ impl Control {
             internal: endpoint,
             kind,
         };
-        if !self.ask_translation(function, place, move |napt| napt.has_bindings(which))? {
+        if !self.ask_translation(function, place, move |bindings| bindings.has(which))? {
             let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
             return Err(format!("{endpoint} has no binding{of}"));
         }
@@ -330,7 +330,7 @@ impl Control {
         &self,
         function: &Instance,
         place: usize,
-        question: impl FnOnce(&Napt) -> T + Send + 'static,
+        question: impl FnOnce(&dyn Bindings) -> T + Send + 'static,
     ) -> Result<T, String> {
         let config = Arc::clone(&function.config);
         let answer =

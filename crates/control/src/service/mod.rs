@@ -504,7 +504,7 @@ impl Settings {
         let functions = chain::read(names, sections, surroundings, faults);
         let functions = functions.filter(|_| are_known)?;
         guarantees::check(&functions, names, faults);
-        let has_router = |one: &Instance| one.config.descriptor().name == "router";
+        let has_router = |one: &Instance| one.config.routed_ports().is_some();
         if ports.len() > 2 && !functions.iter().any(has_router) {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
             faults.push((ports_at.unwrap_or_default(), message.into()));

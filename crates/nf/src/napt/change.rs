@@ -2,14 +2,13 @@
 
 use super::config::Config;
 use super::function::{Napt, session_entry};
-use super::kind::Kind;
 use super::ports::External;
 use super::sides::Sides;
 use super::table::Binding;
+use crate::bindings::{Bindings, EndBindings, Kind};
 use std::collections::HashSet;
 use twinpath_classify::Prefix;
 use twinpath_classify::acl::Rule as Packets;
-use twinpath_core::wire::Endpoint;
 use twinpath_rulecache::{Affected, Concern, Reconfigure};
 
 /// What becomes of a translation while packets flow.
@@ -18,15 +17,6 @@ pub enum NewNapt {
     Config(Box<Prepared>),
     /// Bindings end.
     End(EndBindings),
-}
-
-/// The bindings of an inside endpoint that are to end: all of them, or that of one kind.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct EndBindings {
-    /// The inside endpoint.
-    pub internal: Endpoint,
-    /// The kind.
-    pub kind: Option<Kind>,
 }
 
 /// A configuration ready to take effect.
@@ -150,26 +140,6 @@ impl Napt {
             .collect()
     }
 
-    /// Whether there are such bindings.
-    pub fn has_bindings(&self, which: EndBindings) -> bool {
-        !self.sessions_of(which).is_empty()
-    }
-
-    /// The forwards, and the bindings that there are, in words.
-    pub fn bindings(&self) -> Vec<String> {
-        let mut bindings: Vec<_> = self.table.bindings().collect();
-        bindings.sort_by_key(|(number, binding)| (binding.internal, binding.kind as u8, *number));
-        let told = |(number, binding): &(u32, &Binding)| {
-            let (kind, internal) = (binding.kind, binding.internal);
-            let external = self.external.endpoint(binding.slot);
-            let sessions = self.table.sessions_of(*number).count();
-            format!("{internal} {kind} as {external}, sessions: {sessions}")
-        };
-        let mut all = self.external.forwards().told();
-        all.extend(bindings.iter().map(told));
-        all
-    }
-
     /// The sessions of bindings whose external endpoints are others', or that have others in any
     /// case, with other forwards and blocks.
     fn ending(&self, new: &External) -> Vec<u32> {
@@ -199,6 +169,27 @@ impl Napt {
             has_slot && sides.is_inside(binding.internal.address)
         };
         table.retain(stays, external);
+    }
+}
+
+impl Bindings for Napt {
+    fn has(&self, which: EndBindings) -> bool {
+        !self.sessions_of(which).is_empty()
+    }
+
+    /// The forwards, and the bindings that there are.
+    fn told(&self) -> Vec<String> {
+        let mut bindings: Vec<_> = self.table.bindings().collect();
+        bindings.sort_by_key(|(number, binding)| (binding.internal, binding.kind as u8, *number));
+        let told = |(number, binding): &(u32, &Binding)| {
+            let (kind, internal) = (binding.kind, binding.internal);
+            let external = self.external.endpoint(binding.slot);
+            let sessions = self.table.sessions_of(*number).count();
+            format!("{internal} {kind} as {external}, sessions: {sessions}")
+        };
+        let mut all = self.external.forwards().told();
+        all.extend(bindings.iter().map(told));
+        all
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the catalogue knows of address translations.
 
 use super::config::Written;
-use super::{Config, ConfigError, EndBindings, NAME, Napt, NewNapt};
+use super::{Config, ConfigError, NAME, Napt, NewNapt};
+use crate::bindings::{Bindings, EndBindings};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
@@ -69,9 +70,10 @@ impl FunctionConfig for Config {
         object == Object::Binding
     }
 
-    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {
         let function: &dyn Any = function;
-        function.downcast_ref()
+        let napt: Option<&Napt> = function.downcast_ref();
+        napt.map(|napt| napt as &dyn Bindings)
     }
 
     fn end_bindings(&self, which: EndBindings) -> Option<Reconfiguration> {

@@ -11,11 +11,11 @@ pub(crate) mod nature;
 pub(crate) mod plan;
 
 use super::config::{Config, Filtering};
-use super::kind::Kind;
 use super::ports::{External, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
 use super::tcp::Way;
+use crate::bindings::Kind;
 use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
 use exhaustion::Exhaustion;

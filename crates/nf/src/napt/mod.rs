@@ -118,7 +118,6 @@ mod change;
 pub(crate) mod config;
 mod descriptor;
 mod function;
-mod kind;
 mod ports;
 mod sides;
 mod table;
@@ -130,6 +129,7 @@ mod wheel;
 
 /// What a translation between IP versions is made of, too.
 pub(crate) mod core {
+    pub(crate) use super::Napt;
     pub(crate) use super::function::datagram::Datagram;
     pub(crate) use super::function::fragments::{Became, Part};
     pub(crate) use super::function::icmp_errors::{reason_of, rewrite_error};
@@ -138,17 +138,15 @@ pub(crate) mod core {
     pub(crate) use super::function::{flags_of, set_ends};
     pub(crate) use super::ports::Slot;
     pub(crate) use super::tcp::Way;
-    pub(crate) use super::{Kind, Napt};
 }
 
-pub use change::{EndBindings, NewNapt};
+pub use change::NewNapt;
 pub use config::{
     Assignment, BlockAssignment, Blocks, Config, ConfigError, Filtering, ForwardError,
     MAX_ADDRESSES, MAX_SESSIONS, Pooling,
 };
 pub use descriptor::FUNCTION;
 pub use function::Napt;
-pub use kind::{Kind, KindError};
 
 /// The function's name.
 pub const NAME: &str = "napt";

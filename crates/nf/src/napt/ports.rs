@@ -3,8 +3,8 @@
 mod search;
 
 use super::config::{Assignment, Config, Deterministic, Forwards, Pooling};
-use super::kind::Kind;
 use super::taken::{Span, Taken};
+use crate::bindings::Kind;
 use std::collections::HashMap;
 use twinpath_core::HashKey;
 use twinpath_core::wire::{Address, Endpoint};

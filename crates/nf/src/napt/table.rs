@@ -3,10 +3,10 @@
 mod hosts;
 
 use super::config::{Config, MAX_SESSIONS, Timeouts};
-use super::kind::Kind;
 use super::ports::{External, Slot};
 use super::tcp::{Tcp, Way};
 use super::wheel::{Wheel, tick_of};
+use crate::bindings::Kind;
 use crate::memory::{map_bytes, slab_bytes};
 use crate::seeded::{Seed, SeededMap};
 use hosts::{Host, Hosts};

@@ -2,12 +2,13 @@
 
 use super::config::Written;
 use super::{Config, ConfigError, NAME, Nat64, NewNat64};
+use crate::bindings::{Bindings, EndBindings};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::edit::Object;
 use crate::memory::TableMemory;
-use crate::napt::{EndBindings, Napt, NewNapt};
+use crate::napt::NewNapt;
 use crate::schema;
 use std::any::Any;
 use std::path::Path;
@@ -73,9 +74,10 @@ impl FunctionConfig for Config {
         object == Object::Binding
     }
 
-    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f Napt> {
+    fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {
         let function: &dyn Any = function;
-        function.downcast_ref().map(Nat64::bindings)
+        let nat64: Option<&Nat64> = function.downcast_ref();
+        nat64.map(|nat64| nat64.bindings() as &dyn Bindings)
     }
 
     fn end_bindings(&self, which: EndBindings) -> Option<Reconfiguration> {

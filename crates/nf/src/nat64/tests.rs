@@ -1,4 +1,5 @@
 use super::{Config, Nat64};
+use crate::bindings::Bindings;
 use crate::two_caches::{Bench, Outcome};
 use twinpath_core::wire::icmp::{IcmpError, v4, v6};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
@@ -715,7 +716,7 @@ fn forwards_are_listed_with_the_bindings() {
         PacketBuilder::udp(end("[2001:db8:1::9]:4"), end(SEEN)),
     )
     .departed();
-    let told = bench.function::<Nat64>(0).bindings().bindings();
+    let told = bench.function::<Nat64>(0).bindings().told();
     let expected = [
         "[2001:db8:1::5]:80 tcp as 192.0.2.1:8080-8089, forwarded",
         "[2001:db8:1::5]:5353 udp as 192.0.2.7:53, forwarded",

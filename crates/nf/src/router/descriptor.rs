@@ -1,14 +1,16 @@
 //! What the catalogue knows of routers.
 
 use super::config::{Misplaced, Written};
-use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError, TooLong};
+use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Reception,
     Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
+use crate::rate_limit::RateLimit;
 use crate::schema;
+use crate::too_long::TooLong;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +56,8 @@ impl FunctionConfig for Config {
     }
 
     fn too_long(&self, seed: u64) -> Option<TooLong> {
-        Some(TooLong::new(self, seed))
+        let limit = RateLimit::new(self.errors_per_second, self.errors_per_source, seed);
+        Some(TooLong::new([self.address, self.address6], limit))
     }
 
     /// The routes that there are: those that are added later come one by one.

@@ -1,11 +1,11 @@
 //! The router at work.
 
 use super::config::{Config, NextHop, NoRoute, Reached};
-use super::icmp::{Cause, Icmp};
-use super::rate_limit::RateLimit;
 use super::route_file::DISCARD;
 use super::routes::{self, BROADCAST, LOCAL, RouterError};
 use crate::files::Disk;
+use crate::icmp_messages::{Cause, Icmp};
+use crate::rate_limit::RateLimit;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::protocol;

@@ -74,13 +74,10 @@ mod config;
 mod descriptor;
 mod edit;
 mod function;
-mod icmp;
-mod rate_limit;
 mod route_file;
 mod routes;
 #[cfg(test)]
 mod tests;
-mod too_long;
 
 pub use change::{NewRoutes, RouteChange};
 pub use config::{
@@ -89,11 +86,8 @@ pub use config::{
 };
 pub use descriptor::FUNCTION;
 pub use function::Router;
-pub(crate) use icmp::{Cause, Icmp};
-pub(crate) use rate_limit::RateLimit;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
-pub use too_long::TooLong;
 
 /// The function's name.
 pub const NAME: &str = "router";

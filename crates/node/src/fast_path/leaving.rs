@@ -14,7 +14,7 @@ use twinpath_coherence::Clock;
 use twinpath_core::pool::Metadata;
 use twinpath_core::wire::{Layout, fields};
 use twinpath_core::{DropReason, Frame, Pools};
-use twinpath_nf::router::TooLong;
+use twinpath_nf::too_long::TooLong;
 use twinpath_ports::offload::keep_first_segment;
 
 /// Stands for no port.

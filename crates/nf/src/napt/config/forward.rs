@@ -1,7 +1,7 @@
 //! External endpoints that always stand for the same ones inside.
 
-use super::super::kind::Kind;
 use super::ConfigError;
+use crate::bindings::Kind;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::text::Text;

@@ -4,7 +4,8 @@
 use super::super::config::Config;
 use super::super::sides::Course;
 use super::Napt;
-use crate::router::{Cause, Icmp, RateLimit};
+use crate::icmp_messages::{Cause, Icmp};
+use crate::rate_limit::RateLimit;
 use twinpath_core::wire::Address;
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{Answers, Recorded, Verdict};

@@ -6,11 +6,11 @@
 //! Fragments of what leaves bear a number that is [drawn](twinpath_rulecache::identifications) for
 //! their datagram: with the one that comes first, whichever part it is.
 
-use super::super::kind::Kind;
 use super::super::sides::Course;
 use super::Napt;
 use super::datagram::Datagram;
 use super::held::Held;
+use crate::bindings::Kind;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -2,11 +2,11 @@
 //! (RFC 5508 §4). Only those are let through that are [believed](judge), whole, and about a
 //! session that is alive.
 
-use super::super::kind::Kind;
 use super::super::sides::Course;
 use super::Napt;
 use super::nature::kind_of;
 use super::plan::{Leg, Stop};
+use crate::bindings::Kind;
 use crate::icmp_errors::judge;
 use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};
 use twinpath_core::{Direction, DropReason, Instant, Packet};

@@ -4,9 +4,9 @@
 //! want of room, whatever seems to be over is looked at, so that the answer is that of a translation
 //! that sees every packet.
 
-use super::super::kind::Kind;
 use super::plan::{Stop, must_be_free};
 use super::{Napt, session_entry};
+use crate::bindings::Kind;
 use twinpath_core::Instant;
 use twinpath_core::wire::Address;
 use twinpath_rulecache::Recorded;

@@ -5,9 +5,9 @@
 //! as gone from the moment on that they expired.
 
 use super::super::config::Filtering;
-use super::super::kind::Kind;
 use super::super::ports::Slot;
 use super::{Napt, session_entry};
+use crate::bindings::Kind;
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Instant};

@@ -1,6 +1,6 @@
 //! How many external ports each inside host has, and which of its bindings may be over.
 
-use super::super::kind::Kind;
+use crate::bindings::Kind;
 use crate::memory::map_bytes;
 use crate::seeded::{Seed, SeededMap};
 use twinpath_core::wire::Address;

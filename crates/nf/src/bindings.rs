@@ -1,7 +1,26 @@
-//! What has ports of its own.
+//! What a translation tells of its bindings, whichever it is.
 
 use std::fmt;
 use std::str::FromStr;
+use twinpath_core::wire::Endpoint;
+
+/// A function that has bindings: an endpoint inside has one outside for as long as it is used.
+pub trait Bindings {
+    /// What there is, in words, a line for each.
+    fn told(&self) -> Vec<String>;
+
+    /// Whether there are such bindings.
+    fn has(&self, which: EndBindings) -> bool;
+}
+
+/// The bindings of an inside endpoint that are to end: all of them, or that of one kind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct EndBindings {
+    /// The inside endpoint.
+    pub internal: Endpoint,
+    /// The kind.
+    pub kind: Option<Kind>,
+}
 
 /// What has ports of its own.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

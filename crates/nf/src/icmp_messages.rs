@@ -1,6 +1,6 @@
 //! ICMP messages that a router sends, or a translation: errors, and answers to echoes.
 
-use super::rate_limit::RateLimit;
+use crate::rate_limit::RateLimit;
 use twinpath_core::wire::icmp::{self, IcmpError};
 use twinpath_core::wire::{
     Address, Fragment, Layout, MacAddress, Network, PacketBuilder, fields, layout,

@@ -1,10 +1,9 @@
 //! What a router says about packets that are too long for the link that they are to leave by.
 
-use super::config::Config;
-use super::icmp::{Cause, Icmp};
-use super::rate_limit::RateLimit;
+use crate::icmp_messages::{Cause, Icmp};
+use crate::rate_limit::RateLimit;
 use twinpath_core::Instant;
-use twinpath_core::wire::Layout;
+use twinpath_core::wire::{Address, Layout};
 
 /// Writes "fragmentation needed" (RFC 1191 §4) and "packet too big" (RFC 4443 §3.2), from the
 /// router's own addresses and at most as many in a second as it sends of other errors.
@@ -18,11 +17,10 @@ pub struct TooLong {
 }
 
 impl TooLong {
-    /// Errors from the addresses that a router with this configuration has.
-    pub(super) fn new(config: &Config, seed: u64) -> Self {
-        let limit = RateLimit::new(config.errors_per_second, config.errors_per_source, seed);
+    /// Errors from these addresses, of IPv4 and IPv6.
+    pub(crate) fn new(addresses: [Option<Address>; 2], limit: RateLimit) -> Self {
         Self {
-            icmp: Icmp::new([config.address, config.address6], limit),
+            icmp: Icmp::new(addresses, limit),
         }
     }
 
