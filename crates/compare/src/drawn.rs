@@ -1,8 +1,8 @@
 //! Identifications that a translation draws for what leaves from external addresses.
 
+use crate::datagram::Datagram;
 use crate::digest::Digest;
 use crate::ids;
-use crate::normal::Datagram;
 use crate::options::Renaming;
 use std::collections::HashMap;
 use twinpath_core::wire::{Layout, fields, rewrite};

@@ -66,6 +66,7 @@
 #![forbid(unsafe_code)]
 
 mod comparison;
+mod datagram;
 mod difference;
 mod digest;
 mod drawn;

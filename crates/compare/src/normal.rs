@@ -1,5 +1,6 @@
 //! A packet with everything blanked that may differ.
 
+use crate::datagram::Datagram;
 use crate::drawn::{self, Drawn};
 use crate::flow::Flow;
 use crate::ids;
@@ -7,15 +8,7 @@ use crate::names::{self, Names};
 use crate::options::Options;
 use std::collections::HashMap;
 use twinpath_core::Steering;
-use twinpath_core::wire::{Address, Fragment, Layout, dissect, fields};
-
-/// What ties the fragments of a datagram together.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Datagram {
-    source: Address,
-    destination: Address,
-    identification: u32,
-}
+use twinpath_core::wire::{Fragment, Layout, dissect};
 
 /// Blanks packets of one capture, in their order.
 pub(crate) struct Normaliser<'o> {
@@ -93,19 +86,5 @@ impl<'o> Normaliser<'o> {
             self.ports.insert(datagram, port);
         }
         names
-    }
-}
-
-impl Datagram {
-    /// The datagram that a packet is a fragment of.
-    fn of(frame: &[u8], layout: &Layout) -> Option<Self> {
-        if layout.fragment == Fragment::Whole {
-            return None;
-        }
-        Some(Self {
-            source: fields::source_address(frame, layout),
-            destination: fields::destination_address(frame, layout),
-            identification: ids::identification(frame, layout)?,
-        })
     }
 }

@@ -2,10 +2,10 @@
 //! together.
 
 use super::config::Config;
-use super::packets::{Cuboid, Space, without};
+use super::packets::{Cuboid, Space, versions, without};
 use super::rule::{Action, Ports, Prefix, Rule, Versions};
 use crate::descriptor::ConfigWarning;
-use twinpath_core::wire::{Address, protocol};
+use twinpath_core::wire::Address;
 
 /// Most pairs of rules that are compared: of longer lists only the first rules are looked at.
 const MOST_PAIRS: usize = 60_000_000;
@@ -205,16 +205,6 @@ fn covers(one: &Rule, other: &Rule, of: Versions) -> bool {
         && prefix_covers(&one.to, &other.to, of)
         && ports_cover(&one.from_port, &other.from_port)
         && ports_cover(&one.to_port, &other.to_port)
-}
-
-/// The IP versions of packets that a rule may match.
-pub(super) fn versions(rule: &Rule) -> Option<Versions> {
-    let of_protocol = match rule.protocol.0 {
-        Some(protocol::ICMP) => Versions::V4,
-        Some(protocol::ICMP6) => Versions::V6,
-        _ => Versions::Both,
-    };
-    rule.from.versions.and(rule.to.versions)?.and(of_protocol)
 }
 
 fn prefix_covers(one: &Prefix, other: &Prefix, of: Versions) -> bool {

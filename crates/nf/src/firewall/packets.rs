@@ -1,6 +1,5 @@
 //! The packets that rules match, as cuboids that can be cut from each other.
 
-use super::cover::versions;
 use super::rule::{Ports, Prefix, Rule, Versions};
 use twinpath_core::wire::{Address, protocol};
 
@@ -193,4 +192,14 @@ fn ranges(ports: &Ports) -> Vec<Range> {
         }
     }
     apart
+}
+
+/// The IP versions of packets that a rule may match.
+pub(super) fn versions(rule: &Rule) -> Option<Versions> {
+    let of_protocol = match rule.protocol.0 {
+        Some(protocol::ICMP) => Versions::V4,
+        Some(protocol::ICMP6) => Versions::V6,
+        _ => Versions::Both,
+    };
+    rule.from.versions.and(rule.to.versions)?.and(of_protocol)
 }
