@@ -106,7 +106,7 @@ impl Observer {
         Snapshot {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
-            packets_out: self.packets_out,
+            packets_out: self.packets_out - self.port_losses.when_leaving(),
             packets_out_fast: self.packets_out_fast,
             bytes_out: self.bytes_out,
             packets_fast: counts.packets_in - counts.punted_packets,
@@ -133,7 +133,7 @@ impl Observer {
         let counts = fast_path.counters();
         report.totals.packets_in = snapshot.packets_in;
         report.totals.bytes_in = counts.bytes_in;
-        report.totals.packets_out = self.packets_out;
+        report.totals.packets_out = self.packets_out - self.port_losses.when_leaving();
         report.totals.bytes_out = self.bytes_out;
         report.slow.packets = counts.punted_packets;
         report.slow.bytes = counts.punted_bytes;

@@ -289,7 +289,13 @@ mod tests {
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
             port_losses: PortLosses {
-                ..PortLosses::default()
+                receive_missed: 1,
+                receive_no_buffer: 1,
+                receive_too_long: 1,
+                receive_malformed: 1,
+                transmit_refused: 1,
+                transmit_too_long: 1,
+                without_neighbor: 1,
             },
             ..edge_report()
         };

@@ -37,6 +37,18 @@ pub struct PortFigures {
     pub outages: u64,
 }
 
+impl PortFigures {
+    /// Frames that were lost here, either way.
+    pub const fn lost(&self) -> u64 {
+        self.receive_missed
+            + self.receive_no_buffer
+            + self.receive_too_long
+            + self.receive_malformed
+            + self.transmit_refused
+            + self.transmit_too_long
+    }
+}
+
 /// Packets that were lost at a node's ports: before they came in, or when they had left. No drop
 /// counter has them.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +85,11 @@ impl PortLosses {
         losses
             .map(|(name, count)| (name.to_owned(), count))
             .collect()
+    }
+
+    /// Packets that had passed the chain and did not leave.
+    pub const fn when_leaving(&self) -> u64 {
+        self.transmit_refused + self.transmit_too_long + self.without_neighbor
     }
 
     /// Whether nothing was lost.

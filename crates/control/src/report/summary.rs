@@ -1,12 +1,13 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Execution, Parking, PathTotals, Paths, Percentiles, Report, RuleCounters, ranked,
-    restarts_in_words, units,
+    Execution, Parking, PathTotals, Paths, Percentiles, PortFigures, Report, RuleCounters, losses,
+    ranked, restarts_in_words, units,
 };
 
-/// Functions that get a line, counters in it, and drop reasons named.
+/// Functions and ports that get a line, counters in it, and drop reasons named.
 const MAX_FUNCTIONS: usize = 6;
+const MAX_PORTS: usize = 8;
 const MAX_COUNTERS: usize = 4;
 const MAX_REASONS: usize = 4;
 /// Reasons named why packets made no rule.
@@ -14,7 +15,7 @@ const MAX_OBSTACLES: usize = 2;
 /// Characters of a name before it is cut.
 const MAX_NAME: usize = 40;
 
-/// The run in fewer than 30 lines of text, each below 120 columns for names of
+/// The run in fewer than 45 lines of text, each below 120 columns for names of
 /// ordinary length. Names are stripped of control characters.
 pub fn summary(report: &Report) -> String {
     let mut lines = heading(report);
@@ -27,6 +28,8 @@ pub fn summary(report: &Report) -> String {
     lines.extend(rules(report));
     lines.extend(report.parking.iter().flat_map(parking));
     lines.push(line("drops", &drops(report)));
+    lines.extend(lost(report));
+    lines.extend(ports(report));
     lines.extend(functions(report));
     lines.push(line("buffers", &buffers(report)));
     let mut text = lines.join("\n");
@@ -110,19 +113,64 @@ fn traffic(report: &Report) -> Vec<String> {
         )
     };
     let dropped = report.dropped();
-    let drop_share = units::percent(units::fraction(dropped, totals.packets_in));
-    let lost = match report.lost() {
-        0 => String::new(),
-        lost => format!("LOST {}", units::count(lost)),
-    };
-    vec![
+    let share = |count| units::percent(units::fraction(count, totals.packets_in));
+    let mut rows = vec![
         row("", "packets", "share", "bytes"),
         total("in", totals.packets_in, totals.bytes_in),
         path("fast", &report.fast),
         path("slow", &report.slow),
-        row("dropped", &units::count(dropped), &drop_share, &lost),
-        total("out", totals.packets_out, totals.bytes_out),
-    ]
+        row("dropped", &units::count(dropped), &share(dropped), ""),
+    ];
+    let lost = report.lost();
+    if lost > 0 {
+        rows.push(row("LOST", &units::count(lost), &share(lost), ""));
+    }
+    rows.push(total("out", totals.packets_out, totals.bytes_out));
+    rows
+}
+
+/// What was lost for want of room or by a fault, by cause.
+fn lost(report: &Report) -> Option<String> {
+    let losses = losses(&report.drops, &report.port_losses);
+    (report.lost() > 0).then(|| line("LOST", &most_frequent(&losses, MAX_REASONS)))
+}
+
+/// Each network interface, and what was asked and answered about neighbours.
+fn ports(report: &Report) -> Vec<String> {
+    let shown = report.ports.iter().take(MAX_PORTS);
+    let mut lines: Vec<String> = shown.map(port).collect();
+    if report.ports.len() > MAX_PORTS {
+        let more = report.ports.len() - MAX_PORTS;
+        lines.push(line("", &format!("and {more} more ports")));
+    }
+    lines.extend(report.neighbors.map(|neighbors| {
+        let told = [
+            ("known", neighbors.known),
+            ("questions", neighbors.questions),
+            ("answers", neighbors.answers),
+            ("unanswered", neighbors.unanswered),
+            ("packets lost", neighbors.lost()),
+        ];
+        line("neighbours", &counts(&told))
+    }));
+    lines
+}
+
+fn port(port: &PortFigures) -> String {
+    let way = |packets, bytes| format!("{} ({})", units::count(packets), units::bytes(bytes));
+    let lost = match port.lost() {
+        0 => String::new(),
+        lost => format!(", LOST {}", units::count(lost)),
+    };
+    let text = format!(
+        "{} ({}, {}): in {}, out {}{lost}",
+        plain(&port.name),
+        plain(&port.device),
+        port.driver,
+        way(port.received_packets, port.received_bytes),
+        way(port.transmitted_packets, port.transmitted_bytes)
+    );
+    line("port", &text)
 }
 
 fn latency(report: &Report) -> Vec<String> {
@@ -381,14 +429,14 @@ mod tests {
         report.functions = vec![report.functions[0].clone(); 100];
         let text = summary(&report);
         assert!(text.contains("and 94 more functions"));
-        assert!(text.lines().count() < 30);
+        assert!(text.lines().count() < 45);
     }
 
     proptest! {
         #[test]
         fn any_report_is_below_thirty_lines(report in any_report()) {
             let text = summary(&report);
-            prop_assert!(text.lines().count() < 30);
+            prop_assert!(text.lines().count() < 45);
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
         }
     }

@@ -1,6 +1,7 @@
 //! The cards below the figures: every counter of the report, in words.
 
 mod parking;
+mod ports;
 mod rules;
 
 use std::fmt::Write;
@@ -21,6 +22,7 @@ pub fn detail_cards(report: &Report) -> String {
         cards.push_str(&coherence_cards(&report.coherence));
     }
     cards.push_str(&link_card(report));
+    cards.push_str(&ports::cards(report));
     cards.push_str(&resources_card(report));
     let functions = &report.functions;
     functions
