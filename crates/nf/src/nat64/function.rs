@@ -13,13 +13,13 @@ use crate::icmp_errors::Refusals;
 use crate::icmp_messages::{Cause, Icmp};
 use crate::napt::core::{Napt, Nature, Slot, Stop, Way, flags_of, nature, set_ends};
 use crate::rate_limit::RateLimit;
-use rewriting::{datagram_of, is_announced};
+use rewriting::{datagram_of, is_announced, longest};
 use twinpath_core::wire::{Address, Endpoint, fields};
 use twinpath_core::{Direction, DropReason, Instant};
 use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
-/// The longest frame that is written.
-const FRAME_BYTES: usize = 16 * 1024;
+/// The longest frame that is written: one that the kernel has put together.
+const FRAME_BYTES: usize = 65_536 + 128;
 
 /// Translation between IPv6 hosts and IPv4; see the [module](super).
 pub struct Nat64 {
@@ -251,9 +251,12 @@ impl Nat64 {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Result<(), Verdict> {
-        let datagram = datagram_of(packet.quote());
-        let datagram = datagram.map_err(|why| self.drop_untranslatable(why.reason()))?;
-        if datagram.may_fragment || datagram.bytes_v6() <= usize::from(self.settings.mtu) {
+        let quoted = packet.quote();
+        let fits = datagram_of(quoted).map(|datagram| {
+            let bytes = longest(quoted, datagram.bytes_v6());
+            datagram.may_fragment || bytes <= usize::from(self.settings.mtu)
+        });
+        if fits.map_err(|why| self.drop_untranslatable(why.reason()))? {
             return Ok(());
         }
         self.counters.too_long += 1;

@@ -146,6 +146,41 @@ fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
     }
 }
 
+/// Hosts of IPv6 behind NAT64: frames that the kernel has put together become those of the other
+/// version whole, either way.
+#[test]
+fn a_home_of_ipv6_loads_from_servers_of_ipv4() {
+    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let chain = r#"["firewall", "napt", "router"]"#;
+        let nat64 = "[nat64]\ninside = [\"fd01::/64\"]\nexternal = [\"198.51.100.7\"]\n";
+        let service = service(driver).replace(chain, r#"["firewall", "nat64", "router"]"#);
+        let service = service.replace(
+            "[napt]\ninside = [\"192.168.1.0/24\"]\nexternal = [\"198.51.100.7\"]\n",
+            nat64,
+        );
+        let middle = Middle::start(&network, &service);
+        let server = WebServer::start(&network, "server");
+        let got = server.folder().join("got");
+        let path = got.to_string_lossy();
+        let url = "http://[64:ff9b::c633:6401]/file";
+        let arguments = ["-sS", "--max-time", "30", "-o", &path, url];
+        succeed(&network, "client", "curl", &arguments);
+        let got = fs::read(&got).expect("it was fetched");
+        assert!(got == server.content(), "{driver}: it came otherwise");
+        let report = middle.stop();
+        println!("{driver}: {:?} {:?}", report.fast, report.drops);
+        for reason in ["frame_too_long", "too_long"] {
+            assert!(!report.drops.contains_key(reason), "{:?}", report.drops);
+        }
+        let long = report.totals.bytes_in / report.totals.packets_in.max(1);
+        assert!(driver != "af_packet" || long > 1500, "{long} bytes a frame");
+    }
+}
+
 /// A server's segments, of which the kernel puts many in a frame, are too long for the cable at home:
 /// it hears of that, through the translation, and sends shorter ones.
 #[test]

@@ -34,7 +34,8 @@ impl Nat64 {
             Ok(written) => written,
             Err(why) => return Err(self.drop_untranslatable(why.reason())),
         };
-        if !to_v4 && may_fragment && length > usize::from(self.settings.lowest_mtu) {
+        let is_long = longest(packet, length) > usize::from(self.settings.lowest_mtu);
+        if !to_v4 && may_fragment && is_long {
             return self.fragment(packet, (length, part), new, answers);
         }
         if !put(packet, buffer, length, to_v4) {
@@ -81,6 +82,17 @@ impl Nat64 {
             })
         });
         done.map_err(|why| self.drop_untranslatable(why.reason()))
+    }
+}
+
+/// How long the longest packet will be of one that is translated to so many bytes, as the kernel or a
+/// card may cut it into segments.
+pub(super) fn longest(packet: &Packet, bytes: usize) -> usize {
+    let layout = &packet.layout;
+    let payload = layout.end as usize - usize::from(layout.payload);
+    match usize::from(packet.frame.segment_bytes()) {
+        0 => bytes,
+        segment => bytes - payload.saturating_sub(segment).min(bytes),
     }
 }
 
