@@ -280,6 +280,32 @@ fn senders_behind_nat64_are_told_of_ipv6_lengths() {
     assert_eq!(both, vec![expected; 10]);
 }
 
+/// Hosts behind NAT64 that know each other by external endpoints: the router's error about a packet
+/// between them goes to its sender, in its own terms, and nowhere else.
+#[test]
+fn senders_to_hosts_behind_the_same_nat64_are_told() {
+    let nat64 = "[nat64]\ninside = [\"fd01::/64\"]\nexternal = [\"198.51.100.7\"]\n\
+                 assignment = \"preserve\"\n";
+    let service = service(r#"["nat64", "router"]"#, nat64);
+    let [one, other] = ["[fd01::10]:4000", "[fd01::11]:5000"];
+    let shown = "[64:ff9b::c633:6407]:5000";
+    let mut arrivals: Vec<_> = [one, other]
+        .map(|host| (LAN, frame(datagram(host, "[64:ff9b::cb00:7101]:53", 20))))
+        .into();
+    for _ in 0..5 {
+        arrivals.push((LAN, frame(datagram(one, shown, 20))));
+        arrivals.push((LAN, frame(datagram(one, shown, 1460))));
+    }
+    for paths in [Paths::Slow, Paths::Both] {
+        let outcome = outcome(&service, paths, &arrivals);
+        assert_eq!(outcome.drops["too_long"], 5);
+        let told = errors(&outcome, one);
+        let expected = (IcmpError::PacketTooBig { mtu: 1500 }, end(one), end(shown));
+        assert_eq!(told, vec![expected; 5]);
+        assert_eq!(outcome.left.len(), 2 + 5 + 5);
+    }
+}
+
 /// Nobody is told of an error, and senders of one network together not more often than the router
 /// says.
 #[test]

@@ -86,8 +86,9 @@ impl Nat64 {
         &self.napt
     }
 
-    /// The packet's course, with the bits that decided it recorded.
-    fn course(&self, packet: &mut Recorded<'_>) -> Course {
+    /// The packet's course, with the bits that decided it recorded. Errors are from whomever on the way
+    /// inside: what they quote tells whom they are about.
+    fn course(&self, packet: &mut Recorded<'_>, is_error: bool) -> Course {
         let headers = packet.headers();
         packet.examined_source(128);
         packet.examined_destination(128);
@@ -95,8 +96,8 @@ impl Nat64 {
         if headers.source.is_v4() {
             return external(headers.destination).map_or(Course::Past, Course::In);
         }
-        let is_inside =
-            packet.direction() == Direction::Original && self.napt.sides.is_inside(headers.source);
+        let is_inside = packet.direction() == Direction::Original
+            && (is_error || self.napt.sides.is_inside(headers.source));
         match self.settings.embedding.extract(headers.destination) {
             Some(v4) if is_inside => match external(v4) {
                 Some(number) => Course::Hairpin(number, v4),
@@ -305,7 +306,7 @@ impl RuleFunction for Nat64 {
         if matches!(nature, Nature::NotIp) {
             return Verdict::Forward;
         }
-        let course = self.course(packet);
+        let course = self.course(packet, matches!(nature, Nature::Error));
         if course == Course::Past {
             packet.depends_on(0, None);
             return Verdict::Forward;
