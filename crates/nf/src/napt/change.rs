@@ -111,6 +111,7 @@ impl Napt {
         self.checksums = new.config.verify_checksums;
         self.sessions_per_binding = new.config.sessions_per_binding;
         self.ports_per_host = new.config.ports_per_host;
+        self.sessions_per_host = new.config.sessions_per_host;
         self.exhaustion.configure(&new.config);
         self.table.configure(&new.config, &mut self.external);
         if moved.is_none() && is_same_inside {

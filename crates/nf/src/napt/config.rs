@@ -54,6 +54,7 @@ pub struct Config {
     pub(crate) assignment: Assignment,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) ports_per_host: u32,
+    pub(crate) sessions_per_host: u32,
     pub(crate) sessions_per_binding: u32,
     pub(crate) errors_per_second: u32,
     pub(crate) filtering: Filtering,
@@ -132,6 +133,10 @@ pub(crate) struct Written {
     /// all ports from the others.
     #[schemars(range(min = 1))]
     pub ports_per_host: Option<u32>,
+    /// Most sessions of a host at a time, those that others have opened included: it opens no more.
+    /// Without it a quarter of `sessions`, but 64 at least, so that no host inside can fill the table.
+    #[schemars(range(min = 1))]
+    pub sessions_per_host: Option<u32>,
     /// Others open no more TCP connections to a binding once it has so many sessions.
     #[serde(default = "default_sessions_per_binding")]
     #[schemars(range(min = 1, max = MAX_SESSIONS_PER_BINDING))]
@@ -169,6 +174,11 @@ pub(crate) fn default_sessions() -> usize {
 
 pub(crate) fn default_sessions_per_binding() -> u32 {
     1024
+}
+
+/// A quarter of the sessions, but not so few that it is felt where there are few of them.
+fn default_sessions_per_host(sessions: usize) -> u32 {
+    u32::try_from(sessions / 4).unwrap_or(u32::MAX).max(64)
 }
 
 pub(crate) fn default_errors_per_second() -> u32 {
@@ -380,6 +390,9 @@ impl Config {
             assignment: written.assignment,
             deterministic: deterministic.map_err(|error| Placed::at(BLOCKS, error))?,
             ports_per_host: written.ports_per_host.unwrap_or(default),
+            sessions_per_host: written
+                .sessions_per_host
+                .unwrap_or_else(|| default_sessions_per_host(written.sessions)),
             sessions_per_binding: written.sessions_per_binding,
             errors_per_second: written.errors_per_second,
             filtering: written.filtering,
@@ -405,6 +418,7 @@ impl Config {
         }
         for (key, number) in [
             ("ports_per_host", self.ports_per_host),
+            ("sessions_per_host", self.sessions_per_host),
             ("sessions_per_binding", self.sessions_per_binding),
         ] {
             if number == 0 {

@@ -51,6 +51,7 @@ pub struct Napt {
     pub(super) pick_up: bool,
     pub(super) checksums: VerifyChecksums,
     pub(super) ports_per_host: u32,
+    pub(super) sessions_per_host: u32,
     pub(super) sessions_per_binding: u32,
     pub(crate) sides: Sides,
     pub(super) exhaustion: Exhaustion,
@@ -66,6 +67,7 @@ struct Counters {
     ports_exhausted: u64,
     host_ports_exhausted: u64,
     sessions_exhausted: u64,
+    host_sessions_exhausted: u64,
     binding_sessions_exhausted: u64,
     unsolicited: u64,
     not_picked_up: u64,
@@ -88,6 +90,7 @@ impl Napt {
             pick_up: config.pick_up,
             checksums: config.verify_checksums,
             ports_per_host: config.ports_per_host,
+            sessions_per_host: config.sessions_per_host,
             sessions_per_binding: config.sessions_per_binding,
             exhaustion: Exhaustion::new(config, seed),
             refusals: Refusals::default(),
@@ -268,6 +271,7 @@ impl Napt {
             Stop::NotPickedUp => self.counters.not_picked_up += 1,
             Stop::NoPort => self.counters.ports_exhausted += 1,
             Stop::HostLimit => self.counters.host_ports_exhausted += 1,
+            Stop::HostSessions => self.counters.host_sessions_exhausted += 1,
             Stop::BindingLimit => self.counters.binding_sessions_exhausted += 1,
         }
         packet.uncacheable(Obstacle::Undecided);
@@ -412,6 +416,10 @@ impl Napt {
         each("ports_exhausted", self.counters.ports_exhausted);
         each("host_ports_exhausted", self.counters.host_ports_exhausted);
         each("sessions_exhausted", self.counters.sessions_exhausted);
+        each(
+            "host_sessions_exhausted",
+            self.counters.host_sessions_exhausted,
+        );
         each(
             "binding_sessions_exhausted",
             self.counters.binding_sessions_exhausted,

@@ -101,6 +101,7 @@
 //! | `ports_exhausted` | packets dropped because no external port was left that the binding may have |
 //! | `host_ports_exhausted` | packets dropped because their host has as many ports as it may (`host_limit`) |
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
+//! | `host_sessions_exhausted` | packets dropped because their host has as many sessions as it may (`host_limit`) |
 //! | `binding_sessions_exhausted` | connections from outside that were dropped because the binding had too many (`host_limit`) |
 //! | `errors_sent`, `errors_limited` | ICMP errors to hosts inside, and those that there was no allowance for |
 //! | `unsolicited` | packets to an external address that nobody asked for (`unsolicited`), as far as rules have reported |

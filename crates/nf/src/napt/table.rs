@@ -118,6 +118,12 @@ impl Table {
         self.hosts.of(kind, host)
     }
 
+    /// How many sessions of a host are not known to have expired.
+    pub fn sessions_of_host(&self, host: Address) -> u32 {
+        let of_kind = |kind| self.hosts.of(kind, host).sessions;
+        Kind::ALL.into_iter().map(of_kind).sum()
+    }
+
     /// Of a host's bindings that are not known to be alive the one behind another.
     pub fn next_idle(&self, binding: u32) -> u32 {
         let binding = self.bindings.at(binding);
@@ -247,11 +253,13 @@ impl Table {
         let was_live = binding.live > 0;
         binding.live = binding.live.saturating_add_signed(change);
         let is_live = binding.live > 0;
+        let (host, kind, slot) = (binding.internal.address, binding.kind, binding.slot);
+        let count = |host: &mut Host| host.sessions = host.sessions.saturating_add_signed(change);
+        self.hosts.change(kind, host, count);
         if was_live == is_live {
             return;
         }
-        let (host, kind) = (binding.internal.address, binding.kind);
-        external.take(binding.slot, is_live);
+        external.take(slot, is_live);
         match is_live {
             true => self.take_idle(number),
             false => self.put_idle(number),

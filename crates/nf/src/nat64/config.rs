@@ -63,6 +63,10 @@ pub(super) struct Written {
     /// quarter of `ports`, but 64 at least.
     #[schemars(range(min = 1))]
     ports_per_host: Option<u32>,
+    /// Most sessions of a host at a time, those that others have opened included: it opens no more.
+    /// Without it a quarter of `sessions`, but 64 at least.
+    #[schemars(range(min = 1))]
+    sessions_per_host: Option<u32>,
     /// Others open no more TCP connections to a binding once it has so many sessions.
     #[serde(default = "napt::default_sessions_per_binding")]
     #[schemars(range(min = 1, max = napt::MAX_SESSIONS_PER_BINDING))]
@@ -196,6 +200,7 @@ impl TryFrom<Written> for Config {
             assignment: written.assignment,
             blocks: None,
             ports_per_host: written.ports_per_host,
+            sessions_per_host: written.sessions_per_host,
             sessions_per_binding: written.sessions_per_binding,
             errors_per_second: written.errors_per_second,
             filtering: written.filtering,

@@ -39,6 +39,15 @@ impl Napt {
         Err(Stop::HostLimit)
     }
 
+    /// Whether a host may open another session: it could fill the table.
+    pub(super) fn check_sessions_of(&mut self, host: Address, now: Instant) -> Result<(), Stop> {
+        self.table.advance(now, &mut self.external);
+        match self.table.sessions_of_host(host) < self.sessions_per_host {
+            true => Ok(()),
+            false => Err(Stop::HostSessions),
+        }
+    }
+
     /// Whether somebody outside may open another session to a binding that is alive (RFC 6888
     /// REQ-5): whoever knows of it could fill the table.
     pub(super) fn check_binding(

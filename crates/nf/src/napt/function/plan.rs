@@ -39,6 +39,8 @@ pub(crate) enum Stop {
     NoPort,
     /// The host has as many external ports as it may.
     HostLimit,
+    /// The host has as many sessions as it may.
+    HostSessions,
     /// The binding has as many sessions as others may open.
     BindingLimit,
 }
@@ -48,7 +50,7 @@ impl Stop {
     pub fn reason(self) -> DropReason {
         match self {
             Self::NoPort => DropReason::NoPort,
-            Self::HostLimit | Self::BindingLimit => DropReason::HostLimit,
+            Self::HostLimit | Self::HostSessions | Self::BindingLimit => DropReason::HostLimit,
             Self::NotPickedUp => DropReason::InvalidState,
             Self::Wait(_) | Self::Unsolicited => DropReason::Unsolicited,
         }
@@ -88,6 +90,7 @@ impl Napt {
         if flags.is_some_and(|flags| !self.opens(flags)) {
             return Err(Stop::NotPickedUp);
         }
+        self.check_sessions_of(internal.address, now)?;
         let binding = match self.table.binding_of(internal, kind) {
             Some(binding) if self.is_live(packet, binding, now)? => Some(binding),
             _ => None,

@@ -14,6 +14,8 @@ pub(crate) struct Host {
     pub idle: u32,
     /// The first of those.
     pub first_idle: u32,
+    /// How many sessions are not known to have expired.
+    pub sessions: u32,
 }
 
 /// All hosts with bindings.

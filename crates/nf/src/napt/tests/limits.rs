@@ -94,6 +94,26 @@ fn hosts_are_told_that_they_get_no_more() {
     }
 }
 
+/// A host that opens as many sessions as it can leaves room for others; what has been silent for too
+/// long counts no more.
+#[test]
+fn one_host_does_not_fill_the_table() {
+    let mut bench = bench(&format!("sessions = 400\n{BASIC}"));
+    let mut open = |from: Endpoint, number: u8, seconds| {
+        let to = Endpoint::v4([8, 8, 8, number], 80);
+        let packet = PacketBuilder::tcp(from, to).flags(SYN);
+        send(&mut bench, packet, seconds).packet.map(|_| ())
+    };
+    let greedy = |number: u8| Endpoint::v4([10, 0, 0, 1], 1000 + u16::from(number % 4));
+    let refused = (0..=255).filter(|&number| open(greedy(number), number, 0).is_err());
+    assert_eq!(refused.count(), 256 - 100);
+    let other = Endpoint::v4([10, 0, 0, 2], 1000);
+    assert_eq!(open(other, 1, 0), Ok(()));
+    assert_eq!(open(greedy(1), 255, 239), Err(DropReason::HostLimit));
+    assert_eq!(open(greedy(1), 255, 241), Ok(()));
+    assert_eq!(bench.counter(0, "host_sessions_exhausted"), 157);
+}
+
 /// Whoever knows of a binding that lets anyone in could fill the table of sessions.
 /// RFC 6888 REQ-5, RFC 5508 REQ-9: nobody outside is told.
 #[test]
