@@ -9,8 +9,8 @@
 
 mod common;
 
+use common::burners::bind_to;
 use common::service;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -350,16 +350,6 @@ impl PacketIo for Load {
     fn losses(&self) -> PortLosses {
         PortLosses::default()
     }
-}
-
-/// This thread, and those that it starts, run on so many cores. `false` if there are not so many.
-fn bind_to(cores: usize) -> bool {
-    let all = sched_getaffinity(None).expect("it can always be asked for");
-    let mut some = CpuSet::new();
-    let there = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
-    there.take(cores).for_each(|core| some.set(core));
-    sched_setaffinity(None, &some).expect("fewer cores are always permitted");
-    some.count() as usize == cores
 }
 
 /// What the slow path carries of each load, of the best.

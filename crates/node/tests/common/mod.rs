@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod burners;
+pub mod chains;
 pub mod changing;
 pub mod conversing;
 pub mod derived;
