@@ -1,9 +1,10 @@
-//! What the writer writes is what others read, where tshark is installed.
+//! What the writer writes is what others read, where tshark is there or can be installed.
 
 use std::path::Path;
 use std::process::Command;
 
 use twinpath_io::{CaptureWriter, FrameSink, OrderedWriter, PortFiles, PortPattern};
+use twinpath_netns::has_program;
 
 /// Interface, name of the interface, time and length of each frame as tshark has them; none, with
 /// a note, where there is no tshark.
@@ -14,24 +15,20 @@ fn tshark(capture: &Path) -> Option<Vec<String>> {
         "frame.time_epoch",
         "frame.len",
     ];
+    if !has_program("tshark", "tshark") {
+        return None;
+    }
     let output = Command::new("tshark")
         .args(["-n", "-r"])
         .arg(capture)
         .args(["-T", "fields", "-E", "separator=,"])
         .args(fields.iter().flat_map(|field| ["-e", field]))
-        .output();
-    match output {
-        Ok(output) => {
-            let complaint = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{complaint}");
-            let text = String::from_utf8(output.stdout).unwrap();
-            Some(text.lines().map(str::to_owned).collect())
-        }
-        Err(error) => {
-            eprintln!("skipped: tshark cannot be run ({error})");
-            None
-        }
-    }
+        .output()
+        .expect("tshark can be run");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    Some(text.lines().map(str::to_owned).collect())
 }
 
 #[test]

@@ -518,6 +518,8 @@ fn input_name(service: &Service, ports: &Ports) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fast_path::{Departure, Via};
+    use twinpath_core::{Instant, Pools};
 
     fn finished() -> Finished {
         Finished {
@@ -548,6 +550,34 @@ mod tests {
         .warnings();
         assert!(
             told.len() == 1 && told[0].contains("packets were inside"),
+            "{told:?}"
+        );
+    }
+
+    /// A packet leaves that is older than what has been written.
+    #[test]
+    fn a_capture_that_is_not_in_order_is_told_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
+        let service = Service::parse(text, Path::new("late.toml")).expect("sound");
+        let exit = Exit::capture(&folder.path().join("late.pcap"), &service);
+        let mut exit = exit.expect("a file");
+        for at in [10, 20, 5] {
+            let mut frame = Pools::new(1, 1).take_filled(&[0; 60]).expect("a buffer");
+            frame.set_timestamp(Instant(at));
+            let departure = Departure::new(frame, Via::Slow, false);
+            exit.packet(&departure).expect("written");
+            exit.advance(Instant(at)).expect("written");
+        }
+        let written = exit.finish().expect("written").written;
+        assert_eq!(written.order.out_of_order, 1);
+        let told = Finished {
+            written,
+            ..finished()
+        }
+        .warnings();
+        assert!(
+            told.len() == 1 && told[0].contains("1 written late"),
             "{told:?}"
         );
     }

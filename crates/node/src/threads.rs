@@ -7,6 +7,7 @@
 //! would have at the speed of the capture.
 
 mod packet_io;
+mod returns;
 mod worker;
 
 pub use packet_io::PacketIo;
@@ -21,6 +22,7 @@ use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
 use packet_io::Replay;
+use returns::{Ear, take};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -288,19 +290,13 @@ impl<P: PacketIo> Driver<'_, P> {
     /// Takes what has come back.
     fn take_returns(&mut self) -> Result<(), CaptureError> {
         for worker in 0..self.seats.len() {
-            let seat = &mut self.seats[worker];
-            // In this order: whatever is told of has been given back before.
-            let answers: Vec<_> = seat.answers.try_iter().collect();
-            let progress = seat.progress();
-            seat.from_worker.receive(&mut self.returned, usize::MAX);
-            let clock = self.clock();
-            let out = &mut self.output;
-            self.machine
-                .returned(worker, &mut self.returned, clock, out);
-            self.machine.progress(worker, progress, out);
-            for answer in answers {
-                self.machine.answered(worker, answer, clock, out);
-            }
+            let mut ear = Ear {
+                worker,
+                clock: self.clock(),
+                machine: self.machine,
+                out: &mut self.output,
+            };
+            take(&mut self.seats[worker], &mut self.returned, &mut ear);
         }
         self.put_out()
     }

@@ -37,6 +37,12 @@ pub enum Step {
     },
     /// It met an element on the fast path.
     Meet(Box<Meeting>),
+    /// It met an element in the loop that serves a lane, which tells no more: only where that is
+    /// followed, and not each packet.
+    Pass {
+        /// The element.
+        element: u8,
+    },
     /// It waits for a rule to become active.
     Hold {
         /// The element.
@@ -362,6 +368,7 @@ pub struct Watch {
     /// By element.
     elements: Arc<[Names]>,
     log: Arc<Mutex<Log>>,
+    follows_loop: bool,
 }
 
 #[derive(Debug)]
@@ -393,7 +400,23 @@ impl Watch {
         Self {
             elements: elements.into(),
             log: Arc::new(Mutex::new(log)),
+            follows_loop: false,
         }
+    }
+
+    /// Packets pass elements as if nobody followed them, in the loop that serves a lane. Of those
+    /// that do, only that is told.
+    #[must_use]
+    pub fn of_loop(self) -> Self {
+        Self {
+            follows_loop: true,
+            ..self
+        }
+    }
+
+    /// Whether packets pass one by one, so that all can be told of each.
+    pub(crate) fn follows_each(&self) -> bool {
+        !self.follows_loop
     }
 
     /// Follows others of those that are still to arrive.
@@ -513,6 +536,7 @@ impl Step {
         match self {
             Self::LookAhead { .. } => "look_ahead",
             Self::Meet(_) => "meet",
+            Self::Pass { .. } => "pass",
             Self::Hold { .. } => "hold",
             Self::Punt { .. } => "punt",
             Self::Park { .. } => "park",

@@ -195,8 +195,22 @@ pub fn build(service: &Service, paths: Paths) -> Result<Node, BuildError> {
 impl Node {
     /// Follows packets, by their numbers in the order of arrival.
     pub fn watch(&mut self, packets: Range<u64>) -> Watch {
+        let watch = self.watch_of(packets);
+        self.tell(watch)
+    }
+
+    /// The same of packets that pass elements as if nobody followed them: see [`Watch::of_loop`].
+    pub fn watch_loop(&mut self, packets: Range<u64>) -> Watch {
+        let watch = self.watch_of(packets).of_loop();
+        self.tell(watch)
+    }
+
+    fn watch_of(&self, packets: Range<u64>) -> Watch {
         let elements = self.workers.first().map_or(&[][..], Worker::elements);
-        let watch = Watch::new(elements.iter().map(names).collect(), packets);
+        Watch::new(elements.iter().map(names).collect(), packets)
+    }
+
+    fn tell(&mut self, watch: Watch) -> Watch {
         self.machine.watch(watch.clone());
         for worker in &mut self.workers {
             worker.watch(watch.clone());

@@ -14,6 +14,7 @@ use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_nf::duration::Human;
 use twinpath_node::run::{Finished, Ports, run};
+use twinpath_node::sink::Written;
 
 const GATEWAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gateway.toml");
 
@@ -72,7 +73,10 @@ fn run_on(service: &Service, paths: Paths, folder: &TempDir, input: &Path) -> Ou
         ..Ports::default()
     };
     let finished = run(&service, &ports, Live::hidden(), &AtomicBool::new(false));
-    let Finished { report, .. } = finished.unwrap_or_else(|error| panic!("{error}"));
+    let Finished {
+        report, written, ..
+    } = finished.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(written, Written::default(), "{}", written.order);
     Outcome {
         left: packets_of(&output),
         drops: report.drops,

@@ -79,7 +79,10 @@ fn outcome(service: &Service, paths: Paths, arrivals: &[(u32, Vec<u8>)]) -> Outc
         ..Ports::default()
     };
     let finished = run(&service, &ports, Live::hidden(), &AtomicBool::new(false));
-    let Finished { report, .. } = finished.unwrap_or_else(|error| panic!("{error}"));
+    let Finished {
+        report, written, ..
+    } = finished.unwrap_or_else(|error| panic!("{error}"));
+    assert!(written.order.is_in_order(), "{}", written.order);
     let mut reader = CaptureReader::open(&output).expect("a capture");
     let (mut left, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     while let Next::Frame(record) = reader.next_into(&mut buffer).expect("sound") {

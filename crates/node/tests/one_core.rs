@@ -1,17 +1,20 @@
 //! Overload with real threads that share one core, and two: goodput does not collapse however much
 //! more is offered than the slow path carries, and packets that find all they need on the fast path
-//! lose nothing once they have been taken in.
+//! lose nothing.
 //!
-//! There is no absolute time in what is asserted: loads take turns every few milliseconds within one
-//! run, so that whatever else the machine does meets all of them alike, and their packets are counted
-//! against each other. The margin is that of a machine which others use too.
+//! There is no absolute time in what is asserted. Time here is the processor time that this process
+//! has had: it stands still while others have the processor, so what is offered and what is carried
+//! are those of a machine of its own. Loads take turns within one run, and of each load the median
+//! of its turns counts.
 
 mod common;
 
+use common::burners::bind_to;
 use common::service;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::report::PortLosses;
@@ -24,7 +27,7 @@ use twinpath_node::command::no_commands;
 use twinpath_node::machine::Machine;
 use twinpath_node::observe::{Observer, Tallies};
 use twinpath_node::threads::{PacketIo, run_on};
-use twinpath_node::{Departure, Limits, Via, build};
+use twinpath_node::{Departure, Limits, Node, Via, build};
 
 const GATEWAY: &str = r#"
 [service]
@@ -60,7 +63,9 @@ const SELDOM: u32 = 40_000;
 const KNOWN_PORT: u16 = 53;
 const SELDOM_PORT: u16 = 443;
 
-/// Frames for which the entrance has room, as a network card's ring.
+/// Newcomers for which the entrance has room, as a network card's ring. Known flows have room of
+/// their own, as where a card has a ring for what must not wait behind others: what a ring that all
+/// share loses is lost in front of both paths, and says nothing of either.
 const ENTRANCE: usize = 1024;
 /// Frames that are taken in a turn.
 const BURST: usize = 64;
@@ -68,9 +73,13 @@ const BURST: usize = 64;
 const TRIED_AT_ONCE: u64 = 1024;
 
 const WARM_NS: u64 = 150_000_000;
+/// All newcomers come by once, and then it is counted how many are carried.
+const MET_NS: u64 = 350_000_000;
 const TRIED_NS: u64 = 150_000_000;
 const TURN_NS: u64 = 40_000_000;
-const ROUNDS: usize = 6;
+/// Of a turn, while what the one before has left in the rings comes out.
+const SETTLING_NS: u64 = 15_000_000;
+const ROUNDS: usize = 15;
 /// In multiples of what the slow path carries.
 const LOADS: [u64; 5] = [1, 2, 4, 7, 10];
 
@@ -79,27 +88,52 @@ const LOADS: [u64; 5] = [1, 2, 4, 7, 10];
 enum Phase {
     /// Packets of known flows become hits.
     Warm,
-    /// As many newcomers as the slow path carries.
-    Tried,
+    /// As many newcomers as the slow path carries; then they are counted.
+    Tried {
+        is_counted: bool,
+    },
     /// A load, by its place.
-    Load(usize),
+    Load {
+        load: usize,
+        round: usize,
+        is_settled: bool,
+    },
     Over,
 }
 
 impl Phase {
-    fn at(wall_ns: u64) -> Self {
-        match wall_ns {
+    fn at(now_ns: u64) -> Self {
+        match now_ns {
             0..WARM_NS => Self::Warm,
-            _ if wall_ns < WARM_NS + TRIED_NS => Self::Tried,
-            _ => {
-                let turn = (wall_ns - WARM_NS - TRIED_NS) / TURN_NS;
-                match (turn as usize) < ROUNDS * LOADS.len() {
-                    true => Self::Load(turn as usize % LOADS.len()),
-                    false => Self::Over,
-                }
-            }
+            _ if now_ns < WARM_NS + MET_NS + TRIED_NS => Self::Tried {
+                is_counted: now_ns >= WARM_NS + MET_NS,
+            },
+            _ => Self::in_turns(now_ns - WARM_NS - MET_NS - TRIED_NS),
         }
     }
+
+    /// Every other round goes through the loads backwards: none is always behind the same one.
+    fn in_turns(ns: u64) -> Self {
+        let turn = (ns / TURN_NS) as usize;
+        let (round, place) = (turn / LOADS.len(), turn % LOADS.len());
+        if round >= ROUNDS {
+            return Self::Over;
+        }
+        Self::Load {
+            load: match round % 2 {
+                0 => place,
+                _ => LOADS.len() - 1 - place,
+            },
+            round,
+            is_settled: ns % TURN_NS >= SETTLING_NS,
+        }
+    }
+}
+
+/// How much processor time all threads of this process have had.
+fn processor_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Packets of one kind.
@@ -110,16 +144,27 @@ struct Count {
     left: u64,
 }
 
-/// Newcomers of one load.
+/// Newcomers of one load, in each of its turns.
 #[derive(Copy, Clone, Debug, Default)]
 struct Carried {
-    offered: u64,
-    left: u64,
+    offered: [u64; ROUNDS],
+    left: [u64; ROUNDS],
+}
+
+impl Carried {
+    /// Of what was offered in a turn, and of what left.
+    fn medians(&self) -> [u64; 2] {
+        [self.offered, self.left].map(|mut turns| {
+            turns.sort_unstable();
+            turns[ROUNDS / 2]
+        })
+    }
 }
 
 /// Traffic that comes at its time, whoever is ready for it.
 struct Load {
-    wall_ns: u64,
+    began_ns: u64,
+    now_ns: u64,
     known: Count,
     seldom: Count,
     known_fast: u64,
@@ -127,6 +172,8 @@ struct Load {
     /// Newcomers that the slow path carried while that was tried.
     tried: u64,
     entrance: VecDeque<bool>,
+    /// Newcomers at the entrance.
+    seldom_waiting: usize,
     /// Packets that are due, in parts.
     due: [f64; 2],
     next: [u32; 2],
@@ -135,13 +182,15 @@ struct Load {
 impl Load {
     fn new() -> Self {
         Self {
-            wall_ns: 0,
+            began_ns: 0,
+            now_ns: 0,
             known: Count::default(),
             seldom: Count::default(),
             known_fast: 0,
             loads: [Carried::default(); LOADS.len()],
             tried: 0,
-            entrance: VecDeque::with_capacity(ENTRANCE),
+            entrance: VecDeque::with_capacity(2 * ENTRANCE),
+            seldom_waiting: 0,
             due: [0.0; 2],
             next: [0; 2],
         }
@@ -153,18 +202,19 @@ impl Load {
     }
 
     /// What has come since the last turn is at the entrance, or missed.
-    fn arrive(&mut self, wall_ns: u64) {
-        let passed = wall_ns.saturating_sub(self.wall_ns) as f64 / 1e9;
-        self.wall_ns = wall_ns;
-        let rates = match Phase::at(wall_ns) {
+    fn arrive(&mut self) {
+        let now_ns = processor_ns() - self.began_ns;
+        let passed = (now_ns - self.now_ns) as f64 / 1e9;
+        self.now_ns = now_ns;
+        let rates = match Phase::at(now_ns) {
             Phase::Warm => [20_000.0, 0.0],
-            Phase::Tried => {
+            Phase::Tried { .. } => {
                 let inside = self.seldom.taken - self.seldom.left;
-                let more = TRIED_AT_ONCE.saturating_sub(inside + self.entrance.len() as u64);
+                let more = TRIED_AT_ONCE.saturating_sub(inside + self.seldom_waiting as u64);
                 self.due[1] = more as f64;
                 [20_000.0, 0.0]
             }
-            Phase::Load(load) => [20_000.0, self.capacity() * LOADS[load] as f64],
+            Phase::Load { load, .. } => [20_000.0, self.capacity() * LOADS[load] as f64],
             Phase::Over => return,
         };
         for (due, rate) in self.due.iter_mut().zip(rates) {
@@ -181,12 +231,25 @@ impl Load {
     }
 
     fn offer(&mut self, is_known: bool) {
-        if let (false, Phase::Load(load)) = (is_known, Phase::at(self.wall_ns)) {
-            self.loads[load].offered += 1;
+        if let (false, Some((load, round))) = (is_known, self.turn()) {
+            self.loads[load].offered[round] += 1;
         }
         self.of(is_known).offered += 1;
-        if self.entrance.len() < ENTRANCE {
+        if is_known || self.seldom_waiting < ENTRANCE {
             self.entrance.push_back(is_known);
+            self.seldom_waiting += usize::from(!is_known);
+        }
+    }
+
+    /// The load and its round that packets count for now.
+    fn turn(&self) -> Option<(usize, usize)> {
+        match Phase::at(self.now_ns) {
+            Phase::Load {
+                load,
+                round,
+                is_settled: true,
+            } => Some((load, round)),
+            _ => None,
         }
     }
 
@@ -227,6 +290,7 @@ fn mixed(left: &mut [u64; 2]) -> [u64; 2] {
 
 impl PacketIo for Load {
     fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
+        self.began_ns = processor_ns();
         Ok(Some(Instant(1_000_000_000)))
     }
 
@@ -241,11 +305,12 @@ impl PacketIo for Load {
         received_ns: u64,
         burst: &mut Vec<Frame>,
     ) -> Result<Filled, CaptureError> {
-        self.arrive(received_ns);
+        self.arrive();
         let most = machine.room().min(BURST);
         while burst.len() < most
             && let Some(is_known) = self.entrance.pop_front()
         {
+            self.seldom_waiting -= usize::from(!is_known);
             let packet = self.packet(is_known);
             let Some(mut frame) = machine.pools().take_filled(&packet) else {
                 break;
@@ -255,10 +320,8 @@ impl PacketIo for Load {
             self.of(is_known).taken += 1;
             burst.push(frame);
         }
-        Ok(match Phase::at(received_ns) {
-            Phase::Over => Filled::End,
-            _ => Filled::Some,
-        })
+        let is_over = Phase::at(self.now_ns) == Phase::Over && self.entrance.is_empty();
+        Ok(if is_over { Filled::End } else { Filled::Some })
     }
 
     fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {
@@ -266,11 +329,11 @@ impl PacketIo for Load {
         let layout = dissect(bytes).expect("what went in is sound");
         let is_known = fields::destination(bytes, &layout).port == KNOWN_PORT;
         self.of(is_known).left += 1;
-        match (is_known, Phase::at(self.wall_ns)) {
-            (true, _) => self.known_fast += u64::from(departure.via == Via::Fast),
-            (false, Phase::Tried) => self.tried += 1,
-            (false, Phase::Load(load)) => self.loads[load].left += 1,
-            _ => {}
+        self.known_fast += u64::from(is_known && departure.via == Via::Fast);
+        let is_counted = Phase::at(self.now_ns) == Phase::Tried { is_counted: true };
+        self.tried += u64::from(!is_known && is_counted);
+        if let (false, Some((load, round))) = (is_known, self.turn()) {
+            self.loads[load].left[round] += 1;
         }
         pools.give(departure.frame);
         Ok(())
@@ -289,24 +352,30 @@ impl PacketIo for Load {
     }
 }
 
-/// This thread, and those that it starts, run on so many cores. `false` if there are not so many.
-fn bind_to(cores: usize) -> bool {
-    let all = sched_getaffinity(None).expect("it can always be asked for");
-    let mut some = CpuSet::new();
-    let there = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core));
-    there.take(cores).for_each(|core| some.set(core));
-    sched_setaffinity(None, &some).expect("fewer cores are always permitted");
-    some.count() as usize == cores
-}
+/// What the slow path carries of each load, of the best.
+const LEAST_GOODPUT: f64 = 0.9;
 
-/// What the slow path carries of the highest load, of the best: on a machine of its own it is nine
-/// tenths.
-const LEAST_GOODPUT: f64 = 0.7;
+/// Others that share caches and cores may still disturb a load for longer than half of its turns.
+/// What collapses does so each time.
+const ATTEMPTS: usize = 3;
+
+/// The tests of this file take turns: they share the processor time that they measure.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn does_not_collapse(cores: usize) {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     if !bind_to(cores) {
+        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+        assert!(!is_ci, "there are no {cores} cores, and CI is true");
         return eprintln!("skipped: there are no {cores} cores");
     }
+    let mut attempts = (0..ATTEMPTS).map(|_| attempt(cores));
+    let holds = attempts.any(|goodput| goodput.inspect_err(|why| println!("{why}")).is_ok());
+    assert!(holds, "goodput falls under load, each time");
+}
+
+/// Fails where anything is lost that should not be; the error says where goodput falls.
+fn attempt(cores: usize) -> Result<(), String> {
     let service = service(GATEWAY);
     let mut node = build(&service, Paths::Both).expect("sound");
     node.machine.set_limits(Limits {
@@ -314,6 +383,20 @@ fn does_not_collapse(cores: usize) {
         is_lossless: false,
         is_replay: false,
     });
+    let load = offer(&mut node);
+    let mut drops = node.machine.path().drops().clone();
+    drops.absorb(&Tallies::of(&node.workers).drops);
+    let drops: Vec<_> = drops.nonzero().collect();
+    load.show(cores);
+    println!("drops: {drops:?}");
+    load.assert_hits_lose_nothing();
+    let lost = load.seldom.taken - load.seldom.left;
+    assert_eq!(drops, [(DropReason::PuntRingFull, lost)]);
+    load.goodput_stays()
+}
+
+/// All loads, one after the other.
+fn offer(node: &mut Node) -> Load {
     let tempo = Tempo {
         is_lossless: false,
         is_paced: true,
@@ -321,7 +404,7 @@ fn does_not_collapse(cores: usize) {
     };
     let (mut load, mut observer) = (Load::new(), Observer::new(Live::hidden()));
     run_on(
-        &mut node,
+        node,
         &mut load,
         &mut observer,
         tempo,
@@ -329,39 +412,47 @@ fn does_not_collapse(cores: usize) {
         &AtomicBool::new(false),
     )
     .expect("memory never fails");
-    println!(
-        "{cores} cores: the slow path carries {:.0} a second",
-        load.capacity()
-    );
-    for (times, count) in LOADS.iter().zip(&load.loads) {
-        println!("{times:>2} times: {count:?}");
+    load
+}
+
+impl Load {
+    fn assert_hits_lose_nothing(&self) {
+        let known = self.known;
+        assert!(
+            self.known_fast * 10 > known.left * 9,
+            "hits are to be tried"
+        );
+        assert_eq!(
+            (known.taken, known.left),
+            (known.offered, known.offered),
+            "packets of known flows are lost"
+        );
     }
-    println!(
-        "known: {:?}, {} on the fast path",
-        load.known, load.known_fast
-    );
-    let mut drops = node.machine.path().drops().clone();
-    drops.absorb(&Tallies::of(&node.workers).drops);
-    let drops: Vec<_> = drops.nonzero().collect();
-    println!("drops: {drops:?}");
-    assert!(load.tried > 1000, "nothing to compare with");
-    assert!(
-        load.known_fast * 10 > load.known.left * 9,
-        "hits are to be tried"
-    );
-    // A hit meets no ring: what is lost in front of a full one was none.
-    let taken = load.known.taken + load.seldom.taken;
-    let lost = taken - load.known.left - load.seldom.left;
-    assert_eq!(drops, [(DropReason::PuntRingFull, lost)]);
-    let known_lost = load.known.taken - load.known.left;
-    assert!(
-        known_lost * 100 <= load.known.taken,
-        "{known_lost} packets of known flows were none"
-    );
-    let best = load.loads.iter().map(|count| count.left).max().unwrap_or(0);
-    let least = best as f64 * LEAST_GOODPUT;
-    let highest = load.loads[LOADS.len() - 1].left as f64;
-    assert!(highest >= least, "{highest} of {best} at the best load");
+
+    /// Each load is carried as well as the best, or as far as it goes.
+    fn goodput_stays(&self) -> Result<(), String> {
+        assert!(self.tried > 1000, "nothing to compare with");
+        let best = self.loads.iter().map(|count| count.medians()[1]).max();
+        let best = best.unwrap_or(0);
+        for (times, count) in LOADS.iter().zip(&self.loads) {
+            let [offered, left] = count.medians();
+            if (left as f64) < best.min(offered) as f64 * LEAST_GOODPUT {
+                return Err(format!("{left} of {best} at {times} times what is carried"));
+            }
+        }
+        Ok(())
+    }
+
+    fn show(&self, cores: usize) {
+        let capacity = self.capacity();
+        println!("{cores} cores: the slow path carries {capacity:.0} a second of their time");
+        for (times, count) in LOADS.iter().zip(&self.loads) {
+            let [offered, left] = count.medians();
+            println!("{times:>2} times: {left} of {offered}; {:?}", count.left);
+        }
+        let (known, fast) = (self.known, self.known_fast);
+        println!("known: {known:?}, {fast} on the fast path");
+    }
 }
 
 #[test]

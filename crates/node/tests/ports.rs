@@ -90,7 +90,10 @@ fn through(service: &Service, input: &Path, output: &Path) -> Finished {
         ..Ports::default()
     };
     let finished = run(service, &ports, Live::hidden(), &AtomicBool::new(false));
-    finished.unwrap_or_else(|error| panic!("{error}"))
+    let finished = finished.unwrap_or_else(|error| panic!("{error}"));
+    let order = finished.written.order;
+    assert!(order.is_in_order(), "{order}");
+    finished
 }
 
 fn packets_of(path: &Path) -> Left {
@@ -115,7 +118,6 @@ fn packets_leave_by_the_port_that_the_router_says() {
         let finished = through(&both, &input, &output("both.pcapng"));
         let report = finished.report;
         assert!(report.fast.packets > 300, "{:?}", report.fast);
-        assert!(finished.written.order.is_in_order());
         let by_port = |left: &Left| [0, 1, 2].map(|port| of_port(left, port));
         let (alone, both) = (
             packets_of(&output("alone.pcapng")),

@@ -5,8 +5,9 @@
 mod common;
 
 use common::burners::Burners;
+use common::chains;
 use common::derived::{Capture, profiled};
-use common::racing::Scarcity;
+use common::racing::{Scarcity, race};
 use common::trial::Tally;
 use common::{generate, traffic};
 use std::cell::Cell;
@@ -69,15 +70,16 @@ const CHAINS: [(&[&str], Option<&str>); 6] = [
 
 /// Lets all captures race through a chain. Where packets are lost, whether those that a function
 /// would act on are among them is chance. Returns how many packets left that the slow path alone
-/// would not have put out for packets in the order of arrival.
+/// would not have put out for packets in the order of arrival, and how often packets passed an
+/// element in the loop that serves nearly all of them.
 fn over(
     captures: &'static [Capture],
     (chain, answers): (&[&str], Option<&str>),
     workers: usize,
     scarcity: Scarcity,
     least_share: f64,
-) -> usize {
-    let differing = Cell::new(0);
+) -> [usize; 2] {
+    let (differing, in_loop) = (Cell::new(0), Cell::new(0));
     let tally = Tally::over(captures.iter(), (chain, answers), |trial| {
         let patient = "gap_timeout = \"1h\"\nidle_timeout = \"2h\"\n";
         let trial = trial.saying("reassembler", patient);
@@ -88,23 +90,46 @@ fn over(
         let reorders = chain.contains(&"reassembler");
         let (verdict, race) = trial.verdict_of_race(&service, scarcity, reorders);
         differing.set(differing.get() + race.differs_from(&trial.alone_in_order(&service)));
+        in_loop.set(in_loop.get() + race.passed_in_loop());
         verdict
     });
     if scarcity.is_lossless {
         tally.assert_acted(chain, least_share);
     }
-    differing.get()
+    [differing.get(), in_loop.get()]
 }
 
 /// Nothing is lost; without causality many packets differ from what the order of arrival gives.
 #[test]
 fn each_element_is_linearizable() {
-    let mut differing = 0;
+    let (mut differing, mut in_loop) = (0, 0);
     for chain in CHAINS {
-        differing += over(many(), chain, 3, Scarcity::NONE, 0.05);
+        let [differs, passed] = over(many(), chain, 3, Scarcity::NONE, 0.05);
+        assert!(passed > 0, "{chain:?}: the loop is not raced");
+        (differing, in_loop) = (differing + differs, in_loop + passed);
     }
-    println!("{differing} packets would differ in the order of arrival");
+    println!(
+        "{differing} packets would differ in the order of arrival, {in_loop} passed in the loop"
+    );
     assert!(differing > 0, "no race, no test");
+}
+
+/// The same of translations of prefixes and of IP versions, and of routers, behind and in front of
+/// others.
+#[test]
+fn translations_and_routers_are_linearizable() {
+    for chain in chains::all(3000) {
+        let trace = hurried(&chain.trace, chain.trace.len());
+        for (ring_frames, buffers) in [(1024, 1 << 14), (3, 40)] {
+            let scarcity = Scarcity::of(ring_frames, buffers);
+            let what = format!("{:?} {scarcity}", chain.functions);
+            let race = race(&chain.service, &trace, scarcity);
+            let logged = race.assert_linearizable(&chain.service, false, &what);
+            race.assert_in_order(&what);
+            println!("{what}: {} in the loop | {logged}", race.passed_in_loop());
+            assert!(race.passed_in_loop() > 0, "{what}: the loop is not raced");
+        }
+    }
 }
 
 /// The same, however few may be under way to a worker, and the processor is taken away. One buffer

@@ -96,8 +96,10 @@ fn replayed(service: &Service, packets: &[(u64, u32, Vec<u8>)]) -> (Vec<(u32, Ve
             ..Ports::default()
         };
         let finished = run(&service, &ports, Live::hidden(), &AtomicBool::new(false));
-        let report = finished.unwrap_or_else(|error| panic!("{error}")).report;
-        (packets_of(&output), report)
+        let finished = finished.unwrap_or_else(|error| panic!("{error}"));
+        let order = finished.written.order;
+        assert!(order.is_in_order(), "{order}");
+        (packets_of(&output), finished.report)
     };
     let (alone, _) = through(Paths::Slow, file("alone.pcapng"));
     let (both, report) = through(Paths::Both, file("both.pcapng"));

@@ -124,11 +124,14 @@ impl FastPath {
     ) {
         let mut done = 0;
         loop {
-            let (passed, decision) = match self.watch {
-                None => self.pass_along(lane.from(done, ahead, next), position),
+            let (passed, decision) = match &self.watch {
                 // Whoever follows packets sees them pass one by one.
-                Some(_) => (0, None),
+                Some(watch) if watch.follows_each() => (0, None),
+                _ => self.pass_along(lane.from(done, ahead, next), position),
             };
+            if self.watch.is_some() {
+                self.tell_passed(&lane.frames[done..], (passed, decision), position);
+            }
             done += passed;
             if done == lane.frames.len() {
                 return;

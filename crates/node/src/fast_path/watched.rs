@@ -58,6 +58,22 @@ impl FastPath {
         }
     }
 
+    /// The first of these have met an element together, and the one behind them, if that is decided.
+    #[cold]
+    pub(super) fn tell_passed(
+        &self,
+        frames: &[Frame],
+        (passed, decision): (usize, Option<Decision>),
+        position: Position,
+    ) {
+        let is_met = |decision| !matches!(decision, Decision::Hold | Decision::Punt);
+        let met = passed + usize::from(decision.is_some_and(is_met));
+        let element = position.element;
+        for frame in frames.iter().take(met) {
+            self.tell(frame, |_| Step::Pass { element });
+        }
+    }
+
     /// A packet's headers and direction were found.
     #[inline]
     pub(super) fn tell_arrival(&self, frame: &Frame, direction: Option<&'static str>) {

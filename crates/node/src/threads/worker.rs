@@ -1,6 +1,7 @@
 //! A worker's thread, and the rings between it and the machine's.
 
 use super::Backoff;
+use super::returns::Voice;
 use crate::command::Question;
 use crate::fast_path::BATCH;
 use crate::live_drops::LiveDrops;
@@ -65,7 +66,7 @@ pub(super) struct Seat {
     to_worker: RingSender,
     pub from_worker: RingReceiver,
     tasks: mpsc::Sender<Task>,
-    pub answers: mpsc::Receiver<Answer>,
+    answers: mpsc::Receiver<Answer>,
     shared: Arc<Shared>,
     progress: Progress,
     /// Of what was heard of progress.
@@ -128,13 +129,6 @@ impl Seat {
         let _ = self.tasks.send(Task::Question(question, now));
     }
 
-    pub fn progress(&mut self) -> Progress {
-        if let Some(progress) = self.shared.progress.news(&mut self.version) {
-            self.progress = progress;
-        }
-        self.progress
-    }
-
     pub fn tell_time(&mut self, time: Time) {
         if self.time != time {
             self.time = time;
@@ -158,6 +152,40 @@ impl Seat {
     /// Whether the worker has gone, and left nothing.
     pub fn is_left(&self) -> bool {
         self.from_worker.is_abandoned() && self.from_worker.is_empty()
+    }
+}
+
+impl Voice for Seat {
+    fn answers(&mut self) -> Vec<Answer> {
+        self.answers.try_iter().collect()
+    }
+
+    fn progress(&mut self) -> Progress {
+        if let Some(progress) = self.shared.progress.news(&mut self.version) {
+            self.progress = progress;
+        }
+        self.progress
+    }
+
+    fn frames(&mut self, into: &mut Vec<Frame>) {
+        self.from_worker.receive(into, usize::MAX);
+    }
+}
+
+impl End {
+    /// Puts a frame into the ring; gives it back if there is no room.
+    pub fn send(&mut self, frame: Frame) -> Result<(), Frame> {
+        self.to_machine.send(frame)
+    }
+
+    /// Says how far the worker is: behind all that it gave back.
+    pub fn say_progress(&self, progress: Progress) {
+        self.shared.progress.say(progress);
+    }
+
+    /// Says what came of a command, behind that. If nobody listens any more the run is over.
+    pub fn say_answer(&self, answer: Answer) {
+        let _ = self.answers.send(answer);
     }
 }
 
@@ -231,8 +259,7 @@ impl<'a> WorkerThread<'a> {
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);
                     self.give_back();
-                    // If nobody listens any more the run is over.
-                    let _ = self.end.answers.send(answer);
+                    self.end.say_answer(answer);
                 }
             }
         }
@@ -243,7 +270,7 @@ impl<'a> WorkerThread<'a> {
     fn give_back(&mut self) {
         for mut frame in self.returns.drain(..) {
             let mut idle = Backoff::default();
-            while let Err(refused) = self.end.to_machine.send(frame) {
+            while let Err(refused) = self.end.send(frame) {
                 if self.end.to_machine.is_abandoned() {
                     return;
                 }
@@ -251,6 +278,6 @@ impl<'a> WorkerThread<'a> {
                 idle.wait();
             }
         }
-        self.end.shared.progress.say(self.worker.progress());
+        self.end.say_progress(self.worker.progress());
     }
 }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::Instant;
 use twinpath_io::{CaptureError, Trace};
 use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
@@ -95,6 +96,10 @@ impl Sink for Servers {
         }
         self.left.packet(departure)
     }
+
+    fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
+        self.left.advance(watermark)
+    }
 }
 
 /// When requests come, and answers to some of them.
@@ -176,7 +181,7 @@ fn run(
         &AtomicBool::new(false),
     )
     .expect("memory never fails");
-    let Leaving { packets, ports } = sink.left;
+    let Leaving { packets, ports, .. } = sink.left;
     let outcome = Outcome {
         flows: undrawn_flows(
             &service,

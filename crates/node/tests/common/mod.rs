@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
 pub mod burners;
+pub mod chains;
 pub mod changing;
 pub mod conversing;
 pub mod derived;
@@ -22,7 +23,7 @@ use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Instance, Pace, Paths, Service, Ways};
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
-use twinpath_core::{FlowKey, Keyed, Pools, Side, Steering};
+use twinpath_core::{FlowKey, Instant, Keyed, Pools, Side, Steering};
 use twinpath_io::{CaptureError, CaptureReader, Next, Trace};
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
@@ -142,14 +143,23 @@ pub fn answer(packet: &[u8]) -> Option<Vec<u8>> {
 pub struct Leaving {
     packets: Vec<(u64, Vec<u8>)>,
     ports: BTreeMap<Option<u16>, u64>,
+    /// Nothing older may leave any more.
+    watermark: Instant,
 }
 
 impl Sink for Leaving {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
         let frame = &departure.frame;
+        let is_late = frame.timestamp() < self.watermark;
+        assert!(!is_late, "a capture would not be in order");
         *self.ports.entry(frame.metadata().egress).or_default() += 1;
         let at = frame.timestamp().0;
         self.packets.push((at, frame.bytes().to_vec()));
+        Ok(())
+    }
+
+    fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
+        self.watermark = self.watermark.max(watermark);
         Ok(())
     }
 }

@@ -104,7 +104,7 @@ pub fn race(service: &Service, trace: &Trace, scarcity: Scarcity) -> Race {
         is_replay: true,
     });
     *node.machine.pools() = Pools::new(scarcity.buffers, scarcity.buffers.div_ceil(8));
-    let watch = node.watch(0..u64::MAX);
+    let watch = node.watch_loop(0..u64::MAX);
     let tempo = Tempo {
         is_lossless: scarcity.is_lossless,
         is_paced: false,
@@ -179,6 +179,14 @@ impl fmt::Display for Logged {
 }
 
 impl Race {
+    /// How often packets passed an element in the loop that serves a lane.
+    pub fn passed_in_loop(&self) -> usize {
+        let steps = self.steps.iter();
+        steps
+            .filter(|(_, step)| matches!(step, Step::Pass { .. }))
+            .count()
+    }
+
     fn events(&self) -> Vec<(u64, Event)> {
         // Packets that wait on the fast path for a rule of this element.
         let mut held = HashMap::new();
@@ -196,6 +204,7 @@ impl Race {
                 Step::Meet(met) if meets(&met.decision) => {
                     events.push((*packet, taken(met.element, true)));
                 }
+                Step::Pass { element } => events.push((*packet, taken(*element, true))),
                 Step::Hold { element } => _ = held.insert(*packet, *element),
                 Step::GoOn { .. } => {
                     events.extend(was_held.map(|element| (*packet, taken(element, true))));

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use twinpath_io::Trace;
+use twinpath_netns::has_program;
 
 const PASSES: &str = "[service]\nname = \"passes\"\nchain = [\"reassembler\"]\n";
 const DENIES: &str = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
@@ -191,16 +192,17 @@ fn tcpdump_and_tshark_stand_at_the_ends() {
         ("tcpdump", &["-n", "-r", "-"][..]),
         ("tshark", &["-n", "-r", "-"]),
     ] {
+        if !has_program(reader, reader) {
+            continue;
+        }
         let listing = File::create(folder.path("listing")).expect("a file");
         let mut command = Command::new(reader);
         command
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(listing);
-        let Ok(mut child) = command.stderr(Stdio::null()).spawn() else {
-            eprintln!("skipped: {reader} is not there");
-            continue;
-        };
+        let child = command.stderr(Stdio::null()).spawn();
+        let mut child = child.expect("it is there");
         let run = [
             "run",
             "passes.toml",

@@ -91,6 +91,7 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
             write!(f, "{name}: ")?;
             told_message(f, message)
         }
+        Step::Pass { element: number } => writeln!(f, "{name}: passed element {number}"),
         Step::GoOn { element: number } => writeln!(f, "{name}: behind element {number}"),
         Step::HoldBack => writeln!(f, "{name}: for its payload, or packets before it"),
         Step::PassParking { has_joined: true } => writeln!(f, "{name}: with its payload"),
