@@ -466,6 +466,25 @@ impl Report {
         total_drops(&losses(&self.drops, &self.port_losses))
     }
 
+    /// Checks before a run that a report can be written into a directory, which is made if it is
+    /// missing. What is there stays as it is.
+    ///
+    /// # Errors
+    /// [`ReportError::File`] names what cannot be made or written.
+    pub fn check_folder(directory: &Path) -> Result<(), ReportError> {
+        fs::create_dir_all(directory).map_err(ReportError::file(directory))?;
+        for name in [JSON_FILE, HTML_FILE] {
+            let path = directory.join(name);
+            let is_new = !path.exists();
+            let opened = fs::OpenOptions::new().append(true).create(true).open(&path);
+            opened.map_err(ReportError::file(&path))?;
+            if is_new {
+                fs::remove_file(&path).map_err(ReportError::file(&path))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Writes `report.json` and `report.html` into a directory, which is made
     /// if it is missing.
     ///

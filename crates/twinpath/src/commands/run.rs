@@ -25,8 +25,9 @@ use twinpath_node::{Finished, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
 ///
-/// Without --in and --listen the traffic that the service file describes is generated, and the
-/// report goes to twinpath-report unless --report or --no-report says otherwise. Ctrl-C ends a
+/// Without --in and --listen packets come from the network interfaces in [ports] and leave by them;
+/// for a file without [ports] the traffic that it describes is generated. The report then goes to
+/// twinpath-report, in place of an earlier one, unless --report or --no-report says otherwise. Ctrl-C ends a
 /// run early: what was under way is finished, and the report tells of what ran; a second Ctrl-C
 /// ends it at once.
 #[derive(clap::Args)]
@@ -188,6 +189,9 @@ impl Arguments {
             report: self.report_folder(),
         };
         files.check()?;
+        if let Some(folder) = self.report_folder() {
+            Report::check_folder(folder)?;
+        }
         check(&service)?;
         Ok(service)
     }
@@ -204,7 +208,7 @@ impl Arguments {
         }
         let seed = getrandom::u64().ok()?;
         output::notice(format_args!(
-            "seed {seed} was drawn: --seed {seed} repeats it"
+            "seed {seed} was drawn: --seed {seed} draws the same again"
         ));
         Some(seed)
     }

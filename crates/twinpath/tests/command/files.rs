@@ -123,6 +123,17 @@ fn words_in_braces_that_stand_for_nothing_are_refused() {
     assert!(!folder.path("out-{prot}.pcap").exists());
 }
 
+/// A report that cannot be written is told of before the run, not after hours of it.
+#[test]
+fn a_report_that_cannot_be_written_is_refused_at_once() {
+    let folder = Folder::with("service.toml", SERVICE);
+    folder.succeed(&["generate", "--packets", "10", "--out", "a.pcap"]);
+    let run = ["run", "service.toml", "--in", "a.pcap", "--out", "b.pcap"];
+    let report = ["--report", "/proc/nowhere"];
+    folder.fail(&[&run[..], &report].concat(), "error: ");
+    assert!(!folder.path("b.pcap").exists(), "nothing has run");
+}
+
 /// A disk that is full ends the run early, and costs no report.
 #[test]
 fn a_full_disk_leaves_a_report_and_an_error() {
