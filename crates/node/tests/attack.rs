@@ -299,12 +299,16 @@ fn many_new_flows_take_no_slots_from_established_ones() {
 fn a_host_opens_so_many_connections_on_both_paths_alike() {
     let limit = "per_host_connections = 10\n";
     let half_open = "timeouts = { tcp_half_open = \"1s\" }\n";
-    let text = format!("[service]{FIREWALL}{limit}{half_open}");
-    hosts_are_limited(&text, ITSELF, "connections_opened");
+    let firewall = format!("[service]{FIREWALL}{limit}{half_open}");
     let half_open = "half_open_timeout = \"1s\"\n";
     let table = format!("[load_balancer]\n{limit}{half_open}");
-    let text = format!("[service]{BALANCER}").replace("[load_balancer]\n", &table);
-    hosts_are_limited(&text, BEHIND, "new_connections");
+    let balancer = format!("[service]{BALANCER}").replace("[load_balancer]\n", &table);
+    // Workers count together.
+    for workers in ["", "[slow_path]\nworkers = 4\n"] {
+        let [firewall, balancer] = [&firewall, &balancer].map(|text| format!("{text}{workers}"));
+        hosts_are_limited(&firewall, ITSELF, "connections_opened");
+        hosts_are_limited(&balancer, BEHIND, "new_connections");
+    }
 }
 
 /// Ten connections, each host.
