@@ -289,6 +289,7 @@ mod tests {
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
             port_losses: PortLosses {
+                receive_missed: 1,
                 ..PortLosses::default()
             },
             ..edge_report()
