@@ -294,6 +294,27 @@ fn many_new_flows_take_no_slots_from_established_ones() {
     );
 }
 
+/// The report tells slots as the last arrivals met them, not as they are when all state has gone home.
+#[test]
+fn slots_are_told_as_they_were_while_packets_came_in() {
+    let text = format!("[service]{FIREWALL}[fast_path]\nhot_packets = 1\n");
+    let mut packets = Packets {
+        server: ITSELF,
+        all: Vec::new(),
+    };
+    for number in 0..20 {
+        let client = host(10, number);
+        packets.connection(u64::from(number) * MS, client, 50, 2 * MS);
+    }
+    let trace = packets.trace();
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let found = run(&service(&text), &trace, Paths::Both, execution);
+        let slots = &found.report.slots;
+        assert!(slots.active > slots.frozen, "{execution:?}: {slots:?}");
+        assert_eq!(found.report.slots_at_end.active, 0);
+    }
+}
+
 /// A host that has as many connections as it may gets no more until one is forgotten.
 #[test]
 fn a_host_opens_so_many_connections_on_both_paths_alike() {

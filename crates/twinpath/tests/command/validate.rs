@@ -328,7 +328,7 @@ fn values_of_the_wrong_kind_are_told_with_the_right_one() {
         "x.toml:4:24: expected a whole number from 1 to 4294967295, found 0",
         "x.toml:5:32: expected a time, such as \"3600s\", found 3600",
         "x.toml:7:10: expected a list in [ ], found \"10.0.0.0/8\"",
-        "x.toml:8:13: \"10.0.0.0/33\" is no prefix: its length 33 is more than 32",
+        "x.toml:8:12: \"10.0.0.0/33\" is no prefix: its length 33 is more than 32",
     ] {
         assert!(said.err.contains(told), "{told}: {said:?}");
     }
