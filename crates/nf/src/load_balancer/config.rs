@@ -355,7 +355,7 @@ fn ambiguous_backends(services: &[Service]) -> Vec<Misplaced> {
     mistakes
 }
 
-/// A service as it is written.
+/// A virtual endpoint and the backends behind it.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawService {
