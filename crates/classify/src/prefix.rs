@@ -53,7 +53,7 @@ pub enum PrefixError {
     #[error("not \"any\", an address, or a prefix such as 10.0.0.0/8 or 2001:db8::/32")]
     Unreadable,
     /// A length that the address does not have.
-    #[error("a prefix length of {length} is more than {most}")]
+    #[error("no prefix: its length {length} is more than {most}")]
     Length {
         /// The length.
         length: u8,
@@ -69,7 +69,7 @@ pub enum PrefixError {
         meant: Address,
     },
     /// Bits beyond the prefix's length.
-    #[error("the address has bits beyond its prefix length; meant was perhaps {meant}")]
+    #[error("no prefix: it has bits beyond its prefix length; meant was perhaps {meant}")]
     HostBits {
         /// The prefix without them.
         meant: Prefix,

@@ -12,7 +12,7 @@ use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::migration::Before;
 use twinpath_slowpath::timers::{Deadline, Timers};
-use twinpath_slowpath::{FlowId, FlowStore, Migration, NetworkFunction, NextFunction};
+use twinpath_slowpath::{Common, FlowId, FlowStore, Migration, NetworkFunction, NextFunction};
 
 /// A frame on its way back to the fast path.
 #[derive(Debug)]
@@ -228,6 +228,11 @@ impl SlowFlows {
         self.put_out_of(id, out);
         self.note_deadline(id);
         self.forget_if_worthless(id);
+    }
+
+    /// Functions take their parts of what they have in common with those of other workers.
+    pub fn share(&mut self, common: &Common) {
+        self.chain.share(common);
     }
 
     /// Becomes the workers of another chain, in a run that began at `started`: flows keep what the

@@ -87,6 +87,9 @@ pub enum Answer {
         rules: Vec<RuleView>,
         /// How many there are of those asked for, told or not.
         matching: usize,
+        /// Whether no function of the service caches rules.
+        #[serde(default)]
+        caches_none: bool,
     },
     /// The service has changed: every packet from now on meets the new chain.
     Applied(Applied),

@@ -305,6 +305,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// Of what it looks at each, if it lets all packets pass and yet rules name what it looks at: in
+    /// front of a list, each of these has rules of its own, whatever the list drops.
+    fn looks_at_each(&self) -> Option<&'static str> {
+        None
+    }
+
     /// What of the frames that arrive it takes, if not all: others never enter the chain.
     fn reception(&self) -> Option<Reception> {
         None

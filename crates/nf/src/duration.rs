@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
+use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize};
 use twinpath_core::time::ticks_of;
 
@@ -13,20 +14,9 @@ use twinpath_core::time::ticks_of;
 /// In configuration files it is a string; everything else is refused with a message that says
 /// what a duration looks like.
 #[derive(
-    Copy,
-    Clone,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    Deserialize,
-    Serialize,
-    JsonSchema,
+    Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema,
 )]
-#[serde(try_from = "String", into = "String")]
+#[serde(into = "String")]
 #[schemars(
     with = "String",
     title = "time",
@@ -99,6 +89,33 @@ impl FromStr for Human {
         let count: u64 = digits.parse().map_err(|_| too_long())?;
         let nanoseconds = count.checked_mul(unit_ns).ok_or_else(too_long)?;
         Ok(Self(Duration::from_nanos(nanoseconds)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Human {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Written)
+    }
+}
+
+/// Reads a text, and tells who wrote something else what a time looks like.
+struct Written;
+
+impl Visitor<'_> for Written {
+    type Value = Human;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a time, such as \"30s\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Human, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Human, E> {
+        let example = number.unsigned_abs();
+        let message = format_args!("expected a time, such as \"{example}s\", found {number}");
+        Err(E::custom(message))
     }
 }
 

@@ -1,11 +1,13 @@
-//! How many connections each host has opened that are still remembered.
+//! How many connections each host has opened that are still remembered, by all workers together.
 
 use crate::memory::{TableMemory, map_bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twinpath_core::wire::Address;
+use twinpath_slowpath::Common;
 
 /// The limit, and what counts as one host.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -41,9 +43,15 @@ impl TryFrom<i64> for PrefixLength {
     }
 }
 
-/// Hosts with connections.
+/// Connections of each host, those of all workers together.
+#[derive(Debug, Default)]
+pub(crate) struct HostCounts(Mutex<HashMap<Address, u32>>);
+
+/// Hosts with connections of one worker. When the worker ends, or crashes, these count no more.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts {
+    /// Of all workers.
+    all: Arc<HostCounts>,
     /// Places of hosts, by address.
     places: HashMap<Address, u32>,
     hosts: Vec<Host>,
@@ -73,13 +81,51 @@ impl HostLimit {
     }
 }
 
+impl HostCounts {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Address, u32>> {
+        // What is counted holds whatever a worker did when it crashed.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts one more, if that is no more than a limit.
+    fn open(&self, host: Address, limit: NonZeroU32) -> bool {
+        let mut counts = self.lock();
+        let is_room = counts.get(&host).is_none_or(|count| *count < limit.get());
+        if is_room {
+            *counts.entry(host).or_default() += 1;
+        }
+        is_room
+    }
+
+    /// So many are gone.
+    fn close(&self, host: Address, connections: u32) {
+        let mut counts = self.lock();
+        if let Some(count) = counts.get_mut(&host) {
+            *count = count.saturating_sub(connections);
+            if *count == 0 {
+                counts.remove(&host);
+            }
+        }
+    }
+}
+
 impl Hosts {
+    /// Counts together with the function of this name of other workers.
+    pub fn share(&mut self, name: &str, common: &Common) {
+        let all = common.part::<HostCounts>(name);
+        if Arc::ptr_eq(&all, &self.all) {
+            return;
+        }
+        debug_assert!(self.places.is_empty(), "it has not begun");
+        self.all = all;
+    }
+
     /// What as many hosts take as there may be flows, under a limit.
     pub fn memory(flows: usize) -> TableMemory {
         TableMemory {
             count: flows as u64,
             of: "hosts",
-            bytes: map_bytes::<Address, u32>(flows) + (flows * size_of::<Host>()) as u64,
+            bytes: 2 * map_bytes::<Address, u32>(flows) + (flows * size_of::<Host>()) as u64,
             key: "per_host_connections",
         }
     }
@@ -88,15 +134,14 @@ impl Hosts {
     /// [`Self::close`] is to be told, never 0.
     pub fn open(&mut self, address: Address, limit: &HostLimit) -> Option<u32> {
         let address = limit.host(address);
+        if !self.all.open(address, limit.connections) {
+            return None;
+        }
         let place = match self.places.get(&address) {
             Some(&place) => place,
             None => self.add(address),
         };
-        let host = &mut self.hosts[place as usize];
-        if host.connections >= limit.connections.get() {
-            return None;
-        }
-        host.connections += 1;
+        self.hosts[place as usize].connections += 1;
         Some(place + 1)
     }
 
@@ -127,9 +172,22 @@ impl Hosts {
         let Some(host) = self.hosts.get_mut(place as usize) else {
             return;
         };
-        host.connections = host.connections.saturating_sub(1);
+        if host.connections == 0 {
+            return;
+        }
+        host.connections -= 1;
+        self.all.close(host.address, 1);
         if host.connections == 0 && self.places.remove(&host.address).is_some() {
             self.free.push(place);
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for place in self.places.values() {
+            let host = self.hosts[*place as usize];
+            self.all.close(host.address, host.connections);
         }
     }
 }
@@ -159,6 +217,28 @@ mod tests {
         );
         hosts.close(first);
         assert_eq!(hosts.open(one, &limit), Some(first));
+    }
+
+    #[test]
+    fn workers_count_together_and_one_that_ends_no_more() {
+        let (common, limit) = (Common::default(), limit(3, 64));
+        let mut workers = [Hosts::default(), Hosts::default()];
+        for worker in &mut workers {
+            worker.share("firewall", &common);
+        }
+        let host = Address::from_v4([10, 0, 0, 1]);
+        let [first, second] = &mut workers;
+        let handle = first.open(host, &limit).expect("room");
+        assert!(first.open(host, &limit).is_some());
+        assert!(second.open(host, &limit).is_some());
+        assert_eq!(second.open(host, &limit), None);
+        first.close(handle);
+        assert!(second.open(host, &limit).is_some());
+        assert_eq!(first.open(host, &limit), None);
+        *second = Hosts::default();
+        assert!(first.open(host, &limit).is_some(), "its own one is left");
+        assert!(first.open(host, &limit).is_some());
+        assert_eq!(first.open(host, &limit), None);
     }
 
     #[test]

@@ -26,7 +26,6 @@ pub struct Observer {
     answers: Answers,
     /// Slots when packets came in last.
     slots: SlotCounters,
-    packets_in: u64,
     port_losses: PortLosses,
 }
 
@@ -46,7 +45,6 @@ impl Observer {
             bytes_out: 0,
             answers: Answers::default(),
             slots: SlotCounters::default(),
-            packets_in: 0,
             port_losses: PortLosses::default(),
         }
     }
@@ -54,6 +52,13 @@ impl Observer {
     /// So much was lost at ports so far.
     pub fn lost_at_ports(&mut self, losses: PortLosses) {
         self.port_losses = losses;
+    }
+
+    /// Packets have come in: what they find is told when the run is over, for then all state has gone
+    /// home.
+    #[inline]
+    pub fn arrived(&mut self, machine: &Machine) {
+        self.slots = slot_counts(machine.path());
     }
 
     /// A packet left.
@@ -89,9 +94,6 @@ impl Observer {
         let (tallies, losses) = tallies();
         self.port_losses = losses;
         let snapshot = self.snapshot(machine.path(), tallies);
-        if snapshot.packets_in > self.packets_in {
-            (self.packets_in, self.slots) = (snapshot.packets_in, snapshot.slots);
-        }
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -129,7 +131,7 @@ impl Observer {
         report: &mut Report,
     ) {
         let fast_path = machine.path();
-        let snapshot = self.snapshot(fast_path, Tallies::of(workers));
+        let mut snapshot = self.snapshot(fast_path, Tallies::of(workers));
         let counts = fast_path.counters();
         report.totals.packets_in = snapshot.packets_in;
         report.totals.bytes_in = counts.bytes_in;
@@ -157,6 +159,7 @@ impl Observer {
         report.run.duration_wall_ns = wall_ns;
         report.series = self.series.finish(snapshot.sample(packet_ns));
         report.settle();
+        snapshot.slots = self.slots;
         self.live.finish(wall_ns, &snapshot);
     }
 }

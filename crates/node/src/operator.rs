@@ -226,7 +226,12 @@ impl Control {
             let text = entry.text.as_deref().filter(|_| entry.rule.is_some());
             entry.line = text.and_then(|text| lines.line(&entry.function, text));
         }
-        Ok(Answer::Rules { rules, matching })
+        let caches_none = !self.service().chain.iter().any(Instance::makes_rules);
+        Ok(Answer::Rules {
+            rules,
+            matching,
+            caches_none,
+        })
     }
 
     /// What the worker knows that has the functions which make rules.

@@ -251,6 +251,7 @@ impl<P: PacketIo> Driver<'_, P> {
         if !self.burst.is_empty() {
             self.machine
                 .receive(&mut self.burst, clock, &mut self.output);
+            self.observer.arrived(self.machine);
         }
         self.machine.advance(clock, &mut self.output);
         self.put_out()

@@ -216,6 +216,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             self.start(at);
         }
         self.arrive(at, arrivals)?;
+        self.observer.arrived(&self.node.machine);
         let elapsed = self.packet_now().since(self.started.unwrap_or(at));
         self.observer.tick(
             elapsed.as_nanos() as u64,

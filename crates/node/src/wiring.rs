@@ -35,6 +35,7 @@ use twinpath_core::{Named, Pools};
 use twinpath_fastpath::Interpreter;
 use twinpath_parking::{Config as ParkingConfig, PortConfig, Stage};
 use twinpath_rulecache::{RuleTable, Sides, SlowRules, SlowRulesConfig, TableConfig};
+use twinpath_slowpath::Common;
 
 /// A machine and its workers.
 pub struct Node {
@@ -116,7 +117,11 @@ impl NodeConfig {
             is_replay: false,
         };
         let blueprint = self.blueprint();
-        let worker = |_| Worker::new(Arc::clone(&blueprint), whole_walk.clone());
+        let common = Common::default();
+        let worker = |_| {
+            let worker = Worker::new(Arc::clone(&blueprint), whole_walk.clone())?;
+            Ok::<_, BuildError>(worker.with_common(&common))
+        };
         Ok(Node {
             machine: Machine::new(path, self.buffers.pools(), limits),
             workers: workers.clone().map(worker).collect::<Result<_, _>>()?,

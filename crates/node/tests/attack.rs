@@ -294,17 +294,42 @@ fn many_new_flows_take_no_slots_from_established_ones() {
     );
 }
 
+/// The report tells slots as the last arrivals met them, not as they are when all state has gone home.
+#[test]
+fn slots_are_told_as_they_were_while_packets_came_in() {
+    let text = format!("[service]{FIREWALL}[fast_path]\nhot_packets = 1\n");
+    let mut packets = Packets {
+        server: ITSELF,
+        all: Vec::new(),
+    };
+    for number in 0..20 {
+        let client = host(10, number);
+        packets.connection(u64::from(number) * MS, client, 50, 2 * MS);
+    }
+    let trace = packets.trace();
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let found = run(&service(&text), &trace, Paths::Both, execution);
+        let slots = &found.report.slots;
+        assert!(slots.active > slots.frozen, "{execution:?}: {slots:?}");
+        assert_eq!(found.report.slots_at_end.active, 0);
+    }
+}
+
 /// A host that has as many connections as it may gets no more until one is forgotten.
 #[test]
 fn a_host_opens_so_many_connections_on_both_paths_alike() {
     let limit = "per_host_connections = 10\n";
     let half_open = "timeouts = { tcp_half_open = \"1s\" }\n";
-    let text = format!("[service]{FIREWALL}{limit}{half_open}");
-    hosts_are_limited(&text, ITSELF, "connections_opened");
+    let firewall = format!("[service]{FIREWALL}{limit}{half_open}");
     let half_open = "half_open_timeout = \"1s\"\n";
     let table = format!("[load_balancer]\n{limit}{half_open}");
-    let text = format!("[service]{BALANCER}").replace("[load_balancer]\n", &table);
-    hosts_are_limited(&text, BEHIND, "new_connections");
+    let balancer = format!("[service]{BALANCER}").replace("[load_balancer]\n", &table);
+    // Workers count together.
+    for workers in ["", "[slow_path]\nworkers = 4\n"] {
+        let [firewall, balancer] = [&firewall, &balancer].map(|text| format!("{text}{workers}"));
+        hosts_are_limited(&firewall, ITSELF, "connections_opened");
+        hosts_are_limited(&balancer, BEHIND, "new_connections");
+    }
 }
 
 /// Ten connections, each host.

@@ -57,12 +57,19 @@ pub enum State {
 
 /// Why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("port {device}: cannot open it by {driver}: {source}{hint}")]
+#[error("interface {device}: cannot open it by {driver}: {source}{hint}")]
 pub struct OpenError {
     device: String,
     driver: &'static str,
     source: io::Error,
     hint: &'static str,
+}
+
+impl OpenError {
+    /// The interface.
+    pub fn device(&self) -> &str {
+        &self.device
+    }
 }
 
 enum Opened {

@@ -1,5 +1,6 @@
 //! Several functions fused into one composite flow state.
 
+use crate::common::Common;
 use crate::function::{Flow, NetworkFunction, Outbox};
 use crate::store::Record;
 use std::collections::VecDeque;
@@ -128,6 +129,13 @@ impl Chain {
         self.functions
             .iter_mut()
             .for_each(|function| function.start(now));
+    }
+
+    /// Functions take their parts of what they have in common with those of other workers.
+    pub fn share(&mut self, common: &Common) {
+        for one in &mut self.functions {
+            one.function.share(&one.name, common);
+        }
     }
 
     /// The functions, in order.

@@ -1,5 +1,6 @@
 //! What a network function is.
 
+use crate::common::Common;
 use std::any::Any;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
@@ -100,6 +101,11 @@ pub trait NetworkFunction: Any + Send {
 
     /// The run begins at this packet time: times in the configuration count from here.
     fn start(&mut self, _now: Instant) {}
+
+    /// Takes its part of what it has in common with the same function, by this name, of other
+    /// workers: counts that hold for the whole service. It is told so at the latest when its worker
+    /// begins, and may be again.
+    fn share(&mut self, _name: &str, _common: &Common) {}
 
     /// Handles one packet of a flow.
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>);

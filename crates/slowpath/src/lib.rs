@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod chain;
+pub mod common;
 pub mod function;
 pub mod migration;
 pub mod slab;
@@ -14,6 +15,7 @@ pub mod store;
 pub mod timers;
 
 pub use chain::Chain;
+pub use common::Common;
 pub use function::{Flow, NetworkFunction, Outbox};
 pub use migration::{Migration, NextFunction};
 pub use slab::Slab;

@@ -115,6 +115,14 @@ impl CommandError {
                 let fault = service.wrong_at(&error.keys(), error.to_string());
                 Self::File(ServiceError::Wrong(vec![fault]))
             }
+            Self::Run(RunError::Port(error)) => {
+                let mut ports = service.ports.iter().zip(&service.devices);
+                let port = ports.find(|(_, one)| one.device == error.device());
+                let Some((port, _)) = port else { return self };
+                let message = format!("port {port}: {error}");
+                let fault = service.wrong_at(&["ports", port, "device"], message);
+                Self::File(ServiceError::Wrong(vec![fault]))
+            }
             _ => self,
         }
     }

@@ -4,18 +4,24 @@ use super::{
     Execution, Parking, PathTotals, Paths, Percentiles, PortFigures, Report, RuleCounters, losses,
     ranked, restarts_in_words, units,
 };
+use std::collections::BTreeMap;
 
 /// Functions and ports that get a line, counters in it, and drop reasons named.
 const MAX_FUNCTIONS: usize = 6;
 const MAX_PORTS: usize = 8;
 const MAX_COUNTERS: usize = 4;
 const MAX_REASONS: usize = 4;
+/// Lines of counters with labels: one for each service of a balancer.
+const MAX_LABELLED: usize = 4;
 /// Reasons named why packets made no rule.
 const MAX_OBSTACLES: usize = 2;
 /// Characters of a name before it is cut.
 const MAX_NAME: usize = 40;
 
-/// The run in fewer than 45 lines of text, each below 120 columns for names of
+/// Counters by their names.
+type Counters = BTreeMap<String, u64>;
+
+/// The run in fewer than 50 lines of text, each below 120 columns for names of
 /// ordinary length. Names are stripped of control characters.
 pub fn summary(report: &Report) -> String {
     let mut lines = heading(report);
@@ -48,10 +54,7 @@ pub(crate) fn plain(name: &str) -> String {
 }
 
 /// The most frequent counters as `name 1,234, other 56 and 2 more`.
-pub(crate) fn most_frequent(
-    counters: &std::collections::BTreeMap<String, u64>,
-    limit: usize,
-) -> String {
+pub(crate) fn most_frequent(counters: &Counters, limit: usize) -> String {
     let mut ranked = ranked(counters);
     ranked.retain(|&(_, count)| count > 0);
     let named = ranked
@@ -354,18 +357,57 @@ fn functions(report: &Report) -> Vec<String> {
     let shown = functions.iter().take(MAX_FUNCTIONS);
     let mut lines: Vec<String> = shown
         .map(|function| {
-            let counters = most_frequent(&function.counters, MAX_COUNTERS);
+            let (_, counters) = with_labels(&function.counters);
+            let counters = most_frequent(&counters, MAX_COUNTERS);
             line(
                 "function",
                 &format!("{}: {counters}", plain(&function.name)),
             )
         })
         .collect();
+    let labelled = functions.iter().take(MAX_FUNCTIONS);
+    let labelled = labelled.flat_map(|function| by_label(&with_labels(&function.counters).0));
+    lines.extend(first_lines(labelled.collect()));
     if functions.len() > MAX_FUNCTIONS {
         lines.push(line(
             "",
             &format!("and {} more functions", functions.len() - MAX_FUNCTIONS),
         ));
+    }
+    lines
+}
+
+/// Counters with labels, and those without.
+fn with_labels(counters: &Counters) -> (Counters, Counters) {
+    let counters = counters.clone().into_iter();
+    counters.partition(|(name, _)| name.contains('{'))
+}
+
+/// A line for all but the last of the labels of counters: each has the counters by their last label.
+fn by_label(counters: &Counters) -> Vec<String> {
+    let mut groups: BTreeMap<String, Counters> = BTreeMap::new();
+    for (name, count) in counters {
+        let (name, labels) = name.split_once('{').unwrap_or((name, ""));
+        let mut labels: Vec<&str> = labels.split('"').skip(1).step_by(2).collect();
+        let last = labels.pop().unwrap_or_default().to_owned();
+        labels.insert(0, name);
+        let group = groups.entry(labels.join(" ")).or_default();
+        group.insert(last, *count);
+    }
+    let told = |(group, counters): (String, Counters)| {
+        let group: Vec<String> = group.split(' ').map(plain).collect();
+        let counters = most_frequent(&counters, MAX_COUNTERS);
+        line("", &format!("{}: {counters}", group.join(" ")))
+    };
+    groups.into_iter().map(told).collect()
+}
+
+/// As many lines as there is room for, and how many are left.
+fn first_lines(mut lines: Vec<String>) -> Vec<String> {
+    if lines.len() > MAX_LABELLED {
+        let more = lines.len() - (MAX_LABELLED - 1);
+        lines.truncate(MAX_LABELLED - 1);
+        lines.push(line("", &format!("and {more} more in the report")));
     }
     lines
 }
@@ -429,14 +471,37 @@ mod tests {
         report.functions = vec![report.functions[0].clone(); 100];
         let text = summary(&report);
         assert!(text.contains("and 94 more functions"));
-        assert!(text.lines().count() < 45);
+        assert!(text.lines().count() < 50);
+    }
+
+    /// Each service of a balancer has a line, with its backends.
+    #[test]
+    fn counters_with_labels_have_lines_of_their_own() {
+        let mut report = edge_report();
+        let counters = &mut report.functions[0].counters;
+        for (service, backend, count) in [
+            ("192.0.2.80:443/tcp", "10.1.0.1:8443", 588),
+            ("192.0.2.80:443/tcp", "10.1.0.2:8443", 188),
+            ("192.0.2.53:53/udp", "[2001:db8:1:2:3:4:5:6]:53", 7),
+        ] {
+            let name = format!("opened{{service=\"{service}\",backend=\"{backend}\"}}");
+            counters.insert(name, count);
+        }
+        let text = summary(&report);
+        for line in [
+            "\n               opened 192.0.2.80:443/tcp: 10.1.0.1:8443 588, 10.1.0.2:8443 188\n",
+            "\n               opened 192.0.2.53:53/udp: [2001:db8:1:2:3:4:5:6]:53 7\n",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains('{'), "{text}");
     }
 
     proptest! {
         #[test]
-        fn any_report_is_below_thirty_lines(report in any_report()) {
+        fn any_report_is_below_fifty_lines(report in any_report()) {
             let text = summary(&report);
-            prop_assert!(text.lines().count() < 45);
+            prop_assert!(text.lines().count() < 50);
             prop_assert!(!text.chars().any(|c| c.is_control() && c != '\n'));
         }
     }

@@ -175,7 +175,7 @@ mod tests {
             ),
             (
                 said(None, &delete("10.0.0.0/33")),
-                "router: \"10.0.0.0/33\" is a prefix length of 33",
+                "router: \"10.0.0.0/33\" is no prefix: its length 33",
             ),
             (
                 said(None, &delete("10.0.0.0/8")),

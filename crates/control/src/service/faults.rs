@@ -4,6 +4,8 @@
 //! mistake is told at its own place. What may be wrong only because something else was, and is gone,
 //! is not told: one mistake makes one error.
 
+mod kinds;
+
 use super::Misplaced;
 use serde::de::DeserializeOwned;
 use std::ops::Range;
@@ -166,9 +168,11 @@ impl Gone {
         let is_around =
             |gone: &Range<usize>| span.start <= gone.start && gone.end <= span.end && span != gone;
         let depends = is_whole || error.is_together;
+        let lacks_entry = self.keys.iter().any(|key| error.is_about(key));
         error.word.as_ref().is_some_and(is_told)
             || depends && !self.places.is_empty()
             || self.places.iter().any(is_around)
+            || lacks_entry
     }
 }
 
@@ -198,6 +202,11 @@ impl Misread {
     fn missing(&self) -> Option<&str> {
         let rest = self.message.strip_prefix("missing field `")?;
         rest.split('`').next()
+    }
+
+    /// Whether it is about a whole value of the table, and not an entry of it.
+    fn is_about(&self, key: &str) -> bool {
+        matches!(&self.place, Place::Keys(keys) if *keys == [key])
     }
 
     fn span_in(&self, table: &Spanned<DeValue<'_>>) -> Range<usize> {
@@ -278,14 +287,33 @@ impl From<ReadError> for Misreads {
     }
 }
 
-/// A message of the reader with the name that may have been meant, if one is similar.
+/// A message of the reader in the words of service files, with the name that may have been meant, if
+/// one is similar.
 pub(super) fn in_words(message: &str) -> String {
     let message = message.trim();
+    if let Some(told) = kinds::in_words(message) {
+        return told;
+    }
     let mut names = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
     match names.next().filter(|_| is_unknown) {
-        Some(written) => format!("{message}{}", did_you_mean(written, names)),
+        Some(written) => {
+            let known: Vec<&str> = names.collect();
+            let meant = meant_by(written).filter(|meant| known.contains(meant));
+            let meant = meant.map(|meant| format!("; did you mean {meant}?"));
+            let meant = meant.unwrap_or_else(|| did_you_mean(written, known));
+            format!("{message}{meant}")
+        }
         None => message.to_owned(),
+    }
+}
+
+/// What a word of other firewalls is called here.
+fn meant_by(written: &str) -> Option<&'static str> {
+    match written.to_lowercase().as_str() {
+        "accept" | "permit" | "pass" => Some("allow"),
+        "drop" | "reject" | "block" | "discard" => Some("deny"),
+        _ => None,
     }
 }
 

@@ -26,7 +26,7 @@
 //!
 //! ```toml
 //! [service]
-//! chain = ["guard", "monitor", "edge"]
+//! chain = ["guard", "edge", "monitor"]
 //!
 //! [guard]
 //! function = "acl"
@@ -405,8 +405,10 @@ fn entry<'t>(values: DeValue<'t>, key: &str) -> Option<(usize, DeValue<'t>)> {
 fn read(text: &str, path: &Path, files: &dyn Files, faults: &mut Faults) -> Option<Service> {
     let texts = ports::number_texts();
     let (tables, errors) = DeTable::parse_recoverable(text);
-    if !errors.is_empty() {
-        errors.iter().for_each(|error| faults.push(of_toml(error)));
+    // What a missing bracket or quote makes of the rest of the text is nobody's mistake.
+    let place = |error: &&toml::de::Error| error.span().map_or(0, |span| span.start);
+    if let Some(first) = errors.iter().min_by_key(place) {
+        faults.push(of_toml(first));
         return None;
     }
     let mut tables = tables.into_inner();
@@ -501,6 +503,8 @@ impl Settings {
             files,
             adjacencies: &adjacencies,
         };
+        let inside_ports = service.inside_ports.take();
+        let inside_ports = are_known.then(|| ports::numbers_of(inside_ports, &ports, faults));
         let functions = chain::read(names, sections, surroundings, faults);
         let functions = functions.filter(|_| are_known)?;
         guarantees::check(&functions, names, faults);
@@ -512,8 +516,7 @@ impl Settings {
         let parking = self.parking.and_then(|parking| {
             faults.take(parking::checked(parking, &functions, names.get_ref()))
         });
-        let inside_ports = service.inside_ports.take();
-        let inside_ports = faults.take(ports::numbers_of(inside_ports, &ports));
+        let inside_ports = inside_ports.flatten();
         // What was said, and is wrong, is there.
         let is_said = |key: &str| gone.has(key);
         let by_port = inside_ports.as_ref().is_none_or(|ports| !ports.is_empty());

@@ -51,15 +51,20 @@ pub(super) fn checked(written: Option<Spanned<Names>>) -> Result<Vec<String>, Mi
     Ok(ports)
 }
 
-/// The numbers of named ports.
+/// The numbers of named ports; nothing if one is that of no port.
 pub(super) fn numbers_of(
     written: Option<Spanned<Names>>,
     ports: &[String],
-) -> Result<Vec<u16>, Misplaced> {
+    faults: &mut Faults,
+) -> Option<Vec<u16>> {
     let names = written.map(Spanned::into_inner).unwrap_or_default();
     let number = |name: Spanned<String>| number_of(name.get_ref(), name.span(), ports);
-    let numbers: Result<Vec<_>, _> = names.into_iter().map(number).collect();
-    Ok(numbers?.into_iter().map(|number| number as u16).collect())
+    let numbers: Vec<_> = names
+        .into_iter()
+        .map(|name| faults.take(number(name)))
+        .collect();
+    let numbers = numbers.into_iter();
+    numbers.map(|number| Some(number? as u16)).collect()
 }
 
 /// The texts of all numbers that ports may have.

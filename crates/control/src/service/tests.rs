@@ -217,15 +217,30 @@ fn one_mistake_is_told_once() {
         ("chain", "chian", 2, "did you mean chain?"),
         ("next_hops", "next_hop", 12, "did you mean next_hops?"),
         // Types.
-        ("[\"guard\", \"router\"]", "7", 2, "invalid type"),
-        ("[\"site\", \"world\"]", "2", 3, "invalid type"),
-        ("[\"10.0.0.0/8\"]\n", "\"10.0.0.0/8\"\n", 4, "invalid type"),
+        (
+            "[\"guard\", \"router\"]",
+            "7",
+            2,
+            "expected a list in [ ], found 7",
+        ),
+        (
+            "[\"site\", \"world\"]",
+            "2",
+            3,
+            "expected a list in [ ], found 2",
+        ),
+        (
+            "[\"10.0.0.0/8\"]\n",
+            "\"10.0.0.0/8\"\n",
+            4,
+            "expected a list in [ ], found \"10.0.0.0/8\"",
+        ),
         ("[\"10.0.0.0/8\"]\n", "[\"10.0.0.0/33\"]\n", 4, "33"),
         (
             "inside_ports = [\"site\"]",
             "inside_ports = 0",
             5,
-            "invalid type",
+            "expected a list in [ ], found 0",
         ),
         (
             "inside_ports = [\"site\"]",
@@ -260,7 +275,12 @@ fn one_mistake_is_told_once() {
             "source_mac without mac",
         ),
         ("name = \"b\"", "name = \"c\"", 18, "goes via \"b\""),
-        ("name = \"b\"", "name = 2", 14, "invalid type"),
+        (
+            "name = \"b\"",
+            "name = 2",
+            14,
+            "expected a text in quotes, found 2",
+        ),
         ("name = \"b\", ", "", 14, "missing field `name`"),
         ("name = \"b\"", "name = \"a\"", 14, "the name is taken"),
         ("via = \"a\"", "via = \"x\"", 17, "goes via \"x\""),
@@ -278,6 +298,20 @@ fn one_mistake_is_told_once() {
         ),
         ("192.0.2.1\"", "127.0.0.1\"", 11, "loopback"),
         ("192.0.2.1\"", "2001:db8::1\"", 11, "is not IPv4"),
+        // Words of others, and what one missing bracket does to the rest.
+        (
+            "action = \"deny\"",
+            "action = \"drop\"",
+            9,
+            "did you mean deny?",
+        ),
+        (
+            "action = \"deny\"",
+            "action = \"accept\"",
+            9,
+            "did you mean allow?",
+        ),
+        ("[\"site\"]\n", "[\"site\"\n", 6, ""),
         // Files.
         (
             "[router]\n",
@@ -364,6 +398,33 @@ routes = [
         .replace("table_size = 7", "table_size = 8");
     let expected = [5, 6, 8, 11, 12, 13, 16, 17, 18, 19];
     assert_eq!(lines(&text), expected, "{:#?}", places(&text));
+}
+
+/// What is wrong with a function hides nothing about ports, a file, or another function's list.
+#[test]
+fn mistakes_of_different_stages_are_told_together() {
+    let text = LINKED
+        .replace(
+            "inside_ports = [\"site\"]",
+            "inside_ports = [\"siet\", \"wrold\"]",
+        )
+        .replace("via = \"a\"", "via = \"x\"")
+        .replace("[router]\n", "[router]\nroutes_file = \"none\"\n");
+    let told = places(&text);
+    let lines: Vec<usize> = told.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [5, 5, 11, 18], "{told:#?}");
+    let backends = |list: &str| format!("protocol = \"tcp\", backends = [{list}] }}");
+    let [once, twice] = ["{ endpoint = \"10.0.0.5:80\" }"; 2].map(String::from);
+    let twice = format!("{twice}, {once}");
+    let text = format!(
+        "[service]\nchain = [\"load_balancer\"]\n[load_balancer]\nservices = [\n\
+         {{ vip = \"192.0.2.1:80\", {},\n{{ vip = \"192.0.2.1:80\", {},\n]\n",
+        backends(&once),
+        backends(&twice)
+    );
+    let told = places(&text);
+    let lines: Vec<usize> = told.iter().map(|(line, _)| *line).collect();
+    assert_eq!(lines, [6, 6], "{told:#?}");
 }
 
 /// A router knows the networks at its ports, to whose broadcast addresses it forwards nothing.

@@ -1,5 +1,7 @@
 //! What is sound in a service file and yet probably not meant so.
 
+mod cables;
+
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;
 use toml::de::DeTable;
@@ -7,7 +9,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 use twinpath_nf::descriptor::{ConfigWarning, Translation};
 use twinpath_nf::firewall::Opening;
-use twinpath_nf::{firewall, load_balancer, napt, nat64, router};
+use twinpath_nf::{acl, firewall, load_balancer, napt, nat64, router};
 
 /// All that is to be told of a service, in the order of the file.
 pub fn warnings(service: &Service) -> Vec<Fault> {
@@ -24,6 +26,8 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
         found.networks_elsewhere(service, name, &translation);
     }
     found.dead_forwards(service);
+    found.lists_behind_monitors(service);
+    found.on_cables(service);
     found.placed(service)
 }
 
@@ -135,6 +139,32 @@ impl Found {
         }
     }
 
+    /// Lists whose drops have a rule for each source, because of what stands in front of them among
+    /// the same cached decisions.
+    fn lists_behind_monitors(&mut self, service: &Service) {
+        for element in service
+            .chain
+            .chunk_by(|one, next| one.makes_rules() && next.makes_rules())
+        {
+            let monitor = element
+                .iter()
+                .position(|one| one.config.looks_at_each().is_some());
+            let Some((monitor, behind)) = monitor.and_then(|place| element[place..].split_first())
+            else {
+                continue;
+            };
+            let is_list = |one: &&Instance| one.config.of::<acl::Config>().is_some();
+            let each = monitor.config.looks_at_each();
+            if let Some((list, each)) = behind.iter().find(is_list).zip(each) {
+                let (monitor, list) = (&monitor.name, &list.name);
+                let message = format!(
+                    "{monitor} in front of {list} makes one rule for each {each}, also of packets that {list} drops, so a flood from many is the workers': expected {monitor} behind {list}"
+                );
+                self.add([&**monitor], message);
+            }
+        }
+    }
+
     /// Hosts that are translated, and packets of which pass the chain as if they came from outside.
     fn networks_elsewhere(&mut self, service: &Service, napt: &str, translation: &Translation<'_>) {
         for prefix in translation.inside {
@@ -205,12 +235,12 @@ fn in_lines(lines: &[usize]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::path::Path;
 
     /// Lines and messages.
-    fn told(text: &str) -> Vec<(usize, String)> {
+    pub(super) fn told(text: &str) -> Vec<(usize, String)> {
         let service = Service::parse(text, Path::new("test.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));
         let all = warnings(&service).into_iter();
@@ -300,6 +330,27 @@ routes = [
                     assert!(told[0].1.contains(expected), "{told:?}");
                 }
             }
+        }
+    }
+
+    /// A list behind what makes a rule for each source, and not in front of it.
+    #[test]
+    fn a_list_behind_a_monitor_is_told() {
+        let text = |chain: &str, by: &str| {
+            format!(
+                "[service]\nchain = [{chain}]\n[monitor]\nby = \"{by}\"\n[acl]\n[firewall]\ndefault = \"allow\"\n"
+            )
+        };
+        let in_front = "\"monitor\", \"acl\"";
+        for by in ["source", "connection", "destination"] {
+            let told = told(&text(in_front, by));
+            assert_eq!(told[0].0, 3, "{told:?}");
+            let expected = format!("monitor in front of acl makes one rule for each {by}");
+            assert!(told[0].1.starts_with(&expected), "{told:?}");
+        }
+        for chain in ["\"acl\", \"monitor\"", "\"monitor\", \"firewall\", \"acl\""] {
+            let told = told(&text(chain, "source"));
+            assert!(told.iter().all(|(line, _)| *line != 3), "{told:?}");
         }
     }
 

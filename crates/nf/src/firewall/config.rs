@@ -32,9 +32,10 @@ pub struct Config {
     pub verify_checksums: VerifyChecksums,
     /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
-    /// Connections that one host may have opened at a time: those that are still remembered. If
-    /// absent, there is no limit, for behind one address may be one host, or a proxy or translation
-    /// with thousands; half-open ones are limited in all by `half_open` of `[slow_path]`.
+    /// Connections that one host may have opened at a time: those that are still remembered,
+    /// by all workers together. If absent, there is no limit, for behind one address may be one host,
+    /// or a proxy or translation with thousands; half-open ones are limited in all by `half_open` of
+    /// `[slow_path]`.
     #[schemars(range(min = 1))]
     pub per_host_connections: Option<NonZeroU32>,
     /// Leading bits of an IPv6 address that tell one host from another: a host may take any address

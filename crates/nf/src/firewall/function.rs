@@ -7,7 +7,7 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::{fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant, Packet};
-use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
+use twinpath_slowpath::{Common, Flow, NetworkFunction, Outbox};
 
 use super::NAME;
 use super::config::{Config, Timeouts};
@@ -94,16 +94,30 @@ impl Firewall {
         windows: Windows,
         flow: &mut Flow<'_>,
     ) -> Decision {
-        if self
-            .rules
-            .decide(&first_packet(packet))
-            .unwrap_or(self.default)
-            == Action::Deny
-        {
-            return Err(self.deny());
-        }
+        self.check_rules(packet)?;
         self.count_of_host(packet, flow)?;
         self.counters.opened += 1;
+        Self::remember(packet, phase, timeout, windows, flow);
+        Ok(())
+    }
+
+    /// Asks the rules about a connection's packet.
+    pub(super) fn check_rules(&mut self, packet: &Packet) -> Decision {
+        let decided = self.rules.decide(&first_packet(packet));
+        match decided.unwrap_or(self.default) {
+            Action::Deny => Err(self.deny()),
+            Action::Allow => Ok(()),
+        }
+    }
+
+    /// The packet's end is taken for the opener.
+    pub(super) fn remember(
+        packet: &Packet,
+        phase: Phase,
+        timeout: u32,
+        windows: Windows,
+        flow: &mut Flow<'_>,
+    ) {
         let connection = Connection {
             phase,
             opener: packet.direction,
@@ -112,7 +126,6 @@ impl Firewall {
             windows,
         };
         connection.store(flow.words);
-        Ok(())
     }
 
     /// Counts a flow's connection for the host that opens it, unless it has as many as it may.
@@ -210,6 +223,10 @@ impl NetworkFunction for Firewall {
 
     fn program(&self) -> FastProgram {
         super::program::program()
+    }
+
+    fn share(&mut self, name: &str, common: &Common) {
+        self.hosts.share(name, common);
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {

@@ -58,7 +58,18 @@ impl Firewall {
             return self.out_of_window();
         }
         let windows = Windows::pick_up(segment, scale.flatten());
-        self.open_tcp(packet, TcpState::PickedUp, windows, flow)
+        match known {
+            None => self.open_tcp(packet, TcpState::PickedUp, windows, flow)?,
+            // It was counted when its SYN came, also for its host.
+            Some(_) => {
+                self.check_rules(packet)?;
+                let state = TcpState::PickedUp;
+                let timeout = self.tcp_timeout(state);
+                Self::remember(packet, Phase::Tcp(state), timeout, windows, flow);
+            }
+        }
+        self.counters.picked_up += 1;
+        Ok(())
     }
 
     /// Goes on to the next state if the segment's numbers are believable.
@@ -122,9 +133,7 @@ impl Firewall {
             self.tcp_timeout(state),
             windows,
             flow,
-        )?;
-        self.counters.picked_up += u64::from(state == TcpState::PickedUp);
-        Ok(())
+        )
     }
 
     /// Refuses a packet whose checksum is wrong, where checksums are verified.

@@ -5,12 +5,11 @@ use super::limits::{MAX_BACKENDS, MAX_CHANGES, MAX_SERVICES, MAX_TABLE_ENTRIES, 
 use super::protocol::Protocol;
 use super::schedule::{self, Backend, ChangeKind, Epoch, PlannedBackend, ScheduledChange};
 use super::values::{EndpointText, TableSize, Timeout};
-use crate::checked;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
 use crate::hosts::{HostLimit, PrefixLength};
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
 use twinpath_wire::Endpoint;
@@ -139,10 +138,10 @@ pub(super) struct RawConfig {
     /// has not answered the server's SYN.
     #[serde(default = "default_half_open_timeout")]
     half_open_timeout: Timeout,
-    /// Connections to services that one client may have at a time: those that are still remembered. If
-    /// absent, there is no limit: whoever forges a client's address could use up what that client may
-    /// have, and behind one address may be thousands of clients. Half-open ones are limited in all by
-    /// `half_open` of `[slow_path]`.
+    /// Connections to services that one client may have at a time: those that are still remembered,
+    /// by all workers together. If absent, there is no limit: whoever forges a client's address could
+    /// use up what that client may have, and behind one address may be thousands of clients. Half-open
+    /// ones are limited in all by `half_open` of `[slow_path]`.
     #[schemars(range(min = 1))]
     per_host_connections: Option<NonZeroU32>,
     /// Leading bits of an IPv6 address that tell one client from another: a host may take any address
@@ -153,7 +152,7 @@ pub(super) struct RawConfig {
     /// What clients talk to, and who serves them; at least one.
     #[serde(default)]
     #[schemars(length(min = 1, max = MAX_SERVICES))]
-    services: Vec<Service>,
+    services: Vec<RawService>,
 }
 
 fn default_pick_up() -> bool {
@@ -184,14 +183,41 @@ impl TryFrom<RawConfig> for Config {
     type Error = ConfigError;
 
     fn try_from(raw: RawConfig) -> Result<Self, ConfigError> {
-        let config = raw.unchecked();
-        config.check().map(|()| config)
+        let first = |mistakes: Vec<Misplaced>| mistakes.into_iter().next();
+        raw.checked().map_err(|mistakes| match first(mistakes) {
+            Some(mistake) => mistake.error,
+            None => ConfigError::ServiceCount(0),
+        })
     }
 }
 
 impl RawConfig {
-    /// What it says, each value for itself.
-    pub(super) fn unchecked(self) -> Config {
+    /// What it says.
+    ///
+    /// # Errors
+    /// All that is wrong, each mistake at its place; none follows from another.
+    pub(super) fn checked(mut self) -> Result<Config, Vec<Misplaced>> {
+        let written = std::mem::take(&mut self.services);
+        let mut mistakes: Vec<_> = same_services(&written).collect();
+        let mut services = Vec::new();
+        for (entry, service) in written.into_iter().enumerate() {
+            match Service::try_from(service) {
+                Ok(service) => services.push(service),
+                Err(error) => mistakes.push(Placed::within(SERVICES, entry, error)),
+            }
+        }
+        let are_all_there = mistakes.iter().all(|mistake| is_twice(&mistake.error));
+        let config = self.with_services(services);
+        if are_all_there {
+            mistakes.extend(config.mistakes());
+        }
+        match mistakes.is_empty() {
+            true => Ok(config),
+            false => Err(mistakes),
+        }
+    }
+
+    fn with_services(self, services: Vec<Service>) -> Config {
         let Self {
             table_size,
             seed,
@@ -203,7 +229,7 @@ impl RawConfig {
             half_open_timeout,
             per_host_connections,
             per_host_v6_prefix,
-            services,
+            services: _,
         } = self;
         let host_limit = |connections| HostLimit::new(connections, per_host_v6_prefix);
         Config {
@@ -228,7 +254,7 @@ pub(super) type Misplaced = Placed<ConfigError>;
 const SERVICES: &str = "services";
 
 impl Config {
-    /// Whether its services go together.
+    /// Checks that its services go together.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         match self.mistakes().into_iter().next() {
             Some(mistake) => Err(mistake.error),
@@ -237,10 +263,9 @@ impl Config {
     }
 
     /// Why its services do not go together, each reason at its place; none follows from another.
-    pub(super) fn mistakes(&self) -> Vec<Misplaced> {
+    fn mistakes(&self) -> Vec<Misplaced> {
         let limits = wrong_number(&self.services).or_else(|| wrong_tables(self));
         let mut mistakes: Vec<_> = limits.into_iter().collect();
-        mistakes.extend(same_services(&self.services));
         mistakes.extend(ambiguous_backends(&self.services));
         mistakes
     }
@@ -278,14 +303,19 @@ fn wrong_tables(config: &Config) -> Option<Misplaced> {
     Some(Placed::at("table_size", error))
 }
 
+/// Whether it is a service that is there already.
+pub(super) const fn is_twice(error: &ConfigError) -> bool {
+    matches!(error, ConfigError::DuplicateService { .. })
+}
+
 /// Services that are there already.
-fn same_services(services: &[Service]) -> impl Iterator<Item = Misplaced> {
+fn same_services(services: &[RawService]) -> impl Iterator<Item = Misplaced> {
     let mut known = HashSet::new();
     let twice = services.iter().enumerate();
-    let twice = twice.filter(move |(_, one)| !known.insert((one.vip, one.protocol)));
+    let twice = twice.filter(move |(_, one)| !known.insert((one.vip.0, one.protocol)));
     twice.map(|(entry, service)| {
         let error = ConfigError::DuplicateService {
-            vip: service.vip,
+            vip: service.vip.0,
             protocol: service.protocol,
         };
         Placed::within(SERVICES, entry, error)
@@ -325,7 +355,7 @@ fn ambiguous_backends(services: &[Service]) -> Vec<Misplaced> {
     mistakes
 }
 
-/// A service as it is written.
+/// A virtual endpoint and the backends behind it.
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawService {
@@ -343,12 +373,6 @@ pub(super) struct RawService {
     #[serde(default)]
     #[schemars(length(max = MAX_CHANGES))]
     changes: Vec<ScheduledChange>,
-}
-
-impl<'de> Deserialize<'de> for Service {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        checked::table::<_, RawService, _>(deserializer)
-    }
 }
 
 impl TryFrom<RawService> for Service {

@@ -1,6 +1,6 @@
 //! What the catalogue knows of load balancers.
 
-use super::config::{Misplaced, RawConfig};
+use super::config::{Misplaced, RawConfig, is_twice};
 use super::maglev::Maglev;
 use super::{Config, ConfigError, LoadBalancer, NAME};
 use crate::descriptor::{
@@ -88,9 +88,11 @@ fn read(
     section: ValueDeserializer<'_>,
     _: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
-    let config = RawConfig::deserialize(section)?.unchecked();
-    ReadError::all(config.mistakes().into_iter().map(misplaced).collect())?;
-    Ok(Arc::new(config))
+    let config = RawConfig::deserialize(section)?.checked();
+    let several = |mistakes: Vec<Misplaced>| {
+        ReadError::Several(mistakes.into_iter().map(misplaced).collect())
+    };
+    Ok(Arc::new(config.map_err(several)?))
 }
 
 /// Services that are wrong by themselves may be all that there are.
@@ -101,6 +103,14 @@ fn misplaced(mistake: Misplaced) -> ReadError {
             word: None,
             source: Box::new(error),
         },
+        (error, key) if is_twice(&error) => {
+            let entry = mistake.entry.map(|entry| [entry.to_string(), "vip".into()]);
+            let keys = std::iter::once(key.to_owned()).chain(entry.into_iter().flatten());
+            ReadError::Named {
+                keys: keys.collect(),
+                source: Box::new(error),
+            }
+        }
         (error, key) => Placed {
             key,
             entry: mistake.entry,

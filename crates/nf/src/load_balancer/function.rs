@@ -16,7 +16,7 @@ use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
-use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
+use twinpath_slowpath::{Common, Flow, NetworkFunction, Outbox};
 use twinpath_wire::tcp::flags;
 use twinpath_wire::{Fragment, MacAddress};
 
@@ -330,6 +330,10 @@ impl NetworkFunction for LoadBalancer {
 
     fn start(&mut self, now: Instant) {
         self.backends.start(now);
+    }
+
+    fn share(&mut self, name: &str, common: &Common) {
+        self.hosts.share(name, common);
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {

@@ -1,7 +1,7 @@
 //! What the catalogue knows of monitors.
 
 use super::flows::Flows;
-use super::{Config, Monitor, NAME, NewMonitor};
+use super::{By, Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::memory::TableMemory;
 use crate::schema;
@@ -26,6 +26,15 @@ impl FunctionConfig for Config {
 
     fn needs_payload(&self) -> Option<&'static str> {
         None
+    }
+
+    fn looks_at_each(&self) -> Option<&'static str> {
+        Some(match self.by {
+            By::Connection => "connection",
+            By::Hosts => "pair of hosts",
+            By::Source => "source",
+            By::Destination => "destination",
+        })
     }
 
     fn memory(&self, _flows: usize) -> Vec<TableMemory> {

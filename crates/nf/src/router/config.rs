@@ -43,6 +43,21 @@ pub struct Config {
 }
 
 impl Config {
+    /// The neighbours that packets are sent to.
+    pub fn next_hops(&self) -> &[NextHop] {
+        &self.next_hops
+    }
+
+    /// The prefixes of the routes that are written in its table.
+    pub fn written_prefixes(&self) -> impl Iterator<Item = Prefix> {
+        self.routes.iter().map(|route| route.to.0)
+    }
+
+    /// The addresses from which it tells of errors, of IPv4 and of IPv6.
+    pub fn own_error_addresses(&self) -> [Option<Address>; 2] {
+        [self.address, self.address6]
+    }
+
     /// All addresses of its own.
     pub fn own_addresses(&self) -> impl Iterator<Item = Address> {
         let first = self.address.into_iter().chain(self.address6);
@@ -98,6 +113,27 @@ impl Config {
                 ),
                 because: vec![keys(*later)],
             })
+        })
+    }
+
+    /// Routes of one IP version by a neighbour that is known by an address of the other.
+    pub(super) fn routes_by_other_version(&self) -> impl Iterator<Item = ConfigWarning> + '_ {
+        let hops = self.next_hops.iter();
+        let gateways: HashMap<&str, Address> = hops
+            .filter_map(|hop| Some((&*hop.name, hop.gateway()?)))
+            .collect();
+        let routes = self.routes.iter().enumerate();
+        routes.filter_map(move |(place, route)| {
+            let gateway = gateways.get(&*route.via)?;
+            let (to, [version, other]) = match (route.to.0.versions(), gateway.is_v4()) {
+                (Versions::V4, false) => (route.to.0, [4, 6]),
+                (Versions::V6, true) => (route.to.0, [6, 4]),
+                _ => return None,
+            };
+            let message = format!(
+                "the route to {to} is one of IPv{version}, and {gateway} is an address of IPv{other}: expected a next hop of IPv{version}"
+            );
+            Some(ConfigWarning::new(entry("routes", place), message))
         })
     }
 
@@ -232,6 +268,14 @@ impl NextHop {
         match self.reached {
             Reached::ByMac { .. } => self.port,
             Reached::ByAddress { egress, .. } => egress,
+        }
+    }
+
+    /// Its address, if it is asked for.
+    pub const fn gateway(&self) -> Option<Address> {
+        match self.reached {
+            Reached::ByAddress { gateway, .. } => gateway,
+            Reached::ByMac { .. } => None,
         }
     }
 

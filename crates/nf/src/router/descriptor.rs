@@ -48,6 +48,7 @@ impl FunctionConfig for Config {
     fn warnings(&self) -> Vec<ConfigWarning> {
         self.unused_next_hops()
             .chain(self.replaced_routes())
+            .chain(self.routes_by_other_version())
             .collect()
     }
 
@@ -122,13 +123,37 @@ fn read(
     section: ValueDeserializer<'_>,
     surroundings: Surroundings<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
-    let config = Written::deserialize(section)?.unchecked();
-    ReadError::all(config.mistakes().into_iter().map(misplaced).collect())?;
+    let mut config = Written::deserialize(section)?.unchecked();
+    let mistakes = config.mistakes();
+    let read = config.read_file(surroundings.folder, surroundings.files);
+    let of_file = read.err().filter(|error| !follows_from(error, &mistakes));
+    let of_table = mistakes.into_iter().map(misplaced);
+    ReadError::all(of_table.chain(of_file.map(misplaced_file)).collect())?;
     let numbered = config.numbered(surroundings.adjacencies);
     let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
     config.networks = surroundings.networks.to_vec();
-    let read = config.read_file(surroundings.folder, surroundings.files);
-    read.map_err(|error| match error {
+    Ok(Arc::new(config))
+}
+
+/// Whether a file of routes is wrong only because of what is wrong with the table: a name of no next
+/// hop has been told there, or next hops are missing.
+fn follows_from(error: &RouterError, mistakes: &[Misplaced]) -> bool {
+    let RouterError::Line {
+        source: RouteFileError::NoSuchNextHop(name),
+        ..
+    } = error
+    else {
+        return false;
+    };
+    mistakes.iter().any(|(_, mistake)| match mistake {
+        ConfigError::NoSuchNextHop { via, .. } => via == name,
+        ConfigError::NextHopCount(_) => true,
+        _ => false,
+    })
+}
+
+fn misplaced_file(error: RouterError) -> ReadError {
+    match error {
         // It may be there, and wrong.
         RouterError::Line {
             source: RouteFileError::NoSuchNextHop(name),
@@ -144,8 +169,7 @@ fn read(
             }),
         },
         error => ReadError::named("routes_file", error),
-    })?;
-    Ok(Arc::new(config))
+    }
 }
 
 /// A next hop that is wrong by itself may be the one that a route goes by, or the only one.

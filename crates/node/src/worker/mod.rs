@@ -24,6 +24,7 @@ use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Po
 use twinpath_link::{Arrival, Header, Message, Receiver, Sender, attach, detach, number, peek};
 use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
+use twinpath_slowpath::Common;
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,8 @@ impl SlowElement {
 pub struct Worker {
     /// Makes elements that know nothing yet: at first, and after a crash.
     blueprint: Blueprint,
+    /// What its functions have in common with those of other workers.
+    common: Common,
     /// None while they cannot be made.
     elements: Vec<SlowElement>,
     /// Counts this worker's lives, from 1.
@@ -119,6 +122,7 @@ impl Worker {
         Ok(Self {
             elements: blueprint()?,
             blueprint,
+            common: Common::default(),
             epoch: 1,
             chain: 0,
             retry_at: None,
@@ -142,6 +146,12 @@ impl Worker {
         })
     }
 
+    /// The same, whose functions count together with those of all workers that have this.
+    pub fn with_common(mut self, common: &Common) -> Self {
+        self.common = common.clone();
+        self
+    }
+
     /// The run begins at this packet time.
     pub fn start(&mut self, now: Instant) {
         (self.started, self.ticked) = (now, now);
@@ -153,6 +163,7 @@ impl Worker {
             match element {
                 SlowElement::Flows(flows) => {
                     flows.set_epoch(self.epoch);
+                    flows.share(&self.common);
                     flows.start(self.started);
                 }
                 SlowElement::Rules(rules) => rules.start(self.started),
@@ -234,6 +245,7 @@ impl Worker {
         for element in &mut self.elements {
             if let SlowElement::Flows(flows) = element {
                 flows.set_epoch(self.epoch);
+                flows.share(&self.common);
             }
         }
         self.tell_time();

@@ -16,7 +16,7 @@ use twinpath_nf::duration::Human;
 /// For each: what it matches and does, how many packets met it (as far as the fast path has
 /// reported), how old it is, and the table entries that it came from: rules of lists with their text and
 /// their line of the service file. Those used most come first.
-/// Exit code 1 if there is none.
+/// Exit code 1 if there is none, unless no function of the service caches rules.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath run examples/gateway.toml --control /run/gateway.sock &",
@@ -53,6 +53,10 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Of a service all of whose functions share flow state.
+const NO_CACHE: &str =
+    "no rules: no function of this service caches rules, all share flow state with the workers\n";
+
 /// Shows them.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let request = Request::Rules(Filter {
@@ -63,16 +67,24 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         least_packets: arguments.least,
         most: arguments.most,
     });
-    let (rules, all) = match ask(&arguments.control, &request)? {
-        Answer::Rules { rules, matching } => (rules, matching),
+    let (rules, all, caches_none) = match ask(&arguments.control, &request)? {
+        Answer::Rules {
+            rules,
+            matching,
+            caches_none,
+        } => (rules, matching, caches_none),
         other => return Err(CommandError::unexpected(other)),
     };
-    let text = match arguments.json {
-        true => serde_json::to_string_pretty(&rules)? + "\n",
-        false => table(&rules, all),
+    let text = match (arguments.json, caches_none) {
+        (true, _) => serde_json::to_string_pretty(&rules)? + "\n",
+        (false, true) => NO_CACHE.to_owned(),
+        (false, false) => table(&rules, all),
     };
     output::print(&text)?;
-    Ok(if all > 0 { Outcome::Good } else { Outcome::Bad })
+    Ok(match all > 0 || caches_none {
+        true => Outcome::Good,
+        false => Outcome::Bad,
+    })
 }
 
 fn table(rules: &[RuleView], all: usize) -> String {
@@ -82,6 +94,7 @@ fn table(rules: &[RuleView], all: usize) -> String {
         let _ = writeln!(text, "{}", row(rule));
     }
     let _ = match rules.len() {
+        1 if all == 1 => writeln!(text, "1 rule"),
         shown if shown == all => writeln!(text, "{all} rules"),
         shown => writeln!(text, "{shown} of {all} rules"),
     };

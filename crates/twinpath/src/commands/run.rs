@@ -97,7 +97,8 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     output::warnings_about(&service);
     let ports = arguments.ports();
     let stop = Stop::on_signals()?;
-    let mut opened = ports.open(&service)?;
+    let opened = ports.open(&service);
+    let mut opened = opened.map_err(|error| CommandError::from(error).placed(&service))?;
     opened.source = opened.source.until(stop.flag());
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {
         output::notice(format_args!(

@@ -4,15 +4,15 @@ use crate::checks::check;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use serde::Serialize;
-use std::path::PathBuf;
-use twinpath_control::service::{Fault, Service, ServiceError, warnings};
+use std::path::{Path, PathBuf};
+use twinpath_control::service::{Fault, PortDriver, Service, ServiceError, warnings};
 
 /// Tells all that is wrong with a service file
 ///
 /// Finds what a run would find, and runs nothing: mistakes in the file and in the files that it names,
 /// functions that do not go together or do not fit the device, and sizes that the machine has no memory
 /// for. Everything is told at once, each at its line; so is what is sound and yet probably not meant
-/// so, as a warning. Exit code 1 if anything is wrong, 0 if there are warnings at most.
+/// so, as a warning, and an interface that this machine does not have. Exit code 1 if anything is wrong, 0 if there are warnings at most.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath validate service.toml && kill -HUP $(pidof twinpath)",
@@ -100,5 +100,27 @@ fn counted(count: usize, what: &str) -> String {
 fn checked(arguments: &Arguments, warned: &mut Vec<Fault>) -> Result<(), CommandError> {
     let service = Service::load(&arguments.service)?;
     *warned = warnings(&service);
+    warned.extend(absent_devices(&service, Path::new(INTERFACES)));
     check(&service)
+}
+
+/// Where Linux lists its network interfaces.
+const INTERFACES: &str = "/sys/class/net";
+
+/// Ports whose interface this machine does not have: the file may be for another one.
+fn absent_devices(service: &Service, interfaces: &Path) -> Vec<Fault> {
+    let ports = service.ports.iter().zip(&service.devices);
+    let absent = ports.filter(|(_, one)| {
+        let is_made = one.driver == PortDriver::Tap;
+        !is_made && interfaces.is_dir() && !interfaces.join(&one.device).exists()
+    });
+    absent
+        .map(|(port, one)| {
+            let message = format!(
+                "this machine has no interface {}: port {port} cannot be opened here",
+                one.device
+            );
+            service.wrong_at(&["ports", port, "device"], message)
+        })
+        .collect()
 }

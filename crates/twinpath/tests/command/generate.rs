@@ -89,7 +89,7 @@ fn what_cannot_be_generated_is_told() {
     let folder = Folder::with("t.toml", "packets = 10\nflows = \"many\"\n");
     folder.fail(
         &["generate", "t.toml", "--out", "a.pcap"],
-        "error: t.toml:2:9: invalid type: string \"many\", expected u64",
+        "error: t.toml:2:9: expected a whole number, at least 0, found \"many\"",
     );
     folder.write("endless.toml", b"flows = 10\n");
     folder.fail(

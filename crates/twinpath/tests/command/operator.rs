@@ -64,6 +64,19 @@ impl Drop for Running {
     }
 }
 
+/// Where nothing is ever cached, that there is nothing is no failure.
+#[test]
+fn a_service_without_cached_functions_has_no_rules() {
+    let running = Running::start_as(
+        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
+         [traffic]\nflows = 2\narrivals = { process = \"poisson\", rate_pps = 100.0 }\n",
+    );
+    let said = running.ask_until(&["rules"], |said| said.code == Some(0));
+    let told = "no rules: no function of this service caches rules";
+    assert!(said.out.starts_with(told), "{said:?}");
+    running.stop();
+}
+
 #[test]
 fn rules_are_shown_and_filtered() {
     let running = Running::start();

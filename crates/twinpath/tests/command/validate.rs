@@ -186,15 +186,17 @@ fn checks_of_a_whole_list_point_at_it() {
     );
 }
 
+/// What a missing bracket makes of the rest is not told.
 #[test]
-fn several_mistakes_of_the_language_are_told_too() {
+fn the_first_mistake_of_the_language_is_told() {
     let folder = Folder::with(
         "x.toml",
         "[service]\nchain = [\"acl\"\nname = \"x\nseed == 1\n",
     );
     let said = folder.run(&["validate", "x.toml"]);
     assert_eq!(said.code, Some(1));
-    assert!(said.err.matches("error: x.toml:").count() >= 2, "{said:?}");
+    assert_eq!(said.err.matches("error: x.toml:").count(), 1, "{said:?}");
+    assert!(said.err.contains("x.toml:3:"), "{said:?}");
 }
 
 /// Before anything is taken, the sum is told, and what it is made of.
@@ -290,4 +292,44 @@ rules = [
         assert!(is_told(one), "{one:?} in {found:#?}");
     }
     assert_eq!(found.len(), expected.len(), "{found:#?}");
+}
+
+/// An interface that is not there is told with its port and line; the file may be for another machine.
+#[test]
+fn interfaces_that_are_not_there_are_told() {
+    let text = "[service]\nchain = [\"monitor\"]\n[ports]\n\
+        one = { device = \"none77\", addresses = [\"192.0.2.1/24\"] }\n\
+        two = { device = \"none78\", driver = \"tap\" }\n";
+    let folder = Folder::with("x.toml", text);
+    let said = folder.run(&["validate", "x.toml"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(
+        said.out, "x.toml: nothing is wrong, 1 warning\n",
+        "{said:?}"
+    );
+    let told = "warning: x.toml:4:9: this machine has no interface none77: port one";
+    assert!(said.err.contains(told), "{said:?}");
+    let said = folder.run(&["run", "x.toml"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let told = "error: x.toml:4:9: port one: interface none77: cannot open it by ";
+    assert!(said.err.contains(told), "{said:?}");
+}
+
+/// A time without quotes, too little, and a list that lacks what is wrong in it: each once.
+#[test]
+fn values_of_the_wrong_kind_are_told_with_the_right_one() {
+    let text = "[service]\nchain = [\"firewall\", \"napt\"]\n[firewall]\n\
+        per_host_connections = 0\ntimeouts = { tcp_established = 3600 }\n\
+        [napt]\ninside = \"10.0.0.0/8\"\nexternal = [\"10.0.0.0/33\"]\n";
+    let folder = Folder::with("x.toml", text);
+    let said = folder.run(&["validate", "x.toml"]);
+    assert_eq!(said.err.matches("error: ").count(), 4, "{said:?}");
+    for told in [
+        "x.toml:4:24: expected a whole number from 1 to 4294967295, found 0",
+        "x.toml:5:32: expected a time, such as \"3600s\", found 3600",
+        "x.toml:7:10: expected a list in [ ], found \"10.0.0.0/8\"",
+        "x.toml:8:12: \"10.0.0.0/33\" is no prefix: its length 33 is more than 32",
+    ] {
+        assert!(said.err.contains(told), "{told}: {said:?}");
+    }
 }

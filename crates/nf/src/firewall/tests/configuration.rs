@@ -80,7 +80,7 @@ fn wrong_settings_are_named_with_their_place() {
     assert_told(
         "[timeouts]\n\nicmp = 30",
         "line 3, column 8",
-        &["integer `30`", "expected a string"],
+        &["expected a time, such as \"30s\", found 30"],
     );
     assert_told(
         "[timeouts]\nicmp = \"30\"",

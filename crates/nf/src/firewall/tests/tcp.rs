@@ -317,7 +317,10 @@ fn a_handshake_of_which_one_segment_was_missed_is_picked_up() {
         // The SYN did not offer scaling, so the window is known.
         b(ACK, 15_000, 1000).bytes(1).is_invalid(),
     ];
-    play(DEFAULT, &without_syn_ack);
+    let twins = play(DEFAULT, &without_syn_ack);
+    // It is one connection, which the SYN has opened.
+    assert_eq!(twins.counter("connections_opened"), 1);
+    assert_eq!(twins.counter("connections_picked_up"), 1);
 }
 
 #[test]

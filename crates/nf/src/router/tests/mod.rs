@@ -209,11 +209,7 @@ fn a_wrong_configuration_says_what_was_expected() {
             "goes via \"z\", which is no next hop",
         ),
         ("name = \"b\"", "name = \"a\"", "the name is taken"),
-        (
-            "10.0.0.0/8",
-            "10.0.0.0/40",
-            "a prefix length of 40 is more than 32",
-        ),
+        ("10.0.0.0/8", "10.0.0.0/40", "its length 40 is more than 32"),
         ("\"192.0.2.1\"", "\"2001:db8::1\"", "is not IPv4"),
         (
             "\"192.0.2.1\"",

@@ -1,0 +1,239 @@
+//! What does not go together with the addresses of the ports: nobody on the cable would answer, or be
+//! told.
+
+use super::{Found, translations};
+use crate::service::{PortDevice, Service};
+use twinpath_classify::{Prefix, Versions};
+use twinpath_core::wire::Address;
+use twinpath_nf::router;
+
+/// Most bits of an address that a prefix may leave open and be looked through.
+const MOST_OPEN_BITS: u8 = 12;
+
+impl Found {
+    /// All of it.
+    pub(super) fn on_cables(&mut self, service: &Service) {
+        for (name, translation) in translations(service) {
+            self.unanswered(service, name, translation.external);
+        }
+        self.shared_pools(service);
+        for instance in &service.chain {
+            if let Some(router) = instance.config.of::<router::Config>() {
+                self.gateways_elsewhere(service, &instance.name, router);
+                self.untold_lengths(service, &instance.name, router);
+            }
+        }
+    }
+
+    /// External addresses in the network of a port outside, whose neighbours ask for them and get no
+    /// answer. What is in no network of a port is sent by routes, and nobody asks.
+    fn unanswered(&mut self, service: &Service, translation: &str, external: &[Prefix]) {
+        let devices = || outside(service);
+        let is_unanswered = |address: &Address| {
+            let has = |one: &&PortDevice| networks(one).any(|network| network.includes(*address));
+            devices().any(|one| has(&one)) && !devices().any(|one| answers(one, *address))
+        };
+        let mut all = external.iter().flat_map(addresses);
+        if let Some(address) = all.find(is_unanswered) {
+            let message = format!(
+                "{address} is in the network of a port that does not answer for it, so nothing comes back to it: expected it in answers_for of that port in [ports]"
+            );
+            self.add([translation, "external"], message);
+        }
+    }
+
+    /// External addresses that two translations have.
+    fn shared_pools(&mut self, service: &Service) {
+        let all: Vec<_> = translations(service).collect();
+        for (place, (name, one)) in all.iter().enumerate() {
+            for (first, other) in &all[..place] {
+                let overlaps = |prefix: &&Prefix| {
+                    let is_shared = |other: &Prefix| {
+                        prefix.includes(other.network()) || other.includes(prefix.network())
+                    };
+                    other.external.iter().any(is_shared)
+                };
+                if let Some(prefix) = one.external.iter().find(overlaps) {
+                    let message = format!(
+                        "{prefix} is one of the external addresses of {first}, too, so one of the two does not get what is for it: expected addresses of its own"
+                    );
+                    self.add([*name, "external"], message);
+                }
+            }
+        }
+    }
+
+    /// Next hops that nobody on their port's cable is.
+    fn gateways_elsewhere(&mut self, service: &Service, name: &str, router: &router::Config) {
+        for (place, hop) in router.next_hops().iter().enumerate() {
+            let Some((gateway, device)) = hop
+                .gateway()
+                .zip(service.devices.get(usize::from(hop.port)))
+            else {
+                continue;
+            };
+            let is_near = is_of_link(gateway) || networks(device).any(|one| one.includes(gateway));
+            if !is_near && !device.addresses.is_empty() {
+                let port = service.ports.get(usize::from(hop.port));
+                let message = format!(
+                    "{gateway} is in no network of {}, so nobody there answers for it: expected an address of {}",
+                    port.map_or("its port", String::as_str),
+                    networks(device)
+                        .map(|one| one.to_string())
+                        .collect::<Vec<_>>()
+                        .join(" or ")
+                );
+                self.add([name, "next_hops", &place.to_string()], message);
+            }
+        }
+    }
+
+    /// Ports with a length that some packets exceed, whose senders nobody can tell.
+    fn untold_lengths(&mut self, service: &Service, name: &str, router: &router::Config) {
+        let missing = missing_address(router);
+        let Some((key, version)) = missing else {
+            return;
+        };
+        for (port, device) in service.ports.iter().zip(&service.devices) {
+            if device.mtu.is_some() {
+                let message = format!(
+                    "senders of IPv{version} packets that are too long are not told, because {name} has no {key} to tell them from: expected {key} in [{name}]"
+                );
+                self.add(["ports", port, "mtu"], message);
+            }
+        }
+    }
+}
+
+/// The key of an address that a router lacks, and its IP version, where it has routes of that version.
+fn missing_address(router: &router::Config) -> Option<(&'static str, u8)> {
+    let has = |version: u8| router.own_error_addresses()[usize::from(version == 6)].is_some();
+    let routes = |versions: Versions| {
+        let mut routes = router.written_prefixes();
+        routes.any(|to| to.versions() == versions || to.versions() == Versions::Both)
+    };
+    let each = [("address", 4, Versions::V4), ("address6", 6, Versions::V6)];
+    let mut missing = each
+        .into_iter()
+        .filter(|(_, version, versions)| !has(*version) && routes(*versions));
+    missing.next().map(|(key, version, _)| (key, version))
+}
+
+/// The interfaces to those outside; all if it is not known which these are.
+fn outside(service: &Service) -> impl Iterator<Item = &PortDevice> {
+    let is_outside =
+        |number: u16| service.inside_ports.is_empty() || !service.inside_ports.contains(&number);
+    let devices = (0..).zip(&service.devices);
+    devices.filter_map(move |(number, device)| is_outside(number).then_some(device))
+}
+
+fn networks(device: &PortDevice) -> impl Iterator<Item = Prefix> {
+    let addresses = device.addresses.iter();
+    addresses.map(|one| Prefix::covering(one.0.address, one.0.prefix_bits))
+}
+
+/// Whether an interface answers questions about an address.
+fn answers(device: &PortDevice, address: Address) -> bool {
+    let mut own = device.addresses.iter();
+    let mut more = device.answers_for.iter();
+    own.any(|one| one.0.address == address) || more.any(|one| one.0.includes(address))
+}
+
+/// The addresses of a prefix, the first ones of a large one.
+fn addresses(prefix: &Prefix) -> impl Iterator<Item = Address> + use<> {
+    let bits = match prefix.versions() {
+        Versions::V4 => 32,
+        _ => 128,
+    };
+    let open = (bits - prefix.length().min(bits)).min(MOST_OPEN_BITS);
+    let first = prefix.network().0;
+    (0..1u128 << open).map(move |number| Address(first + number))
+}
+
+/// Whether an address is one of its link alone (`fe80::/10`).
+fn is_of_link(address: Address) -> bool {
+    address.word(0) >> 22 == 0xfe80 >> 6
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::service::warnings::tests::told;
+
+    const SOUND: &str = r#"[service]
+chain = ["napt", "nat64", "router"]
+inside_ports = ["lan"]
+inside = ["192.168.1.0/24", "2001:db8:1::/64"]
+[ports]
+lan = { device = "e1", addresses = ["192.168.1.1/24", "2001:db8:1::1/64"] }
+wan = { device = "e0", addresses = ["198.51.100.2/24"], answers_for = ["198.51.100.8/30"], mtu = 1492 }
+[napt]
+inside = ["192.168.1.0/24"]
+external = ["198.51.100.8/31"]
+[nat64]
+inside = ["2001:db8:1::/64"]
+external = ["198.51.100.11", "203.0.113.7"]
+[router]
+address = "198.51.100.2"
+address6 = "2001:db8:1::1"
+next_hops = [
+    { name = "home", port = "lan" },
+    { name = "up", port = "wan", address = "198.51.100.1" },
+    { name = "far", port = "lan", address = "fe80::1" },
+]
+routes = [
+    { to = "192.168.1.0/24", via = "home" },
+    { to = "0.0.0.0/0", via = "up" },
+    { to = "::/0", via = "far" },
+]
+"#;
+
+    #[test]
+    fn what_nobody_on_the_cable_answers_or_is_told_is_told_here() {
+        assert_eq!(told(SOUND), []);
+        for (from, to, line, expected) in [
+            (
+                "198.51.100.8/31",
+                "198.51.100.6/31",
+                10,
+                "198.51.100.6 is in the network",
+            ),
+            (
+                "198.51.100.11\"",
+                "198.51.100.12\"",
+                13,
+                "198.51.100.12 is in the network",
+            ),
+            (
+                "198.51.100.11\"",
+                "198.51.100.9\"",
+                13,
+                "one of the external addresses of napt, too",
+            ),
+            (
+                "198.51.100.1\"",
+                "198.51.101.1\"",
+                19,
+                "expected an address of 198.51.100.0/24",
+            ),
+            ("fe80::1", "2001:db8:2::1", 20, "is in no network of lan"),
+            (
+                "\"0.0.0.0/0\", via = \"up\"",
+                "\"0.0.0.0/0\", via = \"far\"",
+                24,
+                "IPv4",
+            ),
+            (
+                "address6 = \"2001:db8:1::1\"\n",
+                "",
+                7,
+                "no address6 to tell them from",
+            ),
+        ] {
+            assert!(SOUND.contains(from), "{from}");
+            let told = told(&SOUND.replacen(from, to, 1));
+            let is_expected =
+                |(at, message): &(usize, String)| *at == line && message.contains(expected);
+            assert!(told.iter().any(is_expected), "{to}: {told:#?}");
+        }
+    }
+}
