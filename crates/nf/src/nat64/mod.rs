@@ -68,7 +68,7 @@
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
 //! | `ports_exhausted`, `host_ports_exhausted` | packets dropped because no external port was left, or the host has as many as it may |
-//! | `sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all or of the binding |
+//! | `sessions_exhausted`, `host_sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all, of the host or of the binding |
 //! | `unsolicited` | packets to an external address that nobody asked for (`unsolicited`) |
 //! | `not_picked_up` | TCP segments from inside that open nothing |
 //! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
