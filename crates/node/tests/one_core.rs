@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::PortLosses;
 use twinpath_control::service::Paths;
@@ -35,13 +35,14 @@ chain = ["acl", "firewall", "napt", "router"]
 inside = ["10.0.0.0/8"]
 [fast_path]
 hot_packets = 3
+time_to_live = "1h"
 [slow_path]
 flows = 65536
 [link]
 ring_frames = 1024
 [rule_cache]
-window = "5ms"
-threshold = 2
+window = "20ms"
+threshold = 1
 idle_windows = 255
 [acl]
 default = "allow"
@@ -72,7 +73,13 @@ const BURST: usize = 64;
 /// Newcomers that are inside at once while it is found out how many the slow path carries.
 const TRIED_AT_ONCE: u64 = 1024;
 
-const WARM_NS: u64 = 150_000_000;
+/// Packets that each known flow sends together until all are hits, and the pause behind them: the
+/// next one would cancel what makes it a hit.
+const IN_A_ROW: u32 = 3;
+const PAUSE_NS: u64 = 1_000_000;
+/// So many times.
+const MOST_ROWS: u32 = 5000;
+
 /// All newcomers come by once, and then it is counted how many are carried.
 const MET_NS: u64 = 350_000_000;
 const TRIED_NS: u64 = 150_000_000;
@@ -86,8 +93,6 @@ const LOADS: [u64; 5] = [1, 2, 4, 7, 10];
 /// What is offered at a time.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Packets of known flows become hits.
-    Warm,
     /// As many newcomers as the slow path carries; then they are counted.
     Tried {
         is_counted: bool,
@@ -103,12 +108,11 @@ enum Phase {
 
 impl Phase {
     fn at(now_ns: u64) -> Self {
-        match now_ns {
-            0..WARM_NS => Self::Warm,
-            _ if now_ns < WARM_NS + MET_NS + TRIED_NS => Self::Tried {
-                is_counted: now_ns >= WARM_NS + MET_NS,
+        match now_ns.checked_sub(MET_NS + TRIED_NS) {
+            None => Self::Tried {
+                is_counted: now_ns >= MET_NS,
             },
-            _ => Self::in_turns(now_ns - WARM_NS - MET_NS - TRIED_NS),
+            Some(ns) => Self::in_turns(ns),
         }
     }
 
@@ -144,6 +148,15 @@ struct Count {
     left: u64,
 }
 
+/// Known flows become known.
+#[derive(Copy, Clone, Debug, Default)]
+struct Warming {
+    rows: u32,
+    next_ns: u64,
+    /// Packets that were hits before the last row.
+    fast: u64,
+}
+
 /// Newcomers of one load, in each of its turns.
 #[derive(Copy, Clone, Debug, Default)]
 struct Carried {
@@ -163,8 +176,13 @@ impl Carried {
 
 /// Traffic that comes at its time, whoever is ready for it.
 struct Load {
+    /// When all known flows were known.
     began_ns: u64,
     now_ns: u64,
+    /// The same by a clock on the wall.
+    began: WallClock,
+    wall_ns: u64,
+    warming: Option<Warming>,
     known: Count,
     seldom: Count,
     known_fast: u64,
@@ -184,6 +202,9 @@ impl Load {
         Self {
             began_ns: 0,
             now_ns: 0,
+            began: WallClock::now(),
+            wall_ns: 0,
+            warming: Some(Warming::default()),
             known: Count::default(),
             seldom: Count::default(),
             known_fast: 0,
@@ -203,11 +224,38 @@ impl Load {
 
     /// What has come since the last turn is at the entrance, or missed.
     fn arrive(&mut self) {
+        match self.warming {
+            Some(warming) => self.warm(warming),
+            None => self.load(),
+        }
+    }
+
+    /// When all of a row are through, the next one comes, until all of it were hits.
+    fn warm(&mut self, mut warming: Warming) {
+        let now_ns = processor_ns();
+        if self.known.left < self.known.offered || now_ns < warming.next_ns {
+            return;
+        }
+        let row = IN_A_ROW * u32::from(KNOWN);
+        if self.known_fast - warming.fast == u64::from(row) {
+            (self.warming, self.began_ns) = (None, now_ns);
+            self.began = WallClock::now();
+            (self.known, self.known_fast) = (Count::default(), 0);
+            return;
+        }
+        assert!(warming.rows < MOST_ROWS, "flows do not become known");
+        warming.rows += 1;
+        (warming.next_ns, warming.fast) = (now_ns + PAUSE_NS, self.known_fast);
+        self.warming = Some(warming);
+        (0..row).for_each(|_| self.offer(true));
+    }
+
+    fn load(&mut self) {
         let now_ns = processor_ns() - self.began_ns;
         let passed = (now_ns - self.now_ns) as f64 / 1e9;
         self.now_ns = now_ns;
+        self.wall_ns = self.began.elapsed().as_nanos() as u64;
         let rates = match Phase::at(now_ns) {
-            Phase::Warm => [20_000.0, 0.0],
             Phase::Tried { .. } => {
                 let inside = self.seldom.taken - self.seldom.left;
                 let more = TRIED_AT_ONCE.saturating_sub(inside + self.seldom_waiting as u64);
@@ -290,7 +338,6 @@ fn mixed(left: &mut [u64; 2]) -> [u64; 2] {
 
 impl PacketIo for Load {
     fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
-        self.began_ns = processor_ns();
         Ok(Some(Instant(1_000_000_000)))
     }
 
@@ -354,6 +401,11 @@ impl PacketIo for Load {
 
 /// What the slow path carries of each load, of the best.
 const LEAST_GOODPUT: f64 = 0.9;
+/// The same where others had much of the cores: what they take from one of our threads and not from
+/// the other makes turns differ more than loads do.
+const LEAST_AMONG_OTHERS: f64 = 0.6;
+/// Of the cores' time, what the process has had if it was as good as alone.
+const ALONE_SHARE: f64 = 0.8;
 
 /// Others that share caches and cores may still disturb a load for longer than half of its turns.
 /// What collapses does so each time.
@@ -392,7 +444,10 @@ fn attempt(cores: usize) -> Result<(), String> {
     load.assert_hits_lose_nothing();
     let lost = load.seldom.taken - load.seldom.left;
     assert_eq!(drops, [(DropReason::PuntRingFull, lost)]);
-    load.goodput_stays()
+    load.goodput_stays(match load.share_of(cores) > ALONE_SHARE {
+        true => LEAST_GOODPUT,
+        false => LEAST_AMONG_OTHERS,
+    })
 }
 
 /// All loads, one after the other.
@@ -430,22 +485,30 @@ impl Load {
     }
 
     /// Each load is carried as well as the best, or as far as it goes.
-    fn goodput_stays(&self) -> Result<(), String> {
+    fn goodput_stays(&self, least: f64) -> Result<(), String> {
         assert!(self.tried > 1000, "nothing to compare with");
         let best = self.loads.iter().map(|count| count.medians()[1]).max();
         let best = best.unwrap_or(0);
         for (times, count) in LOADS.iter().zip(&self.loads) {
             let [offered, left] = count.medians();
-            if (left as f64) < best.min(offered) as f64 * LEAST_GOODPUT {
+            if (left as f64) < best.min(offered) as f64 * least {
                 return Err(format!("{left} of {best} at {times} times what is carried"));
             }
         }
         Ok(())
     }
 
+    /// The share of the time of so many cores that the process has had.
+    fn share_of(&self, cores: usize) -> f64 {
+        self.now_ns as f64 / (self.wall_ns as f64 * cores as f64)
+    }
+
     fn show(&self, cores: usize) {
         let capacity = self.capacity();
-        println!("{cores} cores: the slow path carries {capacity:.0} a second of their time");
+        let share = self.share_of(cores);
+        println!(
+            "{cores} cores, of which we had {share:.2}: the slow path carries {capacity:.0} a second"
+        );
         for (times, count) in LOADS.iter().zip(&self.loads) {
             let [offered, left] = count.medians();
             println!("{times:>2} times: {left} of {offered}; {:?}", count.left);
