@@ -54,8 +54,9 @@ pub struct LivePorts {
     /// The port that is asked first, in turn.
     next: usize,
     next_look: WallClock,
-    /// Packets of which not all fragments have left, for want of buffers.
-    lost_parts: u64,
+    /// Packets that did not leave, or not all of whose fragments did: there were no buffers, or nobody
+    /// knows for whom they are.
+    unsent: u64,
 }
 
 impl LivePorts {
@@ -80,7 +81,7 @@ impl LivePorts {
             ports,
             next: 0,
             next_look: WallClock::now(),
-            lost_parts: 0,
+            unsent: 0,
         })
     }
 
@@ -181,10 +182,9 @@ impl LivePorts {
         } = departure;
         let [mut segments, mut fragments] = std::mem::take(&mut self.parts);
         let metadata = frame.metadata();
-        let is_whole = offload::segments(frame, LONGEST, pools, &mut segments).is_ok();
-        let mut are_whole = is_whole;
+        let mut is_whole = offload::segments(frame, LONGEST, pools, &mut segments).is_ok();
         for segment in segments.drain(..) {
-            are_whole &= cut(&segment, room, pools, &mut fragments);
+            is_whole &= cut(&segment, room, pools, &mut fragments);
             pools.give(segment);
         }
         for mut frame in fragments.drain(..) {
@@ -198,16 +198,16 @@ impl LivePorts {
             };
             self.leaves_whole(departure, pools);
         }
-        self.lost_parts += u64::from(!are_whole);
+        self.unsent += u64::from(!is_whole);
         self.parts = [segments, fragments];
     }
 
     /// A packet leaves for a neighbour whose address may have to be asked for first.
     fn leaves_for(&mut self, adjacency: Adjacency, frame: Frame, pools: &mut Pools) {
         let Adjacency { port, gateway } = adjacency;
-        // What is not IP has no neighbour's address, and is not routed.
         let Some(next) = gateway.or_else(|| destination(&frame)) else {
-            return self.ports[usize::from(port)].transmit(frame, pools);
+            self.unsent += 1;
+            return pools.give(frame);
         };
         let out = &mut self.leaving;
         self.neighbors
@@ -310,7 +310,7 @@ impl PacketIo for LivePorts {
 
     fn losses(&self) -> PortLosses {
         let mut losses = PortLosses {
-            transmit_refused: self.lost_parts,
+            transmit_refused: self.unsent,
             without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
             ..PortLosses::default()
         };

@@ -2,7 +2,7 @@
 
 use twinpath_control::service::Service;
 use twinpath_core::Frame;
-use twinpath_core::wire::fragment::may_be_cut;
+use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_ports::offload::link_bytes;
 
@@ -87,9 +87,9 @@ fn fit(frame: &Frame, layout: Layout, mtu: u16) -> Fit {
     if longest_packet(frame, &layout) <= usize::from(room) {
         return Fit::Whole;
     }
-    match may_be_cut(bytes, &layout) {
-        true => Fit::Cut { room },
-        false => Fit::TooLong { layout, room },
+    match pieces(bytes, &layout, room.into()) {
+        Some(_) => Fit::Cut { room },
+        None => Fit::TooLong { layout, room },
     }
 }
 

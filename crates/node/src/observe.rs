@@ -98,6 +98,13 @@ impl Observer {
         self.live.update(wall_ns, &snapshot);
     }
 
+    /// Packets that have passed the chain, without those that ports lost. What ports lose may be more:
+    /// fragments, and questions about neighbours.
+    fn packets_left(&self) -> u64 {
+        let lost = self.port_losses.when_leaving();
+        self.packets_out.saturating_sub(lost)
+    }
+
     fn snapshot(&self, fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         let counts = fast_path.counters();
         let Tallies {
@@ -108,7 +115,7 @@ impl Observer {
         Snapshot {
             packets_in: counts.packets_in,
             bytes_in: counts.bytes_in,
-            packets_out: self.packets_out - self.port_losses.when_leaving(),
+            packets_out: self.packets_left(),
             packets_out_fast: self.packets_out_fast,
             bytes_out: self.bytes_out,
             packets_fast: counts.packets_in - counts.punted_packets,
@@ -135,7 +142,7 @@ impl Observer {
         let counts = fast_path.counters();
         report.totals.packets_in = snapshot.packets_in;
         report.totals.bytes_in = counts.bytes_in;
-        report.totals.packets_out = self.packets_out - self.port_losses.when_leaving();
+        report.totals.packets_out = self.packets_left();
         report.totals.bytes_out = self.bytes_out;
         report.slow.packets = counts.punted_packets;
         report.slow.bytes = counts.punted_bytes;
@@ -313,6 +320,23 @@ fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
             SlowElement::Rules(rules) => rules.functions().iter().for_each(|function| {
                 each(&function.name, &|counter| function.counters(counter));
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet may be lost in several fragments, and a question about a neighbour is no packet of
+    /// anybody.
+    #[test]
+    fn more_may_be_lost_at_ports_than_has_passed() {
+        let mut observer = Observer::new(Live::hidden());
+        observer.packets_out = 5;
+        for (refused, left) in [(2, 3), (9, 0)] {
+            observer.port_losses.transmit_refused = refused;
+            assert_eq!(observer.packets_left(), left);
         }
     }
 }

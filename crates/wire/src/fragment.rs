@@ -2,7 +2,7 @@
 
 mod pieces;
 
-pub use pieces::{Piece, Pieces, may_be_cut, pieces};
+pub use pieces::{Piece, Pieces, pieces};
 
 use crate::bytes::put;
 use crate::ipv4::{self, Ipv4View};

@@ -143,7 +143,7 @@
 //! | `neighbors.no_address_drops` | packets | to where the port has no address to ask from |
 //! | `neighbors.conflicts` | | messages of others that claim one of the node's addresses |
 //! | `neighbors.evictions` | | neighbours that had to make room for others |
-//! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, and answers that a socket did not take; only if there is any loss |
+//! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, answers that a socket did not take, and packets for whose fragments there were no buffers; only if there is any loss |
 //! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |

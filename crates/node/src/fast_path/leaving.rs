@@ -26,9 +26,9 @@ pub struct LongPackets {
     said: Mtus,
     /// What counts.
     mtus: Mtus,
+    /// How long packets may be on the links themselves, as far as that was told.
+    links: Vec<usize>,
     router: TooLong,
-    /// Packets that leave; empty between calls.
-    departing: Vec<Departure>,
 }
 
 impl LongPackets {
@@ -37,8 +37,8 @@ impl LongPackets {
         Self {
             said: mtus.clone(),
             mtus,
+            links: Vec::new(),
             router,
-            departing: Vec::new(),
         }
     }
 
@@ -66,8 +66,9 @@ impl FastPath {
 
     /// Links of ports carry packets of so many bytes.
     pub fn set_links(&mut self, mtus: &[usize]) {
-        if let Some(long) = &mut self.long {
+        if let Some(long) = self.long.as_mut().filter(|long| long.links != mtus) {
             long.mtus = long.said.within(mtus);
+            long.links = mtus.to_vec();
         }
     }
 
@@ -77,7 +78,7 @@ impl FastPath {
     pub(crate) fn choose_ports(&mut self, departures: &mut [Departure]) -> bool {
         let mut all_may = true;
         for departure in departures {
-            departure.port = self.egress.of(departure).unwrap_or(NO_PORT);
+            departure.port = self.port_of(departure);
             let is_short = |long: &LongPackets| long.mtus.let_pass(&departure.frame);
             all_may &= departure.port != NO_PORT && self.long.as_deref().is_none_or(is_short);
         }
@@ -96,26 +97,29 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let io = &mut Io { clock, pools, out };
-        let mut long = self.long.take();
-        let mut departing = match &mut long {
-            Some(long) => std::mem::take(&mut long.departing),
-            None => Vec::new(),
-        };
+        let (mut long, mut departing) = (self.long.take(), std::mem::take(&mut self.departing));
         std::mem::swap(&mut departing, &mut io.out.departures);
         for departure in departing.drain(..) {
-            if departure.port == NO_PORT {
-                self.drop(departure.frame, DropReason::NoEgress, io);
-                continue;
-            }
             match &mut long {
-                Some(long) => self.fit(departure, long, watermark, io),
-                None => io.out.departures.push(departure),
+                Some(long) if departure.port != NO_PORT => {
+                    self.fit(departure, long, watermark, io);
+                }
+                _ => self.leave(departure, io),
             }
         }
-        if let Some(long) = &mut long {
-            long.departing = departing;
+        (self.long, self.departing) = (long, departing);
+    }
+
+    fn port_of(&mut self, departure: &Departure) -> u16 {
+        self.egress.of(departure).unwrap_or(NO_PORT)
+    }
+
+    /// A packet leaves, unless it has no port.
+    fn leave(&mut self, departure: Departure, io: &mut Io<'_>) {
+        match departure.port {
+            NO_PORT => self.drop(departure.frame, DropReason::NoEgress, io),
+            _ => io.out.departures.push(departure),
         }
-        self.long = long;
     }
 
     fn fit(
@@ -164,8 +168,15 @@ impl FastPath {
             was_on_slow_path,
             ..Metadata::default()
         });
-        let first = self.order.first(direction);
+        let (first, others) = (self.order.first(direction), io.out.departures.len());
         self.walk_alone(frame, Some(first), io);
+        // It may have passed the chain already.
+        if io.out.departures.len() > others
+            && let Some(mut departure) = io.out.departures.pop()
+        {
+            departure.port = self.port_of(&departure);
+            self.leave(departure, io);
+        }
     }
 }
 

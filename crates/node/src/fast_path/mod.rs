@@ -193,6 +193,8 @@ pub struct FastPath {
     egress: Egress,
     /// Who tells senders of packets that are too long to leave, if somebody does.
     long: Option<Box<LongPackets>>,
+    /// Packets of which not all leave; empty between calls.
+    departing: Vec<Departure>,
     /// Which packets are inside.
     under_way: UnderWay,
     /// Whoever follows packets.
@@ -229,6 +231,7 @@ impl FastPath {
             parking: None,
             egress: Egress::default(),
             long: None,
+            departing: Vec::new(),
             under_way: UnderWay::default(),
             watch: None,
         }

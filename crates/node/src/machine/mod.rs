@@ -345,8 +345,6 @@ impl Machine {
             let (watermark, clock) = (self.watermark(), self.clock());
             self.path
                 .keep_back(watermark, clock, &mut self.pools, &mut self.out);
-            // What goes back may have left already.
-            self.path.choose_ports(&mut self.out.departures);
         }
         if !self.out.punts.is_empty() {
             self.send_punts(out);

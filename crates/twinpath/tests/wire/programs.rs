@@ -86,12 +86,22 @@ impl WebServer {
     }
 
     /// Where its files are.
-    pub fn folder(&self) -> &Path {
+    fn folder(&self) -> &Path {
         self.folder.path()
     }
 
+    /// A host fetches its file from an address, which must come as it is.
+    pub fn is_fetched(&self, network: &Network, host: &str, address: &str) {
+        let got = self.folder().join("got");
+        let (path, url) = (got.to_string_lossy(), format!("http://{address}/file"));
+        let arguments = ["-sS", "--max-time", "30", "-o", &path, &url];
+        succeed(network, host, "curl", &arguments);
+        let got = fs::read(&got).expect("it was fetched");
+        assert!(got == self.content(), "{url} came otherwise");
+    }
+
     /// What it serves as `/file`.
-    pub fn content(&self) -> Vec<u8> {
+    fn content(&self) -> Vec<u8> {
         fs::read(self.folder().join("file")).expect("its own file")
     }
 }

@@ -3,7 +3,6 @@
 
 use super::middle::Middle;
 use super::programs::{WebServer, succeed, succeeds_soon};
-use std::fs;
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// A client at home, and a server in the world: `203.0.113.1` is behind the server's cable.
@@ -116,13 +115,7 @@ fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
         }
         let server = WebServer::start(&network, "server");
         for address in ["198.51.100.1", "203.0.113.1", "[2001:db8::1]"] {
-            let got = server.folder().join("got");
-            let url = format!("http://{address}/file");
-            let path = got.to_string_lossy();
-            let arguments = ["-sS", "--max-time", "30", "-o", &path, &url];
-            succeed(&network, "client", "curl", &arguments);
-            let got = fs::read(&got).expect("it was fetched");
-            assert!(got == server.content(), "{driver}: {url} came otherwise");
+            server.is_fetched(&network, "client", address);
         }
         assert!(!pings(&network, "server", "192.168.1.10"));
         assert!(!pings(&network, "server", "fd01::10"));
@@ -164,13 +157,7 @@ fn a_home_of_ipv6_loads_from_servers_of_ipv4() {
         );
         let middle = Middle::start(&network, &service);
         let server = WebServer::start(&network, "server");
-        let got = server.folder().join("got");
-        let path = got.to_string_lossy();
-        let url = "http://[64:ff9b::c633:6401]/file";
-        let arguments = ["-sS", "--max-time", "30", "-o", &path, url];
-        succeed(&network, "client", "curl", &arguments);
-        let got = fs::read(&got).expect("it was fetched");
-        assert!(got == server.content(), "{driver}: it came otherwise");
+        server.is_fetched(&network, "client", "[64:ff9b::c633:6401]");
         let report = middle.stop();
         println!("{driver}: {:?} {:?}", report.fast, report.drops);
         for reason in ["frame_too_long", "too_long"] {
@@ -193,13 +180,7 @@ fn servers_hear_what_the_cable_at_home_carries() {
         let middle = Middle::start(&network, &service(driver));
         let server = WebServer::start(&network, "server");
         for address in ["198.51.100.1", "[2001:db8::1]"] {
-            let got = server.folder().join("got");
-            let url = format!("http://{address}/file");
-            let path = got.to_string_lossy();
-            let arguments = ["-sS", "--max-time", "30", "-o", &path, &url];
-            succeed(&network, "client", "curl", &arguments);
-            let got = fs::read(&got).expect("it was fetched");
-            assert!(got == server.content(), "{driver}: {url} came otherwise");
+            server.is_fetched(&network, "client", address);
         }
         let report = middle.stop();
         println!("{driver}: {:?} {:?}", report.fast, report.drops);

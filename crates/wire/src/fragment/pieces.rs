@@ -46,8 +46,7 @@ impl Piece<'_> {
 }
 
 /// Whether routers may fragment a packet: it is IPv4, and its sender does not forbid it.
-#[must_use]
-pub fn may_be_cut(frame: &[u8], layout: &Layout) -> bool {
+fn may_be_cut(frame: &[u8], layout: &Layout) -> bool {
     let l3 = usize::from(layout.l3);
     let packet = frame.get(l3..layout.end as usize).unwrap_or(&[]);
     layout.network == Network::V4
@@ -55,8 +54,9 @@ pub fn may_be_cut(frame: &[u8], layout: &Layout) -> bool {
 }
 
 /// The fragments of a packet for a link that carries IP packets of at most `mtu` bytes, in order
-/// (RFC 791 §3.2). A packet may be a fragment itself. `None` for a packet that [may not be
-/// cut](may_be_cut), or if not even 8 bytes of data would fit.
+/// (RFC 791 §3.2). A packet may be a fragment itself. `None` for one that may not be cut: it is no
+/// IPv4, its sender forbids it, not even 8 bytes of data would fit, or its data ends where no datagram
+/// does.
 #[must_use]
 pub fn pieces<'a>(frame: &'a [u8], layout: &Layout, mtu: usize) -> Option<Pieces<'a>> {
     if !may_be_cut(frame, layout) {
