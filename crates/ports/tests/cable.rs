@@ -281,12 +281,12 @@ fn outages_end() {
 }
 
 #[test]
-fn a_port_that_is_not_there_is_told_with_its_name() {
+fn an_interface_that_is_not_there_is_told_with_its_name() {
     let device = "no-such-if".to_owned();
     let opened = Port::open(PortConfig {
         device,
         driver: Driver::Auto,
     });
     let error = opened.err().expect("there is none").to_string();
-    assert!(error.contains("port no-such-if"), "{error}");
+    assert!(error.contains("interface no-such-if"), "{error}");
 }
