@@ -17,7 +17,7 @@ macro_rules! reasons {
 
         const PLAIN: &[DropReason] = &[$(DropReason::$reason,)+];
 
-        enum Place {
+        enum Index {
             $($reason,)+
         }
 
@@ -27,7 +27,7 @@ macro_rules! reasons {
                 match self {
                     Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
                     Self::Unparsed(what) => PLAIN.len() + Malformed::ALL.len() + what as usize,
-                    $(Self::$reason => Place::$reason as usize,)+
+                    $(Self::$reason => Index::$reason as usize,)+
                 }
             }
 

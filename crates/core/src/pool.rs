@@ -11,8 +11,8 @@
 //! ```
 
 use crate::direction::Direction;
+use crate::fragment_place::FragmentPlace;
 use crate::memory::{CacheLine, ZeroedArray};
-use crate::place::Place;
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
 use std::mem::ManuallyDrop;
@@ -324,17 +324,17 @@ impl Frame {
 
     /// Where a fragment belongs: of no meaning unless [`Metadata::has_place`] says so. It stands
     /// where a ticket would: fragments are never parked.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> FragmentPlace {
         let Ticket { slot, generation } = self.ticket();
-        Place {
+        FragmentPlace {
             sequence: slot,
             acknowledgement: generation,
         }
     }
 
     /// Sets [`Self::place`].
-    pub fn set_place(&mut self, place: Place) {
-        let Place {
+    pub fn set_place(&mut self, place: FragmentPlace) {
+        let FragmentPlace {
             sequence: slot,
             acknowledgement: generation,
         } = place;

@@ -2,8 +2,8 @@
 //! of the rule "simple means equal" compare.
 
 use std::collections::{BTreeMap, HashMap};
+use twinpath_core::FragmentPlace;
 use twinpath_core::HashKey;
-use twinpath_core::Place;
 use twinpath_core::fragments::{Fragments, MAX_HELD, Met};
 use twinpath_core::key::Role;
 use twinpath_core::steering::opener;
@@ -146,7 +146,7 @@ impl<F: NetworkFunction> Path<F> {
             return self.process_fragment(bytes, &layout, now);
         }
         let keyed = self.steering.key(bytes, &layout).expect("an IP packet");
-        self.process_keyed((bytes, Place::default()), layout, keyed, now)
+        self.process_keyed((bytes, FragmentPlace::default()), layout, keyed, now)
     }
 
     fn process_fragment(&mut self, bytes: &[u8], layout: &Layout, now: Instant) -> Fate {
@@ -195,7 +195,7 @@ impl<F: NetworkFunction> Path<F> {
 
     fn process_keyed(
         &mut self,
-        (bytes, place): (&[u8], Place),
+        (bytes, place): (&[u8], FragmentPlace),
         layout: Layout,
         keyed: Keyed,
         now: Instant,
@@ -271,7 +271,7 @@ impl<F: NetworkFunction> Path<F> {
 
     fn handle(
         &mut self,
-        (bytes, place): (&[u8], Place),
+        (bytes, place): (&[u8], FragmentPlace),
         layout: Layout,
         keyed: &Keyed,
         now: Instant,

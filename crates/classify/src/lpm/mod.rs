@@ -76,9 +76,9 @@ pub struct RouteTable {
     v6: Trie<u128>,
 }
 
-/// A next hop, and what decided that it is the one.
+/// What a look-up found: a next hop, and what decided that it is the one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Decision {
+pub struct Lookup {
     /// The next hop of the longest prefix that covers the address, if one does.
     pub next_hop: Option<u32>,
     /// How many of the 128 leading bits of the [`Address`] decided this: every address that
@@ -156,17 +156,17 @@ impl RouteTable {
 
     /// The same, with how much of the address decided it.
     #[must_use]
-    pub fn lookup_examined(&self, address: Address) -> Decision {
+    pub fn lookup_examined(&self, address: Address) -> Lookup {
         if address.is_v4() {
             let (next_hop, bits) = self.v4.lookup_examined(address.0 as u32);
-            return Decision {
+            return Lookup {
                 next_hop,
                 examined_bits: MAPPED_BITS + bits as u8,
             };
         }
         let (next_hop, bits) = self.v6.lookup_examined(address.0);
         let version = address.0.common(Address::UNSPECIFIED_V4.0) + 1;
-        Decision {
+        Lookup {
             next_hop,
             examined_bits: bits.max(version) as u8,
         }

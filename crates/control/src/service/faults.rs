@@ -178,7 +178,7 @@ impl Gone {
 
 /// Why a table cannot be read.
 pub(super) struct Misread {
-    place: Place,
+    place: Where,
     message: String,
     /// Whether values do not go together that are right by themselves.
     is_together: bool,
@@ -190,7 +190,7 @@ pub(super) struct Misread {
 pub(super) struct Misreads(Vec<Misread>);
 
 /// Where a table is wrong.
-enum Place {
+enum Where {
     /// In the text, if that is known.
     Span(Option<Range<usize>>),
     /// At a value, by the keys and numbers that lead to it.
@@ -206,13 +206,13 @@ impl Misread {
 
     /// Whether it is about a whole value of the table, and not an entry of it.
     fn is_about(&self, key: &str) -> bool {
-        matches!(&self.place, Place::Keys(keys) if *keys == [key])
+        matches!(&self.place, Where::Keys(keys) if *keys == [key])
     }
 
     fn span_in(&self, table: &Spanned<DeValue<'_>>) -> Range<usize> {
         let span = match &self.place {
-            Place::Span(span) => span.clone(),
-            Place::Keys(keys) => span_of(keys, table.get_ref()),
+            Where::Span(span) => span.clone(),
+            Where::Keys(keys) => span_of(keys, table.get_ref()),
         };
         span.unwrap_or_else(|| table.span())
     }
@@ -248,7 +248,7 @@ fn key_at(table: &DeValue<'_>, at: usize) -> Option<String> {
 impl From<toml::de::Error> for Misread {
     fn from(error: toml::de::Error) -> Self {
         Self {
-            place: Place::Span(error.span()),
+            place: Where::Span(error.span()),
             message: in_words(error.message()),
             is_together: false,
             word: None,
@@ -267,13 +267,13 @@ impl From<ReadError> for Misreads {
         let one = match error {
             ReadError::Toml(error) => error.into(),
             ReadError::At { keys, word, source } => Misread {
-                place: Place::Keys(keys),
+                place: Where::Keys(keys),
                 message: source.to_string(),
                 is_together: true,
                 word,
             },
             ReadError::Named { keys, source } => Misread {
-                place: Place::Keys(keys),
+                place: Where::Keys(keys),
                 message: source.to_string(),
                 is_together: false,
                 word: None,

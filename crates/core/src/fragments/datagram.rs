@@ -1,6 +1,6 @@
 //! What is known of a datagram whose fragments come.
 
-use crate::place::Place;
+use crate::fragment_place::FragmentPlace;
 use crate::time::Instant;
 use crate::wire::fragment::{Part, part};
 use crate::wire::layout::{Layout, Network, Transport};
@@ -46,7 +46,7 @@ pub(super) struct Datagram {
     /// Of the first fragment, if it has come.
     pub ports: Option<[u16; 2]>,
     pub protocol: u8,
-    pub place: Place,
+    pub place: FragmentPlace,
     /// What has come, in order and apart from each other: first byte, and the one behind the last.
     stretches: [(u32, u32); MAX_STRETCHES],
     count: usize,
@@ -61,7 +61,7 @@ impl Datagram {
             since,
             ports: None,
             protocol,
-            place: Place {
+            place: FragmentPlace {
                 sequence: 0,
                 acknowledgement: 0,
             },
@@ -130,7 +130,7 @@ impl Datagram {
         let in_front = usize::from(layout.payload).saturating_sub(part.data_at) as u32;
         let of_flags = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         let sequence = fields::tcp_seq(frame, layout).wrapping_add(of_flags);
-        self.place = Place {
+        self.place = FragmentPlace {
             sequence: sequence.wrapping_sub(in_front),
             acknowledgement: fields::tcp_ack(frame, layout),
         };

@@ -6,7 +6,7 @@
 //! stands in front of an element that needs ports, and sees the fragments that come to it:
 //!
 //! - The first fragment of a datagram tells the ports, and the numbers that TCP's sequence
-//!   tracking needs of the others ([`Place`]).
+//!   tracking needs of the others ([`FragmentPlace`]).
 //! - A fragment that comes before the first is held until that has passed, at most [`LIFETIME`],
 //!   and at most [`MAX_HELD`] of all and [`MAX_HELD_OF_HOST`] of one sender: the oldest gives way.
 //! - Of fragments that overlap the first to come wins: bytes that have passed, or are held, never
@@ -22,9 +22,9 @@
 mod datagram;
 
 use crate::drop_reason::DropReason;
+use crate::fragment_place::FragmentPlace;
 use crate::hash::HashKey;
 use crate::key::Keyed;
-use crate::place::Place;
 use crate::pool::Frame;
 use crate::steering::Steering;
 use crate::time::Instant;
@@ -81,7 +81,7 @@ pub struct Fragments {
     held: Vec<Held>,
     current: Option<Current>,
     /// Whose followers go on, and what their frames say.
-    passing: Option<(Name, Place)>,
+    passing: Option<(Name, FragmentPlace)>,
     /// What is given up, and why.
     given_up: Vec<(Frame, DropReason)>,
 }

@@ -221,15 +221,16 @@ impl Forward {
     }
 }
 
-type Place = (Kind, Address, u16);
+/// Protocol, address and first port of one side.
+type SideKey = (Kind, Address, u16);
 
 /// All forwards, found from either side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forwards {
     /// As they are written.
     all: Vec<Forward>,
-    by_external: BTreeMap<Place, Forward>,
-    by_internal: BTreeMap<Place, Forward>,
+    by_external: BTreeMap<SideKey, Forward>,
+    by_internal: BTreeMap<SideKey, Forward>,
 }
 
 impl Forwards {
@@ -357,7 +358,7 @@ impl Forwards {
 }
 
 /// Whether ports from a first one on are there already.
-fn overlaps(known: &BTreeMap<Place, Forward>, kind: Kind, first: Endpoint, behind: u16) -> bool {
+fn overlaps(known: &BTreeMap<SideKey, Forward>, kind: Kind, first: Endpoint, behind: u16) -> bool {
     let last = first.port + behind;
     let places = (kind, first.address, 0)..=(kind, first.address, last);
     let nearest = known.range(places).next_back();
@@ -365,7 +366,7 @@ fn overlaps(known: &BTreeMap<Place, Forward>, kind: Kind, first: Endpoint, behin
 }
 
 /// The forward that an endpoint is part of, and how many ports it is behind the first.
-fn find(known: &BTreeMap<Place, Forward>, end: Endpoint, kind: Kind) -> Option<(&Forward, u16)> {
+fn find(known: &BTreeMap<SideKey, Forward>, end: Endpoint, kind: Kind) -> Option<(&Forward, u16)> {
     let places = (kind, end.address, 0)..=(kind, end.address, end.port);
     let (&(.., place), forward) = known.range(places).next_back()?;
     let behind = end.port - place;
