@@ -79,6 +79,11 @@ fn napt() {
 }
 
 #[test]
+fn nptv6() {
+    alone(&[Profile::nptv6], 0.63);
+}
+
+#[test]
 fn router() {
     alone(&[Profile::router, Profile::router_without_default], 0.58);
 }
@@ -89,13 +94,14 @@ fn monitor() {
 }
 
 /// Chains, each with the function whose answers its packets are.
-const CHAINS: [(&[&str], Option<&str>); 3] = [
+const CHAINS: [(&[&str], Option<&str>); 4] = [
     (
         &["firewall", "reassembler", "inspector", "load_balancer"],
         Some("load_balancer"),
     ),
     (&["acl", "napt", "monitor", "router"], Some("napt")),
     (&["acl", "firewall", "reassembler", "router"], None),
+    (&["firewall", "nptv6", "monitor", "router"], Some("nptv6")),
 ];
 
 /// Of all packets that leave a chain.

@@ -7,6 +7,7 @@ mod kv_store;
 mod load_balancer;
 mod monitor;
 mod napt;
+mod nptv6;
 mod reassembler;
 mod router;
 mod slice;
@@ -75,7 +76,7 @@ impl ServiceText {
 }
 
 /// Functions that know an inside: their decisions are cached as rules.
-const WITH_INSIDE: [&str; 4] = ["acl", "napt", "router", "monitor"];
+const WITH_INSIDE: [&str; 5] = ["acl", "napt", "nptv6", "router", "monitor"];
 
 /// What a function that verifies checksums is told about a capture.
 fn verified(profile: &Profile) -> &'static str {
@@ -96,6 +97,7 @@ impl Profile {
             "acl" => self.acl(),
             "load_balancer" => self.load_balancer(),
             "napt" => self.napt(),
+            "nptv6" => self.nptv6(),
             "router" => self.router(),
             "monitor" => self.monitor(),
             "reassembler" => self.reassembler(),

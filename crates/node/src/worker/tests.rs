@@ -1,8 +1,8 @@
 use super::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twinpath_core::{FlowKey, Metadata};
 use twinpath_core::wire::{Endpoint, PacketBuilder};
+use twinpath_core::{FlowKey, Metadata};
 use twinpath_link::{Header, Message, Sender, attach, number};
 use twinpath_slowpath::Chain;
 

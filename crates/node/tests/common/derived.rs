@@ -75,7 +75,7 @@ impl Capture {
     pub fn met_by(&self, function: &FunctionText) -> Trace {
         match function.function {
             "kv_store" => key_value_requests(&self.trace),
-            "napt" | "load_balancer" => {
+            "napt" | "nptv6" | "load_balancer" => {
                 let alone = self.profile.service_of(vec![function.clone()]);
                 answered_through(&self.service("answers", &alone), &self.trace)
             }
