@@ -4,8 +4,11 @@
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
 //! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
 //! of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
-//! properties SEED` draws them again.
+//! properties SEED` draws them again. `cargo xtask side-by-side REVISION` runs the benches of another
+//! revision and of this one in turns.
 #![forbid(unsafe_code)]
+
+mod side_by_side;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -34,13 +37,18 @@ fn main() -> ExitCode {
             "benches",
             cargo(&["bench", "--package", "twinpath-benches"]),
         )]),
+        ["side-by-side", revision] => {
+            let revision = (*revision).to_owned();
+            let compare = move || side_by_side::print(&revision);
+            run_all(&[step("benches side by side", compare)])
+        }
         _ => usage(),
     }
 }
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | manual"
+        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | side-by-side REVISION | manual"
     );
     ExitCode::from(2)
 }
