@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::acting::assert_all_acted;
 use common::{
     VARIANTS, assert_same, generate, inspected_traffic, run, service, tcp_traffic, traffic, vary,
 };
@@ -12,9 +13,14 @@ use twinpath_io::Trace;
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
     { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
 
+/// Of what the plain fast path must settle, each variant must settle so much: some have few slots, or
+/// lose them soon.
+const LEAST_OF_ANY: f64 = 0.1;
+
 fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
     let service = service(text);
     let expected = run(&service, trace, Paths::Slow, Execution::Virtual);
+    assert_all_acted(&service, &expected, text);
     for variant in VARIANTS {
         for execution in [Execution::Virtual, Execution::Threads] {
             let found = run(&vary(&service, variant), trace, Paths::Both, execution);
@@ -23,9 +29,14 @@ fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
                 &found.flows,
                 &format!("{text} {variant:?} {execution:?}"),
             );
+            let share = found.report.fast.share;
             println!(
                 "{variant:?} {execution:?}: {:.1} % on the fast path",
-                100.0 * found.report.fast.share
+                100.0 * share
+            );
+            assert!(
+                share >= least_fast_share * LEAST_OF_ANY,
+                "{text} {variant:?} {execution:?}: {share}"
             );
         }
     }

@@ -3,13 +3,13 @@
 
 mod common;
 
+use common::acting::decisions;
 use common::derived::{Capture, counted, doings, profiled};
 use common::trial::both_paths;
 use common::{generate, traffic};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use twinpath_captures::{FunctionText, Lacking};
-use twinpath_control::report::FunctionCounters;
 use twinpath_control::service::{Execution, Service};
 use twinpath_nf::duration::Human;
 
@@ -189,8 +189,10 @@ fn apart(
     vary(&mut service);
     let what = format!("{} {what} {execution:?}", capture.name);
     let (slow, both) = both_paths(&service, &trace, execution, &what);
-    let acted = |function: &&FunctionCounters| function.counters.values().any(|count| *count > 0);
-    let acting = slow.report.functions.iter().filter(acted).count();
+    let names = service.chain.iter().map(|instance| &instance.name);
+    let acting = names
+        .filter(|name| decisions(&service, &slow, name) > 0)
+        .count();
     let share = both.report.fast.share;
     println!(
         "{what:<60} {:>5.1} % fast | {}",
@@ -231,7 +233,8 @@ fn flow_state_apart_on_generated_traffic() {
             };
             for &execution in executions {
                 let run = apart(&capture, chain, execution, |_| {});
-                let share = run.map_or(1.0, |(_, share)| share);
+                let (acting, share) = run.expect("all functions have something to do");
+                assert_eq!(acting, chain.0.len(), "{chain:?}: all act");
                 assert!(
                     share > 0.05,
                     "{chain:?}: the fast path did too little: {share}"

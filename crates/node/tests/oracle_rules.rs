@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::acting::assert_all_acted;
 use common::conversing::{converse, converse_alone};
 use common::derived::profiled;
 use common::trial::Tally;
@@ -157,6 +158,7 @@ fn compare(chain: &[&str], trace: &Trace, variants: &[Variant], what: &str) -> f
 
 fn compare_service(service: &Service, trace: &Trace, variants: &[Variant], what: &str) -> f64 {
     let expected = run(service, trace, Paths::Slow, Execution::Virtual);
+    assert_all_acted(service, &expected, what);
     let mut share = 0.0;
     for &variant in variants {
         for &execution in executions(variant) {
@@ -205,7 +207,6 @@ fn arriving(process: &str, packets: u64) -> Trace {
     )
 }
 
-/// The same, with answers.
 /// Requests, and servers that answer what reaches them. Returns the share of the fast path.
 fn compare_answered(chain: &[&str], packets: u64, after: Duration) -> f64 {
     let (service, requests) = (
@@ -213,6 +214,7 @@ fn compare_answered(chain: &[&str], packets: u64, after: Duration) -> f64 {
         arriving("process = \"constant\"", packets),
     );
     let (expected, plan) = converse_alone(&service, &requests, after);
+    assert_all_acted(&service, &expected, &format!("answered {chain:?}"));
     let mut share = 0.0;
     for variant in VARIANTS {
         for &execution in executions(variant) {
@@ -309,6 +311,7 @@ fn beside_shared_flow_state_with_answers() {
         &["acl", "firewall", "napt"],
         &["napt", "firewall", "router"],
     ] {
-        compare_answered(chain, 4_000, Duration::from_micros(37));
+        let share = compare_answered(chain, 4_000, Duration::from_micros(37));
+        assert!(share > 0.1, "{chain:?}: the cache did too little: {share}");
     }
 }

@@ -1,0 +1,42 @@
+//! Whether functions decided anything: an oracle in which nothing happens is none.
+
+use super::Outcome;
+use twinpath_control::service::Service;
+
+/// By function: counters of which one, at least, tells that it did more than let packets pass.
+const TELLING: [(&str, &[&str]); 10] = [
+    ("acl", &["denied"]),
+    ("firewall", &["connections_opened", "packets_denied"]),
+    ("inspector", &["bans", "alerts"]),
+    ("kv_store", &["hits", "puts"]),
+    ("load_balancer", &["new_connections"]),
+    ("monitor", &["flows_started"]),
+    ("napt", &["sessions_created"]),
+    ("nptv6", &["translated_out"]),
+    ("reassembler", &["opened", "picked_up"]),
+    ("router", &["forwarded"]),
+];
+
+/// How often a function, by its name in the service, told that it decided something.
+pub fn decisions(service: &Service, outcome: &Outcome, name: &str) -> u64 {
+    let mut chain = service.chain.iter();
+    let instance = chain.find(|instance| &*instance.name == name);
+    let kind = instance.map(|instance| instance.config.descriptor().name);
+    let mut known = TELLING.iter();
+    let (_, telling) = known
+        .find(|(function, _)| Some(*function) == kind)
+        .unwrap_or_else(|| panic!("nobody knows what tells that {name} acts"));
+    let functions = outcome.report.functions.iter();
+    let own = functions.filter(|function| function.name == name);
+    let counted = own.flat_map(|function| &function.counters);
+    let told = counted.filter(|(counter, _)| telling.contains(&counter.as_str()));
+    told.map(|(_, count)| count).sum()
+}
+
+/// Each function of the chain decided something, where all packets were on the slow path.
+pub fn assert_all_acted(service: &Service, slow: &Outcome, what: &str) {
+    for instance in &service.chain {
+        let count = decisions(service, slow, &instance.name);
+        assert!(count > 0, "{what}: {} did nothing", instance.name);
+    }
+}
