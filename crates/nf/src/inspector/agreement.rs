@@ -335,7 +335,7 @@ fn nothing_half_seen_is_forgotten_for_want_of_room() {
         );
         let halves = [&mut one, &mut other].map(|talk| talk.segment(b"FORB", false));
         assert_eq!(path.process(&halves[0], Instant(1)).onward.len(), 1);
-        let full = [(DropReason::FlowTableFull, 1)];
+        let full = [(DropReason::StreamTableFull, 1)];
         assert_eq!(path.process(&halves[1], Instant(1)).drops, full);
         assert!(is_banned(&mut path, &[one.segment(b"IDDEN", false)]));
         assert_eq!(path.process(&halves[1], Instant(1)).onward.len(), 1);

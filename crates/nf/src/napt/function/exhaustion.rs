@@ -59,7 +59,7 @@ impl Napt {
         answers: &mut Answers<'_>,
     ) {
         let is_from_inside = matches!(course, Course::Out | Course::Hairpin(_));
-        let Verdict::Drop(DropReason::NoPort | DropReason::HostLimit | DropReason::FlowTableFull) =
+        let Verdict::Drop(DropReason::NoPort | DropReason::HostLimit | DropReason::SessionTableFull) =
             verdict
         else {
             return;
