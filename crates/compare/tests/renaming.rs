@@ -541,11 +541,20 @@ fn datagrams_in_sessions_and_behind_labels_have_names_too() {
             ["[2001:db8:9::1]:4001", "[2001:db8:9::2]:4009"],
         ),
     ];
-    let links = ["nothing", "a PPPoE session", "a PPPoE session behind a tag", "a label"];
+    let links = [
+        "nothing",
+        "a PPPoE session",
+        "a PPPoE session behind a tag",
+        "a label",
+    ];
     for (pool, server, names) in versions {
         let v4 = server == SERVER;
         for link in links {
-            let whole = |name, id| udp(name, server).payload(b"1").identification(if v4 { id } else { 0 });
+            let whole = |name, id| {
+                udp(name, server)
+                    .payload(b"1")
+                    .identification(if v4 { id } else { 0 })
+            };
             let part = |name: &str, id, at: usize| {
                 let part = udp(name, server).fragment(at as u32, at == 0);
                 part.payload(b"12345678").identification(id)
@@ -564,7 +573,8 @@ fn datagrams_in_sessions_and_behind_labels_have_names_too() {
                 ignore_ip_ids: true,
                 ..renamed(pool)
             };
-            let summary = compare(&a, &b, options).unwrap_or_else(|error| panic!("{link}: {error}"));
+            let summary =
+                compare(&a, &b, options).unwrap_or_else(|error| panic!("{link}: {error}"));
             assert_eq!((summary.bindings, summary.renamed), (1, 1), "{link}");
             let same_name = capture(names[0], 900);
             let ids = Options {

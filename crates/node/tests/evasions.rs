@@ -284,7 +284,10 @@ fn in_front_of_where_a_stream_is_picked_up() {
         ("all in front", &[(9, b" harmless"), (0, b"FORBIDDEN")]),
         ("around the place", &[(4, b"IDDEN"), (0, b"FORB")]),
         ("over the place", &[(4, b"IDDEN"), (0, b"FORBID")]),
-        ("in front of the depth", &[(9, &tail), (209, b"."), (0, b"FORBIDDEN")]),
+        (
+            "in front of the depth",
+            &[(9, &tail), (209, b"."), (0, b"FORBIDDEN")],
+        ),
     ];
     let services = ["", "retransmissions = \"drop\"\n"].map(|settings| {
         let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/evasions.rules");

@@ -72,7 +72,10 @@ impl<T> Followers<T> {
     pub(crate) fn take_early(&mut self, flow: u64, is_due: impl Fn(&T) -> bool) -> Option<T> {
         let list = self.flows.get_mut(&flow)?;
         let place = list.first?;
-        self.places[place].item.as_ref().filter(|item| is_due(item))?;
+        self.places[place]
+            .item
+            .as_ref()
+            .filter(|item| is_due(item))?;
         list.gone += 1;
         list.first = self.places[place].next;
         self.release(place)

@@ -10,7 +10,10 @@ pub(super) fn check(chain: &[Instance], names: &Names, faults: &mut Faults) {
     let walks = [(0..chain.len()).collect(), reply_walk(chain)];
     let needs = chain.iter().enumerate().flat_map(|(place, instance)| {
         let needs = instance.config.guarantees();
-        needs.all_needs().map(move |need| (place, need)).collect::<Vec<_>>()
+        needs
+            .all_needs()
+            .map(move |need| (place, need))
+            .collect::<Vec<_>>()
     });
     for (place, need) in needs.filter(|(_, need)| is_demanded(*need, chain)) {
         let lacks = |walk: &Vec<usize>| !is_met(place, need.guarantee, walk, chain);

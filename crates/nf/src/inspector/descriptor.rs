@@ -56,7 +56,10 @@ impl FunctionConfig for Config {
             key: "streams_per_host",
             ..Hosts::memory(self.streams as usize)
         });
-        std::iter::once(streams).chain(automata).chain(hosts).collect()
+        std::iter::once(streams)
+            .chain(automata)
+            .chain(hosts)
+            .collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

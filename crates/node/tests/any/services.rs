@@ -326,7 +326,12 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
             choices.one_of(&["drop", "forward"]),
             timeouts(
                 &mut choices,
-                &["ban_timeout", "stream_timeout", "half_open_timeout", "datagram_timeout"],
+                &[
+                    "ban_timeout",
+                    "stream_timeout",
+                    "half_open_timeout",
+                    "datagram_timeout"
+                ],
                 &SHORT
             )
         ),

@@ -163,10 +163,22 @@ fn who_asks_before_the_first_packet_is_answered() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let rules = folder.succeed(&["rules", "--control", "s"]).out;
-    let change = folder.run(&["change", "route", "add", "10.9.0.0/16", "via", "up", "--control", "s"]);
+    let change = folder.run(&[
+        "change",
+        "route",
+        "add",
+        "10.9.0.0/16",
+        "via",
+        "up",
+        "--control",
+        "s",
+    ]);
     drop(child.stdin.take());
     child.wait().expect("it ends");
-    assert!(!rules.is_empty() && change.err.contains("no packet has come yet"), "{change:?}");
+    assert!(
+        !rules.is_empty() && change.err.contains("no packet has come yet"),
+        "{change:?}"
+    );
 }
 
 /// A service opens no file that somebody names at its socket: what a file says comes from whoever

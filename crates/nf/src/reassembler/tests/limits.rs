@@ -188,7 +188,10 @@ fn half_open_connections_go_without() {
         acknowledged: Some(100),
         ..Sent::syn(Direction::Reply, 500)
     };
-    bench.send(&Sent { flags: flags::SYN | flags::ACK, ..answer });
+    bench.send(&Sent {
+        flags: flags::SYN | flags::ACK,
+        ..answer
+    });
     assert_eq!(is_half_open(&bench), Some(true), "anybody is answered");
     let acknowledgement = |number| Sent {
         acknowledged: Some(number),
@@ -200,7 +203,10 @@ fn half_open_connections_go_without() {
     assert_eq!(is_half_open(&bench), Some(false));
     assert!(!bench.function.is_expired(&bench.words, later));
     for number in 0..7 {
-        assert_eq!(sequences(&bench.send(&data(110 + 2 * number, "x"))), [0u32; 0]);
+        assert_eq!(
+            sequences(&bench.send(&data(110 + 2 * number, "x"))),
+            [0u32; 0]
+        );
     }
 }
 
@@ -222,7 +228,9 @@ fn what_is_refused_behind_passes_again() {
         handle: &mut handle,
         now: bench.now,
     };
-    bench.function.refused_behind(Direction::Original, &mut flow);
+    bench
+        .function
+        .refused_behind(Direction::Original, &mut flow);
     assert_eq!(sequences(&bench.send(&data(100, "abc"))), [100]);
 }
 
