@@ -550,7 +550,7 @@ fn datagrams_in_sessions_and_behind_labels_have_names_too() {
     for (pool, server, names) in versions {
         let v4 = server == SERVER;
         for link in links {
-            let whole = |name, id| {
+            let whole = |name: &str, id| {
                 udp(name, server)
                     .payload(b"1")
                     .identification(if v4 { id } else { 0 })

@@ -132,19 +132,19 @@ fn first_packet(
 ) -> Result<Instant, CaptureError> {
     let mut idle = Backoff::default();
     loop {
-        match commands.try_recv() {
-            Ok(Command::Ask(question)) => worker::answer(question, worker, Instant::ZERO),
-            Ok(Command::Replace(replacement, answer)) => {
-                let _ = answer.send(Err((replacement, Refusal::NotBegun)));
-            }
-            Err(_) => {}
-        }
         match packets.first()? {
             Some(at) => return Ok(at),
             None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
                 return Ok(Instant::ZERO);
             }
-            None => idle.wait(),
+            None => {}
+        }
+        match commands.try_recv() {
+            Ok(Command::Ask(question)) => worker::answer(question, worker, Instant::ZERO),
+            Ok(Command::Replace(replacement, answer)) => {
+                let _ = answer.send(Err((replacement, Refusal::NotBegun)));
+            }
+            Err(_) => idle.wait(),
         }
     }
 }
