@@ -280,7 +280,8 @@ fn what_a_firewall_refuses_is_not_delivered() {
 #[test]
 fn in_front_of_where_a_stream_is_picked_up() {
     let tail = vec![b'.'; 200];
-    let cases: [(&str, &[(i64, &[u8])]); 4] = [
+    type Segments<'a> = &'a [(i64, &'a [u8])];
+    let cases: [(&str, Segments<'_>); 4] = [
         ("all in front", &[(9, b" harmless"), (0, b"FORBIDDEN")]),
         ("around the place", &[(4, b"IDDEN"), (0, b"FORB")]),
         ("over the place", &[(4, b"IDDEN"), (0, b"FORBID")]),

@@ -128,7 +128,7 @@ mod tests {
                         queue.push_back((flow, Some(number)));
                     }
                     1 => {
-                        let is_due = |item: &usize| item % 2 == 0;
+                        let is_due = |item: &usize| item.is_multiple_of(2);
                         let mut own = queue.iter_mut().filter(|(of, item)| *of == flow && item.is_some());
                         let first = own.next().filter(|(_, item)| item.as_ref().is_some_and(is_due));
                         let expected = first.and_then(|(_, item)| item.take());
