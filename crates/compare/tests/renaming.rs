@@ -512,3 +512,77 @@ fn the_options_say_what_is_renamed() {
     assert_eq!(renaming.binding_idle(), Duration::from_secs(120));
     assert_eq!(renaming.external().len(), 1);
 }
+
+/// A frame with what stands between its Ethernet addresses and its datagram.
+fn behind(link: &str, packet: PacketBuilder<'_>) -> Vec<u8> {
+    let plain = frame(packet);
+    let (addresses, datagram) = (&plain[..12], &plain[14..]);
+    let is_v6 = plain[12..14] == [0x86, 0xdd];
+    let ppp: [u8; 2] = if is_v6 { [0, 0x57] } else { [0, 0x21] };
+    let length = (datagram.len() as u16 + 2).to_be_bytes();
+    let session = [&[0x11, 0, 0, 7][..], &length, &ppp].concat();
+    let header: Vec<u8> = match link {
+        "a PPPoE session" => [&[0x88, 0x64], &session[..]].concat(),
+        "a PPPoE session behind a tag" => [&[0x81, 0, 0, 5, 0x88, 0x64], &session[..]].concat(),
+        "a label" => vec![0x88, 0x47, 0, 0x01, 0x01, 64],
+        _ => plain[12..14].to_vec(),
+    };
+    [addresses, &header, datagram].concat()
+}
+
+/// Names and identifications are found wherever a datagram stands.
+#[test]
+fn datagrams_in_sessions_and_behind_labels_have_names_too() {
+    let versions = [
+        (POOL, SERVER, [ONE, FOUR]),
+        (
+            "2001:db8:9::/48",
+            "[2001:db8::1]:53",
+            ["[2001:db8:9::1]:4001", "[2001:db8:9::2]:4009"],
+        ),
+    ];
+    let links = [
+        "nothing",
+        "a PPPoE session",
+        "a PPPoE session behind a tag",
+        "a label",
+    ];
+    for (pool, server, names) in versions {
+        let v4 = server == SERVER;
+        for link in links {
+            let whole = |name: &str, id| {
+                udp(name, server)
+                    .payload(b"1")
+                    .identification(if v4 { id } else { 0 })
+            };
+            let part = |name: &str, id, at: usize| {
+                let part = udp(name, server).fragment(at as u32, at == 0);
+                part.payload(b"12345678").identification(id)
+            };
+            let capture = |name: &str, id: u32| -> Packets {
+                let frames = [
+                    behind(link, whole(name, id)),
+                    behind(link, part(name, id + 1, 0)),
+                    behind(link, part(name, id + 1, 16)),
+                    behind(link, whole(name, id + 2)),
+                ];
+                (0..).map(|number| number * MS).zip(frames).collect()
+            };
+            let [a, b] = [capture(names[0], 7), capture(names[1], 900)];
+            let options = Options {
+                ignore_ip_ids: true,
+                ..renamed(pool)
+            };
+            let summary =
+                compare(&a, &b, options).unwrap_or_else(|error| panic!("{link}: {error}"));
+            assert_eq!((summary.bindings, summary.renamed), (1, 1), "{link}");
+            let same_name = capture(names[0], 900);
+            let ids = Options {
+                ignore_ip_ids: true,
+                ..Options::default()
+            };
+            assert_eq!(text(compare(&a, &same_name, ids)), "the same", "{link}");
+            assert_ne!(told(&a, &same_name), "the same", "{link}");
+        }
+    }
+}

@@ -79,6 +79,10 @@ reasons! {
     PuntRingFull => "punt_ring_full", Loss;
     /// The workers know as many flows as they may.
     FlowTableFull => "flow_table_full", Loss;
+    /// An inspector remembers as many streams of which something is half seen as it may.
+    StreamTableFull => "stream_table_full", Loss;
+    /// An address translation knows as many sessions as it may.
+    SessionTableFull => "session_table_full", Loss;
     /// A rule of a firewall or access list denies it, or the default does.
     Denied => "denied", Decision;
     /// A segment outside the connection's window, or a packet that its state does not allow.
@@ -159,7 +163,8 @@ reasons! {
     ForRouter => "for_router", Decision;
     /// It is for all hosts of a network, to which no router forwards (RFC 1812 §5.3.5, RFC 2644).
     Broadcast => "broadcast", Decision;
-    /// A host has as many connections or ports, or its binding as many sessions, as one may have.
+    /// A host has as many connections, ports or half-seen streams, or its binding as many sessions, as
+    /// one may have.
     HostLimit => "host_limit", Decision;
     /// A fragment of bytes that have come before, or that does not fit the end of its datagram.
     FragmentMisfit => "fragment_misfit", Decision;

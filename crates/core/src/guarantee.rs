@@ -43,15 +43,20 @@ pub struct Guarantees {
     /// What those behind it can rely on.
     pub gives: Option<Guarantee>,
     /// What it relies on.
-    pub needs: Option<Need>,
+    pub needs: [Option<Need>; 2],
 }
 
 impl Guarantees {
     /// Neither gives nor needs any.
     pub const NONE: Self = Self {
         gives: None,
-        needs: None,
+        needs: [None; 2],
     };
+
+    /// What it relies on.
+    pub fn all_needs(&self) -> impl Iterator<Item = Need> {
+        self.needs.into_iter().flatten()
+    }
 }
 
 /// The places of an element's functions, in the order in which answers pass them: the reverse, but
@@ -59,7 +64,7 @@ impl Guarantees {
 #[must_use]
 pub fn reply_order(functions: &[Guarantees]) -> Vec<usize> {
     let pairs: Vec<_> = (0..functions.len())
-        .filter_map(|place| Some((giver_for(place, functions)?, place)))
+        .flat_map(|place| givers_for(place, functions).map(move |giver| (giver, place)))
         .collect();
     let mut left: Vec<usize> = (0..functions.len()).rev().collect();
     let mut order = Vec::with_capacity(left.len());
@@ -75,13 +80,15 @@ pub fn reply_order(functions: &[Guarantees]) -> Vec<usize> {
     order
 }
 
-/// The function that a function has to stay behind: the nearest behind it that gives what it needs,
-/// and so is for answers, even if that waits itself for one in front of both; else the nearest in front.
-fn giver_for(place: usize, functions: &[Guarantees]) -> Option<usize> {
-    let need = functions[place].needs?.guarantee;
-    let gives = |other: &usize| functions[*other].gives == Some(need);
-    let behind = (place + 1..functions.len()).find(gives);
-    behind.or_else(|| (0..place).rev().find(gives))
+/// The functions that a function has to stay behind: for each need the nearest behind it that gives
+/// it, and so is for answers, even if that waits itself for one in front of both; else the nearest in
+/// front.
+fn givers_for(place: usize, functions: &[Guarantees]) -> impl Iterator<Item = usize> {
+    functions[place].all_needs().filter_map(move |need| {
+        let gives = |other: &usize| functions[*other].gives == Some(need.guarantee);
+        let behind = (place + 1..functions.len()).find(gives);
+        behind.or_else(|| (0..place).rev().find(gives))
+    })
 }
 
 #[cfg(test)]
@@ -91,18 +98,21 @@ mod tests {
     const fn gives(guarantee: Guarantee) -> Guarantees {
         Guarantees {
             gives: Some(guarantee),
-            needs: None,
+            needs: [None; 2],
         }
     }
 
     const fn needs(guarantee: Guarantee) -> Guarantees {
         Guarantees {
             gives: None,
-            needs: Some(Need {
-                guarantee,
-                demand: Demand::Always,
-                reason: "",
-            }),
+            needs: [
+                Some(Need {
+                    guarantee,
+                    demand: Demand::Always,
+                    reason: "",
+                }),
+                None,
+            ],
         }
     }
 
@@ -112,11 +122,15 @@ mod tests {
         ..needs(Guarantee::Checked)
     };
     const READS: Guarantees = needs(Guarantee::Ordered);
+    const TRUSTS: Guarantees = Guarantees {
+        gives: None,
+        needs: [READS.needs[0], SORTS.needs[0]],
+    };
     const ANY: Guarantees = Guarantees::NONE;
 
     #[test]
     fn answers_pass_in_reverse_unless_one_needs_another() {
-        let cases: [(&[Guarantees], &[usize]); 10] = [
+        let cases: [(&[Guarantees], &[usize]); 13] = [
             (&[], &[]),
             (&[ANY, ANY, ANY], &[2, 1, 0]),
             (&[SORTS, READS], &[0, 1]),
@@ -124,6 +138,9 @@ mod tests {
             (&[CHECKS, SORTS, READS, ANY], &[3, 0, 1, 2]),
             (&[ANY, SORTS, READS], &[1, 2, 0]),
             (&[SORTS, ANY, READS], &[1, 0, 2]),
+            (&[CHECKS, TRUSTS], &[0, 1]),
+            (&[CHECKS, SORTS, TRUSTS, ANY], &[3, 0, 1, 2]),
+            (&[SORTS, CHECKS, TRUSTS], &[1, 0, 2]),
             // Each direction has one of its own.
             (&[SORTS, READS, SORTS], &[2, 1, 0]),
             (&[CHECKS, SORTS, READS, SORTS], &[0, 3, 2, 1]),

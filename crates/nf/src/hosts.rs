@@ -1,4 +1,5 @@
-//! How many connections each host has opened that are still remembered, by all workers together.
+//! How many connections each host has opened that are still remembered, or whatever else is counted
+//! for it, by all workers together.
 
 use crate::memory::{TableMemory, map_bytes};
 use schemars::JsonSchema;
@@ -183,12 +184,22 @@ impl Hosts {
     }
 }
 
-impl Drop for Hosts {
-    fn drop(&mut self) {
+impl Hosts {
+    /// All connections are forgotten.
+    pub fn clear(&mut self) {
         for place in self.places.values() {
             let host = self.hosts[*place as usize];
             self.all.close(host.address, host.connections);
         }
+        self.places.clear();
+        self.hosts.clear();
+        self.free.clear();
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

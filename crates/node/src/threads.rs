@@ -21,6 +21,7 @@ use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
+use crate::worker::Worker;
 use packet_io::Replay;
 use returns::{Ear, take};
 use std::sync::Arc;
@@ -68,7 +69,7 @@ pub fn run_on<P: PacketIo>(
     if !tempo.is_lossless {
         touch(node);
     }
-    let started = first_packet(packets, is_stopped)?;
+    let started = first_packet(packets, &node.workers[0], commands, is_stopped)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let ring_frames = node.machine.limits().ring_frames;
     let mut seats = Vec::new();
@@ -122,9 +123,11 @@ fn touch(node: &mut Node) {
     });
 }
 
-/// The run begins at its first packet.
+/// The run begins at its first packet. Whoever asks something before that is answered.
 fn first_packet(
     packets: &mut impl PacketIo,
+    worker: &Worker,
+    commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Instant, CaptureError> {
     let mut idle = Backoff::default();
@@ -134,7 +137,14 @@ fn first_packet(
             None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
                 return Ok(Instant::ZERO);
             }
-            None => idle.wait(),
+            None => {}
+        }
+        match commands.try_recv() {
+            Ok(Command::Ask(question)) => worker::answer(question, worker, Instant::ZERO),
+            Ok(Command::Replace(replacement, answer)) => {
+                let _ = answer.send(Err((replacement, Refusal::NotBegun)));
+            }
+            Err(_) => idle.wait(),
         }
     }
 }

@@ -210,6 +210,14 @@ fn survives(text: &str, server: Server, flows: usize, flood: Flood) {
     assert_same(&slow.flows, &both.flows, "under attack");
 }
 
+/// Chains without a firewall in front.
+const REASSEMBLER: &str = "\nchain = [\"reassembler\"]\n";
+
+fn inspector() -> String {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/evasions.rules");
+    format!("\nchain = [\"reassembler\", \"inspector\"]\n[inspector]\nrules = {rules:?}\n")
+}
+
 /// As many as kept a balancer of a million flows full.
 const SLOW: Flood = Flood {
     per_second: 1165,
@@ -240,6 +248,22 @@ fn a_slow_flood_keeps_nobody_out_of_a_firewall() {
 fn a_slow_flood_keeps_nobody_out_of_a_balancer() {
     survives(BALANCER, BEHIND, 4_096, SLOW);
     survives(BALANCER, BEHIND, 4_096, answered(SLOW));
+}
+
+#[test]
+fn a_slow_flood_keeps_nobody_out_of_a_reassembler_or_an_inspector() {
+    for text in [REASSEMBLER, &inspector()] {
+        survives(text, ITSELF, 4_096, SLOW);
+        survives(text, ITSELF, 4_096, answered(SLOW));
+    }
+}
+
+#[test]
+fn a_fast_flood_keeps_nobody_out_of_a_reassembler_or_an_inspector() {
+    for text in [REASSEMBLER, &inspector()] {
+        survives(text, ITSELF, 27_000, FAST);
+        survives(text, ITSELF, 27_000, answered(FAST));
+    }
 }
 
 /// A quarter of these flows is half-open for 13 ms at this rate.

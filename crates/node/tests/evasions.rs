@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::talk::{Ends, Sent, Talk};
+use common::talk::{self, Ends, Sent, Talk};
 use common::{assert_same, by_direction, run, service};
 use proptest::prelude::*;
 use std::fmt::Write as _;
@@ -275,6 +275,112 @@ fn what_a_firewall_refuses_is_not_delivered() {
     }
 }
 
+/// A later segment comes first, and then the bytes in front of it: nobody has seen those, so they do
+/// not pass for a repetition, however much has been inspected behind them.
+#[test]
+fn in_front_of_where_a_stream_is_picked_up() {
+    let tail = vec![b'.'; 200];
+    type Segments<'a> = &'a [(i64, &'a [u8])];
+    let cases: [(&str, Segments<'_>); 4] = [
+        ("all in front", &[(9, b" harmless"), (0, b"FORBIDDEN")]),
+        ("around the place", &[(4, b"IDDEN"), (0, b"FORB")]),
+        ("over the place", &[(4, b"IDDEN"), (0, b"FORBID")]),
+        (
+            "in front of the depth",
+            &[(9, &tail), (209, b"."), (0, b"FORBIDDEN")],
+        ),
+    ];
+    let services = ["", "retransmissions = \"drop\"\n"].map(|settings| {
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/evasions.rules");
+        service(&format!(
+            "[service]\nchain = [\"reassembler\", \"inspector\"]\n[reassembler]\n{settings}\
+             [inspector]\nrules = {rules:?}\ndepth = 100\n"
+        ))
+    });
+    for (what, sent) in cases {
+        for (ends, service) in all_ends(&services) {
+            let mut talk = Talk::in_the_middle(ends);
+            for (offset, payload) in sent {
+                talk.send(&Sent::data(*offset, payload));
+            }
+            let what = format!("{what}, {ends:?}");
+            assert!(!is_banned(service, &talk, &what), "{what}");
+            let outcome = run(service, &talk.trace, Paths::Both, Execution::Virtual);
+            assert!(outcome.report.drops.contains_key("out_of_order"), "{what}");
+        }
+    }
+}
+
+/// What the other end has acknowledged it has: bytes sent again from in front of there pass.
+#[test]
+fn a_stream_that_is_picked_up_goes_on() {
+    let services = [inspecting(&["reassembler", "inspector"], "")];
+    for (ends, service) in all_ends(&services) {
+        let mut talk = Talk::in_the_middle(ends);
+        talk.send(&Sent::data(9, b"harmless"));
+        talk.answer(17);
+        talk.send(&Sent::data(0, b"sent over harmless"));
+        talk.send(&Sent::data(18, b" FORB"));
+        assert!(!is_banned(service, &talk, "picked up"), "{ends:?}");
+        let outcome = run(service, &talk.trace, Paths::Both, Execution::Virtual);
+        assert_eq!(outcome.report.drops.get("out_of_order"), None, "{ends:?}");
+        talk.send(&Sent::data(23, b"IDDEN"));
+        assert!(is_banned(service, &talk, "a word behind"), "{ends:?}");
+    }
+}
+
+fn all_ends(services: &[Service]) -> impl Iterator<Item = (Ends, &Service)> {
+    let ends = Ends::ALL.into_iter();
+    ends.flat_map(move |ends| services.iter().map(move |service| (ends, service)))
+}
+
+/// An established connection may be silent for long.
+#[test]
+fn after_a_long_silence() {
+    catches("59 minutes in the middle", |talk| {
+        talk.send(&Sent::data(0, b"FORB"));
+        talk.wait_ms(59 * 60_000);
+        talk.send(&Sent::data(4, b"IDDEN"));
+    });
+    catches("a keep-alive each half an hour", |talk| {
+        talk.send(&Sent::data(0, b"FORB"));
+        for _ in 0..4 {
+            talk.wait_ms(30 * 60_000);
+            talk.answer(4);
+        }
+        talk.send(&Sent::data(4, b"IDDEN"));
+    });
+}
+
+/// A packet that is dropped for want of room, though the reassembler in front let it pass, comes again.
+#[test]
+fn what_an_inspector_has_no_room_for_comes_again() {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/evasions.rules");
+    let service = service(&format!(
+        "[service]\nchain = [\"reassembler\", \"inspector\"]\n\
+         [reassembler]\nretransmissions = \"drop\"\n[inspector]\nrules = {rules:?}\nstreams = 1\n"
+    ));
+    let [one, other] = [Ends::ALL[0], Ends::ALL[2]];
+    for paths in [Paths::Slow, Paths::Both] {
+        let (mut first, mut second) = (Talk::new(one), Talk::new(other));
+        first.send(&Sent::data(0, b"a FORB"));
+        second.wait_ms(20);
+        second.send(&Sent::data(0, b"a FORB"));
+        first.wait_ms(40);
+        first.send(&Sent::data(6, b"EARANCE"));
+        second.wait_ms(40);
+        second.send(&Sent::data(0, b"a FORB"));
+        second.send(&Sent::data(6, b"EAR"));
+        let trace = talk::together(&[&first, &second]);
+        let outcome = run(&service, &trace, paths, Execution::Virtual);
+        let left = || outcome.packets.iter().map(|(_, packet)| packet.as_slice());
+        assert_eq!(first.received(left()), b"a FORBEARANCE", "{paths:?}");
+        assert_eq!(second.received(left()), b"a FORBEAR", "{paths:?}");
+        assert_eq!(outcome.report.drops.get("stream_table_full"), Some(&1));
+    }
+}
+
+/// What a firewall behind refuses has been inspected, and what is sent in its place is a repetition.
 #[test]
 fn a_chain_that_cannot_keep_order_is_refused() {
     let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/rules/evasions.rules");
@@ -303,6 +409,11 @@ fn a_chain_that_cannot_keep_order_is_refused() {
             "\"reassembler\", \"firewall\"",
             "[firewall]\n[reassembler]\nretransmissions = \"drop\"\n",
             ":2:10: reassembler drops what it let pass before",
+        ),
+        (
+            "\"reassembler\", \"inspector\", \"firewall\"",
+            "[firewall]\n",
+            "looks at each byte once",
         ),
     ];
     for (chain, more, expected) in cases {

@@ -3,6 +3,7 @@
 use crate::config::{Config, ConfigError, Late, Order, Variant};
 use crate::controller::{Controller, Reading};
 use crate::counters::BufferCounters;
+use crate::followers::Followers;
 use crate::latency::Fit;
 use crate::order::{Numbers, Partitions, Position, Turns};
 use crate::queue::ByteQueue;
@@ -43,14 +44,18 @@ pub struct PayloadBuffer<P, H> {
     controller: Option<Controller>,
     /// Bytes of payloads on their way from the queue's head to its tail: their room is kept.
     going_round_bytes: u64,
-    /// Whole packets that must wait for others do so even where the queue has no room.
-    is_lossless: bool,
+    /// Whole packets that must wait for others, where nothing goes round.
+    followers: Followers<Resident<P>>,
+    /// Most bytes in the queue when a whole packet joins that must wait for others.
+    followers_limit_bytes: u64,
     stats: BufferCounters,
 }
 
 #[derive(Debug)]
 enum Waiting<P> {
     Payload(Resident<P>),
+    /// The place of a whole packet of the flow with this hash.
+    Follower(u64),
     Copy,
 }
 
@@ -69,8 +74,8 @@ pub struct Resident<P> {
 enum Claim {
     /// Its header.
     Header(Ticket),
-    /// Its turn alone: it is whole, and of the flow with this hash.
-    Turn(Position, u64),
+    /// Its turn alone: it is whole.
+    Turn(Position),
 }
 
 /// A packet that was not parked; its payload comes back.
@@ -196,7 +201,8 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             numbers,
             controller,
             going_round_bytes: 0,
-            is_lossless: false,
+            followers: Followers::new(),
+            followers_limit_bytes: config.limit_bytes,
             stats: BufferCounters::default(),
             config,
         })
@@ -292,16 +298,17 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         Received::Kept
     }
 
-    /// Whether whole packets that must wait for others do so even where the queue has no room, as a
-    /// replay that must lose nothing needs: they are no more than are under way.
-    pub fn set_lossless(&mut self, is_lossless: bool) {
-        self.is_lossless = is_lossless;
+    /// How much of the queue whole packets may take that must wait for others; as much as it holds
+    /// unless said. In a replay that must lose nothing there is no bound but that they are no more than
+    /// are under way.
+    pub fn set_followers_limit(&mut self, bytes: u64) {
+        self.followers_limit_bytes = bytes;
     }
 
     /// A whole packet is about to leave. Where packets are numbered when their headers are back, it
     /// must not overtake those of its flow whose headers are.
     pub fn follow(&mut self, packet: P, flow_hash: u64, now: Instant) -> Followed<P> {
-        let has_room = self.is_lossless || self.has_room(packet.bytes().into());
+        let has_room = self.has_room_of(packet.bytes().into(), self.followers_limit_bytes);
         let place = match &mut self.numbers {
             Numbers::AtReturn(turns) if turns.is_any_before(flow_hash) => match has_room {
                 true => turns.number(flow_hash),
@@ -316,13 +323,21 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             return Followed::Leaves(packet);
         };
         self.stats.followers += 1;
-        self.join(Resident {
-            claim: Claim::Turn(place, flow_hash),
+        let resident = Resident {
+            claim: Claim::Turn(place),
             parked_at: now,
             payload: packet,
             passes: 0,
             is_joined: false,
-        });
+        };
+        match self.goes_round() {
+            true => self.join(resident),
+            false => {
+                let bytes = resident.payload.bytes();
+                self.queue.push(bytes, Waiting::Follower(flow_hash));
+                self.followers.push(flow_hash, resident);
+            }
+        }
         Followed::Waits
     }
 
@@ -355,21 +370,17 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         matches!(&self.numbers, Numbers::AtReturn(turns) if turns.under_way() > 0)
     }
 
-    /// Everything in the queue but copies.
-    pub fn residents(&self) -> impl Iterator<Item = &Resident<P>> {
-        self.queue.items().filter_map(|waiting| match waiting {
-            Waiting::Payload(resident) => Some(resident),
-            Waiting::Copy => None,
-        })
-    }
-
     /// When the next header timeout ends, if nothing comes before.
     pub fn next_expiry(&self) -> Option<Instant> {
         let waits_since = |resident: &Resident<P>| match resident.claim {
             Claim::Header(ticket) => self.slots.away_since(ticket),
-            Claim::Turn(..) => None,
+            Claim::Turn(_) => None,
         };
-        let oldest = self.residents().filter_map(waits_since).min()?;
+        let residents = self.queue.items().filter_map(|waiting| match waiting {
+            Waiting::Payload(resident) => Some(resident),
+            Waiting::Follower(_) | Waiting::Copy => None,
+        });
+        let oldest = residents.filter_map(waits_since).min()?;
         Some(oldest + self.config.header_timeout)
     }
 
@@ -383,8 +394,14 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     /// port is busy with it for as long as [`Self::head_bytes`] said before.
     pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<P, H>> {
         let (bytes, waiting) = self.queue.pop()?;
-        let Waiting::Payload(mut resident) = waiting else {
-            return Some(Dequeued::Copy);
+        let mut resident = match waiting {
+            Waiting::Payload(resident) => resident,
+            Waiting::Copy => return Some(Dequeued::Copy),
+            Waiting::Follower(flow) => {
+                let follower = self.followers.take_in_turn(flow);
+                // Who has left early leaves its place.
+                return Some(follower.map_or(Dequeued::Copy, |follower| self.leave(follower)));
+            }
         };
         if let Some(before) = self.follower_before(&resident) {
             self.queue.put_back(bytes, Waiting::Payload(resident));
@@ -408,19 +425,13 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         let Claim::Header(ticket) = resident.claim else {
             return None;
         };
-        if self.stats.followers == 0 || self.goes_round() || !self.keeps_order() {
+        if self.goes_round() || !self.keeps_order() {
             return None;
         }
         let record = self.slots.find(ticket)?;
         let (place, flow) = (record.place?, record.flow_hash);
-        let is_before = |waiting: &Waiting<P>| match waiting {
-            Waiting::Payload(other) => other.is_before(place, flow),
-            Waiting::Copy => false,
-        };
-        match self.queue.take_first(is_before)? {
-            Waiting::Payload(other) => Some(other),
-            Waiting::Copy => None,
-        }
+        let is_before = |other: &Resident<P>| other.is_before(place);
+        self.followers.take_early(flow, is_before)
     }
 
     /// A payload that had to go round is back at the tail. It always fits: its room was kept.
@@ -493,7 +504,11 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     }
 
     fn has_room(&self, bytes: u64) -> bool {
-        self.queue.bytes() + self.going_round_bytes + bytes <= self.config.limit_bytes
+        self.has_room_of(bytes, self.config.limit_bytes)
+    }
+
+    fn has_room_of(&self, bytes: u64, limit_bytes: u64) -> bool {
+        self.queue.bytes() + self.going_round_bytes + bytes <= limit_bytes
     }
 
     fn refusals(&mut self, refusal: Refusal) -> &mut u64 {
@@ -534,7 +549,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     fn turn(&mut self, resident: &mut Resident<P>, now: Instant) -> Turn {
         let ticket = match resident.claim {
             Claim::Header(ticket) => ticket,
-            Claim::Turn(place, _) => return self.turn_of(place),
+            Claim::Turn(place) => return self.turn_of(place),
         };
         let Some(record) = self.slots.find(ticket) else {
             // A resident holds its slot until it ends, so this does not happen.
@@ -611,7 +626,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     fn leave(&mut self, resident: Resident<P>) -> Dequeued<P, H> {
         let ticket = match resident.claim {
             Claim::Header(ticket) => ticket,
-            Claim::Turn(place, _) => {
+            Claim::Turn(place) => {
                 self.numbers.pass(place);
                 return Dequeued::Whole(resident.payload);
             }
@@ -633,7 +648,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     fn end(&mut self, resident: Resident<P>, end: End) -> Dequeued<P, H> {
         let record = match (resident.claim, end) {
-            (Claim::Turn(..), _) => None,
+            (Claim::Turn(_), _) => None,
             (Claim::Header(ticket), End::Declined) => self.slots.release(ticket),
             (Claim::Header(ticket), End::Expired | End::Late) => self.slots.release_missed(ticket),
         };
@@ -665,12 +680,9 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 }
 
 impl<P> Resident<P> {
-    /// Whether it is a whole packet of this flow that must leave before the one at this place.
-    fn is_before(&self, place: Position, flow_hash: u64) -> bool {
-        let Claim::Turn(own, flow) = self.claim else {
-            return false;
-        };
-        flow == flow_hash && own.is_before(place)
+    /// Whether it is a whole packet that must leave before the one at this place.
+    fn is_before(&self, place: Position) -> bool {
+        matches!(self.claim, Claim::Turn(own) if own.is_before(place))
     }
 
     /// What is parked.

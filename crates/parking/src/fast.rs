@@ -131,10 +131,16 @@ impl Stage {
     }
 
     /// Whether packets that must follow others are never dropped for want of room (see
-    /// [`PayloadBuffer::set_lossless`]): nor are they where what has no room crosses whole.
+    /// [`PayloadBuffer::set_followers_limit`]). Else they take as much again as payloads may, where
+    /// what has no room crosses whole, and then are dropped.
     pub fn set_lossless(&mut self, is_lossless: bool) {
-        let drops_overflow = self.port.config().drops_overflow;
-        self.buffer.set_lossless(is_lossless || !drops_overflow);
+        let limit_bytes = self.buffer.config().limit_bytes;
+        let most = match (is_lossless, self.port.config().drops_overflow) {
+            (true, _) => u64::MAX,
+            (false, true) => limit_bytes,
+            (false, false) => 2 * limit_bytes,
+        };
+        self.buffer.set_followers_limit(most);
     }
 
     /// A packet goes to the slow path: its payload stays here if it is worth it and there is room.

@@ -62,6 +62,7 @@ pub mod controller;
 pub mod counters;
 pub mod facts;
 pub mod fast;
+mod followers;
 pub mod latency;
 pub mod order;
 pub mod port;

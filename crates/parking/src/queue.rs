@@ -37,14 +37,6 @@ impl<T> ByteQueue<T> {
         self.bytes += u64::from(bytes);
     }
 
-    /// Takes out the first thing like this, wherever it is.
-    pub(crate) fn take_first(&mut self, is_this: impl Fn(&T) -> bool) -> Option<T> {
-        let place = self.items.iter().position(|(_, item)| is_this(item))?;
-        let (bytes, item) = self.items.remove(place)?;
-        self.bytes -= u64::from(bytes);
-        Some(item)
-    }
-
     pub(crate) fn head_bytes(&self) -> Option<u32> {
         self.items.front().map(|(bytes, _)| *bytes)
     }

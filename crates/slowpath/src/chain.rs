@@ -167,14 +167,13 @@ impl Chain {
             })
     }
 
-    /// Whether a flow is half-open: a function says so, none says that it is not, and none has work
-    /// pending.
+    /// Whether a flow is half-open: a function says so, and none says that it is not.
     pub fn is_half_open<T>(&self, record: &Record<'_, T>) -> bool {
         let functions = self.functions.iter().zip(&self.words);
         let mut told = functions
             .filter_map(|(function, words)| function.is_half_open(&record.words[words.clone()]))
             .peekable();
-        told.peek().is_some() && told.all(|is_half_open| is_half_open) && !self.is_pending(record)
+        told.peek().is_some() && told.all(|is_half_open| is_half_open)
     }
 
     /// Releases the private state of a flow that is reset.
@@ -289,10 +288,30 @@ impl Chain {
             let mut flow = flow_of(record, place, &self.words, now);
             let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
             self.functions[place].handle(packet, &mut flow, &mut out);
+            let refused = out.refused.take();
             if out.has_dropped {
                 self.dropper = Some(place);
             }
+            if let Some(direction) = refused {
+                self.tell_those_in_front(direction, step, record, now);
+            }
             self.pass_on(place, now);
+        }
+    }
+
+    /// A packet that these functions let pass is to be sent again.
+    #[cold]
+    fn tell_those_in_front<T>(
+        &mut self,
+        direction: Direction,
+        steps: usize,
+        record: &mut Record<'_, T>,
+        now: Instant,
+    ) {
+        for step in 0..steps {
+            let place = self.place_at(direction, step);
+            let mut flow = flow_of(record, place, &self.words, now);
+            self.functions[place].refused_behind(direction, &mut flow);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::common::Common;
 use std::any::Any;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
-use twinpath_core::{DropReason, FlowKey, Instant, Named, Packet, Pools, Side};
+use twinpath_core::{Direction, DropReason, FlowKey, Instant, Named, Packet, Pools, Side};
 
 /// A network function's view of one flow while it handles a packet or a timer of it.
 pub struct Flow<'a> {
@@ -38,6 +38,8 @@ pub struct Outbox<'a> {
     pub(crate) pools: &'a mut Pools,
     /// Whether it has dropped a packet.
     pub(crate) has_dropped: bool,
+    /// Which way a packet went that is to be sent again.
+    pub(crate) refused: Option<Direction>,
 }
 
 impl<'a> Outbox<'a> {
@@ -54,6 +56,7 @@ impl<'a> Outbox<'a> {
             drops,
             pools,
             has_dropped: false,
+            refused: None,
         }
     }
 
@@ -72,6 +75,13 @@ impl<'a> Outbox<'a> {
         self.drops.count(reason);
         self.has_dropped = true;
         self.pools.give(packet.frame);
+    }
+
+    /// Drops a packet that its sender is to send again: functions in front, which let it pass, are
+    /// [told](NetworkFunction::refused_behind). The fast path does not do so.
+    pub fn refuse(&mut self, packet: Packet, reason: DropReason) {
+        self.refused = Some(packet.direction);
+        self.drop(packet, reason);
     }
 
     /// Buffers for packets that the function makes itself.
@@ -110,6 +120,10 @@ pub trait NetworkFunction: Any + Send {
     /// Handles one packet of a flow.
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>);
 
+    /// A function behind this one has [refused](Outbox::refuse) a packet that goes this way: what this
+    /// one let pass may have to pass again.
+    fn refused_behind(&mut self, _direction: Direction, _flow: &mut Flow<'_>) {}
+
     /// When the flow with this private state is to be [woken](Self::wake); [`Instant::NEVER`] if it
     /// need not be. It is asked after each call that was about the flow, and what it said before no
     /// longer counts.
@@ -133,7 +147,8 @@ pub trait NetworkFunction: Any + Send {
 
     /// Whether a flow's words say that what it carries has hardly begun: nobody has answered yet, or
     /// whoever asked has not shown that it hears the answer. Of such flows, whose packets may be
-    /// anybody's, only so many are remembered. `None` if the function does not tell.
+    /// anybody's, only so many are remembered: one may be [forgotten](Self::forget) at any time, unless
+    /// it keeps packets, and then it is not half-open. `None` if the function does not tell.
     fn is_half_open(&self, _words: &[u32]) -> Option<bool> {
         None
     }

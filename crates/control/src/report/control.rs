@@ -15,6 +15,8 @@ pub struct ControlCounters {
     pub strangers: u64,
     /// Connections that were refused because too many others were served.
     pub too_many: u64,
+    /// Sent away to make room for others, for they had not said what they want.
+    pub shed: u64,
     /// Requests that were none, or too long.
     pub unreadable: u64,
     /// Requests that did not come in time, and answers that were not taken in time.
@@ -29,6 +31,7 @@ impl ControlCounters {
         let counts = [
             ("of other users", self.strangers),
             ("too many at a time", self.too_many),
+            ("silent, made room", self.shed),
             ("unreadable", self.unreadable),
             ("too slow", self.too_slow),
             ("failed by a defect", self.panics),

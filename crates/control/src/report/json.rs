@@ -150,6 +150,7 @@
 //! | `control.refused` | requests | refused with a reason |
 //! | `control.strangers` | connections | of users who may not ask |
 //! | `control.too_many` | connections | refused because too many others were served |
+//! | `control.shed` | connections | sent away to make room for others, before they had said what they want |
 //! | `control.unreadable` | requests | that were none, or too long |
 //! | `control.too_slow` | requests | not made in time, or answers not taken in time |
 //! | `control.panics` | requests | whose answering failed by a defect |

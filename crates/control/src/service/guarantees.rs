@@ -8,11 +8,14 @@ use twinpath_core::guarantee::{Demand, Guarantee, Need, reply_order};
 /// Checks a chain; what is wrong is at the names of the functions that miss something.
 pub(super) fn check(chain: &[Instance], names: &Names, faults: &mut Faults) {
     let walks = [(0..chain.len()).collect(), reply_walk(chain)];
-    for (place, instance) in chain.iter().enumerate() {
-        let need = instance.config.guarantees().needs;
-        let Some(need) = need.filter(|need| is_demanded(*need, chain)) else {
-            continue;
-        };
+    let needs = chain.iter().enumerate().flat_map(|(place, instance)| {
+        let needs = instance.config.guarantees();
+        needs
+            .all_needs()
+            .map(move |need| (place, need))
+            .collect::<Vec<_>>()
+    });
+    for (place, need) in needs.filter(|(_, need)| is_demanded(*need, chain)) {
         let lacks = |walk: &Vec<usize>| !is_met(place, need.guarantee, walk, chain);
         if let Some(walk) = walks.iter().position(lacks) {
             let message = refusal(place, need, walk == 1, chain);

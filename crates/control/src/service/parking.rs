@@ -25,7 +25,9 @@ const MOST_COPIES: u64 = 1 << 16;
 pub struct Parking {
     /// How the queue is kept long enough, and whether flows keep their order.
     pub mode: Mode,
-    /// Bytes that the queue holds.
+    /// Bytes that the queue holds. With `overflow = "send_whole"` whole packets that must wait for
+    /// others of their flow take as much again at most, and are dropped then (`parking_full`), unless
+    /// nothing may be lost, as in a replay.
     #[serde(deserialize_with = "count::<_, MOST_BYTES>")]
     #[schemars(range(min = 1, max = MOST_BYTES))]
     pub limit_bytes: usize,

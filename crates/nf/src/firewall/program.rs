@@ -29,7 +29,7 @@ const ACKNOWLEDGEMENT: Operand = Operand::Field(Field::TcpAcknowledgement);
 /// Segments that it lets pass are what their connection's state allows.
 pub(super) const GUARANTEES: Guarantees = Guarantees {
     gives: Some(Guarantee::Checked),
-    needs: None,
+    needs: [None; 2],
 };
 
 /// Builds the program; it is the same for every configuration.

@@ -55,6 +55,17 @@ impl Talk {
             .expect("valid")
     }
 
+    /// A segment without data.
+    fn with_flags(&self, flags: u8, answers: bool) -> Vec<u8> {
+        let (from, to) = self.ends(answers);
+        let [own, other] = [answers, !answers].map(|one| self.sent[usize::from(one)]);
+        let segment = PacketBuilder::tcp(from, to).flags(flags);
+        let segment = segment
+            .seq(own.wrapping_add(BASE))
+            .ack(other.wrapping_add(BASE));
+        segment.to_vec().expect("valid")
+    }
+
     fn datagram(&self, payload: &[u8], answers: bool) -> Vec<u8> {
         let (from, to) = self.ends(answers);
         let builder = PacketBuilder::udp(from, to).payload(payload);
@@ -87,6 +98,29 @@ fn is_banned(path: &mut Path<Inspector<DeepMatcher>>, packets: &[Vec<u8>]) -> bo
     fates
         .last()
         .is_some_and(|fate| fate.drops == [(DropReason::Banned, 1)])
+}
+
+/// The ends open a connection.
+fn both_begin(path: &mut Path<Inspector<DeepMatcher>>, talk: &mut Talk) {
+    for (flags, answers) in [(2, false), (0x12, true), (0x10, false)] {
+        let mut segment = talk.with_flags(flags, answers);
+        if flags & 2 != 0 {
+            // It stands in front of the first byte.
+            let layout = dissect(&segment).expect("valid");
+            let at = usize::from(layout.l4) + 4;
+            let number = BASE.wrapping_sub(1).to_be_bytes();
+            segment[at..at + 4].copy_from_slice(&number);
+        }
+        assert_eq!(path.process(&segment, Instant(1)).onward.len(), 1);
+    }
+}
+
+/// The connection is one whose ends have heard each other.
+fn both_take_part(path: &mut Path<Inspector<DeepMatcher>>, talk: &mut Talk) {
+    let segments = [talk.segment(b"x", false), talk.segment(b"", true)];
+    for segment in segments {
+        assert_eq!(path.process(&segment, Instant(1)).onward.len(), 1);
+    }
 }
 
 fn segments(talk: &mut Talk, payloads: &[&[u8]]) -> Vec<Vec<u8>> {
@@ -309,11 +343,13 @@ fn inspection_ends_at_its_depth() {
         .enumerate()
     {
         let mut talk = Talk::default();
-        let long = [b'x'; 95];
+        both_take_part(&mut path, &mut talk);
+        let long = [b'x'; 94];
         let packets = segments(&mut talk, &[&long, b" FORBIDDEN", &[b'y'; 1000]]);
         assert!(!is_banned(&mut path, &packets));
         assert_eq!(path.simple, number as u64);
-        assert_eq!(path.counter("deep_bytes"), 100);
+        // The first byte passed without.
+        assert_eq!(path.counter("deep_bytes"), 99);
     }
     for mut path in paths_of("rules = \"unused\"\ndepth = 100") {
         let mut talk = Talk::default();
@@ -335,11 +371,97 @@ fn nothing_half_seen_is_forgotten_for_want_of_room() {
         );
         let halves = [&mut one, &mut other].map(|talk| talk.segment(b"FORB", false));
         assert_eq!(path.process(&halves[0], Instant(1)).onward.len(), 1);
-        let full = [(DropReason::FlowTableFull, 1)];
+        let full = [(DropReason::StreamTableFull, 1)];
         assert_eq!(path.process(&halves[1], Instant(1)).drops, full);
         assert!(is_banned(&mut path, &[one.segment(b"IDDEN", false)]));
         assert_eq!(path.process(&halves[1], Instant(1)).onward.len(), 1);
         assert!(is_banned(&mut path, &[other.segment(b"IDDEN", false)]));
+    }
+}
+
+/// Half-open connections take a quarter of the places, whoever opened them; those whose ends were both
+/// heard take all.
+#[test]
+fn half_open_connections_take_few_places() {
+    let ends = |number: u16| {
+        let client = Endpoint::v4([10, 0, 0, 1], 5000 + number);
+        (client, Endpoint::v4([10, 0, 0, 2], 80))
+    };
+    let segment = |(from, to), sequence, payload: &[u8]| {
+        let segment = PacketBuilder::tcp(from, to).flags(0x10).seq(sequence);
+        segment.payload(payload).to_vec().expect("valid")
+    };
+    for mut path in paths_of("rules = \"unused\"\nstreams = 8") {
+        let mut drops = |packet: Vec<u8>| path.process(&packet, Instant(1)).drops;
+        let full = [(DropReason::StreamTableFull, 1)];
+        let dropped = (0..8).filter(|&number| drops(segment(ends(number), 0, b"FORB")) == full);
+        assert_eq!(dropped.count(), 6);
+        for number in 10..16 {
+            let (client, server) = ends(number);
+            assert_eq!(drops(segment((client, server), 0, b"x")), []);
+            assert_eq!(drops(segment((server, client), 0, b"")), []);
+            assert_eq!(drops(segment((client, server), 1, b"FORB")), [], "{number}");
+        }
+    }
+}
+
+/// So many of each host's, and as many again when some are gone.
+#[test]
+fn a_host_has_so_many_half_seen_streams() {
+    for mut path in paths_of("rules = \"unused\"\nstreams_per_host = 2") {
+        let half = |host: u8, port: u16, sequence: u32, text: &[u8]| {
+            let (from, to) = (
+                Endpoint::v4([10, 0, 0, host], port),
+                Endpoint::v4([10, 0, 9, 9], 80),
+            );
+            let segment = PacketBuilder::tcp(from, to).flags(0x10).seq(sequence);
+            segment.payload(text).to_vec().expect("valid")
+        };
+        let mut drops = |packet: Vec<u8>| path.process(&packet, Instant(1)).drops;
+        let limited = [(DropReason::HostLimit, 1)];
+        assert_eq!(drops(half(1, 5001, 0, b"FORB")), []);
+        assert_eq!(drops(half(1, 5002, 0, b"FORB")), []);
+        assert_eq!(drops(half(1, 5003, 0, b"FORB")), limited);
+        assert_eq!(drops(half(2, 5003, 0, b"FORB")), [], "another host");
+        assert_eq!(drops(half(1, 5001, 4, b"EAR")), [], "nothing is half seen");
+        assert_eq!(drops(half(1, 5003, 0, b"FORB")), []);
+        assert_eq!(drops(half(1, 5001, 7, b"FORB")), limited);
+        assert_eq!(path.counter("streams_over_host_limit"), 2);
+    }
+}
+
+/// `^` and `$` are about the stream, however it is cut.
+#[test]
+fn expressions_may_have_a_place() {
+    let rules = "begins ban regex \"^GE[TX] /x\"\nends ban regex \"a[0-9]+z$\"\n\
+        alert tcp any any -> any any (content:\"MZ\"; startswith; byte_test:1,>,5,4; sid:1;)\n";
+    let cases: [(&[u8], bool); 7] = [
+        (b"GEX /x", true),
+        (b"GET /y", false),
+        (b" GET /x", false),
+        (b"text a123z", true),
+        (b"text a123z ", false),
+        (b"MZ..\x01", false),
+        (b"MZ..\x09", false),
+    ];
+    for (stream, is_found) in cases {
+        for size in 1..=stream.len() {
+            let path = || function_of("rules = \"unused\"", rules);
+            for mut path in [
+                Path::slow(path(), Instant(1)),
+                Path::both(path(), Instant(1)),
+            ] {
+                let mut talk = Talk::default();
+                both_begin(&mut path, &mut talk);
+                let parts: Vec<&[u8]> = stream.chunks(size).collect();
+                let mut packets = segments(&mut talk, &parts);
+                packets.push(talk.with_flags(0x11, false));
+                let banned = is_banned(&mut path, &packets);
+                assert_eq!(banned, is_found, "{stream:?} in {size}");
+                let is_alert = stream == b"MZ..\x09";
+                assert_eq!(path.counter("alerts"), u64::from(is_alert), "{stream:?}");
+            }
+        }
     }
 }
 

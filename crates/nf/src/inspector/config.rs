@@ -3,9 +3,11 @@
 use super::rules::Variables;
 use crate::duration::Human;
 use crate::files::Files;
+use crate::hosts::{HostLimit, PrefixLength};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twinpath_core::Guarantees;
@@ -40,15 +42,28 @@ pub struct Config {
     /// How long a banned flow must be silent before it is a new one.
     #[serde(default = "five_minutes")]
     pub ban_timeout: Timeout,
-    /// How long a flow must be silent until what is known of it is forgotten, half-seen occurrences
-    /// too.
-    #[serde(default = "five_minutes")]
+    /// How long a TCP connection must be silent until what is known of it is forgotten, half-seen
+    /// occurrences too: it is picked up in mid-stream then.
+    #[serde(default = "two_hours")]
     pub stream_timeout: Timeout,
-    /// Flows of which something half seen is remembered at the same time, per worker. A packet that
-    /// would need more is dropped, to be sent again; with `gaps = "inspect"` it passes, and what was
-    /// half seen is forgotten.
+    /// The same while the connection is half-open: only one end was heard, or nobody has acknowledged
+    /// what the other end has sent.
+    #[serde(default = "half_a_minute")]
+    pub half_open_timeout: Timeout,
+    /// The same of what is no TCP: how much of such a flow has been inspected.
+    #[serde(default = "five_minutes")]
+    pub datagram_timeout: Timeout,
+    /// Flows of which something half seen is remembered at the same time, per worker: half-open ones
+    /// take a quarter at most. A packet that would need more is dropped, to be sent again
+    /// (`stream_table_full`); with `gaps = "inspect"` it passes, and what was half seen is forgotten.
     #[serde(default = "many_streams")]
     pub streams: u32,
+    /// How many of these flows one host may have opened, by all workers together; a network of IPv6 of
+    /// 64 bits counts as one host. A packet that would need more is treated in the same way
+    /// (`host_limit`). If absent, there is no limit, for behind one address may be thousands.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub streams_per_host: Option<NonZeroU32>,
     /// What inspects streams on the slow path.
     #[serde(default)]
     pub matcher: Matcher,
@@ -74,20 +89,33 @@ impl Config {
         variables
     }
 
-    /// It needs streams in order, unless it takes them as they come.
+    /// It needs streams in order, unless it takes them as they come, and nobody behind it who refuses
+    /// what it has inspected.
     pub(super) fn guarantees(&self) -> Guarantees {
-        let demand = match self.gaps {
-            Gaps::Inspect => Demand::Preferred,
-            Gaps::Drop | Gaps::Ban => Demand::Always,
+        let [order, checks] = match self.gaps {
+            Gaps::Inspect => [Demand::Preferred; 2],
+            Gaps::Drop | Gaps::Ban => [Demand::Always, Demand::IfGiven],
+        };
+        let ordered = Need {
+            guarantee: Guarantee::Ordered,
+            demand: order,
+            reason: "looks for what spans segments, so it needs them in order, in both directions: expected a reassembler in front of it, or gaps = \"inspect\" in its table, which takes them as they come",
+        };
+        let checked = Need {
+            guarantee: Guarantee::Checked,
+            demand: checks,
+            reason: "looks at each byte once, so functions that refuse segments have to stand in front of it in both directions, or other bytes could be sent in the place of refused ones: expected a firewall in front of it, or gaps = \"inspect\" in its table",
         };
         Guarantees {
             gives: None,
-            needs: Some(Need {
-                guarantee: Guarantee::Ordered,
-                demand,
-                reason: "looks for what spans segments, so it needs them in order, in both directions: expected a reassembler in front of it, or gaps = \"inspect\" in its table, which takes them as they come",
-            }),
+            needs: [Some(ordered), Some(checked)],
         }
+    }
+
+    /// The limit of each host's streams, if there is one.
+    pub(super) fn host_limit(&self) -> Option<HostLimit> {
+        let streams = self.streams_per_host?;
+        Some(HostLimit::new(streams, PrefixLength::NETWORK))
     }
 
     /// Whether fragments that cannot be inspected are dropped.
@@ -199,6 +227,16 @@ impl TryFrom<Human> for Timeout {
 
 fn five_minutes() -> Timeout {
     Timeout(Human::seconds(300))
+}
+
+fn half_a_minute() -> Timeout {
+    Timeout(Human::seconds(30))
+}
+
+/// More than the two hours and four minutes that a host takes to send the first keep-alive (RFC 5382
+/// §5, RFC 9293 §3.8.4), so that it comes in time.
+fn two_hours() -> Timeout {
+    Timeout(Human::seconds(2 * 3600 + 4 * 60))
 }
 
 fn one_mebibyte() -> Depth {

@@ -6,6 +6,7 @@ use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
     ReadError, Surroundings,
 };
+use crate::hosts::Hosts;
 use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
@@ -51,7 +52,14 @@ impl FunctionConfig for Config {
             bytes: bytes as u64,
             key: "rules",
         });
-        std::iter::once(streams).chain(automata).collect()
+        let hosts = self.host_limit().map(|_| TableMemory {
+            key: "streams_per_host",
+            ..Hosts::memory(self.streams as usize)
+        });
+        std::iter::once(streams)
+            .chain(automata)
+            .chain(hosts)
+            .collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

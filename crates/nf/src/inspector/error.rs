@@ -55,7 +55,8 @@ pub enum Problem {
     TooFarBack,
     /// A number that is not behind an item.
     #[error(
-        "a number is looked for behind a pattern; expected a pattern in front of it (and 'relative')"
+        "a number is looked for behind a pattern; expected 'relative', or a pattern in front of it that can \
+         be at one place alone (offset and depth)"
     )]
     NotRelative,
     /// An item behind a negated one.
@@ -72,7 +73,8 @@ pub enum Problem {
     RelativeExpression,
     /// An expression with an offset or the like.
     #[error(
-        "where an occurrence of a regular expression begins cannot be told; expected no place for it"
+        "where a match of this regular expression begins cannot be told, for its length may differ; \
+         expected no place for it"
     )]
     PlacedExpression,
     /// A number that is negated.
@@ -106,8 +108,9 @@ pub enum Problem {
     RegexMeaning(hir::ErrorKind),
     /// `^`, `$`, `\b` and the like.
     #[error(
-        "'^', '$', '\\A', '\\z' and word boundaries have no meaning here, since inspection may \
-         begin and end in the middle of a stream; expected a pattern without them"
+        "word boundaries, and '^', '$', '\\A' and '\\z' that are not about the whole pattern, cannot be \
+         told along a stream, nor where a match begins whose length may differ; expected '^' in front of \
+         a pattern all of whose matches are as long, or '$' behind it"
     )]
     LookAround,
     /// `(?u)` asks for characters.

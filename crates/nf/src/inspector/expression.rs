@@ -35,6 +35,42 @@ pub(super) fn parse(text: &str, nocase: bool) -> At<Hir> {
     }
 }
 
+/// How long every match is; `None` if they differ.
+pub(super) fn length(hir: &Hir) -> Option<u32> {
+    let properties = hir.properties();
+    let (least, most) = (properties.minimum_len()?, properties.maximum_len()?);
+    (least == most).then(|| u32::try_from(least).ok()).flatten()
+}
+
+/// An expression without the `^` in front of it and the `$` behind it.
+pub(super) struct Anchored<'t> {
+    pub text: &'t str,
+    pub begins: bool,
+    pub ends: bool,
+}
+
+/// Takes the anchors off that are about the whole of an expression.
+pub(super) fn anchored(text: &str) -> Anchored<'_> {
+    use ast::AssertionKind::{EndLine, EndText, StartLine, StartText};
+    let tree = ast::parse::Parser::new().parse(text);
+    let parts = match &tree {
+        Ok(Ast::Concat(concat)) => &concat.asts[..],
+        _ => &[],
+    };
+    let is_one_of = |part: Option<&Ast>, kinds: [ast::AssertionKind; 2]| matches!(part, Some(Ast::Assertion(assertion)) if kinds.contains(&assertion.kind));
+    let begins = is_one_of(parts.first(), [StartLine, StartText]);
+    let ends = is_one_of(parts.last(), [EndLine, EndText]);
+    let from = parts.first().filter(|_| begins);
+    let to = parts.last().filter(|_| ends);
+    let from = from.map_or(0, |part| part.span().end.offset);
+    let to = to.map_or(text.len(), |part| part.span().start.offset);
+    Anchored {
+        text: text.get(from..to).unwrap_or(text),
+        begins,
+        ends,
+    }
+}
+
 fn translate(text: &str, tree: &Ast, nocase: bool) -> At<Hir> {
     TranslatorBuilder::new()
         .unicode(false)
@@ -130,9 +166,30 @@ mod tests {
     }
 
     #[test]
+    fn anchors_of_the_whole_are_taken_off() {
+        let taken = |text| {
+            let anchored = anchored(text);
+            (anchored.text, anchored.begins, anchored.ends)
+        };
+        assert_eq!(taken("^ab$"), ("ab", true, true));
+        assert_eq!(taken(r"\A(a|b)"), ("(a|b)", true, false));
+        assert_eq!(taken("a$"), ("a", false, true));
+        for text in ["^a|b", "a", "^", "(^a)", r"\bab", "a(", r"a\$"] {
+            assert_eq!(taken(text), (text, false, false));
+        }
+    }
+
+    #[test]
+    fn the_length_is_known_where_all_matches_have_one() {
+        let length = |text| length(&parse(text, true).expect("sound"));
+        assert_eq!(length("a[bc]{3}(de|fg)"), Some(6));
+        assert_eq!((length("ab?"), length("a+")), (None, None));
+    }
+
+    #[test]
     fn what_a_stream_cannot_give_is_refused() {
         for (text, offset) in [
-            ("^a", 0),
+            ("x|^a", 2),
             ("ab$", 2),
             (r"a\bb", 1),
             (r"(x|\z)", 3),

@@ -9,9 +9,10 @@ use super::error::{Problem, RulesError};
 use super::gate::Gate;
 use super::program::program;
 use super::rules::{ItemIndex, RuleIndex, Rules};
-use super::state::{BANNED, CLOSED, FLAGS, LAST_SEEN, STREAMING, State};
+use super::state::{BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, STREAMING, State};
 use super::tracker::{Hit, Progress};
 use crate::files::Disk;
+use crate::hosts::{HostLimit, Hosts};
 use crate::memory::slab_bytes;
 use std::any::Any;
 use std::mem::swap;
@@ -21,7 +22,7 @@ use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::Fragment;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
-use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
+use twinpath_slowpath::{Common, Flow, NetworkFunction, Outbox, Slab};
 
 /// How long a closed connection is remembered after its last packet: ten seconds.
 const CLOSED_TICKS: u32 = 149;
@@ -143,6 +144,10 @@ fn matcher(mut rules: Rules, config: &Config) -> Result<(DeepMatcher, Rules), Ru
 struct Streams<S> {
     states: [S; 2],
     progress: [Progress; 2],
+    /// They are remembered from packet to packet, and counted.
+    has_place: bool,
+    /// The host that they are counted for; 0 for none.
+    host: u32,
 }
 
 /// What so many flows take of which something is half seen, besides what rules of several items
@@ -157,6 +162,8 @@ impl<S: Default> Default for Streams<S> {
         Self {
             states: Default::default(),
             progress: Default::default(),
+            has_place: false,
+            host: 0,
         }
     }
 }
@@ -182,6 +189,9 @@ pub struct Inspector<M: StreamMatcher> {
     forgets_streams: bool,
     /// Of each flow of which something may be half seen: where its two directions stand.
     streams: Slab<Box<Streams<M::State>>>,
+    host_limit: Option<HostLimit>,
+    /// Hosts that have opened such flows.
+    hosts: Hosts,
     /// Room for such that are no more: a look at one packet needs it too.
     spare: Vec<Box<Streams<M::State>>>,
     matched: RuleSet,
@@ -198,6 +208,7 @@ struct Counters {
     half_seen: u64,
     forgotten_streams: u64,
     forgotten_places: u64,
+    streams_over_host_limit: u64,
     failed_scans: u64,
     uninspected: u64,
     fragments: u64,
@@ -222,6 +233,8 @@ impl<M: StreamMatcher> Inspector<M> {
             alone: all.map(|item| rules.rule_of_one(item)).collect(),
             forgets_streams: false,
             streams: Slab::new(config.streams as usize),
+            host_limit: config.host_limit(),
+            hosts: Hosts::default(),
             spare: Vec::new(),
             matched: RuleSet::new(),
             hits: Vec::new(),
@@ -236,7 +249,7 @@ impl<M: StreamMatcher> Inspector<M> {
             .into_iter()
             .for_each(|streams| self.recycle(streams));
         self.counters.bans += 1;
-        flow.words[FLAGS] = BANNED;
+        State(flow.words).ban();
         flow.words[LAST_SEEN] = flow.now.ticks();
         out.drop(packet, DropReason::Banned);
     }
@@ -252,6 +265,8 @@ impl<M: StreamMatcher> Inspector<M> {
         Direction::BOTH
             .into_iter()
             .for_each(|way| streams.forget(way));
+        streams.has_place = false;
+        self.hosts.close(std::mem::take(&mut streams.host));
         self.spare.push(streams);
     }
 }
@@ -266,6 +281,10 @@ where
 
     fn program(&self) -> FastProgram {
         self.program.clone()
+    }
+
+    fn share(&mut self, name: &str, common: &Common) {
+        self.hosts.share(name, common);
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
@@ -293,16 +312,23 @@ where
     }
 
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
-        let (ban, stream) = (
-            self.config.ban_timeout.ticks(),
-            self.config.stream_timeout.ticks(),
-        );
-        let timeout = match words[FLAGS] {
-            flags if flags & BANNED != 0 => ban,
-            flags if flags & CLOSED != 0 => stream.min(CLOSED_TICKS),
-            _ => stream,
+        let (config, has) = (&self.config, |flag| words[FLAGS] & flag != 0);
+        let timeout = if has(BANNED) {
+            config.ban_timeout.ticks()
+        } else if has(DATAGRAMS) {
+            config.datagram_timeout.ticks()
+        } else if has(CLOSED) {
+            config.stream_timeout.ticks().min(CLOSED_TICKS)
+        } else if !has(CONFIRMED) {
+            config.half_open_timeout.ticks()
+        } else {
+            config.stream_timeout.ticks()
         };
         now.ticks_since(words[LAST_SEEN]) > timeout
+    }
+
+    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
+        (words[FLAGS] != 0).then_some(words[FLAGS] & CONFIRMED == 0)
     }
 
     fn forget(&mut self, handle: u32) {
@@ -319,8 +345,11 @@ where
         };
         swap(self, new);
         swap(&mut self.counters, &mut new.counters);
+        swap(&mut self.hosts, &mut new.hosts);
         self.forgets_streams = !self.rules.do_as(&new.rules);
-        if !self.forgets_streams {
+        if self.forgets_streams {
+            self.hosts.clear();
+        } else {
             swap(&mut self.streams, &mut new.streams);
             self.streams.set_limit(self.config.streams as usize);
         }
@@ -344,6 +373,7 @@ where
         each("half_seen", counters.half_seen);
         each("forgotten_streams", counters.forgotten_streams);
         each("forgotten_places", counters.forgotten_places);
+        each("streams_over_host_limit", counters.streams_over_host_limit);
         each("failed_scans", counters.failed_scans);
         each("uninspected", counters.uninspected);
         each("fragments", counters.fragments);

@@ -30,17 +30,32 @@
 //! outside the window, or without ACK are dropped; urgent data is data like other, or dropped; a RST or
 //! SYN counts where its receiver believes it (RFC 5961).
 //!
+//! A firewall in the chain has to stand in front in both directions too, or the service is refused:
+//! other bytes could be sent in the place of those that it refuses behind the inspector.
+//!
+//! A connection that is met in mid-stream begins, in each direction, with the first segment. What lies
+//! in front of it has never been seen, so it is no repetition: until the other end acknowledges the
+//! place, segments that begin in front of it are dropped (`late`), or inspected apart with
+//! `gaps = "inspect"`.
+//!
 //! The inspector itself holds each direction to its order. A segment behind missing bytes (a gap that
 //! the reassembler gave up, for time or room) is treated as `gaps` says:
 //! * `"drop"`: dropped, and so is what comes behind it, until the sender has sent what is missing. What
 //!   the other end acknowledges although it never came by is passed over (`unseen_bytes`), for that end
-//!   has it; should it come after all, it is dropped (`late`).
+//!   has it; should it come after all, it is dropped (`late`). What follows is inspected like a stream
+//!   that begins there, and what is sent again of it passes.
 //! * `"ban"`: the flow is banned.
 //! * `"inspect"`: what there is is inspected, from the gap on; late bytes are inspected apart. What
 //!   spans a gap is not found. No reassembler is needed then.
 //!
-//! Where `streams` is full, a packet that leaves something half seen is dropped, to be sent again; with
-//! `"inspect"` it passes and its half is forgotten (`forgotten_streams`).
+//! Where `streams` is full, a packet that leaves something half seen is dropped, to be sent again
+//! (`stream_table_full`; `host_limit` where its host has as many as it may), and the reassembler in
+//! front lets it pass again; with `"inspect"` it passes and its half is forgotten (`forgotten_streams`).
+//!
+//! Until both ends were heard, and one has acknowledged what the other sent, a connection is half-open:
+//! it is forgotten after `half_open_timeout`, its packets are for the slow path, and where more than
+//! `half_open` of `[slow_path]` are, the one that has been silent for longest is forgotten. So are bans
+//! of such flows, and datagrams that nobody answers.
 //!
 //! Bytes that are sent again are not inspected again. Whoever makes the first copy get lost behind
 //! Twinpath (a short time to live, a host that drops it) and then sends another text in its place gets
@@ -49,7 +64,8 @@
 //!
 //! # On the fast path
 //! Six state words: flags, where each direction began and stands, and when. Each packet's first 64
-//! payload bytes meet the [gate](Gate). A packet passes without a payload; behind the depth; and if all
+//! payload bytes meet the [gate](Gate). Of a connection whose ends were both heard a packet passes
+//! without a payload; behind the depth; and if all
 //! of it lies in the window, it is the next of its stream, nothing is half seen, and nothing begins in it
 //! that a rule looks for, be it with its last byte. A whole forbidden literal in the window of the next
 //! segment bans the flow. Everything else goes to the slow path: so the larger packets of a stream's
@@ -74,10 +90,11 @@
 //! | `half_seen` | packets with nothing to inspect while something of their flow was half seen: workers keep such flows |
 //! | `repeated` | segments all of whose bytes had been inspected |
 //! | `out_of_order` | segments behind missing bytes |
-//! | `late` | segments of bytes that had been passed over |
+//! | `late` | segments of bytes that had been passed over, or that lie in front of where their direction was picked up |
 //! | `gaps`, `unseen_bytes` | how often and how many bytes were passed over |
 //! | `bad_checksums` | datagrams that met a rule and were dropped, for no receiver takes them |
 //! | `forgotten_streams`, `forgotten_places` | what was half seen and is forgotten for want of room, of flows and within rules |
+//! | `streams_over_host_limit` | packets whose host has as many half-seen streams as it may |
 //! | `failed_scans` | scans that Hyperscan refused |
 //! | `uninspected` | ICMP errors, and fragments that passed |
 //! | `fragments` | fragments that were dropped |

@@ -7,7 +7,8 @@
 use super::config::Config;
 use super::gate::{Gate, GateOutcome};
 use super::state::{
-    BANNED, CLOSED, FLAGS, LAST_SEEN, NEXT, START, STREAMING, WORDS, done, missing, tracked,
+    BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, NEXT, START, STREAMING, WORDS, done,
+    missing, picked_up, tracked,
 };
 use std::sync::Arc;
 use twinpath_core::program::{
@@ -32,27 +33,54 @@ impl WindowMatcher for Gate {
     }
 }
 
-/// Neither banned, nor is anything half seen or missing.
-const PLAIN: u32 =
-    BANNED | STREAMING | CLOSED | missing(Direction::Original) | missing(Direction::Reply);
+/// Neither banned, nor is anything half seen, missing or unknown, nor is the flow half-open.
+const STREAM: u32 = BANNED
+    | STREAMING
+    | CLOSED
+    | CONFIRMED
+    | DATAGRAMS
+    | missing(Direction::Original)
+    | missing(Direction::Reply)
+    | picked_up(Direction::Original)
+    | picked_up(Direction::Reply);
+
+/// A connection of which nothing is to be said; `more` flags are set of those in `mask`.
+fn stream(mask: u32, more: u32) -> Condition {
+    flags(STREAM | mask, CONFIRMED | more)
+}
+
+/// Not banned, and datagrams.
+fn datagrams(mask: u32) -> Condition {
+    flags(BANNED | DATAGRAMS | mask, DATAGRAMS | mask)
+}
 
 /// The program for a gate.
 pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
-    let fresh = fresh(config.stream_timeout.ticks());
+    let (fresh, known) = (
+        fresh(config.stream_timeout.ticks()),
+        fresh(config.datagram_timeout.ticks()),
+    );
     let mut steps = vec![
         banned(config.ban_timeout.ticks()),
         pass(
             "nothing to inspect",
             vec![is(payload(), 0), flags(u32::MAX, 0)],
         ),
-        pass(
+        stay(
             "nothing to inspect of a stream",
-            vec![is(payload(), 0), flags(PLAIN, 0), fresh],
+            vec![is(payload(), 0), stream(0, 0), fresh],
         ),
     ];
     for way in Direction::BOTH {
         steps.extend([
-            inspected(way, fresh),
+            stay(
+                "all that is to be inspected has been",
+                vec![goes(way), stream(done(way), done(way)), fresh],
+            ),
+            stay(
+                "all that is to be inspected of datagrams has been",
+                vec![goes(way), datagrams(done(way)), known],
+            ),
             nothing_seen(way, config, fresh),
             ban(way, config, fresh),
         ]);
@@ -64,10 +92,7 @@ pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
         ),
         pass(
             "datagram with nothing to be seen, of a known flow",
-            datagram(flags(PLAIN, 0))
-                .into_iter()
-                .chain([fresh])
-                .collect(),
+            datagram(datagrams(0)).into_iter().chain([known]).collect(),
         ),
     ]);
     FastProgram {
@@ -139,12 +164,11 @@ fn banned(timeout_ticks: u32) -> Step {
     }
 }
 
-fn inspected(way: Direction, fresh: Condition) -> Step {
+/// A packet of a flow that is known passes.
+fn stay(name: &'static str, when: Vec<Condition>) -> Step {
     Step {
-        name: "all that is to be inspected has been",
-        when: vec![goes(way), flags(PLAIN | done(way), done(way)), fresh],
         then: vec![set(word(LAST_SEEN), NOW)],
-        exit: Exit::Continue,
+        ..pass(name, when)
     }
 }
 
@@ -161,7 +185,7 @@ fn is_next(way: Direction, config: &Config, fresh: Condition) -> [Condition; 6] 
             0,
         ),
         Condition::bits(Operand::Field(Field::TcpFlags), ack, ack),
-        flags(PLAIN | tracked(way) | done(way), tracked(way)),
+        stream(tracked(way) | done(way), tracked(way)),
         Condition::difference(next, word(START + way.index()), Comparison::Less, deepest),
         fresh,
     ]
@@ -196,7 +220,7 @@ fn ban(way: Direction, config: &Config, fresh: Condition) -> Step {
             .chain(is_next(way, config, fresh))
             .collect(),
         then: vec![
-            set(word(FLAGS), Operand::Constant(BANNED)),
+            set(word(FLAGS), Operand::Constant(BANNED | CONFIRMED)),
             set(word(LAST_SEEN), NOW),
         ],
         exit: Exit::Drop(DropReason::Banned),

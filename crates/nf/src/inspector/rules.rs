@@ -20,10 +20,12 @@
 //!   counts the packet and lets it pass.
 //! * `KIND`: `literal` with the escapes `\xHH`, `\n`, `\r`, `\t`, `\\` and
 //!   `\"`, or `regex` in the syntax of the regex crate over bytes, without
-//!   look-around and Unicode mode; `\"` is a quote there too. `byte_test` and `byte_jump` have
+//!   word boundaries and Unicode mode; `\"` is a quote there too. `^` and `$` are about the stream or
+//!   datagram, and stand in front of the whole or behind it: `^` only where all matches are as
+//!   long, for otherwise nobody can tell where one began. `byte_test` and `byte_jump` have
 //!   what Suricata's have, and are always relative.
 //! * `nocase`: ASCII letters match in either case.
-//! * `offset=N`, `depth=N`: a literal begins N bytes or more behind the first of its stream or
+//! * `offset=N`, `depth=N`: a literal, or a `regex` all of whose matches are as long, begins N bytes or more behind the first of its stream or
 //!   datagram, and ends at most so many behind that.
 //! * `distance=N`, `within=N`: a literal begins N bytes or more behind the end of the item before it,
 //!   and ends at most so many behind it. An item without either may be anywhere.
@@ -37,7 +39,8 @@
 //! `reject` in its variants as `ban`; `tcp`, `udp`, `icmp`, `ip`; addresses, networks, ports, lists,
 //! `!`, and the variables of the inspector's table; `flow`; `content` with `nocase`, `offset`, `depth`,
 //! `distance`, `within`, `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
-//! without `^` unless with `R`; `byte_test`, `byte_jump` and `isdataat` where they are `relative`; `sid`
+//! `D`, with `^` and `$` as above and without `m`; `byte_test`, `byte_jump` and `isdataat` where they are
+//! `relative`, and `byte_test` behind a `content` that can be at one place alone; `sid`
 //! as the rule's name. Remarks (`msg`, `rev`, `classtype` ...) say nothing of what is looked for. A
 //! rule with anything else is left out, and told in a warning with its line and keyword; with `strict = true` it is
 //! an error.

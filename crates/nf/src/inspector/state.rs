@@ -16,7 +16,7 @@ pub(super) const LAST_SEEN: usize = 5;
 pub(super) const WORDS: [Word; 6] = [
     Word {
         name: "flags",
-        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished",
+        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished, picked up; whether both ends were heard",
     },
     Word {
         name: "next_original",
@@ -28,11 +28,11 @@ pub(super) const WORDS: [Word; 6] = [
     },
     Word {
         name: "start_original",
-        meaning: "number of the first byte from the opener",
+        meaning: "number of the first byte from the opener, or of that after bytes that were passed over",
     },
     Word {
         name: "start_reply",
-        meaning: "number of the first byte towards the opener",
+        meaning: "number of the first byte towards the opener, or of that after bytes that were passed over",
     },
     Word {
         name: "last_seen",
@@ -51,6 +51,11 @@ const DONE: u32 = 1 << 6;
 const MISSING: u32 = 1 << 8;
 const GAP: u32 = 1 << 10;
 const FINISHED: u32 = 1 << 12;
+const PICKED_UP: u32 = 1 << 14;
+/// Both ends were heard, and one has acknowledged what the other had sent.
+pub(super) const CONFIRMED: u32 = 1 << 16;
+/// The flow is one of datagrams.
+pub(super) const DATAGRAMS: u32 = 1 << 17;
 
 /// The direction's numbers are known.
 pub(super) const fn tracked(way: Direction) -> u32 {
@@ -70,6 +75,11 @@ pub(super) const fn missing(way: Direction) -> u32 {
 /// Bytes of the direction were passed over, which may still come.
 pub(super) const fn gap(way: Direction) -> u32 {
     GAP << way.index()
+}
+
+/// The direction was met in mid-stream, and its receiver has not said that it has what lies in front.
+pub(super) const fn picked_up(way: Direction) -> u32 {
+    PICKED_UP << way.index()
 }
 
 const fn finished(way: Direction) -> u32 {
@@ -127,9 +137,20 @@ impl State<'_> {
         self.next(way).wrapping_sub(self.first(way))
     }
 
+    /// What is forbidden was found. Whether both ends were heard is remembered.
+    pub fn ban(&mut self) {
+        self.0[FLAGS] = BANNED | self.0[FLAGS] & CONFIRMED;
+    }
+
+    /// A direction is met in mid-stream.
+    pub fn pick_up(&mut self, way: Direction, first: u32) {
+        self.start(way, first);
+        self.set(picked_up(way));
+    }
+
     /// A direction begins.
     pub fn start(&mut self, way: Direction, first: u32) {
-        let old = done(way) | missing(way) | gap(way) | finished(way);
+        let old = done(way) | missing(way) | gap(way) | finished(way) | picked_up(way);
         self.0[FLAGS] = self.0[FLAGS] & !old | tracked(way);
         self.0[NEXT + way.index()] = first;
         self.0[START + way.index()] = first;

@@ -338,7 +338,7 @@ impl Napt {
         }
         self.counters.sessions_exhausted += 1;
         packet.uncacheable(Obstacle::Undecided);
-        Err(Verdict::Drop(DropReason::FlowTableFull))
+        Err(Verdict::Drop(DropReason::SessionTableFull))
     }
 
     /// Makes what is missing of a leg, and notes its use.

@@ -327,7 +327,9 @@ impl RuleFunction for Nat64 {
         let verdict = result.err().unwrap_or(Verdict::Forward);
         let is_exhausted = matches!(
             verdict,
-            Verdict::Drop(DropReason::NoPort | DropReason::HostLimit | DropReason::FlowTableFull)
+            Verdict::Drop(
+                DropReason::NoPort | DropReason::HostLimit | DropReason::SessionTableFull
+            )
         );
         if is_exhausted && !matches!(course, Course::In(_)) {
             self.errors.answer(packet, Cause::Prohibited, now, answers);

@@ -37,6 +37,9 @@ pub struct Config {
     pub gap_timeout: Human,
     /// How long a connection may be silent before it is forgotten; longer than `gap_timeout`.
     pub idle_timeout: Human,
+    /// The same while the connection is half-open: only one end was heard, or nobody has acknowledged
+    /// what the other end has sent.
+    pub half_open_timeout: Human,
     /// Segments held for one connection, both directions together.
     #[serde(deserialize_with = "segments")]
     #[schemars(range(min = 1, max = MOST_SEGMENTS))]
@@ -66,7 +69,9 @@ impl Default for Config {
             urgent: Urgent::Inline,
             window_bytes: 4 << 20,
             gap_timeout: Human::milliseconds(500),
-            idle_timeout: Human::seconds(300),
+            // Longer than a host takes to send the first keep-alive (RFC 5382 §5).
+            idle_timeout: Human::seconds(2 * 3600 + 4 * 60),
+            half_open_timeout: Human::seconds(30),
             most_segments_per_flow: 1024,
             most_bytes_per_flow: 2 << 20,
             most_segments: 16_384,
@@ -155,11 +160,14 @@ impl Config {
         };
         Guarantees {
             gives: Some(Guarantee::Ordered),
-            needs: Some(Need {
-                guarantee: Guarantee::Checked,
-                demand,
-                reason: "drops what it let pass before (retransmissions = \"drop\"), so functions that refuse segments have to stand in front of it, or their sender's next try is lost",
-            }),
+            needs: [
+                Some(Need {
+                    guarantee: Guarantee::Checked,
+                    demand,
+                    reason: "drops what it let pass before (retransmissions = \"drop\"), so functions that refuse segments have to stand in front of it, or their sender's next try is lost",
+                }),
+                None,
+            ],
         }
     }
 
@@ -218,6 +226,7 @@ mod tests {
             window_bytes = 65536
             gap_timeout = "20ms"
             idle_timeout = "1m"
+            half_open_timeout = "9s"
             most_segments_per_flow = 3
             most_bytes_per_flow = 4
             most_segments = 5
@@ -231,6 +240,7 @@ mod tests {
             window_bytes: 65536,
             gap_timeout: Human::milliseconds(20),
             idle_timeout: Human::seconds(60),
+            half_open_timeout: Human::seconds(9),
             most_segments_per_flow: 3,
             most_bytes_per_flow: 4,
             most_segments: 5,
@@ -279,9 +289,9 @@ mod tests {
                 "expected a gap_timeout above 0",
             ),
             (
-                "gap_timeout = \"10m\"",
+                "gap_timeout = \"3h\"",
                 "line 1, column 1",
-                "expected an idle_timeout above the gap_timeout of 10m, found 5m",
+                "expected an idle_timeout above the gap_timeout of 3h, found 124m",
             ),
             (
                 "overlap = \"middle\"",

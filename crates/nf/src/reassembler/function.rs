@@ -11,7 +11,7 @@ use super::held::{Held, HeldFlow, Load};
 use super::overlap::admit;
 use super::program::program;
 use super::segment::{Segment, ahead};
-use super::state::{CLOSED, FLAGS, HOLDING, LAST_SEEN, State};
+use super::state::{CLOSED, CONFIRMED, FLAGS, HOLDING, LAST_SEEN, State};
 use std::any::Any;
 use std::mem::swap;
 use twinpath_core::key::Role;
@@ -107,11 +107,24 @@ impl NetworkFunction for Reassembler {
     fn is_expired(&self, words: &[u32], now: Instant) -> bool {
         // What is held leaves at its own time-out.
         let holding = words[FLAGS] & HOLDING != 0;
-        let most_ticks = match words[FLAGS] & CLOSED {
-            0 => self.idle_ticks,
+        let most_ticks = match words[FLAGS] & (CLOSED | CONFIRMED) {
+            CONFIRMED => self.idle_ticks,
+            0 => self.config.half_open_timeout.ticks(),
             _ => self.idle_ticks.min(CLOSED_TICKS),
         };
         words[FLAGS] != 0 && !holding && now.ticks_since(words[LAST_SEEN]) > most_ticks
+    }
+
+    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
+        (words[FLAGS] != 0).then_some(words[FLAGS] & (CONFIRMED | HOLDING) == 0)
+    }
+
+    /// What was let pass has not been delivered, so it is let pass again.
+    fn refused_behind(&mut self, direction: Direction, flow: &mut Flow<'_>) {
+        let mut state = State(flow.words);
+        if state.is_tracked(direction) {
+            state.set_incomplete(direction);
+        }
     }
 
     fn forget(&mut self, handle: u32) {
@@ -201,8 +214,10 @@ impl Reassembler {
         let next = State(flow.words).next(packet.direction);
         let distance = ahead(segment.start, next);
         if distance.unsigned_abs() > self.config.window_bytes {
-            self.outside_window(packet, segment, flow, out);
-        } else if segment.is_bare() {
+            return self.outside_window(packet, segment, flow, out);
+        }
+        State(flow.words).confirm(packet.direction.other(), segment.acknowledged);
+        if segment.is_bare() {
             self.counters.bare += 1;
             out.forward(packet);
         } else if ahead(segment.end, next) <= 0 {
@@ -213,7 +228,7 @@ impl Reassembler {
     }
 
     /// Everything in the segment has been delivered, as far as the numbers tell.
-    fn repeat(
+    pub(super) fn repeat(
         &mut self,
         packet: Packet,
         segment: Segment,

@@ -20,8 +20,9 @@
 //!
 //! # On the fast path
 //! A segment with ACK, without SYN, FIN, RST or URG, whose checksums hold and that starts at the next
-//! expected byte moves that byte on by its length and leaves; so does an acknowledgement without data. What is not TCP leaves
-//! unchanged. Everything else goes to the slow path, with the flow's four state words.
+//! expected byte moves that byte on by its length and leaves, once both ends were heard; so does an
+//! acknowledgement without data. What is not TCP leaves unchanged. Everything else goes to the slow
+//! path, with the flow's four state words.
 //!
 //! # On the slow path
 //! * **What no receiver takes** is dropped before it changes anything: segments with a bad checksum
@@ -34,8 +35,12 @@
 //!   a living connection passes and changes nothing either, for its receiver asks about it (RFC 5961
 //!   §4, `challenged`). If that receiver answers with a SYN of its own, the addresses and ports are used
 //!   again: what is held is released and the flow starts over. That answer also says where the other
-//!   direction begins. A SYN is recognised by twelve bits of its sequence number that the flags word
+//!   direction begins. A SYN is recognised by eleven bits of its sequence number that the flags word
 //!   keeps.
+//! * **Half-open.** Until both ends were heard, and one has acknowledged what the other sent, a
+//!   connection is half-open. It is forgotten after `half_open_timeout`, or earlier, where more than
+//!   `half_open` of `[slow_path]` are: that which has been silent for longest goes first. While more
+//!   than a quarter of `most_segments` is held, such connections hold nothing.
 //! * **Mid-stream.** A direction whose SYN was not seen starts at its first segment. Without
 //!   data, or with a FIN, a segment starts no *flow*, so that the last packets of a connection
 //!   do not bring it back to life.
@@ -44,7 +49,7 @@
 //! * **Behind.** Retransmissions of delivered data are governed by `retransmissions`. Always
 //!   forwarded are segments without data, keep-alives and window probes (one byte before the next
 //!   one), and everything behind in a direction in which bytes may be missing: one that was picked
-//!   up mid-stream, or where a gap was given up. A retransmission of a segment that is *held* is
+//!   up mid-stream, where a gap was given up, or of which a function behind had no room for a segment. A retransmission of a segment that is *held* is
 //!   dropped as `already_held`.
 //! * **Overlaps.** Delivered bytes are never delivered again as new. Where a segment starts before
 //!   the next byte, its first part is a retransmission: it leaves as a segment of its own if a

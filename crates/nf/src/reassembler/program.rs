@@ -1,7 +1,7 @@
 //! What the reassembler does on the fast path.
 
 use super::config::Config;
-use super::state::{CLOSED, FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
+use super::state::{CLOSED, CONFIRMED, FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
 use twinpath_core::Direction;
 use twinpath_core::program::{
     Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, Word, compute, set,
@@ -12,7 +12,7 @@ use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 const WORDS: [Word; super::state::WORDS] = [
     Word {
         name: "flags",
-        meaning: "which directions are tracked, finished, incomplete; prints of their SYNs",
+        meaning: "which directions are tracked, finished, incomplete; whether both ends were heard; prints of their SYNs",
     },
     Word {
         name: "next_original",
@@ -78,7 +78,11 @@ fn in_order(way: Direction, config: &Config) -> Step {
             Comparison::Equal,
             0,
         ),
-        Condition::bits(flags, tracked(way) | HOLDING | CLOSED, tracked(way)),
+        Condition::bits(
+            flags,
+            tracked(way) | HOLDING | CLOSED | CONFIRMED,
+            tracked(way) | CONFIRMED,
+        ),
         Condition::difference(
             now,
             last_seen,

@@ -49,8 +49,8 @@
 //!   needed" (RFC 1191) or "packet too big" (RFC 4443 §3.2). There is no reassembly.
 //!
 //! # Changes
-//! Routes and next hops change while packets flow ([`NewRoutes`], with a
-//! [`Reconfiguration`](twinpath_rulecache::Reconfiguration)), one by one as far as two configurations differ. A
+//! Routes and next hops change while packets flow (`twinpath apply`, `twinpath change`), one by one as
+//! far as two configurations differ. A
 //! change of a route concerns the cached rules of packets to its prefix that came from the next
 //! hop which covered that so far; one of a next hop those that came from it. If very much changes
 //! another router, built on another thread, takes this one's place, and that concerns all rules.

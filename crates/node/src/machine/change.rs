@@ -66,6 +66,9 @@ pub enum Refusal {
     /// Another change, or the end, is under way.
     #[error("another change is being made; nothing has changed")]
     Busy,
+    /// There is no time yet at which it could be made.
+    #[error("no packet has come yet, and the run begins with the first; nothing has changed")]
+    NotBegun,
     /// Nobody is there to make it.
     #[error("the run is over")]
     Over,

@@ -41,9 +41,16 @@ pub(super) struct Clients<S> {
 struct Shared {
     counts: Counts,
     /// Those that are being served, by a number of their own.
-    present: Mutex<BTreeMap<u64, UnixStream>>,
+    present: Mutex<BTreeMap<u64, Present>>,
     /// Bytes of their requests.
     bytes: AtomicUsize,
+}
+
+/// A client that is being served.
+struct Present {
+    stream: UnixStream,
+    /// It has said what it wants.
+    has_asked: bool,
 }
 
 #[derive(Default)]
@@ -53,6 +60,7 @@ struct Counts {
     refused: AtomicU64,
     strangers: AtomicU64,
     too_many: AtomicU64,
+    shed: AtomicU64,
     unreadable: AtomicU64,
     too_slow: AtomicU64,
     panics: AtomicU64,
@@ -89,7 +97,7 @@ impl<S: Service + 'static> Clients<S> {
         }
         let (service, shared) = (Arc::clone(&self.service), Arc::clone(&self.shared));
         let serve = move || {
-            shared.serve(&*service, &client);
+            shared.serve(&*service, &client, number);
             shared.leave(number);
         };
         if Builder::new().name("operator".into()).spawn(serve).is_err() {
@@ -101,7 +109,7 @@ impl<S: Service + 'static> Clients<S> {
     /// Whoever has not said what it wants is sent away, and the others are waited for, a while.
     pub fn end(&self, patience: Duration) -> ControlCounters {
         for client in self.shared.present().values() {
-            let _ = client.shutdown(Shutdown::Read);
+            let _ = client.stream.shutdown(Shutdown::Read);
         }
         let until = WallClock::now() + patience;
         while !self.shared.present().is_empty() && WallClock::now() < until {
@@ -119,28 +127,58 @@ fn refuse(mut client: UnixStream, why: &str) {
 }
 
 impl Shared {
-    fn present(&self) -> MutexGuard<'_, BTreeMap<u64, UnixStream>> {
+    fn present(&self) -> MutexGuard<'_, BTreeMap<u64, Present>> {
         self.present.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where there is no room for a client, the one that has been silent for longest makes it.
     fn enter(&self, number: u64, client: &UnixStream) -> bool {
         let mut present = self.present();
-        let Ok(client) = client.try_clone() else {
+        let Ok(stream) = client.try_clone() else {
             return false;
         };
-        let has_room = present.len() < MOST_CLIENTS;
-        if has_room {
-            present.insert(number, client);
+        if present.len() >= MOST_CLIENTS && !self.shed_one(&mut present) {
+            return false;
         }
-        has_room
+        let has_asked = false;
+        present.insert(number, Present { stream, has_asked });
+        true
+    }
+
+    /// Sends away whoever came first of those that have not said what they want; false if all have.
+    fn shed_one(&self, present: &mut BTreeMap<u64, Present>) -> bool {
+        let mut silent = present.iter().filter(|(_, client)| !client.has_asked);
+        let oldest = silent.next().map(|(number, _)| *number);
+        let Some(client) = oldest.and_then(|number| present.remove(&number)) else {
+            return false;
+        };
+        count(&self.counts.shed);
+        // Its thread ends when it hears that nothing comes.
+        let _ = client.stream.shutdown(Shutdown::Read);
+        refuse(
+            client.stream,
+            "too many clients are being served, and this one had not said what it wants",
+        );
+        true
+    }
+
+    /// A client has said what it wants; false if it has been sent away meanwhile.
+    fn has_asked(&self, number: u64) -> bool {
+        let mut present = self.present();
+        let client = present.get_mut(&number);
+        client.map(|client| client.has_asked = true).is_some()
     }
 
     fn leave(&self, number: u64) {
         self.present().remove(&number);
     }
 
-    fn serve(&self, service: &impl Service, client: &UnixStream) {
-        let request = match self.request(client) {
+    fn serve(&self, service: &impl Service, client: &UnixStream, number: u64) {
+        let request = self.request(client);
+        if !self.has_asked(number) {
+            return;
+        }
+        let request = match request {
             Ok(Some(request)) => Ok(request),
             Ok(None) => return,
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
@@ -200,6 +238,7 @@ impl Counts {
             refused: read(&self.refused),
             strangers: read(&self.strangers),
             too_many: read(&self.too_many),
+            shed: read(&self.shed),
             unreadable: read(&self.unreadable),
             too_slow: read(&self.too_slow),
             panics: read(&self.panics),
@@ -367,24 +406,46 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_keeps_nobody_waiting_until_there_are_too_many() {
+    fn who_says_nothing_keeps_nobody_out() {
         let served = Served::new();
-        let mut silent: Vec<_> = (1..MOST_CLIENTS).map(|_| served.connect()).collect();
-        assert_eq!(asked(served.connect(), &list()), "it came");
-        while served.clients.shared.present().len() >= MOST_CLIENTS {
+        let mut silent: Vec<_> = (0..2 * MOST_CLIENTS).map(|_| served.connect()).collect();
+        for _ in 0..3 {
+            assert_eq!(asked(served.connect(), &list()), "it came");
+        }
+        // The oldest made room, and was told so.
+        let told: Answer = read_line(silent.remove(0)).expect("it is told");
+        assert!(matches!(told, Answer::Refused { message } if message.contains("too many")));
+        drop(silent);
+        let counters = served.counters();
+        assert!(counters.shed > MOST_CLIENTS as u64, "{counters:?}");
+        assert_eq!((counters.too_many, counters.unreadable), (0, 0));
+    }
+
+    /// Whoever waits for an answer is not sent away.
+    #[test]
+    fn where_all_have_asked_more_are_refused() {
+        let served = Served::new();
+        let waits = served.clients.service.0.lock().expect("nobody holds it");
+        let mut asking: Vec<_> = (0..MOST_CLIENTS).map(|_| served.connect()).collect();
+        for client in &mut asking {
+            write_line(client, &list()).expect("it listens");
+        }
+        let all_asked = || {
+            let present = served.clients.shared.present();
+            present.values().all(|client| client.has_asked)
+        };
+        while !all_asked() {
             std::thread::yield_now();
         }
-        silent.push(served.connect());
         let refused = asked(served.connect(), &list());
         assert!(refused.contains("too many clients"), "{refused}");
-        // One that goes away makes room.
-        drop(silent.pop());
-        while served.clients.shared.present().len() >= MOST_CLIENTS {
-            std::thread::yield_now();
+        drop(waits);
+        for client in asking {
+            let answer: Answer = read_line(client).expect("an answer");
+            assert!(matches!(answer, Answer::Refused { message } if message == "it came"));
         }
-        assert_eq!(asked(served.connect(), &list()), "it came");
         let counters = served.counters();
-        assert_eq!((counters.too_many, counters.unreadable), (1, 0));
+        assert_eq!((counters.too_many, counters.shed), (1, 0));
     }
 
     #[test]

@@ -61,6 +61,11 @@ enum Task {
     Question(Question, Instant),
 }
 
+/// Whoever asked what cannot be answered hears no answer.
+pub(super) fn answer(question: Question, worker: &Worker, now: Instant) {
+    let _ = catch_unwind(AssertUnwindSafe(|| question(worker, now)));
+}
+
 /// The machine's end.
 pub(super) struct Seat {
     to_worker: RingSender,
@@ -252,10 +257,7 @@ impl<'a> WorkerThread<'a> {
         while let Ok(task) = self.end.tasks.try_recv() {
             any = true;
             match task {
-                // Whoever asked what cannot be answered hears no answer.
-                Task::Question(question, now) => {
-                    let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker, now)));
-                }
+                Task::Question(question, now) => answer(question, self.worker, now),
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);
                     self.give_back();

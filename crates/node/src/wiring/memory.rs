@@ -47,7 +47,8 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
             what: "parked payloads".into(),
             count: parking.limit_bytes as u64,
             of: "bytes",
-            bytes: parking.limit_bytes as u64,
+            // Whole packets that must wait for others may take as much again.
+            bytes: 2 * parking.limit_bytes as u64,
             key: ["parking", "limit_bytes"].map(Into::into),
         });
     }

@@ -315,12 +315,25 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
             choices.one_of(&["first", "last"]),
             choices.one_of(&["state", "none"]),
             choices.one_of(&["inline", "drop"]),
-            timeouts(&mut choices, &["gap_timeout"], &["1ms", "20ms", "150ms"]),
+            timeouts(
+                &mut choices,
+                &["gap_timeout", "half_open_timeout"],
+                &["1ms", "20ms", "150ms"]
+            ),
         ),
         "inspector" => format!(
             "rules = \"any.rules\"\nfragments = \"{}\"\n{}",
             choices.one_of(&["drop", "forward"]),
-            timeouts(&mut choices, &["ban_timeout", "stream_timeout"], &SHORT)
+            timeouts(
+                &mut choices,
+                &[
+                    "ban_timeout",
+                    "stream_timeout",
+                    "half_open_timeout",
+                    "datagram_timeout"
+                ],
+                &SHORT
+            )
         ),
         "kv_store" => format!(
             "port = 53\nverify_checksums = \"{}\"\n",
@@ -344,12 +357,17 @@ fn guarantees_text(chain: &[&str], place: usize, mut choices: Choices) -> String
             format!("retransmissions = \"{}\"\n", choices.one_of(all))
         }
         "inspector" => {
-            let all: &[&str] = match is_behind("reassembler") {
+            // Whoever refuses segments stands in front, in both directions.
+            let is_checked = place > 1 && chain[place - 2] == "firewall";
+            let may_be_strict = is_checked || !chain.contains(&"firewall");
+            let all: &[&str] = match is_behind("reassembler") && may_be_strict {
                 true => &["drop", "drop", "ban", "inspect"],
                 false => &["inspect"],
             };
             let depth = choices.one_of(&["64", "200", "1048576"]);
-            format!("gaps = \"{}\"\ndepth = {depth}\n", choices.one_of(all))
+            let (gaps, streams) = (choices.one_of(all), choices.one_of(&["1", "6", "65536"]));
+            let limit = choices.one_of(&["", "streams_per_host = 1\n", "streams_per_host = 2\n"]);
+            format!("gaps = \"{gaps}\"\ndepth = {depth}\nstreams = {streams}\n{limit}")
         }
         _ => String::new(),
     }

@@ -111,7 +111,7 @@ fn mark_first_byte(packet: &mut [u8]) {
     twinpath_core::wire::rewrite::refresh_checksums(packet, &layout).expect("sound");
 }
 
-/// A connection's packets, from its handshake on.
+/// A connection's packets, from its handshake on or from the middle.
 pub struct Talk {
     ends: Ends,
     pub trace: Trace,
@@ -119,12 +119,17 @@ pub struct Talk {
 }
 
 impl Talk {
-    pub fn new(ends: Ends) -> Self {
-        let mut talk = Self {
+    /// Nobody has seen it begin.
+    pub fn in_the_middle(ends: Ends) -> Self {
+        Self {
             ends,
             trace: Trace::new(),
             now: 1_000_000_000,
-        };
+        }
+    }
+
+    pub fn new(ends: Ends) -> Self {
+        let mut talk = Self::in_the_middle(ends);
         let [evader, victim] = ends.endpoints();
         let before = FIRST.map(|first| first.wrapping_sub(1));
         let syn = |from, to, number| PacketBuilder::tcp(from, to).seq(number).window(8192);
@@ -210,6 +215,19 @@ impl Talk {
         }
         receiver.stream
     }
+}
+
+/// Packets of several connections, by their time.
+#[allow(dead_code)]
+pub fn together(talks: &[&Talk]) -> Trace {
+    let frames = talks.iter().flat_map(|talk| talk.trace.iter());
+    let mut frames: Vec<_> = frames.collect();
+    frames.sort_by_key(|frame| frame.timestamp_ns);
+    let mut trace = Trace::new();
+    for frame in frames {
+        trace.push(frame.timestamp_ns, frame.frame);
+    }
+    trace
 }
 
 /// A part of a datagram, and its frame.

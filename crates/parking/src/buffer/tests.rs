@@ -387,3 +387,29 @@ fn a_whole_packet_leaves_before_later_payloads_of_its_flow() {
     assert_eq!(left, ["first", "whole", "later", "other", "empty"]);
     assert_eq!(buffer.queue_bytes(), 0);
 }
+
+/// However long they are, whole packets that wait take no more than they may, wherever they wait.
+#[test]
+fn whole_packets_that_wait_are_bounded() {
+    let discard = multicast(Target::Fixed { bytes: 1000 }, Late::Discard);
+    for variant in [Variant::Recirculation, discard] {
+        let mut buffer = buffer(|config| {
+            config.order = Order::AsReturned { partitions: 1 };
+            config.variant = variant;
+        });
+        buffer.set_followers_limit(6000);
+        let first = buffer.park(100, 7, NOW).unwrap();
+        buffer.answered_for(first, Answer::Header("first"), 7, NOW);
+        let waits = (0..100)
+            .filter(|_| matches!(buffer.follow(1500, 7, NOW), Followed::Waits))
+            .count();
+        assert!((2..=3).contains(&waits), "{waits}");
+        assert!(buffer.queue_bytes() <= 6000);
+        assert_eq!(buffer.counters().followers_refused, 100 - waits as u64);
+        let left = std::iter::repeat_with(|| step(&mut buffer, 1));
+        let left: Vec<_> = left.take_while(|what| *what != "empty").collect();
+        let whole = left.iter().filter(|what| **what == "whole").count();
+        assert_eq!(whole, waits, "{left:?}");
+        assert_eq!(buffer.queue_bytes(), 0);
+    }
+}

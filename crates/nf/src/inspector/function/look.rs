@@ -6,7 +6,7 @@ use crate::inspector::deep::StreamMatcher;
 use crate::inspector::gate::GateOutcome;
 use crate::inspector::rule_set::RuleSet;
 use crate::inspector::rules::{Action, Rule};
-use crate::inspector::state::{STREAMING, State, done};
+use crate::inspector::state::{CONFIRMED, STREAMING, State, done};
 use crate::inspector::tracker::{Chunk, Hit, Progress, Tracker};
 use std::ops::Range;
 use twinpath_core::program::WINDOW_BYTES;
@@ -71,9 +71,9 @@ impl<M: StreamMatcher> Inspector<M> {
             streams.forget(way);
         }
         match self.remember(streams, flow) {
-            Err(NoRoom) if self.config.gaps != Gaps::Inspect => {
+            Err(reason) if self.config.gaps != Gaps::Inspect => {
                 State(flow.words).set_position(way, piece.position);
-                out.drop(packet, DropReason::FlowTableFull);
+                out.refuse(packet, reason);
             }
             _ => out.forward(packet),
         }
@@ -81,10 +81,7 @@ impl<M: StreamMatcher> Inspector<M> {
 
     /// Looks at a payload that nothing comes before or after.
     pub(super) fn look_apart(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let mut streams = self.spare.pop().unwrap_or_default();
-        let all = 0..packet.payload().len();
-        self.scan(&packet, all, (0, true), &mut streams);
-        self.recycle(streams);
+        self.scan_apart(&packet);
         if !self.matched.is_empty() && !packet.is_tcp() && !packet.checksums_hold() {
             // Its receiver does not take it either.
             self.counters.bad_checksums += 1;
@@ -94,6 +91,19 @@ impl<M: StreamMatcher> Inspector<M> {
             true => self.ban(packet, flow, out),
             false => out.forward(packet),
         }
+    }
+
+    /// Whether a payload that nothing comes before or after bans its flow.
+    pub(super) fn is_forbidden_apart(&mut self, packet: &Packet) -> bool {
+        self.scan_apart(packet);
+        self.bans()
+    }
+
+    fn scan_apart(&mut self, packet: &Packet) {
+        let mut streams = self.spare.pop().unwrap_or_default();
+        let all = 0..packet.payload().len();
+        self.scan(packet, all, (0, true), &mut streams);
+        self.recycle(streams);
     }
 
     /// Reads bytes of a payload, as far as the direction is to be inspected.
@@ -198,9 +208,9 @@ impl<M: StreamMatcher> Inspector<M> {
     /// Keeps where the streams stand while something may be half seen.
     fn remember(
         &mut self,
-        streams: Box<Streams<M::State>>,
+        mut streams: Box<Streams<M::State>>,
         flow: &mut Flow<'_>,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), DropReason> {
         let mut state = State(flow.words);
         state.unset(STREAMING);
         let is_idle = streams.progress.iter().all(Progress::is_idle);
@@ -208,20 +218,53 @@ impl<M: StreamMatcher> Inspector<M> {
             self.recycle(streams);
             return Ok(());
         }
-        match self.streams.insert(streams) {
+        let room = self.take_place(&mut streams, flow);
+        let inserted = match room {
+            Ok(()) => self.streams.insert(streams),
+            Err(_) => Err(streams),
+        };
+        match inserted {
             Ok(handle) => {
                 *flow.handle = handle;
-                state.set(STREAMING);
+                State(flow.words).set(STREAMING);
                 Ok(())
             }
             Err(streams) => {
                 self.counters.forgotten_streams += 1;
                 self.recycle(streams);
-                Err(NoRoom)
+                Err(room.err().unwrap_or(DropReason::StreamTableFull))
             }
         }
     }
+
+    /// A flow that had no place yet takes one, if there is one for it: half-open flows take a quarter
+    /// of the places at most, and each host as many as it may.
+    fn take_place(
+        &mut self,
+        streams: &mut Streams<M::State>,
+        flow: &mut Flow<'_>,
+    ) -> Result<(), DropReason> {
+        if streams.has_place {
+            return Ok(());
+        }
+        let most = self.config.streams as usize;
+        let most = match State(flow.words).has(CONFIRMED) {
+            true => most,
+            false => most.div_ceil(HALF_OPEN_SHARE),
+        };
+        if self.streams.len() >= most {
+            return Err(DropReason::StreamTableFull);
+        }
+        if let Some(limit) = &self.host_limit {
+            let host = flow.key.end(*flow.initiator).address;
+            let counted = self.hosts.open(host, limit);
+            self.counters.streams_over_host_limit += u64::from(counted.is_none());
+            streams.host = counted.ok_or(DropReason::HostLimit)?;
+        }
+        streams.has_place = true;
+        Ok(())
+    }
 }
 
-/// What is half seen was forgotten, for as much is remembered as may be.
-struct NoRoom;
+/// Of the streams that there may be, one in so many may be of half-open flows.
+const HALF_OPEN_SHARE: usize = 4;

@@ -5,10 +5,16 @@ use super::Inspector;
 use super::look::Piece;
 use crate::inspector::config::Gaps;
 use crate::inspector::deep::StreamMatcher;
-use crate::inspector::state::{CLOSED, STREAMING, State, done, gap, missing, tracked};
+use crate::inspector::state::{
+    CLOSED, CONFIRMED, DATAGRAMS, STREAMING, State, done, gap, missing, picked_up, tracked,
+};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, DropReason, Packet};
 use twinpath_slowpath::{Flow, Outbox};
+
+/// How far behind the last byte of the other end an acknowledgement may be that shows that both ends
+/// take part: a guess hits that once in 65,536 times.
+const HEARD_BYTES: i32 = 65_535;
 
 /// What the inspector reads of a segment's headers.
 #[derive(Clone, Copy)]
@@ -60,12 +66,16 @@ impl<M: StreamMatcher> Inspector<M> {
     /// A TCP segment.
     pub(super) fn segment(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let segment = Segment::of(&packet);
+        if State(flow.words).is_known() {
+            State(flow.words).set_last_seen(flow.now.ticks());
+        }
         if segment.has(RST) {
             reset(segment, flow);
             return out.forward(packet);
         }
-        if segment.has(SYN) {
-            self.open(segment, flow);
+        match segment.has(SYN) {
+            true => self.open(segment, flow),
+            false => confirm(segment, flow),
         }
         if segment.has(ACK) {
             self.acknowledge(other(segment.way), segment.acknowledged, flow);
@@ -118,24 +128,30 @@ impl<M: StreamMatcher> Inspector<M> {
 
     /// The receiver has bytes that never came by: nothing will be known of them.
     fn acknowledge(&mut self, way: Direction, number: u32, flow: &mut Flow<'_>) {
-        let state = State(flow.words);
+        let mut state = State(flow.words);
+        if ahead(number, state.first(way)) >= 0 {
+            state.unset(picked_up(way));
+        }
         if !state.has(missing(way)) || ahead(number, state.next(way)) <= 0 {
             return;
         }
         self.pass_over(way, number, flow);
-        let mut state = State(flow.words);
-        state.unset(missing(way));
-        state.set_last_seen(flow.now.ticks());
     }
 
-    /// Bytes before this one are not inspected.
+    /// Bytes before this one are not inspected: what follows is a stream that begins here, unless all
+    /// is taken as it comes.
     fn pass_over(&mut self, way: Direction, number: u32, flow: &mut Flow<'_>) {
         let mut state = State(flow.words);
         self.counters.gaps += 1;
         self.counters.unseen_bytes += u64::from(number.wrapping_sub(state.next(way)));
-        state.set_next(way, number);
+        match self.config.gaps {
+            Gaps::Inspect => {
+                state.set_next(way, number);
+                state.end_at(way, self.config.depth.bytes());
+            }
+            Gaps::Drop | Gaps::Ban => state.start(way, number),
+        }
         state.set(gap(way));
-        state.end_at(way, self.config.depth.bytes());
         self.forget_way(way, flow);
     }
 
@@ -151,18 +167,25 @@ impl<M: StreamMatcher> Inspector<M> {
         let mut state = State(flow.words);
         state.set_last_seen(flow.now.ticks());
         if !state.has(tracked(way)) {
-            state.start(way, segment.first);
+            state.pick_up(way, segment.first);
         }
-        if state.has(done(way)) {
+        if self.is_unseen(segment, flow) {
+            return self.come_late(packet, segment, flow, out);
+        }
+        if State(flow.words).has(done(way)) {
             return out.forward(packet);
         }
+        let state = State(flow.words);
         let distance = ahead(segment.first, state.next(way));
         let old = distance.unsigned_abs();
         match distance {
             1.. => self.beyond_gap(packet, segment, flow, out),
             0 => self.next(packet, segment, 0, flow, out),
             _ if segment.bytes == 0 => out.forward(packet),
-            _ if old >= segment.bytes => self.come_again(packet, flow, out),
+            _ if old >= segment.bytes => {
+                self.counters.repeated += 1;
+                out.forward(packet)
+            }
             _ => self.next(packet, segment, old, flow, out),
         }
     }
@@ -191,17 +214,44 @@ impl<M: StreamMatcher> Inspector<M> {
         self.look_at_stream(packet, piece, flow, out);
     }
 
-    /// All of a segment's bytes were inspected before, or passed over.
-    fn come_again(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        if !State(flow.words).has(gap(packet.direction)) {
-            self.counters.repeated += 1;
-            return out.forward(packet);
+    /// Whether some of a segment's bytes lie where bytes were passed over, or in front of where the
+    /// direction was picked up: nobody has inspected them, though they are behind the next one.
+    fn is_unseen(&self, segment: Segment, flow: &mut Flow<'_>) -> bool {
+        let (way, state) = (segment.way, State(flow.words));
+        let is_before = |number| segment.bytes > 0 && ahead(segment.first, number) < 0;
+        if state.has(picked_up(way)) && is_before(state.first(way)) {
+            return true;
         }
+        let passed_over = match self.config.gaps {
+            Gaps::Inspect => state.next(way),
+            Gaps::Drop | Gaps::Ban => state.first(way),
+        };
+        state.has(gap(way)) && !state.has(done(way)) && is_before(passed_over)
+    }
+
+    /// Bytes that were passed over come after all.
+    fn come_late(
+        &mut self,
+        packet: Packet,
+        segment: Segment,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         self.counters.late += 1;
-        match self.config.gaps {
+        let (next, is_done) = {
+            let state = State(flow.words);
+            (state.next(segment.way), state.has(done(segment.way)))
+        };
+        if self.config.gaps != Gaps::Inspect {
             // Whoever needs them has no use for what came behind them either.
-            Gaps::Drop | Gaps::Ban => out.drop(packet, DropReason::OutOfOrder),
-            Gaps::Inspect => self.look_apart(packet, flow, out),
+            out.drop(packet, DropReason::OutOfOrder);
+        } else if is_done || ahead(segment.end(), next) <= 0 {
+            self.look_apart(packet, flow, out);
+        } else if self.is_forbidden_apart(&packet) {
+            self.ban(packet, flow, out);
+        } else {
+            let old = next.wrapping_sub(segment.first);
+            self.next(packet, segment, old, flow, out);
         }
     }
 
@@ -218,7 +268,7 @@ impl<M: StreamMatcher> Inspector<M> {
         match self.config.gaps {
             Gaps::Drop => {
                 State(flow.words).set(missing(way));
-                out.drop(packet, DropReason::OutOfOrder);
+                out.refuse(packet, DropReason::OutOfOrder);
             }
             Gaps::Ban => self.ban(packet, flow, out),
             Gaps::Inspect => {
@@ -235,19 +285,35 @@ impl<M: StreamMatcher> Inspector<M> {
     pub(super) fn datagram(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let (way, bytes) = (packet.direction, packet.layout.payload_bytes() as u32);
         let mut state = State(flow.words);
-        if bytes > 0 && state.has(done(way)) {
+        if state.has(done(way)) {
             state.set_last_seen(flow.now.ticks());
             return out.forward(packet);
         }
         if bytes == 0 || self.is_clean(packet.payload()) {
             return out.forward(packet);
         }
-        state.set(tracked(way));
+        state.set(DATAGRAMS | tracked(way));
+        if state.has(tracked(other(way))) {
+            state.set(CONFIRMED);
+        }
         let next = state.next(way).saturating_add(bytes);
         state.set_next(way, next);
         state.end_at(way, self.config.depth.bytes());
         state.set_last_seen(flow.now.ticks());
         self.look_apart(packet, flow, out);
+    }
+}
+
+/// Both ends take part once one of them acknowledges what the other has sent: of a direction that was
+/// picked up nobody knows how much that is.
+fn confirm(segment: Segment, flow: &mut Flow<'_>) {
+    let (asked, mut state) = (other(segment.way), State(flow.words));
+    if !segment.has(ACK) || !state.has(tracked(asked)) {
+        return;
+    }
+    let behind = ahead(state.next(asked), segment.acknowledged);
+    if state.has(picked_up(asked)) || (0..=HEARD_BYTES).contains(&behind) {
+        state.set(CONFIRMED);
     }
 }
 

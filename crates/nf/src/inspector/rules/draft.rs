@@ -54,6 +54,7 @@ pub(super) enum Follows {
 /// Makes items of drafts. An error has the place of the draft that cannot be.
 pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     let first = drafts.first().map_or(0, |draft| draft.at);
+    place_numbers(&mut drafts);
     // Nothing is relative to what is not there.
     drafts.sort_by_key(|draft| draft.negated && !draft.relative);
     sort_conditions(&mut drafts);
@@ -98,6 +99,57 @@ pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     match has_some {
         true => Ok(items),
         false => Err((first, Problem::OnlyNegated)),
+    }
+}
+
+/// A number at a fixed place is relative to a pattern that can be at one place alone.
+fn place_numbers(drafts: &mut [Draft]) {
+    // Where the last pattern ends.
+    let mut end = None;
+    for draft in drafts {
+        match &mut draft.what {
+            What::Bytes(ItemKind::Test(test)) => {
+                if let Some(end) = end.filter(|_| !draft.relative) {
+                    (test.number.offset, draft.relative) = (test.number.offset - end, true);
+                }
+            }
+            What::Bytes(ItemKind::DataAt(_)) => {}
+            What::Literal { .. } if draft.negated => {}
+            What::Literal { bytes, .. } => end = fixed_end(bytes.len() as i32, draft, end),
+            _ => end = None,
+        }
+    }
+}
+
+/// Where a literal ends that can be at one place alone, behind one that ends at `before`.
+fn fixed_end(bytes: i32, draft: &Draft, before: Option<i32>) -> Option<i32> {
+    let place = draft.place;
+    let (begin, room) = match draft.relative {
+        true => (before? + place.distance, place.within?),
+        false => (i32::try_from(place.offset).ok()?, place.depth?),
+    };
+    let taken = match draft.relative {
+        true => place.distance.checked_add(bytes)?,
+        false => bytes,
+    };
+    (u32::try_from(taken) == Ok(room)).then_some(begin + bytes)
+}
+
+/// An expression, which flags may be about, and where `^` and `$` say that it is.
+pub(super) fn anchored(text: &str, whole: impl Fn(&str) -> String) -> (String, Place) {
+    let anchored = expression::anchored(text);
+    let inner = whole(anchored.text);
+    let length = expression::parse(&inner, false).ok();
+    let length = length.and_then(|parsed| expression::length(&parsed));
+    let place = Place {
+        depth: length.filter(|_| anchored.begins),
+        ends_with: anchored.ends,
+        ..Place::ANYWHERE
+    };
+    match anchored.begins && length.is_none() {
+        // It is refused where it stands.
+        true => (whole(text), Place::ANYWHERE),
+        false => (inner, place),
     }
 }
 
@@ -191,8 +243,12 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
         (_, Some(before)) if before.negated => Problem::BehindNegated,
         (_, Some(before)) if before.place.ends_with => Problem::BehindEnd,
         (What::Regex { .. }, Some(_)) => Problem::RelativeExpression,
-        (What::Regex { .. }, None) if place != Place::ANYWHERE => Problem::PlacedExpression,
-        (What::Literal { bytes, .. }, _) if does_not_fit(bytes.len(), place) => Problem::NeverFits,
+        (What::Regex { .. }, None) if is_placed(place) && bytes_of(&draft.what).is_none() => {
+            Problem::PlacedExpression
+        }
+        (what, _) if bytes_of(what).is_some_and(|bytes| does_not_fit(bytes, place)) => {
+            Problem::NeverFits
+        }
         (What::Literal { bytes, .. }, Some(_)) if place.distance < -(bytes.len() as i32) => {
             Problem::TooFarBack
         }
@@ -207,8 +263,28 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
     Err((draft.at, problem))
 }
 
-fn does_not_fit(bytes: usize, place: Place) -> bool {
-    let bytes = bytes as u64;
+/// Whether it matters where an item begins.
+fn is_placed(place: Place) -> bool {
+    let anywhere = Place {
+        ends_with: place.ends_with,
+        ..Place::ANYWHERE
+    };
+    place != anywhere
+}
+
+/// How long what is looked for is, if that is known.
+fn bytes_of(what: &What) -> Option<u64> {
+    match what {
+        What::Literal { bytes, .. } => Some(bytes.len() as u64),
+        What::Regex { text, nocase, .. } => {
+            let parsed = expression::parse(text, *nocase).ok()?;
+            expression::length(&parsed).map(u64::from)
+        }
+        What::Bytes(_) => None,
+    }
+}
+
+fn does_not_fit(bytes: u64, place: Place) -> bool {
     let is_short = |room: Option<u32>| room.is_some_and(|room| u64::from(room) < bytes);
     is_short(place.depth) || is_short(place.within)
 }

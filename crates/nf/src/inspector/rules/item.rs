@@ -1,6 +1,7 @@
 //! What a rule is made of: things to be found, each at a certain place.
 
 use super::{GateLiterals, Pattern, RuleIndex};
+use crate::inspector::expression::length;
 use regex_syntax::hir::Hir;
 
 /// An item's position among all items of a file, from 0; below
@@ -70,7 +71,7 @@ impl Sought {
     pub(in crate::inspector) fn bytes(&self) -> u32 {
         match &self.pattern {
             Pattern::Literal(bytes) => bytes.len() as u32,
-            Pattern::Regex(_) => 0,
+            Pattern::Regex(_) => self.expression.as_ref().and_then(length).unwrap_or(0),
         }
     }
 }

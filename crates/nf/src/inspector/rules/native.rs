@@ -1,6 +1,6 @@
 //! Rules in the inspector's own words, one a line.
 
-use super::draft::{Draft, Follows, What};
+use super::draft::{Draft, Follows, What, anchored};
 use super::item::Place;
 use super::suricata::numbers;
 use super::{Action, MAX_NAME_BYTES};
@@ -92,8 +92,11 @@ fn item(line: &mut Line<'_>, negated: bool, pattern_bytes: &mut usize) -> At<Dra
         }
         _ => {
             options = Options::read(line)?;
+            let (text, place) = anchored(text, str::to_owned);
+            options.place.depth = place.depth.or(options.place.depth);
+            options.place.ends_with |= place.ends_with;
             What::Regex {
-                text: text.to_owned(),
+                text,
                 nocase: options.nocase,
                 follows: Follows::Behind,
             }

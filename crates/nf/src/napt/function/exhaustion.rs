@@ -59,8 +59,9 @@ impl Napt {
         answers: &mut Answers<'_>,
     ) {
         let is_from_inside = matches!(course, Course::Out | Course::Hairpin(_));
-        let Verdict::Drop(DropReason::NoPort | DropReason::HostLimit | DropReason::FlowTableFull) =
-            verdict
+        let Verdict::Drop(
+            DropReason::NoPort | DropReason::HostLimit | DropReason::SessionTableFull,
+        ) = verdict
         else {
             return;
         };

@@ -234,7 +234,7 @@ fn a_full_table_makes_room_of_what_has_expired() {
         udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 0).expect("translated");
     }
     let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 300);
-    assert_eq!(full, Err(DropReason::FlowTableFull));
+    assert_eq!(full, Err(DropReason::SessionTableFull));
     bench.free(0, [1, 2].map(super::super::function::session_entry));
     assert!(udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 301).is_ok());
     assert_eq!(bench.counter(0, "sessions_exhausted"), 1);

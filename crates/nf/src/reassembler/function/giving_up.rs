@@ -2,11 +2,14 @@
 
 use super::{Reassembler, deliver};
 use crate::reassembler::held::Held;
-use crate::reassembler::segment::Segment;
+use crate::reassembler::segment::{Segment, ahead};
 use crate::reassembler::state::State;
 use twinpath_core::wire::tcp::flags::FIN;
 use twinpath_core::{Direction, DropReason, Packet};
 use twinpath_slowpath::{Flow, Outbox};
+
+/// While more than one in so many of the segments that may be held is, half-open flows hold none.
+const HALF_OPEN_SHARE: u32 = 4;
 
 impl Reassembler {
     /// Releases held segments as long as each starts where the one before ended.
@@ -94,10 +97,16 @@ impl Reassembler {
             return;
         };
         let (mine, all) = (held.load(), self.held);
+        // Half-open flows are the first to go without.
+        let share = match State(flow.words).is_confirmed() {
+            true => 1,
+            false => HALF_OPEN_SHARE,
+        };
+        let most = |all: u32| all.div_ceil(share) as usize;
         let within = mine.segments <= self.config.most_segments_per_flow as usize
             && mine.bytes <= self.config.most_bytes_per_flow as usize
-            && all.segments <= self.config.most_segments as usize
-            && all.long_segments <= self.config.most_long_segments as usize;
+            && all.segments <= most(self.config.most_segments)
+            && all.long_segments <= most(self.config.most_long_segments);
         if !within {
             self.counters.limits_reached += 1;
             self.release_way(way, flow, out);
@@ -113,7 +122,13 @@ impl Reassembler {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        if State(flow.words).is_opened(packet.direction) {
+        let state = State(flow.words);
+        // Where a gap was given up, what lies far behind may be what was missing.
+        let is_behind = ahead(segment.end, state.next(packet.direction)) <= 0;
+        if state.is_opened(packet.direction) && state.is_incomplete(packet.direction) && is_behind {
+            return self.repeat(packet, segment, flow, out);
+        }
+        if state.is_opened(packet.direction) {
             self.counters.outside_window += 1;
             return out.drop(packet, DropReason::Unacceptable);
         }

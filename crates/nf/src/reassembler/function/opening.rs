@@ -149,6 +149,7 @@ impl Reassembler {
         }
         self.counters.picked_up += 1;
         state.pick_up(way, segment.end);
+        state.confirm(other(way), segment.acknowledged);
         if segment.has(FIN) {
             state.set_finished(way);
         }

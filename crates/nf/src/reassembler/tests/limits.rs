@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 use std::time::Duration;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::{Direction, Frame, Instant};
-use twinpath_slowpath::NetworkFunction;
+use twinpath_core::{Direction, FlowKey, Frame, Instant, Side};
+use twinpath_slowpath::{Flow, NetworkFunction};
 
 const GAP: Duration = Duration::from_millis(500);
 
@@ -157,13 +157,96 @@ fn released_segments_carry_the_time_of_their_release() {
 #[test]
 fn what_holds_something_does_not_expire() {
     let mut bench = opened(&Config::default());
-    let later = bench.now + Duration::from_secs(3600);
+    let later = bench.now + Duration::from_secs(3 * 3600);
     assert!(bench.function.is_expired(&bench.words, later));
     bench.send(&data(103, "def"));
     assert!(!bench.function.is_expired(&bench.words, later));
     bench.send(&data(100, "abc"));
     assert!(bench.function.is_expired(&bench.words, later));
     assert!(!bench.function.is_expired(&[0; 4], later));
+}
+
+/// Who has not shown that it is there holds nothing while much is held, and is the first to go.
+#[test]
+fn half_open_connections_go_without() {
+    let config = Config {
+        most_segments: 8,
+        ..Config::default()
+    };
+    let is_half_open = |bench: &Bench| bench.function.is_half_open(&bench.words);
+    let mut bench = Bench::new(&config, false);
+    assert_eq!(is_half_open(&bench), None);
+    bench.send(&Sent::syn(Direction::Original, 100));
+    bench.send(&data(103, "1"));
+    assert_eq!(is_half_open(&bench), Some(false), "it keeps a packet");
+    assert_eq!(sequences(&bench.send(&data(105, "2"))), [0u32; 0]);
+    assert_eq!(sequences(&bench.send(&data(107, "3"))), [103, 105, 107]);
+    assert_eq!(is_half_open(&bench), Some(true));
+    let later = bench.now + Duration::from_secs(31);
+    assert!(bench.function.is_expired(&bench.words, later));
+    let answer = Sent {
+        acknowledged: Some(100),
+        ..Sent::syn(Direction::Reply, 500)
+    };
+    bench.send(&Sent {
+        flags: flags::SYN | flags::ACK,
+        ..answer
+    });
+    assert_eq!(is_half_open(&bench), Some(true), "anybody is answered");
+    let acknowledgement = |number| Sent {
+        acknowledged: Some(number),
+        ..data(108, "")
+    };
+    bench.send(&acknowledgement(1_000_000));
+    assert_eq!(is_half_open(&bench), Some(true), "a guess");
+    bench.send(&acknowledgement(500));
+    assert_eq!(is_half_open(&bench), Some(false));
+    assert!(!bench.function.is_expired(&bench.words, later));
+    for number in 0..7 {
+        assert_eq!(
+            sequences(&bench.send(&data(110 + 2 * number, "x"))),
+            [0u32; 0]
+        );
+    }
+}
+
+/// What a function behind has refused is let pass again, also where repetitions are dropped.
+#[test]
+fn what_is_refused_behind_passes_again() {
+    let config = Config {
+        retransmissions: Retransmissions::Drop,
+        ..Config::default()
+    };
+    let mut bench = opened(&config);
+    bench.send(&data(100, "abc"));
+    assert_eq!(sequences(&bench.send(&data(100, "abc"))), [0u32; 0]);
+    let (mut handle, mut initiator) = (0, Side::Low);
+    let mut flow = Flow {
+        key: &FlowKey::default(),
+        initiator: &mut initiator,
+        words: &mut bench.words,
+        handle: &mut handle,
+        now: bench.now,
+    };
+    bench
+        .function
+        .refused_behind(Direction::Original, &mut flow);
+    assert_eq!(sequences(&bench.send(&data(100, "abc"))), [100]);
+}
+
+/// Somebody's segment at the far end of the window moves it, when its gap is given up; what the sender
+/// sends in order is not lost behind it.
+#[test]
+fn what_is_far_behind_a_gap_that_was_given_up_is_not_lost() {
+    let config = Config {
+        window_bytes: 1000,
+        ..Config::default()
+    };
+    let mut bench = opened(&config);
+    bench.send(&data(1100, "far"));
+    assert_eq!(sequences(&bench.pass(Duration::from_secs(1))), [1100]);
+    assert_eq!(sequences(&bench.send(&data(100, "abc"))), [100]);
+    assert_eq!(bench.function.statistics().outside_window, 0);
 }
 
 #[test]
@@ -276,6 +359,7 @@ fn config() -> impl Strategy<Value = Config> {
             most_segments: in_all,
             window_bytes,
             idle_timeout: Human::milliseconds(700),
+            half_open_timeout: Human::milliseconds(700),
             ..Config::default()
         },
     )

@@ -631,6 +631,7 @@ fn a_direction_whose_syn_was_not_seen_follows_segments_far_away() {
 fn an_idle_connection_is_forgotten_but_never_while_it_holds() {
     let config = Config {
         idle_timeout: Human::milliseconds(700),
+        half_open_timeout: Human::milliseconds(700),
         ..Config::default()
     };
     play(

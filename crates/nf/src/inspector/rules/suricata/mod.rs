@@ -145,6 +145,9 @@ impl Body {
                 })?;
                 self.pattern_bytes += value.len();
                 self.push(expression.what, expression.relative, negated, at);
+                if let Some(last) = self.drafts.last_mut() {
+                    last.place = expression.place;
+                }
             }
             "byte_test" | "byte_jump" => {
                 let read = if name == "byte_test" {

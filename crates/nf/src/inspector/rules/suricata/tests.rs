@@ -92,6 +92,32 @@ fn numbers_are_read_as_written() {
     assert_eq!((jump.number.encoding, jump.after), (Encoding::Text(16), 3));
 }
 
+/// Where a pattern can be at one place alone, a number's place behind it is known.
+#[test]
+fn numbers_at_fixed_places_are_behind_patterns_at_fixed_places() {
+    let cases = [
+        ("content:\"AB\"; startswith; byte_test:2,>,9,6;", 4),
+        ("content:\"AB\"; offset:3; depth:2; byte_test:2,>,9,6;", 1),
+        (
+            "content:\"AB\"; startswith; content:\"C\"; distance:1; within:2; byte_test:1,>,9,4;",
+            0,
+        ),
+    ];
+    for (options, offset) in cases {
+        let rules = read(&format!("alert tcp any any -> any any ({options} sid:1;)"));
+        assert!(rules.left_out().is_empty(), "{:?}", rules.left_out());
+        let last = rules.items_of(0).last().expect("a number");
+        let ItemKind::Test(test) = &last.kind else {
+            panic!("{last:?}");
+        };
+        assert_eq!(
+            (test.number.offset, last.begins),
+            (offset, false),
+            "{options}"
+        );
+    }
+}
+
 /// An expression that is relative to a literal is one with it.
 #[test]
 fn relative_expressions_are_fused() {
@@ -127,7 +153,12 @@ fn what_is_left_out_is_named() {
         ("content:\"a\"; depth:x;", "depth"),
         ("content:\"abc\"; depth:2;", "content"),
         ("content:\"a|0|\";", "content"),
-        ("pcre:\"/^a/\";", "pcre"),
+        ("pcre:\"/^a+/\";", "pcre"),
+        ("pcre:\"/^a$/\";", "pcre"),
+        ("pcre:\"/^a/m\";", "pcre"),
+        ("pcre:\"/a\\b/\";", "pcre"),
+        ("content:\"a\"; depth:4; byte_test:1,>,2,5;", "byte_test"),
+        ("content:\"ab\"; startswith; byte_test:1,>,2,1;", "distance"),
         ("pcre:\"/a(?=b)/\";", "pcre"),
         ("pcre:\"/ab/U\";", "pcre/U"),
         (
@@ -138,6 +169,9 @@ fn what_is_left_out_is_named() {
     ];
     for (options, keyword) in cases {
         assert_eq!(left_out(options).as_deref(), Some(keyword), "{options}");
+    }
+    for options in ["pcre:\"/^CMD\\s/\";", "pcre:\"/a+$/\";", "pcre:\"/^a$/D\";"] {
+        assert_eq!(left_out(options), None, "{options}");
     }
     let headers = [
         ("alert http any any -> any any", "protocol http"),
