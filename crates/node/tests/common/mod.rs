@@ -141,8 +141,8 @@ pub fn answer(packet: &[u8]) -> Option<Vec<u8>> {
 
 #[derive(Default)]
 pub struct Leaving {
-    packets: Vec<(u64, Vec<u8>)>,
-    ports: BTreeMap<Option<u16>, u64>,
+    pub packets: Vec<(u64, Vec<u8>)>,
+    pub ports: BTreeMap<Option<u16>, u64>,
     /// Nothing older may leave any more.
     watermark: Instant,
 }
