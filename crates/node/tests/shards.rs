@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::derived::{Capture, answered_through, profiled};
+use common::derived::{Capture, answered_through, by_entry, profiled};
 use common::{
     Leaving, Outcome, assert_same, assert_same_but_for_names, balanced_traffic, by_direction, copy,
     generate, run, service, tcp_traffic, traffic, undrawn_flows,
@@ -127,17 +127,29 @@ fn a_balancer_whose_servers_answer() {
     assert!(share > 0.2, "{share}");
 }
 
+/// A store answers each key's requests in order.
 #[test]
 fn a_store_by_its_keys() {
-    let text = "[service]\nchain = [\"kv_store\"]\n";
+    let stored = service("[service]\nchain = [\"kv_store\"]\n");
     let trace = generate(
         &traffic(
-            "packets = 10000\nworkload = \"key_value\"\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n",
+            "packets = 10000\nflows = 10\nkv = { share = 1.0, get_share = 0.8, keys = 200 }\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n",
         ),
         3,
     );
-    let share = compare(text, &service(text), &trace, true);
-    assert!(share > 0.2, "{share}");
+    let slow = run(&stored, &trace, Paths::Slow, Execution::Virtual);
+    for shards in COUNTS {
+        let both = run_shards(&spread(&stored, shards, Execution::Threads), &trace);
+        let named = format!("{shards} shards");
+        assert_same(&by_entry(&slow), &by_entry(&both.outcome), &named);
+        assert!(
+            both.arrived.iter().all(|&count| count > 1000),
+            "{:?}",
+            both.arrived
+        );
+        let report = both.outcome.report;
+        assert!(report.fast.share > 0.2, "{named}: {}", report.fast.share);
+    }
 }
 
 /// Fragments and errors have the shard of the connection that they belong to, over both versions.
@@ -145,10 +157,11 @@ fn a_store_by_its_keys() {
 fn rules_and_flow_state_over_both_versions() {
     let text = "[service]\nchain = [\"acl\", \"firewall\", \"monitor\"]\ninside = [\"10.0.0.0/9\", \"fd00::/16\"]\n\
         [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"tcp\", to_port = 23 }]\n\
-        [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"0-9000\" }]\n";
+        [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"0-9000\" }]\n\
+        [fast_path]\nhot_packets = 1\n[rule_cache]\nwindow = \"1ms\"\nthreshold = 0\nidle_windows = 255\n";
     let trace = generate(
         &traffic(
-            "packets = 20000\nflows = 300\nipv6_share = 0.4\nfragment_share = 0.02\nicmp_error_share = 0.01\n\
+            "packets = 20000\nflows = 300\nhosts = { ipv6_share = 0.4 }\nfragment_share = 0.02\nicmp_error_share = 0.01\n\
              tcp_share = 0.7\narrivals = { process = \"constant\", rate_pps = 100000.0 }\n",
         ),
         5,
@@ -194,7 +207,8 @@ fn answered(service: &Service, trace: &Trace, shards: u16) -> Trace {
 /// The capture behind its derived translation, over several shards, is what one node makes of it but
 /// for the ports that were given out; and both paths are what the slow path alone is.
 fn translate(capture: &Capture, service: &Service) -> bool {
-    let external = capture.profile.fresh.v4.to_string();
+    let fresh = &capture.profile.fresh;
+    let external = format!("{} {}", fresh.v4, fresh.v6);
     let one = run(
         service,
         &answered(service, &capture.trace, 1),
