@@ -84,6 +84,25 @@ impl Partition {
         })
     }
 
+    /// What tells which shard a packet belongs to, in words, the first that applies first.
+    pub fn told(&self) -> Vec<&'static str> {
+        let kept = [
+            (self.has_store, "the key of a request to the store"),
+            (
+                !self.services.is_empty(),
+                "the client of a balanced service",
+            ),
+            (
+                !self.translations.is_empty(),
+                "the host inside that is translated; of a packet to an external address whose that is, or which shard gave its port out",
+            ),
+            (true, "both hosts of a packet"),
+        ];
+        let kept = kept.into_iter();
+        kept.filter_map(|(is_kept, what)| is_kept.then_some(what))
+            .collect()
+    }
+
     /// The number of the shard that a frame belongs to; what has no addresses belongs to the first.
     pub fn shard(&self, bytes: &[u8]) -> u16 {
         if self.shards == 1 {
@@ -178,4 +197,100 @@ fn ends(bytes: &[u8], layout: &Layout) -> Option<Ends> {
         destination: fields::destination(bytes, layout),
         protocol: layout.protocol,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use twinpath_core::wire::PacketBuilder;
+    use twinpath_core::wire::icmp::IcmpError;
+
+    const GATEWAY: &str = "[service]\nchain = [\"firewall\", \"napt\", \"load_balancer\"]\ninside = [\"10.0.0.0/8\"]\n\
+        [firewall]\ndefault = \"allow\"\n\
+        [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nports = \"2000-9999\"\n\
+        forward = [{ protocol = \"tcp\", external = \"192.0.2.1:80\", to = \"10.0.0.5:80\" }]\n\
+        [load_balancer]\nservices = [{ vip = \"198.51.100.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"198.51.100.9:8080\" }] }]\n";
+
+    fn partition(text: &str) -> Partition {
+        let service = Service::parse(text, Path::new("test.toml"));
+        Partition::of(&service.expect("sound"), 8).expect("no files")
+    }
+
+    fn builder(from: &str, to: &str) -> PacketBuilder<'static> {
+        let end = |text: &str| text.parse().expect(text);
+        PacketBuilder::udp(end(from), end(to))
+    }
+
+    fn shard(partition: &Partition, from: &str, to: &str) -> u16 {
+        partition.shard(&builder(from, to).to_vec().expect("short"))
+    }
+
+    /// Both directions, fragments, and errors about them.
+    #[test]
+    fn what_belongs_to_a_connection_stays_together() {
+        let plain =
+            partition("[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n");
+        let mut seen = HashSet::new();
+        for host in 1..100 {
+            let (inside, outside) = (format!("10.0.0.{host}:5000"), "203.0.113.7:53");
+            let own = shard(&plain, &inside, outside);
+            assert_eq!(shard(&plain, outside, &inside), own);
+            let question = builder(&inside, outside).payload_len(64);
+            for (offset, more) in [(0, true), (64, false)] {
+                let fragment = question.fragment(offset, more).to_vec().expect("short");
+                assert_eq!(plain.shard(&fragment), own);
+            }
+            let quoted = question.to_vec().expect("short");
+            let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted);
+            assert_eq!(plain.shard(&error.to_vec().expect("short")), own);
+            seen.insert(own);
+        }
+        assert_eq!(seen.len(), 8, "all shards have some");
+    }
+
+    #[test]
+    fn answers_come_to_the_shard_that_gave_the_port_out() {
+        let gateway = partition(GATEWAY);
+        for (port, owner) in [
+            (2000, 0),
+            (2999, 0),
+            (3000, 1),
+            (9999, 7),
+            (1, 0),
+            (1023, 7),
+        ] {
+            let to = format!("192.0.2.1:{port}");
+            assert_eq!(shard(&gateway, "203.0.113.7:53", &to), owner, "{port}");
+        }
+        let host = |address: &str| shard(&gateway, &format!("{address}:7"), "203.0.113.7:53");
+        assert_eq!(
+            host("10.0.0.5"),
+            shard(&gateway, "10.0.0.5:80", "203.0.113.9:1")
+        );
+        let forwarded = PacketBuilder::tcp(
+            "203.0.113.7:4".parse().expect("one"),
+            "192.0.2.1:80".parse().expect("one"),
+        );
+        let forwarded = gateway.shard(&forwarded.to_vec().expect("short"));
+        assert_eq!(forwarded, host("10.0.0.5"));
+    }
+
+    #[test]
+    fn a_balanced_client_has_one_shard() {
+        let gateway = partition(GATEWAY);
+        for client in 1..50 {
+            let client = format!("203.0.113.{client}:4000");
+            let asked = shard(&gateway, &client, "198.51.100.1:80");
+            assert_eq!(shard(&gateway, "198.51.100.9:8080", &client), asked);
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_belongs_to_the_first() {
+        let gateway = partition(GATEWAY);
+        for frame in [&[][..], &[0; 13], &[0xff; 60]] {
+            assert_eq!(gateway.shard(frame), 0);
+        }
+    }
 }
