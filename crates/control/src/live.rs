@@ -55,6 +55,24 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Adds what was counted elsewhere; workers there come behind those here.
+    pub fn add(&mut self, other: &Self) {
+        self.packets_in += other.packets_in;
+        self.bytes_in += other.bytes_in;
+        self.packets_out += other.packets_out;
+        self.packets_out_fast += other.packets_out_fast;
+        self.bytes_out += other.bytes_out;
+        self.packets_fast += other.packets_fast;
+        self.packets_slow += other.packets_slow;
+        self.slots.add(&other.slots);
+        self.rules.add(&other.rules);
+        self.worker_restarts.extend(&other.worker_restarts);
+        for (reason, count) in &other.drops {
+            *self.drops.entry(reason.clone()).or_default() += count;
+        }
+        self.port_losses.add(&other.port_losses);
+    }
+
     /// The same as a sample for the report's series, at a time on that series'
     /// clock.
     pub fn sample(&self, time_ns: u64) -> Sample {

@@ -4,6 +4,7 @@ use crate::bindings::{Bindings, EndBindings};
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
 use crate::memory::TableMemory;
+use crate::shard::{Owners, Shard};
 use crate::too_long::TooLong;
 use schemars::Schema;
 use std::any::Any;
@@ -334,6 +335,19 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 
     /// The end of bindings, as a change of its function; `None` if it has none.
     fn end_bindings(&self, _which: EndBindings) -> Option<Reconfiguration> {
+        None
+    }
+
+    /// What a shard's function has of this; `None` if all have the same.
+    ///
+    /// # Errors
+    /// There is not enough for so many shards.
+    fn of_shard(&self, _shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        Ok(None)
+    }
+
+    /// To whom external endpoints belong, if it translates and is spread over so many shards.
+    fn owners(&self, _shards: u16) -> Option<Box<dyn Owners>> {
         None
     }
 

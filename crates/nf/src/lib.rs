@@ -42,6 +42,7 @@ mod reference;
 pub mod router;
 pub mod schema;
 mod seeded;
+pub mod shard;
 pub mod similar;
 pub mod text;
 pub mod too_long;

@@ -27,6 +27,7 @@ pub mod operator;
 pub mod position;
 pub mod replacement;
 pub mod run;
+pub mod shards;
 pub mod sink;
 pub mod source;
 pub mod threads;

@@ -6,6 +6,7 @@ mod rules;
 use crate::fast_path::{Departure, FastPath, Via};
 use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
+use std::sync::{Arc, Mutex, PoisonError};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
     Coherence, Flows, FunctionCounters, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
@@ -27,6 +28,33 @@ pub struct Observer {
     /// Slots when packets came in last.
     slots: SlotCounters,
     port_losses: PortLosses,
+    /// Where there are several shards: which this is, and what is seen of all.
+    shard: Option<(usize, Together)>,
+}
+
+/// What is seen of several shards, by shard.
+#[derive(Clone, Debug)]
+pub struct Together(Arc<[Mutex<Snapshot>]>);
+
+impl Together {
+    /// Nothing is seen yet of so many.
+    pub fn new(shards: u16) -> Self {
+        Self((0..shards).map(|_| Mutex::default()).collect())
+    }
+
+    fn put(&self, shard: usize, snapshot: Snapshot) {
+        if let Some(place) = self.0.get(shard) {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+        }
+    }
+
+    fn sum(&self) -> Snapshot {
+        let mut sum = Snapshot::default();
+        for place in self.0.iter() {
+            sum.add(&place.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+        sum
+    }
 }
 
 /// Samples of the series start a millisecond of packet time apart; the series thins itself out.
@@ -46,7 +74,28 @@ impl Observer {
             answers: Answers::default(),
             slots: SlotCounters::default(),
             port_losses: PortLosses::default(),
+            shard: None,
         }
+    }
+
+    /// Watches one of several shards, of which the first shows what is seen of all.
+    #[must_use]
+    pub fn of_shard(self, shard: u16, together: &Together) -> Self {
+        Self {
+            shard: Some((shard.into(), together.clone())),
+            ..self
+        }
+    }
+
+    /// Adds what was seen of another shard.
+    pub fn absorb(&mut self, other: &Self) {
+        self.fast.merge(&other.fast);
+        self.slow.merge(&other.slow);
+        self.packets_out += other.packets_out;
+        self.packets_out_fast += other.packets_out_fast;
+        self.bytes_out += other.bytes_out;
+        self.answers.add(&other.answers);
+        self.slots.add(&other.slots);
     }
 
     /// So much was lost at ports so far.
@@ -93,7 +142,16 @@ impl Observer {
         }
         let (tallies, losses) = tallies();
         self.port_losses = losses;
-        let snapshot = self.snapshot(machine.path(), tallies);
+        let mut snapshot = self.snapshot(machine.path(), tallies);
+        if let Some((shard, together)) = &self.shard {
+            together.put(*shard, snapshot);
+            if *shard != 0 {
+                let own = Snapshot::default().sample(packet_ns);
+                self.series.push(own);
+                return;
+            }
+            snapshot = together.sum();
+        }
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -106,28 +164,14 @@ impl Observer {
     }
 
     fn snapshot(&self, fast_path: &FastPath, tallies: Tallies) -> Snapshot {
-        let counts = fast_path.counters();
-        let Tallies {
-            mut drops,
-            restarts,
-        } = tallies;
-        drops.absorb(fast_path.drops());
         Snapshot {
-            packets_in: counts.packets_in,
-            bytes_in: counts.bytes_in,
             packets_out: self.packets_left(),
             packets_out_fast: self.packets_out_fast,
             bytes_out: self.bytes_out,
-            packets_fast: counts.packets_in - counts.punted_packets,
-            packets_slow: counts.punted_packets,
-            slots: slot_counts(fast_path),
-            rules: rules::tables(fast_path),
-            worker_restarts: restarts,
-            drops: by_name(&drops),
             port_losses: self.port_losses,
+            ..inside(fast_path, tallies)
         }
     }
-
     /// Ends the run: fills in the report's figures. Run information is the caller's.
     pub fn finish(
         self,
@@ -137,31 +181,44 @@ impl Observer {
         workers: &[Worker],
         report: &mut Report,
     ) {
-        let fast_path = machine.path();
-        let mut snapshot = self.snapshot(fast_path, Tallies::of(workers));
-        let counts = fast_path.counters();
+        self.finish_all(packet_ns, wall_ns, &[(machine, workers)], report);
+    }
+
+    /// The same of several shards, each a machine and its workers.
+    pub fn finish_all(
+        self,
+        packet_ns: u64,
+        wall_ns: u64,
+        nodes: &[(&Machine, &[Worker])],
+        report: &mut Report,
+    ) {
+        let mut snapshot = Snapshot {
+            packets_out: self.packets_left(),
+            packets_out_fast: self.packets_out_fast,
+            bytes_out: self.bytes_out,
+            port_losses: self.port_losses,
+            ..Snapshot::default()
+        };
+        for (machine, workers) in nodes {
+            snapshot.add(&inside(machine.path(), Tallies::of(workers)));
+            add_node(machine.path(), workers, report);
+        }
         report.totals.packets_in = snapshot.packets_in;
-        report.totals.bytes_in = counts.bytes_in;
+        report.totals.bytes_in = snapshot.bytes_in;
         report.totals.packets_out = self.packets_left();
         report.totals.bytes_out = self.bytes_out;
-        report.slow.packets = counts.punted_packets;
-        report.slow.bytes = counts.punted_bytes;
-        report.fast.packets = counts.packets_in - counts.punted_packets;
-        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
+        report.fast.packets = snapshot.packets_fast;
+        report.slow.packets = snapshot.packets_slow;
+        report.fast.bytes = snapshot.bytes_in - report.slow.bytes;
         report.drops = snapshot.drops.clone();
         report.port_losses = self.port_losses;
         report.worker_restarts.clone_from(&snapshot.worker_restarts);
-        report.coherence = coherence(fast_path, workers);
-        report.flows = flows(workers);
         report.slots = self.slots;
-        report.slots_at_end = slot_counts(fast_path);
-        report.rules = rules::rules(fast_path, workers);
-        report.parking = fast_path.parking().map(parking::parking);
+        report.slots_at_end = snapshot.slots;
         report.latency.fast = self.fast.percentiles();
         report.latency.slow = self.slow.percentiles();
-        report.functions = function_counters(workers);
-        add_answers(&self.answers, workers, &mut report.functions);
-        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
+        let stores = nodes.first().map_or(&[][..], |(_, workers)| workers);
+        add_answers(&self.answers, stores, &mut report.functions);
         report.run.duration_capture_ns = packet_ns;
         report.run.duration_wall_ns = wall_ns;
         report.series = self.series.finish(snapshot.sample(packet_ns));
@@ -169,6 +226,41 @@ impl Observer {
         snapshot.slots = self.slots;
         self.live.finish(wall_ns, &snapshot);
     }
+}
+
+/// What is seen inside a node, at one moment.
+fn inside(fast_path: &FastPath, tallies: Tallies) -> Snapshot {
+    let counts = fast_path.counters();
+    let Tallies {
+        mut drops,
+        restarts,
+    } = tallies;
+    drops.absorb(fast_path.drops());
+    Snapshot {
+        packets_in: counts.packets_in,
+        bytes_in: counts.bytes_in,
+        packets_fast: counts.packets_in - counts.punted_packets,
+        packets_slow: counts.punted_packets,
+        slots: slot_counts(fast_path),
+        rules: rules::tables(fast_path),
+        worker_restarts: restarts,
+        drops: by_name(&drops),
+        ..Snapshot::default()
+    }
+}
+
+/// Adds what a node did to what others did.
+fn add_node(fast_path: &FastPath, workers: &[Worker], report: &mut Report) {
+    report.slow.bytes += fast_path.counters().punted_bytes;
+    report.coherence.add(&coherence(fast_path, workers));
+    report.flows.add(&flows(workers));
+    report.rules.add(rules::rules(fast_path, workers));
+    if let Some(stage) = fast_path.parking() {
+        let all = report.parking.get_or_insert_default();
+        all.add(&parking::parking(stage));
+    }
+    function_counters(workers, &mut report.functions);
+    report.rings.full_events += fast_path.drops().of(DropReason::PuntRingFull);
 }
 
 /// What workers tell while they run.
@@ -200,9 +292,9 @@ impl Tallies {
 /// Pools as the report shows them.
 pub fn pool_figures(pools: &mut Pools, report: &mut Report) {
     let (small, large) = (pools.small().frames(), pools.large().frames());
-    report.pool.frames = (small + large) as u64;
-    report.pool.low_water_frames = (pools.small().low_water() + pools.large().low_water()) as u64;
-    report.pool.exhausted_events = pools.small().exhausted() + pools.large().exhausted();
+    report.pool.frames += (small + large) as u64;
+    report.pool.low_water_frames += (pools.small().low_water() + pools.large().low_water()) as u64;
+    report.pool.exhausted_events += pools.small().exhausted() + pools.large().exhausted();
 }
 
 fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
@@ -264,9 +356,8 @@ fn flows(workers: &[Worker]) -> Flows {
     all
 }
 
-/// Counters of each function in the chain's order, summed over the workers.
-fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
-    let mut functions: Vec<FunctionCounters> = Vec::new();
+/// Adds the counters of each function, in the chain's order.
+fn function_counters(workers: &[Worker], functions: &mut Vec<FunctionCounters>) {
     for worker in workers {
         let mut place = 0;
         each_function(worker, &mut |name, counts| {
@@ -281,7 +372,6 @@ fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
             place += 1;
         });
     }
-    functions
 }
 
 /// Requests to a key-value store are counted whichever path has answered.

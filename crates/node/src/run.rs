@@ -6,8 +6,9 @@ use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
 use crate::live_ports::LivePorts;
 use crate::machine::Limits;
-use crate::observe::{Observer, pool_figures};
+use crate::observe::{Observer, Together, pool_figures};
 use crate::operator::{Access, Operator, Reload};
+use crate::shards::{self, ShardRun};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
 use crate::threads::{self, PacketIo};
@@ -16,6 +17,7 @@ use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError, Node, build};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
@@ -44,6 +46,8 @@ pub struct Ports {
 pub struct OpenPorts {
     /// Where packets come from.
     pub source: Source,
+    /// The same packets once more for each shard but the first.
+    pub others: Vec<Source>,
     /// The UDP address that is served, if one is.
     pub local_address: Option<SocketAddr>,
     /// Whoever may want the service file to be read again.
@@ -72,24 +76,49 @@ impl Ports {
                 return Err(RunError::NoPorts(path.clone()));
             }
         }
+        if let Some(what) = self.not_for_shards(service) {
+            return Err(RunError::Shards(what));
+        }
         if let Some(address) = self.listen {
             return listen(address);
         }
         if self.are_live(service) {
             return live(service);
         }
-        let source = match (&self.input, &service.traffic) {
-            (Some(path), _) => Source::capture(path, service)?,
-            (None, Some(traffic)) => Source::generator(traffic, service)?,
-            (None, None) => return Err(RunError::NoPackets),
-        };
+        let source = self.source(service)?;
+        let others = (1..service.run.shards.0).map(|_| self.source(service));
         Ok(OpenPorts {
             source,
+            others: others.collect::<Result<_, _>>()?,
             local_address: None,
             reload: None,
             udp: None,
             live: None,
         })
+    }
+
+    fn source(&self, service: &Service) -> Result<Source, RunError> {
+        match (&self.input, &service.traffic) {
+            (Some(path), _) => Ok(Source::capture(path, service)?),
+            (None, Some(traffic)) => Ok(Source::generator(traffic, service)?),
+            (None, None) => Err(RunError::NoPackets),
+        }
+    }
+
+    /// What a service with several shards cannot have yet, of what is asked for.
+    fn not_for_shards(&self, service: &Service) -> Option<&'static str> {
+        if service.run.shards.0 == 1 {
+            return None;
+        }
+        let is_piped = self.input.as_deref().is_some_and(is_standard);
+        [
+            (self.listen.is_some(), "a socket to listen at"),
+            (self.are_live(service), "network interfaces"),
+            (is_piped, "standard input"),
+            (self.control.is_some(), "a control socket"),
+        ]
+        .into_iter()
+        .find_map(|(is_asked, what)| is_asked.then_some(what))
     }
 
     /// Whether packets come from the service's network interfaces: it has some, and nobody says
@@ -106,6 +135,7 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
     }
     Ok(OpenPorts {
         source: Source::trace(Trace::default()),
+        others: Vec::new(),
         local_address: None,
         reload: None,
         udp: None,
@@ -119,6 +149,7 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
     let (feed, sink) = port.split();
     Ok(OpenPorts {
         source: Source::new(feed),
+        others: Vec::new(),
         local_address,
         reload: None,
         udp: Some(sink),
@@ -165,6 +196,9 @@ pub enum RunError {
     /// Interfaces have no virtual time.
     #[error("packets of network interfaces come in real time: expected execution = \"threads\"")]
     LiveInVirtualTime,
+    /// Something that only one shard can have.
+    #[error("[run] shards: {0} cannot be had with several shards yet: expected shards = 1")]
+    Shards(&'static str),
     /// No packets.
     #[error(
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
@@ -225,8 +259,6 @@ pub fn run_opened(
     live: Live,
     is_stopped: &AtomicBool,
 ) -> Result<Finished, RunError> {
-    let mut node = build(service, service.run.paths)?;
-    let mut observer = Observer::new(live);
     let began = WallClock::now();
     let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
@@ -234,7 +266,13 @@ pub fn run_opened(
         (None, None) => Exit::Nowhere,
     };
     let mut exit = Guarded::new(exit);
-    opened.source = opened.source.until(exit.has_failed());
+    let stops = exit.has_failed();
+    opened.source = opened.source.until(Arc::clone(&stops));
+    if !opened.others.is_empty() {
+        return run_shards(service, ports, opened, (exit, began), live, is_stopped);
+    }
+    let mut node = build(service, service.run.paths)?;
+    let mut observer = Observer::new(live);
     let (operator, commands) = attend(service, ports, opened.reload.take())?;
     let packet_time = match &mut opened.live {
         Some(packets) => drive_live(
@@ -263,47 +301,137 @@ pub fn run_opened(
         Some(live) => live.losses(),
         None => exit.losses(),
     });
-    let (exit, failure, unwritten) = exit.into_parts();
-    let (told, failure) = match (exit.finish(), failure) {
-        (Ok(told), failure) => (told, failure),
-        (Err(error), failure) => (Told::default(), Some(failure.unwrap_or(error))),
+    let ran = Ran {
+        packet_time,
+        began,
+        nodes: vec![&mut node],
+        sources: vec![&opened.source],
+        observer,
+        exit,
     };
-    let Told { udp, written } = told;
-    let mut report = Report {
-        schema: report::SCHEMA.to_owned(),
-        ..Report::default()
-    };
-    describe(service, ports, &mut report);
-    pool_figures(node.machine.pools(), &mut report);
-    observer.finish(
-        packet_time.as_nanos() as u64,
-        began.elapsed().as_nanos() as u64,
-        &node.machine,
-        &node.workers,
-        &mut report,
-    );
-    let mut finished = Finished {
-        report,
-        truncated: opened.source.truncated().map(ToString::to_string),
-        udp,
-        written,
-        has_drained: node.machine.has_drained(),
-        behind: opened.source.behind(),
-        has_guessed_ports: opened.source.has_guessed_ports(),
-        failure,
-        unwritten,
-        ports_lost: opened
-            .live
-            .as_ref()
-            .map_or_else(Vec::new, LivePorts::losses_in_words),
-    };
+    let mut finished = ran.finish(service, ports);
     if let Some(live) = &opened.live {
+        finished.ports_lost = live.losses_in_words();
         finished.report.ports = live.figures(&service.ports);
         finished.report.neighbors = live.neighbor_figures();
     }
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
+}
+
+/// The same with several shards.
+fn run_shards(
+    service: &Service,
+    ports: &Ports,
+    opened: OpenPorts,
+    (mut exit, began): (Guarded<Exit>, WallClock),
+    live: Live,
+    is_stopped: &AtomicBool,
+) -> Result<Finished, RunError> {
+    let stops = exit.has_failed();
+    let others = opened.others.into_iter();
+    let others = others.map(|source| source.until(Arc::clone(&stops)));
+    let sources = std::iter::once(opened.source).chain(others).collect();
+    let sources = shards::parts(service, sources)?;
+    let together = Together::new(service.run.shards.0);
+    let mut live = Some(live);
+    let mut all = Vec::new();
+    for ((shard, service, node), source) in shards::nodes(service)?.into_iter().zip(sources) {
+        let live = live.take().unwrap_or_else(Live::hidden);
+        all.push(ShardRun {
+            observer: Observer::new(live).of_shard(shard.number, &together),
+            shard,
+            service,
+            node,
+            source,
+        });
+    }
+    let packet_time;
+    (packet_time, exit) = shards::drive_all(ports, &mut all, exit, is_stopped)?;
+    let (mut nodes, mut sources, mut observers) = (Vec::new(), Vec::new(), Vec::new());
+    for one in &mut all {
+        nodes.push(&mut one.node);
+        sources.push(&one.source);
+        observers.push(std::mem::replace(
+            &mut one.observer,
+            Observer::new(Live::hidden()),
+        ));
+    }
+    let mut observers = observers.into_iter();
+    let mut observer = observers
+        .next()
+        .unwrap_or_else(|| Observer::new(Live::hidden()));
+    observers.for_each(|other| observer.absorb(&other));
+    observer.lost_at_ports(exit.losses());
+    let ran = Ran {
+        packet_time,
+        began,
+        nodes,
+        sources,
+        observer,
+        exit,
+    };
+    let mut finished = ran.finish(service, ports);
+    finished.report.warnings = finished.warnings();
+    Ok(finished)
+}
+
+/// What a run was, of one shard or several, when it is over.
+struct Ran<'a> {
+    packet_time: Duration,
+    began: WallClock,
+    nodes: Vec<&'a mut Node>,
+    sources: Vec<&'a Source>,
+    observer: Observer,
+    exit: Guarded<Exit>,
+}
+
+impl Ran<'_> {
+    fn finish(mut self, service: &Service, ports: &Ports) -> Finished {
+        let (exit, failure, unwritten) = self.exit.into_parts();
+        let (told, failure) = match (exit.finish(), failure) {
+            (Ok(told), failure) => (told, failure),
+            (Err(error), failure) => (Told::default(), Some(failure.unwrap_or(error))),
+        };
+        let Told { udp, written } = told;
+        let mut report = Report {
+            schema: report::SCHEMA.to_owned(),
+            ..Report::default()
+        };
+        describe(service, ports, &mut report);
+        for node in &mut self.nodes {
+            pool_figures(node.machine.pools(), &mut report);
+        }
+        let nodes = self.nodes.iter();
+        let nodes: Vec<_> = nodes.map(|node| (&node.machine, &*node.workers)).collect();
+        self.observer.finish_all(
+            self.packet_time.as_nanos() as u64,
+            self.began.elapsed().as_nanos() as u64,
+            &nodes,
+            &mut report,
+        );
+        let mut sources = self.sources.iter();
+        Finished {
+            report,
+            truncated: sources
+                .clone()
+                .find_map(|source| source.truncated())
+                .map(ToString::to_string),
+            udp,
+            written,
+            has_drained: nodes.iter().all(|(machine, _)| machine.has_drained()),
+            behind: sources
+                .clone()
+                .map(|source| source.behind())
+                .max()
+                .unwrap_or_default(),
+            has_guessed_ports: sources.any(|source| source.has_guessed_ports()),
+            failure,
+            unwritten,
+            ports_lost: Vec::new(),
+        }
+    }
 }
 
 impl Finished {
@@ -494,7 +622,7 @@ fn describe(service: &Service, ports: &Ports, report: &mut Report) {
     };
     run.seed = service.seed;
     run.input = input_name(service, ports);
-    run.workers = service.slow_path.workers as u64;
+    run.workers = u64::from(service.run.shards.0) * service.slow_path.workers as u64;
     run.series_clock = report::Clock::Capture;
     report.rings.capacity_frames = service.link.ring_frames as u64;
 }

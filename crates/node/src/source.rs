@@ -3,6 +3,7 @@
 mod piped;
 
 use crate::ingress::Ingress;
+use crate::shards::Part;
 use piped::Piped;
 use std::path::Path;
 use std::sync::Arc;
@@ -81,6 +82,8 @@ pub struct Source {
     at_first: Option<Box<dyn FnOnce() + Send>>,
     /// How far packets were behind their time when they were taken, at most.
     behind: Duration,
+    /// Where others have the packets of other shards.
+    part: Option<Part>,
 }
 
 /// Longer frames than this are skipped and counted.
@@ -99,6 +102,15 @@ impl Source {
             ingress: 0,
             is_stopped: Vec::new(),
             at_first: None,
+            part: None,
+        }
+    }
+
+    /// Of the same packets those of one shard.
+    pub fn of_shard(self, part: Part) -> Self {
+        Self {
+            part: Some(part),
+            ..self
         }
     }
 
@@ -170,6 +182,11 @@ impl Source {
         })
     }
 
+    /// The shard reads no more; whoever waits for it goes on.
+    pub(crate) fn leave_shard(&mut self) {
+        self.part = None;
+    }
+
     /// Reads the next packet.
     ///
     /// # Errors
@@ -183,10 +200,15 @@ impl Source {
         if self.is_stopped.iter().any(is_stopped) {
             return Ok(Read::End);
         }
-        self.read_feed()
+        let Some(mut part) = self.part.take() else {
+            return self.read_feed();
+        };
+        let read = part.read(self);
+        self.part = Some(part);
+        read
     }
 
-    fn read_feed(&mut self) -> Result<Read, CaptureError> {
+    pub(crate) fn read_feed(&mut self) -> Result<Read, CaptureError> {
         match self.feed.next_into(&mut self.buffer) {
             Ok(Fed::Packet {
                 timestamp_ns,

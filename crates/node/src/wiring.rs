@@ -95,6 +95,14 @@ impl NodeConfig {
     /// # Errors
     /// The parts do not go together.
     pub fn build(&self) -> Result<Node, BuildError> {
+        self.build_with(&Common::default())
+    }
+
+    /// The same, whose functions count together with those of all nodes that have this.
+    ///
+    /// # Errors
+    /// The parts do not go together.
+    pub fn build_with(&self, common: &Common) -> Result<Node, BuildError> {
         let (service, steering) = (&self.service, steering(&self.service)?);
         let workers = 0..service.slow_path.workers;
         let order = element_order(service);
@@ -117,10 +125,9 @@ impl NodeConfig {
             is_replay: false,
         };
         let blueprint = self.blueprint();
-        let common = Common::default();
         let worker = |_| {
             let worker = Worker::new(Arc::clone(&blueprint), whole_walk.clone())?;
-            Ok::<_, BuildError>(worker.with_common(&common))
+            Ok::<_, BuildError>(worker.with_common(common))
         };
         Ok(Node {
             machine: Machine::new(path, self.buffers.pools(), limits),

@@ -8,6 +8,7 @@
 
 mod axis;
 mod control;
+mod counts;
 mod escape;
 mod figures;
 pub mod html;
@@ -24,6 +25,7 @@ pub mod summary;
 pub(crate) mod testing;
 pub mod units;
 
+use counts::counts;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -195,65 +197,68 @@ pub struct PathTotals {
     pub share: f64,
 }
 
-/// Events of the coherence protocol, all counted since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Coherence {
-    /// State asked for: slots taken, re-arms included.
-    pub pulls: u64,
-    /// Pulls the workers answered with the state.
-    pub pulls_granted: u64,
-    /// Pulls the workers declined, complex work being pending.
-    pub pulls_declined: u64,
-    /// Pulls given up because another packet of the flow overtook the answer.
-    pub cancellations: u64,
-    /// Cancelled pulls sent again at once with a new generation.
-    pub rearms: u64,
-    /// Pulls given up because no answer came in time.
-    pub incomplete_timeouts: u64,
-    /// States sent back to the slow path, retries not included.
-    pub write_backs: u64,
-    /// Write-backs sent again because no acknowledgement came in time.
-    pub write_back_retries: u64,
-    /// Of the write-backs, those of idle flows.
-    pub ttl_write_backs: u64,
-    /// Acknowledgements that freed a slot.
-    pub acknowledgements: u64,
-    /// Messages of an older generation or another state, rightly ignored.
-    pub stale_messages_ignored: u64,
-    /// Packets sent to the slow path because other flows held their bucket.
-    pub collisions: u64,
-    /// Frames of the link that came out of order and were dropped.
-    pub reordered_frames: u64,
-    /// Frames of the link that never came.
-    pub lost_frames: u64,
+counts! {
+    /// Events of the coherence protocol, all counted since the start.
+    Coherence {
+        /// State asked for: slots taken, re-arms included.
+        pulls,
+        /// Pulls the workers answered with the state.
+        pulls_granted,
+        /// Pulls the workers declined, complex work being pending.
+        pulls_declined,
+        /// Pulls given up because another packet of the flow overtook the answer.
+        cancellations,
+        /// Cancelled pulls sent again at once with a new generation.
+        rearms,
+        /// Pulls given up because no answer came in time.
+        incomplete_timeouts,
+        /// States sent back to the slow path, retries not included.
+        write_backs,
+        /// Write-backs sent again because no acknowledgement came in time.
+        write_back_retries,
+        /// Of the write-backs, those of idle flows.
+        ttl_write_backs,
+        /// Acknowledgements that freed a slot.
+        acknowledgements,
+        /// Messages of an older generation or another state, rightly ignored.
+        stale_messages_ignored,
+        /// Packets sent to the slow path because other flows held their bucket.
+        collisions,
+        /// Frames of the link that came out of order and were dropped.
+        reordered_frames,
+        /// Frames of the link that never came.
+        lost_frames,
+    }
 }
 
-/// The flows that the workers know, all workers together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flows {
-    /// Known at the end of the run.
-    pub known: u64,
-    /// Half-open at the end of the run.
-    pub half_open: u64,
-    /// Half-open ones that were forgotten for want of room.
-    pub half_open_forgotten: u64,
-    /// Turned away because too many others fell on the same place of the index.
-    pub crowded: u64,
+counts! {
+    /// The flows that the workers know, all workers together.
+    Flows {
+        /// Known at the end of the run.
+        known,
+        /// Half-open at the end of the run.
+        half_open,
+        /// Half-open ones that were forgotten for want of room.
+        half_open_forgotten,
+        /// Turned away because too many others fell on the same place of the index.
+        crowded,
+    }
 }
 
-/// Slots of the fast path's state table by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SlotCounters {
-    /// All slots.
-    pub capacity: u64,
-    /// Free.
-    pub initial: u64,
-    /// Waiting for the slow path's answer to a pull.
-    pub incomplete: u64,
-    /// Holding the flow's state.
-    pub active: u64,
-    /// Waiting for the acknowledgement of a write-back.
-    pub frozen: u64,
+counts! {
+    /// Slots of the fast path's state table by state.
+    SlotCounters {
+        /// All slots.
+        capacity,
+        /// Free.
+        initial,
+        /// Waiting for the slow path's answer to a pull.
+        incomplete,
+        /// Holding the flow's state.
+        active,
+        /// Waiting for the acknowledgement of a write-back.
+        frozen,
+    }
 }
 
 /// Latency by path.

@@ -1,5 +1,6 @@
 //! What network interfaces counted.
 
+use super::counts::counts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -49,24 +50,25 @@ impl PortFigures {
     }
 }
 
-/// Packets that were lost at a node's ports: before they came in, or when they had left. No drop
-/// counter has them.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortLosses {
-    /// Frames that came while the kernel had no room for them.
-    pub receive_missed: u64,
-    /// Frames for which there was no buffer.
-    pub receive_no_buffer: u64,
-    /// Frames that are longer than the longest buffer.
-    pub receive_too_long: u64,
-    /// Frames of which the kernel told what cannot be.
-    pub receive_malformed: u64,
-    /// Frames or datagrams that the kernel did not take.
-    pub transmit_refused: u64,
-    /// Frames that are longer than the MTU of the port that they were to leave by.
-    pub transmit_too_long: u64,
-    /// Packets whose neighbour's MAC address was not to be had.
-    pub without_neighbor: u64,
+counts! {
+    /// Packets that were lost at a node's ports: before they came in, or when they had left. No drop
+    /// counter has them.
+    PortLosses {
+        /// Frames that came while the kernel had no room for them.
+        receive_missed,
+        /// Frames for which there was no buffer.
+        receive_no_buffer,
+        /// Frames that are longer than the longest buffer.
+        receive_too_long,
+        /// Frames of which the kernel told what cannot be.
+        receive_malformed,
+        /// Frames or datagrams that the kernel did not take.
+        transmit_refused,
+        /// Frames that are longer than the MTU of the port that they were to leave by.
+        transmit_too_long,
+        /// Packets whose neighbour's MAC address was not to be had.
+        without_neighbor,
+    }
 }
 
 impl PortLosses {

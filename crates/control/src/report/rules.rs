@@ -5,25 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::units;
-
-/// Declares a plain struct of counts that can be added up.
-macro_rules! counts {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)+ }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        pub struct $name {
-            $($(#[$field_doc])* pub $field: u64,)+
-        }
-
-        impl $name {
-            /// Adds what was counted elsewhere.
-            pub fn add(&mut self, other: &Self) {
-                $(self.$field = self.$field.saturating_add(other.$field);)+
-            }
-        }
-    };
-}
+use super::{counts::counts, units};
 
 /// Cached rules of all elements of the chain whose decisions are cached. Empty
 /// if the chain has none.
@@ -135,6 +117,17 @@ counts! {
 }
 
 impl Rules {
+    /// Adds what happened in another node of the same chain.
+    pub fn add(&mut self, other: Self) {
+        for (place, element) in other.elements.into_iter().enumerate() {
+            self.total.add(&element.counts);
+            match self.elements.get_mut(place) {
+                Some(own) => own.counts.add(&element.counts),
+                None => self.elements.push(element),
+            }
+        }
+    }
+
     /// Adds an element at the end.
     pub fn push(&mut self, element: RuleElement) {
         self.total.add(&element.counts);

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 use twinpath_nf::duration::Human;
+use twinpath_nf::shard::MAX_SHARDS;
 
 /// Most slots of a state table.
 const MOST_SLOTS: u64 = 1 << 26;
@@ -70,6 +71,30 @@ pub struct Run {
     /// What happens when the workers cannot follow; if absent, captures are lossless and generated
     /// traffic is live.
     pub pace: Option<Pace>,
+    /// Over how many shards the service is spread: nodes with threads of their own, of which each has
+    /// some of the connections. Sizes in this file are those of all together.
+    pub shards: Shards,
+}
+
+/// How many shards.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "u64")]
+pub struct Shards(#[schemars(range(min = 1, max = MAX_SHARDS))] pub u16);
+
+impl TryFrom<u64> for Shards {
+    type Error = String;
+    fn try_from(shards: u64) -> Result<Self, String> {
+        match u16::try_from(shards) {
+            Ok(count @ 1..=MAX_SHARDS) => Ok(Self(count)),
+            _ => Err(format!("{shards} shards: expected 1 to {MAX_SHARDS}")),
+        }
+    }
+}
+
+impl Default for Shards {
+    fn default() -> Self {
+        Self(1)
+    }
 }
 
 /// The kind of device that the fast programs must fit.

@@ -14,6 +14,14 @@ pub struct Answers {
 }
 
 impl Answers {
+    /// Adds what was counted elsewhere.
+    pub fn add(&mut self, other: &Self) {
+        self.gets += other.gets;
+        self.hits += other.hits;
+        self.puts += other.puts;
+        self.deletes += other.deletes;
+    }
+
     /// A frame leaves as an answer.
     pub fn count(&mut self, frame: &[u8]) {
         let Ok(layout) = dissect(frame) else { return };

@@ -4,7 +4,7 @@ mod deterministic;
 mod forward;
 mod ports;
 
-use super::ports::External;
+use super::ports::{External, LOW};
 use super::table::Table;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
@@ -51,6 +51,8 @@ pub struct Config {
     pub(crate) between_versions: bool,
     pub(crate) forwards: Forwards,
     pub(crate) ports: PortsText,
+    /// Of the ports below 1024, those that ports below 1024 inside may get.
+    pub(crate) low_ports: (u16, u16),
     pub(crate) assignment: Assignment,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) ports_per_host: u32,
@@ -387,6 +389,7 @@ impl Config {
             between_versions,
             forwards,
             ports: written.ports,
+            low_ports: LOW,
             assignment: written.assignment,
             deterministic: deterministic.map_err(|error| Placed::at(BLOCKS, error))?,
             ports_per_host: written.ports_per_host.unwrap_or(default),

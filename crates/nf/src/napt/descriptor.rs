@@ -9,8 +9,10 @@ use crate::descriptor::{
 use crate::edit::Object;
 use crate::memory::TableMemory;
 use crate::schema;
+use crate::shard::{Owners, Shard, TooFewPorts};
 use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 use twinpath_rulecache::{Reconfiguration, RuleFunction};
 
 /// The function.
@@ -43,6 +45,16 @@ impl FunctionConfig for Config {
 
     fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
         Ok(Function::rules(Napt::new(self, seed)))
+    }
+
+    fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        let own =
+            Self::of_shard(self, shard).ok_or_else(|| FunctionError::of(TooFewPorts(shard.of)))?;
+        Ok(Some(Arc::new(own)))
+    }
+
+    fn owners(&self, shards: u16) -> Option<Box<dyn Owners>> {
+        Some(Box::new(Self::owners(self, shards)))
     }
 
     fn translation(&self) -> Option<Translation<'_>> {

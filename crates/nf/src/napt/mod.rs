@@ -120,6 +120,7 @@ pub(crate) mod config;
 mod descriptor;
 mod function;
 mod ports;
+mod sharding;
 mod sides;
 mod table;
 mod taken;

@@ -44,7 +44,7 @@ impl Slot {
 }
 
 /// The ports below 1024, which stand for one another.
-const LOW: (u16, u16) = (1, 1023);
+pub(super) const LOW: (u16, u16) = (1, 1023);
 
 /// The ports of one address and kind.
 #[derive(Debug)]
@@ -79,6 +79,8 @@ pub(crate) struct External {
     /// By page: how many ports are taken of those below 1024, and of those to give out.
     counts: Vec<[u32; 2]>,
     range: (u16, u16),
+    /// Of the ports below 1024, those that a low port inside may get.
+    low: (u16, u16),
     pooling: Pooling,
     assignment: Assignment,
     deterministic: Option<Deterministic>,
@@ -109,6 +111,7 @@ impl External {
             counts: vec![[0; 2]; pages],
             addresses: config.external.clone(),
             range: (config.ports.first, config.ports.last),
+            low: config.low_ports,
             pooling: config.pooling,
             assignment: config.assignment,
             deterministic: config.deterministic.clone(),
@@ -155,12 +158,13 @@ impl External {
         self.assignment = config.assignment;
         self.deterministic.clone_from(&config.deterministic);
         let range = (config.ports.first, config.ports.last);
-        if range == self.range {
+        let ranges = [config.low_ports, range];
+        if ranges == [self.low, self.range] {
             return;
         }
-        self.range = range;
-        for (page, count) in self.pages.iter().zip(&mut self.counts) {
-            count[1] = page.as_ref().map_or(0, |page| page.count(range));
+        [self.low, self.range] = ranges;
+        for (page, counts) in self.pages.iter().zip(&mut self.counts) {
+            *counts = ranges.map(|range| page.as_ref().map_or(0, |page| page.count(range)));
         }
     }
 
@@ -256,7 +260,7 @@ impl External {
             return;
         }
         page.taken.set(port, is_taken);
-        let ranges = [LOW, self.range];
+        let ranges = [self.low, self.range];
         for ((first, last), count) in ranges.into_iter().zip(&mut self.counts[slot.page()]) {
             match (first..=last).contains(&port) {
                 true if is_taken => *count += 1,

@@ -10,8 +10,10 @@ use crate::edit::Object;
 use crate::memory::TableMemory;
 use crate::napt::NewNapt;
 use crate::schema;
+use crate::shard::{Owners, Shard, TooFewPorts};
 use std::any::Any;
 use std::path::Path;
+use std::sync::Arc;
 use twinpath_rulecache::{Reconfiguration, RuleFunction};
 
 /// The function.
@@ -61,6 +63,19 @@ impl FunctionConfig for Config {
         former.is_some_and(|former| {
             self.embedding == former.embedding && !self.napt.changes_all_rules(&former.napt)
         })
+    }
+
+    fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        let napt = self.napt.of_shard(shard);
+        let own = Self {
+            napt: napt.ok_or_else(|| FunctionError::of(TooFewPorts(shard.of)))?,
+            ..self.clone()
+        };
+        Ok(Some(Arc::new(own)))
+    }
+
+    fn owners(&self, shards: u16) -> Option<Box<dyn Owners>> {
+        Some(Box::new(self.napt.owners(shards)))
     }
 
     fn translation(&self) -> Option<Translation<'_>> {

@@ -1,11 +1,14 @@
 //! What the catalogue knows of translations of prefixes.
 
+use super::mapping::Mapping;
 use super::{Config, NAME, NewPrefixes, Nptv6};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
 use crate::schema;
+use crate::shard::{Owner, Owners};
 use std::path::Path;
+use twinpath_core::wire::Endpoint;
 use twinpath_rulecache::Reconfiguration;
 
 /// The function.
@@ -36,6 +39,10 @@ impl FunctionConfig for Config {
         Ok(Function::rules(Nptv6::new(self)))
     }
 
+    fn owners(&self, _shards: u16) -> Option<Box<dyn Owners>> {
+        Some(Box::new(PrefixOwners(self.mappings.clone())))
+    }
+
     fn translation(&self) -> Option<Translation<'_>> {
         Some(Translation {
             inside: self.inside(),
@@ -51,5 +58,18 @@ impl FunctionConfig for Config {
     ) -> Result<Option<Reconfiguration>, FunctionError> {
         let new = NewPrefixes(self.clone());
         Ok(Some(Reconfiguration::of::<Nptv6>(new)))
+    }
+}
+
+/// The host inside is the one that an external address stands for.
+#[derive(Debug)]
+struct PrefixOwners(Vec<Mapping>);
+
+impl Owners for PrefixOwners {
+    fn owner(&self, external: Endpoint, _protocol: u8) -> Owner {
+        let mut mappings = self.0.iter();
+        let mapping = mappings.find(|mapping| mapping.external.includes(external.address));
+        let host = mapping.and_then(|mapping| mapping.inward(external.address));
+        Owner::Host(host.unwrap_or(external.address))
     }
 }

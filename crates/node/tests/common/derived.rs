@@ -116,7 +116,7 @@ impl Capture {
 
 /// The capture as it would be behind a function that rewrites ends: what answers a packet that the
 /// slow path alone rewrote comes from where they sent it, to whom they sent it for.
-fn answered_through(service: &Service, trace: &Trace) -> Trace {
+pub fn answered_through(service: &Service, trace: &Trace) -> Trace {
     let mut world = World::new(service, Paths::Slow, Mishaps::default());
     world.run(trace);
     let mut rewritten = HashMap::new();

@@ -142,8 +142,8 @@ pub fn answer(packet: &[u8]) -> Option<Vec<u8>> {
 
 #[derive(Default)]
 pub struct Leaving {
-    packets: Vec<(u64, Vec<u8>)>,
-    ports: BTreeMap<Option<u16>, u64>,
+    pub packets: Vec<(u64, Vec<u8>)>,
+    pub ports: BTreeMap<Option<u16>, u64>,
     /// Nothing older may leave any more.
     watermark: Instant,
 }
@@ -333,10 +333,14 @@ pub fn assert_same<K: Ord + Debug>(
 /// in both or in none.
 const SILENCES_MS: [u64; 3] = [500, 350, 700];
 
-/// Fails with the first difference, up to a renaming of ports at these external addresses.
+/// Fails with the first difference, up to a renaming of ports at these external prefixes, which are
+/// parted by spaces.
 pub fn assert_same_but_for_names(expected: &Outcome, found: &Outcome, external: &str, what: &str) {
     let compared = |silence_ms| {
-        let renaming = Renaming::of(vec![external.parse().expect("a prefix")]);
+        let prefixes = external
+            .split(' ')
+            .map(|prefix| prefix.parse().expect("a prefix"));
+        let renaming = Renaming::of(prefixes.collect());
         let comparison = Comparison::new(Options {
             renaming: Some(renaming.with_binding_idle(Duration::from_millis(silence_ms))),
             ..Options::default()

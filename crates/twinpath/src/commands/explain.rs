@@ -20,6 +20,8 @@ use twinpath_coherence::Config as CoherenceConfig;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::program::{Condition, FastProgram};
 use twinpath_fastpath::{Budget, Placement, StateTable};
+use twinpath_nf::shard::Shard;
+use twinpath_node::shards::{Partition, share};
 use twinpath_node::wiring::{self, BuildError};
 use twinpath_slowpath::Chain;
 use verdict::Verdict;
@@ -83,6 +85,8 @@ struct Explanation {
     service: String,
     paths: &'static str,
     chain: Vec<String>,
+    /// Over how many nodes the service is spread, and what tells which a packet belongs to.
+    shards: ShardFacts,
     /// What runs where.
     places: Vec<FunctionPlace>,
     /// What is cached as rules; absent if nothing is.
@@ -99,6 +103,14 @@ struct Explanation {
     state_tables: Vec<StateTableFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slow_path: Option<SlowFacts>,
+}
+
+/// Over how many nodes a service is spread.
+#[derive(Serialize)]
+struct ShardFacts {
+    count: u16,
+    /// What tells which shard a packet belongs to, the first that applies first.
+    told_by: Vec<&'static str>,
 }
 
 /// One function of the chain.
@@ -208,6 +220,7 @@ impl Explanation {
                 Paths::Slow => "slow",
             },
             chain: names.collect(),
+            shards: ShardFacts::of(service)?,
             places,
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
@@ -237,6 +250,20 @@ impl Explanation {
         self.slow_path = Some(SlowFacts::of(service, chain.most_held_frames())?);
         self.functions = programs.into_iter().map(Function::of).collect();
         Ok(())
+    }
+}
+
+impl ShardFacts {
+    fn of(service: &Service) -> Result<Self, CommandError> {
+        let count = service.run.shards.0;
+        // What would be told when it runs is told now.
+        for shard in Shard::all(count) {
+            share(service, shard)?;
+        }
+        Ok(Self {
+            count,
+            told_by: Partition::of(service, count)?.told(),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{ConfigError, PortsText};
 use twinpath_classify::{Prefix, Versions};
-use twinpath_core::wire::Address;
+use twinpath_core::wire::{Address, Endpoint};
 
 /// A host's block: the number of its external address, and the ports.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -84,6 +84,24 @@ impl Deterministic {
     }
 }
 
+impl Deterministic {
+    /// The host whose block an external endpoint is in, at the address with this number.
+    pub fn host(&self, address: u32, external: Endpoint) -> Option<Address> {
+        let version = usize::from(!external.address.is_v4());
+        let place = self.external[version].binary_search(&address).ok()?;
+        let port = external.port.checked_sub(self.ports.first)?;
+        let number = u128::from(port / self.size);
+        if number >= u128::from(self.per_address()) {
+            return None;
+        }
+        let number = place as u128 * u128::from(self.per_address()) + number;
+        let inside = self.inside[version].iter().rev();
+        let (before, prefix) = inside.copied().find(|(before, _)| *before <= number)?;
+        let host = Address(prefix.network().0 + (number - before));
+        prefix.includes(host).then_some(host)
+    }
+}
+
 fn numbered(inside: &[Prefix], v4: bool) -> Vec<(u128, Prefix)> {
     let own = |prefix: &&Prefix| {
         matches!(
@@ -109,4 +127,38 @@ pub(super) fn count(prefix: &Prefix) -> u128 {
     1u128
         .checked_shl(bits - u32::from(prefix.length()))
         .unwrap_or(u128::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whose block a port is in is who has that block.
+        #[test]
+        fn hosts_are_found_from_their_ports(
+            size in 1..3000u16, host in 0..512u32, port: u16, address in 0..2u32,
+        ) {
+            let inside = ["10.0.0.0/24", "10.9.0.0/24"].map(|text| text.parse().expect(text));
+            let external = [[192, 0, 2, 1], [192, 0, 2, 7]].map(Address::from_v4);
+            let ports = PortsText { first: 1000, last: 60_000 };
+            let Ok(blocks) = Deterministic::new(&inside, &external, ports, size) else {
+                return Ok(());
+            };
+            let base = if host < 256 { [10, 0, 0, 0] } else { [10, 9, 0, 0] };
+            let host = Address::from_v4([base[0], base[1], 0, host as u8]);
+            let own = blocks.block(host).expect("as many blocks as hosts");
+            for port in [own.first, own.last] {
+                let end = Endpoint::new(external[own.address as usize], port);
+                prop_assert_eq!(blocks.host(own.address, end), Some(host));
+            }
+            let end = Endpoint::new(external[address as usize], port);
+            if let Some(other) = blocks.host(address, end) {
+                let block = blocks.block(other).expect("a host inside");
+                prop_assert_eq!(block.address, address);
+                prop_assert!((block.first..=block.last).contains(&port));
+            }
+        }
+    }
 }

@@ -80,7 +80,10 @@ impl External {
     fn spans(&self, port: u16, block: Option<Block>, start: u64) -> [Span; SPANS] {
         let range = block.map_or(self.range, |block| (block.first, block.last));
         let is_low = block.is_none() && is_low(port);
-        let may_keep = is_low || (range.0..=range.1).contains(&port);
+        let may_keep = [self.low, range]
+            .iter()
+            .skip(usize::from(!is_low))
+            .any(|(first, last)| (*first..=*last).contains(&port));
         let mut spans = [Span::default(); SPANS];
         if may_keep && self.assignment == Assignment::Preserve {
             spans[0] = Span::of(port, port, port % 2);
@@ -89,7 +92,7 @@ impl External {
             Assignment::Random => (start >> 63) as u16,
             Assignment::Parity | Assignment::Preserve => port % 2,
         };
-        let ranges = [LOW, range].into_iter().skip(usize::from(!is_low));
+        let ranges = [self.low, range].into_iter().skip(usize::from(!is_low));
         let parities = ranges.flat_map(|range| [(range, parity), (range, 1 - parity)]);
         let both = parities
             .flat_map(|((first, last), parity)| Span::of(first, last, parity).around(start));
@@ -104,7 +107,8 @@ impl External {
         let [low, others] = self.counts[page];
         let (first, last) = self.range;
         let has_all = others == u32::from(last - first) + 1;
-        has_all && !(is_low && low < u32::from(LOW.1))
+        let has_all_low = low == u32::from(self.low.1 - self.low.0) + 1;
+        has_all && !(is_low && !has_all_low)
     }
 }
 

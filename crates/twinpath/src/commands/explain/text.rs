@@ -1,6 +1,8 @@
 //! An explanation as text.
 
-use super::{DeviceFit, Explanation, Function, SlowFacts, StateTableFacts, TableFacts, Use};
+use super::{
+    DeviceFit, Explanation, Function, ShardFacts, SlowFacts, StateTableFacts, TableFacts, Use,
+};
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 
@@ -19,6 +21,16 @@ impl Display for Told<'_> {
         all.places
             .iter()
             .try_for_each(|place| writeln!(f, "{place}"))?;
+        let ShardFacts { count, told_by } = &all.shards;
+        if *count > 1 {
+            writeln!(
+                f,
+                "\n{count} shards, each a node of its own. A packet belongs to one by"
+            )?;
+            told_by
+                .iter()
+                .try_for_each(|what| writeln!(f, "  {what}"))?;
+        }
         if let Some(rules) = &all.rules {
             writeln!(f, "\n{rules}")?;
         }

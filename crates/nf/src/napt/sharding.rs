@@ -1,0 +1,96 @@
+//! A translation that is spread over shards: each has a part of the ports to give out, hosts have
+//! their forwards and blocks in whichever shard they are.
+
+use super::config::{Config, Deterministic, Forwards, PortsText};
+use super::function::nature::kind_of;
+use super::ports::LOW;
+use crate::shard::{Owner, Owners, Parts, Shard};
+use std::collections::HashMap;
+use twinpath_core::wire::{Address, Endpoint};
+
+impl Config {
+    /// What a shard has of this; `None` if there are too few ports for so many.
+    pub(crate) fn of_shard(&self, shard: Shard) -> Option<Self> {
+        let mut own = self.clone();
+        own.sessions = shard.share(self.sessions);
+        if self.deterministic.is_none() {
+            let PartedPorts { low, ports } = PartedPorts::new(self.ports, shard.of)?;
+            let (first, last) = ports.of(shard.number);
+            (own.ports.first, own.ports.last) = (first, last);
+            own.low_ports = match low {
+                Some(low) => low.of(shard.number),
+                None if first <= LOW.1 => (first, last.min(LOW.1)),
+                None => (first, last),
+            };
+        }
+        Some(own)
+    }
+
+    /// Who has which external endpoints of a translation that is spread over so many shards.
+    pub(crate) fn owners(&self, of: u16) -> ExternalOwners {
+        let numbers = self.external.iter().copied().zip(0..);
+        ExternalOwners {
+            forwards: self.forwards.clone(),
+            parts: PartedPorts::new(self.ports, of),
+            blocks: self
+                .deterministic
+                .clone()
+                .map(|blocks| (blocks, numbers.collect())),
+        }
+    }
+}
+
+/// The ports that shards give out.
+#[derive(Copy, Clone, Debug)]
+struct PartedPorts {
+    /// Those below 1024 for ports below 1024 inside; none of their own where `ports` has such ones.
+    low: Option<Parts>,
+    ports: Parts,
+}
+
+impl PartedPorts {
+    fn new(ports: PortsText, of: u16) -> Option<Self> {
+        let has_low = ports.first <= LOW.1;
+        let low = (!has_low).then(|| Parts::new(LOW, of));
+        Some(Self {
+            low: low.map_or(Some(None), |low| low.map(Some))?,
+            ports: Parts::new((ports.first, ports.last), of)?,
+        })
+    }
+
+    fn owner(&self, port: u16) -> Option<u16> {
+        let low = || self.low.and_then(|low| low.owner(port));
+        self.ports.owner(port).or_else(low)
+    }
+}
+
+/// Who has which external endpoints.
+#[derive(Debug)]
+pub(crate) struct ExternalOwners {
+    forwards: Forwards,
+    parts: Option<PartedPorts>,
+    /// Where ports follow from the host, with the numbers of external addresses.
+    blocks: Option<(Deterministic, HashMap<Address, u32>)>,
+}
+
+impl Owners for ExternalOwners {
+    fn owner(&self, external: Endpoint, protocol: u8) -> Owner {
+        let forwarded = kind_of(protocol)
+            .and_then(|kind| self.forwards.internal(external, kind))
+            .map(|internal| internal.address)
+            .or_else(|| self.forwards.host(external.address));
+        if let Some(host) = forwarded.or_else(|| self.host_of_block(external)) {
+            return Owner::Host(host);
+        }
+        let part = self.parts.and_then(|parts| parts.owner(external.port));
+        Owner::Shard(part.unwrap_or(0))
+    }
+}
+
+impl ExternalOwners {
+    fn host_of_block(&self, external: Endpoint) -> Option<Address> {
+        let (blocks, numbers) = self.blocks.as_ref()?;
+        let number = *numbers.get(&external.address)?;
+        blocks.host(number, external)
+    }
+}

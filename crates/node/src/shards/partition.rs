@@ -1,0 +1,296 @@
+//! Which shard a packet belongs to.
+//!
+//! Whatever a chain's functions keep of packets is kept by connection, by the host inside that a
+//! translation speaks for, by the service that a balancer spreads, or by the key of a store. A packet
+//! belongs to the shard that its two hosts tell, or, coarser where a function needs that, one of them:
+//!
+//! | packet | what tells |
+//! |---|---|
+//! | request to a key-value store | its key |
+//! | from or to a balanced service, or one of its servers | the other end |
+//! | from a host inside that is translated, to others | the host |
+//! | to an external address | the host inside if that follows from the port, else the shard that gave the port out |
+//! | ICMP error | the packet that it quotes |
+//! | any other | both hosts |
+//!
+//! Nothing of it depends on what was seen before, so any queue of any port can tell.
+
+use crate::build_error::BuildError;
+use crate::wiring::steering;
+use std::collections::HashSet;
+use twinpath_control::service::Service;
+use twinpath_core::hash::seed_for;
+use twinpath_core::key::KeyKind;
+use twinpath_core::wire::layout::{Layout, Network};
+use twinpath_core::wire::{Address, Endpoint, dissect, fields};
+use twinpath_core::{Direction, HashKey, Steering};
+use twinpath_nf::shard::{Owner, Owners};
+use twinpath_rulecache::Sides;
+
+/// Assigns packets to shards.
+pub struct Partition {
+    shards: u16,
+    steering: Steering,
+    hash_key: HashKey,
+    /// Addresses of balanced services and their servers.
+    services: HashSet<Address>,
+    has_store: bool,
+    translations: Vec<Translation>,
+}
+
+/// A function of the chain that translates addresses.
+struct Translation {
+    inside: Sides,
+    external: Sides,
+    owners: Box<dyn Owners>,
+}
+
+/// The ends of a packet, or of what it quotes as that would have come from the other side.
+struct Ends {
+    source: Endpoint,
+    destination: Endpoint,
+    protocol: u8,
+}
+
+impl Partition {
+    /// That of a service's packets over so many shards.
+    ///
+    /// # Errors
+    /// A file that a function needs, or too many networks inside.
+    pub fn of(service: &Service, shards: u16) -> Result<Self, BuildError> {
+        let steering = steering(service)?;
+        let aliases = steering.aliases();
+        let services = aliases
+            .flat_map(|alias| [alias.from.address, alias.stands_for.address])
+            .collect();
+        let translations = service.chain.iter().filter_map(|instance| {
+            let owners = instance.config.owners(shards)?;
+            Some((instance.config.translation()?, owners))
+        });
+        let translations = translations.map(|(translated, owners)| {
+            Ok(Translation {
+                inside: Sides::new(translated.inside)?,
+                external: Sides::new(translated.external)?,
+                owners,
+            })
+        });
+        Ok(Self {
+            shards,
+            hash_key: HashKey::new(seed_for(service.seed, "shards")),
+            services,
+            translations: translations.collect::<Result<_, BuildError>>()?,
+            has_store: !steering.are_connections(),
+            steering,
+        })
+    }
+
+    /// What tells which shard a packet belongs to, in words, the first that applies first.
+    pub fn told(&self) -> Vec<&'static str> {
+        let kept = [
+            (self.has_store, "the key of a request to the store"),
+            (
+                !self.services.is_empty(),
+                "the client of a balanced service",
+            ),
+            (
+                !self.translations.is_empty(),
+                "the host inside that is translated; of a packet to an external address whose that is, or which shard gave its port out",
+            ),
+            (true, "both hosts of a packet"),
+        ];
+        let kept = kept.into_iter();
+        kept.filter_map(|(is_kept, what)| is_kept.then_some(what))
+            .collect()
+    }
+
+    /// The number of the shard that a frame belongs to; what has no addresses belongs to the first.
+    pub fn shard(&self, bytes: &[u8]) -> u16 {
+        if self.shards == 1 {
+            return 0;
+        }
+        let Ok(layout) = dissect(bytes) else {
+            return 0;
+        };
+        if self.has_store
+            && let Some(shard) = self.shard_of_key(bytes, &layout)
+        {
+            return shard;
+        }
+        match ends(bytes, &layout) {
+            Some(ends) => self.shard_of(&ends),
+            None => 0,
+        }
+    }
+
+    fn shard_of_key(&self, bytes: &[u8], layout: &Layout) -> Option<u16> {
+        let keyed = self.steering.key(bytes, layout)?;
+        let is_entry = keyed.key.kind() == KeyKind::Entry;
+        is_entry.then(|| self.scaled(keyed.key.hash(&self.hash_key)))
+    }
+
+    fn shard_of(&self, ends: &Ends) -> u16 {
+        let (from, to) = (ends.source.address, ends.destination.address);
+        match [from, to].map(|address| self.services.contains(&address)) {
+            [false, true] => return self.of_host(from),
+            [true, false] => return self.of_host(to),
+            _ => {}
+        }
+        for Translation {
+            inside,
+            external,
+            owners,
+        } in &self.translations
+        {
+            match [from, to].map(|address| is_of(inside, address)) {
+                [true, false] => return self.of_host(from),
+                [false, true] => return self.of_host(to),
+                _ => {}
+            }
+            if is_of(external, to) {
+                return match owners.owner(ends.destination, ends.protocol) {
+                    Owner::Host(host) => self.of_host(host),
+                    Owner::Shard(shard) => shard.min(self.shards - 1),
+                };
+            }
+        }
+        self.scaled(self.hash(from.min(to), from.max(to)))
+    }
+
+    fn of_host(&self, host: Address) -> u16 {
+        self.scaled(self.hash(host, host))
+    }
+
+    fn hash(&self, one: Address, other: Address) -> u64 {
+        let [high, low] = [(one.0 >> 64) as u64, one.0 as u64];
+        let other = (other.0 >> 64) as u64 ^ (other.0 as u64).rotate_left(32);
+        self.hash_key.hash([high, low, other])
+    }
+
+    /// A shard by the hash, all as often.
+    fn scaled(&self, hash: u64) -> u16 {
+        ((u128::from(hash) * u128::from(self.shards)) >> 64) as u16
+    }
+}
+
+fn is_of(sides: &Sides, address: Address) -> bool {
+    sides.direction(address, 0) == Direction::Original
+}
+
+fn ends(bytes: &[u8], layout: &Layout) -> Option<Ends> {
+    if layout.network == Network::None {
+        return None;
+    }
+    if let Some(inner) = &layout.inner
+        && let (Some(source), Some(destination)) = (
+            fields::inner_source(bytes, layout),
+            fields::inner_destination(bytes, layout),
+        )
+    {
+        return Some(Ends {
+            source: destination,
+            destination: source,
+            protocol: inner.protocol,
+        });
+    }
+    Some(Ends {
+        source: fields::source(bytes, layout),
+        destination: fields::destination(bytes, layout),
+        protocol: layout.protocol,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use twinpath_core::wire::PacketBuilder;
+    use twinpath_core::wire::icmp::IcmpError;
+
+    const GATEWAY: &str = "[service]\nchain = [\"firewall\", \"napt\", \"load_balancer\"]\ninside = [\"10.0.0.0/8\"]\n\
+        [firewall]\ndefault = \"allow\"\n\
+        [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nports = \"2000-9999\"\n\
+        forward = [{ protocol = \"tcp\", external = \"192.0.2.1:80\", to = \"10.0.0.5:80\" }]\n\
+        [load_balancer]\nservices = [{ vip = \"198.51.100.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"198.51.100.9:8080\" }] }]\n";
+
+    fn partition(text: &str) -> Partition {
+        let service = Service::parse(text, Path::new("test.toml"));
+        Partition::of(&service.expect("sound"), 8).expect("no files")
+    }
+
+    fn builder(from: &str, to: &str) -> PacketBuilder<'static> {
+        let end = |text: &str| text.parse().expect(text);
+        PacketBuilder::udp(end(from), end(to))
+    }
+
+    fn shard(partition: &Partition, from: &str, to: &str) -> u16 {
+        partition.shard(&builder(from, to).to_vec().expect("short"))
+    }
+
+    /// Both directions, fragments, and errors about them.
+    #[test]
+    fn what_belongs_to_a_connection_stays_together() {
+        let plain =
+            partition("[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n");
+        let mut seen = HashSet::new();
+        for host in 1..100 {
+            let (inside, outside) = (format!("10.0.0.{host}:5000"), "203.0.113.7:53");
+            let own = shard(&plain, &inside, outside);
+            assert_eq!(shard(&plain, outside, &inside), own);
+            let question = builder(&inside, outside).payload_len(64);
+            for (offset, more) in [(0, true), (64, false)] {
+                let fragment = question.fragment(offset, more).to_vec().expect("short");
+                assert_eq!(plain.shard(&fragment), own);
+            }
+            let quoted = question.to_vec().expect("short");
+            let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted);
+            assert_eq!(plain.shard(&error.to_vec().expect("short")), own);
+            seen.insert(own);
+        }
+        assert_eq!(seen.len(), 8, "all shards have some");
+    }
+
+    #[test]
+    fn answers_come_to_the_shard_that_gave_the_port_out() {
+        let gateway = partition(GATEWAY);
+        for (port, owner) in [
+            (2000, 0),
+            (2999, 0),
+            (3000, 1),
+            (9999, 7),
+            (1, 0),
+            (1023, 7),
+        ] {
+            let to = format!("192.0.2.1:{port}");
+            assert_eq!(shard(&gateway, "203.0.113.7:53", &to), owner, "{port}");
+        }
+        let host = |address: &str| shard(&gateway, &format!("{address}:7"), "203.0.113.7:53");
+        assert_eq!(
+            host("10.0.0.5"),
+            shard(&gateway, "10.0.0.5:80", "203.0.113.9:1")
+        );
+        let forwarded = PacketBuilder::tcp(
+            "203.0.113.7:4".parse().expect("one"),
+            "192.0.2.1:80".parse().expect("one"),
+        );
+        let forwarded = gateway.shard(&forwarded.to_vec().expect("short"));
+        assert_eq!(forwarded, host("10.0.0.5"));
+    }
+
+    #[test]
+    fn a_balanced_client_has_one_shard() {
+        let gateway = partition(GATEWAY);
+        for client in 1..50 {
+            let client = format!("203.0.113.{client}:4000");
+            let asked = shard(&gateway, &client, "198.51.100.1:80");
+            assert_eq!(shard(&gateway, "198.51.100.9:8080", &client), asked);
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_belongs_to_the_first() {
+        let gateway = partition(GATEWAY);
+        for frame in [&[][..], &[0; 13], &[0xff; 60]] {
+            assert_eq!(gateway.shard(frame), 0);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a shard has of a service.
+
+use crate::build_error::BuildError;
+use std::sync::Arc;
+use twinpath_control::service::{Instance, Service};
+use twinpath_nf::shard::Shard;
+
+/// The service as one shard's node has it: sizes that a file says are those of all shards together,
+/// and what functions give out is divided.
+///
+/// # Errors
+/// A function has not enough for so many shards.
+pub fn share(service: &Service, shard: Shard) -> Result<Service, BuildError> {
+    let mut own = service.clone();
+    if shard.of == 1 {
+        return Ok(own);
+    }
+    own.fast_path.slots = shard.share(service.fast_path.slots);
+    own.fast_path.sketch_width = shard.share(service.fast_path.sketch_width);
+    own.slow_path.flows = shard.share(service.slow_path.flows);
+    own.slow_path.half_open = service.slow_path.half_open.map(|most| {
+        let own = shard.share(most.get() as usize) as u32;
+        own.try_into().unwrap_or(most)
+    });
+    own.rule_cache.exact = shard.share(service.rule_cache.exact);
+    for instance in &mut own.chain {
+        take_part(instance, shard)?;
+    }
+    Ok(own)
+}
+
+fn take_part(instance: &mut Instance, shard: Shard) -> Result<(), BuildError> {
+    let part = instance.config.of_shard(shard);
+    let part = part.map_err(|source| BuildError::Function {
+        function: instance.name.to_string(),
+        source,
+    })?;
+    if let Some(config) = part {
+        instance.config = Arc::clone(&config);
+    }
+    Ok(())
+}
