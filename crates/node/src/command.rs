@@ -1,5 +1,6 @@
 //! What an operator wants of a run.
 
+use crate::figures::Told;
 use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
@@ -16,6 +17,8 @@ pub type Question = Box<dyn FnOnce(&Worker, Instant) + Send>;
 pub enum Command {
     /// To know something of the first worker.
     Ask(Question),
+    /// The figures of the run so far.
+    Figures(mpsc::Sender<Told>),
     /// Another chain.
     Replace(Box<Replacement>, mpsc::Sender<Replaced>),
 }

@@ -1,14 +1,17 @@
 //! What is seen of a run: live, over time, and at its end.
 
 mod parking;
-mod rules;
+pub(crate) mod rules;
 
 use crate::fast_path::{Departure, FastPath, Via};
+use crate::figures::{MachineFigures, WorkerFigures};
+use crate::health::Pulse;
 use crate::machine::Machine;
-use crate::worker::{SlowElement, Worker};
+use crate::worker::Worker;
+use std::sync::Arc;
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, Flows, FunctionCounters, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
+    Coherence, LatencyRecorder, PortLosses, Report, Series, SlotCounters, Totals,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
@@ -27,6 +30,7 @@ pub struct Observer {
     /// Slots when packets came in last.
     slots: SlotCounters,
     port_losses: PortLosses,
+    pulse: Arc<Pulse>,
 }
 
 /// Samples of the series start a millisecond of packet time apart; the series thins itself out.
@@ -46,6 +50,7 @@ impl Observer {
             answers: Answers::default(),
             slots: SlotCounters::default(),
             port_losses: PortLosses::default(),
+            pulse: Arc::default(),
         }
     }
 
@@ -128,6 +133,52 @@ impl Observer {
         }
     }
 
+    /// The pulse of the threads that this run is on.
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// The same observer, of a run whose threads are watched.
+    #[must_use]
+    pub fn with_pulse(self, pulse: &Arc<Pulse>) -> Self {
+        Self {
+            pulse: Arc::clone(pulse),
+            ..self
+        }
+    }
+
+    /// What the machine's thread knows so far.
+    pub fn figures(&self, packet_ns: u64, wall_ns: u64, machine: &Machine) -> MachineFigures {
+        let fast_path = machine.path();
+        let mut report = Report::default();
+        let counts = *fast_path.counters();
+        report.totals = Totals {
+            packets_in: counts.packets_in,
+            bytes_in: counts.bytes_in,
+            packets_out: self.packets_left(),
+            bytes_out: self.bytes_out,
+        };
+        report.slow.packets = counts.punted_packets;
+        report.slow.bytes = counts.punted_bytes;
+        report.fast.packets = counts.packets_in - counts.punted_packets;
+        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
+        report.port_losses = self.port_losses;
+        report.coherence = coherence(fast_path);
+        report.slots = self.slots;
+        report.slots_at_end = slot_counts(fast_path);
+        report.parking = fast_path.parking().map(parking::parking);
+        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
+        report.run.duration_capture_ns = packet_ns;
+        report.run.duration_wall_ns = wall_ns;
+        MachineFigures {
+            report,
+            drops: fast_path.drops().clone(),
+            latency: [self.fast.clone(), self.slow.clone()],
+            tables: rules::each_table(fast_path),
+            answers: self.answers,
+        }
+    }
+
     /// Ends the run: fills in the report's figures. Run information is the caller's.
     pub fn finish(
         self,
@@ -137,35 +188,11 @@ impl Observer {
         workers: &[Worker],
         report: &mut Report,
     ) {
-        let fast_path = machine.path();
-        let mut snapshot = self.snapshot(fast_path, Tallies::of(workers));
-        let counts = fast_path.counters();
-        report.totals.packets_in = snapshot.packets_in;
-        report.totals.bytes_in = counts.bytes_in;
-        report.totals.packets_out = self.packets_left();
-        report.totals.bytes_out = self.bytes_out;
-        report.slow.packets = counts.punted_packets;
-        report.slow.bytes = counts.punted_bytes;
-        report.fast.packets = counts.packets_in - counts.punted_packets;
-        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
-        report.drops = snapshot.drops.clone();
-        report.port_losses = self.port_losses;
-        report.worker_restarts.clone_from(&snapshot.worker_restarts);
-        report.coherence = coherence(fast_path, workers);
-        report.flows = flows(workers);
-        report.slots = self.slots;
-        report.slots_at_end = slot_counts(fast_path);
-        report.rules = rules::rules(fast_path, workers);
-        report.parking = fast_path.parking().map(parking::parking);
-        report.latency.fast = self.fast.percentiles();
-        report.latency.slow = self.slow.percentiles();
-        report.functions = function_counters(workers);
-        add_answers(&self.answers, workers, &mut report.functions);
-        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
-        report.run.duration_capture_ns = packet_ns;
-        report.run.duration_wall_ns = wall_ns;
+        let mut snapshot = self.snapshot(machine.path(), Tallies::of(workers));
+        let workers: Vec<_> = workers.iter().map(WorkerFigures::of).collect();
+        self.figures(packet_ns, wall_ns, machine)
+            .report(&workers, report);
         report.series = self.series.finish(snapshot.sample(packet_ns));
-        report.settle();
         snapshot.slots = self.slots;
         self.live.finish(wall_ns, &snapshot);
     }
@@ -205,7 +232,7 @@ pub fn pool_figures(pools: &mut Pools, report: &mut Report) {
     report.pool.exhausted_events = pools.small().exhausted() + pools.large().exhausted();
 }
 
-fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
+pub(crate) fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
     drops
         .nonzero()
         .map(|(reason, count)| (reason.name().to_owned(), count))
@@ -225,13 +252,10 @@ fn slot_counts(fast_path: &FastPath) -> SlotCounters {
     all
 }
 
-fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
+/// Frames that workers missed are still to be added.
+fn coherence(fast_path: &FastPath) -> Coherence {
     let stats = fast_path.coherence();
     let counts = fast_path.counters();
-    let (reordered, lost) = workers.iter().fold((0, 0), |(reordered, lost), worker| {
-        let link = worker.link_counters();
-        (reordered + link.reordered, lost + link.lost)
-    });
     Coherence {
         pulls: stats.pulls,
         pulls_granted: stats.installs,
@@ -245,82 +269,8 @@ fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
         acknowledgements: stats.acknowledgements,
         stale_messages_ignored: stats.stale_messages,
         collisions: stats.collisions,
-        reordered_frames: counts.link_reordered + reordered,
-        lost_frames: counts.link_lost + lost,
-    }
-}
-
-/// What the workers know, element by element.
-fn flows(workers: &[Worker]) -> Flows {
-    let mut all = Flows::default();
-    for element in workers.iter().flat_map(Worker::elements) {
-        if let SlowElement::Flows(flows) = element {
-            all.known += flows.store().len() as u64;
-            all.half_open += flows.store().half_open() as u64;
-            all.half_open_forgotten += flows.counters().half_open_forgotten;
-            all.crowded += flows.store().crowded();
-        }
-    }
-    all
-}
-
-/// Counters of each function in the chain's order, summed over the workers.
-fn function_counters(workers: &[Worker]) -> Vec<FunctionCounters> {
-    let mut functions: Vec<FunctionCounters> = Vec::new();
-    for worker in workers {
-        let mut place = 0;
-        each_function(worker, &mut |name, counts| {
-            if place == functions.len() {
-                functions.push(FunctionCounters {
-                    name: name.to_owned(),
-                    ..FunctionCounters::default()
-                });
-            }
-            let counters = &mut functions[place].counters;
-            counts(&mut |name, count| *counters.entry(name.to_owned()).or_default() += count);
-            place += 1;
-        });
-    }
-    functions
-}
-
-/// Requests to a key-value store are counted whichever path has answered.
-fn add_answers(answers: &Answers, workers: &[Worker], functions: &mut [FunctionCounters]) {
-    let mut names = Vec::new();
-    let elements = workers.first().map_or(&[][..], Worker::elements);
-    for element in elements {
-        if let SlowElement::Flows(flows) = element {
-            let stores = flows.chain().functions().iter();
-            let stores = stores.filter(|function| function.kv_port().is_some());
-            names.extend(stores.map(|function| function.name.to_string()));
-        }
-    }
-    let is_store = |function: &&mut FunctionCounters| names.contains(&function.name);
-    if let Some(store) = functions.iter_mut().find(is_store) {
-        let counters = &mut store.counters;
-        answers.counters(&mut |name, count| {
-            *counters.entry(name.to_owned()).or_default() += count;
-        });
-    }
-}
-
-/// Takes a counter's name and value.
-type EachCounter<'a> = dyn FnMut(&'static str, u64) + 'a;
-
-/// Takes a function's name and what tells its counters.
-type EachFunction<'a> = dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>)) + 'a;
-
-/// Calls `each` with every function.
-fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
-    for element in worker.elements() {
-        match element {
-            SlowElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
-                each(&function.name, &|counter| function.counters(counter));
-            }),
-            SlowElement::Rules(rules) => rules.functions().iter().for_each(|function| {
-                each(&function.name, &|counter| function.counters(counter));
-            }),
-        }
+        reordered_frames: counts.link_reordered,
+        lost_frames: counts.link_lost,
     }
 }
 

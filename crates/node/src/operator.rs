@@ -11,13 +11,18 @@ mod rules;
 mod socket;
 
 use crate::command::{Command, Commands, Replaced};
+use crate::figures;
+use crate::health::Health;
+use crate::http::Server;
 use crate::machine::{Changed, Refusal};
+use crate::metrics;
 use crate::replacement::Replacement;
 use crate::worker::Worker;
 use clients::Clients;
 use rules::views;
 use socket::Socket;
 use std::io;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
-use twinpath_control::report::ControlCounters;
+use twinpath_control::report::{ControlCounters, Report};
 use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
@@ -41,12 +46,18 @@ pub struct Access<'a> {
     pub socket: Option<(&'a Path, Option<u32>)>,
     /// Where the operator says that the service file is to be read again.
     pub reload: Option<Reload>,
+    /// Where figures are told over HTTP, and how the run is.
+    pub metrics: Option<(SocketAddr, Arc<Mutex<Health>>)>,
+    /// What figures are of.
+    pub report: Report,
 }
 
 /// The service file is to be read again when somebody says so.
 pub struct Reload {
     /// Becomes true then.
     pub is_asked: Arc<AtomicBool>,
+    /// Hears that it begins.
+    pub begin: Box<dyn Fn() + Send>,
     /// Hears what came of it.
     pub tell: Box<dyn Fn(Result<Reloaded, String>) + Send>,
 }
@@ -61,11 +72,27 @@ pub struct Reloaded {
     pub warnings: Vec<Fault>,
 }
 
+/// Why nobody can be heard.
+#[derive(Debug)]
+pub enum ListenError {
+    /// The socket cannot be made, or another service listens there.
+    Socket(io::Error),
+    /// The address for figures cannot be had.
+    Metrics(SocketAddr, io::Error),
+}
+
+impl From<io::Error> for ListenError {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
 /// Hears an operator; its socket is closed and removed when dropped.
 pub struct Operator {
     is_over: Arc<AtomicBool>,
     clients: Option<JoinHandle<ControlCounters>>,
     reload: Option<JoinHandle<()>>,
+    metrics: Option<Server>,
 }
 
 impl Operator {
@@ -73,7 +100,7 @@ impl Operator {
     ///
     /// # Errors
     /// The socket cannot be made, or another service listens there.
-    pub fn listen(access: Access<'_>, service: &Service) -> io::Result<(Self, Commands)> {
+    pub fn listen(access: Access<'_>, service: &Service) -> Result<(Self, Commands), ListenError> {
         let socket = access.socket;
         let socket = socket.map(|(path, group)| Socket::listen(path, group));
         let socket = socket.transpose()?;
@@ -83,16 +110,25 @@ impl Operator {
             service: Mutex::new(Arc::new(service.clone())),
             commands,
             change: Mutex::new(None),
+            report: access.report,
         });
         let mut operator = Self {
             is_over,
             clients: None,
             reload: None,
+            metrics: None,
         };
         if let Some(socket) = socket {
             let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
             let serve = move || serve(control, &socket, &over);
             operator.clients = Some(thread("operator").spawn(serve)?);
+        }
+        if let Some((address, health)) = access.metrics {
+            let control = Arc::clone(&control);
+            let figures = Box::new(move || control.figures());
+            let server = metrics::listen(address, health, figures);
+            let server = server.map_err(|error| ListenError::Metrics(address, error))?;
+            operator.metrics = Some(server);
         }
         if let Some(reload) = access.reload {
             let over = Arc::clone(&operator.is_over);
@@ -109,6 +145,7 @@ impl Operator {
 
     fn end(&mut self) -> ControlCounters {
         self.is_over.store(true, Ordering::Release);
+        self.metrics = None;
         // Both end within an interval, or when what they do is done; a panic has been told already.
         let reloaded = self.reload.take().map(JoinHandle::join);
         drop(reloaded);
@@ -128,6 +165,9 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a path may take to do something.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a party of the run may take to tell its figures.
+const FIGURES_TIME: Duration = Duration::from_secs(2);
 
 /// How long those who are being answered are waited for at the end.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -157,6 +197,7 @@ impl Reload {
         while !is_over.load(Ordering::Acquire) {
             match self.is_asked.swap(false, Ordering::AcqRel) {
                 true => {
+                    (self.begin)();
                     let reloaded = catch_unwind(AssertUnwindSafe(|| control.reload()));
                     (self.tell)(reloaded.unwrap_or_else(|_| Err(defect())));
                 }
@@ -172,6 +213,8 @@ struct Control {
     commands: mpsc::Sender<Command>,
     /// Held by whoever changes the service.
     change: Mutex<Option<Unanswered>>,
+    /// What was run.
+    report: Report,
 }
 
 /// A change that the run has not answered in time, and what the service is if it is made.
@@ -232,6 +275,16 @@ impl Control {
             matching,
             caches_none,
         })
+    }
+
+    /// What a report would say now.
+    fn figures(&self) -> Result<Report, String> {
+        let (sender, told) = mpsc::channel();
+        self.commands
+            .send(Command::Figures(sender))
+            .map_err(|_| over())?;
+        let report = figures::gather(&told, FIGURES_TIME, self.report.clone());
+        report.ok_or_else(|| "the data plane does not answer".into())
     }
 
     /// What the worker knows that has the functions which make rules.

@@ -4,10 +4,11 @@ use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
+use crate::health::{OnHealth, Pulse, Vigil};
 use crate::live_ports::LivePorts;
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
-use crate::operator::{Access, Operator, Reload};
+use crate::operator::{Access, ListenError, Operator, Reload};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
 use crate::threads::{self, PacketIo};
@@ -16,6 +17,7 @@ use crate::virtual_time::VirtualRun;
 use crate::wiring::{self, BuildError, Node, build};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
@@ -48,6 +50,8 @@ pub struct OpenPorts {
     pub local_address: Option<SocketAddr>,
     /// Whoever may want the service file to be read again.
     pub reload: Option<Reload>,
+    /// Whoever wants to know how the run is.
+    pub on_health: Option<OnHealth>,
     udp: Option<UdpSink>,
     /// The service's network interfaces: then `source` has nothing.
     live: Option<LivePorts>,
@@ -87,9 +91,17 @@ impl Ports {
             source,
             local_address: None,
             reload: None,
+            on_health: None,
             udp: None,
             live: None,
         })
+    }
+
+    /// Where figures are told, if they are: not of a replay, whose service may be running elsewhere
+    /// on this host.
+    fn metrics(&self, service: &Service) -> Option<SocketAddr> {
+        let is_in_real_time = service.run.execution == Execution::Threads && self.input.is_none();
+        service.metrics.listen.filter(|_| is_in_real_time)
     }
 
     /// Whether packets come from the service's network interfaces: it has some, and nobody says
@@ -108,6 +120,7 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         source: Source::trace(Trace::default()),
         local_address: None,
         reload: None,
+        on_health: None,
         udp: None,
         live: Some(LivePorts::open(service)?),
     })
@@ -121,6 +134,7 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
         source: Source::new(feed),
         local_address,
         reload: None,
+        on_health: None,
         udp: Some(sink),
         live: None,
     })
@@ -146,6 +160,17 @@ pub enum RunError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The address for figures cannot be had.
+    #[error("cannot listen for [metrics] on {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Nobody can look after the run.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
     /// The operator's socket cannot be had.
     #[error("cannot listen for the operator at {}: {source}", path.display())]
     Control {
@@ -226,7 +251,9 @@ pub fn run_opened(
     is_stopped: &AtomicBool,
 ) -> Result<Finished, RunError> {
     let mut node = build(service, service.run.paths)?;
-    let mut observer = Observer::new(live);
+    let pulse = Arc::new(Pulse::new(node.workers.len(), live_names(&opened, service)));
+    let mut observer = Observer::new(live).with_pulse(&pulse);
+    let vigil = look_after(service, ports, pulse, opened.on_health.take())?;
     let began = WallClock::now();
     let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
@@ -235,7 +262,7 @@ pub fn run_opened(
     };
     let mut exit = Guarded::new(exit);
     opened.source = opened.source.until(exit.has_failed());
-    let (operator, commands) = attend(service, ports, opened.reload.take())?;
+    let (operator, commands) = attend(service, ports, vigil.as_ref(), opened.reload.take())?;
     let packet_time = match &mut opened.live {
         Some(packets) => drive_live(
             service,
@@ -298,8 +325,7 @@ pub fn run_opened(
             .map_or_else(Vec::new, LivePorts::losses_in_words),
     };
     if let Some(live) = &opened.live {
-        finished.report.ports = live.figures(&service.ports);
-        finished.report.neighbors = live.neighbor_figures();
+        live.figures_into(&mut finished.report);
     }
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
@@ -379,21 +405,55 @@ impl Finished {
     }
 }
 
+/// The names of ports that are network interfaces.
+fn live_names<'a>(opened: &OpenPorts, service: &'a Service) -> &'a [String] {
+    match opened.is_live() {
+        true => &service.ports,
+        false => &[],
+    }
+}
+
+/// Somebody who looks after the run, if anybody wants to know.
+fn look_after(
+    service: &Service,
+    ports: &Ports,
+    pulse: Arc<Pulse>,
+    tell: Option<OnHealth>,
+) -> Result<Option<Vigil>, RunError> {
+    if tell.is_none() && ports.metrics(service).is_none() {
+        return Ok(None);
+    }
+    let tell = tell.unwrap_or_else(|| Box::new(|_| {}));
+    let vigil = Vigil::begin(pulse, tell).map_err(RunError::Thread)?;
+    Ok(Some(vigil))
+}
+
 /// Somebody to hear the operator, if there is a way to be heard.
 fn attend(
     service: &Service,
     ports: &Ports,
+    vigil: Option<&Vigil>,
     reload: Option<Reload>,
 ) -> Result<(Option<Operator>, Commands), RunError> {
     let path = ports.control.as_deref();
-    if path.is_none() && reload.is_none() {
+    let metrics = ports.metrics(service);
+    if path.is_none() && reload.is_none() && metrics.is_none() {
         return Ok((None, no_commands()));
     }
-    let socket = path.map(|path| (path, ports.control_group));
-    let listening = Operator::listen(Access { socket, reload }, service);
-    let (operator, commands) = listening.map_err(|source| RunError::Control {
-        path: path.unwrap_or(Path::new("")).to_owned(),
-        source,
+    let mut access = Access {
+        socket: path.map(|path| (path, ports.control_group)),
+        reload,
+        ..Access::default()
+    };
+    access.metrics = metrics.zip(vigil.map(Vigil::known));
+    describe(service, ports, &mut access.report);
+    let listening = Operator::listen(access, service);
+    let (operator, commands) = listening.map_err(|error| match error {
+        ListenError::Socket(source) => RunError::Control {
+            path: path.unwrap_or(Path::new("")).to_owned(),
+            source,
+        },
+        ListenError::Metrics(address, source) => RunError::Metrics { address, source },
     })?;
     Ok((Some(operator), commands))
 }

@@ -16,11 +16,14 @@ use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::BURST;
+use crate::figures::{Told, WorkerFigures};
+use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Outcome, Output, Refusal};
-use crate::observe::{Observer, Tallies};
+use crate::observe::{Observer, Tallies, pool_figures};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
+use crate::worker::Worker;
 use packet_io::Replay;
 use returns::{Ear, take};
 use std::sync::Arc;
@@ -30,7 +33,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
-use worker::{Seat, WorkerThread, seat};
+use worker::{Seat, WorkerPulse, WorkerThread, seat};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
 /// way any more. Returns how much packet time passed.
@@ -68,16 +71,20 @@ pub fn run_on<P: PacketIo>(
     if !tempo.is_lossless {
         touch(node);
     }
-    let started = first_packet(packets, is_stopped)?;
+    let pulse = Arc::clone(observer.pulse());
+    pulse.enter(Phase::Ready);
+    let started = first_packet(packets, &pulse, is_stopped)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let ring_frames = node.machine.limits().ring_frames;
     let mut seats = Vec::new();
     std::thread::scope(|scope| {
-        for (worker, pools) in node.workers.iter_mut().zip(&mut node.worker_pools) {
+        let workers = node.workers.iter_mut().zip(&mut node.worker_pools);
+        for (number, (worker, pools)) in workers.enumerate() {
             worker.start(started);
             let (seat, end) = seat(ring_frames, &is_over);
             seats.push(seat);
-            scope.spawn(move || WorkerThread::new(worker, pools, end).run());
+            let pulse = WorkerPulse::new(&pulse, number);
+            scope.spawn(move || WorkerThread::new(worker, pools, end, pulse).run());
         }
         node.machine.start(started);
         let mut driver = Driver {
@@ -125,10 +132,12 @@ fn touch(node: &mut Node) {
 /// The run begins at its first packet.
 fn first_packet(
     packets: &mut impl PacketIo,
+    pulse: &Pulse,
     is_stopped: &AtomicBool,
 ) -> Result<Instant, CaptureError> {
     let mut idle = Backoff::default();
     loop {
+        pulse.all_turn();
         match packets.first()? {
             Some(at) => return Ok(at),
             None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
@@ -188,6 +197,7 @@ impl<P: PacketIo> Driver<'_, P> {
     fn run(&mut self, is_stopped: &AtomicBool) -> Result<(), CaptureError> {
         let mut is_stopping = false;
         while self.is_drained.is_none() {
+            self.observer.pulse().machine_turns();
             if !is_stopping {
                 self.take_command();
                 let wall_ns = self.wall_ns();
@@ -196,6 +206,7 @@ impl<P: PacketIo> Driver<'_, P> {
                 let filled = packets.fill(self.machine, now, wall_ns, burst)?;
                 if filled == Filled::End || is_stopped.load(Ordering::Relaxed) {
                     is_stopping = true;
+                    self.observer.pulse().enter(Phase::Stopping);
                     self.receive()?;
                     self.machine.stop(&mut self.output);
                 }
@@ -312,12 +323,34 @@ impl<P: PacketIo> Driver<'_, P> {
                 let now = self.clock().packet;
                 self.seats[0].ask(question, now);
             }
+            Ok(Command::Figures(told)) => self.tell_figures(&told),
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.
                 Err(replacement) => drop(answer.send(Err((replacement, Refusal::Busy)))),
             },
             Err(_) => {}
+        }
+    }
+
+    /// Tells what this thread knows, and has each worker tell what it knows.
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+        let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
+        self.observer.lost_at_ports(self.packets.losses());
+        let mut figures = self
+            .observer
+            .figures(packet_ns, self.wall_ns(), self.machine);
+        self.packets.figures(&mut figures.report);
+        pool_figures(self.machine.pools(), &mut figures.report);
+        // Whoever has gone away hears nothing.
+        let _ = told.send(Told::Machine(Box::new(figures), self.seats.len()));
+        for (number, seat) in self.seats.iter().enumerate() {
+            let told = told.clone();
+            let tell = move |worker: &Worker, _: Instant| {
+                let figures = WorkerFigures::of(worker).numbered(number);
+                let _ = told.send(Told::Worker(Box::new(figures)));
+            };
+            seat.ask(Box::new(tell), self.packet_clock);
         }
     }
 
@@ -343,6 +376,8 @@ impl<P: PacketIo> Driver<'_, P> {
         self.next_tick_ns = wall_ns + 1_000_000;
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let (seats, packets) = (&self.seats, &*self.packets);
+        let pulse = self.observer.pulse();
+        packets.each_port(&mut |port, is_up| pulse.port(port, is_up));
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
             for seat in seats {

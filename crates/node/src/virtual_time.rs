@@ -8,6 +8,7 @@ use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::{BURST, Via};
+use crate::figures::{Told, WorkerFigures};
 use crate::machine::{Outcome, Output, Progress, Refusal, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
@@ -357,6 +358,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 let now = self.packet_now();
                 question(&self.node.workers[0], now);
             }
+            Some(Command::Figures(told)) => self.tell_figures(&told),
             Some(Command::Replace(replacement, answer)) => {
                 match self.node.machine.change(replacement) {
                     Ok(()) => self.asked = Some(answer),
@@ -365,6 +367,17 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 }
             }
             None => {}
+        }
+    }
+
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+        let wall_ns = self.began.elapsed().as_nanos() as u64;
+        let workers = &self.node.workers;
+        let figures = self.observer.figures(0, wall_ns, &self.node.machine);
+        // Whoever has gone away hears nothing.
+        let _ = told.send(Told::Machine(Box::new(figures), workers.len()));
+        for worker in workers {
+            let _ = told.send(Told::Worker(Box::new(WorkerFigures::of(worker))));
         }
     }
 

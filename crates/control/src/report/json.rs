@@ -124,6 +124,7 @@
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
 //! | `ports[].name`, `ports[].device`, `ports[].driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].is_up` | | whether packets came and went at the end |
 //! | `ports[].received_packets`, `ports[].received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
 //! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
 //! | `ports[].receive_no_buffer` | frames | for which there was no buffer |

@@ -13,6 +13,7 @@ mod figures;
 pub mod html;
 pub mod json;
 mod latency;
+pub mod metrics;
 mod neighbors;
 mod parking;
 mod plot;

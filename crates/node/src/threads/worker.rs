@@ -4,6 +4,7 @@ use super::Backoff;
 use super::returns::Voice;
 use crate::command::Question;
 use crate::fast_path::BATCH;
+use crate::health::Pulse;
 use crate::live_drops::LiveDrops;
 use crate::machine::{Answer, Progress, Time, WorkerCommand};
 use crate::worker::Worker;
@@ -197,16 +198,31 @@ pub(super) struct WorkerThread<'a> {
     returns: Vec<Frame>,
     /// Of what was heard of the time.
     version: u64,
+    pulse: WorkerPulse,
+}
+
+/// What a worker's thread shows of itself.
+pub(super) struct WorkerPulse {
+    pulse: Arc<Pulse>,
+    number: usize,
+}
+
+impl WorkerPulse {
+    pub fn new(pulse: &Arc<Pulse>, number: usize) -> Self {
+        let pulse = Arc::clone(pulse);
+        Self { pulse, number }
+    }
 }
 
 impl<'a> WorkerThread<'a> {
-    pub fn new(worker: &'a mut Worker, pools: &'a mut Pools, end: End) -> Self {
+    pub fn new(worker: &'a mut Worker, pools: &'a mut Pools, end: End, pulse: WorkerPulse) -> Self {
         Self {
             worker,
             pools,
             end,
             returns: Vec::new(),
             version: 0,
+            pulse,
         }
     }
 
@@ -214,6 +230,8 @@ impl<'a> WorkerThread<'a> {
         let mut frames = Vec::with_capacity(BATCH);
         let mut idle = Backoff::default();
         loop {
+            let WorkerPulse { pulse, number } = &self.pulse;
+            pulse.worker_turns(*number);
             let is_over = self.end.is_over.load(Ordering::Acquire);
             let time = self.end.shared.time.news(&mut self.version);
             self.end.from_machine.receive(&mut frames, BATCH);
@@ -244,6 +262,8 @@ impl<'a> WorkerThread<'a> {
         shared.drops.publish(&self.worker.drops());
         let restarts = self.worker.restarts();
         shared.restarts.store(restarts, Ordering::Relaxed);
+        let WorkerPulse { pulse, number } = &self.pulse;
+        pulse.worker_restarts(*number, restarts);
     }
 
     /// Returns whether there were any.

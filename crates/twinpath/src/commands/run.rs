@@ -147,6 +147,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 fn reload() -> Result<Reload, CommandError> {
     Ok(Reload {
         is_asked: on_hangup()?,
+        begin: Box::new(|| {}),
         tell: Box::new(|came| match came {
             Ok(reloaded) => {
                 reloaded.warnings.iter().for_each(output::warning);
