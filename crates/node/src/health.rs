@@ -156,6 +156,8 @@ pub struct Health {
     pub phase: Phase,
     /// Whether a thread of the data plane stands still: then the process had better begin anew.
     pub is_stuck: bool,
+    /// How often workers have crashed, all together.
+    pub restarts: u64,
     /// What is wrong, in words.
     pub problems: Vec<String>,
 }
@@ -227,7 +229,9 @@ impl Eyes {
             }
         }
         for (thread, worker) in self.threads.iter_mut().skip(1).zip(&pulse.workers) {
-            if thread.keeps_crashing(worker.restarts.load(Ordering::Relaxed), now) {
+            let restarts = worker.restarts.load(Ordering::Relaxed);
+            health.restarts = health.restarts.saturating_add(restarts);
+            if thread.keeps_crashing(restarts, now) {
                 let name = &thread.name;
                 health.problems.push(format!("{name} keeps crashing"));
             }

@@ -95,6 +95,14 @@ impl LivePorts {
         report.neighbors = self.neighbor_figures();
     }
 
+    /// What it takes to open them again.
+    pub fn privileges(&self) -> Vec<Privilege> {
+        let mut needed: Vec<_> = self.ports.iter().flat_map(privileges).copied().collect();
+        needed.sort_unstable();
+        needed.dedup();
+        needed
+    }
+
     /// What ports lost, in words.
     pub fn losses_in_words(&self) -> Vec<String> {
         let lost = |port: &Port| {
@@ -240,6 +248,27 @@ fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>)
         fragments.push(frame);
     }
     true
+}
+
+/// What the system lets somebody do.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privilege {
+    /// Open sockets that see and send whole frames.
+    RawSockets,
+    /// Make interfaces, and attach programs to them.
+    NetworkAdministration,
+    /// Load such programs.
+    Bpf,
+}
+
+/// What it takes to open a port.
+fn privileges(port: &Port) -> &'static [Privilege] {
+    use Privilege::{Bpf, NetworkAdministration, RawSockets};
+    match port.driver() {
+        Driver::Tap => &[NetworkAdministration],
+        Driver::AfXdp => &[RawSockets, NetworkAdministration, Bpf],
+        Driver::AfPacket | Driver::Auto => &[RawSockets],
+    }
 }
 
 /// How long packets may be on the links of ports.

@@ -128,6 +128,8 @@ impl Operator {
             let figures = Box::new(move || control.figures());
             let server = metrics::listen(address, health, figures);
             let server = server.map_err(|error| ListenError::Metrics(address, error))?;
+            let address = server.address();
+            tracing::info!(%address, "figures are told over HTTP");
             operator.metrics = Some(server);
         }
         if let Some(reload) = access.reload {
@@ -432,6 +434,10 @@ impl Control {
             (applied.rules_gone, applied.rules_kept) = (done.rules_gone, done.rules_kept);
         }
         self.becomes(new);
+        let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
+        let (added, removed) = (applied.new.join(","), applied.removed.join(","));
+        let pause_us = applied.pause_ns / 1000;
+        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
         Ok(applied)
     }
 

@@ -5,7 +5,7 @@ use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
 use crate::health::{OnHealth, Pulse, Vigil};
-use crate::live_ports::LivePorts;
+use crate::live_ports::{LivePorts, Privilege};
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
 use crate::operator::{Access, ListenError, Operator, Reload};
@@ -61,6 +61,13 @@ impl OpenPorts {
     /// Whether packets come from network interfaces.
     pub const fn is_live(&self) -> bool {
         self.live.is_some()
+    }
+
+    /// What it takes to open interfaces again that go and come back.
+    pub fn privileges(&self) -> Vec<Privilege> {
+        self.live
+            .as_ref()
+            .map_or_else(Vec::new, LivePorts::privileges)
     }
 }
 

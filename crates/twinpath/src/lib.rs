@@ -22,6 +22,7 @@ mod error;
 mod flags;
 mod group;
 mod hex;
+mod log;
 mod output;
 mod paths;
 mod stop;

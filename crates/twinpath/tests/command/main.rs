@@ -18,3 +18,4 @@ mod trace;
 mod usage;
 mod validate;
 mod warnings;
+mod watching;
