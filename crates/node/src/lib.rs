@@ -25,6 +25,7 @@ pub mod live_drops;
 pub mod live_ports;
 pub mod machine;
 mod metrics;
+pub mod mirror;
 pub mod mtu;
 pub mod observe;
 pub mod operator;

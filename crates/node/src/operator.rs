@@ -7,8 +7,10 @@
 //! operator's command reads them, with the operator's rights, and sends what they say.
 
 mod clients;
+mod look;
 mod rules;
 mod socket;
+mod stream;
 
 use crate::command::{Command, Commands, Replaced};
 use crate::figures;
@@ -16,9 +18,10 @@ use crate::health::Health;
 use crate::http::Server;
 use crate::machine::{Changed, Refusal};
 use crate::metrics;
+use crate::mirror::Mirror;
 use crate::replacement::Replacement;
 use crate::worker::Worker;
-use clients::Clients;
+use clients::{Clients, Streaming};
 use rules::views;
 use socket::Socket;
 use std::io;
@@ -30,6 +33,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
+use twinpath_control::look::Stream;
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
 use twinpath_control::report::{ControlCounters, Report};
 use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
@@ -50,6 +54,8 @@ pub struct Access<'a> {
     pub metrics: Option<(SocketAddr, Arc<Mutex<Health>>)>,
     /// What figures are of.
     pub report: Report,
+    /// Who copies packets.
+    pub mirror: Arc<Mirror>,
 }
 
 /// The service file is to be read again when somebody says so.
@@ -111,6 +117,7 @@ impl Operator {
             commands,
             change: Mutex::new(None),
             report: access.report,
+            mirror: access.mirror,
         });
         let mut operator = Self {
             is_over,
@@ -217,6 +224,7 @@ struct Control {
     change: Mutex<Option<Unanswered>>,
     /// What was run.
     report: Report,
+    mirror: Arc<Mirror>,
 }
 
 /// A change that the run has not answered in time, and what the service is if it is made.
@@ -229,6 +237,10 @@ struct Unanswered {
 type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
 
 impl clients::Service for Control {
+    fn open(&self, stream: &Stream) -> Result<Box<dyn Streaming>, String> {
+        self.open_stream(stream)
+    }
+
     fn answer(&self, request: Request) -> Result<Answer, String> {
         match request {
             Request::Rules(filter) => self.rules(filter),
@@ -248,6 +260,9 @@ impl clients::Service for Control {
                 let applied = self.end_binding(function.as_deref(), &endpoint, protocol.as_deref());
                 applied.map(Answer::Applied)
             }
+            Request::Look(look) => self.look(look),
+            // It is opened before it comes here.
+            Request::Stream(_) => Err("expected a client that listens".into()),
             Request::List { function, object } => self.list(function.as_deref(), object),
         }
     }
@@ -294,11 +309,20 @@ impl Control {
         &self,
         question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
     ) -> Result<T, String> {
+        self.ask_worker(0, question)
+    }
+
+    /// What a worker knows.
+    fn ask_worker<T: Send + 'static>(
+        &self,
+        worker: usize,
+        question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
+    ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
         let question =
             move |worker: &Worker, now: Instant| drop(sender.send(question(worker, now)));
         self.commands
-            .send(Command::Ask(Box::new(question)))
+            .send(Command::Ask(worker, Box::new(question)))
             .map_err(|_| over())?;
         receiver.recv_timeout(TIMEOUT).map_err(|_| over())
     }

@@ -7,6 +7,7 @@ use crate::exit::{Exit, Guarded, Told};
 use crate::health::{OnHealth, Pulse, Vigil};
 use crate::live_ports::{LivePorts, Privilege};
 use crate::machine::Limits;
+use crate::mirror::Mirror;
 use crate::observe::{Observer, pool_figures};
 use crate::operator::{Access, ListenError, Operator, Reload};
 use crate::sink::{Sink, Written};
@@ -269,7 +270,8 @@ pub fn run_opened(
     };
     let mut exit = Guarded::new(exit);
     opened.source = opened.source.until(exit.has_failed());
-    let (operator, commands) = attend(service, ports, vigil.as_ref(), opened.reload.take())?;
+    let watched = (node.machine.mirror(), vigil.as_ref());
+    let (operator, commands) = attend(service, ports, watched, opened.reload.take())?;
     let packet_time = match &mut opened.live {
         Some(packets) => drive_live(
             service,
@@ -439,7 +441,7 @@ fn look_after(
 fn attend(
     service: &Service,
     ports: &Ports,
-    vigil: Option<&Vigil>,
+    (mirror, vigil): (&Arc<Mirror>, Option<&Vigil>),
     reload: Option<Reload>,
 ) -> Result<(Option<Operator>, Commands), RunError> {
     let path = ports.control.as_deref();
@@ -450,6 +452,7 @@ fn attend(
     let mut access = Access {
         socket: path.map(|path| (path, ports.control_group)),
         reload,
+        mirror: Arc::clone(mirror),
         ..Access::default()
     };
     access.metrics = metrics.zip(vigil.map(Vigil::known));

@@ -14,11 +14,12 @@ pub use packet_io::PacketIo;
 
 use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
-use crate::command::{Command, Commands, Replaced};
-use crate::fast_path::BURST;
+use crate::command::{Command, Commands, MachineQuestion, Replaced};
+use crate::fast_path::{BURST, Departure};
 use crate::figures::{Told, WorkerFigures};
 use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Outcome, Output, Refusal};
+use crate::mirror::Event;
 use crate::observe::{Observer, Tallies, pool_figures};
 use crate::sink::Sink;
 use crate::source::Source;
@@ -26,6 +27,7 @@ use crate::wiring::Node;
 use crate::worker::Worker;
 use packet_io::Replay;
 use returns::{Ear, take};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -260,6 +262,11 @@ impl<P: PacketIo> Driver<'_, P> {
         }
         let clock = self.clock();
         if !self.burst.is_empty() {
+            let mirror = self.machine.mirror();
+            if mirror.wants_ports() {
+                let frames = self.burst.iter();
+                frames.for_each(|frame| mirror.copy(Event::Received, frame));
+            }
             self.machine
                 .receive(&mut self.burst, clock, &mut self.output);
             self.observer.arrived(self.machine);
@@ -290,9 +297,16 @@ impl<P: PacketIo> Driver<'_, P> {
             return Ok(());
         }
         let now_ns = self.wall_ns();
+        let is_mirrored = self.machine.mirror().wants_ports();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
             self.observer.departed(&departure, latency);
+            if is_mirrored {
+                let Departure { frame, port, .. } = &departure;
+                let of = (frame.timestamp().0, *port);
+                let mirror = self.machine.mirror();
+                mirror.copy_bytes(Event::Transmitted, of, frame.bytes());
+            }
             self.packets.leaves(departure, self.machine.pools())?;
         }
         let oldest = self.machine.oldest();
@@ -319,10 +333,14 @@ impl<P: PacketIo> Driver<'_, P> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => {
+            Ok(Command::Ask(worker, question)) => {
                 let now = self.clock().packet;
-                self.seats[0].ask(question, now);
+                // Whoever asks one that there is not hears no answer.
+                if let Some(seat) = self.seats.get(worker) {
+                    seat.ask(question, now);
+                }
             }
+            Ok(Command::AskMachine(question)) => self.answer(question),
             Ok(Command::Figures(told)) => self.tell_figures(&told),
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
@@ -331,6 +349,11 @@ impl<P: PacketIo> Driver<'_, P> {
             },
             Err(_) => {}
         }
+    }
+
+    /// Whoever asked what cannot be answered hears no answer.
+    fn answer(&self, question: MachineQuestion) {
+        let _ = catch_unwind(AssertUnwindSafe(|| question(self.machine)));
     }
 
     /// Tells what this thread knows, and has each worker tell what it knows.

@@ -354,10 +354,14 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             return;
         }
         match self.commands.and_then(|commands| commands.try_recv().ok()) {
-            Some(Command::Ask(question)) => {
+            Some(Command::Ask(worker, question)) => {
                 let now = self.packet_now();
-                question(&self.node.workers[0], now);
+                // Whoever asks one that there is not hears no answer.
+                if let Some(worker) = self.node.workers.get(worker) {
+                    question(worker, now);
+                }
             }
+            Some(Command::AskMachine(question)) => question(&self.node.machine),
             Some(Command::Figures(told)) => self.tell_figures(&told),
             Some(Command::Replace(replacement, answer)) => {
                 match self.node.machine.change(replacement) {

@@ -222,6 +222,11 @@ impl Chain {
         )
     }
 
+    /// How many state words a function has.
+    pub fn words_at(&self, place: usize) -> usize {
+        self.words.get(place).map_or(0, Range::len)
+    }
+
     /// Where a function's words are among a flow's.
     pub(crate) fn words_of(&self, place: usize) -> Range<usize> {
         self.words[place].clone()

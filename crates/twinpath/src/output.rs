@@ -17,13 +17,17 @@ pub(crate) use examples;
 
 /// Writes to standard output. A reader that has gone away, as `head` does, is no error.
 pub fn print(text: &str) -> Result<(), CommandError> {
+    print_on(text).map(|_| ())
+}
+
+/// As [`print`]; whether somebody still reads.
+pub fn print_on(text: &str) -> Result<bool, CommandError> {
     let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
-        _ => Ok(()),
+    let written = stdout.write_all(text.as_bytes());
+    match written.and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CommandError::Output(error)),
     }
 }
 

@@ -113,6 +113,11 @@ impl Table {
         numbers.filter_map(|&number| Some((number, self.bindings.at(number)?)))
     }
 
+    /// No binding's number is this large, or larger.
+    pub fn binding_bound(&self) -> usize {
+        self.bindings.bound()
+    }
+
     /// The bindings of a host.
     pub fn host(&self, host: Address, kind: Kind) -> Host {
         self.hosts.of(kind, host)

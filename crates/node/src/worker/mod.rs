@@ -2,6 +2,7 @@
 
 mod command;
 mod crash;
+mod mirrored;
 mod rebuild;
 mod rules;
 mod time;
@@ -13,10 +14,12 @@ pub use rebuild::{FunctionPlan, SlowPlan};
 pub use time::{Moment, Time};
 
 use crate::build_error::BuildError;
+use crate::mirror::Mirror;
 use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
 use twinpath_core::wire::{Fragment, dissect};
@@ -95,6 +98,8 @@ pub struct Worker {
     counts: LinkCounters,
     /// Whoever follows packets.
     watch: Option<Watch>,
+    /// Who copies packets for whoever wants them.
+    mirror: Arc<Mirror>,
     /// The buffer of the packet of which they were just told that functions which make rules have
     /// met it.
     told: Option<usize>,
@@ -142,6 +147,7 @@ impl Worker {
             drops: DropCounters::default(),
             counts: LinkCounters::default(),
             watch: None,
+            mirror: Arc::default(),
             told: None,
         })
     }
@@ -421,6 +427,21 @@ impl Worker {
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, pools: &mut Pools) {
+        self.drop_at(None, frame, reason, pools);
+    }
+
+    /// As [`Self::drop`], by an element.
+    fn drop_at(
+        &mut self,
+        element: Option<u8>,
+        frame: Frame,
+        reason: DropReason,
+        pools: &mut Pools,
+    ) {
+        if self.mirror.wants_drops() {
+            self.mirror
+                .copy(mirrored::dropped(reason, element, None), &frame);
+        }
         self.tell(frame.buffer(), |_| Step::drop(reason));
         self.drops.count(reason);
         pools.give(frame);
@@ -447,6 +468,7 @@ impl Worker {
     /// A frame meets the element that it is about.
     fn meet(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
         let (first, seen) = (self.outgoing.len(), self.see(header, &frame));
+        let copied = self.copy_in_front(header, &frame);
         match self.elements.get_mut(usize::from(header.element)) {
             Some(SlowElement::Flows(flows)) => {
                 flows.receive(header, frame, pools, &mut self.outgoing);
@@ -457,6 +479,9 @@ impl Worker {
         self.outgoing[first..]
             .iter_mut()
             .for_each(|outgoing| outgoing.header.element = header.element);
+        if let Some(copied) = copied {
+            self.mirror_drop(copied, first, header);
+        }
         if let Some(seen) = seen {
             self.tell_met(&seen, header);
         }

@@ -10,6 +10,7 @@ mod folder;
 mod generate;
 mod kv;
 mod lab;
+mod looks;
 mod made_files;
 mod operator;
 mod run;
