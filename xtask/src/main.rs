@@ -1,11 +1,14 @@
 //! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, and
-//! `cargo xtask manual`, which writes the pages of docs/ that follow from the code.
+//! `cargo xtask manual`, which writes the pages of docs/ that follow from the code, and `cargo xtask
+//! deb`, which makes a Debian package.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
 //! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
 //! of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
 //! properties SEED` draws them again.
 #![forbid(unsafe_code)]
+
+mod deb;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
             "manual",
             cargo(&["run", "--quiet", "--package", "twinpath-manual"]),
         )]),
+        ["deb"] => run_all(&[step("Debian package", deb::build)]),
         ["bench"] => run_all(&[step(
             "benches",
             cargo(&["bench", "--package", "twinpath-benches"]),
@@ -40,7 +44,7 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | manual"
+        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | manual | deb"
     );
     ExitCode::from(2)
 }

@@ -5,7 +5,7 @@ use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
 use crate::memory::TableMemory;
 use crate::monitor::FlowRecord;
-use crate::records::{BackendText, EntryHits, FlowText, Page};
+use crate::records::{BackendText, BindingEvents, EntryHits, FlowText, Page};
 use crate::too_long::TooLong;
 use schemars::Schema;
 use std::any::Any;
@@ -352,6 +352,26 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         _from: u32,
         _most: u32,
     ) -> Option<Page<FlowRecord>> {
+        None
+    }
+
+    /// Takes records of flows that have ended, at most so many, from a function of this
+    /// configuration, if it counts flows.
+    fn take_ended_flows(
+        &self,
+        _function: &mut dyn RuleFunction,
+        _most: usize,
+    ) -> Option<Vec<FlowRecord>> {
+        None
+    }
+
+    /// Takes what became of bindings, at most so many, from a function of this configuration, if it
+    /// has some. From the first time on that is kept for whoever takes it.
+    fn take_binding_events(
+        &self,
+        _function: &mut dyn RuleFunction,
+        _most: usize,
+    ) -> Option<BindingEvents> {
         None
     }
 

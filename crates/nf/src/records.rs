@@ -2,7 +2,9 @@
 //! the function does nothing else while it tells.
 
 use crate::bindings::Kind;
+use std::collections::VecDeque;
 use std::time::Duration;
+use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
 
 /// Part of a list.
@@ -37,6 +39,61 @@ pub struct BindingRecord {
     pub external: Endpoint,
     /// With how many others it speaks.
     pub sessions: u32,
+}
+
+/// What became of a binding.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct BindingEvent {
+    /// The binding.
+    pub binding: BindingRecord,
+    /// When, on the packet clock.
+    pub at: Instant,
+    /// Whether it began; else it ended.
+    pub is_new: bool,
+}
+
+/// What became of bindings since it was asked last.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BindingEvents {
+    /// In order.
+    pub events: Vec<BindingEvent>,
+    /// How many were let go since the start, because nobody took them.
+    pub lost: u64,
+}
+
+/// Most events that wait to be taken.
+const MOST_EVENTS: usize = 65_536;
+
+/// What becomes of bindings is kept for whoever takes it; nothing is until somebody has.
+#[derive(Debug, Default)]
+pub(crate) struct BindingLog {
+    events: Option<VecDeque<BindingEvent>>,
+    lost: u64,
+}
+
+impl BindingLog {
+    /// Keeps an event, if somebody takes them. The oldest make room.
+    pub fn keep(&mut self, event: impl FnOnce() -> BindingEvent) {
+        let Some(events) = &mut self.events else {
+            return;
+        };
+        if events.len() == MOST_EVENTS {
+            events.pop_front();
+            self.lost += 1;
+        }
+        events.push_back(event());
+    }
+
+    /// Takes the oldest events, at most so many. From the first time on they are kept.
+    pub fn take(&mut self, most: usize) -> BindingEvents {
+        let begin = || VecDeque::with_capacity(MOST_EVENTS);
+        let events = self.events.get_or_insert_with(begin);
+        let count = events.len().min(most);
+        BindingEvents {
+            events: events.drain(..count).collect(),
+            lost: self.lost,
+        }
+    }
 }
 
 /// How often an entry of a function's table decided, on either path.
@@ -75,13 +132,34 @@ pub struct BackendText {
 }
 
 /// How long ago something was that a word of flow state tells in [ticks](twinpath_core::Instant::ticks).
-pub(crate) fn since_tick(now: twinpath_core::Instant, tick: u32) -> Duration {
+pub(crate) fn since_tick(now: Instant, tick: u32) -> Duration {
     Duration::from_nanos(u64::from(now.ticks_since(tick)) << twinpath_core::time::TICK_SHIFT)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_are_kept_once_somebody_takes_them() {
+        let mut log = BindingLog::default();
+        let end = Endpoint::v4([10, 0, 0, 1], 5);
+        let event = |at| BindingEvent {
+            binding: BindingRecord {
+                kind: Kind::Tcp,
+                internal: end,
+                external: end,
+                sessions: 0,
+            },
+            at: Instant(at),
+            is_new: true,
+        };
+        log.keep(|| event(1));
+        assert_eq!(log.take(9), BindingEvents::default());
+        (0..MOST_EVENTS as u64 + 3).for_each(|at| log.keep(|| event(at)));
+        let taken = log.take(2);
+        assert_eq!((taken.events, taken.lost), (vec![event(3), event(4)], 3));
+    }
 
     #[test]
     fn pages_make_up_the_whole() {

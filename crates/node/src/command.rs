@@ -13,6 +13,9 @@ pub type Replaced = Result<Changed, (Box<Replacement>, Refusal)>;
 /// Something that a worker is asked, at a time on the packet clock.
 pub type Question = Box<dyn FnOnce(&Worker, Instant) + Send>;
 
+/// Something that is taken of a worker.
+pub type Taking = Box<dyn FnOnce(&mut Worker) + Send>;
+
 /// Something that the machine is asked.
 pub type MachineQuestion = Box<dyn FnOnce(&Machine) + Send>;
 
@@ -20,6 +23,8 @@ pub type MachineQuestion = Box<dyn FnOnce(&Machine) + Send>;
 pub enum Command {
     /// To know something of a worker, by its number.
     Ask(usize, Question),
+    /// To take something of the first worker that packets do not meet.
+    Take(Taking),
     /// To know something of the machine.
     AskMachine(MachineQuestion),
     /// The figures of the run so far.

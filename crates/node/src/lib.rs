@@ -19,6 +19,7 @@ pub mod figures;
 pub mod health;
 mod http;
 pub mod ingress;
+mod ipfix;
 mod late;
 pub mod leftovers;
 pub mod live_drops;

@@ -7,6 +7,7 @@
 //! operator's command reads them, with the operator's rights, and sends what they say.
 
 mod clients;
+mod export;
 mod look;
 mod rules;
 mod socket;
@@ -16,6 +17,7 @@ use crate::command::{Command, Commands, Replaced};
 use crate::figures;
 use crate::health::Health;
 use crate::http::Server;
+use crate::ipfix::Exporter;
 use crate::machine::{Changed, Refusal};
 use crate::metrics;
 use crate::mirror::Mirror;
@@ -35,7 +37,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::look::Stream;
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
-use twinpath_control::report::{ControlCounters, Report};
+use twinpath_control::report::{ControlCounters, ExportCounters, Report};
 use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
@@ -56,6 +58,8 @@ pub struct Access<'a> {
     pub report: Report,
     /// Who copies packets.
     pub mirror: Arc<Mirror>,
+    /// Who tells a collector.
+    pub exporter: Option<Exporter>,
 }
 
 /// The service file is to be read again when somebody says so.
@@ -99,6 +103,7 @@ pub struct Operator {
     clients: Option<JoinHandle<ControlCounters>>,
     reload: Option<JoinHandle<()>>,
     metrics: Option<Server>,
+    exporter: Option<JoinHandle<Exporter>>,
 }
 
 impl Operator {
@@ -118,12 +123,14 @@ impl Operator {
             change: Mutex::new(None),
             report: access.report,
             mirror: access.mirror,
+            exported: Mutex::new(access.exporter.as_ref().map(Exporter::counters)),
         });
         let mut operator = Self {
             is_over,
             clients: None,
             reload: None,
             metrics: None,
+            exporter: None,
         };
         if let Some(socket) = socket {
             let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
@@ -139,6 +146,10 @@ impl Operator {
             tracing::info!(%address, "figures are told over HTTP");
             operator.metrics = Some(server);
         }
+        if let Some(exporter) = access.exporter {
+            let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
+            operator.exporter = Some(export::export(control, exporter, over)?);
+        }
         if let Some(reload) = access.reload {
             let over = Arc::clone(&operator.is_over);
             let watch = move || reload.watch(&control, &over);
@@ -147,9 +158,11 @@ impl Operator {
         Ok((operator, receiver))
     }
 
-    /// Ends it, and tells what it did.
-    pub fn finish(mut self) -> ControlCounters {
-        self.end()
+    /// Ends it, and tells what it did; who tells a collector may have more to tell.
+    pub(crate) fn finish(mut self) -> (ControlCounters, Option<Exporter>) {
+        let counters = self.end();
+        let exporter = self.exporter.take().map(JoinHandle::join);
+        (counters, exporter.and_then(Result::ok))
     }
 
     fn end(&mut self) -> ControlCounters {
@@ -225,6 +238,8 @@ struct Control {
     /// What was run.
     report: Report,
     mirror: Arc<Mirror>,
+    /// What a collector was told so far.
+    exported: Mutex<Option<ExportCounters>>,
 }
 
 /// A change that the run has not answered in time, and what the service is if it is made.
@@ -300,8 +315,19 @@ impl Control {
         self.commands
             .send(Command::Figures(sender))
             .map_err(|_| over())?;
-        let report = figures::gather(&told, FIGURES_TIME, self.report.clone());
+        let mut report = self.report.clone();
+        report.ipfix = *self.exported();
+        let report = figures::gather(&told, FIGURES_TIME, report);
         report.ok_or_else(|| "the data plane does not answer".into())
+    }
+
+    fn exported(&self) -> MutexGuard<'_, Option<ExportCounters>> {
+        self.exported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A collector was told so much.
+    fn tell_exported(&self, counters: ExportCounters) {
+        *self.exported() = Some(counters);
     }
 
     /// What the worker knows that has the functions which make rules.
@@ -516,6 +542,8 @@ impl Control {
 fn whole(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
+
+pub(crate) use export::export_rest;
 
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()

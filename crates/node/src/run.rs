@@ -5,11 +5,12 @@ use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
 use crate::health::{OnHealth, Pulse, Vigil};
+use crate::ipfix::Exporter;
 use crate::live_ports::{LivePorts, Privilege};
 use crate::machine::Limits;
 use crate::mirror::Mirror;
 use crate::observe::{Observer, pool_figures};
-use crate::operator::{Access, ListenError, Operator, Reload};
+use crate::operator::{Access, ListenError, Operator, Reload, export_rest};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
 use crate::threads::{self, PacketIo};
@@ -108,8 +109,13 @@ impl Ports {
     /// Where figures are told, if they are: not of a replay, whose service may be running elsewhere
     /// on this host.
     fn metrics(&self, service: &Service) -> Option<SocketAddr> {
-        let is_in_real_time = service.run.execution == Execution::Threads && self.input.is_none();
-        service.metrics.listen.filter(|_| is_in_real_time)
+        let listen = service.metrics.listen;
+        listen.filter(|_| self.is_in_real_time(service))
+    }
+
+    /// Whether packets come when they come, and not from a capture or in virtual time.
+    fn is_in_real_time(&self, service: &Service) -> bool {
+        service.run.execution == Execution::Threads && self.input.is_none()
     }
 
     /// Whether packets come from the service's network interfaces: it has some, and nobody says
@@ -176,6 +182,9 @@ pub enum RunError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// A collector cannot be sent to.
+    #[error("cannot send to the collector in [ipfix]: {0}")]
+    Ipfix(std::io::Error),
     /// Nobody can look after the run.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -294,7 +303,11 @@ pub fn run_opened(
     };
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
-    let control = operator.map(Operator::finish);
+    let (control, exporter) = operator.map(Operator::finish).unzip();
+    let exported = exporter.flatten().map(|mut exporter| {
+        export_rest(&mut exporter, service, &mut node.workers);
+        exporter.counters()
+    });
     observer.lost_at_ports(match &opened.live {
         Some(live) => live.losses(),
         None => exit.losses(),
@@ -336,6 +349,7 @@ pub fn run_opened(
     if let Some(live) = &opened.live {
         live.figures_into(&mut finished.report);
     }
+    finished.report.ipfix = exported;
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
@@ -446,13 +460,19 @@ fn attend(
 ) -> Result<(Option<Operator>, Commands), RunError> {
     let path = ports.control.as_deref();
     let metrics = ports.metrics(service);
-    if path.is_none() && reload.is_none() && metrics.is_none() {
+    let exporter = match ports.is_in_real_time(service) {
+        true => Exporter::open(&service.ipfix).map_err(RunError::Ipfix)?,
+        false => None,
+    };
+    let is_asked = path.is_some() || reload.is_some() || metrics.is_some();
+    if !is_asked && exporter.is_none() {
         return Ok((None, no_commands()));
     }
     let mut access = Access {
         socket: path.map(|path| (path, ports.control_group)),
         reload,
         mirror: Arc::clone(mirror),
+        exporter,
         ..Access::default()
     };
     access.metrics = metrics.zip(vigil.map(Vigil::known));

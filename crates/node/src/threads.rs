@@ -340,6 +340,7 @@ impl<P: PacketIo> Driver<'_, P> {
                     seat.ask(question, now);
                 }
             }
+            Ok(Command::Take(take)) => self.seats[0].take(take),
             Ok(Command::AskMachine(question)) => self.answer(question),
             Ok(Command::Figures(told)) => self.tell_figures(&told),
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {

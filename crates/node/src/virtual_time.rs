@@ -361,6 +361,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                     question(worker, now);
                 }
             }
+            Some(Command::Take(take)) => take(&mut self.node.workers[0]),
             Some(Command::AskMachine(question)) => question(&self.node.machine),
             Some(Command::Figures(told)) => self.tell_figures(&told),
             Some(Command::Replace(replacement, answer)) => {

@@ -32,6 +32,7 @@
 //! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |
 //! | `twinpath_neighbors`, `twinpath_neighbor_events_total` | `event` | `neighbors` |
 //! | `twinpath_control_events_total` | `event` | `control` |
+//! | `twinpath_ipfix_events_total` | `event` | `ipfix` |
 
 use std::fmt::{Display, Write};
 
@@ -328,6 +329,10 @@ fn operators(report: &Report, page: &mut Page) {
             events.put(&[("event", &event)], count);
         }
     }
+    if let Some(ipfix) = &report.ipfix {
+        page.counter("ipfix_events_total", "What a collector was told")
+            .put_fields(&[], "event", ipfix);
+    }
     if let Some(control) = &report.control {
         page.counter("control_events_total", "Clients of the control socket")
             .put_fields(&[], "event", control);
@@ -420,7 +425,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::testing::edge_report;
-    use super::super::{ControlCounters, NeighborFigures, Parking, PortLosses};
+    use super::super::{ControlCounters, ExportCounters, NeighborFigures, Parking, PortLosses};
     use super::*;
 
     fn full_report() -> Report {
@@ -443,6 +448,10 @@ mod tests {
             control: Some(ControlCounters {
                 answered: 817,
                 ..ControlCounters::default()
+            }),
+            ipfix: Some(ExportCounters {
+                messages: 820,
+                ..ExportCounters::default()
             }),
             ports: vec![port],
             neighbors: Some(NeighborFigures {

@@ -9,6 +9,7 @@
 mod axis;
 mod control;
 mod escape;
+mod export;
 mod figures;
 pub mod html;
 pub mod json;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
+pub use export::ExportCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
@@ -101,6 +103,9 @@ pub struct Report {
     /// What operators asked at the control socket; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlCounters>,
+    /// What a collector was told by IPFIX; absent if the service names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipfix: Option<ExportCounters>,
     /// What network interfaces counted, by port; empty if packets came from elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortFigures>,
@@ -430,6 +435,7 @@ impl Default for Report {
             rings: Rings::default(),
             pool: Pool::default(),
             control: None,
+            ipfix: None,
             ports: Vec::new(),
             neighbors: None,
             port_losses: PortLosses::default(),

@@ -115,7 +115,7 @@ pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, SlowPath, Ways,
 };
 pub use warnings::warnings;
-pub use watching::Metrics;
+pub use watching::{Ipfix, Metrics};
 
 use chain::Names;
 use faults::{Faults, Gone};
@@ -133,7 +133,7 @@ use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
 /// The tables of a service file that configure no function.
-pub const SETTINGS: [&str; 10] = [
+pub const SETTINGS: [&str; 11] = [
     "service",
     "ports",
     "run",
@@ -144,6 +144,7 @@ pub const SETTINGS: [&str; 10] = [
     "link",
     "traffic",
     "metrics",
+    "ipfix",
 ];
 
 /// A service file, read and checked.
@@ -184,6 +185,8 @@ pub struct Service {
     pub traffic: Option<TrafficConfig>,
     /// Where figures are told.
     pub metrics: Metrics,
+    /// Who is told of flows and bindings.
+    pub ipfix: Ipfix,
     /// The folder that relative paths in the file start from.
     pub folder: PathBuf,
     /// What the file said of the run, whatever a command line says.
@@ -252,6 +255,9 @@ struct File {
     /// Figures for Prometheus, and whether the service is well.
     #[serde(default)]
     metrics: Metrics,
+    /// Who is told of a monitor's flows and of a translation's bindings, by IPFIX over UDP.
+    #[serde(default)]
+    ipfix: Ipfix,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -452,6 +458,7 @@ struct Settings {
     link: Option<Link>,
     traffic: Option<Option<Spanned<TrafficConfig>>>,
     metrics: Option<Metrics>,
+    ipfix: Option<Ipfix>,
 }
 
 impl Settings {
@@ -476,6 +483,7 @@ impl Settings {
             link: faults.settings_or_default(tables, "link"),
             traffic: faults.settings(tables, "traffic"),
             metrics: faults.settings_or_default(tables, "metrics"),
+            ipfix: faults.settings_or_default(tables, "ipfix"),
         }
     }
 
@@ -562,6 +570,7 @@ impl Settings {
             slow_path: slow_path?,
             rule_cache: self.rule_cache?,
             metrics: self.metrics?,
+            ipfix: self.ipfix?,
             parking: parking?,
             link: self.link?,
             traffic: traffic?,

@@ -82,7 +82,7 @@ impl Control {
 
     /// Calls `each` with all that a function tells in pages, and the packet time, until it has
     /// enough.
-    fn pages<T: Send + 'static>(
+    pub(super) fn pages<T: Send + 'static>(
         &self,
         place: usize,
         function: &Instance,
@@ -224,7 +224,6 @@ impl Control {
     fn backends(&self, query: &Query) -> Result<Part<BackendView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let figures = self.figures()?;
         let mut told = Told::new(query);
         for function in service.chain.iter().filter(|one| is_of(query, one)) {
             let backends = function.config.backends();
@@ -232,6 +231,8 @@ impl Control {
                 continue;
             }
             let connections = self.connections(&service, function)?;
+            // Later, so that none is known that was not opened.
+            let figures = self.figures()?;
             let counted = figures.functions.iter();
             let counters = counted.filter(|one| one.name == *function.name);
             let counters = counters.map(|one| &one.counters).next();

@@ -2,7 +2,7 @@
 
 use super::Backoff;
 use super::returns::Voice;
-use crate::command::Question;
+use crate::command::{Question, Taking};
 use crate::fast_path::BATCH;
 use crate::health::Pulse;
 use crate::live_drops::LiveDrops;
@@ -60,6 +60,7 @@ struct Shared {
 enum Task {
     Command(WorkerCommand),
     Question(Question, Instant),
+    Taking(Taking),
 }
 
 /// The machine's end.
@@ -128,6 +129,10 @@ impl Seat {
 
     pub fn ask(&self, question: Question, now: Instant) {
         let _ = self.tasks.send(Task::Question(question, now));
+    }
+
+    pub fn take(&self, take: Taking) {
+        let _ = self.tasks.send(Task::Taking(take));
     }
 
     pub fn tell_time(&mut self, time: Time) {
@@ -275,6 +280,9 @@ impl<'a> WorkerThread<'a> {
                 // Whoever asked what cannot be answered hears no answer.
                 Task::Question(question, now) => {
                     let _ = catch_unwind(AssertUnwindSafe(|| question(self.worker, now)));
+                }
+                Task::Taking(take) => {
+                    let _ = catch_unwind(AssertUnwindSafe(|| take(self.worker)));
                 }
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);

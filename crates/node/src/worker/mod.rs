@@ -304,6 +304,24 @@ impl Worker {
         None
     }
 
+    /// The same, for whoever takes something that packets do not meet.
+    pub fn function_mut(&mut self, place: usize) -> Option<&mut (dyn RuleFunction + 'static)> {
+        let mut first = 0;
+        for element in &mut self.elements {
+            let count = match element {
+                SlowElement::Rules(rules) => rules.functions().len(),
+                SlowElement::Flows(flows) => flows.chain().len(),
+            };
+            if let SlowElement::Rules(rules) = element
+                && (first..first + count).contains(&place)
+            {
+                return rules.chain().function((place - first) as u8);
+            }
+            first += count;
+        }
+        None
+    }
+
     /// The elements whose decisions are cached.
     pub fn rules(&self) -> impl Iterator<Item = &SlowRules> {
         self.elements.iter().filter_map(|element| match element {

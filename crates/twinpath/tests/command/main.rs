@@ -7,6 +7,7 @@ mod examples;
 mod explain;
 mod files;
 mod folder;
+mod following;
 mod generate;
 mod kv;
 mod lab;
