@@ -236,6 +236,11 @@ impl Chain {
         self.functions[place].adapt(words, handle);
     }
 
+    /// The place of the function that was the last to drop a packet since this was asked before.
+    pub fn take_dropper_place(&mut self) -> Option<usize> {
+        self.dropper.take()
+    }
+
     /// The function that was the last to drop a packet since this was asked before.
     pub fn take_dropper(&mut self) -> Option<&Named<dyn NetworkFunction>> {
         self.functions.get(self.dropper.take()?)

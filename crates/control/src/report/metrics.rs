@@ -2,7 +2,7 @@
 //! what `report.json` would say at that moment.
 //!
 //! Counts of one kind are one metric with a label: `twinpath_drops_total{reason="denied"}`. The values
-//! of such labels are the field names of [`json`](super::json).
+//! of such labels are the field names of `report.json`.
 //!
 //! | metric | labels | what it is |
 //! |---|---|---|

@@ -11,7 +11,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::service::{Instance, Service};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::records::Page;
+use twinpath_nf::monitor::FlowRecord;
+use twinpath_nf::records::{BindingEvents, Page};
 use twinpath_rulecache::RuleFunction;
 
 /// How often it is looked what has ended.
@@ -92,7 +93,7 @@ impl Control {
                 place,
                 function,
                 |config, function| config.take_ended_flows(function, PART),
-                &mut |ended| {
+                &mut |ended: Vec<FlowRecord>| {
                     let is_last = ended.len() < PART;
                     for record in ended {
                         exporter.ended(place, record, false);
@@ -104,7 +105,7 @@ impl Control {
                 place,
                 function,
                 |config, function| config.take_binding_events(function, PART),
-                &mut |events| {
+                &mut |events: BindingEvents| {
                     exporter.bindings(&events);
                     events.events.len() < PART
                 },

@@ -49,39 +49,45 @@ impl Worker {
         };
         // What was dropped before is no matter of this packet; whoever follows it asks for itself.
         if self.watch.is_none() {
-            flows.take_dropper();
+            flows.take_dropper_place();
         }
+        let mut bytes = std::mem::take(&mut self.copied);
+        bytes.clear();
+        bytes.extend_from_slice(frame.bytes());
         Some(InFront {
             buffer: frame.buffer(),
             of: (frame.timestamp().0, frame.port()),
             drops: flows.drops().clone(),
-            bytes: frame.bytes().to_vec(),
+            bytes,
         })
     }
 
     /// They have met it: what is outgoing from `first` on came of it.
     #[cold]
     pub(super) fn mirror_drop(&mut self, copied: InFront, first: usize, header: &Header) {
-        let element = self.elements.get_mut(usize::from(header.element));
-        let Some(SlowElement::Flows(flows)) = element else {
-            return;
+        if let Some(event) = self.drop_of(&copied, first, header) {
+            self.mirror.copy_bytes(event, copied.of, &copied.bytes);
+        }
+        // The next packet is copied there.
+        self.copied = copied.bytes;
+    }
+
+    fn drop_of(&mut self, copied: &InFront, first: usize, header: &Header) -> Option<Event> {
+        let element = self.elements.get_mut(usize::from(header.element))?;
+        let SlowElement::Flows(flows) = element else {
+            return None;
         };
-        let mut outgoing = self.outgoing[first..].iter();
+        let mut outgoing = self.outgoing.get(first..)?.iter();
         let goes_back = outgoing.any(|one| {
             let frame = one.frame.as_ref();
             frame.is_some_and(|frame| frame.buffer() == copied.buffer)
         });
-        let reason = newly_dropped(&copied.drops, flows.drops());
-        let Some(reason) = reason.filter(|_| !goes_back) else {
-            return;
-        };
-        let dropper = match self.watch.is_none() {
-            true => flows.take_dropper().map(str::to_owned),
+        let reason = newly_dropped(&copied.drops, flows.drops())?;
+        let place = match self.watch.is_none() {
+            true => flows.take_dropper_place(),
             false => None,
         };
-        let mut functions = flows.chain().functions().iter();
-        let place = dropper.and_then(|name| functions.position(|one| *one.name == *name));
         let event = dropped(reason, Some(header.element), place.map(|place| place as u8));
-        self.mirror.copy_bytes(event, copied.of, &copied.bytes);
+        (!goes_back).then_some(event)
     }
 }

@@ -100,6 +100,8 @@ pub struct Worker {
     watch: Option<Watch>,
     /// Who copies packets for whoever wants them.
     mirror: Arc<Mirror>,
+    /// A packet that functions are about to meet, for them; kept to be used again.
+    copied: Vec<u8>,
     /// The buffer of the packet of which they were just told that functions which make rules have
     /// met it.
     told: Option<usize>,
@@ -148,6 +150,7 @@ impl Worker {
             counts: LinkCounters::default(),
             watch: None,
             mirror: Arc::default(),
+            copied: Vec::new(),
             told: None,
         })
     }

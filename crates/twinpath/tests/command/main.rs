@@ -5,6 +5,7 @@ mod compare;
 mod control;
 mod examples;
 mod explain;
+mod export;
 mod files;
 mod folder;
 mod following;

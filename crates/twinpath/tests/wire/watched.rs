@@ -95,7 +95,9 @@ fn capabilities_are_dropped_when_interfaces_are_open() {
         fs::copy(env!("CARGO_BIN_EXE_twinpath"), &program).expect("a copy");
         mode(&program, 0o755);
         let capabilities = "+net_raw,+net_admin,+bpf";
-        let mut command = network.command("middle", "setpriv");
+        let mut command = network.command("middle", "prlimit");
+        // As LimitMEMLOCK in the unit: buffers are shared with the kernel.
+        command.args(["--memlock=unlimited", "setpriv"]);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         command.arg(format!("--inh-caps={capabilities}"));
         command.arg(format!("--ambient-caps={capabilities}"));
