@@ -1,5 +1,6 @@
 //! What a developer runs: `cargo xtask test`, `cargo xtask fuzz`, `cargo xtask bench`, and
-//! `cargo xtask manual`, which writes the pages of docs/ that follow from the code.
+//! `cargo xtask manual`, which writes the pages of docs/ that follow from the code, and `cargo xtask
+//! deb`, which makes a Debian package.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
 //! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
@@ -8,6 +9,7 @@
 //! revision and of this one in turns.
 #![forbid(unsafe_code)]
 
+mod deb;
 mod side_by_side;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
             "manual",
             cargo(&["run", "--quiet", "--package", "twinpath-manual"]),
         )]),
+        ["deb"] => run_all(&[step("Debian package", deb::build)]),
         ["bench"] => run_all(&[step(
             "benches",
             cargo(&["bench", "--package", "twinpath-benches"]),
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | side-by-side REVISION | manual"
+        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | side-by-side REVISION | manual | deb"
     );
     ExitCode::from(2)
 }

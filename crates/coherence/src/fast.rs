@@ -120,6 +120,13 @@ impl StateStage {
         })
     }
 
+    /// A flow's state words, if the fast path holds them.
+    pub fn words_of(&self, key: &FlowKey) -> Option<&[u32]> {
+        let id = self.table.find(key, key.hash(&self.hash_key))?;
+        let slot = Slot::unpack(self.table.control(id));
+        (slot.fsm == Fsm::Active).then(|| self.table.words(id))
+    }
+
     /// The slot of a packet's flow and its words, if it has one.
     pub fn slot_of(&self, parsed: &Parsed) -> Option<(Slot, &[u32])> {
         let (key, hash) = (&parsed.keyed.key, parsed.hash);

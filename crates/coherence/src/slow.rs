@@ -161,6 +161,11 @@ impl SlowFlows {
         Some(&function.name)
     }
 
+    /// The same, by its place in the chain.
+    pub fn take_dropper_place(&mut self) -> Option<usize> {
+        self.chain.take_dropper_place()
+    }
+
     /// The chain, for its counters.
     pub fn chain(&self) -> &Chain {
         &self.chain

@@ -9,6 +9,7 @@
 
 pub mod flow_filter;
 pub mod live;
+pub mod look;
 pub mod operator;
 pub mod report;
 pub mod service;

@@ -2,6 +2,7 @@
 //! local socket.
 
 use crate::flow_filter::FlowFilter;
+use crate::look::{Look, Seen, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -49,6 +50,10 @@ pub enum Request {
         /// `tcp`, `udp` or `icmp`; all if absent.
         protocol: Option<String>,
     },
+    /// Flows, bindings, backends and counters at the moment.
+    Look(Look),
+    /// What happens from now on, until the client goes away: the answer is followed by it.
+    Stream(Stream),
     /// What the service has of something.
     List {
         /// The function, by its name in the chain; may be left out if one alone has such things.
@@ -93,6 +98,10 @@ pub enum Answer {
     },
     /// The service has changed: every packet from now on meets the new chain.
     Applied(Applied),
+    /// What there is at the moment.
+    Seen(Box<Seen>),
+    /// It follows.
+    Follows,
     /// What was asked for, in words and in order.
     Listed {
         /// The function that has it.
@@ -214,6 +223,28 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
         Ok(answer) => Ok(answer),
         Err(error) => Err(written.err().unwrap_or(error).into()),
     }
+}
+
+/// Asks the service that listens at `path` for what happens from now on: that follows the answer.
+///
+/// # Errors
+/// As [`ask`].
+pub fn follow(path: &Path, stream: Stream) -> Result<(Answer, BufReader<UnixStream>), AskError> {
+    let mut stream_to = UnixStream::connect(path).map_err(|source| AskError::Unreachable {
+        path: path.into(),
+        source,
+    })?;
+    stream_to.set_read_timeout(Some(TIMEOUT))?;
+    let written = write_line(&mut stream_to, &Request::Stream(stream));
+    let mut reader = BufReader::new(stream_to);
+    let mut line = Vec::new();
+    let read = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line);
+    if let Err(error) = read {
+        return Err(written.err().unwrap_or(error).into());
+    }
+    // Nothing may happen for long.
+    reader.get_ref().set_read_timeout(None)?;
+    Ok((serde_json::from_slice(&line)?, reader))
 }
 
 /// Writes one line.

@@ -12,7 +12,7 @@ use target::Target;
 
 mod dialect;
 mod pcap;
-mod pcapng;
+pub(crate) mod pcapng;
 mod stream;
 mod target;
 

@@ -46,6 +46,7 @@ pub fn pages(docs: &Path) -> io::Result<Pages> {
         ("service-file.md".into(), service_file::page()?),
         ("drop-reasons.md".into(), drops::page()),
         ("report.md".into(), report()?),
+        ("metrics.md".into(), metrics()?),
         (
             "service-file.schema.json".into(),
             schema::service_file_text(),
@@ -63,6 +64,13 @@ fn report() -> io::Result<String> {
     let source = "crates/control/src/report/json.rs";
     let text = module_docs::text(source)?;
     Ok(format!("{}# Report\n\n{text}", origin(source)))
+}
+
+/// The page of metrics.
+fn metrics() -> io::Result<String> {
+    let source = "crates/control/src/report/metrics.rs";
+    let text = module_docs::text(source)?;
+    Ok(format!("{}# Metrics\n\n{text}", origin(source)))
 }
 
 /// Writes what differs; the names of the pages that did.

@@ -8,14 +8,16 @@ use std::path::Path;
 use twinpath_nf::catalogue::FUNCTIONS;
 
 /// Pages that stand in front, and behind, with what they are called.
-const FRONT: [(&str, &str); 4] = [
+const FRONT: [(&str, &str); 5] = [
     ("Twinpath", "README.md"),
     ("First steps", "first-steps.md"),
     ("How it works", "two-paths.md"),
     ("Between cables", "between-cables.md"),
+    ("As a service", "as-a-service.md"),
 ];
-const BACK: [(&str, &str); 3] = [
+const BACK: [(&str, &str); 4] = [
     ("Report", "report.md"),
+    ("Metrics", "metrics.md"),
     ("Drop reasons", "drop-reasons.md"),
     ("Glossary", "glossary.md"),
 ];

@@ -1,5 +1,6 @@
 //! What a translation tells of its bindings, whichever it is.
 
+use crate::records::{BindingRecord, Page};
 use std::fmt;
 use std::str::FromStr;
 use twinpath_core::wire::Endpoint;
@@ -8,6 +9,9 @@ use twinpath_core::wire::Endpoint;
 pub trait Bindings {
     /// What there is, in words, a line for each.
     fn told(&self) -> Vec<String>;
+
+    /// The bindings with these numbers, and where others begin.
+    fn page(&self, from: u32, most: u32) -> Page<BindingRecord>;
 
     /// Whether there are such bindings.
     fn has(&self, which: EndBindings) -> bool;

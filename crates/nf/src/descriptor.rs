@@ -4,6 +4,8 @@ use crate::bindings::{Bindings, EndBindings};
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
 use crate::memory::TableMemory;
+use crate::monitor::FlowRecord;
+use crate::records::{BackendText, BindingEvents, EntryHits, FlowText, Page};
 use crate::shard::{Owners, Shard};
 use crate::too_long::TooLong;
 use schemars::Schema;
@@ -16,7 +18,7 @@ use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Address, MacAddress};
-use twinpath_core::{Adjacencies, Guarantees};
+use twinpath_core::{Adjacencies, Guarantees, Instant};
 use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
@@ -331,6 +333,57 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// The bindings that a function of this configuration has, if it has some.
     fn bindings<'f>(&self, _function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {
         None
+    }
+
+    /// How often the entries with these numbers of a function of this configuration decided, if it
+    /// counts that.
+    fn hits(
+        &self,
+        _function: &dyn RuleFunction,
+        _from: u32,
+        _most: u32,
+    ) -> Option<Page<EntryHits>> {
+        None
+    }
+
+    /// The flows with these numbers that a function of this configuration counts, if it does.
+    fn flow_records(
+        &self,
+        _function: &dyn RuleFunction,
+        _from: u32,
+        _most: u32,
+    ) -> Option<Page<FlowRecord>> {
+        None
+    }
+
+    /// Takes records of flows that have ended, at most so many, from a function of this
+    /// configuration, if it counts flows.
+    fn take_ended_flows(
+        &self,
+        _function: &mut dyn RuleFunction,
+        _most: usize,
+    ) -> Option<Vec<FlowRecord>> {
+        None
+    }
+
+    /// Takes what became of bindings, at most so many, from a function of this configuration, if it
+    /// has some. From the first time on that is kept for whoever takes it.
+    fn take_binding_events(
+        &self,
+        _function: &mut dyn RuleFunction,
+        _most: usize,
+    ) -> Option<BindingEvents> {
+        None
+    }
+
+    /// What a flow's state words say, if they are this function's.
+    fn flow_text(&self, _words: &[u32], _now: Instant) -> Option<FlowText> {
+        None
+    }
+
+    /// Its backends, if it has some, in the order of their numbers.
+    fn backends(&self) -> Vec<BackendText> {
+        Vec::new()
     }
 
     /// The end of bindings, as a change of its function; `None` if it has none.

@@ -37,6 +37,7 @@ pub mod nat64;
 pub mod nptv6;
 mod rate_limit;
 pub mod reassembler;
+pub mod records;
 #[cfg(test)]
 mod reference;
 pub mod router;

@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::threads::PacketIo;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_classify::Prefix;
-use twinpath_control::report::{NeighborFigures, PortFigures, PortLosses};
+use twinpath_control::report::{NeighborFigures, PortFigures, PortLosses, Report};
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
@@ -57,6 +57,8 @@ pub struct LivePorts {
     /// Packets that did not leave, or not all of whose fragments did: there were no buffers, or nobody
     /// knows for whom they are.
     unsent: u64,
+    /// The names of the ports.
+    names: Vec<String>,
 }
 
 impl LivePorts {
@@ -82,13 +84,23 @@ impl LivePorts {
             next: 0,
             next_look: WallClock::now(),
             unsent: 0,
+            names: service.ports.clone(),
         })
     }
 
     /// What each port counted, under the service's names.
-    pub fn figures(&self, names: &[String]) -> Vec<PortFigures> {
-        let ports = names.iter().zip(&self.ports);
-        ports.map(|(name, port)| figures(name, port)).collect()
+    pub fn figures_into(&self, report: &mut Report) {
+        let ports = self.names.iter().zip(&self.ports);
+        report.ports = ports.map(|(name, port)| figures(name, port)).collect();
+        report.neighbors = self.neighbor_figures();
+    }
+
+    /// What it takes to open them again.
+    pub fn privileges(&self) -> Vec<Privilege> {
+        let mut needed: Vec<_> = self.ports.iter().flat_map(privileges).copied().collect();
+        needed.sort_unstable();
+        needed.dedup();
+        needed
     }
 
     /// What ports lost, in words.
@@ -238,6 +250,27 @@ fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>)
     true
 }
 
+/// What the system lets somebody do.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privilege {
+    /// Open sockets that see and send whole frames.
+    RawSockets,
+    /// Make interfaces, and attach programs to them.
+    NetworkAdministration,
+    /// Load such programs.
+    Bpf,
+}
+
+/// What it takes to open a port.
+fn privileges(port: &Port) -> &'static [Privilege] {
+    use Privilege::{Bpf, NetworkAdministration, RawSockets};
+    match port.driver() {
+        Driver::Tap => &[NetworkAdministration],
+        Driver::AfXdp => &[RawSockets, NetworkAdministration, Bpf],
+        Driver::AfPacket | Driver::Auto => &[RawSockets],
+    }
+}
+
 /// How long packets may be on the links of ports.
 fn links(ports: &[Port]) -> Vec<usize> {
     ports.iter().map(|port| port.interface().mtu).collect()
@@ -306,6 +339,16 @@ impl PacketIo for LivePorts {
 
     fn rest(&mut self, time: Duration) {
         wait(&self.ports, time);
+    }
+
+    fn figures(&self, report: &mut Report) {
+        self.figures_into(report);
+    }
+
+    fn each_port(&self, each: &mut dyn FnMut(usize, bool)) {
+        for (number, port) in self.ports.iter().enumerate() {
+            each(number, port.state() == State::Up);
+        }
     }
 
     fn losses(&self) -> PortLosses {
@@ -380,6 +423,7 @@ fn figures(name: &str, port: &Port) -> PortFigures {
         name: name.to_owned(),
         device: port.device().to_owned(),
         driver: port.driver().name().to_owned(),
+        is_up: port.state() == State::Up,
         received_packets: counters.received_packets,
         received_bytes: counters.received_bytes,
         receive_missed: counters.receive_missed,

@@ -1,15 +1,17 @@
 //! What is seen of a run: live, over time, and at its end.
 
 mod parking;
-mod rules;
+pub(crate) mod rules;
 
 use crate::fast_path::{Departure, FastPath, Via};
+use crate::figures::{MachineFigures, WorkerFigures};
+use crate::health::Pulse;
 use crate::machine::Machine;
-use crate::worker::{SlowElement, Worker};
+use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, Flows, FunctionCounters, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
+    Coherence, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
@@ -28,6 +30,7 @@ pub struct Observer {
     /// Slots when packets came in last.
     slots: SlotCounters,
     port_losses: PortLosses,
+    pulse: Arc<Pulse>,
     /// Where there are several shards: which this is, and what is seen of all.
     shard: Option<(usize, Together)>,
 }
@@ -74,6 +77,7 @@ impl Observer {
             answers: Answers::default(),
             slots: SlotCounters::default(),
             port_losses: PortLosses::default(),
+            pulse: Arc::default(),
             shard: None,
         }
     }
@@ -172,6 +176,36 @@ impl Observer {
             ..inside(fast_path, tallies)
         }
     }
+
+    /// The pulse of the threads that this run is on.
+    pub fn pulse(&self) -> &Arc<Pulse> {
+        &self.pulse
+    }
+
+    /// The same observer, of a run whose threads are watched.
+    #[must_use]
+    pub fn with_pulse(self, pulse: &Arc<Pulse>) -> Self {
+        Self {
+            pulse: Arc::clone(pulse),
+            ..self
+        }
+    }
+
+    /// What the machine's thread knows so far.
+    pub fn figures(&self, packet_ns: u64, wall_ns: u64, machine: &Machine) -> MachineFigures {
+        let mut figures = MachineFigures::of(machine);
+        let report = &mut figures.report;
+        report.totals.packets_out = self.packets_left();
+        report.totals.bytes_out = self.bytes_out;
+        report.port_losses = self.port_losses;
+        report.slots = self.slots;
+        report.run.duration_capture_ns = packet_ns;
+        report.run.duration_wall_ns = wall_ns;
+        figures.latency = [self.fast.clone(), self.slow.clone()];
+        figures.answers = self.answers;
+        figures
+    }
+
     /// Ends the run: fills in the report's figures. Run information is the caller's.
     pub fn finish(
         self,
@@ -184,7 +218,7 @@ impl Observer {
         self.finish_all(packet_ns, wall_ns, &[(machine, workers)], report);
     }
 
-    /// The same of several shards, each a machine and its workers.
+    /// The same of several shards, each a machine and its workers; at least one.
     pub fn finish_all(
         self,
         packet_ns: u64,
@@ -192,6 +226,13 @@ impl Observer {
         nodes: &[(&Machine, &[Worker])],
         report: &mut Report,
     ) {
+        let Some(((first, _), others)) = nodes.split_first() else {
+            return;
+        };
+        let mut figures = self.figures(packet_ns, wall_ns, first);
+        for (machine, _) in others {
+            figures.add(&MachineFigures::of(machine));
+        }
         let mut snapshot = Snapshot {
             packets_out: self.packets_left(),
             packets_out_fast: self.packets_out_fast,
@@ -201,30 +242,39 @@ impl Observer {
         };
         for (machine, workers) in nodes {
             snapshot.add(&inside(machine.path(), Tallies::of(workers)));
-            add_node(machine.path(), workers, report);
         }
-        report.totals.packets_in = snapshot.packets_in;
-        report.totals.bytes_in = snapshot.bytes_in;
-        report.totals.packets_out = self.packets_left();
-        report.totals.bytes_out = self.bytes_out;
-        report.fast.packets = snapshot.packets_fast;
-        report.slow.packets = snapshot.packets_slow;
-        report.fast.bytes = snapshot.bytes_in - report.slow.bytes;
-        report.drops = snapshot.drops.clone();
-        report.port_losses = self.port_losses;
-        report.worker_restarts.clone_from(&snapshot.worker_restarts);
-        report.slots = self.slots;
-        report.slots_at_end = snapshot.slots;
-        report.latency.fast = self.fast.percentiles();
-        report.latency.slow = self.slow.percentiles();
-        let stores = nodes.first().map_or(&[][..], |(_, workers)| workers);
-        add_answers(&self.answers, stores, &mut report.functions);
-        report.run.duration_capture_ns = packet_ns;
-        report.run.duration_wall_ns = wall_ns;
+        let workers = nodes.iter().flat_map(|(_, workers)| workers.iter());
+        let workers: Vec<_> = workers.map(WorkerFigures::of).collect();
+        figures.report(&workers, report);
         report.series = self.series.finish(snapshot.sample(packet_ns));
-        report.settle();
         snapshot.slots = self.slots;
         self.live.finish(wall_ns, &snapshot);
+    }
+}
+
+impl MachineFigures {
+    /// What a machine knows, without what whoever watches it has seen leave.
+    pub fn of(machine: &Machine) -> Self {
+        let fast_path = machine.path();
+        let mut report = Report::default();
+        let counts = *fast_path.counters();
+        report.totals.packets_in = counts.packets_in;
+        report.totals.bytes_in = counts.bytes_in;
+        report.slow.packets = counts.punted_packets;
+        report.slow.bytes = counts.punted_bytes;
+        report.fast.packets = counts.packets_in - counts.punted_packets;
+        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
+        report.coherence = coherence(fast_path);
+        report.slots_at_end = slot_counts(fast_path);
+        report.parking = fast_path.parking().map(parking::parking);
+        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
+        Self {
+            report,
+            drops: fast_path.drops().clone(),
+            latency: Default::default(),
+            tables: rules::each_table(fast_path),
+            answers: Answers::default(),
+        }
     }
 }
 
@@ -247,20 +297,6 @@ fn inside(fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         drops: by_name(&drops),
         ..Snapshot::default()
     }
-}
-
-/// Adds what a node did to what others did.
-fn add_node(fast_path: &FastPath, workers: &[Worker], report: &mut Report) {
-    report.slow.bytes += fast_path.counters().punted_bytes;
-    report.coherence.add(&coherence(fast_path, workers));
-    report.flows.add(&flows(workers));
-    report.rules.add(rules::rules(fast_path, workers));
-    if let Some(stage) = fast_path.parking() {
-        let all = report.parking.get_or_insert_default();
-        all.add(&parking::parking(stage));
-    }
-    function_counters(workers, &mut report.functions);
-    report.rings.full_events += fast_path.drops().of(DropReason::PuntRingFull);
 }
 
 /// What workers tell while they run.
@@ -297,7 +333,7 @@ pub fn pool_figures(pools: &mut Pools, report: &mut Report) {
     report.pool.exhausted_events += pools.small().exhausted() + pools.large().exhausted();
 }
 
-fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
+pub(crate) fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
     drops
         .nonzero()
         .map(|(reason, count)| (reason.name().to_owned(), count))
@@ -317,13 +353,10 @@ fn slot_counts(fast_path: &FastPath) -> SlotCounters {
     all
 }
 
-fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
+/// Frames that workers missed are still to be added.
+fn coherence(fast_path: &FastPath) -> Coherence {
     let stats = fast_path.coherence();
     let counts = fast_path.counters();
-    let (reordered, lost) = workers.iter().fold((0, 0), |(reordered, lost), worker| {
-        let link = worker.link_counters();
-        (reordered + link.reordered, lost + link.lost)
-    });
     Coherence {
         pulls: stats.pulls,
         pulls_granted: stats.installs,
@@ -337,80 +370,8 @@ fn coherence(fast_path: &FastPath, workers: &[Worker]) -> Coherence {
         acknowledgements: stats.acknowledgements,
         stale_messages_ignored: stats.stale_messages,
         collisions: stats.collisions,
-        reordered_frames: counts.link_reordered + reordered,
-        lost_frames: counts.link_lost + lost,
-    }
-}
-
-/// What the workers know, element by element.
-fn flows(workers: &[Worker]) -> Flows {
-    let mut all = Flows::default();
-    for element in workers.iter().flat_map(Worker::elements) {
-        if let SlowElement::Flows(flows) = element {
-            all.known += flows.store().len() as u64;
-            all.half_open += flows.store().half_open() as u64;
-            all.half_open_forgotten += flows.counters().half_open_forgotten;
-            all.crowded += flows.store().crowded();
-        }
-    }
-    all
-}
-
-/// Adds the counters of each function, in the chain's order.
-fn function_counters(workers: &[Worker], functions: &mut Vec<FunctionCounters>) {
-    for worker in workers {
-        let mut place = 0;
-        each_function(worker, &mut |name, counts| {
-            if place == functions.len() {
-                functions.push(FunctionCounters {
-                    name: name.to_owned(),
-                    ..FunctionCounters::default()
-                });
-            }
-            let counters = &mut functions[place].counters;
-            counts(&mut |name, count| *counters.entry(name.to_owned()).or_default() += count);
-            place += 1;
-        });
-    }
-}
-
-/// Requests to a key-value store are counted whichever path has answered.
-fn add_answers(answers: &Answers, workers: &[Worker], functions: &mut [FunctionCounters]) {
-    let mut names = Vec::new();
-    let elements = workers.first().map_or(&[][..], Worker::elements);
-    for element in elements {
-        if let SlowElement::Flows(flows) = element {
-            let stores = flows.chain().functions().iter();
-            let stores = stores.filter(|function| function.kv_port().is_some());
-            names.extend(stores.map(|function| function.name.to_string()));
-        }
-    }
-    let is_store = |function: &&mut FunctionCounters| names.contains(&function.name);
-    if let Some(store) = functions.iter_mut().find(is_store) {
-        let counters = &mut store.counters;
-        answers.counters(&mut |name, count| {
-            *counters.entry(name.to_owned()).or_default() += count;
-        });
-    }
-}
-
-/// Takes a counter's name and value.
-type EachCounter<'a> = dyn FnMut(&'static str, u64) + 'a;
-
-/// Takes a function's name and what tells its counters.
-type EachFunction<'a> = dyn FnMut(&str, &dyn Fn(&mut EachCounter<'_>)) + 'a;
-
-/// Calls `each` with every function.
-fn each_function(worker: &Worker, each: &mut EachFunction<'_>) {
-    for element in worker.elements() {
-        match element {
-            SlowElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
-                each(&function.name, &|counter| function.counters(counter));
-            }),
-            SlowElement::Rules(rules) => rules.functions().iter().for_each(|function| {
-                each(&function.name, &|counter| function.counters(counter));
-            }),
-        }
+        reordered_frames: counts.link_reordered,
+        lost_frames: counts.link_lost,
     }
 }
 

@@ -7,17 +7,27 @@
 //! operator's command reads them, with the operator's rights, and sends what they say.
 
 mod clients;
+mod export;
+mod look;
 mod rules;
 mod socket;
+mod stream;
 
 use crate::command::{Command, Commands, Replaced};
+use crate::figures;
+use crate::health::Health;
+use crate::http::Server;
+use crate::ipfix::Exporter;
 use crate::machine::{Changed, Refusal};
+use crate::metrics;
+use crate::mirror::Mirror;
 use crate::replacement::Replacement;
 use crate::worker::Worker;
-use clients::Clients;
+use clients::{Clients, Streaming};
 use rules::views;
 use socket::Socket;
 use std::io;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,8 +35,9 @@ use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
+use twinpath_control::look::Stream;
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
-use twinpath_control::report::ControlCounters;
+use twinpath_control::report::{ControlCounters, ExportCounters, Report};
 use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
 use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
@@ -41,12 +52,22 @@ pub struct Access<'a> {
     pub socket: Option<(&'a Path, Option<u32>)>,
     /// Where the operator says that the service file is to be read again.
     pub reload: Option<Reload>,
+    /// Where figures are told over HTTP, and how the run is.
+    pub metrics: Option<(SocketAddr, Arc<Mutex<Health>>)>,
+    /// What figures are of.
+    pub report: Report,
+    /// Who copies packets.
+    pub mirror: Arc<Mirror>,
+    /// Who tells a collector.
+    pub exporter: Option<Exporter>,
 }
 
 /// The service file is to be read again when somebody says so.
 pub struct Reload {
     /// Becomes true then.
     pub is_asked: Arc<AtomicBool>,
+    /// Hears that it begins.
+    pub begin: Box<dyn Fn() + Send>,
     /// Hears what came of it.
     pub tell: Box<dyn Fn(Result<Reloaded, String>) + Send>,
 }
@@ -61,11 +82,28 @@ pub struct Reloaded {
     pub warnings: Vec<Fault>,
 }
 
+/// Why nobody can be heard.
+#[derive(Debug)]
+pub enum ListenError {
+    /// The socket cannot be made, or another service listens there.
+    Socket(io::Error),
+    /// The address for figures cannot be had.
+    Metrics(SocketAddr, io::Error),
+}
+
+impl From<io::Error> for ListenError {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
 /// Hears an operator; its socket is closed and removed when dropped.
 pub struct Operator {
     is_over: Arc<AtomicBool>,
     clients: Option<JoinHandle<ControlCounters>>,
     reload: Option<JoinHandle<()>>,
+    metrics: Option<Server>,
+    exporter: Option<JoinHandle<Exporter>>,
 }
 
 impl Operator {
@@ -73,7 +111,7 @@ impl Operator {
     ///
     /// # Errors
     /// The socket cannot be made, or another service listens there.
-    pub fn listen(access: Access<'_>, service: &Service) -> io::Result<(Self, Commands)> {
+    pub fn listen(access: Access<'_>, service: &Service) -> Result<(Self, Commands), ListenError> {
         let socket = access.socket;
         let socket = socket.map(|(path, group)| Socket::listen(path, group));
         let socket = socket.transpose()?;
@@ -83,16 +121,34 @@ impl Operator {
             service: Mutex::new(Arc::new(service.clone())),
             commands,
             change: Mutex::new(None),
+            report: access.report,
+            mirror: access.mirror,
+            exported: Mutex::new(access.exporter.as_ref().map(Exporter::counters)),
         });
         let mut operator = Self {
             is_over,
             clients: None,
             reload: None,
+            metrics: None,
+            exporter: None,
         };
         if let Some(socket) = socket {
             let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
             let serve = move || serve(control, &socket, &over);
             operator.clients = Some(thread("operator").spawn(serve)?);
+        }
+        if let Some((address, health)) = access.metrics {
+            let control = Arc::clone(&control);
+            let figures = Box::new(move || control.figures());
+            let server = metrics::listen(address, health, figures);
+            let server = server.map_err(|error| ListenError::Metrics(address, error))?;
+            let address = server.address();
+            tracing::info!(%address, "figures are told over HTTP");
+            operator.metrics = Some(server);
+        }
+        if let Some(exporter) = access.exporter {
+            let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
+            operator.exporter = Some(export::export(control, exporter, over)?);
         }
         if let Some(reload) = access.reload {
             let over = Arc::clone(&operator.is_over);
@@ -102,13 +158,16 @@ impl Operator {
         Ok((operator, receiver))
     }
 
-    /// Ends it, and tells what it did.
-    pub fn finish(mut self) -> ControlCounters {
-        self.end()
+    /// Ends it, and tells what it did; who tells a collector may have more to tell.
+    pub(crate) fn finish(mut self) -> (ControlCounters, Option<Exporter>) {
+        let counters = self.end();
+        let exporter = self.exporter.take().map(JoinHandle::join);
+        (counters, exporter.and_then(Result::ok))
     }
 
     fn end(&mut self) -> ControlCounters {
         self.is_over.store(true, Ordering::Release);
+        self.metrics = None;
         // Both end within an interval, or when what they do is done; a panic has been told already.
         let reloaded = self.reload.take().map(JoinHandle::join);
         drop(reloaded);
@@ -128,6 +187,9 @@ const INTERVAL: Duration = Duration::from_millis(5);
 
 /// How long a path may take to do something.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a party of the run may take to tell its figures.
+const FIGURES_TIME: Duration = Duration::from_secs(2);
 
 /// How long those who are being answered are waited for at the end.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -157,6 +219,7 @@ impl Reload {
         while !is_over.load(Ordering::Acquire) {
             match self.is_asked.swap(false, Ordering::AcqRel) {
                 true => {
+                    (self.begin)();
                     let reloaded = catch_unwind(AssertUnwindSafe(|| control.reload()));
                     (self.tell)(reloaded.unwrap_or_else(|_| Err(defect())));
                 }
@@ -172,6 +235,11 @@ struct Control {
     commands: mpsc::Sender<Command>,
     /// Held by whoever changes the service.
     change: Mutex<Option<Unanswered>>,
+    /// What was run.
+    report: Report,
+    mirror: Arc<Mirror>,
+    /// What a collector was told so far.
+    exported: Mutex<Option<ExportCounters>>,
 }
 
 /// A change that the run has not answered in time, and what the service is if it is made.
@@ -184,6 +252,10 @@ struct Unanswered {
 type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
 
 impl clients::Service for Control {
+    fn open(&self, stream: &Stream) -> Result<Box<dyn Streaming>, String> {
+        self.open_stream(stream)
+    }
+
     fn answer(&self, request: Request) -> Result<Answer, String> {
         match request {
             Request::Rules(filter) => self.rules(filter),
@@ -203,6 +275,9 @@ impl clients::Service for Control {
                 let applied = self.end_binding(function.as_deref(), &endpoint, protocol.as_deref());
                 applied.map(Answer::Applied)
             }
+            Request::Look(look) => self.look(look),
+            // It is opened before it comes here.
+            Request::Stream(_) => Err("expected a client that listens".into()),
             Request::List { function, object } => self.list(function.as_deref(), object),
         }
     }
@@ -234,16 +309,46 @@ impl Control {
         })
     }
 
+    /// What a report would say now.
+    fn figures(&self) -> Result<Report, String> {
+        let (sender, told) = mpsc::channel();
+        self.commands
+            .send(Command::Figures(sender))
+            .map_err(|_| over())?;
+        let mut report = self.report.clone();
+        report.ipfix = *self.exported();
+        let report = figures::gather(&told, FIGURES_TIME, report);
+        report.ok_or_else(|| "the data plane does not answer".into())
+    }
+
+    fn exported(&self) -> MutexGuard<'_, Option<ExportCounters>> {
+        self.exported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A collector was told so much.
+    fn tell_exported(&self, counters: ExportCounters) {
+        *self.exported() = Some(counters);
+    }
+
     /// What the worker knows that has the functions which make rules.
     fn ask<T: Send + 'static>(
         &self,
+        question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        self.ask_worker(0, question)
+    }
+
+    /// What a worker knows.
+    fn ask_worker<T: Send + 'static>(
+        &self,
+        worker: usize,
         question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
         let question =
             move |worker: &Worker, now: Instant| drop(sender.send(question(worker, now)));
         self.commands
-            .send(Command::Ask(Box::new(question)))
+            .send(Command::Ask(worker, Box::new(question)))
             .map_err(|_| over())?;
         receiver.recv_timeout(TIMEOUT).map_err(|_| over())
     }
@@ -379,6 +484,10 @@ impl Control {
             (applied.rules_gone, applied.rules_kept) = (done.rules_gone, done.rules_kept);
         }
         self.becomes(new);
+        let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
+        let (added, removed) = (applied.new.join(","), applied.removed.join(","));
+        let pause_us = applied.pause_ns / 1000;
+        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
         Ok(applied)
     }
 
@@ -433,6 +542,8 @@ impl Control {
 fn whole(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
+
+pub(crate) use export::export_rest;
 
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()

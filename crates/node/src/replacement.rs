@@ -284,6 +284,8 @@ fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
         ("parking", old.parking == new.parking),
         ("link", old.link == new.link),
         ("traffic", old.traffic == new.traffic),
+        ("metrics", old.metrics == new.metrics),
+        ("ipfix", old.ipfix == new.ipfix),
     ];
     match settings.into_iter().find(|(_, is_same)| !is_same) {
         Some((name, _)) => Err(ReplaceError::Settings(name)),

@@ -4,10 +4,13 @@ use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
-use crate::live_ports::LivePorts;
+use crate::health::{OnHealth, Pulse, Vigil};
+use crate::ipfix::Exporter;
+use crate::live_ports::{LivePorts, Privilege};
 use crate::machine::Limits;
+use crate::mirror::Mirror;
 use crate::observe::{Observer, Together, pool_figures};
-use crate::operator::{Access, Operator, Reload};
+use crate::operator::{Access, ListenError, Operator, Reload, export_rest};
 use crate::shards::{self, ShardRun};
 use crate::sink::{Sink, Written};
 use crate::source::Source;
@@ -52,6 +55,8 @@ pub struct OpenPorts {
     pub local_address: Option<SocketAddr>,
     /// Whoever may want the service file to be read again.
     pub reload: Option<Reload>,
+    /// Whoever wants to know how the run is.
+    pub on_health: Option<OnHealth>,
     udp: Option<UdpSink>,
     /// The service's network interfaces: then `source` has nothing.
     live: Option<LivePorts>,
@@ -61,6 +66,13 @@ impl OpenPorts {
     /// Whether packets come from network interfaces.
     pub const fn is_live(&self) -> bool {
         self.live.is_some()
+    }
+
+    /// What it takes to open interfaces again that go and come back.
+    pub fn privileges(&self) -> Vec<Privilege> {
+        self.live
+            .as_ref()
+            .map_or_else(Vec::new, LivePorts::privileges)
     }
 }
 
@@ -92,6 +104,7 @@ impl Ports {
             others: others.collect::<Result<_, _>>()?,
             local_address: None,
             reload: None,
+            on_health: None,
             udp: None,
             live: None,
         })
@@ -116,9 +129,23 @@ impl Ports {
             (self.are_live(service), "network interfaces"),
             (is_piped, "standard input"),
             (self.control.is_some(), "a control socket"),
+            (self.metrics(service).is_some(), "metrics"),
+            (service.ipfix.collector.is_some(), "an IPFIX collector"),
         ]
         .into_iter()
         .find_map(|(is_asked, what)| is_asked.then_some(what))
+    }
+
+    /// Where figures are told, if they are: not of a replay, whose service may be running elsewhere
+    /// on this host.
+    fn metrics(&self, service: &Service) -> Option<SocketAddr> {
+        let listen = service.metrics.listen;
+        listen.filter(|_| self.is_in_real_time(service))
+    }
+
+    /// Whether packets come when they come, and not from a capture or in virtual time.
+    fn is_in_real_time(&self, service: &Service) -> bool {
+        service.run.execution == Execution::Threads && self.input.is_none()
     }
 
     /// Whether packets come from the service's network interfaces: it has some, and nobody says
@@ -138,6 +165,7 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         others: Vec::new(),
         local_address: None,
         reload: None,
+        on_health: None,
         udp: None,
         live: Some(LivePorts::open(service)?),
     })
@@ -152,6 +180,7 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
         others: Vec::new(),
         local_address,
         reload: None,
+        on_health: None,
         udp: Some(sink),
         live: None,
     })
@@ -177,6 +206,20 @@ pub enum RunError {
         /// What the system says.
         source: std::io::Error,
     },
+    /// The address for figures cannot be had.
+    #[error("cannot listen for [metrics] on {address}: {source}")]
+    Metrics {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// A collector cannot be sent to.
+    #[error("cannot send to the collector in [ipfix]: {0}")]
+    Ipfix(std::io::Error),
+    /// Nobody can look after the run.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
     /// The operator's socket cannot be had.
     #[error("cannot listen for the operator at {}: {source}", path.display())]
     Control {
@@ -272,8 +315,11 @@ pub fn run_opened(
         return run_shards(service, ports, opened, (exit, began), live, is_stopped);
     }
     let mut node = build(service, service.run.paths)?;
-    let mut observer = Observer::new(live);
-    let (operator, commands) = attend(service, ports, opened.reload.take())?;
+    let pulse = Arc::new(Pulse::new(node.workers.len(), live_names(&opened, service)));
+    let mut observer = Observer::new(live).with_pulse(&pulse);
+    let vigil = look_after(service, ports, pulse, opened.on_health.take())?;
+    let watched = (node.machine.mirror(), vigil.as_ref());
+    let (operator, commands) = attend(service, ports, watched, opened.reload.take())?;
     let packet_time = match &mut opened.live {
         Some(packets) => drive_live(
             service,
@@ -296,7 +342,11 @@ pub fn run_opened(
     };
     // Whoever still waits for an answer hears that there is none.
     drop(commands);
-    let control = operator.map(Operator::finish);
+    let (control, exporter) = operator.map(Operator::finish).unzip();
+    let exported = exporter.flatten().map(|mut exporter| {
+        export_rest(&mut exporter, service, &mut node.workers);
+        exporter.counters()
+    });
     observer.lost_at_ports(match &opened.live {
         Some(live) => live.losses(),
         None => exit.losses(),
@@ -312,9 +362,9 @@ pub fn run_opened(
     let mut finished = ran.finish(service, ports);
     if let Some(live) = &opened.live {
         finished.ports_lost = live.losses_in_words();
-        finished.report.ports = live.figures(&service.ports);
-        finished.report.neighbors = live.neighbor_figures();
+        live.figures_into(&mut finished.report);
     }
+    finished.report.ipfix = exported;
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
@@ -507,21 +557,62 @@ impl Finished {
     }
 }
 
+/// The names of ports that are network interfaces.
+fn live_names<'a>(opened: &OpenPorts, service: &'a Service) -> &'a [String] {
+    match opened.is_live() {
+        true => &service.ports,
+        false => &[],
+    }
+}
+
+/// Somebody who looks after the run, if anybody wants to know.
+fn look_after(
+    service: &Service,
+    ports: &Ports,
+    pulse: Arc<Pulse>,
+    tell: Option<OnHealth>,
+) -> Result<Option<Vigil>, RunError> {
+    if tell.is_none() && ports.metrics(service).is_none() {
+        return Ok(None);
+    }
+    let tell = tell.unwrap_or_else(|| Box::new(|_| {}));
+    let vigil = Vigil::begin(pulse, tell).map_err(RunError::Thread)?;
+    Ok(Some(vigil))
+}
+
 /// Somebody to hear the operator, if there is a way to be heard.
 fn attend(
     service: &Service,
     ports: &Ports,
+    (mirror, vigil): (&Arc<Mirror>, Option<&Vigil>),
     reload: Option<Reload>,
 ) -> Result<(Option<Operator>, Commands), RunError> {
     let path = ports.control.as_deref();
-    if path.is_none() && reload.is_none() {
+    let metrics = ports.metrics(service);
+    let exporter = match ports.is_in_real_time(service) {
+        true => Exporter::open(&service.ipfix).map_err(RunError::Ipfix)?,
+        false => None,
+    };
+    let is_asked = path.is_some() || reload.is_some() || metrics.is_some();
+    if !is_asked && exporter.is_none() {
         return Ok((None, no_commands()));
     }
-    let socket = path.map(|path| (path, ports.control_group));
-    let listening = Operator::listen(Access { socket, reload }, service);
-    let (operator, commands) = listening.map_err(|source| RunError::Control {
-        path: path.unwrap_or(Path::new("")).to_owned(),
-        source,
+    let mut access = Access {
+        socket: path.map(|path| (path, ports.control_group)),
+        reload,
+        mirror: Arc::clone(mirror),
+        exporter,
+        ..Access::default()
+    };
+    access.metrics = metrics.zip(vigil.map(Vigil::known));
+    describe(service, ports, &mut access.report);
+    let listening = Operator::listen(access, service);
+    let (operator, commands) = listening.map_err(|error| match error {
+        ListenError::Socket(source) => RunError::Control {
+            path: path.unwrap_or(Path::new("")).to_owned(),
+            source,
+        },
+        ListenError::Metrics(address, source) => RunError::Metrics { address, source },
     })?;
     Ok((Some(operator), commands))
 }

@@ -14,16 +14,20 @@ pub use packet_io::PacketIo;
 
 use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
-use crate::command::{Command, Commands, Replaced};
-use crate::fast_path::BURST;
+use crate::command::{Command, Commands, MachineQuestion, Replaced};
+use crate::fast_path::{BURST, Departure};
+use crate::figures::{Told, WorkerFigures};
+use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Outcome, Output, Refusal};
-use crate::observe::{Observer, Tallies};
+use crate::mirror::Event;
+use crate::observe::{Observer, Tallies, pool_figures};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
 use crate::worker::Worker;
 use packet_io::Replay;
 use returns::{Ear, take};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -31,7 +35,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
-use worker::{Seat, WorkerThread, seat};
+use worker::{Seat, WorkerPulse, WorkerThread, seat};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
 /// way any more. Returns how much packet time passed.
@@ -69,16 +73,20 @@ pub fn run_on<P: PacketIo>(
     if !tempo.is_lossless {
         touch(node);
     }
-    let started = first_packet(packets, &node.workers[0], commands, is_stopped)?;
+    let pulse = Arc::clone(observer.pulse());
+    pulse.enter(Phase::Ready);
+    let started = first_packet(packets, node, observer, (commands, &pulse), is_stopped)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let ring_frames = node.machine.limits().ring_frames;
     let mut seats = Vec::new();
     std::thread::scope(|scope| {
-        for (worker, pools) in node.workers.iter_mut().zip(&mut node.worker_pools) {
+        let workers = node.workers.iter_mut().zip(&mut node.worker_pools);
+        for (number, (worker, pools)) in workers.enumerate() {
             worker.start(started);
             let (seat, end) = seat(ring_frames, &is_over);
             seats.push(seat);
-            scope.spawn(move || WorkerThread::new(worker, pools, end).run());
+            let pulse = WorkerPulse::new(&pulse, number);
+            scope.spawn(move || WorkerThread::new(worker, pools, end, pulse).run());
         }
         node.machine.start(started);
         let mut driver = Driver {
@@ -126,12 +134,14 @@ fn touch(node: &mut Node) {
 /// The run begins at its first packet. Whoever asks something before that is answered.
 fn first_packet(
     packets: &mut impl PacketIo,
-    worker: &Worker,
-    commands: &Commands,
+    node: &mut Node,
+    observer: &mut Observer,
+    (commands, pulse): (&Commands, &Pulse),
     is_stopped: &AtomicBool,
 ) -> Result<Instant, CaptureError> {
     let mut idle = Backoff::default();
     loop {
+        pulse.all_turn();
         match packets.first()? {
             Some(at) => return Ok(at),
             None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
@@ -140,13 +150,48 @@ fn first_packet(
             None => {}
         }
         match commands.try_recv() {
-            Ok(Command::Ask(question)) => worker::answer(question, worker, Instant::ZERO),
-            Ok(Command::Replace(replacement, answer)) => {
-                let _ = answer.send(Err((replacement, Refusal::NotBegun)));
-            }
+            Ok(command) => answer_before_start(command, node, observer, packets),
             Err(_) => idle.wait(),
         }
     }
+}
+
+/// What is asked while all is at hand, for nothing has begun.
+fn answer_before_start(
+    command: Command,
+    node: &mut Node,
+    observer: &mut Observer,
+    packets: &impl PacketIo,
+) {
+    match command {
+        Command::Ask(worker, question) => {
+            if let Some(worker) = node.workers.get(worker) {
+                worker::answer(question, worker, Instant::ZERO);
+            }
+        }
+        Command::Take(take) => worker::give(take, &mut node.workers[0]),
+        Command::AskMachine(question) => answer(question, &node.machine),
+        Command::Figures(told) => {
+            observer.lost_at_ports(packets.losses());
+            let mut figures = observer.figures(0, 0, &node.machine);
+            packets.figures(&mut figures.report);
+            pool_figures(node.machine.pools(), &mut figures.report);
+            // Whoever has gone away hears nothing, here as below.
+            let _ = told.send(Told::Machine(Box::new(figures), node.workers.len()));
+            for (number, worker) in node.workers.iter().enumerate() {
+                let figures = WorkerFigures::of(worker).numbered(number);
+                let _ = told.send(Told::Worker(Box::new(figures)));
+            }
+        }
+        Command::Replace(replacement, answer) => {
+            let _ = answer.send(Err((replacement, Refusal::NotBegun)));
+        }
+    }
+}
+
+/// Whoever asked what cannot be answered hears no answer.
+fn answer(question: MachineQuestion, machine: &Machine) {
+    let _ = catch_unwind(AssertUnwindSafe(|| question(machine)));
 }
 
 /// How long the machine's thread may rest while frames are under way to workers, and while none are.
@@ -198,6 +243,7 @@ impl<P: PacketIo> Driver<'_, P> {
     fn run(&mut self, is_stopped: &AtomicBool) -> Result<(), CaptureError> {
         let mut is_stopping = false;
         while self.is_drained.is_none() {
+            self.observer.pulse().machine_turns();
             if !is_stopping {
                 self.take_command();
                 let wall_ns = self.wall_ns();
@@ -206,6 +252,7 @@ impl<P: PacketIo> Driver<'_, P> {
                 let filled = packets.fill(self.machine, now, wall_ns, burst)?;
                 if filled == Filled::End || is_stopped.load(Ordering::Relaxed) {
                     is_stopping = true;
+                    self.observer.pulse().enter(Phase::Stopping);
                     self.receive()?;
                     self.machine.stop(&mut self.output);
                 }
@@ -259,6 +306,11 @@ impl<P: PacketIo> Driver<'_, P> {
         }
         let clock = self.clock();
         if !self.burst.is_empty() {
+            let mirror = self.machine.mirror();
+            if mirror.wants_ports() {
+                let frames = self.burst.iter();
+                frames.for_each(|frame| mirror.copy(Event::Received, frame));
+            }
             self.machine
                 .receive(&mut self.burst, clock, &mut self.output);
             self.observer.arrived(self.machine);
@@ -289,9 +341,16 @@ impl<P: PacketIo> Driver<'_, P> {
             return Ok(());
         }
         let now_ns = self.wall_ns();
+        let is_mirrored = self.machine.mirror().wants_ports();
         for departure in self.output.departures.drain(..) {
             let latency = now_ns.saturating_sub(departure.frame.received_ns());
             self.observer.departed(&departure, latency);
+            if is_mirrored {
+                let Departure { frame, port, .. } = &departure;
+                let of = (frame.timestamp().0, *port);
+                let mirror = self.machine.mirror();
+                mirror.copy_bytes(Event::Transmitted, of, frame.bytes());
+            }
             self.packets.leaves(departure, self.machine.pools())?;
         }
         let oldest = self.machine.oldest();
@@ -318,16 +377,43 @@ impl<P: PacketIo> Driver<'_, P> {
             return;
         }
         match self.commands.try_recv() {
-            Ok(Command::Ask(question)) => {
+            Ok(Command::Ask(worker, question)) => {
                 let now = self.clock().packet;
-                self.seats[0].ask(question, now);
+                // Whoever asks one that there is not hears no answer.
+                if let Some(seat) = self.seats.get(worker) {
+                    seat.ask(question, now);
+                }
             }
+            Ok(Command::Take(take)) => self.seats[0].take(take),
+            Ok(Command::AskMachine(question)) => answer(question, self.machine),
+            Ok(Command::Figures(told)) => self.tell_figures(&told),
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
                 Ok(()) => self.asked = Some(answer),
                 // Whoever has gone away hears nothing, here as below.
                 Err(replacement) => drop(answer.send(Err((replacement, Refusal::Busy)))),
             },
             Err(_) => {}
+        }
+    }
+
+    /// Tells what this thread knows, and has each worker tell what it knows.
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+        let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
+        self.observer.lost_at_ports(self.packets.losses());
+        let mut figures = self
+            .observer
+            .figures(packet_ns, self.wall_ns(), self.machine);
+        self.packets.figures(&mut figures.report);
+        pool_figures(self.machine.pools(), &mut figures.report);
+        // Whoever has gone away hears nothing.
+        let _ = told.send(Told::Machine(Box::new(figures), self.seats.len()));
+        for (number, seat) in self.seats.iter().enumerate() {
+            let told = told.clone();
+            let tell = move |worker: &Worker, _: Instant| {
+                let figures = WorkerFigures::of(worker).numbered(number);
+                let _ = told.send(Told::Worker(Box::new(figures)));
+            };
+            seat.ask(Box::new(tell), self.packet_clock);
         }
     }
 
@@ -353,6 +439,8 @@ impl<P: PacketIo> Driver<'_, P> {
         self.next_tick_ns = wall_ns + 1_000_000;
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let (seats, packets) = (&self.seats, &*self.packets);
+        let pulse = self.observer.pulse();
+        packets.each_port(&mut |port, is_up| pulse.port(port, is_up));
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
             for seat in seats {

@@ -8,6 +8,7 @@ use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
 use crate::fast_path::{BURST, Via};
+use crate::figures::{Told, WorkerFigures};
 use crate::machine::{Outcome, Output, Progress, Refusal, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
@@ -353,10 +354,16 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             return;
         }
         match self.commands.and_then(|commands| commands.try_recv().ok()) {
-            Some(Command::Ask(question)) => {
+            Some(Command::Ask(worker, question)) => {
                 let now = self.packet_now();
-                question(&self.node.workers[0], now);
+                // Whoever asks one that there is not hears no answer.
+                if let Some(worker) = self.node.workers.get(worker) {
+                    question(worker, now);
+                }
             }
+            Some(Command::Take(take)) => take(&mut self.node.workers[0]),
+            Some(Command::AskMachine(question)) => question(&self.node.machine),
+            Some(Command::Figures(told)) => self.tell_figures(&told),
             Some(Command::Replace(replacement, answer)) => {
                 match self.node.machine.change(replacement) {
                     Ok(()) => self.asked = Some(answer),
@@ -365,6 +372,17 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 }
             }
             None => {}
+        }
+    }
+
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+        let wall_ns = self.began.elapsed().as_nanos() as u64;
+        let workers = &self.node.workers;
+        let figures = self.observer.figures(0, wall_ns, &self.node.machine);
+        // Whoever has gone away hears nothing.
+        let _ = told.send(Told::Machine(Box::new(figures), workers.len()));
+        for worker in workers {
+            let _ = told.send(Told::Worker(Box::new(WorkerFigures::of(worker))));
         }
     }
 

@@ -129,6 +129,8 @@ impl NodeConfig {
             let worker = Worker::new(Arc::clone(&blueprint), whole_walk.clone())?;
             Ok::<_, BuildError>(worker.with_common(common))
         };
+        let mirror = Arc::clone(path.mirror());
+        let worker = |number| Ok::<_, BuildError>(worker(number)?.with_mirror(&mirror));
         Ok(Node {
             machine: Machine::new(path, self.buffers.pools(), limits),
             workers: workers.clone().map(worker).collect::<Result<_, _>>()?,

@@ -4,6 +4,7 @@
 
 use allocation_counter::measure;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
@@ -12,6 +13,7 @@ use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_core::{Frame, Instant};
 use twinpath_link::Header;
+use twinpath_node::mirror::Wanted;
 use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
 
 /// Conversations, each with two packets in a round.
@@ -397,6 +399,31 @@ fn no_packet_allocates_once_the_node_is_warm() {
                 .iter()
                 .for_each(|way| assert_frugal(chain, kind, is_v6, *way));
         }
+    }
+}
+
+/// Neither do packets that are copied for whoever captures them or follows drops.
+#[test]
+fn no_packet_allocates_while_it_is_copied() {
+    let chain = ["acl", "firewall", "monitor"];
+    for way in [Way::Fast, Way::Punted, Way::Slow] {
+        let rounds = rounds(&chain, false, Kind::Datagrams);
+        let (first, rest) = rounds.split_at(WARM_ROUNDS);
+        let mut bench = Bench::new(&chain, way, Kind::Datagrams);
+        let mirror = Arc::clone(bench.node.machine.mirror());
+        let wanted = [Wanted::Element(0), Wanted::Element(2), Wanted::Drops];
+        let readers = wanted.map(|wanted| mirror.read(wanted, 256).expect("there is room"));
+        let [mut front, mut behind, drops] = readers;
+        bench.rounds(first);
+        assert!(
+            !front.copies().is_empty() && !behind.copies().is_empty(),
+            "{way:?}"
+        );
+        let warm = measure(|| bench.rounds(rest));
+        assert!(!front.copies().is_empty(), "{way:?}");
+        assert_eq!(warm.count_total, 0, "{way:?}");
+        drop((front, behind, drops));
+        assert!(!mirror.wants_elements() && !mirror.wants_drops());
     }
 }
 

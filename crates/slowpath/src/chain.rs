@@ -221,6 +221,11 @@ impl Chain {
         )
     }
 
+    /// How many state words a function has.
+    pub fn words_at(&self, place: usize) -> usize {
+        self.words.get(place).map_or(0, Range::len)
+    }
+
     /// Where a function's words are among a flow's.
     pub(crate) fn words_of(&self, place: usize) -> Range<usize> {
         self.words[place].clone()
@@ -228,6 +233,11 @@ impl Chain {
 
     pub(crate) fn adapt(&mut self, place: usize, words: &mut [u32], handle: &mut u32) {
         self.functions[place].adapt(words, handle);
+    }
+
+    /// The place of the function that was the last to drop a packet since this was asked before.
+    pub fn take_dropper_place(&mut self) -> Option<usize> {
+        self.dropper.take()
     }
 
     /// The function that was the last to drop a packet since this was asked before.

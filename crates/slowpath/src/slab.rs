@@ -58,6 +58,11 @@ impl<T> Slab<T> {
         Some(value)
     }
 
+    /// No handle is this large, or larger.
+    pub fn bound(&self) -> usize {
+        self.places.len() + 1
+    }
+
     /// How many values there are.
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()

@@ -367,6 +367,20 @@ impl<T: Default> FlowStore<T> {
             .filter(|&id| self.head(id).is_live)
     }
 
+    /// The flows that there are among so many numbers, and how many numbers there are: for whoever
+    /// looks at all of them in parts.
+    pub fn ids_among(&self, numbers: std::ops::Range<usize>) -> impl Iterator<Item = FlowId> + '_ {
+        let numbers = numbers.start..numbers.end.min(self.next);
+        numbers
+            .map(|number| FlowId(number as u32))
+            .filter(|&id| self.head(id).is_live)
+    }
+
+    /// No flow's number is this large, or larger.
+    pub fn bound(&self) -> usize {
+        self.next
+    }
+
     /// A flow's key, words and attachment, for checkers and reports.
     pub fn view(&self, id: FlowId) -> (&FlowKey, &[u32], &T) {
         let (chunk, place) = (&self.chunks[id.0 as usize / CHUNK], id.0 as usize % CHUNK);

@@ -93,6 +93,11 @@ pub enum CommandError {
         /// What the system says.
         source: io::Error,
     },
+    /// Nobody said which interfaces, and it is not clear.
+    #[error(
+        "which interfaces? expected the one towards hosts inside and the one towards all others, of: {0}"
+    )]
+    Interfaces(String),
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),

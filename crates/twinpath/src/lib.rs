@@ -1,6 +1,8 @@
 //! The command.
 //!
-//! `twinpath run` runs a service, `rules` shows what it has cached meanwhile, `apply` makes it what
+//! `twinpath run` runs a service, `rules` shows what it has cached meanwhile, `flows`, `bindings`,
+//! `backends` and `counters` what it knows, `top` all of its figures, `drops` and `capture` its
+//! packets, `apply` makes it what
 //! a file says and `change` changes one thing of it, `validate` tells what is wrong with a file and
 //! `explain` what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
@@ -22,6 +24,8 @@ mod error;
 mod flags;
 mod group;
 mod hex;
+mod log;
+mod look;
 mod output;
 mod paths;
 mod stop;
@@ -30,8 +34,8 @@ mod traffic;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
-    apply, change, check, compare, completions, explain, generate, init, kv, lab, man, rules, run,
-    schema, trace, validate,
+    apply, backends, bindings, capture, change, check, compare, completions, counters, drops,
+    explain, flows, generate, init, kv, lab, man, rules, run, schema, top, trace, validate,
 };
 use std::process::ExitCode;
 
@@ -65,6 +69,13 @@ struct Arguments {
 enum Command {
     Run(run::Arguments),
     Rules(rules::Arguments),
+    Flows(flows::Arguments),
+    Bindings(bindings::Arguments),
+    Backends(backends::Arguments),
+    Counters(counters::Arguments),
+    Drops(drops::Arguments),
+    Capture(capture::Arguments),
+    Top(top::Arguments),
     Apply(apply::Arguments),
     Change(change::Arguments),
     Explain(explain::Arguments),
@@ -100,6 +111,13 @@ pub fn run() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Run(arguments) => run::execute(&arguments),
         Command::Rules(arguments) => rules::execute(&arguments),
+        Command::Flows(arguments) => flows::execute(&arguments),
+        Command::Bindings(arguments) => bindings::execute(&arguments),
+        Command::Backends(arguments) => backends::execute(&arguments),
+        Command::Counters(arguments) => counters::execute(&arguments),
+        Command::Drops(arguments) => drops::execute(&arguments),
+        Command::Capture(arguments) => capture::execute(&arguments),
+        Command::Top(arguments) => top::execute(&arguments),
         Command::Apply(arguments) => apply::execute(&arguments),
         Command::Change(arguments) => change::execute(&arguments),
         Command::Explain(arguments) => explain::execute(&arguments),

@@ -1,6 +1,7 @@
 //! What a person reads: results on standard output, all else on standard error.
 
 use crate::error::CommandError;
+use crate::log;
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{ErrorKind, Write};
@@ -16,18 +17,25 @@ pub(crate) use examples;
 
 /// Writes to standard output. A reader that has gone away, as `head` does, is no error.
 pub fn print(text: &str) -> Result<(), CommandError> {
+    print_on(text).map(|_| ())
+}
+
+/// As [`print`]; whether somebody still reads.
+pub fn print_on(text: &str) -> Result<bool, CommandError> {
     let mut stdout = std::io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CommandError::Output(error)),
-        _ => Ok(()),
+    let written = stdout.write_all(text.as_bytes());
+    match written.and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(CommandError::Output(error)),
     }
 }
 
 /// Something that the run went on in spite of.
 pub fn warning(text: impl Display) {
+    if log::has_begun() {
+        return log::warning(text);
+    }
     note("\u{1b}[1m\u{1b}[33mwarning:\u{1b}[0m ", text);
 }
 
@@ -38,6 +46,9 @@ pub fn warnings_about(service: &Service) {
 
 /// Something to know.
 pub fn notice(text: impl Display) {
+    if log::has_begun() {
+        return log::notice(text);
+    }
     note("", text);
 }
 
@@ -45,13 +56,20 @@ pub fn notice(text: impl Display) {
 pub fn error(error: &CommandError) {
     match error {
         CommandError::File(ServiceError::Wrong(faults)) => faults.iter().for_each(mistake),
-        _ => note(ERROR, with_causes(error)),
+        _ => bad(with_causes(error)),
     }
 }
 
 /// One of several things that are wrong with a file.
 pub fn mistake(fault: &Fault) {
-    note(ERROR, fault);
+    bad(fault);
+}
+
+fn bad(text: impl Display) {
+    match log::has_begun() {
+        true => log::error(text),
+        false => note(ERROR, text),
+    }
 }
 
 /// What stands before an error.

@@ -124,6 +124,7 @@
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
 //! | `ports[].name`, `ports[].device`, `ports[].driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].is_up` | | whether packets came and went at the end |
 //! | `ports[].received_packets`, `ports[].received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
 //! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
 //! | `ports[].receive_no_buffer` | frames | for which there was no buffer |
@@ -154,6 +155,11 @@
 //! | `control.unreadable` | requests | that were none, or too long |
 //! | `control.too_slow` | requests | not made in time, or answers not taken in time |
 //! | `control.panics` | requests | whose answering failed by a defect |
+//! | `ipfix.flows` | records | of flows, each time that one was told; only if the service names a collector |
+//! | `ipfix.bindings` | records | of bindings that began or ended |
+//! | `ipfix.bindings_lost` | events | of bindings, not told because too many waited |
+//! | `ipfix.messages` | messages | sent |
+//! | `ipfix.messages_lost` | messages | that the system did not take |
 //! | `series[].time_ns` | ns | since the start; at most 600 samples, ascending |
 //! | `series[].packets_in` | packets | arrived since the start |
 //! | `series[].packets_fast` | packets | settled by the fast path since the start |
@@ -244,7 +250,9 @@ mod tests {
     use serde_json::Value;
 
     use super::super::testing::{any_report, edge_report};
-    use super::super::{ControlCounters, NeighborFigures, Parking, PortFigures, PortLosses};
+    use super::super::{
+        ControlCounters, ExportCounters, NeighborFigures, Parking, PortFigures, PortLosses,
+    };
     use super::*;
 
     #[test]
@@ -287,6 +295,7 @@ mod tests {
         let report = Report {
             parking: Some(Parking::default()),
             control: Some(ControlCounters::default()),
+            ipfix: Some(ExportCounters::default()),
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
             port_losses: PortLosses {

@@ -10,10 +10,12 @@ mod axis;
 mod control;
 mod counts;
 mod escape;
+mod export;
 mod figures;
 pub mod html;
 pub mod json;
 mod latency;
+pub mod metrics;
 mod neighbors;
 mod parking;
 mod plot;
@@ -34,6 +36,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
+pub use export::ExportCounters;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
@@ -102,6 +105,9 @@ pub struct Report {
     /// What operators asked at the control socket; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control: Option<ControlCounters>,
+    /// What a collector was told by IPFIX; absent if the service names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ipfix: Option<ExportCounters>,
     /// What network interfaces counted, by port; empty if packets came from elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<PortFigures>,
@@ -434,6 +440,7 @@ impl Default for Report {
             rings: Rings::default(),
             pool: Pool::default(),
             control: None,
+            ipfix: None,
             ports: Vec::new(),
             neighbors: None,
             port_losses: PortLosses::default(),

@@ -14,6 +14,9 @@ pub struct PortFigures {
     pub device: String,
     /// How packets were exchanged with it.
     pub driver: String,
+    /// Whether packets came and went when this was told: at the end of the run, in a report.
+    #[serde(default)]
+    pub is_up: bool,
     /// Frames that came.
     pub received_packets: u64,
     /// Their bytes.

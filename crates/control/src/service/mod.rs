@@ -100,6 +100,7 @@ mod rule_lines;
 pub mod schema;
 mod sections;
 mod warnings;
+mod watching;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use devices::{PortDevice, PortDriver};
@@ -114,6 +115,7 @@ pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath, Ways,
 };
 pub use warnings::warnings;
+pub use watching::{Ipfix, Metrics};
 
 use chain::Names;
 use faults::{Faults, Gone};
@@ -131,7 +133,7 @@ use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
 /// The tables of a service file that configure no function.
-pub const SETTINGS: [&str; 9] = [
+pub const SETTINGS: [&str; 11] = [
     "service",
     "ports",
     "run",
@@ -141,6 +143,8 @@ pub const SETTINGS: [&str; 9] = [
     "parking",
     "link",
     "traffic",
+    "metrics",
+    "ipfix",
 ];
 
 /// A service file, read and checked.
@@ -179,6 +183,10 @@ pub struct Service {
     pub link: Link,
     /// Generated traffic, if the file describes any.
     pub traffic: Option<TrafficConfig>,
+    /// Where figures are told.
+    pub metrics: Metrics,
+    /// Who is told of flows and bindings.
+    pub ipfix: Ipfix,
     /// The folder that relative paths in the file start from.
     pub folder: PathBuf,
     /// What the file said of the run, whatever a command line says.
@@ -244,6 +252,12 @@ struct File {
     /// What to generate when no capture is given.
     #[schemars(with = "Option<TrafficConfig>")]
     traffic: Option<Spanned<TrafficConfig>>,
+    /// Figures for Prometheus, and whether the service is well.
+    #[serde(default)]
+    metrics: Metrics,
+    /// Who is told of a monitor's flows and of a translation's bindings, by IPFIX over UDP.
+    #[serde(default)]
+    ipfix: Ipfix,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -443,6 +457,8 @@ struct Settings {
     parking: Option<Option<Spanned<Parking>>>,
     link: Option<Link>,
     traffic: Option<Option<Spanned<TrafficConfig>>>,
+    metrics: Option<Metrics>,
+    ipfix: Option<Ipfix>,
 }
 
 impl Settings {
@@ -466,6 +482,8 @@ impl Settings {
             parking: faults.settings(tables, "parking"),
             link: faults.settings_or_default(tables, "link"),
             traffic: faults.settings(tables, "traffic"),
+            metrics: faults.settings_or_default(tables, "metrics"),
+            ipfix: faults.settings_or_default(tables, "ipfix"),
         }
     }
 
@@ -551,6 +569,8 @@ impl Settings {
             fast_path: self.fast_path?,
             slow_path: slow_path?,
             rule_cache: self.rule_cache?,
+            metrics: self.metrics?,
+            ipfix: self.ipfix?,
             parking: parking?,
             link: self.link?,
             traffic: traffic?,

@@ -12,12 +12,12 @@ const PACKET_HEAD_BYTES: usize = 28;
 const NANOSECONDS: u8 = 9;
 
 /// The section header: version 1.0, of unknown length.
-pub(super) fn section_header() -> [u8; 28] {
+pub(crate) fn section_header() -> [u8; 28] {
     little_endian([SHB_MAGIC, 28, BOM_MAGIC, 1, u32::MAX, u32::MAX, 28])
 }
 
 /// The description of the section's next interface.
-pub(super) fn interface_description(name: Option<&str>) -> Vec<u8> {
+pub(crate) fn interface_description(name: Option<&str>) -> Vec<u8> {
     let mut body =
         little_endian::<2, 8>([LINK_TYPE_ETHERNET, MAX_WRITTEN_FRAME_BYTES as u32]).to_vec();
     if let Some(name) = name {
@@ -28,14 +28,14 @@ pub(super) fn interface_description(name: Option<&str>) -> Vec<u8> {
     block(IDB_MAGIC, &body)
 }
 
-fn put_option(body: &mut Vec<u8>, code: OptionCode, value: &[u8]) {
+pub(crate) fn put_option(body: &mut Vec<u8>, code: OptionCode, value: &[u8]) {
     body.extend(code.0.to_le_bytes());
     body.extend((value.len() as u16).to_le_bytes());
     body.extend(value);
     body.resize(body.len().next_multiple_of(4), 0);
 }
 
-fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+pub(crate) fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let length = (BLOCK_BYTES + body.len()) as u32;
     let head: [u8; 8] = little_endian([kind, length]);
     [&head[..], body, &length.to_le_bytes()].concat()
@@ -67,6 +67,6 @@ fn packet_block_bytes(len: u32) -> u32 {
 }
 
 /// Blocks are padded to a multiple of four bytes.
-fn padding_bytes(len: u32) -> usize {
+pub(crate) fn padding_bytes(len: u32) -> usize {
     (len.next_multiple_of(4) - len) as usize
 }

@@ -10,14 +10,17 @@ use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
 use crate::firewall::edit::edited_rules;
 use crate::memory::TableMemory;
+use crate::records::{EntryHits, Page};
 use crate::schema;
 use serde::Deserialize;
 use serde::de::Error;
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::acl::RULE_BYTES;
 use twinpath_rulecache::Reconfiguration;
+use twinpath_rulecache::RuleFunction;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -100,6 +103,14 @@ impl FunctionConfig for Config {
 
     fn has(&self, object: Object) -> bool {
         object == Object::Rule
+    }
+
+    fn hits(&self, function: &dyn RuleFunction, from: u32, most: u32) -> Option<Page<EntryHits>> {
+        let function: &dyn Any = function;
+        let list: &AccessList = function.downcast_ref()?;
+        Some(Page::of(from, most, list.rule_count() + 1, |number| {
+            list.hits(number as usize)
+        }))
     }
 
     fn listed(&self, _object: Object) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use super::list::{Classifiers, Prepared};
 use crate::firewall::rule::{Action, Rule};
+use crate::records::EntryHits;
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::Fragment;
 use twinpath_core::{DropReason, Instant};
@@ -60,6 +61,29 @@ impl AccessList {
     pub fn rules(&self) -> impl Iterator<Item = (&Rule, u64)> {
         let packets = |&entry: &u32| self.decided[entry as usize].packets;
         self.list.rules.iter().zip(self.entries.iter().map(packets))
+    }
+
+    /// How many rules there are.
+    pub fn rule_count(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How often a rule decided, counted from 0; the number behind the last rule is the default's.
+    pub fn hits(&self, place: usize) -> Option<EntryHits> {
+        let (rule, text, entry) = match self.entries.get(place) {
+            Some(&entry) => (
+                Some(place + 1),
+                self.list.rules.get(place)?.to_string(),
+                entry,
+            ),
+            None => (None, format!("the default: {}", self.list.default), DEFAULT),
+        };
+        Some(EntryHits {
+            rule,
+            text,
+            packets: self.decided.get(entry as usize)?.packets,
+            bytes: None,
+        })
     }
 
     /// Packets that the default has decided.

@@ -1,5 +1,6 @@
 //! A connection as eleven state words: what the two paths share.
 
+use std::fmt;
 use twinpath_core::program::Word;
 use twinpath_core::{Direction, Instant};
 
@@ -90,6 +91,16 @@ pub enum Phase {
     Unreplied,
     /// A pseudo-connection that was answered.
     Replied,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Tcp(state) => state.name(),
+            Self::Unreplied => "unreplied",
+            Self::Replied => "replied",
+        })
+    }
 }
 
 impl Phase {

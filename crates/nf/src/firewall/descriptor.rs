@@ -1,5 +1,6 @@
 //! What the catalogue knows of firewalls.
 
+use super::connection::Connection;
 use super::edit::edited_rules;
 use super::program::GUARANTEES;
 use super::rule::Rule;
@@ -13,6 +14,7 @@ use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
 use crate::hosts::Hosts;
 use crate::memory::TableMemory;
+use crate::records::{FlowText, since_tick};
 use crate::schema;
 use serde::Deserialize;
 use serde::de::Error;
@@ -20,6 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_core::Guarantees;
+use twinpath_core::Instant;
 use twinpath_core::wire::layout::Layout;
 use twinpath_rulecache::EntryText;
 
@@ -47,6 +50,15 @@ fn read(
 impl FunctionConfig for Config {
     fn descriptor(&self) -> &'static Descriptor {
         &FUNCTION
+    }
+
+    fn flow_text(&self, words: &[u32], now: Instant) -> Option<FlowText> {
+        let connection = Connection::load(words)?;
+        Some(FlowText {
+            state: connection.phase.to_string(),
+            unused: since_tick(now, connection.last_seen),
+            backend: None,
+        })
     }
 
     fn needs_payload(&self) -> Option<&'static str> {

@@ -35,6 +35,22 @@ pub enum TcpState {
 }
 
 impl TcpState {
+    /// Its name in lists of flows.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::SynSent => "syn_sent",
+            Self::SynReceived => "syn_received",
+            Self::PickedUp => "picked_up",
+            Self::Established => "established",
+            Self::OpenerFinWait => "opener_fin_wait",
+            Self::ResponderFinWait => "responder_fin_wait",
+            Self::Closing => "closing",
+            Self::TimeWait => "time_wait",
+            Self::Closed => "closed",
+        }
+    }
+
     /// Every state, in the order of its number.
     pub const ALL: [Self; 10] = [
         Self::None,

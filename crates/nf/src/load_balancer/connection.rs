@@ -107,6 +107,40 @@ pub(super) struct Connection {
 }
 
 impl Connection {
+    /// Where it is in its life.
+    pub const fn state(&self) -> &'static str {
+        match self {
+            Self {
+                kind: Kind::Passing,
+                ..
+            } => "passing",
+            Self { closed: true, .. } => "closed",
+            Self {
+                reset_by_client: true,
+                ..
+            }
+            | Self {
+                reset_by_server: true,
+                ..
+            } => "reset",
+            Self {
+                fin_of_client: true,
+                ..
+            }
+            | Self {
+                fin_of_server: true,
+                ..
+            } => "closing",
+            Self {
+                unanswered: true, ..
+            } => "unanswered",
+            Self {
+                unconfirmed: true, ..
+            } => "unconfirmed",
+            _ => "established",
+        }
+    }
+
     /// A flow of which nothing more is known than what it is.
     pub const fn new(kind: Kind, row: u16) -> Self {
         Self {

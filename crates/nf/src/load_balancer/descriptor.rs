@@ -1,6 +1,7 @@
 //! What the catalogue knows of load balancers.
 
 use super::config::{Misplaced, RawConfig, is_twice};
+use super::connection::{Connection, Kind};
 use super::maglev::Maglev;
 use super::{Config, ConfigError, LoadBalancer, NAME};
 use crate::descriptor::{
@@ -9,11 +10,13 @@ use crate::descriptor::{
 use crate::edit::{Edit, EditError, Object};
 use crate::hosts::Hosts;
 use crate::memory::TableMemory;
+use crate::records::{BackendText, FlowText, since_tick};
 use crate::schema;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
+use twinpath_core::Instant;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -73,6 +76,36 @@ impl FunctionConfig for Config {
 
     fn has(&self, object: Object) -> bool {
         object == Object::Backend
+    }
+
+    fn flow_text(&self, words: &[u32], now: Instant) -> Option<FlowText> {
+        let connection = Connection::read(words)?;
+        let backends = self.services.iter().flat_map(|service| &service.backends);
+        let row = usize::from(connection.row);
+        let is_balanced = matches!(connection.kind, Kind::Service(..));
+        let backend = backends.clone().nth(row).filter(|_| is_balanced);
+        let state = connection.state();
+        Some(FlowText {
+            state: match backend {
+                Some(backend) => format!("{state}, backend {}", backend.endpoint),
+                None => state.to_owned(),
+            },
+            unused: since_tick(now, connection.last_seen),
+            backend: backend.map(|_| row),
+        })
+    }
+
+    fn backends(&self) -> Vec<BackendText> {
+        let all = self.services.iter().flat_map(|service| {
+            let written = service.written.backends.iter();
+            let planned = service.backends.iter();
+            written.zip(planned).map(|(written, planned)| BackendText {
+                service: service.name(),
+                backend: written.to_string(),
+                counter: planned.counter,
+            })
+        });
+        all.collect()
     }
 
     fn listed(&self, _object: Object) -> Vec<String> {

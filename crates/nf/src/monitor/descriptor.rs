@@ -1,12 +1,15 @@
 //! What the catalogue knows of monitors.
 
-use super::flows::Flows;
+use super::flows::{FlowRecord, Flows};
 use super::{By, Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::memory::TableMemory;
+use crate::records::Page;
 use crate::schema;
+use std::any::Any;
 use std::path::Path;
 use twinpath_rulecache::Reconfiguration;
+use twinpath_rulecache::RuleFunction;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -22,6 +25,28 @@ pub const FUNCTION: Descriptor = Descriptor {
 impl FunctionConfig for Config {
     fn descriptor(&self) -> &'static Descriptor {
         &FUNCTION
+    }
+
+    fn take_ended_flows(
+        &self,
+        function: &mut dyn RuleFunction,
+        most: usize,
+    ) -> Option<Vec<FlowRecord>> {
+        let function: &mut dyn Any = function;
+        let monitor: &mut Monitor = function.downcast_mut()?;
+        let ended = std::iter::from_fn(|| monitor.take_ended());
+        Some(ended.take(most).collect())
+    }
+
+    fn flow_records(
+        &self,
+        function: &dyn RuleFunction,
+        from: u32,
+        most: u32,
+    ) -> Option<Page<FlowRecord>> {
+        let function: &dyn Any = function;
+        let monitor: &Monitor = function.downcast_ref()?;
+        Some(monitor.page(from, most))
     }
 
     fn needs_payload(&self) -> Option<&'static str> {

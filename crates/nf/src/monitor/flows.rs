@@ -152,6 +152,15 @@ impl Flows {
         }
     }
 
+    /// No flow's number is this large, or larger.
+    pub fn bound(&self) -> usize {
+        self.highest as usize + 1
+    }
+
+    pub fn at(&self, number: u32) -> Option<FlowRecord> {
+        Some(self.records.at(number)?.record)
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = &FlowRecord> {
         (1..=self.highest).filter_map(|number| Some(&self.records.at(number)?.record))
     }

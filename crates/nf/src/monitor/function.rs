@@ -2,6 +2,7 @@
 
 use super::config::{By, Config};
 use super::flows::{Count, FlowRecord, Flows};
+use crate::records::Page;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::wire::{Address, Endpoint, Fragment, Network};
@@ -54,6 +55,13 @@ impl Monitor {
     /// The flows at the moment, in no order that means anything.
     pub fn flows(&self) -> impl Iterator<Item = &FlowRecord> {
         self.flows.iter()
+    }
+
+    /// The flows with these numbers, and where others begin.
+    pub fn page(&self, from: u32, most: u32) -> Page<FlowRecord> {
+        Page::of(from, most, self.flows.bound(), |number| {
+            self.flows.at(number)
+        })
     }
 
     /// All packets, those of ended flows and without room included.

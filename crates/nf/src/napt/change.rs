@@ -6,6 +6,7 @@ use super::ports::External;
 use super::sides::Sides;
 use super::table::Binding;
 use crate::bindings::{Bindings, EndBindings, Kind};
+use crate::records::{BindingRecord, Page};
 use std::collections::HashSet;
 use twinpath_classify::Prefix;
 use twinpath_classify::acl::Rule as Packets;
@@ -174,6 +175,18 @@ impl Napt {
 }
 
 impl Bindings for Napt {
+    fn page(&self, from: u32, most: u32) -> Page<BindingRecord> {
+        Page::of(from, most, self.table.binding_bound(), |number| {
+            let binding = self.table.binding(number)?;
+            Some(BindingRecord {
+                kind: binding.kind,
+                internal: binding.internal,
+                external: self.external.endpoint(binding.slot),
+                sessions: binding.count,
+            })
+        })
+    }
+
     fn has(&self, which: EndBindings) -> bool {
         !self.sessions_of(which).is_empty()
     }

@@ -8,6 +8,7 @@ use crate::descriptor::{
 };
 use crate::edit::Object;
 use crate::memory::TableMemory;
+use crate::records::BindingEvents;
 use crate::schema;
 use crate::shard::{Owners, Shard, TooFewPorts};
 use std::any::Any;
@@ -80,6 +81,16 @@ impl FunctionConfig for Config {
 
     fn has(&self, object: Object) -> bool {
         object == Object::Binding
+    }
+
+    fn take_binding_events(
+        &self,
+        function: &mut dyn RuleFunction,
+        most: usize,
+    ) -> Option<BindingEvents> {
+        let function: &mut dyn Any = function;
+        let napt: &mut Napt = function.downcast_mut()?;
+        Some(napt.table.log.take(most))
     }
 
     fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {

@@ -8,6 +8,7 @@ use super::tcp::{Tcp, Way};
 use super::wheel::{Wheel, tick_of};
 use crate::bindings::Kind;
 use crate::memory::{map_bytes, slab_bytes};
+use crate::records::{BindingEvent, BindingLog, BindingRecord};
 use crate::seeded::{Seed, SeededMap};
 use hosts::{Host, Hosts};
 use std::time::Duration;
@@ -60,6 +61,9 @@ pub(crate) struct Table {
     wheel: Wheel,
     /// Highest session number ever.
     highest: u32,
+    /// The time, as far as it was told.
+    now: Instant,
+    pub log: BindingLog,
     pub bindings_created: u64,
     pub sessions_created: u64,
 }
@@ -76,6 +80,8 @@ impl Table {
             limit: config.sessions,
             wheel: Wheel::new(),
             highest: 0,
+            now: Instant::ZERO,
+            log: BindingLog::default(),
             bindings_created: 0,
             sessions_created: 0,
         }
@@ -111,6 +117,11 @@ impl Table {
     pub fn bindings(&self) -> impl Iterator<Item = (u32, &Binding)> {
         let numbers = self.by_internal.values();
         numbers.filter_map(|&number| Some((number, self.bindings.at(number)?)))
+    }
+
+    /// No binding's number is this large, or larger.
+    pub fn binding_bound(&self) -> usize {
+        self.bindings.bound()
     }
 
     /// The bindings of a host.
@@ -204,6 +215,10 @@ impl Table {
         self.put_idle(number);
         external.bind(slot, number);
         self.bindings_created += 1;
+        let at = self.now;
+        if let Some(binding) = self.bindings.at(number) {
+            self.log.keep(|| event(binding, external, at, true));
+        }
         Some(number)
     }
 
@@ -363,6 +378,7 @@ impl Table {
     /// Sets aside all sessions that have expired, so that their ports count as free. Each is
     /// looked at once in a time-out, besides those who were used in the meantime.
     pub fn advance(&mut self, now: Instant, external: &mut External) {
+        self.now = self.now.max(now);
         while self.advance_one(now, external) {}
     }
 
@@ -406,6 +422,8 @@ impl Table {
     fn unbind(&mut self, number: u32, external: &mut External) {
         self.take_idle(number);
         if let Some(binding) = self.bindings.remove(number) {
+            let at = self.now;
+            self.log.keep(|| event(&binding, external, at, false));
             self.by_internal.remove(&(binding.kind, binding.internal));
             external.bind(binding.slot, 0);
         }
@@ -496,3 +514,17 @@ impl Table {
 
 /// Sessions that are looked at for each expired one that may be found.
 const LOOKS: u32 = 8;
+
+/// What becomes of a binding.
+fn event(binding: &Binding, external: &External, at: Instant, is_new: bool) -> BindingEvent {
+    BindingEvent {
+        binding: BindingRecord {
+            kind: binding.kind,
+            internal: binding.internal,
+            external: external.endpoint(binding.slot),
+            sessions: binding.count,
+        },
+        at,
+        is_new,
+    }
+}

@@ -9,6 +9,7 @@ use crate::descriptor::{
 use crate::edit::Object;
 use crate::memory::TableMemory;
 use crate::napt::NewNapt;
+use crate::records::BindingEvents;
 use crate::schema;
 use crate::shard::{Owners, Shard, TooFewPorts};
 use std::any::Any;
@@ -87,6 +88,16 @@ impl FunctionConfig for Config {
 
     fn has(&self, object: Object) -> bool {
         object == Object::Binding
+    }
+
+    fn take_binding_events(
+        &self,
+        function: &mut dyn RuleFunction,
+        most: usize,
+    ) -> Option<BindingEvents> {
+        let function: &mut dyn Any = function;
+        let nat64: &mut Nat64 = function.downcast_mut()?;
+        Some(nat64.take_binding_events(most))
     }
 
     fn bindings<'f>(&self, function: &'f dyn RuleFunction) -> Option<&'f dyn Bindings> {

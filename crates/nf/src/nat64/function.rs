@@ -13,6 +13,7 @@ use crate::icmp_errors::Refusals;
 use crate::icmp_messages::{Cause, Icmp};
 use crate::napt::core::{Napt, Nature, Slot, Stop, Way, flags_of, nature, set_ends};
 use crate::rate_limit::RateLimit;
+use crate::records::BindingEvents;
 use rewriting::{datagram_of, is_announced, longest};
 use twinpath_core::wire::{Address, Endpoint, fields};
 use twinpath_core::{Direction, DropReason, Instant};
@@ -79,6 +80,11 @@ impl Nat64 {
         self.errors.configure(rate, rate);
         self.errors.set_addresses(settings.errors_from);
         self.settings = settings;
+    }
+
+    /// What became of its bindings.
+    pub(super) fn take_binding_events(&mut self, most: usize) -> BindingEvents {
+        self.napt.table.log.take(most)
     }
 
     /// Its bindings and sessions.

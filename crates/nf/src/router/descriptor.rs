@@ -9,15 +9,18 @@ use crate::descriptor::{
 use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
 use crate::rate_limit::RateLimit;
+use crate::records::{EntryHits, Page};
 use crate::schema;
 use crate::too_long::TooLong;
 use serde::Deserialize;
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::Adjacencies;
 use twinpath_rulecache::Reconfiguration;
+use twinpath_rulecache::RuleFunction;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -107,6 +110,14 @@ impl FunctionConfig for Config {
 
     fn has(&self, object: Object) -> bool {
         object == Object::Route
+    }
+
+    fn hits(&self, function: &dyn RuleFunction, from: u32, most: u32) -> Option<Page<EntryHits>> {
+        let function: &dyn Any = function;
+        let router: &Router = function.downcast_ref()?;
+        Some(Page::of(from, most, router.hop_bound(), |number| {
+            router.hop_hits(number as usize)
+        }))
     }
 
     fn listed(&self, _object: Object) -> Vec<String> {

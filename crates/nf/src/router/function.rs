@@ -6,6 +6,7 @@ use super::routes::{self, BROADCAST, LOCAL, RouterError};
 use crate::files::Disk;
 use crate::icmp_messages::{Cause, Icmp};
 use crate::rate_limit::RateLimit;
+use crate::records::EntryHits;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::protocol;
@@ -84,6 +85,22 @@ impl Router {
                 RateLimit::new(config.errors_per_second, config.errors_per_source, seed),
             ),
             counters: Counters::default(),
+        })
+    }
+
+    /// No next hop's number is this large, or larger.
+    pub fn hop_bound(&self) -> usize {
+        self.hops.len()
+    }
+
+    /// What a next hop was sent.
+    pub fn hop_hits(&self, number: usize) -> Option<EntryHits> {
+        let hop = self.hops.get(number)?.as_ref()?;
+        Some(EntryHits {
+            rule: None,
+            text: format!("next hop {}", hop.next_hop.name),
+            packets: hop.packets,
+            bytes: Some(hop.bytes),
         })
     }
 

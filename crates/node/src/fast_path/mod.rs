@@ -22,12 +22,14 @@ pub use rules::RuleStage;
 use crate::admission::Admission;
 use crate::egress::Egress;
 use crate::leftovers::Leftovers;
+use crate::mirror::{self, Event, Mirror};
 use crate::position::{ElementOrder, Position};
 use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
 use lane::Batch;
 use parking::Parking;
+use std::sync::Arc;
 use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
 use twinpath_core::wire::MacAddress;
 use twinpath_core::wire::layout::Layout;
@@ -199,6 +201,8 @@ pub struct FastPath {
     under_way: UnderWay,
     /// Whoever follows packets.
     watch: Option<Watch>,
+    /// Who copies packets for whoever wants them.
+    mirror: Arc<Mirror>,
 }
 
 impl FastPath {
@@ -234,6 +238,7 @@ impl FastPath {
             departing: Vec::new(),
             under_way: UnderWay::default(),
             watch: None,
+            mirror: Arc::default(),
         }
     }
 
@@ -335,6 +340,11 @@ impl FastPath {
         &mut self.under_way
     }
 
+    /// Who copies packets for whoever wants them.
+    pub fn mirror(&self) -> &Arc<Mirror> {
+        &self.mirror
+    }
+
     /// How many chains there were before this one.
     pub const fn chain(&self) -> u16 {
         self.chain
@@ -353,11 +363,16 @@ impl FastPath {
     /// The link has no room for a frame. A message alone is no lost packet: the protocol sends it
     /// again.
     #[cold]
-    pub(crate) fn refuse(&mut self, frame: Frame, pools: &mut Pools) {
+    pub(crate) fn refuse(&mut self, mut frame: Frame, pools: &mut Pools) {
         if carries_packet(&frame) {
             self.tell(&frame, |_| Step::drop(DropReason::PuntRingFull));
             self.drops.count(DropReason::PuntRingFull);
             self.header_dropped(&frame);
+            // What follows the link's header.
+            if self.mirror.wants_drops() && detach(&mut frame).is_ok() {
+                let event = dropped_here(DropReason::PuntRingFull, None);
+                self.mirror.copy(event, &frame);
+            }
         }
         pools.give(frame);
     }
@@ -376,6 +391,14 @@ impl FastPath {
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
+        self.drop_at(None, frame, reason, io);
+    }
+
+    /// As [`Self::drop`], by an element.
+    fn drop_at(&mut self, element: Option<u8>, frame: Frame, reason: DropReason, io: &mut Io<'_>) {
+        if self.mirror.wants_drops() {
+            self.mirror.copy(dropped_here(reason, element), &frame);
+        }
         self.tell(&frame, |_| Step::drop(reason));
         self.drops.count(reason);
         self.header_dropped(&frame);
@@ -708,4 +731,14 @@ fn hinted_flows(elements: &[FastElement]) -> usize {
         FastElement::State(stage) => stage.slots(),
     });
     2 * flows.max().unwrap_or(0)
+}
+
+/// A packet is dropped on this path.
+fn dropped_here(reason: DropReason, element: Option<u8>) -> Event {
+    Event::Dropped(mirror::Drop {
+        reason,
+        on_slow_path: false,
+        element,
+        function: None,
+    })
 }

@@ -18,6 +18,7 @@ use super::hints::{of_slot, slot_of};
 use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
 use super::rules::RULES_HASH;
 use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
+use crate::mirror::Event;
 use crate::position::Position;
 use crate::watch::Step;
 use std::vec::Drain;
@@ -93,6 +94,11 @@ impl FastPath {
         }
         let mut next = Some(self.order.first(direction));
         while let Some(position) = next.filter(|_| !lane.frames.is_empty()) {
+            if self.mirror.wants_elements() {
+                let event = Event::Meets(position.element);
+                let frames = lane.frames.iter();
+                frames.for_each(|frame| self.mirror.copy(event, frame));
+            }
             self.pass(lane, ahead, (position, first, fetched), io);
             fetched = &[];
             next = self.order.next(position);
@@ -257,7 +263,7 @@ impl FastPath {
                 self.go_on(frame, position, io);
             }
             Decision::Reply => self.depart(frame, true, io),
-            Decision::Drop(reason) => self.drop(frame, reason, io),
+            Decision::Drop(reason) => self.drop_at(Some(position.element), frame, reason, io),
             Decision::Hold => self.hold(frame, layout, position, io),
             Decision::Punt => {
                 let (header, hash) = self.punt_header(&frame, layout, position);

@@ -30,9 +30,11 @@ pub use replacement::Replacement;
 use crate::fast_path::{BURST, Departure, FastOutput, FastPath, Via};
 pub use crate::worker::{Answer, Moment, Progress, Replaced, Time, WorkerCommand};
 
+use crate::mirror::Mirror;
 use crate::watch::{PacketLook, Step, Watch};
 use change::Phase;
 use link::Link;
+use std::sync::Arc;
 use std::time::Duration;
 use time::Timekeeper;
 use twinpath_coherence::Clock;
@@ -150,6 +152,11 @@ impl Machine {
     /// Somebody follows packets from now on.
     pub(crate) fn watch(&mut self, watch: Watch) {
         self.path.watch(watch);
+    }
+
+    /// Who copies packets for whoever wants them.
+    pub fn mirror(&self) -> &Arc<Mirror> {
+        self.path.mirror()
     }
 
     /// Buffers for packets that arrive.

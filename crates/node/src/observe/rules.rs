@@ -1,11 +1,11 @@
 //! What is seen of cached rules.
 
 use crate::fast_path::{FastElement, FastPath};
-use crate::worker::{SlowElement, Worker};
+use crate::worker::Worker;
 use std::collections::BTreeMap;
 use twinpath_control::report::{
     RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
-    Rules, SlowRuleCounters,
+    SlowRuleCounters,
 };
 use twinpath_core::Named;
 use twinpath_rulecache::{Obstacle, RuleTable, SlowRules};
@@ -19,29 +19,28 @@ pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounters {
     all
 }
 
-/// What happened to rules at each element whose decisions are cached.
-pub(super) fn rules(fast_path: &FastPath, workers: &[Worker]) -> Rules {
-    let mut rules = Rules::default();
-    // Chains with rules have one worker.
-    let Some(worker) = workers.first() else {
-        return rules;
+/// The table of each element of the chain; empty where there is none.
+pub(super) fn each_table(fast_path: &FastPath) -> Vec<RuleTableCounters> {
+    let elements = fast_path.elements().iter();
+    let table = |element: &FastElement| match element {
+        FastElement::Rules(stage) => table(&stage.table),
+        _ => RuleTableCounters::default(),
     };
-    for (element, fast) in worker.elements().iter().zip(fast_path.elements()) {
-        if let SlowElement::Rules(slow_path) = element {
-            let table = match fast {
-                FastElement::Rules(stage) => table(&stage.table),
-                _ => RuleTableCounters::default(),
-            };
-            rules.push(RuleElement {
-                functions: Named::names(slow_path.functions()),
-                counts: RuleCounters {
-                    table,
-                    ..on_the_slow_path(slow_path)
-                },
-            });
-        }
-    }
-    rules
+    elements.map(table).collect()
+}
+
+/// What happened to rules with a worker, at each element whose decisions are cached: without what
+/// the fast path's tables count. Each has its number.
+pub(crate) fn elements(worker: &Worker) -> Vec<(u8, RuleElement)> {
+    let elements = worker.rules_by_element();
+    let told = elements.map(|(number, slow_path)| {
+        let element = RuleElement {
+            functions: Named::names(slow_path.functions()),
+            counts: on_the_slow_path(slow_path),
+        };
+        (number, element)
+    });
+    told.collect()
 }
 
 fn table(table: &RuleTable) -> RuleTableCounters {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant as WallClock};
+use twinpath_control::look::Stream;
 use twinpath_control::operator::{Answer, Request, read_line, write_line};
 use twinpath_control::report::ControlCounters;
 
@@ -29,6 +30,17 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 pub(super) trait Service: Send + Sync {
     /// The answer to a request, or why there is none.
     fn answer(&self, request: Request) -> Result<Answer, String>;
+
+    /// What is told from now on, or why nothing is.
+    fn open(&self, stream: &Stream) -> Result<Box<dyn Streaming>, String> {
+        Err(format!("{stream:?} is not told here"))
+    }
+}
+
+/// What is told for as long as a client listens.
+pub(super) trait Streaming {
+    /// Appends what has happened since the last call.
+    fn next(&mut self, out: &mut Vec<u8>);
 }
 
 /// The clients of a service.
@@ -119,6 +131,20 @@ impl<S: Service + 'static> Clients<S> {
     }
 }
 
+/// How often what has happened is told.
+const STREAM_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Whether a client that says nothing more has gone away, or was sent away.
+fn has_gone(mut client: &UnixStream) -> bool {
+    let looked = client.set_nonblocking(true);
+    let read = looked.and_then(|()| client.read(&mut [0]));
+    let _ = client.set_nonblocking(false);
+    match read {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+    }
+}
+
 /// Without waiting: whoever does not listen hears nothing.
 fn refuse(mut client: UnixStream, why: &str) {
     let message = why.to_owned();
@@ -190,7 +216,13 @@ impl Shared {
                 Err(format!("the request cannot be read: {error}"))
             }
         };
-        let answer = request.and_then(|request| self.answer(service, request));
+        let answer = match request {
+            Ok(Request::Stream(stream)) => match service.open(&stream) {
+                Ok(streaming) => return self.stream(streaming, client),
+                Err(why) => Err(why),
+            },
+            request => request.and_then(|request| self.answer(service, request)),
+        };
         let answered = match &answer {
             Ok(_) => &self.counts.answered,
             Err(_) => &self.counts.refused,
@@ -202,6 +234,21 @@ impl Shared {
             && error.kind() == io::ErrorKind::TimedOut
         {
             count(&self.counts.too_slow);
+        }
+    }
+
+    /// Tells a client what happens until it goes away, or the run is over.
+    fn stream(&self, mut streaming: Box<dyn Streaming>, client: &UnixStream) {
+        count(&self.counts.answered);
+        let mut out = Vec::new();
+        let mut told = write_line(&mut out, &Answer::Follows);
+        while told.is_ok() && !has_gone(client) {
+            if out.is_empty() {
+                std::thread::sleep(STREAM_INTERVAL);
+            }
+            streaming.next(&mut out);
+            told = Timed::new(client, ANSWER_TIME).write_all(&out);
+            out.clear();
         }
     }
 

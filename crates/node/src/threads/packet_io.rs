@@ -5,7 +5,7 @@ use crate::fast_path::Departure;
 use crate::machine::Machine;
 use crate::sink::Sink;
 use std::time::Duration;
-use twinpath_control::report::PortLosses;
+use twinpath_control::report::{PortLosses, Report};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 
@@ -50,6 +50,12 @@ pub trait PacketIo {
 
     /// What was lost here so far: before it came in, or when it had left.
     fn losses(&self) -> PortLosses;
+
+    /// Fills in what ports counted, if they are more than a source and a sink.
+    fn figures(&self, _report: &mut Report) {}
+
+    /// Calls `each` with every port's number and whether packets come and go there.
+    fn each_port(&self, _each: &mut dyn FnMut(usize, bool)) {}
 }
 
 /// Packets of a source, and a sink for those that leave.

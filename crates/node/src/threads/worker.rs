@@ -2,8 +2,9 @@
 
 use super::Backoff;
 use super::returns::Voice;
-use crate::command::Question;
+use crate::command::{Question, Taking};
 use crate::fast_path::BATCH;
+use crate::health::Pulse;
 use crate::live_drops::LiveDrops;
 use crate::machine::{Answer, Progress, Time, WorkerCommand};
 use crate::worker::Worker;
@@ -59,11 +60,17 @@ struct Shared {
 enum Task {
     Command(WorkerCommand),
     Question(Question, Instant),
+    Taking(Taking),
 }
 
 /// Whoever asked what cannot be answered hears no answer.
 pub(super) fn answer(question: Question, worker: &Worker, now: Instant) {
     let _ = catch_unwind(AssertUnwindSafe(|| question(worker, now)));
+}
+
+/// As [`answer`].
+pub(super) fn give(take: Taking, worker: &mut Worker) {
+    let _ = catch_unwind(AssertUnwindSafe(|| take(worker)));
 }
 
 /// The machine's end.
@@ -134,6 +141,10 @@ impl Seat {
         let _ = self.tasks.send(Task::Question(question, now));
     }
 
+    pub fn take(&self, take: Taking) {
+        let _ = self.tasks.send(Task::Taking(take));
+    }
+
     pub fn tell_time(&mut self, time: Time) {
         if self.time != time {
             self.time = time;
@@ -202,16 +213,31 @@ pub(super) struct WorkerThread<'a> {
     returns: Vec<Frame>,
     /// Of what was heard of the time.
     version: u64,
+    pulse: WorkerPulse,
+}
+
+/// What a worker's thread shows of itself.
+pub(super) struct WorkerPulse {
+    pulse: Arc<Pulse>,
+    number: usize,
+}
+
+impl WorkerPulse {
+    pub fn new(pulse: &Arc<Pulse>, number: usize) -> Self {
+        let pulse = Arc::clone(pulse);
+        Self { pulse, number }
+    }
 }
 
 impl<'a> WorkerThread<'a> {
-    pub fn new(worker: &'a mut Worker, pools: &'a mut Pools, end: End) -> Self {
+    pub fn new(worker: &'a mut Worker, pools: &'a mut Pools, end: End, pulse: WorkerPulse) -> Self {
         Self {
             worker,
             pools,
             end,
             returns: Vec::new(),
             version: 0,
+            pulse,
         }
     }
 
@@ -219,6 +245,8 @@ impl<'a> WorkerThread<'a> {
         let mut frames = Vec::with_capacity(BATCH);
         let mut idle = Backoff::default();
         loop {
+            let WorkerPulse { pulse, number } = &self.pulse;
+            pulse.worker_turns(*number);
             let is_over = self.end.is_over.load(Ordering::Acquire);
             let time = self.end.shared.time.news(&mut self.version);
             self.end.from_machine.receive(&mut frames, BATCH);
@@ -249,6 +277,8 @@ impl<'a> WorkerThread<'a> {
         shared.drops.publish(&self.worker.drops());
         let restarts = self.worker.restarts();
         shared.restarts.store(restarts, Ordering::Relaxed);
+        let WorkerPulse { pulse, number } = &self.pulse;
+        pulse.worker_restarts(*number, restarts);
     }
 
     /// Returns whether there were any.
@@ -258,6 +288,7 @@ impl<'a> WorkerThread<'a> {
             any = true;
             match task {
                 Task::Question(question, now) => answer(question, self.worker, now),
+                Task::Taking(take) => give(take, self.worker),
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);
                     self.give_back();

@@ -2,6 +2,7 @@
 
 mod command;
 mod crash;
+mod mirrored;
 mod outgoing;
 mod rebuild;
 mod rules;
@@ -15,10 +16,12 @@ pub use rebuild::{FunctionPlan, SlowPlan};
 pub use time::{Moment, Time};
 
 use crate::build_error::BuildError;
+use crate::mirror::Mirror;
 use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
@@ -96,6 +99,10 @@ pub struct Worker {
     counts: LinkCounters,
     /// Whoever follows packets.
     watch: Option<Watch>,
+    /// Who copies packets for whoever wants them.
+    mirror: Arc<Mirror>,
+    /// A packet that functions are about to meet, for them; kept to be used again.
+    copied: Vec<u8>,
     /// The buffer of the packet of which they were just told that functions which make rules have
     /// met it.
     told: Option<usize>,
@@ -143,6 +150,8 @@ impl Worker {
             drops: DropCounters::default(),
             counts: LinkCounters::default(),
             watch: None,
+            mirror: Arc::default(),
+            copied: Vec::new(),
             told: None,
         })
     }
@@ -299,6 +308,24 @@ impl Worker {
         None
     }
 
+    /// The same, for whoever takes something that packets do not meet.
+    pub fn function_mut(&mut self, place: usize) -> Option<&mut (dyn RuleFunction + 'static)> {
+        let mut first = 0;
+        for element in &mut self.elements {
+            let count = match element {
+                SlowElement::Rules(rules) => rules.functions().len(),
+                SlowElement::Flows(flows) => flows.chain().len(),
+            };
+            if let SlowElement::Rules(rules) = element
+                && (first..first + count).contains(&place)
+            {
+                return rules.chain().function((place - first) as u8);
+            }
+            first += count;
+        }
+        None
+    }
+
     /// The elements whose decisions are cached.
     pub fn rules(&self) -> impl Iterator<Item = &SlowRules> {
         self.elements.iter().filter_map(|element| match element {
@@ -422,6 +449,21 @@ impl Worker {
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, pools: &mut Pools) {
+        self.drop_at(None, frame, reason, pools);
+    }
+
+    /// As [`Self::drop`], by an element.
+    fn drop_at(
+        &mut self,
+        element: Option<u8>,
+        frame: Frame,
+        reason: DropReason,
+        pools: &mut Pools,
+    ) {
+        if self.mirror.wants_drops() {
+            self.mirror
+                .copy(mirrored::dropped(reason, element, None), &frame);
+        }
         self.tell(frame.buffer(), |_| Step::drop(reason));
         self.drops.count(reason);
         pools.give(frame);
@@ -448,6 +490,7 @@ impl Worker {
     /// A frame meets the element that it is about.
     fn meet(&mut self, header: &Header, frame: Frame, pools: &mut Pools) {
         let (first, seen) = (self.outgoing.len(), self.see(header, &frame));
+        let copied = self.copy_in_front(header, &frame);
         match self.elements.get_mut(usize::from(header.element)) {
             Some(SlowElement::Flows(flows)) => {
                 flows.receive(header, frame, pools, &mut self.outgoing);
@@ -458,6 +501,9 @@ impl Worker {
         self.outgoing[first..]
             .iter_mut()
             .for_each(|outgoing| outgoing.header.element = header.element);
+        if let Some(copied) = copied {
+            self.mirror_drop(copied, first, header);
+        }
         if let Some(seen) = seen {
             self.tell_met(&seen, header);
         }

@@ -179,7 +179,9 @@ impl Worker {
             self.tell_resumed(&output, element);
             match output {
                 Output::Depart(packet, egress) => self.outgoing.push(departing(packet, egress)),
-                Output::Drop(packet, reason) => self.drop(packet.frame, reason, pools),
+                Output::Drop(packet, reason) => {
+                    self.drop_at(Some(element), packet.frame, reason, pools);
+                }
                 Output::Reply(frame) => self.outgoing.push(reply(frame, now, self.received_ns)),
                 Output::Send(message) => {
                     let body = self.body(first, element, now, pools);

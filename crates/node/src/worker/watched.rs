@@ -171,6 +171,6 @@ fn replies(outgoing: &[Outgoing]) -> Vec<PacketLook> {
     frames.map(|frame| PacketLook::of(frame.bytes())).collect()
 }
 
-fn newly_dropped(before: &DropCounters, after: &DropCounters) -> Option<DropReason> {
+pub(super) fn newly_dropped(before: &DropCounters, after: &DropCounters) -> Option<DropReason> {
     DropReason::all().find(|&reason| after.of(reason) > before.of(reason))
 }

@@ -1,7 +1,10 @@
 //! `twinpath init`: a service file to start from.
 
+mod interfaces;
+
 use crate::error::CommandError;
 use crate::{Outcome, output};
+use interfaces::{Interface, interfaces, likely};
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,17 +15,22 @@ use twinpath_control::service::schema::{settings, written};
 /// Writes a service file to start from, with comments, for two ports
 ///
 /// A firewall between them lets connections out and their answers in; everything that can be set is
-/// there, with its default and its meaning, behind a `#`. Without --out it goes to standard output. A
-/// file that is there is never overwritten.
+/// there, with its default and its meaning, behind a `#`. If the two are network interfaces of this
+/// host, packets come from there and leave by them; else they are generated, and the interfaces are
+/// listed behind a `#`. Without names the interface that the default route leads to is outside, and
+/// another card's inside. Without --out it goes to standard output. A file that is there is never
+/// overwritten.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
-    "twinpath init lan wan --out service.toml && twinpath run service.toml",
+    "twinpath init lan wan --out service.toml && twinpath run service.toml    # generated packets",
+    "twinpath init eth1 eth0 --out /etc/twinpath/edge.toml                    # those of interfaces",
 ))]
 pub struct Arguments {
     /// The name of the port that hosts inside are behind, such as lan or eth1
-    inside: String,
+    #[arg(requires = "outside")]
+    inside: Option<String>,
     /// The name of the other port, such as wan or eth0
-    outside: String,
+    outside: Option<String>,
     /// The file to write
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -35,10 +43,9 @@ const SHOWN: [&str; 5] = ["run", "fast_path", "slow_path", "rule_cache", "link"]
 
 /// Writes it.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let text = STARTER
-        .replace("{inside}", &arguments.inside)
-        .replace("{outside}", &arguments.outside)
-        + &defaults(&settings().to_value());
+    let all = interfaces();
+    let (inside, outside) = arguments.names(&all)?;
+    let text = starter(&inside, &outside, &all) + &defaults(&settings().to_value());
     let path = arguments.out.as_deref();
     Service::parse(&text, path.unwrap_or(Path::new("starter.toml")))?;
     match path {
@@ -46,6 +53,53 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         None => output::print(&text)?,
     }
     Ok(Outcome::Good)
+}
+
+impl Arguments {
+    /// What the two ports are called.
+    fn names(&self, all: &[Interface]) -> Result<(String, String), CommandError> {
+        if let (Some(inside), Some(outside)) = (&self.inside, &self.outside) {
+            return Ok((inside.clone(), outside.clone()));
+        }
+        let likely = likely(all).map(|(inside, outside)| (&inside.name, &outside.name));
+        let (inside, outside) = likely.ok_or_else(|| {
+            let names: Vec<_> = all.iter().map(|one| one.name.as_str()).collect();
+            CommandError::Interfaces(names.join(", "))
+        })?;
+        Ok((inside.clone(), outside.clone()))
+    }
+}
+
+/// The starter for two ports of these names.
+fn starter(inside: &str, outside: &str, all: &[Interface]) -> String {
+    let is_there = |name: &str| all.iter().any(|one| one.name == name);
+    let are_interfaces = is_there(inside) && is_there(outside);
+    let runs = match are_interfaces {
+        true => "between the interfaces in [ports], with root's rights",
+        false => "over traffic that is generated, see [traffic]",
+    };
+    STARTER
+        .replace("{ports}", &ports(inside, outside, all, are_interfaces))
+        .replace("{runs}", runs)
+        .replace("{inside}", inside)
+        .replace("{outside}", outside)
+}
+
+/// The table `[ports]`, behind a `#` if the names are not those of interfaces.
+fn ports(inside: &str, outside: &str, all: &[Interface], are_interfaces: bool) -> String {
+    let mut text = String::from("# The interfaces of this host:\n");
+    for one in all {
+        text += &format!("#   {:<15} {}\n", one.name, one.about);
+    }
+    let before = if are_interfaces { "" } else { "# " };
+    let [first, second] = match are_interfaces {
+        true => [inside, outside],
+        false => ["eth1", "eth0"],
+    };
+    text += &format!(
+        "{before}[ports]\n{before}{inside} = {{ device = \"{first}\" }}\n{before}{outside} = {{ device = \"{second}\" }}\n"
+    );
+    text
 }
 
 fn write_new(path: &Path, text: &str) -> Result<(), CommandError> {
@@ -95,10 +149,32 @@ fn sentence(value: &Value) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn ports_are_interfaces_where_there_are_such() {
+        let interface = |name: &str| Interface {
+            name: name.into(),
+            about: "up".into(),
+            has_default_route: false,
+            is_card: true,
+        };
+        let all = [interface("eth0"), interface("eth1")];
+        let read = |text: &str| Service::parse(text, Path::new("a.toml")).expect(text);
+        let service = read(&starter("eth1", "eth0", &all));
+        let devices: Vec<_> = service
+            .devices
+            .iter()
+            .map(|one| one.device.as_str())
+            .collect();
+        assert_eq!(devices, ["eth1", "eth0"]);
+        let text = starter("lan", "eth0", &all);
+        assert!(read(&text).devices.is_empty());
+        assert!(text.contains("#   eth0            up\n"), "{text}");
+    }
+
     /// What is shown behind a `#` is what there is without it.
     #[test]
     fn defaults_are_those_that_are_shown() {
-        let plain = STARTER.replace("{inside}", "a").replace("{outside}", "b");
+        let plain = starter("a", "b", &[]);
         let shown = defaults(&settings().to_value());
         let settings = shown
             .lines()

@@ -1,16 +1,22 @@
 //! `twinpath run`: a service over packets, to a report.
 
 mod files;
+mod health;
+mod manager;
+mod privileges;
 
 use crate::checks::check;
 use crate::commands::apply;
 use crate::error::{CommandError, RunRefusal};
 use crate::flags::{Execution, Pace, Paths};
 use crate::group::Group;
+use crate::log::{LogFormat, LogLevel};
 use crate::paths::capture;
 use crate::stop::{Stop, on_hangup};
 use crate::traffic::expected_packets;
-use crate::{Outcome, output};
+use crate::{Outcome, log, output};
+use health::HealthLog;
+use manager::Manager;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use twinpath_control::live::{Expected, Live};
@@ -20,8 +26,9 @@ use twinpath_control::service::{self, Service};
 use twinpath_io::{CaptureError, is_standard};
 use twinpath_nf::duration::Human;
 use twinpath_nf::files::Copied;
-use twinpath_node::operator::Reload;
-use twinpath_node::{Finished, Ports, run_opened, wiring};
+use twinpath_node::health::OnHealth;
+use twinpath_node::operator::{Reload, Reloaded};
+use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
 ///
@@ -83,6 +90,19 @@ pub struct Arguments {
     /// End the run so long after it was ready for packets, such as 10s or 5m
     #[arg(long = "for", value_name = "TIME")]
     time: Option<Human>,
+    /// Tell what happens as log lines on standard error, in place of the live table and of sentences
+    /// for whoever sits in front of it: for services. In the journal each has its priority
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+    /// What the log tells
+    #[arg(
+        long,
+        value_enum,
+        default_value_t,
+        value_name = "LEVEL",
+        requires = "log_format"
+    )]
+    log_level: LogLevel,
     /// Show nothing but warnings and errors
     #[arg(long, short)]
     quiet: bool,
@@ -93,12 +113,16 @@ const DEFAULT_REPORT: &str = "twinpath-report";
 
 /// Runs.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    if let Some(format) = arguments.log_format {
+        log::begin(format, arguments.log_level);
+    }
     let service = arguments.service()?;
     output::warnings_about(&service);
     let ports = arguments.ports();
     let stop = Stop::on_signals()?;
     let opened = ports.open(&service);
     let mut opened = opened.map_err(|error| CommandError::from(error).placed(&service))?;
+    drop_privileges(&opened);
     opened.source = opened.source.until(stop.flag());
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {
         output::notice(format_args!(
@@ -122,6 +146,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     }
     if service.run.execution == service::Execution::Threads {
         opened.reload = Some(reload()?);
+        opened.on_health = on_health();
     }
     let Finished {
         report, failure, ..
@@ -147,21 +172,58 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 fn reload() -> Result<Reload, CommandError> {
     Ok(Reload {
         is_asked: on_hangup()?,
-        tell: Box::new(|came| match came {
-            Ok(reloaded) => {
-                reloaded.warnings.iter().for_each(output::warning);
-                let told = apply::told(&reloaded.applied);
-                let path = reloaded.path.display();
-                output::notice(format_args!(
-                    "service file read again: {path}: {}",
-                    told.trim_end()
-                ));
-            }
-            Err(why) => output::warning(format_args!(
-                "service file read again, and the service stays as it was: {why}"
-            )),
+        begin: Box::new(manager::reloading),
+        tell: Box::new(|came| {
+            manager::reloaded();
+            tell_reloaded(came);
         }),
     })
+}
+
+fn tell_reloaded(came: Result<Reloaded, String>) {
+    match came {
+        Ok(reloaded) => {
+            reloaded.warnings.iter().for_each(output::warning);
+            let told = apply::told(&reloaded.applied);
+            let path = reloaded.path.display();
+            output::notice(format_args!(
+                "service file read again: {path}: {}",
+                told.trim_end()
+            ));
+        }
+        Err(why) => output::warning(format_args!(
+            "service file read again, and the service stays as it was: {why}"
+        )),
+    }
+}
+
+/// Somebody to hear how the run is, if anybody listens.
+fn on_health() -> Option<OnHealth> {
+    let has_manager = std::env::var_os("NOTIFY_SOCKET").is_some();
+    if !has_manager && !log::has_begun() {
+        return None;
+    }
+    let (mut manager, mut told) = (Manager::new(), HealthLog::default());
+    Some(Box::new(move |health| {
+        manager.hears(health);
+        told.hears(health);
+    }))
+}
+
+/// Interfaces are open, and no other thread has begun.
+fn drop_privileges(opened: &OpenPorts) {
+    if !opened.is_live() {
+        return;
+    }
+    match privileges::drop(&opened.privileges()) {
+        Ok(Some(kept)) => {
+            let mut kept: Vec<_> = kept.iter().map(ToString::to_string).collect();
+            kept.sort();
+            tracing::info!(kept = kept.join(","), "capabilities dropped");
+        }
+        Ok(None) => {}
+        Err(error) => output::warning(format_args!("capabilities could not be dropped: {error}")),
+    }
 }
 
 impl Arguments {
@@ -225,7 +287,7 @@ impl Arguments {
     }
 
     fn live(&self, service: &Service) -> Live {
-        if self.quiet {
+        if self.quiet || self.log_format.is_some() {
             return Live::hidden();
         }
         let is_generated = self.input.is_none() && self.listen.is_none();

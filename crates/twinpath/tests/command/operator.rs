@@ -12,8 +12,8 @@ const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"napt\", \
     [traffic]\nflows = 20\nserver_packets = false\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n";
 
 /// A service that runs until it is stopped.
-struct Running {
-    folder: Folder,
+pub struct Running {
+    pub folder: Folder,
     child: Child,
 }
 
@@ -22,20 +22,20 @@ impl Running {
         Self::start_as(SERVICE)
     }
 
-    fn start_as(service: &str) -> Self {
+    pub fn start_as(service: &str) -> Self {
         let folder = Folder::with("edge.toml", service);
         let flags = ["--control", "edge.sock", "--report", "r"];
         let child = folder.start(&[&["run", "edge.toml"][..], &flags].concat());
         Self { folder, child }
     }
 
-    fn ask(&self, arguments: &[&str]) -> Said {
+    pub fn ask(&self, arguments: &[&str]) -> Said {
         let control = ["--control", "edge.sock"];
         self.folder.run(&[arguments, &control].concat())
     }
 
     /// Asks until the answer has what is wanted.
-    fn ask_until(&self, arguments: &[&str], is_wanted: impl Fn(&Said) -> bool) -> Said {
+    pub fn ask_until(&self, arguments: &[&str], is_wanted: impl Fn(&Said) -> bool) -> Said {
         let deadline = Instant::now() + Duration::from_secs(60);
         loop {
             let said = self.ask(arguments);
@@ -48,7 +48,7 @@ impl Running {
     }
 
     /// Ends it with Ctrl-C.
-    fn stop(mut self) -> Folder {
+    pub fn stop(mut self) -> Folder {
         interrupt(&self.child);
         let status = self.child.wait().expect("it ends");
         assert!(status.success(), "{status}");

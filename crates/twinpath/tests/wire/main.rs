@@ -4,6 +4,7 @@ mod bump;
 mod middle;
 mod programs;
 mod routed;
+mod watched;
 
 /// How packets are exchanged with interfaces.
 const DRIVERS: [&str; 2] = ["af_packet", "af_xdp"];

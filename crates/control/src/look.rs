@@ -1,0 +1,202 @@
+//! What an operator looks at in a running service: flows, bindings, backends, counters, and all
+//! figures. Answers are bounded, whatever there is.
+
+use crate::flow_filter::FlowFilter;
+use crate::report::Report;
+use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// Most things that an answer tells.
+pub const MOST_TOLD: usize = 20_000;
+
+/// What to look at.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "look", rename_all = "snake_case")]
+pub enum Look {
+    /// Flows that functions know.
+    Flows(Query),
+    /// Bindings of translations.
+    Bindings(Query),
+    /// Backends of load balancers.
+    Backends(Query),
+    /// How often entries of functions' tables decided.
+    Counters(Query),
+    /// What a report would say.
+    Figures,
+}
+
+/// Which of them; all that are not excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Query {
+    /// Those of this function, by its name in the chain.
+    pub function: Option<String>,
+    /// Those with this address at either end.
+    pub address: Option<IpAddr>,
+    /// Those with this port at either end.
+    pub port: Option<u16>,
+    /// Those of such a flow.
+    pub flow: Option<FlowFilter>,
+    /// At most so many, and never more than [`MOST_TOLD`].
+    pub most: Option<usize>,
+}
+
+impl Query {
+    /// At most so many are told.
+    pub fn most(&self) -> usize {
+        self.most.unwrap_or(MOST_TOLD).min(MOST_TOLD)
+    }
+}
+
+/// What is told for as long as somebody listens.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "stream", rename_all = "snake_case")]
+pub enum Stream {
+    /// A [`DropView`] on a line for each packet that is dropped.
+    Drops,
+    /// Packets as pcapng.
+    Capture {
+        /// Where.
+        at: CapturePoint,
+        /// At most so many bytes of each.
+        bytes: usize,
+    },
+}
+
+/// Where packets are captured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CapturePoint {
+    /// At all ports, in and out.
+    Ports,
+    /// At one, by its name or number.
+    Port(String),
+    /// In front of the element of the chain that a function is in, by the function's name.
+    Function(String),
+    /// Where they are dropped.
+    Drops,
+}
+
+/// A packet that was dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DropView {
+    /// When it came, ns on the packet clock.
+    pub time_ns: u64,
+    /// Why it was dropped, as in reports.
+    pub reason: String,
+    /// Where: by the fast path, or by a worker.
+    pub path: FlowPath,
+    /// The function that dropped it, or those of the element that did, as far as is known.
+    pub functions: Vec<String>,
+    /// The port that it came in by.
+    pub port: String,
+    /// How long it was.
+    pub bytes: usize,
+    /// Its headers in words.
+    pub headers: Vec<String>,
+    /// Packets until now that were not told, because they were too many.
+    pub shed: u64,
+}
+
+/// What was seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "seen", rename_all = "snake_case")]
+pub enum Seen {
+    /// Flows.
+    Flows(Part<FlowView>),
+    /// Bindings.
+    Bindings(Part<BindingView>),
+    /// Backends.
+    Backends(Part<BackendView>),
+    /// Counters.
+    Counters(Part<CounterView>),
+    /// Figures.
+    Figures(Report),
+}
+
+/// Some of what was asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Part<T> {
+    /// What is told.
+    pub told: Vec<T>,
+    /// Whether there is more of it, which is not told.
+    pub has_more: bool,
+}
+
+/// Which path holds a flow's state.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlowPath {
+    /// The fast path: simple packets leave at once.
+    Fast,
+    /// A worker.
+    Slow,
+}
+
+/// A flow that functions know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowView {
+    /// The functions that share its state, or the one that counts it.
+    pub functions: Vec<String>,
+    /// The IP protocol number.
+    pub protocol: u8,
+    /// Its ends, the lower first; those of a key-value entry are its key.
+    pub ends: Vec<String>,
+    /// What each function's state says, by function; empty for functions that do not say.
+    pub state: Vec<(String, String)>,
+    /// Which path holds its state; absent for flows that are only counted.
+    pub path: Option<FlowPath>,
+    /// Packets either way, as far as reported; absent where nobody counts.
+    pub packets: Option<u64>,
+    /// Bytes of their frames.
+    pub bytes: Option<u64>,
+    /// How long ago its first packet came, ns of packet time; absent where nobody knows.
+    pub age_ns: Option<u64>,
+    /// How long ago its last packet came that counted, ns of packet time.
+    pub unused_ns: Option<u64>,
+}
+
+/// A binding of a translation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BindingView {
+    /// The function, by its name in the chain.
+    pub function: String,
+    /// `tcp`, `udp` or `icmp`.
+    pub protocol: String,
+    /// The endpoint inside.
+    pub internal: String,
+    /// What stands for it outside.
+    pub external: String,
+    /// With how many others it speaks.
+    pub sessions: u32,
+}
+
+/// A backend.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackendView {
+    /// The function, by its name in the chain.
+    pub function: String,
+    /// The service that it serves.
+    pub service: String,
+    /// The backend, as it is configured.
+    pub backend: String,
+    /// Connections that it was given since the start.
+    pub opened: u64,
+    /// Connections that are known at the moment.
+    pub connections: u64,
+}
+
+/// How often an entry of a function's table decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterView {
+    /// The function, by its name in the chain.
+    pub function: String,
+    /// Where it is a rule of a list: its number, counted from 1.
+    pub rule: Option<usize>,
+    /// What it is, on one line.
+    pub text: String,
+    /// Packets on either path, as far as reported.
+    pub packets: u64,
+    /// Bytes of their frames, if they are counted.
+    pub bytes: Option<u64>,
+}

@@ -1,0 +1,536 @@
+//! The figures of a [`Report`] in Prometheus' text format (version 0.0.4): what `/metrics` says is
+//! what `report.json` would say at that moment.
+//!
+//! Counts of one kind are one metric with a label: `twinpath_drops_total{reason="denied"}`. The values
+//! of such labels are the field names of `report.json`.
+//!
+//! | metric | labels | what it is |
+//! |---|---|---|
+//! | `twinpath_info` | `service`, `paths`, `version` | always 1 |
+//! | `twinpath_uptime_seconds` | | since packets could come |
+//! | `twinpath_received_packets_total`, `twinpath_received_bytes_total` | | `totals.packets_in`, `totals.bytes_in` |
+//! | `twinpath_transmitted_packets_total`, `twinpath_transmitted_bytes_total` | | `totals.packets_out`, `totals.bytes_out` |
+//! | `twinpath_path_packets_total`, `twinpath_path_bytes_total` | `path` | `fast`, `slow` |
+//! | `twinpath_drops_total` | `reason` | `drops`; see [drop reasons](drop-reasons.md) |
+//! | `twinpath_port_up` | `port`, `device`, `driver` | 1, or 0 while the interface is down or gone |
+//! | `twinpath_port_rx_packets_total`, `twinpath_port_rx_bytes_total`, `twinpath_port_tx_packets_total`, `twinpath_port_tx_bytes_total` | `port` | `ports[]` |
+//! | `twinpath_port_rx_drops_total`, `twinpath_port_tx_drops_total` | `port`, `reason` | `ports[].receive_*`, `ports[].transmit_*` |
+//! | `twinpath_port_outages_total` | `port` | `ports[].outages` |
+//! | `twinpath_port_losses_total` | `reason` | `port_losses` |
+//! | `twinpath_slots`, `twinpath_slots_capacity` | `state` | `slots` |
+//! | `twinpath_flows` | `state` | `flows.known`, `flows.half_open` |
+//! | `twinpath_flows_lost_total` | `reason` | `flows.half_open_forgotten`, `flows.crowded` |
+//! | `twinpath_coherence_events_total` | `event` | `coherence` |
+//! | `twinpath_worker_restarts_total` | `worker` | `worker_restarts` |
+//! | `twinpath_rules_active`, `twinpath_rules_capacity` | `element`, `functions` | `rules.elements[].counts.table` |
+//! | `twinpath_rule_table_events_total`, `twinpath_rule_slow_path_packets_total`, `twinpath_rule_manager_events_total`, `twinpath_rule_selection_events_total` | `element`, `event` | `rules.elements[].counts` |
+//! | `twinpath_rule_obstacles_total` | `element`, `reason` | packets that made no rule |
+//! | `twinpath_parking_events_total`, `twinpath_parking_bytes_total`, `twinpath_parking_queue_bytes` | `event`, `bytes` | `parking` |
+//! | `twinpath_latency_seconds` | `path`, `quantile` | `latency` |
+//! | `twinpath_function_value` | `function`, `value` | the counters of each function; some of them stand for what there is at the moment |
+//! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
+//! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |
+//! | `twinpath_neighbors`, `twinpath_neighbor_events_total` | `event` | `neighbors` |
+//! | `twinpath_control_events_total` | `event` | `control` |
+//! | `twinpath_ipfix_events_total` | `event` | `ipfix` |
+
+use std::fmt::{Display, Write};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::{Percentiles, PortFigures, Report, RuleElement};
+
+/// What an HTTP answer with this text says that it is.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The figures as text.
+pub fn metrics(report: &Report) -> String {
+    let mut page = Page::default();
+    run(report, &mut page);
+    totals(report, &mut page);
+    ports(report, &mut page);
+    state(report, &mut page);
+    rules(&report.rules.elements, &mut page);
+    parking(report, &mut page);
+    latency(report, &mut page);
+    functions(report, &mut page);
+    memory(report, &mut page);
+    operators(report, &mut page);
+    page.0
+}
+
+fn run(report: &Report, page: &mut Page) {
+    let paths = serde_json::to_value(report.run.paths).unwrap_or_default();
+    let labels = [
+        ("service", report.run.service.as_str()),
+        ("paths", paths.as_str().unwrap_or_default()),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
+    page.gauge("info", "The service that runs").put(&labels, 1);
+    let uptime = seconds(report.run.duration_wall_ns);
+    page.gauge("uptime_seconds", "Since packets could come")
+        .put(&[], uptime);
+}
+
+fn totals(report: &Report, page: &mut Page) {
+    let totals = &report.totals;
+    let all = [
+        ("received_packets_total", totals.packets_in),
+        ("received_bytes_total", totals.bytes_in),
+        ("transmitted_packets_total", totals.packets_out),
+        ("transmitted_bytes_total", totals.bytes_out),
+    ];
+    for (name, count) in all {
+        page.counter(name, "Of the service as a whole")
+            .put(&[], count);
+    }
+    let both = [("fast", &report.fast), ("slow", &report.slow)];
+    let mut packets = page.counter(
+        "path_packets_total",
+        "Packets by the path that settled them",
+    );
+    for (path, of_path) in both {
+        packets.put(&[("path", path)], of_path.packets);
+    }
+    let mut bytes = page.counter("path_bytes_total", "Bytes of those packets as they arrived");
+    for (path, of_path) in both {
+        bytes.put(&[("path", path)], of_path.bytes);
+    }
+    let mut drops = page.counter("drops_total", "Packets dropped, by reason");
+    for (reason, count) in &report.drops {
+        drops.put(&[("reason", reason)], count);
+    }
+    let losses = "Packets lost at all ports together, by reason";
+    let mut lost = page.counter("port_losses_total", losses);
+    for (reason, count) in report.port_losses.by_name() {
+        lost.put(&[("reason", &reason)], count);
+    }
+}
+
+/// What is counted of a port: the metric, what it means, and the count.
+type PortCount = (&'static str, &'static str, fn(&PortFigures) -> u64);
+
+const PORT_COUNTS: [PortCount; 5] = [
+    ("port_rx_packets_total", "Frames that came", |port| {
+        port.received_packets
+    }),
+    ("port_rx_bytes_total", "Bytes that came", |port| {
+        port.received_bytes
+    }),
+    ("port_tx_packets_total", "Frames that left", |port| {
+        port.transmitted_packets
+    }),
+    ("port_tx_bytes_total", "Bytes that left", |port| {
+        port.transmitted_bytes
+    }),
+    ("port_outages_total", "How often it went down", |port| {
+        port.outages
+    }),
+];
+
+fn ports(report: &Report, page: &mut Page) {
+    if report.ports.is_empty() {
+        return;
+    }
+    let mut up = page.gauge("port_up", "Whether packets come and go");
+    for port in &report.ports {
+        let labels = [
+            ("port", port.name.as_str()),
+            ("device", &port.device),
+            ("driver", &port.driver),
+        ];
+        up.put(&labels, u8::from(port.is_up));
+    }
+    for (name, help, count) in PORT_COUNTS {
+        let mut counts = page.counter(name, help);
+        for port in &report.ports {
+            counts.put(&[("port", &port.name)], count(port));
+        }
+    }
+    port_drops(report, "rx", "receive_", page);
+    port_drops(report, "tx", "transmit_", page);
+}
+
+/// The reasons are the fields whose names begin so.
+fn port_drops(report: &Report, way: &str, prefix: &str, page: &mut Page) {
+    let name = format!("port_{way}_drops_total");
+    let mut drops = page.counter(&name, "Frames that were lost at the port");
+    for port in &report.ports {
+        for (field, count) in fields(port) {
+            if let Some(reason) = field.strip_prefix(prefix) {
+                drops.put(&[("port", &port.name), ("reason", reason)], count);
+            }
+        }
+    }
+}
+
+fn state(report: &Report, page: &mut Page) {
+    let slots = &report.slots;
+    page.gauge("slots_capacity", "Slots of the fast path's state tables")
+        .put(&[], slots.capacity);
+    let mut by_state = page.gauge("slots", "Slots of the fast path's state tables, by state");
+    for (state, count) in fields(slots) {
+        if state != "capacity" {
+            by_state.put(&[("state", &state)], count);
+        }
+    }
+    let flows = &report.flows;
+    let mut known = page.gauge("flows", "Flows that the workers know");
+    known.put(&[("state", "known")], flows.known);
+    known.put(&[("state", "half_open")], flows.half_open);
+    let help = "Flows that were forgotten or turned away for want of room";
+    let mut lost = page.counter("flows_lost_total", help);
+    lost.put(
+        &[("reason", "half_open_forgotten")],
+        flows.half_open_forgotten,
+    );
+    lost.put(&[("reason", "crowded")], flows.crowded);
+    let help = "Events of the protocol between the paths";
+    page.counter("coherence_events_total", help)
+        .put_fields(&[], "event", &report.coherence);
+    let help = "How often a worker crashed and began anew";
+    let mut restarts = page.counter("worker_restarts_total", help);
+    for (worker, count) in report.worker_restarts.iter().enumerate() {
+        restarts.put(&[("worker", &worker.to_string())], count);
+    }
+}
+
+fn rules(elements: &[RuleElement], page: &mut Page) {
+    let numbered = || {
+        (0..)
+            .zip(elements)
+            .map(|(number, one)| (number_of(number), one))
+    };
+    let mut active = page.gauge("rules_active", "Cached rules that packets meet");
+    for (number, element) in numbered() {
+        let functions = element.functions.join(",");
+        let labels = [("element", number.as_str()), ("functions", &functions)];
+        active.put(&labels, element.counts.table.active);
+    }
+    let mut capacity = page.gauge("rules_capacity", "Cached rules that there is room for");
+    for (number, element) in numbered() {
+        capacity.put(&[("element", &number)], element.counts.table.capacity);
+    }
+    let help = "What packets met at the table of cached rules, and what became of rules";
+    let mut table = page.counter("rule_table_events_total", help);
+    for (number, element) in numbered() {
+        let counted = fields(&element.counts.table);
+        for (event, count) in counted.filter(|(name, _)| name != "active" && name != "capacity") {
+            table.put(&[("element", &number), ("event", &event)], count);
+        }
+    }
+    let help = "Packets that the functions met on the slow path";
+    let mut slow = page.counter("rule_slow_path_packets_total", help);
+    for (number, element) in numbered() {
+        slow.put_fields(&[("element", &number)], "event", &element.counts.slow_path);
+    }
+    let mut selection = page.counter("rule_selection_events_total", "What became worth a rule");
+    for (number, element) in numbered() {
+        selection.put_fields(&[("element", &number)], "event", &element.counts.selection);
+    }
+    let mut manager = page.counter("rule_manager_events_total", "What became of rules");
+    for (number, element) in numbered() {
+        manager.put_fields(&[("element", &number)], "event", &element.counts.manager);
+    }
+    let mut obstacles = page.counter("rule_obstacles_total", "Packets that made no rule");
+    for (number, element) in numbered() {
+        for (reason, count) in &element.counts.obstacles {
+            obstacles.put(&[("element", &number), ("reason", reason)], count);
+        }
+    }
+}
+
+fn number_of(element: usize) -> String {
+    element.to_string()
+}
+
+/// Fields of parking that are bytes at the moment.
+const QUEUE_BYTES: [&str; 2] = ["most_queue_bytes", "limit_bytes"];
+
+fn parking(report: &Report, page: &mut Page) {
+    let Some(parking) = &report.parking else {
+        return;
+    };
+    let help = "What became of packets whose payloads wait";
+    let mut events = page.counter("parking_events_total", help);
+    let is_event = |name: &str| name != "parked_bytes" && !QUEUE_BYTES.contains(&name);
+    for (event, count) in fields(parking).filter(|(name, _)| is_event(name)) {
+        events.put(&[("event", &event)], count);
+    }
+    let help = "Bytes that did not cross the link";
+    page.counter("parking_bytes_total", help)
+        .put(&[], parking.parked_bytes);
+    let mut queue = page.gauge("parking_queue_bytes", "The queue of payloads");
+    queue.put(&[("bytes", "most")], parking.most_queue_bytes);
+    queue.put(&[("bytes", "limit")], parking.limit_bytes);
+}
+
+fn latency(report: &Report, page: &mut Page) {
+    let both = [
+        ("fast", &report.latency.fast),
+        ("slow", &report.latency.slow),
+    ];
+    let help = "From arrival to leaving, by path, since the start";
+    let mut summary = page.family("latency_seconds", "summary", help);
+    for (path, latency) in both {
+        for (quantile, ns) in quantiles(latency) {
+            let labels = [("path", path), ("quantile", quantile)];
+            summary.put(&labels, seconds(ns));
+        }
+        let sum = seconds(latency.mean_ns) * latency.count as f64;
+        summary.put_with("_sum", &[("path", path)], sum);
+        summary.put_with("_count", &[("path", path)], latency.count);
+    }
+}
+
+fn quantiles(latency: &Percentiles) -> [(&'static str, u64); 6] {
+    [
+        ("0", latency.min_ns),
+        ("0.5", latency.p50_ns),
+        ("0.9", latency.p90_ns),
+        ("0.99", latency.p99_ns),
+        ("0.999", latency.p999_ns),
+        ("1", latency.max_ns),
+    ]
+}
+
+fn functions(report: &Report, page: &mut Page) {
+    let help = "Counters of the functions, and what they have at the moment";
+    let mut values = page.family("function_value", "untyped", help);
+    for function in &report.functions {
+        for (name, value) in &function.counters {
+            values.put(&[("function", &function.name), ("value", name)], value);
+        }
+    }
+}
+
+fn memory(report: &Report, page: &mut Page) {
+    let (rings, pool) = (&report.rings, &report.pool);
+    page.gauge("ring_capacity_frames", "Frames that one ring holds")
+        .put(&[], rings.capacity_frames);
+    page.counter("ring_full_total", "Packets for which a ring had no room")
+        .put(&[], rings.full_events);
+    page.gauge("pool_frames", "Buffers for packets that arrive")
+        .put(&[], pool.frames);
+    page.gauge("pool_low_water_frames", "Fewest that were free")
+        .put(&[], pool.low_water_frames);
+    page.counter("pool_exhausted_total", "How often none was free")
+        .put(&[], pool.exhausted_events);
+}
+
+fn operators(report: &Report, page: &mut Page) {
+    if let Some(neighbors) = &report.neighbors {
+        page.gauge("neighbors", "Neighbours that are known, or asked for")
+            .put(&[], neighbors.known);
+        let help = "What was asked and answered about neighbours, and lost to it";
+        let mut events = page.counter("neighbor_events_total", help);
+        for (event, count) in fields(neighbors).filter(|(name, _)| name != "known") {
+            events.put(&[("event", &event)], count);
+        }
+    }
+    if let Some(ipfix) = &report.ipfix {
+        page.counter("ipfix_events_total", "What a collector was told")
+            .put_fields(&[], "event", ipfix);
+    }
+    if let Some(control) = &report.control {
+        page.counter("control_events_total", "Clients of the control socket")
+            .put_fields(&[], "event", control);
+    }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The whole numbers of a plain struct, by the names that they have in `report.json`.
+fn fields(counts: &impl Serialize) -> std::vec::IntoIter<(String, u64)> {
+    let members = match serde_json::to_value(counts) {
+        Ok(Value::Object(members)) => members,
+        _ => serde_json::Map::new(),
+    };
+    let numbers = members.into_iter();
+    let numbers = numbers.filter_map(|(name, value)| Some((name, value.as_u64()?)));
+    numbers.collect::<Vec<_>>().into_iter()
+}
+
+/// The text so far.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    fn counter(&mut self, name: &str, help: &str) -> Family<'_> {
+        self.family(name, "counter", help)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str) -> Family<'_> {
+        self.family(name, "gauge", help)
+    }
+
+    fn family(&mut self, name: &str, kind: &'static str, help: &str) -> Family<'_> {
+        let name = format!("twinpath_{name}");
+        Family {
+            header: Some(format!("# HELP {name} {help}\n# TYPE {name} {kind}\n")),
+            name,
+            text: &mut self.0,
+        }
+    }
+}
+
+/// A metric; its header is written with its first sample.
+struct Family<'a> {
+    header: Option<String>,
+    name: String,
+    text: &'a mut String,
+}
+
+impl Family<'_> {
+    fn put(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.put_with("", labels, value);
+    }
+
+    /// Every whole number of a plain struct, the field's name being one more label.
+    fn put_fields(&mut self, labels: &[(&str, &str)], label: &str, counts: &impl Serialize) {
+        for (name, count) in fields(counts) {
+            let labels = [labels, &[(label, name.as_str())]].concat();
+            self.put(&labels, count);
+        }
+    }
+
+    fn put_with(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        if let Some(header) = self.header.take() {
+            self.text.push_str(&header);
+        }
+        // Writing to a text cannot fail.
+        let _ = write!(self.text, "{}{suffix}", self.name);
+        for (place, (label, of)) in labels.iter().enumerate() {
+            let before = if place == 0 { '{' } else { ',' };
+            let _ = write!(self.text, "{before}{label}=\"{}\"", escaped(of));
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.text, "{end} {value}");
+    }
+}
+
+/// A label's value, in which three characters have another meaning.
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::testing::edge_report;
+    use super::super::{ControlCounters, ExportCounters, NeighborFigures, Parking, PortLosses};
+    use super::*;
+
+    fn full_report() -> Report {
+        let port = PortFigures {
+            name: "outside".into(),
+            device: "eth0".into(),
+            driver: "af_packet".into(),
+            is_up: true,
+            received_packets: 4711,
+            receive_missed: 4712,
+            transmit_refused: 4713,
+            ..PortFigures::default()
+        };
+        Report {
+            parking: Some(Parking {
+                parked: 815,
+                limit_bytes: 816,
+                ..Parking::default()
+            }),
+            control: Some(ControlCounters {
+                answered: 817,
+                ..ControlCounters::default()
+            }),
+            ipfix: Some(ExportCounters {
+                messages: 820,
+                ..ExportCounters::default()
+            }),
+            ports: vec![port],
+            neighbors: Some(NeighborFigures {
+                known: 818,
+                conflicts: 819,
+                ..NeighborFigures::default()
+            }),
+            port_losses: PortLosses {
+                receive_missed: 4712,
+                ..PortLosses::default()
+            },
+            ..edge_report()
+        }
+    }
+
+    /// All whole numbers in a value, but for those of the parts that are left out.
+    fn numbers(name: &str, value: &Value, into: &mut BTreeSet<u64>) {
+        match value {
+            _ if ["run", "series", "latency", "slots_at_end"].contains(&name) => {}
+            // Its elements are told, one by one.
+            _ if name == "total" => {}
+            Value::Object(members) => members
+                .iter()
+                .for_each(|(name, value)| numbers(name, value, into)),
+            Value::Array(all) => all.iter().for_each(|value| numbers("", value, into)),
+            _ => into.extend(value.as_u64()),
+        }
+    }
+
+    #[test]
+    fn whatever_is_counted_is_told() {
+        let report = full_report();
+        let mut counted = BTreeSet::new();
+        let written = serde_json::to_value(&report).expect("plain data");
+        numbers("", &written, &mut counted);
+        let text = metrics(&report);
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        let told: BTreeSet<u64> = samples
+            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+            .collect();
+        let silent: Vec<_> = counted.difference(&told).collect();
+        assert!(silent.is_empty(), "{silent:?}");
+        assert!(told.len() > 60);
+    }
+
+    #[test]
+    fn ports_have_the_names_that_engineers_expect() {
+        let text = metrics(&full_report());
+        for line in [
+            "twinpath_port_rx_packets_total{port=\"outside\"} 4711\n",
+            "twinpath_port_rx_drops_total{port=\"outside\",reason=\"missed\"} 4712\n",
+            "twinpath_port_up{port=\"outside\",device=\"eth0\",driver=\"af_packet\"} 1\n",
+            "twinpath_drops_total{reason=\"firewall_denied\"} 31204\n",
+        ] {
+            assert!(text.contains(line), "{line}{text}");
+        }
+    }
+
+    #[test]
+    fn every_metric_is_described_here_and_told_once() {
+        let text = metrics(&full_report());
+        let names = |prefix: &str| -> Vec<String> {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(prefix));
+            let names = lines.filter_map(|line| Some(line.split(' ').next()?.to_owned()));
+            names.collect()
+        };
+        let told = names("# TYPE ");
+        let distinct: BTreeSet<_> = told.iter().collect();
+        assert_eq!(distinct.len(), told.len(), "{told:?}");
+        for name in told {
+            let row = format!("`{name}`");
+            assert!(include_str!("metrics.rs").contains(&row), "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_cannot_break_out() {
+        let mut report = Report::default();
+        report.run.service = "a\"b\\c\nd".into();
+        assert!(metrics(&report).contains("service=\"a\\\"b\\\\c\\nd\","));
+    }
+}

@@ -1,0 +1,44 @@
+//! How a running service is watched from outside. It listens on nothing and sends nothing unless
+//! the file says so.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use std::time::Duration;
+use twinpath_nf::duration::Human;
+
+/// `[metrics]`
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// The address, with its TCP port, at which `/metrics` and `/healthz` are answered over HTTP,
+    /// such as `"127.0.0.1:9477"`. Whoever can reach it may read all figures; it has no other
+    /// protection. A replay of a capture does not listen.
+    #[schemars(with = "Option<String>")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// `[ipfix]`
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Ipfix {
+    /// The collector, by its address and UDP port, such as `"192.0.2.9:4739"`. It is told of the
+    /// flows of `monitor` functions when they end (RFC 7011), and of the bindings of translations
+    /// when they begin and end (RFC 8158). A replay of a capture tells nobody.
+    #[schemars(with = "Option<String>")]
+    pub collector: Option<SocketAddr>,
+    /// Flows that go on are told so often, each time what they sent since.
+    pub active_timeout: Human,
+    /// What the collector tells this service from others by.
+    pub observation_domain: u32,
+}
+
+impl Default for Ipfix {
+    fn default() -> Self {
+        Self {
+            collector: None,
+            active_timeout: Human(Duration::from_secs(60)),
+            observation_domain: 1,
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Whether a run is well: its threads show that they go on, and somebody looks.
+//!
+//! A [`Pulse`] is what the threads of a run write and nobody waits for: a number that each thread
+//! raises in every turn of its loop, how often workers have crashed, which ports are down. A
+//! [`Vigil`] looks at it ten times a second from a thread of its own and tells the [`Health`] that
+//! follows: `/healthz` answers with it, and the watchdog of the system is told of it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant as WallClock};
+
+/// How far a run is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Tables and buffers are being made.
+    #[default]
+    Starting = 0,
+    /// Packets may come.
+    Ready = 1,
+    /// Nothing more is taken in.
+    Stopping = 2,
+}
+
+impl Phase {
+    /// Its name in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// A thread's count of turns, in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Beat(AtomicU64);
+
+impl Beat {
+    /// One thread writes.
+    fn raise(&self) {
+        let turns = self.0.load(Ordering::Relaxed);
+        self.0.store(turns.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    fn turns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
+struct WorkerPulse {
+    beat: Beat,
+    restarts: AtomicU64,
+}
+
+#[derive(Debug)]
+struct PortPulse {
+    name: String,
+    is_down: AtomicBool,
+}
+
+/// What the threads of a run show of themselves.
+#[derive(Debug, Default)]
+pub struct Pulse {
+    phase: AtomicU8,
+    machine: Beat,
+    workers: Box<[WorkerPulse]>,
+    ports: Box<[PortPulse]>,
+}
+
+impl Pulse {
+    /// Of a run with so many workers, and ports of these names.
+    pub fn new(workers: usize, ports: &[String]) -> Self {
+        let port = |name: &String| PortPulse {
+            name: name.clone(),
+            is_down: AtomicBool::new(false),
+        };
+        Self {
+            workers: (0..workers).map(|_| WorkerPulse::default()).collect(),
+            ports: ports.iter().map(port).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The run is as far as this. It never goes back.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.fetch_max(phase as u8, Ordering::AcqRel);
+    }
+
+    /// How far the run is.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Starting,
+            1 => Phase::Ready,
+            _ => Phase::Stopping,
+        }
+    }
+
+    /// The machine's thread has made another turn.
+    #[inline]
+    pub fn machine_turns(&self) {
+        self.machine.raise();
+    }
+
+    /// A worker's thread has made another turn.
+    #[inline]
+    pub fn worker_turns(&self, worker: usize) {
+        if let Some(worker) = self.workers.get(worker) {
+            worker.beat.raise();
+        }
+    }
+
+    /// All threads have, as nobody has anything to do yet.
+    pub fn all_turn(&self) {
+        self.machine_turns();
+        (0..self.workers.len()).for_each(|worker| self.worker_turns(worker));
+    }
+
+    /// A worker has crashed so often.
+    pub fn worker_restarts(&self, worker: usize, restarts: u64) {
+        if let Some(worker) = self.workers.get(worker) {
+            worker.restarts.store(restarts, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether packets come and go at a port.
+    pub fn port(&self, port: usize, is_up: bool) {
+        if let Some(port) = self.ports.get(port) {
+            port.is_down.store(!is_up, Ordering::Relaxed);
+        }
+    }
+
+    fn turns(&self) -> impl Iterator<Item = u64> + '_ {
+        let workers = self.workers.iter().map(|worker| worker.beat.turns());
+        std::iter::once(self.machine.turns()).chain(workers)
+    }
+
+    fn ports_down(&self) -> impl Iterator<Item = &str> {
+        let down = |port: &&PortPulse| port.is_down.load(Ordering::Relaxed);
+        self.ports
+            .iter()
+            .filter(down)
+            .map(|port| port.name.as_str())
+    }
+}
+
+/// How a run is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// How far it is.
+    pub phase: Phase,
+    /// Whether a thread of the data plane stands still: then the process had better begin anew.
+    pub is_stuck: bool,
+    /// How often workers have crashed, all together.
+    pub restarts: u64,
+    /// What is wrong, in words.
+    pub problems: Vec<String>,
+}
+
+impl Health {
+    /// Whether packets pass as they should.
+    pub fn is_good(&self) -> bool {
+        self.phase == Phase::Ready && self.problems.is_empty()
+    }
+}
+
+/// A thread that has made no turn for so long stands still.
+const STILL: Duration = Duration::from_secs(2);
+
+/// A worker that crashed so often within this time keeps crashing.
+const MANY_CRASHES: u64 = 3;
+const CRASH_TIME: Duration = Duration::from_secs(60);
+
+/// How often somebody looks.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Most crashes that are remembered one by one, of each worker.
+const MOST_CRASHES: usize = 16;
+
+/// What is known of a thread.
+struct Thread {
+    name: String,
+    turns: u64,
+    moved: WallClock,
+    restarts: u64,
+    crashes: VecDeque<WallClock>,
+}
+
+/// Whoever looks.
+struct Eyes {
+    threads: Vec<Thread>,
+}
+
+impl Eyes {
+    fn new(pulse: &Pulse, now: WallClock) -> Self {
+        let thread = |(place, turns): (usize, u64)| Thread {
+            name: match place.checked_sub(1) {
+                None => "the machine's thread".into(),
+                Some(worker) => format!("worker {worker}"),
+            },
+            turns,
+            moved: now,
+            restarts: 0,
+            crashes: VecDeque::new(),
+        };
+        let threads = pulse.turns().enumerate().map(thread).collect();
+        Self { threads }
+    }
+
+    fn look(&mut self, pulse: &Pulse, now: WallClock) -> Health {
+        let mut health = Health {
+            phase: pulse.phase(),
+            ..Health::default()
+        };
+        for (thread, turns) in self.threads.iter_mut().zip(pulse.turns()) {
+            // Nobody turns before the run begins, nor when a worker has ended.
+            if thread.turns != turns || health.phase != Phase::Ready {
+                (thread.turns, thread.moved) = (turns, now);
+            }
+            if now.saturating_duration_since(thread.moved) > STILL {
+                health.is_stuck = true;
+                let name = &thread.name;
+                health.problems.push(format!("{name} stands still"));
+            }
+        }
+        for (thread, worker) in self.threads.iter_mut().skip(1).zip(&pulse.workers) {
+            let restarts = worker.restarts.load(Ordering::Relaxed);
+            health.restarts = health.restarts.saturating_add(restarts);
+            if thread.keeps_crashing(restarts, now) {
+                let name = &thread.name;
+                health.problems.push(format!("{name} keeps crashing"));
+            }
+        }
+        let down = pulse.ports_down();
+        let down = down.map(|port| format!("port {port} is down"));
+        health.problems.extend(down);
+        health
+    }
+}
+
+impl Thread {
+    fn keeps_crashing(&mut self, restarts: u64, now: WallClock) -> bool {
+        let new = restarts.saturating_sub(self.restarts) as usize;
+        self.restarts = restarts;
+        self.crashes
+            .extend(std::iter::repeat_n(now, new.min(MOST_CRASHES)));
+        let too_many = self.crashes.len().saturating_sub(MOST_CRASHES);
+        self.crashes.drain(..too_many);
+        let is_old = |at: &WallClock| now.saturating_duration_since(*at) > CRASH_TIME;
+        while self.crashes.front().is_some_and(is_old) {
+            self.crashes.pop_front();
+        }
+        self.crashes.len() as u64 >= MANY_CRASHES
+    }
+}
+
+/// Hears how a run is, ten times a second.
+pub type OnHealth = Box<dyn FnMut(&Health) + Send>;
+
+/// Looks at a pulse until dropped.
+pub struct Vigil {
+    known: Arc<Mutex<Health>>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Vigil {
+    /// Begins to look, and tells what it sees.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn begin(pulse: Arc<Pulse>, mut tell: OnHealth) -> std::io::Result<Self> {
+        let (known, is_over) = (Arc::<Mutex<Health>>::default(), Arc::default());
+        let (seen, over) = (Arc::clone(&known), Arc::<AtomicBool>::clone(&is_over));
+        let watch = move || {
+            let mut eyes = Eyes::new(&pulse, WallClock::now());
+            while !over.load(Ordering::Acquire) {
+                let health = eyes.look(&pulse, WallClock::now());
+                tell(&health);
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = health;
+                std::thread::park_timeout(INTERVAL);
+            }
+            pulse.enter(Phase::Stopping);
+            tell(&eyes.look(&pulse, WallClock::now()));
+        };
+        let thread = Builder::new().name("health".into()).spawn(watch)?;
+        Ok(Self {
+            known,
+            is_over,
+            thread: Some(thread),
+        })
+    }
+
+    /// What was seen last: for whoever asks at any time.
+    pub fn known(&self) -> Arc<Mutex<Health>> {
+        Arc::clone(&self.known)
+    }
+}
+
+impl Drop for Vigil {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(start: WallClock, seconds: u64) -> WallClock {
+        start + Duration::from_secs(seconds)
+    }
+
+    fn pulse() -> Pulse {
+        Pulse::new(2, &["inside".into(), "outside".into()])
+    }
+
+    #[test]
+    fn a_run_is_good_once_it_is_ready_and_until_it_stops() {
+        let (pulse, start) = (pulse(), WallClock::now());
+        let mut eyes = Eyes::new(&pulse, start);
+        for (phase, is_good) in [
+            (Phase::Starting, false),
+            (Phase::Ready, true),
+            (Phase::Stopping, false),
+            // It does not come back.
+            (Phase::Ready, false),
+        ] {
+            pulse.enter(phase);
+            pulse.all_turn();
+            assert_eq!(eyes.look(&pulse, start).is_good(), is_good, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_stands_still_is_told_until_it_goes_on() {
+        let (pulse, start) = (pulse(), WallClock::now());
+        let mut eyes = Eyes::new(&pulse, start);
+        // While tables are made nothing turns, however long that takes.
+        assert!(!eyes.look(&pulse, after(start, 60)).is_stuck);
+        pulse.enter(Phase::Ready);
+        pulse.all_turn();
+        assert!(!eyes.look(&pulse, after(start, 61)).is_stuck);
+        pulse.machine_turns();
+        pulse.worker_turns(0);
+        let health = eyes.look(&pulse, after(start, 64));
+        assert!(health.is_stuck);
+        assert_eq!(health.problems, ["worker 1 stands still"]);
+        pulse.all_turn();
+        assert!(eyes.look(&pulse, after(start, 65)).is_good());
+    }
+
+    #[test]
+    fn one_crash_is_no_trouble_many_in_a_minute_are() {
+        let (pulse, start) = (pulse(), WallClock::now());
+        pulse.enter(Phase::Ready);
+        let mut eyes = Eyes::new(&pulse, start);
+        for (second, restarts, is_good) in
+            [(1, 1, true), (20, 2, true), (30, 3, false), (62, 3, true)]
+        {
+            pulse.all_turn();
+            pulse.worker_restarts(1, restarts);
+            let health = eyes.look(&pulse, after(start, second));
+            assert_eq!(health.is_good(), is_good, "{second}: {health:?}");
+        }
+        // However many there are at once.
+        pulse.all_turn();
+        pulse.worker_restarts(1, u64::MAX);
+        assert!(!eyes.look(&pulse, after(start, 63)).is_good());
+    }
+
+    #[test]
+    fn a_port_that_is_down_is_named() {
+        let (pulse, start) = (pulse(), WallClock::now());
+        pulse.enter(Phase::Ready);
+        pulse.port(1, false);
+        pulse.port(7, false);
+        let health = Eyes::new(&pulse, start).look(&pulse, start);
+        assert_eq!(health.problems, ["port outside is down"]);
+        assert!(!health.is_stuck);
+    }
+
+    #[test]
+    fn whoever_listens_hears_the_end() {
+        let pulse = Arc::new(pulse());
+        let heard: Arc<Mutex<Vec<Phase>>> = Arc::default();
+        let log = Arc::clone(&heard);
+        let tell = Box::new(move |health: &Health| log.lock().expect("sound").push(health.phase));
+        pulse.enter(Phase::Ready);
+        drop(Vigil::begin(Arc::clone(&pulse), tell).expect("a thread"));
+        let heard = heard.lock().expect("sound");
+        assert_eq!(heard.last(), Some(&Phase::Stopping));
+    }
+}

@@ -1,0 +1,171 @@
+//! What a collector hears of flows and bindings, while the run goes on and when it ends.
+
+use super::{Control, thread};
+use crate::command::Command;
+use crate::ipfix::Exporter;
+use crate::worker::Worker;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant as WallClock};
+use twinpath_control::service::{Instance, Service};
+use twinpath_nf::descriptor::FunctionConfig;
+use twinpath_nf::monitor::FlowRecord;
+use twinpath_nf::records::{BindingEvents, Page};
+use twinpath_rulecache::RuleFunction;
+
+/// How often it is looked what has ended.
+const INTERVAL: Duration = Duration::from_millis(200);
+
+/// Records that are taken at a time.
+const PART: usize = 1024;
+
+/// Parts that are taken in a row.
+const MOST_PARTS: usize = 256;
+
+/// Tells a collector, on a thread of its own, until it is over; then the exporter comes back.
+pub(super) fn export(
+    control: Arc<Control>,
+    exporter: Exporter,
+    is_over: Arc<AtomicBool>,
+) -> io::Result<JoinHandle<Exporter>> {
+    let active = control.service().ipfix.active_timeout.duration();
+    let run = move || {
+        let mut exporter = exporter;
+        let mut next_active = WallClock::now() + active;
+        while !is_over.load(Ordering::Acquire) {
+            // A run that is over has nothing more to tell here.
+            let _ = control.tell_ended(&mut exporter);
+            if WallClock::now() >= next_active {
+                next_active = WallClock::now() + active;
+                let _ = control.tell_active(&mut exporter);
+            }
+            exporter.flush();
+            control.tell_exported(exporter.counters());
+            std::thread::sleep(INTERVAL);
+        }
+        exporter
+    };
+    thread("ipfix").spawn(run)
+}
+
+/// The run is over: what is still there is told, by whoever has the workers.
+pub(crate) fn export_rest(exporter: &mut Exporter, service: &Service, workers: &mut [Worker]) {
+    let Some(worker) = workers.first_mut() else {
+        return;
+    };
+    for (place, function) in service.chain.iter().enumerate() {
+        let (config, Some(function)) = (&*function.config, worker.function_mut(place)) else {
+            continue;
+        };
+        while let Some(ended) = config.take_ended_flows(function, PART) {
+            if ended.is_empty() {
+                break;
+            }
+            for record in ended {
+                exporter.ended(place, record, false);
+            }
+        }
+        let mut from = Some(0);
+        while let Some(first) = from {
+            let page = config.flow_records(function, first, PART as u32);
+            from = page.as_ref().and_then(|page| page.next);
+            for record in page.map_or_else(Vec::new, |page| page.items) {
+                exporter.ended(place, record, true);
+            }
+        }
+        while let Some(events) = config.take_binding_events(function, PART) {
+            exporter.bindings(&events);
+            if events.events.is_empty() {
+                break;
+            }
+        }
+    }
+    exporter.flush();
+}
+
+impl Control {
+    fn tell_ended(&self, exporter: &mut Exporter) -> Result<(), String> {
+        let service = self.service();
+        for (place, function) in rule_functions(&service) {
+            self.take_all(
+                place,
+                function,
+                |config, function| config.take_ended_flows(function, PART),
+                &mut |ended: Vec<FlowRecord>| {
+                    let is_last = ended.len() < PART;
+                    for record in ended {
+                        exporter.ended(place, record, false);
+                    }
+                    is_last
+                },
+            )?;
+            self.take_all(
+                place,
+                function,
+                |config, function| config.take_binding_events(function, PART),
+                &mut |events: BindingEvents| {
+                    exporter.bindings(&events);
+                    events.events.len() < PART
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    fn tell_active(&self, exporter: &mut Exporter) -> Result<(), String> {
+        let service = self.service();
+        exporter.begin_active();
+        for (place, function) in rule_functions(&service) {
+            let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
+                let page: Option<Page<_>> = config.flow_records(function, from, PART as u32);
+                page
+            };
+            self.pages(place, function, page, &mut |record, _| {
+                exporter.active(place, record);
+                true
+            })?;
+        }
+        exporter.end_active();
+        Ok(())
+    }
+
+    /// Takes something of a function, a part at a time, until there is no more of it.
+    fn take_all<T: Send + 'static>(
+        &self,
+        place: usize,
+        function: &Instance,
+        take: impl Fn(&dyn FunctionConfig, &mut dyn RuleFunction) -> Option<T> + Copy + Send + 'static,
+        is_last: &mut dyn FnMut(T) -> bool,
+    ) -> Result<(), String> {
+        for _ in 0..MOST_PARTS {
+            let config = Arc::clone(&function.config);
+            let taken =
+                self.take_of_worker(move |worker| take(&*config, worker.function_mut(place)?))?;
+            if taken.is_none_or(&mut *is_last) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// What the worker gives away that has the functions which make rules.
+    fn take_of_worker<T: Send + 'static>(
+        &self,
+        take: impl FnOnce(&mut Worker) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let (sender, receiver) = mpsc::channel();
+        let take = move |worker: &mut Worker| drop(sender.send(take(worker)));
+        let asked = Command::Take(Box::new(take));
+        self.commands.send(asked).map_err(|_| super::over())?;
+        receiver
+            .recv_timeout(super::TIMEOUT)
+            .map_err(|_| super::over())
+    }
+}
+
+fn rule_functions(service: &Service) -> impl Iterator<Item = (usize, &Instance)> {
+    let functions = service.chain.iter().enumerate();
+    functions.filter(|(_, function)| function.makes_rules())
+}

@@ -1,0 +1,508 @@
+//! What an operator looks at: each party of the run is asked for a part at a time, between two
+//! bursts, and does its own work in between.
+
+use super::Control;
+use crate::fast_path::FastElement;
+use crate::machine::Machine;
+use crate::worker::{SlowElement, Worker};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant as WallClock};
+use twinpath_coherence::{Grant, SlowFlows};
+use twinpath_control::look::{
+    BackendView, BindingView, CounterView, FlowPath, FlowView, Look, Part, Query, Seen,
+};
+use twinpath_control::operator::Answer;
+use twinpath_control::service::{Instance, Service};
+use twinpath_core::key::KeyKind;
+use twinpath_core::wire::{Address, Endpoint};
+use twinpath_core::{FlowKey, Instant, Side};
+use twinpath_nf::descriptor::FunctionConfig;
+use twinpath_nf::monitor::FlowRecord;
+use twinpath_nf::records::Page;
+use twinpath_rulecache::RuleFunction;
+
+/// Flows or entries that one question looks at.
+const PART: u32 = 1024;
+
+/// How long an answer may take to be put together.
+const TIME: Duration = Duration::from_secs(20);
+
+impl Control {
+    pub(super) fn look(&self, look: Look) -> Result<Answer, String> {
+        let seen = match look {
+            Look::Flows(query) => Seen::Flows(self.flows(&query)?),
+            Look::Bindings(query) => Seen::Bindings(self.bindings(&query)?),
+            Look::Backends(query) => Seen::Backends(self.backends(&query)?),
+            Look::Counters(query) => Seen::Counters(self.entry_counters(&query)?),
+            Look::Figures => Seen::Figures(self.figures()?),
+        };
+        Ok(Answer::Seen(Box::new(seen)))
+    }
+
+    fn flows(&self, query: &Query) -> Result<Part<FlowView>, String> {
+        let service = self.service();
+        check_name(query, &service)?;
+        let mut told = Told::new(query);
+        for (place, function) in service.chain.iter().enumerate() {
+            if is_of(query, function) {
+                self.counted_flows(query, (place, function), &mut told)?;
+            }
+        }
+        for worker in 0..service.slow_path.workers {
+            self.each_flow(worker, query, &mut |part| {
+                let held = self.fast_words(&part)?;
+                for (flow, fast) in part.flows.iter().zip(held) {
+                    told.push(flow_view(&service, &part, flow, fast));
+                }
+                Ok(!told.is_full())
+            })?;
+        }
+        Ok(told.finish())
+    }
+
+    /// Flows that a function which makes rules counts.
+    fn counted_flows(
+        &self,
+        query: &Query,
+        (place, function): (usize, &Instance),
+        told: &mut Told<FlowView>,
+    ) -> Result<(), String> {
+        let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
+            config.flow_records(function, from, PART)
+        };
+        self.pages(place, function, page, &mut |record: FlowRecord, now| {
+            if is_wanted(query, &record.key) {
+                told.push(counted_view(&function.name, &record, now));
+            }
+            !told.is_full()
+        })
+    }
+
+    /// Calls `each` with all that a function tells in pages, and the packet time, until it has
+    /// enough.
+    pub(super) fn pages<T: Send + 'static>(
+        &self,
+        place: usize,
+        function: &Instance,
+        page: impl Fn(&dyn FunctionConfig, &dyn RuleFunction, u32) -> Option<Page<T>>
+        + Copy
+        + Send
+        + 'static,
+        each: &mut dyn FnMut(T, Instant) -> bool,
+    ) -> Result<(), String> {
+        if !function.makes_rules() {
+            return Ok(());
+        }
+        let until = WallClock::now() + TIME;
+        let mut from = Some(0);
+        while let Some(first) = from {
+            let config = Arc::clone(&function.config);
+            let asked = self.ask_worker(0, move |worker, now| {
+                let found = page(&*config, worker.function(place)?, first)?;
+                Some((found, now))
+            })?;
+            let Some((found, now)) = asked else {
+                return Ok(());
+            };
+            for item in found.items {
+                if !each(item, now) {
+                    return Ok(());
+                }
+            }
+            from = found.next.filter(|_| WallClock::now() < until);
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the flows of a worker that are wanted, part by part, until it has enough.
+    fn each_flow(
+        &self,
+        worker: usize,
+        query: &Query,
+        each: &mut dyn FnMut(FlowPart) -> Result<bool, String>,
+    ) -> Result<(), String> {
+        let until = WallClock::now() + TIME;
+        let mut next = Some((0, 0));
+        while let Some((element, from)) = next {
+            let wanted = query.clone();
+            let part = self.ask_worker(worker, move |worker, now| {
+                flow_part(worker, (element, from), &wanted, now)
+            })?;
+            next = part.next.filter(|_| WallClock::now() < until);
+            if !part.flows.is_empty() && !each(part)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The words of flows that the fast path holds, as they are there.
+    fn fast_words(&self, part: &FlowPart) -> Result<Vec<Option<Vec<u32>>>, String> {
+        let element = part.element;
+        let granted = |flow: &RawFlow| flow.is_granted.then_some(flow.key);
+        let keys: Vec<Option<FlowKey>> = part.flows.iter().map(granted).collect();
+        if keys.iter().all(Option::is_none) {
+            return Ok(vec![None; keys.len()]);
+        }
+        self.ask_machine(move |machine| {
+            let stage = match machine.path().elements().get(element) {
+                Some(FastElement::State(stage)) => Some(stage),
+                _ => None,
+            };
+            let words = |key: &Option<FlowKey>| Some(stage?.words_of(key.as_ref()?)?.to_vec());
+            keys.iter().map(words).collect()
+        })
+    }
+
+    fn ask_machine<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Machine) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let (sender, receiver) = mpsc::channel();
+        let question = move |machine: &Machine| drop(sender.send(question(machine)));
+        let asked = crate::command::Command::AskMachine(Box::new(question));
+        self.commands.send(asked).map_err(|_| super::over())?;
+        receiver
+            .recv_timeout(super::TIMEOUT)
+            .map_err(|_| super::over())
+    }
+
+    fn bindings(&self, query: &Query) -> Result<Part<BindingView>, String> {
+        let service = self.service();
+        check_name(query, &service)?;
+        let mut told = Told::new(query);
+        for (place, function) in service.chain.iter().enumerate() {
+            if !is_of(query, function) {
+                continue;
+            }
+            let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
+                Some(config.bindings(function)?.page(from, PART))
+            };
+            self.pages(place, function, page, &mut |binding, _| {
+                if ends_are_wanted(query, &[binding.internal, binding.external]) {
+                    told.push(BindingView {
+                        function: function.name.to_string(),
+                        protocol: binding.kind.to_string(),
+                        internal: binding.internal.to_string(),
+                        external: binding.external.to_string(),
+                        sessions: binding.sessions,
+                    });
+                }
+                !told.is_full()
+            })?;
+        }
+        Ok(told.finish())
+    }
+
+    fn entry_counters(&self, query: &Query) -> Result<Part<CounterView>, String> {
+        let service = self.service();
+        check_name(query, &service)?;
+        let mut told = Told::new(query);
+        for (place, function) in service.chain.iter().enumerate() {
+            if !is_of(query, function) {
+                continue;
+            }
+            let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
+                config.hits(function, from, PART)
+            };
+            self.pages(place, function, page, &mut |hits, _| {
+                told.push(CounterView {
+                    function: function.name.to_string(),
+                    rule: hits.rule,
+                    text: hits.text,
+                    packets: hits.packets,
+                    bytes: hits.bytes,
+                });
+                !told.is_full()
+            })?;
+        }
+        Ok(told.finish())
+    }
+
+    fn backends(&self, query: &Query) -> Result<Part<BackendView>, String> {
+        let service = self.service();
+        check_name(query, &service)?;
+        let mut told = Told::new(query);
+        for function in service.chain.iter().filter(|one| is_of(query, one)) {
+            let backends = function.config.backends();
+            if backends.is_empty() {
+                continue;
+            }
+            let connections = self.connections(&service, function)?;
+            // Later, so that none is known that was not opened.
+            let figures = self.figures()?;
+            let counted = figures.functions.iter();
+            let counters = counted.filter(|one| one.name == *function.name);
+            let counters = counters.map(|one| &one.counters).next();
+            for (row, backend) in backends.into_iter().enumerate() {
+                let opened = counters.and_then(|all| all.get(backend.counter));
+                told.push(BackendView {
+                    function: function.name.to_string(),
+                    service: backend.service,
+                    backend: backend.backend,
+                    opened: opened.copied().unwrap_or_default(),
+                    connections: connections.get(&row).copied().unwrap_or_default(),
+                });
+            }
+        }
+        Ok(told.finish())
+    }
+
+    /// How many connections each backend of a function has, by its place.
+    fn connections(
+        &self,
+        service: &Service,
+        function: &Instance,
+    ) -> Result<BTreeMap<usize, u64>, String> {
+        let mut connections = BTreeMap::new();
+        let query = Query {
+            function: Some(function.name.to_string()),
+            ..Query::default()
+        };
+        for worker in 0..service.slow_path.workers {
+            self.each_flow(worker, &query, &mut |part| {
+                for flow in &part.flows {
+                    let words = part.words(&function.name, &flow.words);
+                    let text = function.config.flow_text(words, part.now);
+                    if let Some(row) = text.and_then(|text| text.backend) {
+                        *connections.entry(row).or_default() += 1;
+                    }
+                }
+                Ok(true)
+            })?;
+        }
+        Ok(connections)
+    }
+}
+
+/// What is told, up to as much as is wanted.
+struct Told<T> {
+    told: Vec<T>,
+    most: usize,
+    has_more: bool,
+}
+
+impl<T> Told<T> {
+    fn new(query: &Query) -> Self {
+        Self {
+            told: Vec::new(),
+            most: query.most(),
+            has_more: false,
+        }
+    }
+
+    fn push(&mut self, one: T) {
+        match self.told.len() < self.most {
+            true => self.told.push(one),
+            false => self.has_more = true,
+        }
+    }
+
+    /// Whether it is known that there is more.
+    fn is_full(&self) -> bool {
+        self.has_more
+    }
+
+    fn finish(self) -> Part<T> {
+        Part {
+            told: self.told,
+            has_more: self.has_more,
+        }
+    }
+}
+
+/// A flow as a worker knows it.
+struct RawFlow {
+    key: FlowKey,
+    words: Vec<u32>,
+    is_granted: bool,
+}
+
+/// Some flows of an element.
+struct FlowPart {
+    now: Instant,
+    element: usize,
+    /// The functions, with the number of words that each has.
+    functions: Vec<(String, usize)>,
+    flows: Vec<RawFlow>,
+    /// The element and the number where others begin.
+    next: Option<(usize, usize)>,
+}
+
+impl FlowPart {
+    /// The words of a function among all of a flow.
+    fn words<'w>(&self, function: &str, words: &'w [u32]) -> &'w [u32] {
+        let mut first = 0;
+        for (name, count) in &self.functions {
+            if name == function {
+                return words.get(first..first + count).unwrap_or_default();
+            }
+            first += count;
+        }
+        &[]
+    }
+}
+
+/// The flows that are wanted among some of an element's.
+fn flow_part(
+    worker: &Worker,
+    (element, from): (usize, usize),
+    query: &Query,
+    now: Instant,
+) -> FlowPart {
+    let mut part = FlowPart {
+        now,
+        element,
+        functions: Vec::new(),
+        flows: Vec::new(),
+        next: (element + 1 < worker.elements().len()).then_some((element + 1, 0)),
+    };
+    let Some(SlowElement::Flows(flows)) = worker.elements().get(element) else {
+        return part;
+    };
+    part.functions = functions_of(flows);
+    let is_named = |name: &String| part.functions.iter().any(|(other, _)| other == name);
+    if !query.function.as_ref().is_none_or(is_named) {
+        return part;
+    }
+    let (store, end) = (flows.store(), from + PART as usize);
+    for id in store.ids_among(from..end) {
+        let (key, words, grant) = store.view(id);
+        if is_wanted(query, key) {
+            part.flows.push(RawFlow {
+                key: *key,
+                words: words.to_vec(),
+                is_granted: matches!(grant, Grant::Granted(_)),
+            });
+        }
+    }
+    if end < store.bound() {
+        part.next = Some((element, end));
+    }
+    part
+}
+
+fn functions_of(flows: &SlowFlows) -> Vec<(String, usize)> {
+    let chain = flows.chain();
+    let functions = chain.functions().iter().enumerate();
+    functions
+        .map(|(place, function)| (function.name.to_string(), chain.words_at(place)))
+        .collect()
+}
+
+fn flow_view(
+    service: &Service,
+    part: &FlowPart,
+    flow: &RawFlow,
+    fast: Option<Vec<u32>>,
+) -> FlowView {
+    let path = match fast.is_some() {
+        true => FlowPath::Fast,
+        false => FlowPath::Slow,
+    };
+    let words = fast.as_ref().unwrap_or(&flow.words);
+    let (mut state, mut unused) = (Vec::new(), None::<Duration>);
+    for (name, _) in &part.functions {
+        let instance = service.chain.iter().find(|one| *one.name == **name);
+        let text = instance.and_then(|one| {
+            let words = part.words(name, words);
+            one.config.flow_text(words, part.now)
+        });
+        if let Some(text) = text {
+            unused = Some(unused.map_or(text.unused, |other| other.min(text.unused)));
+            state.push((name.clone(), text.state));
+        }
+    }
+    FlowView {
+        functions: part
+            .functions
+            .iter()
+            .map(|(name, _)| name.clone())
+            .collect(),
+        state,
+        path: Some(path),
+        unused_ns: unused.map(|unused| unused.as_nanos() as u64),
+        ..named_view(&flow.key)
+    }
+}
+
+fn counted_view(function: &str, record: &FlowRecord, now: Instant) -> FlowView {
+    let [one, other] = record.sent;
+    FlowView {
+        functions: vec![function.to_owned()],
+        packets: Some(one.packets + other.packets),
+        bytes: Some(one.bytes + other.bytes),
+        age_ns: Some(now.since(record.first).as_nanos() as u64),
+        unused_ns: Some(now.since(record.last).as_nanos() as u64),
+        ..named_view(&record.key)
+    }
+}
+
+/// A flow of which nothing but its name is known.
+fn named_view(key: &FlowKey) -> FlowView {
+    let ends = match key.kind() {
+        KeyKind::Entry => vec![format!("{:032x}", u128::from_be_bytes(key.entry_key()))],
+        _ => ends_of(key).iter().map(Endpoint::to_string).collect(),
+    };
+    FlowView {
+        functions: Vec::new(),
+        protocol: key.protocol(),
+        ends,
+        state: Vec::new(),
+        path: None,
+        packets: None,
+        bytes: None,
+        age_ns: None,
+        unused_ns: None,
+    }
+}
+
+fn ends_of(key: &FlowKey) -> [Endpoint; 2] {
+    [key.end(Side::Low), key.end(Side::High)]
+}
+
+fn is_wanted(query: &Query, key: &FlowKey) -> bool {
+    let says_nothing = query.address.is_none() && query.port.is_none() && query.flow.is_none();
+    if key.kind() == KeyKind::Entry {
+        return says_nothing;
+    }
+    let ends = ends_of(key);
+    let [one, other] = ends;
+    let is_such = |flow: &twinpath_control::flow_filter::FlowFilter| {
+        flow.includes(key.protocol(), one, other)
+    };
+    says_nothing || (ends_are_wanted(query, &ends) && query.flow.as_ref().is_none_or(is_such))
+}
+
+fn ends_are_wanted(query: &Query, ends: &[Endpoint]) -> bool {
+    let has_address = |address: Address| ends.iter().any(|end| end.address == address);
+    query
+        .address
+        .is_none_or(|address| has_address(address.into()))
+        && query
+            .port
+            .is_none_or(|port| ends.iter().any(|end| end.port == port))
+}
+
+fn is_of(query: &Query, function: &Instance) -> bool {
+    let name = query.function.as_deref();
+    name.is_none_or(|name| name == &*function.name)
+}
+
+/// A name that nothing has is a mistake.
+fn check_name(query: &Query, service: &Service) -> Result<(), String> {
+    let Some(name) = &query.function else {
+        return Ok(());
+    };
+    let mut names = service.chain.iter().map(|one| &*one.name);
+    match names.any(|known| known == name) {
+        true => Ok(()),
+        false => {
+            let names: Vec<_> = service.chain.iter().map(|one| &*one.name).collect();
+            let names = names.join(", ");
+            Err(format!("{name}: expected a function of the chain: {names}"))
+        }
+    }
+}

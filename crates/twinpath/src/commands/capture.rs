@@ -1,0 +1,125 @@
+//! `twinpath capture`: packets of a running service, as pcapng.
+
+use crate::error::CommandError;
+use crate::output;
+use crate::{Outcome, stop::Stop};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use twinpath_control::look::{CapturePoint, Stream};
+use twinpath_control::operator::{Answer, follow};
+use twinpath_io::is_standard;
+
+/// Captures packets of a running service: at its ports, in front of a function, or those that it drops
+///
+/// A stream of pcapng, which Wireshark and tshark read while it is written. Of a packet that is dropped
+/// the reason and the function are in its comment. Packets never wait for the capture: what it is too
+/// slow for is counted in the stream, as packets that the interface dropped. Without --port, --function
+/// and --drops all ports are captured, in and out.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath capture --control /run/edge.sock --port outside --out outside.pcapng --for 10s",
+    "twinpath capture --control /run/edge.sock --drops --out - | tshark -r - -T fields -e frame.comment",
+    "ssh gateway twinpath capture --control /run/edge.sock --function napt --out - | wireshark -k -i -",
+))]
+pub struct Arguments {
+    /// The socket that the service was given with --control
+    #[arg(long, value_name = "SOCKET")]
+    control: PathBuf,
+    /// Packets that come and leave by this port, by its name or number
+    #[arg(long, value_name = "NAME", group = "at")]
+    port: Option<String>,
+    /// Packets in front of this function, or of those that decide together with it, by its name
+    #[arg(long, value_name = "NAME", group = "at")]
+    function: Option<String>,
+    /// Packets that are dropped
+    #[arg(long, group = "at")]
+    drops: bool,
+    /// The file to write, which must not be there yet; - for standard output
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    out: PathBuf,
+    /// At most so many bytes of each packet
+    #[arg(long, value_name = "BYTES", default_value_t = 2048)]
+    snap: usize,
+    /// End after so long, such as 10s; else with Ctrl-C, or when the service ends
+    #[arg(long = "for", value_name = "TIME")]
+    time: Option<twinpath_nf::duration::Human>,
+}
+
+/// How soon the end is seen while no packet comes.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Captures.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    let stop = Stop::on_signals()?;
+    let stream = Stream::Capture {
+        at: arguments.at(),
+        bytes: arguments.snap,
+    };
+    let (answer, mut reader) = follow(&arguments.control, stream)?;
+    if answer != Answer::Follows {
+        return Err(CommandError::unexpected(answer));
+    }
+    let mut out = open(&arguments.out)?;
+    if let Some(time) = arguments.time {
+        stop.after(time.duration());
+    }
+    let failed = |source| CommandError::Write {
+        path: arguments.out.clone(),
+        source,
+    };
+    reader
+        .get_ref()
+        .set_read_timeout(Some(INTERVAL))
+        .map_err(failed)?;
+    let mut bytes = vec![0; 1 << 16];
+    while !stop.is_requested() {
+        let count = match reader.read(&mut bytes) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if is_nothing_yet(&error) => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        let written = out.write_all(&bytes[..count]).and_then(|()| out.flush());
+        match written {
+            // Whoever reads it, as `head` does, has read enough.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            written => written.map_err(failed)?,
+        }
+    }
+    Ok(Outcome::Good)
+}
+
+fn is_nothing_yet(error: &std::io::Error) -> bool {
+    let kinds = [
+        ErrorKind::WouldBlock,
+        ErrorKind::TimedOut,
+        ErrorKind::Interrupted,
+    ];
+    kinds.contains(&error.kind())
+}
+
+/// A file that is there is never overwritten.
+fn open(path: &Path) -> Result<Box<dyn Write>, CommandError> {
+    if is_standard(path) {
+        return Ok(Box::new(std::io::stdout()));
+    }
+    let file = OpenOptions::new().write(true).create_new(true).open(path);
+    let file = file.map_err(|source| CommandError::Write {
+        path: path.to_owned(),
+        source,
+    })?;
+    Ok(Box::new(file))
+}
+
+impl Arguments {
+    fn at(&self) -> CapturePoint {
+        match (&self.port, &self.function, self.drops) {
+            (Some(port), ..) => CapturePoint::Port(port.clone()),
+            (_, Some(function), _) => CapturePoint::Function(function.clone()),
+            (_, _, true) => CapturePoint::Drops,
+            _ => CapturePoint::Ports,
+        }
+    }
+}

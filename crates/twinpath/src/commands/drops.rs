@@ -1,0 +1,123 @@
+//! `twinpath drops`: the packets that a running service drops, as it drops them.
+
+use crate::error::CommandError;
+use crate::look::look;
+use crate::look::unexpected;
+use crate::{Outcome, output};
+use std::io::{BufRead, ErrorKind, Read};
+use std::path::PathBuf;
+use twinpath_control::look::{DropView, FlowPath, Look, Seen, Stream};
+use twinpath_control::operator::{Answer, follow};
+use twinpath_control::report::units;
+
+/// Shows why a running service drops packets: how many so far, or each as it is dropped
+///
+/// With --follow a line for each packet from now on: the reason, where and by which function, the port
+/// that it came in by, and its headers. At most 1000 in a second are told; how many were not is said in
+/// each line. Packets never wait for whoever follows them.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!(
+    "twinpath drops --control /run/edge.sock",
+    "twinpath drops --control /run/edge.sock --follow --reason denied",
+    "twinpath drops --control /run/edge.sock --follow --json --count 100 | jq -r .reason | sort | uniq -c",
+))]
+pub struct Arguments {
+    /// The socket that the service was given with --control
+    #[arg(long, value_name = "SOCKET")]
+    control: PathBuf,
+    /// Show each packet that is dropped from now on
+    #[arg(long)]
+    follow: bool,
+    /// Only those that are dropped for this reason
+    #[arg(long, value_name = "NAME")]
+    reason: Option<String>,
+    /// End after so many packets
+    #[arg(long, value_name = "N", requires = "follow")]
+    count: Option<u64>,
+    /// As JSON, for programs: with --follow an object on each line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Longest line of an answer.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Shows them.
+pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    match arguments.follow {
+        true => arguments.follow(),
+        false => arguments.tell_counts(),
+    }
+}
+
+impl Arguments {
+    fn tell_counts(&self) -> Result<Outcome, CommandError> {
+        let mut drops = match look(&self.control, Look::Figures)? {
+            Seen::Figures(report) => report.drops,
+            other => return Err(unexpected(other)),
+        };
+        drops.retain(|reason, _| self.is_wanted(reason));
+        let text = match self.json {
+            true => serde_json::to_string_pretty(&drops)? + "\n",
+            false => {
+                let line = |(reason, count): (&String, &u64)| {
+                    format!("{:>16}  {reason}\n", units::count(*count))
+                };
+                drops.iter().map(line).collect()
+            }
+        };
+        output::print(&text)?;
+        Ok(Outcome::Good)
+    }
+
+    fn follow(&self) -> Result<Outcome, CommandError> {
+        let (answer, mut reader) = follow(&self.control, Stream::Drops)?;
+        if answer != Answer::Follows {
+            return Err(CommandError::unexpected(answer));
+        }
+        let (mut line, mut told) = (String::new(), 0);
+        while self.count.is_none_or(|most| told < most) {
+            line.clear();
+            match (&mut reader).take(MOST_BYTES).read_line(&mut line) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(CommandError::Output(error)),
+            }
+            let drop: DropView = serde_json::from_str(&line)?;
+            if !self.is_wanted(&drop.reason) {
+                continue;
+            }
+            told += 1;
+            let text = match self.json {
+                true => line.clone(),
+                false => in_words(&drop) + "\n",
+            };
+            if !output::print_on(&text)? {
+                break;
+            }
+        }
+        Ok(Outcome::Good)
+    }
+
+    fn is_wanted(&self, reason: &str) -> bool {
+        self.reason.as_deref().is_none_or(|wanted| wanted == reason)
+    }
+}
+
+fn in_words(drop: &DropView) -> String {
+    let path = match drop.path {
+        FlowPath::Fast => "fast path",
+        FlowPath::Slow => "slow path",
+    };
+    let by = match drop.functions.is_empty() {
+        true => String::new(),
+        false => format!(" by {}", drop.functions.join(",")),
+    };
+    let shed = match drop.shed {
+        0 => String::new(),
+        shed => format!("  ({} not shown)", units::count(shed)),
+    };
+    let (reason, port, headers) = (&drop.reason, &drop.port, drop.headers.join("; "));
+    format!("{reason}{by}, {path}, port {port}: {headers}{shed}")
+}

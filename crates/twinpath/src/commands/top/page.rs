@@ -1,0 +1,205 @@
+//! The page of `twinpath top`, as text.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+use twinpath_control::report::{Report, units};
+use twinpath_nf::duration::Human;
+
+/// Figures and when they were told.
+pub struct Moment {
+    pub at: Instant,
+    pub report: Report,
+}
+
+/// Drops and counters of a function that a page has room for.
+const MOST_LINES: usize = 12;
+
+/// What was between two moments, and how it stands at the second.
+pub fn page(before: &Moment, now: &Moment) -> String {
+    let page = Page {
+        before: &before.report,
+        now: &now.report,
+        seconds: now.at.saturating_duration_since(before.at).as_secs_f64(),
+    };
+    let mut text = String::new();
+    // Memory takes all.
+    let _ = page.write(&mut text);
+    text
+}
+
+struct Page<'a> {
+    before: &'a Report,
+    now: &'a Report,
+    seconds: f64,
+}
+
+impl Page<'_> {
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        self.totals(text)?;
+        self.paths(text)?;
+        self.ports(text)?;
+        self.tables(text)?;
+        self.functions(text)?;
+        self.drops(text)
+    }
+
+    /// How many in a second.
+    fn rate(&self, of: impl Fn(&Report) -> u64) -> String {
+        let more = of(self.now).saturating_sub(of(self.before));
+        let rate = if self.seconds > 0.0 {
+            more as f64 / self.seconds
+        } else {
+            0.0
+        };
+        units::count(rate as u64)
+    }
+
+    fn totals(&self, text: &mut String) -> std::fmt::Result {
+        let run = &self.now.run;
+        let uptime = Duration::from_secs(Duration::from_nanos(run.duration_wall_ns).as_secs());
+        writeln!(text, "{}  up {}", run.service, Human(uptime))?;
+        let packets_in = self.rate(|report| report.totals.packets_in);
+        let packets_out = self.rate(|report| report.totals.packets_out);
+        let bits = |of: fn(&Report) -> u64| self.rate(move |report| of(report) * 8);
+        let bits_in = bits(|report| report.totals.bytes_in);
+        let bits_out = bits(|report| report.totals.bytes_out);
+        writeln!(
+            text,
+            "  in   {packets_in:>14} packets/s {bits_in:>18} bit/s"
+        )?;
+        writeln!(
+            text,
+            "  out  {packets_out:>14} packets/s {bits_out:>18} bit/s"
+        )
+    }
+
+    fn paths(&self, text: &mut String) -> std::fmt::Result {
+        let paths = [
+            ("fast", self.now.fast.share, &self.now.latency.fast),
+            ("slow", self.now.slow.share, &self.now.latency.slow),
+        ];
+        for (name, share, latency) in paths {
+            let percent = share * 100.0;
+            let [p50, p99] = [latency.p50_ns, latency.p99_ns].map(|ns| ns as f64 / 1000.0);
+            writeln!(
+                text,
+                "  {name:<6} {percent:>5.1} %   latency p50 {p50:.1} us, p99 {p99:.1} us"
+            )?;
+        }
+        Ok(())
+    }
+
+    fn ports(&self, text: &mut String) -> std::fmt::Result {
+        for (place, port) in self.now.ports.iter().enumerate() {
+            let count = |of: fn(&twinpath_control::report::PortFigures) -> u64| {
+                self.rate(move |report| report.ports.get(place).map_or(0, of))
+            };
+            let state = if port.is_up { "up" } else { "DOWN" };
+            let received = count(|port| port.received_packets);
+            let transmitted = count(|port| port.transmitted_packets);
+            let lost = units::count(port.lost());
+            writeln!(
+                text,
+                "  port {:<12} {state:<4} in {received:>12}/s  out {transmitted:>12}/s  lost {lost}",
+                port.name
+            )?;
+        }
+        Ok(())
+    }
+
+    fn tables(&self, text: &mut String) -> std::fmt::Result {
+        let (slots, flows) = (&self.now.slots, &self.now.flows);
+        if slots.capacity > 0 {
+            let [active, capacity] = [slots.active, slots.capacity].map(units::count);
+            writeln!(text, "  slots  {active} active of {capacity}")?;
+            let [known, half_open] = [flows.known, flows.half_open].map(units::count);
+            writeln!(text, "  flows  {known}, {half_open} of them half-open")?;
+        }
+        let table = &self.now.rules.total.table;
+        if !self.now.rules.is_empty() {
+            let [active, capacity] = [table.active, table.capacity].map(units::count);
+            let hits = table.hit_ratio() * 100.0;
+            writeln!(
+                text,
+                "  rules  {active} active of {capacity}, hits {hits:.1} %"
+            )?;
+        }
+        let restarts: u64 = self.now.worker_restarts.iter().sum();
+        if restarts > 0 {
+            writeln!(text, "  workers crashed {restarts} times")?;
+        }
+        Ok(())
+    }
+
+    fn functions(&self, text: &mut String) -> std::fmt::Result {
+        for function in &self.now.functions {
+            let counted = function.counters.iter().filter(|(_, count)| **count > 0);
+            let shown = counted.take(MOST_LINES / 2);
+            let shown = shown.map(|(name, count)| format!("{name} {}", units::count(*count)));
+            let shown: Vec<_> = shown.collect();
+            writeln!(text, "  {:<14} {}", function.name, shown.join(", "))?;
+        }
+        Ok(())
+    }
+
+    /// The most frequent of the moment first.
+    fn drops(&self, text: &mut String) -> std::fmt::Result {
+        let before = |reason: &str| self.before.drops.get(reason).copied().unwrap_or(0);
+        let drops = self.now.drops.iter();
+        let mut drops: Vec<_> = drops
+            .map(|(reason, count)| (count.saturating_sub(before(reason)), *count, reason))
+            .collect();
+        drops.sort_by_key(|(new, all, _)| std::cmp::Reverse((*new, *all)));
+        for (_, count, reason) in drops.into_iter().take(MOST_LINES) {
+            let rate = self.rate(|report| report.drops.get(reason).copied().unwrap_or(0));
+            let count = units::count(count);
+            writeln!(text, "  drop   {rate:>14}/s {count:>16}  {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_control::report::PortFigures;
+
+    fn moment(at: Instant, packets: u64) -> Moment {
+        let mut report = Report::default();
+        report.run.service = "edge".into();
+        report.run.duration_wall_ns = 61_000_000_000;
+        (report.totals.packets_in, report.totals.bytes_in) = (packets, packets * 100);
+        report.drops.insert("denied".into(), packets / 10);
+        report.ports.push(PortFigures {
+            name: "outside".into(),
+            received_packets: packets,
+            ..PortFigures::default()
+        });
+        Moment { at, report }
+    }
+
+    #[test]
+    fn rates_are_those_between_two_moments() {
+        let start = Instant::now();
+        let (before, now) = (
+            moment(start, 1000),
+            moment(start + Duration::from_secs(2), 5000),
+        );
+        let text = page(&before, &now);
+        for part in [
+            "edge  up 1m1s",
+            "2,000 packets/s          1,600,000 bit/s",
+            "port outside      DOWN in        2,000/s",
+            "200/s              500  denied",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn no_time_between_is_no_rate() {
+        let start = Instant::now();
+        let text = page(&moment(start, 7), &moment(start, 9));
+        assert!(text.contains(" 0 packets/s"), "{text}");
+    }
+}

@@ -1,0 +1,148 @@
+//! What a service that runs for months tells: lines for people or for programs, on standard error.
+//!
+//! Until [`begin`] is called, what the command has to say is for whoever sits in front of it
+//! ([`output`](crate::output)). From then on each sentence is an event with a time and a level. Where
+//! standard error is the journal's, a line bears its priority in place of both. Nothing is ever told
+//! of single packets.
+
+use std::fmt::{self, Display};
+use std::os::linux::fs::MetadataExt;
+use std::sync::OnceLock;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// How events are written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// A line each: time, level, what happened; in the journal its priority and what happened
+    Text,
+    /// A JSON object on a line each
+    Json,
+}
+
+/// What is told.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogLevel {
+    /// What the service could not do
+    Error,
+    /// What may be wrong, too
+    Warn,
+    /// What happened, too
+    #[default]
+    Info,
+    /// Details, too
+    Debug,
+}
+
+impl From<LogLevel> for Level {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Error => Self::ERROR,
+            LogLevel::Warn => Self::WARN,
+            LogLevel::Info => Self::INFO,
+            LogLevel::Debug => Self::DEBUG,
+        }
+    }
+}
+
+static HAS_BEGUN: OnceLock<()> = OnceLock::new();
+
+/// From now on events are written to standard error.
+pub fn begin(format: LogFormat, level: LogLevel) {
+    let builder = tracing_subscriber::fmt()
+        .with_max_level(Level::from(level))
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false);
+    let begun = match format {
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text if is_journal() => builder.event_format(Journal).try_init(),
+        LogFormat::Text => builder.try_init(),
+    };
+    if begun.is_ok() {
+        let _ = HAS_BEGUN.set(());
+    }
+}
+
+/// Whether events are written, in place of sentences for whoever sits in front of the command.
+pub fn has_begun() -> bool {
+    HAS_BEGUN.get().is_some()
+}
+
+/// Whether standard error goes to the journal, which says so by the file's device and number.
+fn is_journal() -> bool {
+    let Ok(told) = std::env::var("JOURNAL_STREAM") else {
+        return false;
+    };
+    let own = std::fs::metadata("/proc/self/fd/2");
+    own.is_ok_and(|own| told == format!("{}:{}", own.st_dev(), own.st_ino()))
+}
+
+/// As the journal reads lines: the priority of syslog in front (sd-daemon(3)).
+struct Journal;
+
+impl<S, N> FormatEvent<S, N> for Journal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        write!(writer, "<{}>", priority(*event.metadata().level()))?;
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
+}
+
+const fn priority(level: Level) -> u8 {
+    match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        Level::INFO => 6,
+        _ => 7,
+    }
+}
+
+/// Something that went wrong, as an event; lines of several are told together.
+pub fn error(text: impl Display) {
+    tracing::error!("{}", plain(&text));
+}
+
+/// Something that the run went on in spite of.
+pub fn warning(text: impl Display) {
+    tracing::warn!("{}", plain(&text));
+}
+
+/// Something to know.
+pub fn notice(text: impl Display) {
+    tracing::info!("{}", plain(&text));
+}
+
+/// On one line, without what colours terminals.
+fn plain(text: &impl Display) -> String {
+    let text = anstream::adapter::strip_str(&text.to_string()).to_string();
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_line() {
+        assert_eq!(plain(&"\u{1b}[1mone\u{1b}[0m\n  two\n\n"), "one; two");
+    }
+
+    #[test]
+    fn priorities_are_those_of_syslog() {
+        let levels = [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG];
+        assert_eq!(levels.map(priority), [3, 4, 6, 7]);
+    }
+}

@@ -1,0 +1,108 @@
+//! What commands have in common that look at a running service.
+
+use crate::error::CommandError;
+use crate::{Outcome, output};
+use serde::Serialize;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use twinpath_control::flow_filter::FlowFilter;
+use twinpath_control::look::{Look, Part, Query, Seen};
+use twinpath_control::operator::{Answer, Request, ask};
+use twinpath_nf::duration::Human;
+
+/// Which service is asked, and how the answer is told.
+#[derive(clap::Args)]
+pub struct Service {
+    /// The socket that the service was given with --control
+    #[arg(long, value_name = "SOCKET")]
+    pub control: PathBuf,
+    /// Only those of this function, by its name in the chain
+    #[arg(long, value_name = "NAME")]
+    pub function: Option<String>,
+    /// At most so many; there are never more than 20000
+    #[arg(long, value_name = "N")]
+    pub most: Option<usize>,
+    /// As JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which ends are of interest.
+#[derive(clap::Args)]
+pub struct Ends {
+    /// Only those with this address at either end
+    #[arg(long)]
+    pub address: Option<IpAddr>,
+    /// Only those with this port at either end
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+}
+
+impl Service {
+    /// All that there is.
+    pub fn query(&self) -> Query {
+        Query {
+            function: self.function.clone(),
+            most: self.most,
+            ..Query::default()
+        }
+    }
+
+    /// That with such ends.
+    pub fn query_of(&self, ends: &Ends, flow: Option<&FlowFilter>) -> Query {
+        Query {
+            address: ends.address,
+            port: ends.port,
+            flow: flow.cloned(),
+            ..self.query()
+        }
+    }
+
+    /// Tells a part of a list: a line for each, or JSON. Nothing at all is a negative answer.
+    pub fn tell<T: Serialize>(
+        &self,
+        part: &Part<T>,
+        what: &str,
+        line: impl Fn(&T) -> String,
+    ) -> Result<Outcome, CommandError> {
+        let text = match self.json {
+            true => serde_json::to_string_pretty(&part.told)? + "\n",
+            false => {
+                let mut text: String = part.told.iter().map(|one| line(one) + "\n").collect();
+                let count = part.told.len();
+                let more = if part.has_more {
+                    ", and there are more"
+                } else {
+                    ""
+                };
+                text += &format!("{count} {what}{more}\n");
+                text
+            }
+        };
+        output::print(&text)?;
+        Ok(match part.told.is_empty() {
+            true => Outcome::Bad,
+            false => Outcome::Good,
+        })
+    }
+}
+
+/// Asks a service.
+pub fn look(control: &Path, look: Look) -> Result<Seen, CommandError> {
+    match ask(control, &Request::Look(look))? {
+        Answer::Seen(seen) => Ok(*seen),
+        other => Err(CommandError::unexpected(other)),
+    }
+}
+
+/// What was seen is not what was asked for.
+pub fn unexpected(seen: Seen) -> CommandError {
+    CommandError::unexpected(Answer::Seen(Box::new(seen)))
+}
+
+/// A time as people read it, to the millisecond.
+pub fn time(ns: u64) -> Human {
+    let millis = Duration::from_nanos(ns).as_millis();
+    Human(Duration::from_millis(millis as u64))
+}

@@ -1,0 +1,174 @@
+//! What a collector hears by IPFIX: flows as nfcapd reads them, and bindings.
+
+use crate::folder::{Folder, interrupt};
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use twinpath_netns::has_program;
+
+/// Flows that end soon, others that go on, and bindings that come and go.
+fn service(collector: u16) -> String {
+    format!(
+        "[service]\nname = \"gateway\"\nchain = [\"napt\", \"monitor\"]\n\
+         [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n\
+         [monitor]\nidle = \"1s\"\n\
+         [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\n\
+         [ipfix]\ncollector = \"127.0.0.1:{collector}\"\nactive_timeout = \"1s\"\nobservation_domain = 42\n\
+         [traffic]\nflows = 20\nchurn_per_minute = 2_000\narrivals = {{ process = \"poisson\", rate_pps = 3000.0 }}\n"
+    )
+}
+
+fn free_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    socket.local_addr().expect("it is bound").port()
+}
+
+/// Runs the service for a while.
+fn run(folder: &Folder, collector: u16) {
+    folder.write("gateway.toml", service(collector).as_bytes());
+    folder.succeed(&[
+        "run",
+        "gateway.toml",
+        "--report",
+        "r",
+        "--quiet",
+        "--for",
+        "4s",
+    ]);
+}
+
+#[test]
+fn nfcapd_reads_the_flows() {
+    if !has_program("nfcapd", "nfdump") {
+        return;
+    }
+    let (folder, port) = (Folder::new(), free_port());
+    let flows = folder.path("flows");
+    std::fs::create_dir(&flows).expect("a folder");
+    let mut collector = Command::new("nfcapd");
+    collector.args([
+        "-b",
+        "127.0.0.1",
+        "-p",
+        &port.to_string(),
+        "-t",
+        "3600",
+        "-w",
+    ]);
+    collector
+        .arg(&flows)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut collector = Collector(collector.spawn().expect("it is there"));
+    // It listens when somebody else cannot.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while UdpSocket::bind(("127.0.0.1", port)).is_ok() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    run(&folder, port);
+    std::thread::sleep(Duration::from_millis(500));
+    interrupt(&collector.0);
+    collector.0.wait().expect("it ends");
+    let mut read = Command::new("nfdump");
+    let read = read
+        .arg("-R")
+        .arg(&flows)
+        .args(["-q", "-N", "-o", "fmt:%pr %sa %da %pkt %byt"]);
+    let said = read.output().expect("it is there");
+    let text = String::from_utf8_lossy(&said.stdout);
+    let mut packets = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [_, _, _, count, _] = words[..] {
+            packets += count.parse::<u64>().unwrap_or_default();
+        }
+    }
+    let report = folder.report("r");
+    let monitor = report
+        .functions
+        .iter()
+        .find(|one| one.name == "monitor")
+        .expect("it is there");
+    let counted = monitor.counters["packets"];
+    assert!(counted > 5_000, "{counted}");
+    // Every packet is in one record.
+    assert_eq!(packets, counted, "{said:?}\n{:?}", report.ipfix);
+}
+
+struct Collector(Child);
+
+/// A test that fails leaves nothing running.
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn bindings_are_logged_from_their_beginning_to_their_end() {
+    let folder = Folder::new();
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+    socket
+        .set_read_timeout(Some(Duration::from_millis(300)))
+        .expect("possible");
+    let port = socket.local_addr().expect("it is bound").port();
+    let listen = std::thread::spawn(move || {
+        let (mut messages, mut bytes) = (Vec::new(), [0; 2048]);
+        let (end, mut quiet) = (Instant::now() + Duration::from_secs(40), 0);
+        while Instant::now() < end && quiet < 10 {
+            match socket.recv(&mut bytes) {
+                Ok(count) => {
+                    messages.push(bytes[..count].to_vec());
+                    quiet = 0;
+                }
+                Err(_) if messages.is_empty() => {}
+                Err(_) => quiet += 1,
+            }
+        }
+        messages
+    });
+    run(&folder, port);
+    let messages = listen.join().expect("no panic");
+    let mut events: BTreeMap<u8, u64> = BTreeMap::new();
+    let mut templates = 0;
+    for message in &messages {
+        assert_eq!(word(message, 0), 10, "the version");
+        assert_eq!(&message[12..16], &42u32.to_be_bytes());
+        let mut at = 16;
+        while at < message.len() {
+            let (set, length) = (word(message, at), usize::from(word(message, at + 2)));
+            templates += usize::from(set == 2);
+            if set == 258 {
+                for record in message[at + 4..at + length].chunks(22) {
+                    *events.entry(record[8]).or_default() += 1;
+                    assert!(record[10] == 10, "a host inside: {record:?}");
+                    assert_eq!(record[16..20], [198, 51, 100, 1]);
+                }
+            }
+            at += length;
+        }
+    }
+    assert!(templates >= 1);
+    let report = folder.report("r");
+    let napt = report
+        .functions
+        .iter()
+        .find(|one| one.name == "napt")
+        .expect("it is there");
+    let told = report.ipfix.expect("there is a collector");
+    // Those of before the collector was first heard of are not told.
+    assert!(events[&8] <= napt.counters["bindings_created"]);
+    assert!(
+        events[&8] > napt.counters["bindings_created"] / 2,
+        "{events:?} {napt:?}"
+    );
+    assert_eq!(events.values().sum::<u64>(), told.bindings);
+    assert_eq!((told.bindings_lost, told.messages_lost), (0, 0));
+    assert_eq!(told.messages, messages.len() as u64);
+}
+
+fn word(message: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([message[at], message[at + 1]])
+}

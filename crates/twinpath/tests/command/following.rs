@@ -1,0 +1,160 @@
+//! `twinpath drops`, `capture` and `top`, against a service that runs.
+
+use crate::operator::Running;
+use serde_json::Value;
+use std::process::Command;
+use twinpath_io::Trace;
+use twinpath_netns::has_program;
+
+/// Half of what comes is denied, by a list and by a firewall.
+const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"firewall\"]\n\
+    inside = [\"10.0.0.0/8\"]\nports = [\"inside\", \"outside\"]\n\
+    [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\" }]\n\
+    [firewall]\ndefault = \"deny\"\nrules = [{ action = \"allow\", protocol = \"tcp\", to_port = \"443\" }]\n\
+    [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\n\
+    [traffic]\nflows = 50\nchurn_per_minute = 5_000\narrivals = { process = \"poisson\", rate_pps = 4000.0 }\n\
+    [traffic.hosts]\nservices = [\n\
+    { address = \"192.0.2.10\", port = 443, protocol = \"tcp\" },\n\
+    { address = \"192.0.2.10\", port = 80, protocol = \"tcp\" },\n\
+    { address = \"192.0.2.53\", port = 53, protocol = \"udp\" },\n]\n";
+
+fn started() -> Running {
+    let running = Running::start_as(SERVICE);
+    running.ask_until(&["drops"], |said| said.out.contains("denied"));
+    running
+}
+
+#[test]
+fn drops_are_followed_with_reason_and_function() {
+    let running = started();
+    let by = |function: &str| {
+        let seen = |said: &crate::folder::Said| {
+            let mut lines = said.out.lines();
+            lines.any(|line| {
+                let drop: Value = serde_json::from_str(line).expect("JSON");
+                assert!(
+                    drop["headers"][1]
+                        .as_str()
+                        .is_some_and(|ip| ip.starts_with("IPv4 "))
+                );
+                drop["functions"] == serde_json::json!([function])
+            })
+        };
+        running.ask_until(&["drops", "--follow", "--json", "--count", "200"], seen)
+    };
+    by("acl");
+    let said = by("firewall");
+    let paths: Vec<bool> = said
+        .out
+        .lines()
+        .map(|line| line.contains("\"path\":\"fast\""))
+        .collect();
+    assert!(paths.contains(&true), "cached rules drop, too");
+    let words = running.ask(&["drops", "--follow", "--count", "3", "--reason", "denied"]);
+    assert_eq!(words.out.lines().count(), 3, "{words:?}");
+    assert!(
+        words.out.lines().all(|line| line.starts_with("denied by ")),
+        "{words:?}"
+    );
+    running.stop();
+}
+
+#[test]
+fn captures_are_read_by_wiresharks_tools() {
+    let running = started();
+    let capture = |at: &[&str], file: &str| {
+        let all = [&["capture", "--out", file, "--for", "1s"], at].concat();
+        let said = running.ask(&all);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let trace = Trace::load(running.folder.path(file)).expect("a capture");
+        trace.iter().count()
+    };
+    let all = capture(&[], "all.pcapng");
+    let inside = capture(&["--port", "inside"], "inside.pcapng");
+    let drops = capture(&["--drops"], "drops.pcapng");
+    let firewall = capture(&["--function", "firewall"], "firewall.pcapng");
+    assert!(
+        all > 100 && inside > 100 && drops > 100 && firewall > 100,
+        "{all} {inside} {drops} {firewall}"
+    );
+    let wrong = running.ask(&["capture", "--port", "nowhere", "--out", "x.pcapng"]);
+    assert!(
+        wrong
+            .err
+            .contains("expected a port of the service: inside, outside"),
+        "{wrong:?}"
+    );
+    assert!(!running.folder.path("x.pcapng").exists());
+    let again = running.ask(&["capture", "--out", "all.pcapng"]);
+    assert_eq!(
+        again.code,
+        Some(2),
+        "a file is never overwritten: {again:?}"
+    );
+    if has_program("tshark", "tshark") {
+        let fields = [
+            "-T",
+            "fields",
+            "-e",
+            "frame.comment",
+            "-e",
+            "frame.interface_name",
+        ];
+        let mut tshark = Command::new("tshark");
+        let tshark = tshark
+            .arg("-r")
+            .arg(running.folder.path("drops.pcapng"))
+            .args(fields);
+        let said = tshark.output().expect("it is there");
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(said.status.success(), "{said:?}");
+        assert_eq!(text.lines().count(), drops);
+        assert!(
+            text.contains("dropped: denied by firewall\tinside"),
+            "{text}"
+        );
+    }
+    running.stop();
+}
+
+/// Whoever follows is sent away when the service ends, and costs it nothing.
+#[test]
+fn the_service_ends_while_somebody_follows() {
+    let running = started();
+    let follow = ["drops", "--follow", "--control", "edge.sock"];
+    let followers: Vec<_> = (0..3).map(|_| running.folder.start(&follow)).collect();
+    running.ask(&["drops", "--follow", "--count", "1"]);
+    let folder = running.stop();
+    for follower in followers {
+        let said = follower.wait_with_output().expect("it ends");
+        assert!(said.status.success(), "{said:?}");
+    }
+    let report = folder.report("r");
+    let dropped: u64 = report.drops.values().sum();
+    assert_eq!(
+        report.totals.packets_in,
+        report.totals.packets_out + dropped
+    );
+}
+
+#[test]
+fn top_shows_a_page() {
+    let running = started();
+    let said = running.ask(&["top", "--once", "--every", "200ms"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for part in [
+        "edge  up ",
+        " packets/s ",
+        "  fast ",
+        "  slots ",
+        "  firewall ",
+        "  denied",
+    ] {
+        assert!(said.out.contains(part), "{part}: {}", said.out);
+    }
+    let json = running.ask(&["top", "--once", "--json"]);
+    let report: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(report["schema"], "twinpath-report/1");
+    assert!(report["totals"]["packets_in"].as_u64() > Some(0));
+    running.stop();
+}

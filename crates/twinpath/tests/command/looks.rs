@@ -1,0 +1,158 @@
+//! `twinpath flows`, `bindings`, `backends` and `counters`, against a service that runs.
+
+use crate::operator::Running;
+use serde_json::Value;
+
+const GATEWAY: &str = "[service]\nname = \"gateway\"\nchain = [\"acl\", \"firewall\", \"napt\", \"monitor\"]\n\
+    inside = [\"10.0.0.0/8\"]\n\
+    [acl]\ndefault = \"allow\"\nrules = [\n\
+    { action = \"deny\", protocol = \"icmp\" },\n{ action = \"allow\", from = \"10.0.0.0/8\" },\n]\n\
+    [firewall]\ndefault = \"allow\"\n\
+    [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n\
+    [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\n\
+    [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n";
+
+const BALANCED: &str = "[service]\nname = \"edge\"\nchain = [\"load_balancer\"]\n\
+    [[load_balancer.services]]\nvip = \"192.0.2.1:80\"\nprotocol = \"tcp\"\n\
+    backends = [{ endpoint = \"10.1.0.2:8080\" }, { endpoint = \"10.1.0.3:8080\" }]\n\
+    [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 2000.0 }\n\
+    [traffic.hosts]\nservices = [{ address = \"192.0.2.1\", port = 80, protocol = \"tcp\" }]\n";
+
+fn json(running: &Running, arguments: &[&str]) -> Vec<Value> {
+    let all = [arguments, &["--json"]].concat();
+    let said = running.ask_until(&all, |said| said.code == Some(0));
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+#[test]
+fn flows_are_shown_with_their_path_and_state() {
+    let running = Running::start_as(GATEWAY);
+    let on_the_fast_path = ["flows", "--function", "firewall"];
+    running.ask_until(&on_the_fast_path, |said| said.out.contains("fast path"));
+    let flows = json(&running, &on_the_fast_path);
+    assert!(flows.len() <= 20 && !flows.is_empty());
+    for flow in &flows {
+        assert_eq!(flow["functions"][0], "firewall");
+        assert_eq!(flow["state"][0][0], "firewall", "{flow}");
+        assert!(flow["unused_ns"].as_u64().is_some(), "{flow}");
+    }
+    // Of the same packets, behind the translation.
+    let counted = json(
+        &running,
+        &[
+            "flows",
+            "--function",
+            "monitor",
+            "--address",
+            "198.51.100.1",
+        ],
+    );
+    let packets = |flow: &Value| flow["packets"].as_u64().expect("counted");
+    assert!(counted.iter().map(packets).sum::<u64>() > 0);
+    assert!(counted.iter().all(|flow| flow["path"].is_null()));
+    // One of them, by its ends.
+    let end = flows[0]["ends"][0].as_str().expect("an endpoint");
+    let (address, port) = end.rsplit_once(':').expect("address and port");
+    let one = json(
+        &running,
+        &[
+            "flows",
+            "--address",
+            address,
+            "--port",
+            port,
+            "--function",
+            "firewall",
+        ],
+    );
+    assert!(
+        one.iter()
+            .all(|flow| flow["ends"].to_string().contains(end))
+    );
+    let most = running.ask(&["flows", "--most", "1"]);
+    assert!(
+        most.out.ends_with("1 flows, and there are more\n"),
+        "{most:?}"
+    );
+    let nothing = running.ask(&["flows", "--address", "203.0.113.99"]);
+    assert_eq!((nothing.code, nothing.out.as_str()), (Some(1), "0 flows\n"));
+    let wrong = running.ask(&["flows", "--function", "fire"]);
+    assert!(
+        wrong
+            .err
+            .contains("expected a function of the chain: acl, firewall, napt, monitor")
+    );
+    running.stop();
+}
+
+#[test]
+fn bindings_tell_who_was_behind_an_address() {
+    let running = Running::start_as(GATEWAY);
+    let bindings = json(&running, &["bindings"]);
+    let external = bindings[0]["external"].as_str().expect("an endpoint");
+    assert!(external.starts_with("198.51.100.1:"), "{external}");
+    let port = external.rsplit(':').next().expect("a port");
+    let found = json(
+        &running,
+        &["bindings", "--address", "198.51.100.1", "--port", port],
+    );
+    assert!(
+        found
+            .iter()
+            .any(|one| one["internal"] == bindings[0]["internal"])
+    );
+    running.stop();
+}
+
+/// Packets that cached rules handled count too.
+#[test]
+fn counters_are_those_of_both_paths() {
+    let running = Running::start_as(GATEWAY);
+    let counted = |wanted: u64| {
+        let enough = move |said: &crate::folder::Said| {
+            let rules: Result<Vec<Value>, _> = serde_json::from_str(&said.out);
+            let rules = rules.unwrap_or_default();
+            rules.len() == 3
+                && rules[1]["packets"]
+                    .as_u64()
+                    .is_some_and(|hits| hits > wanted)
+        };
+        let said = running.ask_until(&["counters", "--function", "acl", "--json"], enough);
+        serde_json::from_str::<Vec<Value>>(&said.out).expect("JSON")
+    };
+    let rules = counted(1000);
+    assert_eq!(
+        (&rules[0]["packets"], &rules[0]["rule"]),
+        (&0.into(), &1.into())
+    );
+    assert!(
+        rules[2]["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("default"))
+    );
+    let folder = running.stop();
+    let report = folder.report("r");
+    let acl = &report.functions[0].counters;
+    assert!(acl["allowed"] >= 1000);
+    assert!(
+        report.rules.elements[0].counts.table.hits > 0,
+        "some on the fast path"
+    );
+}
+
+#[test]
+fn backends_tell_their_connections() {
+    let running = Running::start_as(BALANCED);
+    let said = running.ask_until(&["backends", "--json"], |said| {
+        let backends: Result<Vec<Value>, _> = serde_json::from_str(&said.out);
+        let has = |one: &Value| one["connections"].as_u64().is_some_and(|count| count > 0);
+        backends.is_ok_and(|all| all.len() == 2 && all.iter().any(has))
+    });
+    let backends: Vec<Value> = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(backends[0]["service"], "192.0.2.1:80/tcp", "{said:?}");
+    for backend in &backends {
+        let count = |name: &str| backend[name].as_u64().expect("a count");
+        assert!(count("opened") >= count("connections"), "{backend}");
+    }
+    running.stop();
+}

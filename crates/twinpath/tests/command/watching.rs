@@ -1,0 +1,240 @@
+//! What a running service tells whoever watches it: figures and health over HTTP, its log, and the
+//! service manager.
+
+use crate::folder::{Folder, interrupt, signal};
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use twinpath_netns::has_program;
+
+/// Packets of both kinds of element, for as long as somebody watches.
+const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"firewall\"]\n\
+    [acl]\ndefault = \"allow\"\n[firewall]\ndefault = \"allow\"\n\
+    [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n";
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A service that runs until it is stopped.
+struct Watched {
+    folder: Folder,
+    child: Child,
+    port: u16,
+}
+
+impl Watched {
+    fn start(flags: &[&str], change: impl FnOnce(&mut Command)) -> Self {
+        let port = free_port();
+        let metrics = format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
+        let folder = Folder::with("edge.toml", &[SERVICE, &metrics].concat());
+        let run = ["run", "edge.toml", "--report", "r"];
+        let mut command = folder.command(&[&run[..], flags].concat());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        change(&mut command);
+        let child = command.spawn().expect("the command can be run");
+        Self {
+            folder,
+            child,
+            port,
+        }
+    }
+
+    /// What a path answers: its status and its body; nothing while nobody listens.
+    fn asked(&self, path: &str) -> Option<(String, String)> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        let (head, body) = answer.split_once("\r\n\r\n")?;
+        let status = head.split(' ').nth(1)?;
+        Some((status.to_owned(), body.to_owned()))
+    }
+
+    fn asked_until(&self, path: &str, is_wanted: impl Fn(&str, &str) -> bool) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let answer = self.asked(path);
+            if let Some((status, body)) = &answer
+                && is_wanted(status, body)
+            {
+                return body.clone();
+            }
+            assert!(Instant::now() < deadline, "{path}: {answer:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends it with Ctrl-C, and returns what it said on standard error.
+    fn stop(mut self) -> (Folder, String) {
+        interrupt(&self.child);
+        let mut said = String::new();
+        let stderr = self.child.stderr.take();
+        let read = stderr.map(|mut stderr| stderr.read_to_string(&mut said));
+        assert!(read.is_some_and(|read| read.is_ok()));
+        assert!(self.child.wait().expect("it ends").success(), "{said}");
+        (std::mem::replace(&mut self.folder, Folder::new()), said)
+    }
+}
+
+/// A test that fails leaves nothing running.
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    listener.local_addr().expect("it is bound").port()
+}
+
+fn sample(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let value = line.and_then(|value| value.trim().parse().ok());
+    value.unwrap_or_else(|| panic!("{name} is not told:\n{text}"))
+}
+
+#[test]
+fn figures_are_told_over_http_and_agree_with_the_report() {
+    let watched = Watched::start(&["--quiet"], |_| {});
+    let (received, fast) = (
+        "twinpath_received_packets_total",
+        "twinpath_path_packets_total{path=\"fast\"}",
+    );
+    let text = watched.asked_until("/metrics", |status, body| {
+        status == "200" && body.contains(fast) && sample(body, fast) > 100
+    });
+    let later = watched.asked_until("/metrics", |_, body| {
+        sample(body, received) > sample(&text, received)
+    });
+    assert!(later.contains("twinpath_function_value{function=\"firewall\","));
+    assert!(
+        sample(
+            &later,
+            "twinpath_rules_active{element=\"0\",functions=\"acl\"}"
+        ) > 0
+    );
+    assert_eq!(
+        watched.asked_until("/healthz", |status, _| status == "200"),
+        "ready\n"
+    );
+    let unknown = watched.asked("/secrets").expect("it listens");
+    assert_eq!(unknown.0, "404");
+    let (folder, _) = watched.stop();
+    let report = folder.report("r");
+    assert!(report.totals.packets_in >= sample(&later, received));
+    // What is gauged and what is counted once: the same as at the end.
+    let slots = sample(&later, "twinpath_slots_capacity");
+    assert_eq!(report.slots.capacity, slots);
+    let capacity = "twinpath_rules_capacity{element=\"0\"}";
+    let table = report.rules.elements[0].counts.table;
+    assert_eq!(table.capacity, sample(&later, capacity));
+    check_by_prometheus(&later);
+}
+
+/// What Prometheus itself says of the text.
+fn check_by_prometheus(text: &str) {
+    if !has_program("promtool", "prometheus") {
+        return;
+    }
+    let mut tool = Command::new("promtool");
+    let tool = tool.args(["check", "metrics"]).stdin(Stdio::piped());
+    let tool = tool.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut tool = tool.spawn().expect("it is there");
+    let mut stdin = tool.stdin.take().expect("a pipe");
+    stdin.write_all(text.as_bytes()).expect("it reads");
+    drop(stdin);
+    let said = tool.wait_with_output().expect("it ends");
+    assert!(said.status.success(), "{said:?}\n{text}");
+}
+
+#[test]
+fn nobody_listens_where_nothing_is_said() {
+    let folder = Folder::with("edge.toml", SERVICE);
+    let child = folder.start(&["run", "edge.toml", "--quiet", "--for", "200ms"]);
+    let ended = child.wait_with_output().expect("it ends");
+    assert!(ended.status.success());
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = taken.local_addr().expect("bound").port();
+    let metrics = format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
+    folder.write("taken.toml", [SERVICE, &metrics].concat().as_bytes());
+    folder.fail(
+        &["run", "taken.toml", "--no-report"],
+        "cannot listen for [metrics] on 127.0.0.1:",
+    );
+}
+
+#[test]
+fn the_log_is_json_where_that_is_wanted() {
+    let watched = Watched::start(&["--log-format", "json"], |_| {});
+    watched.asked_until("/healthz", |status, _| status == "200");
+    signal(&watched.child, "HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    let (_, said) = watched.stop();
+    let events: Vec<Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
+        .collect();
+    let messages: Vec<_> = events
+        .iter()
+        .filter_map(|event| event["message"].as_str())
+        .collect();
+    for expected in ["figures are told over HTTP", "ready", "stopping"] {
+        assert!(messages.contains(&expected), "{messages:?}");
+    }
+    let reloaded = |message: &&str| message.starts_with("service file read again: ");
+    assert!(messages.iter().any(reloaded), "{messages:?}");
+    assert!(
+        events
+            .iter()
+            .all(|event| event["level"].is_string() && event["timestamp"].is_string())
+    );
+}
+
+#[test]
+fn the_log_is_lines_where_that_is_wanted() {
+    let flags = ["--log-format", "text", "--log-level", "warn"];
+    let (_, said) = {
+        let watched = Watched::start(&flags, |_| {});
+        watched.asked_until("/healthz", |status, _| status == "200");
+        watched.stop()
+    };
+    assert_eq!(said, "", "nothing is wrong");
+}
+
+/// The service manager hears of readiness, the watchdog's pings, reloading and the end.
+#[test]
+fn the_service_manager_is_told() {
+    let socket_folder = tempfile::tempdir().expect("a folder");
+    let path = socket_folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(PATIENCE)).expect("possible");
+    let watched = Watched::start(&["--quiet"], |command| {
+        command
+            .env("NOTIFY_SOCKET", &path)
+            .env("WATCHDOG_USEC", "600000");
+    });
+    let mut heard = String::new();
+    let mut hear_until = |wanted: &str| {
+        let mut bytes = [0; 4096];
+        while !heard.contains(wanted) {
+            let count = socket.recv(&mut bytes);
+            let count = count.unwrap_or_else(|error| panic!("{wanted}: {error}; {heard}"));
+            heard += &String::from_utf8_lossy(&bytes[..count]);
+            heard.push('\n');
+        }
+        heard.clear();
+    };
+    hear_until("READY=1");
+    hear_until("WATCHDOG=1");
+    hear_until("WATCHDOG=1");
+    signal(&watched.child, "HUP");
+    hear_until("RELOADING=1\nMONOTONIC_USEC=");
+    hear_until("READY=1");
+    watched.stop();
+    hear_until("STOPPING=1");
+}
