@@ -61,6 +61,7 @@
 //! | `forwarded`, `forwarded_bytes` | packets that got a next hop, as far as rules have reported, and bytes of their frames; also by next hop ([`Router::next_hops`]) |
 //! | `no_route` | packets without a route |
 //! | `broadcasts` | packets to all hosts of a network |
+//! | `unreachable`, `prohibited` | packets with a route of the kernel's that says so |
 //! | `discarded` | packets with a route to nowhere |
 //! | `expired` | packets whose time to live ended |
 //! | `local`, `echoes_answered` | packets to the router itself, and echo requests among them that it answered |
@@ -74,6 +75,8 @@ mod config;
 mod descriptor;
 mod edit;
 mod function;
+mod group;
+mod kernel;
 mod route_file;
 mod routes;
 #[cfg(test)]
@@ -86,6 +89,8 @@ pub use config::{
 };
 pub use descriptor::FUNCTION;
 pub use function::Router;
+pub use group::NextHopGroup;
+pub use kernel::{KernelRoutes, Learned, Learning, is_routable};
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 
