@@ -16,6 +16,7 @@ pub mod egress;
 pub mod exit;
 pub mod fast_path;
 pub mod ingress;
+pub mod kernel;
 mod late;
 pub mod leftovers;
 pub mod live_drops;

@@ -11,6 +11,7 @@ mod rules;
 mod socket;
 
 use crate::command::{Command, Commands, Replaced};
+use crate::kernel::Following;
 use crate::machine::{Changed, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
@@ -41,6 +42,8 @@ pub struct Access<'a> {
     pub socket: Option<(&'a Path, Option<u32>)>,
     /// Where the operator says that the service file is to be read again.
     pub reload: Option<Reload>,
+    /// Whoever follows the kernel's routes, which change the service as an operator does.
+    pub(crate) kernel: Option<Following>,
 }
 
 /// The service file is to be read again when somebody says so.
@@ -66,6 +69,7 @@ pub struct Operator {
     is_over: Arc<AtomicBool>,
     clients: Option<JoinHandle<ControlCounters>>,
     reload: Option<JoinHandle<()>>,
+    kernel: Option<JoinHandle<()>>,
 }
 
 impl Operator {
@@ -88,11 +92,17 @@ impl Operator {
             is_over,
             clients: None,
             reload: None,
+            kernel: None,
         };
         if let Some(socket) = socket {
             let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
             let serve = move || serve(control, &socket, &over);
             operator.clients = Some(thread("operator").spawn(serve)?);
+        }
+        if let Some(following) = access.kernel {
+            let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
+            let follow = move || following.run(&*control, &over);
+            operator.kernel = Some(thread("kernel").spawn(follow)?);
         }
         if let Some(reload) = access.reload {
             let over = Arc::clone(&operator.is_over);
@@ -109,9 +119,10 @@ impl Operator {
 
     fn end(&mut self) -> ControlCounters {
         self.is_over.store(true, Ordering::Release);
-        // Both end within an interval, or when what they do is done; a panic has been told already.
-        let reloaded = self.reload.take().map(JoinHandle::join);
-        drop(reloaded);
+        // All end within an interval, or when what they do is done; a panic has been told already.
+        for thread in [self.reload.take(), self.kernel.take()] {
+            drop(thread.map(JoinHandle::join));
+        }
         let served = self.clients.take().map(JoinHandle::join);
         served.and_then(Result::ok).unwrap_or_default()
     }
@@ -205,6 +216,16 @@ impl clients::Service for Control {
             }
             Request::List { function, object } => self.list(function.as_deref(), object),
         }
+    }
+}
+
+impl crate::kernel::Changes for Control {
+    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let new = lesson(&old);
+        let replacement = Replacement::between(&old, &new).map_err(told)?;
+        self.make(replacement, new, &mut changing)
     }
 }
 

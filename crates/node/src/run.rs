@@ -4,6 +4,7 @@ use crate::arrivals::Tempo;
 use crate::causality::{Causality, Scope};
 use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
+use crate::kernel::{Following, KernelError};
 use crate::live_ports::LivePorts;
 use crate::machine::Limits;
 use crate::observe::{Observer, pool_figures};
@@ -51,6 +52,10 @@ pub struct OpenPorts {
     udp: Option<UdpSink>,
     /// The service's network interfaces: then `source` has nothing.
     live: Option<LivePorts>,
+    /// Whoever follows the kernel's routes, if they are wanted.
+    kernel: Option<Following>,
+    /// What is probably not meant so, in words.
+    pub warnings: Vec<String>,
 }
 
 impl OpenPorts {
@@ -78,6 +83,9 @@ impl Ports {
         if self.are_live(service) {
             return live(service);
         }
+        if wiring::follows_kernel(service) {
+            return Err(KernelError::NoPorts.into());
+        }
         let source = match (&self.input, &service.traffic) {
             (Some(path), _) => Source::capture(path, service)?,
             (None, Some(traffic)) => Source::generator(traffic, service)?,
@@ -89,6 +97,8 @@ impl Ports {
             reload: None,
             udp: None,
             live: None,
+            kernel: None,
+            warnings: Vec::new(),
         })
     }
 
@@ -104,12 +114,20 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
     if service.run.execution == Execution::Virtual {
         return Err(RunError::LiveInVirtualTime);
     }
+    // Links come first: an interface that a driver makes is there when the kernel is asked.
+    let mut ports = LivePorts::open(service)?;
+    let kernel = Following::open(service)?.map(|(following, mailbox)| {
+        ports.hear(mailbox);
+        following
+    });
     Ok(OpenPorts {
         source: Source::trace(Trace::default()),
         local_address: None,
         reload: None,
         udp: None,
-        live: Some(LivePorts::open(service)?),
+        warnings: ports.warnings(),
+        live: Some(ports),
+        kernel,
     })
 }
 
@@ -123,6 +141,8 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
         reload: None,
         udp: Some(sink),
         live: None,
+        kernel: None,
+        warnings: Vec::new(),
     })
 }
 
@@ -162,6 +182,9 @@ pub enum RunError {
     /// An interface cannot be opened.
     #[error(transparent)]
     Port(#[from] twinpath_ports::OpenError),
+    /// The kernel's routes cannot be had.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// Interfaces have no virtual time.
     #[error("packets of network interfaces come in real time: expected execution = \"threads\"")]
     LiveInVirtualTime,
@@ -225,6 +248,9 @@ pub fn run_opened(
     live: Live,
     is_stopped: &AtomicBool,
 ) -> Result<Finished, RunError> {
+    let mut kernel = opened.kernel.take();
+    let learned = kernel.as_mut().map(|kernel| kernel.service(service));
+    let service = learned.as_ref().unwrap_or(service);
     let mut node = build(service, service.run.paths)?;
     let mut observer = Observer::new(live);
     let began = WallClock::now();
@@ -235,7 +261,7 @@ pub fn run_opened(
     };
     let mut exit = Guarded::new(exit);
     opened.source = opened.source.until(exit.has_failed());
-    let (operator, commands) = attend(service, ports, opened.reload.take())?;
+    let (operator, commands) = attend(service, ports, opened.reload.take(), kernel)?;
     let packet_time = match &mut opened.live {
         Some(packets) => drive_live(
             service,
@@ -300,6 +326,7 @@ pub fn run_opened(
     if let Some(live) = &opened.live {
         finished.report.ports = live.figures(&service.ports);
         finished.report.neighbors = live.neighbor_figures();
+        finished.report.kernel = live.kernel_figures();
     }
     finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
@@ -384,13 +411,19 @@ fn attend(
     service: &Service,
     ports: &Ports,
     reload: Option<Reload>,
+    kernel: Option<Following>,
 ) -> Result<(Option<Operator>, Commands), RunError> {
     let path = ports.control.as_deref();
-    if path.is_none() && reload.is_none() {
+    if path.is_none() && reload.is_none() && kernel.is_none() {
         return Ok((None, no_commands()));
     }
     let socket = path.map(|path| (path, ports.control_group));
-    let listening = Operator::listen(Access { socket, reload }, service);
+    let access = Access {
+        socket,
+        reload,
+        kernel,
+    };
+    let listening = Operator::listen(access, service);
     let (operator, commands) = listening.map_err(|source| RunError::Control {
         path: path.unwrap_or(Path::new("")).to_owned(),
         source,

@@ -243,7 +243,9 @@ mod tests {
     use serde_json::Value;
 
     use super::super::testing::{any_report, edge_report};
-    use super::super::{ControlCounters, NeighborFigures, Parking, PortFigures, PortLosses};
+    use super::super::{
+        ControlCounters, KernelFigures, NeighborFigures, Parking, PortFigures, PortLosses,
+    };
     use super::*;
 
     #[test]
@@ -288,6 +290,7 @@ mod tests {
             control: Some(ControlCounters::default()),
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
+            kernel: Some(KernelFigures::default()),
             port_losses: PortLosses {
                 receive_missed: 1,
                 receive_no_buffer: 1,

@@ -12,6 +12,7 @@ mod escape;
 mod figures;
 pub mod html;
 pub mod json;
+mod kernel;
 mod latency;
 mod neighbors;
 mod parking;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
+pub use kernel::KernelFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
@@ -106,6 +108,9 @@ pub struct Report {
     /// What was asked and answered about neighbours; absent if no port has an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbors: Option<NeighborFigures>,
+    /// What was followed of the kernel's routes; absent if they are the service file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelFigures>,
     /// What was lost there; absent if nothing was.
     #[serde(default, skip_serializing_if = "PortLosses::is_none")]
     pub port_losses: PortLosses,
@@ -431,6 +436,7 @@ impl Default for Report {
             control: None,
             ports: Vec::new(),
             neighbors: None,
+            kernel: None,
             port_losses: PortLosses::default(),
             series: Vec::new(),
         }

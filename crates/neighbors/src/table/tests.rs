@@ -27,6 +27,7 @@ impl Bench {
             mac: NODE,
             own: vec![own("10.0.0.1", 24), own("fd00::1", 64)],
             answered: vec![(ip("198.51.100.1"), ip("198.51.100.1"))],
+            resolver: Resolver::Own,
         };
         Self {
             neighbors: Neighbors::new(vec![port], limits),
