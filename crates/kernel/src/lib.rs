@@ -25,6 +25,8 @@ pub mod messages;
 pub mod monitor;
 pub mod requests;
 pub mod socket;
+#[cfg(test)]
+mod testing;
 pub mod view;
 
 pub use event::{Event, Hop, Kind, Link, Neighbor, NextHopObject, Route};

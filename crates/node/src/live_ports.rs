@@ -77,9 +77,9 @@ impl LivePorts {
     /// An interface is not there, or it is not permitted.
     pub fn open(service: &Service) -> Result<Self, OpenError> {
         let devices = &service.devices;
-        let ports: Result<Vec<_>, _> = devices.iter().map(|one| Port::open(config(one))).collect();
-        let ports = ports?;
         let is_kernels = wiring::follows_kernel(service);
+        let open = |device| Port::open(config(device, is_kernels));
+        let ports = devices.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let named = devices.iter().zip(&ports);
         let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
         Ok(Self {
@@ -129,7 +129,12 @@ impl LivePorts {
         };
         while let Some(told) = kernel.hear() {
             match told {
-                Told::Addresses(addresses) => self.host = Some(addresses),
+                Told::Addresses(addresses) => {
+                    for port in &mut self.ports {
+                        port.set_host(addresses.prefixes());
+                    }
+                    self.host = Some(addresses);
+                }
                 Told::Neighbor(change) => {
                     let (port, address, mac) = (change.port, change.address, change.mac);
                     let (now, out) = (self.now, &mut self.leaving);
@@ -430,8 +435,9 @@ fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
     }
 }
 
-fn config(device: &PortDevice) -> PortConfig {
+fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {
     PortConfig {
+        is_shared: is_kernels && device.addresses.is_empty(),
         device: device.device.clone(),
         driver: match device.driver {
             PortDriver::Auto => Driver::Auto,

@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant as WallClock};
+use twinpath_classify::Prefix;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{PortDriver, Service};
 use twinpath_core::wire::Address;
@@ -57,7 +58,7 @@ pub(crate) struct Following {
     desk: Desk,
     figures: Shared,
     /// What the chain answers for by itself.
-    answered: Vec<(Address, Address)>,
+    answered: Vec<Prefix>,
     /// Neighbours that the ports want to hear of.
     asked: HashSet<(u16, Address)>,
     /// What the ports had no room for.
@@ -92,9 +93,7 @@ impl Following {
             learner,
             desk,
             figures,
-            answered: answered
-                .map(|one| (one.0.network(), one.0.last()))
-                .collect(),
+            answered: answered.map(|one| one.0).collect(),
             asked: HashSet::new(),
             untold: VecDeque::new(),
             began: WallClock::now(),

@@ -1,7 +1,9 @@
 //! What of the frames that arrive is the host's own.
 
 use std::collections::BTreeSet;
+use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
+use twinpath_ports::HostPrefix;
 
 /// The addresses of this host, whose packets the kernel takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -9,7 +11,7 @@ pub struct HostAddresses {
     /// In their order.
     own: Vec<Address>,
     /// Those that the chain answers for, whatever the kernel has.
-    chains: Vec<(Address, Address)>,
+    chains: Vec<Prefix>,
 }
 
 const IPV4: [u8; 2] = [0x08, 0x00];
@@ -18,8 +20,8 @@ const IPV6: [u8; 2] = [0x86, 0xdd];
 const TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 
 impl HostAddresses {
-    /// These are the host's, but for ranges that the chain answers for.
-    pub fn new(own: &BTreeSet<Address>, chains: Vec<(Address, Address)>) -> Self {
+    /// These are the host's, but for prefixes that the chain answers for.
+    pub fn new(own: &BTreeSet<Address>, chains: Vec<Prefix>) -> Self {
         let own = own.iter().copied().collect();
         Self { own, chains }
     }
@@ -51,8 +53,27 @@ impl HostAddresses {
     }
 
     fn has(&self, address: Address) -> bool {
-        let is_chains = |&(first, last): &(Address, Address)| (first..=last).contains(&address);
+        let is_chains = |prefix: &Prefix| prefix.includes(address);
         self.own.binary_search(&address).is_ok() && !self.chains.iter().any(is_chains)
+    }
+
+    /// The same for a driver that tells apart what comes.
+    pub fn prefixes(&self) -> BTreeSet<HostPrefix> {
+        let own = self.own.iter().filter(|address| self.has(**address));
+        let own = own.map(|address| HostPrefix {
+            network: *address,
+            bits: 128,
+            is_hosts: true,
+        });
+        let chains = self.chains.iter().map(|prefix| HostPrefix {
+            network: prefix.network(),
+            bits: match prefix.network().is_v4() {
+                true => 96 + prefix.length(),
+                false => prefix.length(),
+            },
+            is_hosts: false,
+        });
+        own.chain(chains).collect()
     }
 }
 
@@ -67,7 +88,7 @@ mod tests {
 
     fn takes(to: &str) -> bool {
         let own = ["192.0.2.1", "198.51.100.7", "2001:db8::1"].map(address);
-        let chains = vec![(address("198.51.100.0"), address("198.51.100.9"))];
+        let chains = vec!["198.51.100.0/28".parse().expect("a prefix")];
         let host = HostAddresses::new(&own.into_iter().collect(), chains);
         let to: Endpoint = to.parse().expect(to);
         let from = match to.address.is_v4() {
