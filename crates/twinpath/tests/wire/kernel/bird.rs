@@ -89,8 +89,14 @@ fn ospf(router: u8, interface: &str, beside: &str) -> String {
     format!(
         "router id 10.0.0.{router};\n\
          protocol ospf v2 four {{ ipv4 {{ import all; export none; }};\n{}}}\n\
-         protocol ospf v3 six {{ ipv6 {{ import all; export none; }};\n{}}}\n",
+         protocol static announced {{ ipv6; route 2001:db8:f::1/128 via \"lo\"; }}\n\
+         protocol ospf v3 six {{ ipv6 {{ import all; export {}; }};\n{}}}\n",
         area(4),
+        // The loopback has no address of a link, without which OSPFv3 does not have it.
+        match beside {
+            "lo" => "where source = RTS_STATIC",
+            _ => "none",
+        },
         area(6)
     )
 }
