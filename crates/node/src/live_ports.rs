@@ -394,6 +394,10 @@ impl PacketIo for LivePorts {
         }
         losses
     }
+
+    fn kernel_figures(&self) -> Option<KernelFigures> {
+        self.kernel_figures()
+    }
 }
 
 /// Where a packet is for.

@@ -8,7 +8,8 @@ use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, Flows, FunctionCounters, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
+    Coherence, Flows, FunctionCounters, KernelFigures, LatencyRecorder, PortLosses, Report, Series,
+    SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
@@ -79,21 +80,24 @@ impl Observer {
     }
 
     /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
-    /// The workers' tallies, and what was lost at ports, are asked for only if there is something to
+    /// The workers' tallies, what was lost at ports, and what is followed of the kernel are asked for only if there is something to
     /// show.
     pub fn tick(
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
         machine: &Machine,
-        tallies: impl FnOnce() -> (Tallies, PortLosses),
+        tallies: impl FnOnce() -> (Tallies, PortLosses, Option<KernelFigures>),
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let (tallies, losses) = tallies();
+        let (tallies, losses, kernel) = tallies();
         self.port_losses = losses;
-        let snapshot = self.snapshot(machine.path(), tallies);
+        let snapshot = Snapshot {
+            kernel,
+            ..self.snapshot(machine.path(), tallies)
+        };
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
     }
@@ -125,6 +129,7 @@ impl Observer {
             worker_restarts: restarts,
             drops: by_name(&drops),
             port_losses: self.port_losses,
+            kernel: None,
         }
     }
 

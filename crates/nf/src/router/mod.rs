@@ -16,6 +16,14 @@
 //! routes = [{ to = "0.0.0.0/0", via = "uplink" }, { to = "10.1.0.0/16", via = "lab" }]
 //! ```
 //!
+//! # Routes of the kernel
+//! With `routes = "kernel"` there are no `next_hops` and `routes` in the file: links, addresses, routes
+//! (ECMP, next hop objects, `blackhole`, `unreachable`, `prohibit`) and neighbours are those of this
+//! host's kernel, and their changes are followed. It is for the network interfaces in `[ports]`, whose
+//! addresses may be the kernel's, too. Errors come from the first address of a port if `address` and
+//! `address6` are not said. Where several next hops share a route, the addresses of a packet tell which
+//! one it gets: each pair of hosts keeps its own. [Between cables](../between-cables.md) has an example.
+//!
 //! # What is not forwarded
 //! - Frames to groups (broadcast, multicast) or to other stations (with `macs`, and on network interfaces) never enter the
 //!   chain (RFC 1812 §5.3.4; `other_station`). Nor do packets from `0.0.0.0/8`, `127.0.0.0/8`,

@@ -5,7 +5,7 @@ use crate::fast_path::Departure;
 use crate::machine::Machine;
 use crate::sink::Sink;
 use std::time::Duration;
-use twinpath_control::report::PortLosses;
+use twinpath_control::report::{KernelFigures, PortLosses};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 
@@ -50,6 +50,11 @@ pub trait PacketIo {
 
     /// What was lost here so far: before it came in, or when it had left.
     fn losses(&self) -> PortLosses;
+
+    /// What is followed of the kernel's routes, if they are wanted.
+    fn kernel_figures(&self) -> Option<KernelFigures> {
+        None
+    }
 }
 
 /// Packets of a source, and a sink for those that leave.
