@@ -15,7 +15,7 @@ use twinpath_classify::{Prefix, Versions};
 use twinpath_rulecache::{Affected, Concern, Reconfigure};
 
 /// More changes than this take longer than the packets that wait for them should wait.
-const MOST_CHANGES: usize = 1000;
+pub(super) const MOST_CHANGES: usize = 1000;
 
 /// A change of a route or of a next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 //! table is one for all configurations that follow each other, for it may have a million routes;
 //! each configuration says in which state it is, and which prefixes differ from the state before.
 
-use super::change::RouteChange;
+use super::change::{MOST_CHANGES, RouteChange};
 use super::config::{Config, NextHop, Route};
 use super::group::NextHopGroup;
 use super::routes::{NOWHERE, Target};
@@ -141,7 +141,8 @@ impl fmt::Display for Learned {
 pub struct KernelRoutes {
     table: Arc<Mutex<HashMap<Prefix, Learned>>>,
     state: u64,
-    before: u64,
+    /// The state that `changed` lead from; `None` if they were too many to be kept.
+    before: Option<u64>,
     changed: Arc<[Prefix]>,
 }
 
@@ -157,7 +158,7 @@ impl Default for KernelRoutes {
         Self {
             table: Arc::default(),
             state: 0,
-            before: 0,
+            before: None,
             changed: Arc::default(),
         }
     }
@@ -177,11 +178,13 @@ impl KernelRoutes {
             }
         }
         drop(table);
+        // A router with more changes is built anew, and the list may be as long as the table.
+        let is_kept = changed.len() <= MOST_CHANGES;
         Self {
             table: Arc::clone(&self.table),
             state: self.state + 1,
-            before: self.state,
-            changed: changed.into(),
+            before: is_kept.then_some(self.state),
+            changed: changed.into_iter().filter(|_| is_kept).collect(),
         }
     }
 
@@ -298,7 +301,11 @@ impl Config {
         };
         match now == before {
             true => Some(Vec::new()),
-            false if !Arc::ptr_eq(&now.table, &before.table) || now.before != before.state => None,
+            false
+                if !Arc::ptr_eq(&now.table, &before.table) || now.before != Some(before.state) =>
+            {
+                None
+            }
             false => Some(self.learned_changes(now)),
         }
     }

@@ -38,6 +38,9 @@ const BURST: usize = 256;
 /// More changes at once than a router makes one by one: it is better built anew with all.
 const MOST_PREFIXES: usize = 900;
 
+/// Places of a router's table that are kept for what is no route of the kernel's.
+const OWN_ROUTES: usize = 1024;
+
 /// Neighbours that were asked for, of which changes are told.
 const MOST_ASKED: usize = 32_768;
 
@@ -317,9 +320,11 @@ fn interest(service: &Service) -> Option<Interest> {
         PortDriver::Tap => None,
         _ => Some(device.device.clone()),
     });
+    let most = router.most_routes();
     Some(Interest {
         ports: ports.collect(),
         table: router.kernel_table()?,
-        most_routes: router.most_routes(),
+        // The router's table has addresses and broadcasts beside.
+        most_routes: most - OWN_ROUTES.min(most / 2),
     })
 }

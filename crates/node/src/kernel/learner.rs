@@ -75,7 +75,9 @@ impl Learner {
             }
         }
         let changed = changes.len();
-        self.routes = self.routes.with(changes);
+        if changed > 0 {
+            self.routes = self.routes.with(changes);
+        }
         self.forget_unused();
         Lesson {
             service: self.service(service, view),

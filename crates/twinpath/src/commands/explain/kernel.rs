@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
-use twinpath_control::service::Service;
+use twinpath_control::service::{PortDevice, Service};
 use twinpath_nf::router;
 
 /// What a service takes from the kernel.
@@ -28,14 +28,17 @@ impl KernelFacts {
         let named = service.ports.iter().zip(&service.devices);
         let (own, kernels): (Vec<_>, Vec<_>) =
             named.partition(|(_, device)| !device.addresses.is_empty());
-        let names = |ports: Vec<(&String, _)>| ports.into_iter().map(|(name, _)| name.clone());
         Some(Self {
             table: router.kernel_table()?,
             most_routes: router.most_routes(),
-            ports: names(kernels).collect(),
-            own_ports: names(own).collect(),
+            ports: names(kernels),
+            own_ports: names(own),
         })
     }
+}
+
+fn names(ports: Vec<(&String, &PortDevice)>) -> Vec<String> {
+    ports.into_iter().map(|(name, _)| name.clone()).collect()
 }
 
 impl Display for KernelFacts {
