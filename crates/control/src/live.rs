@@ -15,7 +15,9 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
-use crate::report::{PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops, units};
+use crate::report::{
+    KernelFigures, PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops, units,
+};
 use view::{Rates, View};
 
 /// Steps of the bar.
@@ -52,6 +54,8 @@ pub struct Snapshot {
     pub drops: BTreeMap<String, u64>,
     /// Packets lost at the node's ports.
     pub port_losses: PortLosses,
+    /// What is followed of the kernel's routes, if they are wanted.
+    pub kernel: Option<KernelFigures>,
 }
 
 impl Snapshot {
@@ -287,6 +291,7 @@ mod tests {
         ];
         Snapshot {
             port_losses: PortLosses::default(),
+            kernel: None,
             packets_in,
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,

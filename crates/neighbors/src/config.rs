@@ -24,6 +24,17 @@ impl OwnAddress {
     }
 }
 
+/// Who finds out neighbours' MAC addresses at a port.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Resolver {
+    /// The node does: it asks, and answers for its own addresses.
+    #[default]
+    Own,
+    /// This host's kernel does, whose addresses the port has: it is [asked](crate::Neighbors::take_questions)
+    /// in place of the cable. The node answers for [`PortAddresses::answered`] alone.
+    Kernel,
+}
+
 /// What a port answers for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortAddresses {
@@ -34,9 +45,24 @@ pub struct PortAddresses {
     /// More addresses that the node answers for there, from first to last each: those that a
     /// translation gives out, and services.
     pub answered: Vec<(Address, Address)>,
+    /// Who asks.
+    pub resolver: Resolver,
 }
 
 impl PortAddresses {
+    /// Whether frames about neighbours concern the node.
+    pub(crate) fn takes_part(&self) -> bool {
+        match self.resolver {
+            Resolver::Own => !self.own.is_empty(),
+            Resolver::Kernel => !self.answered.is_empty(),
+        }
+    }
+
+    /// Whether a neighbour can be asked for.
+    pub(crate) fn can_ask(&self, target: Address) -> bool {
+        self.resolver == Resolver::Kernel || self.asks_from(target).is_some()
+    }
+
     /// The address that every IPv6 interface has (RFC 4291, appendix A).
     pub const fn link_local(&self) -> Address {
         let [a, b, c, d, e, f] = self.mac.0;
@@ -128,6 +154,7 @@ mod tests {
                 own("fd00::1", 64),
             ],
             answered: vec![(address("198.51.100.1"), address("198.51.100.3"))],
+            resolver: Resolver::Own,
         }
     }
 

@@ -9,6 +9,10 @@
 //! [`Neighbors::arrived`] first, which takes those that are about neighbours. A packet that leaves
 //! goes through [`Neighbors::leaves`].
 //!
+//! Where the kernel has the addresses of a port, it asks ([`Resolver::Kernel`]): the same states,
+//! time-outs and queues, but questions go to whoever speaks with the kernel, and answers come from
+//! there ([`Neighbors::kernel_says`]).
+//!
 //! What an attacker on a cable can do is bounded: at most [`Limits::neighbors`] are known, of which
 //! [`Limits::unresolved`] may have no address yet, each with [`Limits::waiting_each`] packets; answers
 //! that nobody asked for make no neighbour known; and addresses that no neighbour has cost three
@@ -19,6 +23,6 @@ mod config;
 mod state;
 mod table;
 
-pub use config::{Limits, OwnAddress, PortAddresses};
+pub use config::{Limits, OwnAddress, PortAddresses, Resolver};
 pub use state::State;
 pub use table::{Counters, Leaving, Neighbor, Neighbors};

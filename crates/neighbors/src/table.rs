@@ -3,7 +3,7 @@
 mod entry;
 mod messages;
 
-use crate::config::{Limits, PortAddresses, everybody};
+use crate::config::{Limits, PortAddresses, Resolver, everybody};
 use crate::state::{Action, Event, QUESTIONS, State};
 use entry::Entry;
 use messages::{ALL_NODES, advertisement};
@@ -67,6 +67,8 @@ pub struct Neighbors {
     timers: BTreeSet<(Instant, u32)>,
     unresolved: usize,
     hand: usize,
+    /// For the kernel, at most as many as there are neighbours.
+    questions: Vec<(u16, Address)>,
     counters: Counters,
 }
 
@@ -83,6 +85,7 @@ impl Neighbors {
             timers: BTreeSet::new(),
             unresolved: 0,
             hand: 0,
+            questions: Vec::new(),
             counters: Counters::default(),
         }
     }
@@ -160,21 +163,21 @@ impl Neighbors {
     ) -> bool {
         const ARP: [u8; 2] = [0x08, 0x06];
         const IPV6: [u8; 2] = [0x86, 0xdd];
-        let has_addresses = self
-            .ports
-            .get(usize::from(port))
-            .is_some_and(|port| !port.own.is_empty());
-        if !has_addresses {
+        let addresses = self.ports.get(usize::from(port));
+        if !addresses.is_some_and(PortAddresses::takes_part) {
             return false;
         }
         match frame.get(12..14) {
-            Some(kind) if *kind == ARP => {
-                if let Some(message) = Arp::of(frame) {
+            Some(kind) if *kind == ARP => match Arp::of(frame) {
+                Some(message) if self.is_kernels(port, message.target) => false,
+                Some(message) => {
                     self.take_arp(port, &message, now, pools, out);
+                    true
                 }
-                true
-            }
+                None => true,
+            },
             Some(kind) if *kind == IPV6 => match NeighborMessage::of(frame) {
+                Some(message) if self.is_kernels(port, message.target) => false,
                 Some(message) => {
                     self.take_discovery(port, &message, now, pools, out);
                     true
@@ -183,6 +186,12 @@ impl Neighbors {
             },
             _ => false,
         }
+    }
+
+    /// Whether a message about an address concerns the kernel alone.
+    fn is_kernels(&self, port: u16, target: Address) -> bool {
+        let addresses = &self.ports[usize::from(port)];
+        addresses.resolver == Resolver::Kernel && !addresses.answers_for(target)
     }
 
     /// A packet leaves by a port for a neighbour there: at once, or when its MAC address is known.
@@ -221,6 +230,32 @@ impl Neighbors {
         }
     }
 
+    /// The neighbours that the kernel is to find out about: new ones, and such as it should ask
+    /// whether they are still there.
+    pub fn take_questions(&mut self) -> impl Iterator<Item = (u16, Address)> + '_ {
+        self.questions.drain(..)
+    }
+
+    /// The kernel says what MAC address a neighbour has, or that there is none (any more). One that
+    /// nobody has sent packets to is not kept.
+    pub fn kernel_says(
+        &mut self,
+        port: u16,
+        address: Address,
+        mac: Option<MacAddress>,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Leaving,
+    ) {
+        let Some(&number) = self.by_address.get(&(port, address)) else {
+            return;
+        };
+        match mac {
+            Some(_) => self.happens(number, Event::Answered, mac, now, pools, out),
+            None => self.forget(number, pools),
+        }
+    }
+
     /// When time should be told next.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.first().map(|&(at, _)| at)
@@ -254,12 +289,7 @@ impl Neighbors {
         if let Some(&number) = self.by_address.get(&(port, address)) {
             return Some(number);
         }
-        let can_ask = self
-            .ports
-            .get(usize::from(port))?
-            .asks_from(address)
-            .is_some();
-        if !can_ask {
+        if !self.ports.get(usize::from(port))?.can_ask(address) {
             self.counters.no_address_drops += 1;
             return None;
         }
@@ -387,6 +417,10 @@ impl Neighbors {
         let (port, target) = (entry.port, entry.address);
         let known = entry.mac.filter(|_| !asks_all);
         let addresses = &self.ports[usize::from(port)];
+        if addresses.resolver == Resolver::Kernel {
+            self.counters.questions += 1;
+            return self.questions.push((port, target));
+        }
         let Some(source) = addresses.asks_from(target) else {
             return;
         };

@@ -233,6 +233,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         Ok(None)
     }
 
+    /// The same with what the function of a running service has learned from outside of the file, such
+    /// as routes of the kernel; `None` if there is nothing of the kind.
+    fn learning_from(&self, _running: &dyn FunctionConfig) -> Option<Arc<dyn FunctionConfig>> {
+        None
+    }
+
     /// Builds the function; each worker needs one of its own. Relative paths in the configuration
     /// start from `folder`, hashes and choices from `seed`.
     ///

@@ -20,6 +20,7 @@ pub mod health;
 mod http;
 pub mod ingress;
 mod ipfix;
+pub mod kernel;
 mod late;
 pub mod leftovers;
 pub mod live_drops;

@@ -5,23 +5,28 @@
 //! end of each turn of the driver; a turn with nothing to do ends in a wait for any of the sockets.
 //!
 //! Between ports and chain stand the neighbours: frames about them are taken out of what comes, and
-//! packets that leave for one get its MAC address.
+//! packets that leave for one get its MAC address. Where routes are the kernel's, frames for this host
+//! itself are left to the kernel, which has them (AF_PACKET) or is handed them (AF_XDP), and neighbours
+//! at ports without addresses of their own are the [kernel's](crate::kernel).
 
 use crate::arrivals::Filled;
 use crate::egress;
 use crate::fast_path::Departure;
+use crate::kernel::{HostAddresses, Mailbox, Told, forwarding_warnings};
 use crate::machine::Machine;
 use crate::threads::PacketIo;
+use crate::wiring;
+use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_classify::Prefix;
-use twinpath_control::report::{NeighborFigures, PortFigures, PortLosses, Report};
+use twinpath_control::report::{KernelFigures, NeighborFigures, PortFigures, PortLosses, Report};
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
 use twinpath_core::{Adjacency, Frame, Instant, Pools};
 use twinpath_io::CaptureError;
-use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses};
+use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
 use twinpath_ports::{Driver, OpenError, Port, PortConfig, State, wait};
@@ -59,6 +64,12 @@ pub struct LivePorts {
     unsent: u64,
     /// The names of the ports.
     names: Vec<String>,
+    /// Whoever follows the kernel, if somebody does.
+    kernel: Option<Mailbox>,
+    /// What of the frames that arrive the kernel takes, if it takes some.
+    host: Option<Arc<HostAddresses>>,
+    /// Frames that were left to the kernel.
+    host_packets: u64,
 }
 
 impl LivePorts {
@@ -68,10 +79,11 @@ impl LivePorts {
     /// An interface is not there, or it is not permitted.
     pub fn open(service: &Service) -> Result<Self, OpenError> {
         let devices = &service.devices;
-        let ports: Result<Vec<_>, _> = devices.iter().map(|one| Port::open(config(one))).collect();
-        let ports = ports?;
+        let is_kernels = wiring::follows_kernel(service);
+        let open = |device| Port::open(config(device, is_kernels));
+        let ports = devices.iter().map(open).collect::<Result<Vec<_>, _>>()?;
         let named = devices.iter().zip(&ports);
-        let addresses = named.map(|(device, port)| addresses(device, port));
+        let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
         Ok(Self {
             adjacencies: egress::Neighbors::new(service),
             neighbors: Neighbors::new(addresses.collect(), Limits::default()),
@@ -85,7 +97,56 @@ impl LivePorts {
             next_look: WallClock::now(),
             unsent: 0,
             names: service.ports.clone(),
+            kernel: None,
+            host: None,
+            host_packets: 0,
         })
+    }
+
+    /// What the kernel says is heard from here.
+    pub fn hear(&mut self, kernel: Mailbox) {
+        self.kernel = Some(kernel);
+        self.host = Some(Arc::default());
+    }
+
+    /// What is probably not meant so, in words.
+    pub fn warnings(&self) -> Vec<String> {
+        let sees_all = |port: &&Port| port.driver() == Driver::AfPacket;
+        let ports = self.ports.iter().filter(|_| self.kernel.is_some());
+        forwarding_warnings(ports.filter(sees_all).map(Port::device))
+    }
+
+    /// What was followed of the kernel; `None` if nothing was.
+    pub fn kernel_figures(&self) -> Option<KernelFigures> {
+        let kernel = self.kernel.as_ref()?;
+        Some(KernelFigures {
+            host_packets: self.host_packets,
+            ..kernel.figures()
+        })
+    }
+
+    /// Hears what the kernel says, and asks it about neighbours.
+    fn speak_with_kernel(&mut self, pools: &mut Pools) {
+        let Some(kernel) = &self.kernel else {
+            return;
+        };
+        while let Some(told) = kernel.hear() {
+            match told {
+                Told::Addresses(addresses) => {
+                    for port in &mut self.ports {
+                        port.set_host(addresses.prefixes());
+                    }
+                    self.host = Some(addresses);
+                }
+                Told::Neighbor(change) => {
+                    let (port, address, mac) = (change.port, change.address, change.mac);
+                    let (now, out) = (self.now, &mut self.leaving);
+                    self.neighbors
+                        .kernel_says(port, address, mac, now, pools, out);
+                }
+            }
+        }
+        kernel.ask(self.neighbors.take_questions());
     }
 
     /// What each port counted, under the service's names.
@@ -93,6 +154,7 @@ impl LivePorts {
         let ports = self.names.iter().zip(&self.ports);
         report.ports = ports.map(|(name, port)| figures(name, port)).collect();
         report.neighbors = self.neighbor_figures();
+        report.kernel = self.kernel_figures();
     }
 
     /// What it takes to open them again.
@@ -117,7 +179,8 @@ impl LivePorts {
     /// What was asked and answered about neighbours; `None` if no port has an address.
     pub fn neighbor_figures(&self) -> Option<NeighborFigures> {
         let ports = self.neighbors.ports();
-        let has_addresses = ports.iter().any(|port| !port.own.is_empty());
+        let asks = |port: &PortAddresses| port.resolver == Resolver::Kernel || !port.own.is_empty();
+        let has_addresses = ports.iter().any(asks);
         has_addresses.then(|| neighbor_figures(&self.neighbors))
     }
 
@@ -142,7 +205,8 @@ impl LivePorts {
         self.links = links(&self.ports);
     }
 
-    /// Of the frames behind the first so many, those that are about neighbours are taken out.
+    /// Of the frames behind the first so many, those that are about neighbours are taken out, and
+    /// those that are this host's own.
     fn take_neighbors(
         &mut self,
         number: u16,
@@ -153,10 +217,15 @@ impl LivePorts {
         let mut kept = first;
         for place in first..burst.len() {
             let (bytes, out) = (burst[place].bytes(), &mut self.leaving);
-            if !self.neighbors.arrived(number, bytes, self.now, pools, out) {
-                burst.swap(kept, place);
-                kept += 1;
+            if self.neighbors.arrived(number, bytes, self.now, pools, out) {
+                continue;
             }
+            if self.host.as_ref().is_some_and(|host| host.takes(bytes)) {
+                self.host_packets += 1;
+                continue;
+            }
+            burst.swap(kept, place);
+            kept += 1;
         }
         burst.drain(kept..).for_each(|frame| pools.give(frame));
     }
@@ -164,6 +233,7 @@ impl LivePorts {
     /// Questions and answers go out at once: perhaps nothing else leaves for long.
     fn speak_with_neighbors(&mut self, pools: &mut Pools) {
         self.neighbors.advance(self.now, pools, &mut self.leaving);
+        self.speak_with_kernel(pools);
         if !self.leaving.is_empty() {
             self.transmit_leaving(pools);
             self.ports.iter_mut().for_each(|port| port.flush(pools));
@@ -368,6 +438,10 @@ impl PacketIo for LivePorts {
         }
         losses
     }
+
+    fn kernel_figures(&self) -> Option<KernelFigures> {
+        self.kernel_figures()
+    }
 }
 
 /// Where a packet is for.
@@ -376,7 +450,7 @@ fn destination(frame: &Frame) -> Option<Address> {
     (layout.network != Network::None).then(|| fields::destination_address(frame.bytes(), &layout))
 }
 
-fn addresses(device: &PortDevice, port: &Port) -> PortAddresses {
+fn addresses(device: &PortDevice, port: &Port, is_kernels: bool) -> PortAddresses {
     let own = |written: &Text<PortAddress>| OwnAddress {
         address: written.0.address,
         prefix_bits: written.0.prefix_bits,
@@ -386,6 +460,10 @@ fn addresses(device: &PortDevice, port: &Port) -> PortAddresses {
         mac: MacAddress(port.interface().mac),
         own: device.addresses.iter().map(own).collect(),
         answered: device.answers_for.iter().map(answered).collect(),
+        resolver: match is_kernels && device.addresses.is_empty() {
+            true => Resolver::Kernel,
+            false => Resolver::Own,
+        },
     }
 }
 
@@ -405,8 +483,9 @@ fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
     }
 }
 
-fn config(device: &PortDevice) -> PortConfig {
+fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {
     PortConfig {
+        is_shared: is_kernels && device.addresses.is_empty(),
         device: device.device.clone(),
         driver: match device.driver {
             PortDriver::Auto => Driver::Auto,

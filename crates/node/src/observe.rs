@@ -11,7 +11,7 @@ use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
 use twinpath_control::live::{Live, Snapshot};
 use twinpath_control::report::{
-    Coherence, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
+    Coherence, KernelFigures, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
@@ -132,21 +132,24 @@ impl Observer {
     }
 
     /// Time has passed: `packet_ns` of packet time and `wall_ns` of real time since the start.
-    /// The workers' tallies, and what was lost at ports, are asked for only if there is something to
-    /// show.
+    /// The workers' tallies, what was lost at ports, and what is followed of the kernel are asked for
+    /// only if there is something to show.
     pub fn tick(
         &mut self,
         packet_ns: u64,
         wall_ns: u64,
         machine: &Machine,
-        tallies: impl FnOnce() -> (Tallies, PortLosses),
+        tallies: impl FnOnce() -> (Tallies, PortLosses, Option<KernelFigures>),
     ) {
         if !self.series.due(packet_ns) && !self.live.due(wall_ns) {
             return;
         }
-        let (tallies, losses) = tallies();
+        let (tallies, losses, kernel) = tallies();
         self.port_losses = losses;
-        let mut snapshot = self.snapshot(machine.path(), tallies);
+        let mut snapshot = Snapshot {
+            kernel,
+            ..self.snapshot(machine.path(), tallies)
+        };
         if let Some((shard, together)) = &self.shard {
             together.put(*shard, snapshot);
             if *shard != 0 {

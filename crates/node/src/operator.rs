@@ -18,6 +18,7 @@ use crate::figures;
 use crate::health::Health;
 use crate::http::Server;
 use crate::ipfix::Exporter;
+use crate::kernel::Following;
 use crate::machine::{Changed, Refusal};
 use crate::metrics;
 use crate::mirror::Mirror;
@@ -60,6 +61,8 @@ pub struct Access<'a> {
     pub mirror: Arc<Mirror>,
     /// Who tells a collector.
     pub exporter: Option<Exporter>,
+    /// Whoever follows the kernel's routes, which change the service as an operator does.
+    pub(crate) kernel: Option<Following>,
 }
 
 /// The service file is to be read again when somebody says so.
@@ -104,6 +107,7 @@ pub struct Operator {
     reload: Option<JoinHandle<()>>,
     metrics: Option<Server>,
     exporter: Option<JoinHandle<Exporter>>,
+    kernel: Option<JoinHandle<()>>,
 }
 
 impl Operator {
@@ -131,6 +135,7 @@ impl Operator {
             reload: None,
             metrics: None,
             exporter: None,
+            kernel: None,
         };
         if let Some(socket) = socket {
             let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
@@ -150,6 +155,12 @@ impl Operator {
             let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
             operator.exporter = Some(export::export(control, exporter, over)?);
         }
+        if let Some(following) = access.kernel {
+            let (control, over) = (Arc::clone(&control), Arc::clone(&operator.is_over));
+            let follow = move || following.run(&*control, &over);
+            let follow = thread("kernel").spawn(follow);
+            operator.kernel = Some(follow.map_err(ListenError::Socket)?);
+        }
         if let Some(reload) = access.reload {
             let over = Arc::clone(&operator.is_over);
             let watch = move || reload.watch(&control, &over);
@@ -168,9 +179,10 @@ impl Operator {
     fn end(&mut self) -> ControlCounters {
         self.is_over.store(true, Ordering::Release);
         self.metrics = None;
-        // Both end within an interval, or when what they do is done; a panic has been told already.
-        let reloaded = self.reload.take().map(JoinHandle::join);
-        drop(reloaded);
+        // All end within an interval, or when what they do is done; a panic has been told already.
+        for thread in [self.reload.take(), self.kernel.take()] {
+            drop(thread.map(JoinHandle::join));
+        }
         let served = self.clients.take().map(JoinHandle::join);
         served.and_then(Result::ok).unwrap_or_default()
     }
@@ -280,6 +292,16 @@ impl clients::Service for Control {
             Request::Stream(_) => Err("expected a client that listens".into()),
             Request::List { function, object } => self.list(function.as_deref(), object),
         }
+    }
+}
+
+impl crate::kernel::Changes for Control {
+    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let new = lesson(&old);
+        let replacement = Replacement::between(&old, &new).map_err(told)?;
+        self.make(replacement, new, &mut changing)
     }
 }
 

@@ -6,6 +6,7 @@ use crate::command::{Commands, no_commands};
 use crate::exit::{Exit, Guarded, Told};
 use crate::health::{OnHealth, Pulse, Vigil};
 use crate::ipfix::Exporter;
+use crate::kernel::{Following, KernelError};
 use crate::live_ports::{LivePorts, Privilege};
 use crate::machine::Limits;
 use crate::mirror::Mirror;
@@ -60,6 +61,10 @@ pub struct OpenPorts {
     udp: Option<UdpSink>,
     /// The service's network interfaces: then `source` has nothing.
     live: Option<LivePorts>,
+    /// Whoever follows the kernel's routes, if they are wanted.
+    kernel: Option<Following>,
+    /// What is probably not meant so, in words.
+    pub warnings: Vec<String>,
 }
 
 impl OpenPorts {
@@ -97,6 +102,9 @@ impl Ports {
         if self.are_live(service) {
             return live(service);
         }
+        if wiring::follows_kernel(service) {
+            return Err(KernelError::NoPorts.into());
+        }
         let source = self.source(service)?;
         let others = (1..service.run.shards.0).map(|_| self.source(service));
         Ok(OpenPorts {
@@ -107,6 +115,8 @@ impl Ports {
             on_health: None,
             udp: None,
             live: None,
+            kernel: None,
+            warnings: Vec::new(),
         })
     }
 
@@ -160,6 +170,12 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
     if service.run.execution == Execution::Virtual {
         return Err(RunError::LiveInVirtualTime);
     }
+    // Links come first: an interface that a driver makes is there when the kernel is asked.
+    let mut ports = LivePorts::open(service)?;
+    let kernel = Following::open(service)?.map(|(following, mailbox)| {
+        ports.hear(mailbox);
+        following
+    });
     Ok(OpenPorts {
         source: Source::trace(Trace::default()),
         others: Vec::new(),
@@ -167,7 +183,9 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         reload: None,
         on_health: None,
         udp: None,
-        live: Some(LivePorts::open(service)?),
+        warnings: ports.warnings(),
+        live: Some(ports),
+        kernel,
     })
 }
 
@@ -183,6 +201,8 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
         on_health: None,
         udp: Some(sink),
         live: None,
+        kernel: None,
+        warnings: Vec::new(),
     })
 }
 
@@ -236,6 +256,9 @@ pub enum RunError {
     /// An interface cannot be opened.
     #[error(transparent)]
     Port(#[from] twinpath_ports::OpenError),
+    /// The kernel's routes cannot be had.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// Interfaces have no virtual time.
     #[error("packets of network interfaces come in real time: expected execution = \"threads\"")]
     LiveInVirtualTime,
@@ -302,6 +325,9 @@ pub fn run_opened(
     live: Live,
     is_stopped: &AtomicBool,
 ) -> Result<Finished, RunError> {
+    let mut kernel = opened.kernel.take();
+    let learned = kernel.as_mut().map(|kernel| kernel.service(service));
+    let service = learned.as_ref().unwrap_or(service);
     let began = WallClock::now();
     let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
@@ -319,7 +345,7 @@ pub fn run_opened(
     let mut observer = Observer::new(live).with_pulse(&pulse);
     let vigil = look_after(service, ports, pulse, opened.on_health.take())?;
     let watched = (node.machine.mirror(), vigil.as_ref());
-    let (operator, commands) = attend(service, ports, watched, opened.reload.take())?;
+    let (operator, commands) = attend(service, ports, watched, (opened.reload.take(), kernel))?;
     let packet_time = match &mut opened.live {
         Some(packets) => drive_live(
             service,
@@ -585,7 +611,7 @@ fn attend(
     service: &Service,
     ports: &Ports,
     (mirror, vigil): (&Arc<Mirror>, Option<&Vigil>),
-    reload: Option<Reload>,
+    (reload, kernel): (Option<Reload>, Option<Following>),
 ) -> Result<(Option<Operator>, Commands), RunError> {
     let path = ports.control.as_deref();
     let metrics = ports.metrics(service);
@@ -593,13 +619,14 @@ fn attend(
         true => Exporter::open(&service.ipfix).map_err(RunError::Ipfix)?,
         false => None,
     };
-    let is_asked = path.is_some() || reload.is_some() || metrics.is_some();
+    let is_asked = path.is_some() || reload.is_some() || metrics.is_some() || kernel.is_some();
     if !is_asked && exporter.is_none() {
         return Ok((None, no_commands()));
     }
     let mut access = Access {
         socket: path.map(|path| (path, ports.control_group)),
         reload,
+        kernel,
         mirror: Arc::clone(mirror),
         exporter,
         ..Access::default()

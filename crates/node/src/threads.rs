@@ -446,7 +446,7 @@ impl<P: PacketIo> Driver<'_, P> {
             for seat in seats {
                 tallies.add(&seat.drops(), seat.restarts());
             }
-            (tallies, packets.losses())
+            (tallies, packets.losses(), packets.kernel_figures())
         });
     }
 

@@ -223,7 +223,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             elapsed.as_nanos() as u64,
             self.began.elapsed().as_nanos() as u64,
             &self.node.machine,
-            || (Tallies::of(&self.node.workers), self.sink.losses()),
+            || (Tallies::of(&self.node.workers), self.sink.losses(), None),
         );
         Ok(true)
     }

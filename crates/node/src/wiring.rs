@@ -20,7 +20,7 @@ pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, worker_buffers};
 pub(crate) use steering::{admission, admits_otherwise, long_packets};
-pub use steering::{causality, causality_of_hosts, steering};
+pub use steering::{causality, causality_of_hosts, follows_kernel, steering};
 
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};

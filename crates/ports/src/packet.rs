@@ -4,7 +4,7 @@
 //! kernel's word on [offloads](crate::offload) in front. A frame that is longer than an ordinary
 //! buffer goes on in memory beside it, and is put together in a long buffer. The kernel keeps a copy
 //! of what arrives for itself: an interface that belongs to a node should have no address in the
-//! kernel, or the kernel answers, too.
+//! kernel, or the kernel answers, too; unless the node leaves it what is for the kernel's addresses.
 
 use crate::counters::PortCounters;
 use crate::interface::Interface;

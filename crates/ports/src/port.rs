@@ -5,7 +5,8 @@ use crate::interface::Interface;
 use crate::packet::PacketPort;
 use crate::sys;
 use crate::tap::TapPort;
-use crate::xdp::XdpPort;
+use crate::xdp::{HostPrefix, XdpPort};
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 use twinpath_core::{Frame, Pools};
@@ -44,6 +45,9 @@ pub struct PortConfig {
     pub device: String,
     /// What lies beneath.
     pub driver: Driver,
+    /// Whether this host shares the interface: with AF_XDP its own packets then go to it
+    /// ([`Port::set_host`]); otherwise it sees them in any case.
+    pub is_shared: bool,
 }
 
 /// Whether packets come and go.
@@ -91,6 +95,8 @@ pub struct Port {
     counters: PortCounters,
     /// Of sockets that are closed.
     missed_before: u64,
+    /// Whose packets are whose.
+    host: BTreeSet<HostPrefix>,
 }
 
 impl Port {
@@ -121,7 +127,7 @@ impl Port {
                 let interface = Interface::of(&config.device);
                 let interface = interface.map_err(|error| failed(wanted, error))?;
                 let driver = chosen(wanted, &interface);
-                let opened = open_by(driver, &interface);
+                let opened = open_by(driver, &interface, config.is_shared);
                 let opened = opened.map_err(|error| failed(driver, error))?;
                 (driver, opened, interface)
             }
@@ -139,7 +145,22 @@ impl Port {
             told: state,
             counters: PortCounters::default(),
             missed_before: 0,
+            host: BTreeSet::new(),
         })
+    }
+
+    /// Packets to these prefixes are this host's, or the node's whatever a shorter one says. It
+    /// matters where this host shares the interface and the driver is AF_XDP.
+    pub fn set_host(&mut self, prefixes: BTreeSet<HostPrefix>) {
+        self.host = prefixes;
+        self.tell_host();
+    }
+
+    fn tell_host(&mut self) {
+        if let Some(Opened::Xdp(port)) = &mut self.opened {
+            // What there is no room for comes to the node, which drops and counts it.
+            let _ = port.set_host(&self.host);
+        }
     }
 
     /// Its interface, as it was when last asked.
@@ -239,9 +260,10 @@ impl Port {
         if self.opened.is_none() {
             let opened = match self.driver {
                 Driver::Tap => open_tap(&self.config.device),
-                driver => open_by(driver, &now),
+                driver => open_by(driver, &now, self.config.is_shared),
             };
             self.opened = opened.ok();
+            self.tell_host();
         }
         self.set_mtu(now.mtu);
         match now.is_running && self.opened.is_some() {
@@ -295,9 +317,11 @@ fn chosen(wanted: Driver, interface: &Interface) -> Driver {
     }
 }
 
-fn open_by(driver: Driver, interface: &Interface) -> io::Result<Opened> {
+fn open_by(driver: Driver, interface: &Interface, is_shared: bool) -> io::Result<Opened> {
     match driver {
-        Driver::AfXdp => XdpPort::open(interface).map(|port| Opened::Xdp(Box::new(port))),
+        Driver::AfXdp => {
+            XdpPort::open(interface, is_shared).map(|port| Opened::Xdp(Box::new(port)))
+        }
         _ => PacketPort::open(interface).map(|port| Opened::Packet(Box::new(port))),
     }
 }

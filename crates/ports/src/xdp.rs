@@ -10,6 +10,7 @@
 //! [`segments`]; checksums of packets from a virtual cable are
 //! [completed](crate::offload::complete_if_partial).
 
+mod assembler;
 mod program;
 mod rings;
 mod socket;
@@ -17,8 +18,11 @@ mod socket;
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::offload::{Oversized, complete_if_partial, segments};
+pub use program::HostPrefix;
+
 use program::Program;
 use socket::Socket;
+use std::collections::BTreeSet;
 use std::io;
 use twinpath_core::{Frame, Pools};
 
@@ -45,13 +49,13 @@ pub enum Copying {
 
 impl XdpPort {
     /// Opens a socket on every queue and puts the program on the interface. Both are gone with the
-    /// port.
+    /// port. Where this host shares the interface, its own packets go to it.
     ///
     /// # Errors
     /// It is not permitted (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF), the driver has no XDP, the
     /// interface has a program already, or its packets are longer than a buffer.
-    pub fn open(interface: &Interface) -> io::Result<Self> {
-        let program = Program::load(interface.queues)?;
+    pub fn open(interface: &Interface, is_shared: bool) -> io::Result<Self> {
+        let program = Program::load(interface.queues, is_shared)?;
         let open = |queue| {
             let socket = Socket::open(interface, queue)?;
             program.steer(queue, socket.descriptor())?;
@@ -81,6 +85,14 @@ impl XdpPort {
     /// What is waited for: one descriptor a queue.
     pub fn descriptors(&self) -> impl Iterator<Item = i32> {
         self.sockets.iter().map(Socket::descriptor)
+    }
+
+    /// Packets to these prefixes are this host's, or not, where it shares the interface.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub fn set_host(&mut self, prefixes: &BTreeSet<HostPrefix>) -> io::Result<()> {
+        self.program.set_prefixes(prefixes)
     }
 
     /// The interface has another MTU.

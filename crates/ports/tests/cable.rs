@@ -39,7 +39,13 @@ struct Seen {
 
 fn port(device: &str, driver: Driver) -> Port {
     let device = device.to_owned();
-    Port::open(PortConfig { device, driver }).expect("root may open it")
+    let is_shared = false;
+    Port::open(PortConfig {
+        device,
+        driver,
+        is_shared,
+    })
+    .expect("root may open it")
 }
 
 fn forwarder(network: &Network, drivers: [Driver; 2]) -> Forwarder {
@@ -286,6 +292,7 @@ fn an_interface_that_is_not_there_is_told_with_its_name() {
     let opened = Port::open(PortConfig {
         device,
         driver: Driver::Auto,
+        is_shared: false,
     });
     let error = opened.err().expect("there is none").to_string();
     assert!(error.contains("interface no-such-if"), "{error}");

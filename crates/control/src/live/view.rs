@@ -113,6 +113,7 @@ impl View<'_> {
         if !restarts.is_empty() {
             rows.push(("restarted", restarts));
         }
+        rows.extend(self.kernel().map(|kernel| ("kernel", kernel)));
         rows.push(("drops", self.drops()));
         let row = |(name, text)| clipped(&format!("  {name:<9}{text}"));
         let rows = rows.into_iter().map(row);
@@ -148,9 +149,28 @@ impl View<'_> {
         if !restarts.is_empty() {
             parts.push(format!("restarted: {restarts}"));
         }
+        parts.extend(self.kernel().map(|kernel| format!("kernel: {kernel}")));
         parts.push(format!("drops {}", self.drops()));
         parts.extend(self.lost().map(|lost| format!("LOST {lost}")));
         parts.join(", ")
+    }
+
+    /// What is followed of the kernel, if it is.
+    fn kernel(&self) -> Option<String> {
+        let kernel = self.snapshot.kernel?;
+        let last = match kernel.last_change_ns {
+            0 => "none".to_owned(),
+            last_ns => {
+                let ago = units::duration(self.now_ns.saturating_sub(last_ns));
+                format!("{}, the last {ago} ago", units::count(kernel.changes))
+            }
+        };
+        Some(format!(
+            "{} routes   {} neighbours   changes {last}   asked again {}",
+            units::count(kernel.routes),
+            units::count(kernel.neighbors),
+            units::count(kernel.resyncs)
+        ))
     }
 
     fn has_rules(&self) -> bool {

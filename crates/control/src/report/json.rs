@@ -144,6 +144,17 @@
 //! | `neighbors.no_address_drops` | packets | to where the port has no address to ask from |
 //! | `neighbors.conflicts` | | messages of others that claim one of the node's addresses |
 //! | `neighbors.evictions` | | neighbours that had to make room for others |
+//! | `kernel.routes` | routes | that the router has of the kernel; only with `routes = "kernel"` |
+//! | `kernel.elsewhere` | routes | of those, by interfaces that are no ports: their packets are dropped |
+//! | `kernel.next_hops`, `kernel.groups` | | next hops that routes lead to, and groups of them that share flows |
+//! | `kernel.neighbors` | | neighbours at ports that the kernel knows |
+//! | `kernel.changes`, `kernel.changed_routes` | | changes of the chain that were made, and routes that were others in them |
+//! | `kernel.refused_changes` | | changes that could not be made then, and were tried again |
+//! | `kernel.longest_pause_ns`, `kernel.last_change_ns` | ns | the longest that packets waited for a change; when the last was made, since the start (0: none was) |
+//! | `kernel.resyncs`, `kernel.overruns` | | times that all was asked for again, and that the kernel's messages were lost |
+//! | `kernel.malformed`, `kernel.errors` | | messages that made no sense, and times that the kernel could not be asked |
+//! | `kernel.ignored_routes` | routes | that there was no room for |
+//! | `kernel.host_packets` | frames | left to the kernel: for this host, for groups, and what is no IP packet; with AF_XDP they never come to the node |
 //! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, answers that a socket did not take, and packets for whose fragments there were no buffers; only if there is any loss |
 //! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |
 //! | `control.clients` | connections | to the control socket; only if there was one |
@@ -251,7 +262,8 @@ mod tests {
 
     use super::super::testing::{any_report, edge_report};
     use super::super::{
-        ControlCounters, ExportCounters, NeighborFigures, Parking, PortFigures, PortLosses,
+        ControlCounters, ExportCounters, KernelFigures, NeighborFigures, Parking, PortFigures,
+        PortLosses,
     };
     use super::*;
 
@@ -298,6 +310,7 @@ mod tests {
             ipfix: Some(ExportCounters::default()),
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
+            kernel: Some(KernelFigures::default()),
             port_losses: PortLosses {
                 receive_missed: 1,
                 receive_no_buffer: 1,

@@ -14,6 +14,7 @@ mod export;
 mod figures;
 pub mod html;
 pub mod json;
+mod kernel;
 mod latency;
 pub mod metrics;
 mod neighbors;
@@ -37,6 +38,7 @@ use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
 pub use export::ExportCounters;
+pub use kernel::KernelFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
@@ -114,6 +116,9 @@ pub struct Report {
     /// What was asked and answered about neighbours; absent if no port has an address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbors: Option<NeighborFigures>,
+    /// What was followed of the kernel's routes; absent if they are the service file's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<KernelFigures>,
     /// What was lost there; absent if nothing was.
     #[serde(default, skip_serializing_if = "PortLosses::is_none")]
     pub port_losses: PortLosses,
@@ -443,6 +448,7 @@ impl Default for Report {
             ipfix: None,
             ports: Vec::new(),
             neighbors: None,
+            kernel: None,
             port_losses: PortLosses::default(),
             series: Vec::new(),
         }

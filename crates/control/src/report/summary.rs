@@ -156,6 +156,17 @@ fn ports(report: &Report) -> Vec<String> {
         ];
         line("neighbours", &counts(&told))
     }));
+    lines.extend(report.kernel.map(|kernel| {
+        let told = [
+            ("routes", kernel.routes),
+            ("by no port", kernel.elsewhere),
+            ("next hops", kernel.next_hops),
+            ("changes", kernel.changes),
+            ("routes changed", kernel.changed_routes),
+            ("lists asked again", kernel.resyncs),
+        ];
+        line("kernel", &counts(&told))
+    }));
     lines
 }
 

@@ -53,12 +53,13 @@ pub struct PortDevice {
     #[serde(default)]
     pub driver: PortDriver,
     /// The node's own addresses there. They are the node's alone: the kernel has none on the
-    /// interface.
+    /// interface. Where a router has `routes = "kernel"`, a port without them has those that the
+    /// kernel has on the interface.
     #[serde(default)]
     #[schemars(with = "Vec<PortAddress>")]
     pub addresses: Vec<Text<PortAddress>>,
     /// More addresses that the node answers questions about: those that a translation gives out, and
-    /// services. The port needs an address for that.
+    /// services. The port needs an address for that, its own or the kernel's.
     #[serde(default)]
     pub answers_for: Vec<Text<Prefix>>,
     /// The longest IP packet that leaves there in bytes, for a router in the chain: longer ones are
@@ -141,10 +142,6 @@ fn checked_device(
     if let Some(mtu) = device.mtu.filter(|mtu| *mtu < MIN_MTU) {
         let message = format!("mtu = {mtu}: expected {MIN_MTU} to {}", u16::MAX);
         return Err((span, message));
-    }
-    if device.addresses.is_empty() && !device.answers_for.is_empty() {
-        let message = "answers_for without addresses: expected an address to answer from";
-        return Err((span, message.into()));
     }
     if let Some(twice) = address_twice(&device, before) {
         let message = format!(

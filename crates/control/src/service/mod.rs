@@ -93,6 +93,7 @@ mod entrance;
 mod error;
 mod faults;
 mod guarantees;
+mod kernel;
 mod parking;
 mod port_address;
 mod ports;
@@ -365,7 +366,19 @@ impl Service {
                 instance.config = config;
             }
         }
+        self.learn_from(running);
         Ok(())
+    }
+
+    /// Functions go on with what those of the running service have learned.
+    fn learn_from(&mut self, running: &Self) {
+        for instance in &mut self.chain {
+            let former = running.chain.iter().find(|one| instance.is_heir_of(one));
+            let learned = former.and_then(|one| instance.config.learning_from(&*one.config));
+            if let Some(config) = learned {
+                instance.config = config;
+            }
+        }
     }
 
     /// What turned out to be wrong when the service was built of the file, at a place there: that of
@@ -531,6 +544,7 @@ impl Settings {
             let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
             faults.push((ports_at.unwrap_or_default(), message.into()));
         }
+        kernel::check(&functions, &ports, &devices, &file.text, faults);
         let parking = self.parking.and_then(|parking| {
             faults.take(parking::checked(parking, &functions, names.get_ref()))
         });

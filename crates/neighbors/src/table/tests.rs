@@ -27,6 +27,7 @@ impl Bench {
             mac: NODE,
             own: vec![own("10.0.0.1", 24), own("fd00::1", 64)],
             answered: vec![(ip("198.51.100.1"), ip("198.51.100.1"))],
+            resolver: Resolver::Own,
         };
         Self {
             neighbors: Neighbors::new(vec![port], limits),
@@ -376,4 +377,86 @@ proptest! {
         bench.neighbors.arrived(0, &frame, bench.now, &mut bench.pools, &mut out);
         bench.neighbors.arrived(7, &frame, bench.now, &mut bench.pools, &mut out);
     }
+}
+
+/// A port whose addresses the kernel has.
+fn kernels() -> Bench {
+    let mut bench = Bench::new(Limits::default());
+    let port = PortAddresses {
+        mac: NODE,
+        own: Vec::new(),
+        answered: vec![(ip("198.51.100.1"), ip("198.51.100.1"))],
+        resolver: Resolver::Kernel,
+    };
+    bench.neighbors = Neighbors::new(vec![port], Limits::default());
+    bench
+}
+
+impl Bench {
+    fn questions(&mut self) -> Vec<(u16, Address)> {
+        self.neighbors.take_questions().collect()
+    }
+
+    fn kernel_says(&mut self, address: &str, mac: Option<MacAddress>) -> Vec<Vec<u8>> {
+        let mut out = Leaving::new();
+        let (now, pools) = (self.now, &mut self.pools);
+        self.neighbors
+            .kernel_says(0, ip(address), mac, now, pools, &mut out);
+        self.bytes(out)
+    }
+}
+
+#[test]
+fn the_kernel_is_asked_in_place_of_the_cable() {
+    let mut bench = kernels();
+    let next = (0, ip("10.0.0.9"));
+    assert!(bench.leaves("10.0.0.9", 7).is_empty());
+    assert_eq!(bench.questions(), [next]);
+    // It is asked again while it says nothing.
+    assert!(bench.after(Duration::from_secs(1)).is_empty());
+    assert_eq!(bench.questions(), [next]);
+    let released = bench.kernel_says("10.0.0.9", Some(HOST));
+    assert_eq!(released.len(), 1);
+    assert_eq!(released[0][..6], HOST.0);
+    assert_eq!(bench.leaves("10.0.0.9", 8).len(), 1);
+    assert_eq!(bench.questions(), []);
+    // One that is used is asked for again, that the kernel asks it.
+    bench.after(Duration::from_secs(31));
+    assert_eq!(bench.leaves("10.0.0.9", 9).len(), 1);
+    bench.after(Duration::from_secs(6));
+    assert_eq!(bench.questions(), [next]);
+    assert_eq!(bench.kernel_says("10.0.0.9", Some(OTHER)), [[0u8; 0]; 0]);
+    assert_eq!(bench.leaves("10.0.0.9", 9)[0][..6], OTHER.0);
+}
+
+#[test]
+fn what_the_kernel_does_not_find_is_dropped() {
+    let mut bench = kernels();
+    bench.leaves("10.0.0.9", 7);
+    bench.kernel_says("10.0.0.9", None);
+    assert_eq!(bench.neighbors.count(), 0);
+    assert_eq!(bench.neighbors.counters().unanswered_drops, 1);
+    // What nobody has asked for is not kept.
+    bench.kernel_says("10.0.0.8", Some(HOST));
+    assert_eq!(bench.neighbors.count(), 0);
+}
+
+#[test]
+fn the_node_answers_for_what_the_chain_has_alone() {
+    let mut bench = kernels();
+    let question = |target: &str| Arp {
+        is_reply: false,
+        sender_mac: HOST,
+        sender: ip("198.51.100.9"),
+        target_mac: MacAddress([0; 6]),
+        target: ip(target),
+    };
+    let frame = question("198.51.100.1").to_frame(MacAddress([0xff; 6]));
+    let answers = bench.arrived(&frame);
+    assert_eq!(answers.len(), 1);
+    let frame = question("198.51.100.2").to_frame(MacAddress([0xff; 6]));
+    let mut out = Leaving::new();
+    let (now, pools) = (bench.now, &mut bench.pools);
+    assert!(!bench.neighbors.arrived(0, &frame, now, pools, &mut out));
+    assert!(out.is_empty());
 }

@@ -3,6 +3,8 @@
 use super::broadcast::LIMITED;
 use super::config::{Config, DISCARD_NAME, NextHop};
 use super::function::{Hop, NO_ROUTE, Router};
+use super::group::{Group, NextHopGroup};
+use super::kernel::Learned;
 use super::route_file::DISCARD;
 use super::routes::{self, BROADCAST, NOWHERE, Target};
 use std::collections::{HashMap, HashSet};
@@ -13,7 +15,7 @@ use twinpath_classify::{Prefix, Versions};
 use twinpath_rulecache::{Affected, Concern, Reconfigure};
 
 /// More changes than this take longer than the packets that wait for them should wait.
-const MOST_CHANGES: usize = 1000;
+pub(super) const MOST_CHANGES: usize = 1000;
 
 /// A change of a route or of a next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +28,12 @@ pub enum RouteChange {
     SetRoute(Prefix, Option<String>),
     /// Packets to this address go nowhere, for it is all hosts' of a network.
     SetBroadcast(Prefix),
+    /// Packets to the prefix go where the kernel says.
+    SetLearned(Prefix, Learned),
+    /// The next hops that share the flows of routes via this name are these; it may be new.
+    SetGroup(NextHopGroup),
+    /// There is no group of this name any more, and no route by it.
+    RemoveGroup(String),
     /// There is no next hop of this name any more, and no route by it.
     RemoveNextHop(String),
     /// Other packets are answered, or more or fewer.
@@ -48,14 +56,17 @@ impl Config {
         let addresses = |config: &Self| config.own_addresses().collect::<Vec<_>>();
         let is_other = self.most_routes != former.most_routes
             || self.networks != former.networks
+            || self.kernel_table() != former.kernel_table()
             || addresses(self) != addresses(former)
             || (self.address, self.address6) != (former.address, former.address6);
         if is_other || !is_read(self) || !is_read(former) {
             return None;
         }
         let mut changes = self.changed_next_hops(former);
-        let routes = self.changed_routes(former)?;
-        changes.extend(routes);
+        changes.extend(self.changed_groups(former));
+        changes.extend(self.changed_routes(former)?);
+        changes.extend(self.changed_learned_routes(former)?);
+        changes.extend(self.removed_groups(former));
         changes.extend(self.removed_next_hops(former));
         let answers = |config: &Self| {
             let rates = (config.errors_per_second, config.errors_per_source);
@@ -85,6 +96,22 @@ impl Config {
             .iter()
             .filter(|hop| !names.contains(&hop.name));
         gone.map(|hop| RouteChange::RemoveNextHop(hop.name.clone()))
+            .collect()
+    }
+
+    /// A group whose next hops are others is another, too.
+    fn changed_groups(&self, former: &Self) -> Vec<RouteChange> {
+        let known: HashMap<_, _> = former.groups.iter().map(|one| (&one.name, one)).collect();
+        let is_other = |one: &&NextHopGroup| known.get(&one.name).is_none_or(|old| old != one);
+        let changed = self.groups.iter().filter(is_other).cloned();
+        changed.map(RouteChange::SetGroup).collect()
+    }
+
+    fn removed_groups(&self, former: &Self) -> Vec<RouteChange> {
+        let names: HashSet<_> = self.groups.iter().map(|group| &group.name).collect();
+        let gone = former.groups.iter();
+        let gone = gone.filter(|group| !names.contains(&group.name));
+        gone.map(|group| RouteChange::RemoveGroup(group.name.clone()))
             .collect()
     }
 
@@ -149,7 +176,8 @@ impl Config {
     fn has_room(&self) -> bool {
         let in_file = self.file_routes.as_ref().map_or(0, |routes| routes.len());
         let broadcasts = self.directed_broadcasts().count();
-        let most = NOWHERE.len() + broadcasts + self.routes.len() + in_file;
+        let learned = self.kernel_routes().map_or(0, |routes| routes.count());
+        let most = NOWHERE.len() + broadcasts + self.routes.len() + in_file + learned;
         most <= self.most_routes || {
             let routes = self.by_prefix(true);
             let v4 = routes
@@ -168,6 +196,9 @@ impl Target<'_> {
             Self::Via(DISCARD_NAME) => RouteChange::SetRoute(prefix, None),
             Self::Via(name) => RouteChange::SetRoute(prefix, Some(name.to_owned())),
             Self::Broadcast => RouteChange::SetBroadcast(prefix),
+            Self::Unreachable => RouteChange::SetLearned(prefix, Learned::Unreachable),
+            Self::Prohibited => RouteChange::SetLearned(prefix, Learned::Prohibited),
+            Self::NoRoute => RouteChange::SetLearned(prefix, Learned::NoRoute),
         }
     }
 }
@@ -186,9 +217,10 @@ fn each_version(prefix: Prefix) -> impl Iterator<Item = Prefix> {
 impl RouteChange {
     fn prefix(&self) -> Option<Prefix> {
         match self {
-            Self::RemoveRoute(prefix) | Self::SetRoute(prefix, _) | Self::SetBroadcast(prefix) => {
-                Some(*prefix)
-            }
+            Self::RemoveRoute(prefix)
+            | Self::SetRoute(prefix, _)
+            | Self::SetBroadcast(prefix)
+            | Self::SetLearned(prefix, _) => Some(*prefix),
             _ => None,
         }
     }
@@ -208,6 +240,7 @@ impl Router {
         match change {
             RouteChange::SetRoute(prefix, _)
             | RouteChange::SetBroadcast(prefix)
+            | RouteChange::SetLearned(prefix, _)
             | RouteChange::RemoveRoute(prefix) => {
                 let concern = |prefix| Concern {
                     entries: Some(vec![self.table.covering(prefix).unwrap_or(NO_ROUTE)]),
@@ -219,7 +252,9 @@ impl Router {
                 each_version(*prefix).map(concern).collect()
             }
             RouteChange::SetNextHop(hop) => of_hop(&hop.name),
-            RouteChange::RemoveNextHop(name) => of_hop(name),
+            RouteChange::SetGroup(NextHopGroup { name, .. })
+            | RouteChange::RemoveGroup(name)
+            | RouteChange::RemoveNextHop(name) => of_hop(name),
             RouteChange::SetAnswers => vec![Concern::entries(vec![NO_ROUTE])],
         }
     }
@@ -228,9 +263,12 @@ impl Router {
         match change {
             RouteChange::SetNextHop(hop) => self.set_next_hop(hop),
             RouteChange::RemoveNextHop(name) => self.remove_next_hop(name),
+            RouteChange::SetGroup(group) => self.set_group(group),
+            RouteChange::RemoveGroup(name) => self.remove_group(name),
             RouteChange::RemoveRoute(prefix)
             | RouteChange::SetRoute(prefix, _)
             | RouteChange::SetBroadcast(prefix)
+            | RouteChange::SetLearned(prefix, _)
                 if after.is_fixed(*prefix) => {}
             RouteChange::RemoveRoute(prefix) => {
                 self.table.remove(*prefix);
@@ -241,6 +279,10 @@ impl Router {
             }
             RouteChange::SetBroadcast(prefix) => {
                 self.table.insert(*prefix, BROADCAST)?;
+            }
+            RouteChange::SetLearned(prefix, learned) => {
+                let number = Target::from(learned).number(|name| self.next_hop(name));
+                self.table.insert(*prefix, number)?;
             }
             RouteChange::SetAnswers => {
                 self.no_route = after.no_route;
@@ -262,6 +304,24 @@ impl Router {
         match self.hops.iter_mut().find(|hop| hop.is_none()) {
             Some(place) => *place = new,
             None => self.hops.push(new),
+        }
+    }
+
+    fn set_group(&mut self, group: &NextHopGroup) {
+        let new = Some(Group::new(group, |name| self.next_hop(name)));
+        let is_it = |one: &Option<Group>| one.as_ref().is_some_and(|one| one.name == group.name);
+        let place = self.groups.iter().position(is_it);
+        let place = place.or_else(|| self.groups.iter().position(Option::is_none));
+        match place {
+            Some(place) => self.groups[place] = new,
+            None => self.groups.push(new),
+        }
+    }
+
+    fn remove_group(&mut self, name: &str) {
+        let is_it = |one: &&mut Option<Group>| one.as_ref().is_some_and(|one| one.name == name);
+        if let Some(place) = self.groups.iter_mut().find(is_it) {
+            *place = None;
         }
     }
 

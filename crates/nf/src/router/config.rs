@@ -1,6 +1,8 @@
 //! The router's configuration.
 
 use super::broadcast::LIMITED;
+use super::group::NextHopGroup;
+use super::kernel::{KernelSource, KernelTable, WrittenRoutes};
 use crate::checked;
 use crate::descriptor::{ConfigWarning, Reception};
 use crate::schema::TextOr;
@@ -25,7 +27,13 @@ pub const MAX_NEXT_HOPS: usize = 65_536;
 #[schemars(with = "Written")]
 pub struct Config {
     pub(super) next_hops: Vec<NextHop>,
+    /// Next hops that share the flows of a route.
+    pub(super) groups: Vec<NextHopGroup>,
     pub(super) routes: Vec<Route>,
+    /// Where routes come from in place of `routes`.
+    pub(super) kernel: Option<KernelSource>,
+    /// Whether a table of the kernel's was named without need.
+    pub(super) has_stray_table: bool,
     pub(super) routes_file: Option<PathBuf>,
     /// What the file said when it was read: prefixes, and numbers of next hops in their order.
     pub(super) file_routes: Option<Arc<Vec<(Prefix, u32)>>>,
@@ -85,6 +93,7 @@ impl Config {
         let used: HashSet<&str> = self.configured_routes().map(|(_, via)| via).collect();
         // A file that cannot be read is told when the router is built.
         let is_known = self.routes_file.is_none() || self.file_routes.is_some();
+        let is_known = is_known && self.kernel.is_none();
         let hops = self.next_hops.iter().enumerate();
         let unused = hops.filter(move |(_, hop)| is_known && !used.contains(&*hop.name));
         unused.map(|(place, hop)| {
@@ -161,21 +170,28 @@ impl Config {
             self.routes.iter().any(|route| is_default(&route.to.0))
         };
         let lacks_route = |own: Option<Address>| own.is_some_and(|own| !has_default(own));
-        self.no_route == NoRoute::Unreachable
-            && (lacks_route(self.address) || lacks_route(self.address6))
+        // Nobody knows what the kernel's routes will be; some are there to be answered about.
+        self.kernel.is_some()
+            || self.no_route == NoRoute::Unreachable
+                && (lacks_route(self.address) || lacks_route(self.address6))
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Written {
-    /// The neighbours that packets are sent to.
-    #[schemars(length(min = 1, max = MAX_NEXT_HOPS))]
+    /// The neighbours that packets are sent to, at least one unless routes are the kernel's.
+    #[serde(default)]
+    #[schemars(length(max = MAX_NEXT_HOPS))]
     next_hops: Vec<NextHop>,
     /// Where packets to a prefix go; the longest prefix counts, and of two routes to one prefix the
-    /// later.
+    /// later. Or `"kernel"`: links, addresses, routes and neighbours are those of this host's
+    /// kernel, and their changes are followed.
     #[serde(default)]
-    routes: Vec<Route>,
+    routes: WrittenRoutes,
+    /// The kernel's table of routes, by number: the main one (254) without this. It goes with
+    /// `routes = "kernel"`.
+    kernel_table: Option<KernelTable>,
     /// A file of further routes, relative to the service file: a prefix and a name on each line, `#`
     /// begins a comment.
     #[schemars(title = "file")]
@@ -459,6 +475,14 @@ pub enum ConfigError {
     /// More routes than a table takes.
     #[error("most_routes = {0} is more than {MAX_ROUTES}")]
     MostRoutes(usize),
+    /// What the kernel says is said here, too.
+    #[error(
+        "{0} beside routes = \"kernel\": expected no {0}, because the kernel says where packets go (`ip route`)"
+    )]
+    BesideKernel(&'static str),
+    /// A table of a kernel whose routes are not wanted.
+    #[error("kernel_table without routes = \"kernel\": expected both, or none of them")]
+    TableAlone,
 }
 
 /// The name of the next hop that is none.
@@ -483,11 +507,18 @@ impl Written {
     /// What it says, each value for itself.
     pub(super) fn unchecked(self) -> Config {
         let address = |written: Option<Text<HostAddress>>| written.map(|Text(address)| address.0);
+        let (routes, kernel) = match self.routes {
+            WrittenRoutes::List(routes) => (routes, None),
+            WrittenRoutes::Kernel => (Vec::new(), Some(KernelSource::new(self.kernel_table))),
+        };
         Config {
             address: address(self.address),
             address6: address(self.address6),
             next_hops: self.next_hops,
-            routes: self.routes,
+            groups: Vec::new(),
+            has_stray_table: kernel.is_none() && self.kernel_table.is_some(),
+            routes,
+            kernel,
             routes_file: self.routes_file,
             file_routes: None,
             networks: Vec::new(),
@@ -505,9 +536,15 @@ impl Written {
 impl Config {
     /// What is wrong with what values say together, each with its place; none follows from another.
     pub(super) fn mistakes(&self) -> Vec<Misplaced> {
-        let mut mistakes = wrong_next_hops(&self.next_hops);
+        let mut mistakes = match self.kernel {
+            Some(_) => self.beside_kernel(),
+            None => wrong_next_hops(&self.next_hops),
+        };
         if mistakes.is_empty() {
             mistakes.extend(self.routes_to_nobody());
+        }
+        if self.has_stray_table {
+            mistakes.push((vec!["kernel_table".to_owned()], ConfigError::TableAlone));
         }
         if self.most_routes > MAX_ROUTES {
             let error = ConfigError::MostRoutes(self.most_routes);
@@ -515,6 +552,17 @@ impl Config {
         }
         mistakes.extend(self.wrong_versions());
         mistakes
+    }
+
+    /// What the kernel says.
+    fn beside_kernel(&self) -> Vec<Misplaced> {
+        let said = [
+            ("next_hops", !self.next_hops.is_empty()),
+            ("routes_file", self.routes_file.is_some()),
+        ];
+        let said = said.into_iter().filter(|(_, is_said)| *is_said);
+        said.map(|(key, _)| (vec![key.to_owned()], ConfigError::BesideKernel(key)))
+            .collect()
     }
 
     /// Routes via names that no next hop has, the first of each name.

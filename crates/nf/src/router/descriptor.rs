@@ -3,8 +3,8 @@
 use super::config::{Misplaced, Written};
 use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError};
 use crate::descriptor::{
-    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError, Reception,
-    Surroundings,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
+    ReadError, Reception, Surroundings,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
@@ -79,6 +79,21 @@ impl FunctionConfig for Config {
     ) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
         let config = self.clone().numbered(adjacencies);
         Ok(Some(Arc::new(config.map_err(FunctionError::of)?)))
+    }
+
+    fn learning_from(&self, running: &dyn FunctionConfig) -> Option<Arc<dyn FunctionConfig>> {
+        let learned = self.learning_from(running.of()?)?;
+        Some(Arc::new(learned))
+    }
+
+    fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {
+        let former = former.of::<Self>();
+        match former.is_none_or(|former| former.kernel_table() == self.kernel_table()) {
+            true => Ok(()),
+            false => Err(MigrationError(
+                "whose routes these are cannot change while it runs: expected the same routes = \"kernel\" or list, and the same kernel_table (or another start)",
+            )),
+        }
     }
 
     fn build(&self, folder: &Path, seed: u64) -> Result<Function, FunctionError> {

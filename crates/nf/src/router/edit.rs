@@ -1,7 +1,7 @@
 //! Single changes of a configuration.
 
 use super::config::{Config, ConfigError, DISCARD_NAME, GroupRoute, Route, check_destination};
-use crate::edit::{Edit, EditError, word};
+use crate::edit::{Edit, EditError, Object, word};
 use crate::text::Text;
 use std::sync::Arc;
 use twinpath_classify::Prefix;
@@ -15,6 +15,9 @@ pub(super) enum RouteEditError {
     /// To a group.
     #[error(transparent)]
     Group(#[from] GroupRoute),
+    /// It would be gone with the kernel's next change.
+    #[error("routes are the kernel's (routes = \"kernel\"): change them there, with `ip route`")]
+    Kernel,
     /// Added twice.
     #[error("there is a route to {to} via {via} already: replace it, or delete it first")]
     There {
@@ -35,6 +38,9 @@ impl Config {
     /// It cannot be made.
     pub fn after(&self, edit: &Edit) -> Result<Self, EditError> {
         let edited = match edit {
+            _ if edit.object() == Object::Route && self.kernel.is_some() => {
+                Err(RouteEditError::Kernel)
+            }
             Edit::AddRoute { to, via } => self.with_new_route(word(to)?, via),
             Edit::ReplaceRoute { to, via } => self.with_route(word(to)?, via),
             Edit::DeleteRoute { to } => self.without_route(word(to)?),
@@ -88,10 +94,14 @@ impl Config {
         }
     }
 
-    /// Where the routes go that were configured, in words.
+    /// Where the routes go that were configured, or learned, in words.
     pub fn routes(&self) -> impl Iterator<Item = String> {
+        let mut learned = Vec::new();
+        self.for_each_learned(|to, how| learned.push((to, how.to_string())));
+        learned.sort_unstable_by_key(|(to, _)| (to.network(), to.length()));
         let routes = self.configured_routes();
-        routes.map(|(to, via)| format!("{to} via {via}"))
+        let routes = routes.map(|(to, via)| format!("{to} via {via}"));
+        routes.chain(learned.into_iter().map(|(to, how)| format!("{to} {how}")))
     }
 
     /// The configured route to a prefix.

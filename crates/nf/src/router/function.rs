@@ -1,16 +1,18 @@
 //! The router at work.
 
 use super::config::{Config, NextHop, NoRoute, Reached};
+use super::group::{FIRST_GROUP, Group, number_of};
 use super::route_file::DISCARD;
-use super::routes::{self, BROADCAST, LOCAL, RouterError};
+use super::routes::{self, BROADCAST, LOCAL, PROHIBITED, RouterError, UNREACHABLE};
 use crate::files::Disk;
 use crate::icmp_messages::{Cause, Icmp};
 use crate::rate_limit::RateLimit;
 use crate::records::EntryHits;
+use std::collections::HashMap;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::protocol;
-use twinpath_core::{DropReason, Instant};
+use twinpath_core::{DropReason, HashKey, Instant};
 use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
 /// What packets without a route are credited to; next hops have other numbers.
@@ -24,6 +26,10 @@ pub struct Router {
     pub(super) table: RouteTable,
     /// By number, which one keeps for as long as it is there.
     pub(super) hops: Vec<Option<Hop>>,
+    /// Next hops that share the flows of routes, each by its number above [`FIRST_GROUP`].
+    pub(super) groups: Vec<Option<Group>>,
+    /// Under it flows are spread over next hops.
+    pub(super) key: HashKey,
     pub(super) no_route: NoRoute,
     pub(super) icmp: Icmp,
     pub(super) counters: Counters,
@@ -42,6 +48,8 @@ pub(super) struct Counters {
     no_route: u64,
     discarded: u64,
     broadcasts: u64,
+    unreachable: u64,
+    prohibited: u64,
     expired: u64,
     local: u64,
     /// What next hops got that are no more.
@@ -76,9 +84,21 @@ impl Router {
     pub fn new(config: &Config, folder: &Path, seed: u64) -> Result<Self, RouterError> {
         let config = &routes::with_file(config, folder, &Disk)?;
         let names = config.next_hop_names();
+        let groups = config.groups.iter();
+        let groups = groups.map(|group| Some(Group::new(group, |name| names.number(name))));
+        let places = (FIRST_GROUP..).zip(&config.groups);
+        let group_numbers: HashMap<&str, u32> = places
+            .map(|(number, group)| (&*group.name, number))
+            .collect();
+        let number = |name: &str| {
+            let group = || group_numbers.get(name).copied();
+            names.number(name).or_else(group)
+        };
         Ok(Self {
-            table: routes::fill(config, |name| names.number(name))?,
+            table: routes::fill(config, number)?,
             hops: config.next_hops.iter().map(Hop::new).map(Some).collect(),
+            groups: groups.collect(),
+            key: HashKey::new(seed),
             no_route: config.no_route,
             icmp: Icmp::new(
                 [config.address, config.address6],
@@ -110,12 +130,9 @@ impl Router {
         hops.map(|hop| (&hop.next_hop, hop.packets, hop.bytes))
     }
 
-    /// The number of the next hop with this name.
+    /// The number of the next hop with this name, or of the group.
     pub fn next_hop(&self, name: &str) -> Option<u32> {
-        let has_name =
-            |hop: &Option<Hop>| hop.as_ref().is_some_and(|hop| hop.next_hop.name == name);
-        let place = self.hops.iter().position(has_name);
-        place.and_then(|place| u32::try_from(place).ok())
+        number_of(&self.hops, &self.groups, name)
     }
 
     /// The number of the packet's next hop, with all that decided it recorded.
@@ -125,6 +142,22 @@ impl Router {
         let bits = decision.examined_bits;
         packet.examined_destination(bits.next_multiple_of(STEP_BITS).min(128));
         let number = decision.next_hop.unwrap_or(NO_ROUTE);
+        packet.depends_on(number, None);
+        match number.checked_sub(FIRST_GROUP) {
+            Some(place) if number < DISCARD - 16 => self.member(packet, place),
+            _ => number,
+        }
+    }
+
+    /// The number of the next hop that is the packet's among those of a group.
+    fn member(&self, packet: &mut Recorded<'_>, group: u32) -> u32 {
+        let headers = packet.headers();
+        packet.examined_source(128);
+        packet.examined_destination(128);
+        let (from, to) = (headers.source, headers.destination);
+        let group = self.groups.get(group as usize).and_then(Option::as_ref);
+        let chosen = group.and_then(|group| group.choose(&self.key, from, to));
+        let number = chosen.unwrap_or(DISCARD);
         packet.depends_on(number, None);
         number
     }
@@ -165,6 +198,20 @@ impl Router {
         Verdict::Drop(DropReason::NoRoute)
     }
 
+    /// A route says that a packet goes nowhere, and what its sender hears.
+    fn refuse(
+        &mut self,
+        packet: &mut Recorded<'_>,
+        entry: u32,
+        cause: Cause,
+        now: Instant,
+        answers: &mut Answers<'_>,
+    ) -> Verdict {
+        self.count(entry, 1, 0);
+        self.icmp.answer(packet, cause, now, answers);
+        Verdict::Drop(DropReason::NoRoute)
+    }
+
     /// A packet is for the router itself, which answers echoes and nothing else.
     fn deliver(
         &mut self,
@@ -189,6 +236,8 @@ impl Router {
             NO_ROUTE => self.counters.no_route += packets,
             DISCARD => self.counters.discarded += packets,
             BROADCAST => self.counters.broadcasts += packets,
+            UNREACHABLE => self.counters.unreachable += packets,
+            PROHIBITED => self.counters.prohibited += packets,
             LOCAL => self.counters.local += packets,
             number => {
                 if let Some(Some(hop)) = self.hops.get_mut(number as usize) {
@@ -222,6 +271,8 @@ impl RuleFunction for Router {
                 self.count(BROADCAST, 1, 0);
                 Verdict::Drop(DropReason::Broadcast)
             }
+            UNREACHABLE => self.refuse(packet, UNREACHABLE, Cause::NoRoute, now, answers),
+            PROHIBITED => self.refuse(packet, PROHIBITED, Cause::Prohibited, now, answers),
             number => self.forward(packet, number, now, answers),
         }
     }
@@ -236,6 +287,13 @@ impl RuleFunction for Router {
             (DISCARD, _) => "discard".into(),
             (NO_ROUTE, _) => "no route".into(),
             (BROADCAST, _) => "all hosts of a network".into(),
+            (UNREACHABLE, _) => "unreachable".into(),
+            (PROHIBITED, _) => "prohibited".into(),
+            (number, None) if number >= FIRST_GROUP => {
+                let place = (number - FIRST_GROUP) as usize;
+                let group = self.groups.get(place).and_then(Option::as_ref);
+                format!("next hops {}", group?.name)
+            }
             (_, hop) => format!("next hop {}", hop?.next_hop.name),
         }))
     }
@@ -248,6 +306,8 @@ impl RuleFunction for Router {
         each("no_route", self.counters.no_route);
         each("discarded", self.counters.discarded);
         each("broadcasts", self.counters.broadcasts);
+        each("unreachable", self.counters.unreachable);
+        each("prohibited", self.counters.prohibited);
         each("expired", self.counters.expired);
         each("local", self.counters.local);
         each("echoes_answered", self.icmp.echoes_answered);

@@ -16,6 +16,14 @@
 //! routes = [{ to = "0.0.0.0/0", via = "uplink" }, { to = "10.1.0.0/16", via = "lab" }]
 //! ```
 //!
+//! # Routes of the kernel
+//! With `routes = "kernel"` there are no `next_hops` and `routes` in the file: links, addresses, routes
+//! (ECMP, next hop objects, `blackhole`, `unreachable`, `prohibit`) and neighbours are those of this
+//! host's kernel, and their changes are followed. It is for the network interfaces in `[ports]`, whose
+//! addresses may be the kernel's, too. Errors come from the first address of a port if `address` and
+//! `address6` are not said. Where several next hops share a route, the addresses of a packet tell which
+//! one it gets: each pair of hosts keeps its own. [Between cables](../between-cables.md) has an example.
+//!
 //! # What is not forwarded
 //! - Frames to groups (broadcast, multicast) or to other stations (with `macs`, and on network interfaces) never enter the
 //!   chain (RFC 1812 §5.3.4; `other_station`). Nor do packets from `0.0.0.0/8`, `127.0.0.0/8`,
@@ -61,6 +69,7 @@
 //! | `forwarded`, `forwarded_bytes` | packets that got a next hop, as far as rules have reported, and bytes of their frames; also by next hop ([`Router::next_hops`]) |
 //! | `no_route` | packets without a route |
 //! | `broadcasts` | packets to all hosts of a network |
+//! | `unreachable`, `prohibited` | packets with a route of the kernel's that says so |
 //! | `discarded` | packets with a route to nowhere |
 //! | `expired` | packets whose time to live ended |
 //! | `local`, `echoes_answered` | packets to the router itself, and echo requests among them that it answered |
@@ -74,6 +83,8 @@ mod config;
 mod descriptor;
 mod edit;
 mod function;
+mod group;
+mod kernel;
 mod route_file;
 mod routes;
 #[cfg(test)]
@@ -86,6 +97,8 @@ pub use config::{
 };
 pub use descriptor::FUNCTION;
 pub use function::Router;
+pub use group::NextHopGroup;
+pub use kernel::{KernelRoutes, Learned, Learning, is_routable};
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 

@@ -2,6 +2,7 @@
 
 use super::broadcast::LIMITED;
 use super::config::{Config, DISCARD_NAME};
+use super::function::NO_ROUTE;
 use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};
 use crate::files::Files;
 use crate::memory::TableMemory;
@@ -30,6 +31,12 @@ pub(super) const LOCAL: u32 = DISCARD - 2;
 /// Where packets to all hosts of a network go, which is nowhere.
 pub(super) const BROADCAST: u32 = DISCARD - 3;
 
+/// Where packets to a prefix go whose senders are told that there is no way.
+pub(super) const UNREACHABLE: u32 = DISCARD - 4;
+
+/// The same where they are told that it is prohibited.
+pub(super) const PROHIBITED: u32 = DISCARD - 5;
+
 /// Where packets to a prefix go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target<'c> {
@@ -37,6 +44,25 @@ pub(super) enum Target<'c> {
     Via(&'c str),
     /// To nowhere, for the prefix is that of a broadcast address.
     Broadcast,
+    /// To nowhere, and their senders are told so.
+    Unreachable,
+    /// To nowhere, and their senders are told that it is prohibited.
+    Prohibited,
+    /// They have no route, whatever a shorter prefix has.
+    NoRoute,
+}
+
+impl Target<'_> {
+    /// What a table of routes has for it; `number` knows next hops and groups by name.
+    pub fn number(self, number: impl Fn(&str) -> Option<u32>) -> u32 {
+        match self {
+            Self::Via(name) => number(name).unwrap_or(DISCARD),
+            Self::Broadcast => BROADCAST,
+            Self::Unreachable => UNREACHABLE,
+            Self::Prohibited => PROHIBITED,
+            Self::NoRoute => NO_ROUTE,
+        }
+    }
 }
 
 /// Why a router could not be built.
@@ -80,13 +106,18 @@ pub(super) fn fill(
         v4: config.most_routes,
         v6: config.most_routes,
     });
+    let mut failed = None;
+    let mut insert = |prefix, target: Target<'_>| {
+        if let Err(source) = table.insert(prefix, target.number(&number)) {
+            failed.get_or_insert(RouterError::Route { prefix, source });
+        }
+    };
     for (prefix, target) in config.all_routes(true) {
-        let number = match target {
-            Target::Via(name) => number(name).unwrap_or(DISCARD),
-            Target::Broadcast => BROADCAST,
-        };
-        let inserted = table.insert(prefix, number);
-        inserted.map_err(|source| RouterError::Route { prefix, source })?;
+        insert(prefix, target);
+    }
+    config.for_each_learned(|prefix, learned| insert(prefix, learned.into()));
+    if let Some(error) = failed {
+        return Err(error);
     }
     let own = config.own_addresses().map(|own| (own, LOCAL));
     for (address, number) in own.chain([(LIMITED, BROADCAST)]) {
@@ -122,6 +153,10 @@ impl Config {
             v4 += usize::from(prefix.versions().includes(true));
             v6 += usize::from(prefix.versions().includes(false));
         }
+        self.for_each_learned(|prefix, _| {
+            v4 += usize::from(prefix.versions().includes(true));
+            v6 += usize::from(prefix.versions().includes(false));
+        });
         let in_file = self.file_routes.as_ref().map_or(0, |routes| routes.len());
         let list = in_file * size_of::<(Prefix, u32)>();
         TableMemory {

@@ -5,7 +5,7 @@ use crate::fast_path::Departure;
 use crate::machine::Machine;
 use crate::sink::Sink;
 use std::time::Duration;
-use twinpath_control::report::{PortLosses, Report};
+use twinpath_control::report::{KernelFigures, PortLosses, Report};
 use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 
@@ -56,6 +56,11 @@ pub trait PacketIo {
 
     /// Calls `each` with every port's number and whether packets come and go there.
     fn each_port(&self, _each: &mut dyn FnMut(usize, bool)) {}
+
+    /// What is followed of the kernel's routes, if they are wanted.
+    fn kernel_figures(&self) -> Option<KernelFigures> {
+        None
+    }
 }
 
 /// Packets of a source, and a sink for those that leave.

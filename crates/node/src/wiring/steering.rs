@@ -53,6 +53,15 @@ fn reception(service: &Service) -> Option<Reception> {
     each.find_map(|instance| instance.config.reception())
 }
 
+/// Whether a router of the chain has the kernel's routes.
+pub fn follows_kernel(service: &Service) -> bool {
+    let mut each = service.chain.iter();
+    each.any(|instance| {
+        let router = instance.config.of::<twinpath_nf::router::Config>();
+        router.is_some_and(|router| router.kernel_table().is_some())
+    })
+}
+
 /// The chain's router, which tells senders of packets that are too long for the links of ports.
 pub fn long_packets(service: &Service) -> Option<LongPackets> {
     let mut each = service.chain.iter();

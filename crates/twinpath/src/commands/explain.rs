@@ -1,5 +1,6 @@
 //! `twinpath explain`: what of a service runs where, and why.
 
+mod kernel;
 mod parking;
 mod places;
 mod residence;
@@ -10,6 +11,7 @@ mod verdict;
 use crate::checks::check_unless;
 use crate::error::CommandError;
 use crate::{Outcome, output};
+use kernel::KernelFacts;
 use parking::ParkingFacts;
 use places::{FunctionPlace, places};
 use residence::resident_share;
@@ -34,7 +36,8 @@ use verdict::Verdict;
 /// fits, or the limit that it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
 /// how many rules there may be, and which packets make none. Where payloads are parked: which, and
-/// how slow the workers may be. With --programs the state words and the fast program of each function,
+/// how slow the workers may be. Where routes are the kernel's: what is taken from it, and what is left to it.
+/// With --programs the state words and the fast program of each function,
 /// which says which packets the fast path can do alone.
 /// Exit code 1 if the chain does not fit the device that the service is for.
 #[derive(clap::Args)]
@@ -95,6 +98,9 @@ struct Explanation {
     /// Which payloads wait while their headers are on the slow path; absent if none do.
     #[serde(skip_serializing_if = "Option::is_none")]
     parking: Option<ParkingFacts>,
+    /// What comes from this host's kernel; absent if nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<KernelFacts>,
     /// The functions that share flow state.
     functions: Vec<Function>,
     slow_path_only: Vec<String>,
@@ -224,6 +230,7 @@ impl Explanation {
             places,
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
+            kernel: KernelFacts::of(service),
             functions: Vec::new(),
             slow_path_only: Vec::new(),
             devices,

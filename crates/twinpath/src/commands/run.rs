@@ -124,6 +124,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut opened = opened.map_err(|error| CommandError::from(error).placed(&service))?;
     drop_privileges(&opened);
     opened.source = opened.source.until(stop.flag());
+    opened.warnings.iter().for_each(output::warning);
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {
         output::notice(format_args!(
             "{} serves {address}; Ctrl-C ends it",

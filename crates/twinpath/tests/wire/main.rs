@@ -1,6 +1,7 @@
 //! Twinpath between cables: real programs on real interfaces, in network namespaces.
 
 mod bump;
+mod kernel;
 mod middle;
 mod programs;
 mod routed;

@@ -1,5 +1,6 @@
 mod broadcast;
 mod icmp;
+mod kernel;
 
 use super::*;
 use crate::two_caches::{Bench, Outcome};

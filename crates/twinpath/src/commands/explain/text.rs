@@ -37,6 +37,9 @@ impl Display for Told<'_> {
         if let Some(parking) = &all.parking {
             writeln!(f, "\n{parking}")?;
         }
+        if let Some(kernel) = &all.kernel {
+            writeln!(f, "\n{kernel}")?;
+        }
         match all.functions.is_empty() {
             true => Ok(()),
             false => self.flow_state(f),

@@ -1,13 +1,15 @@
 //! The cards of network interfaces and of neighbours.
 
-use super::super::super::{NeighborFigures, PortFigures, Report};
+use super::super::super::{KernelFigures, NeighborFigures, PortFigures, Report};
 use super::{Row, bad, escape, row, table};
 
-/// A card for each interface, and one for what was asked and answered about neighbours.
+/// A card for each interface, one for what was asked and answered about neighbours, and one for what was
+/// followed of the kernel.
 pub(super) fn cards(report: &Report) -> String {
     let ports = report.ports.iter().map(port_card);
     let neighbors = report.neighbors.iter().map(neighbors_card);
-    ports.chain(neighbors).collect()
+    let kernel = report.kernel.iter().map(kernel_card);
+    ports.chain(neighbors).chain(kernel).collect()
 }
 
 fn card(heading: &str, rows: &[Row<'_>]) -> String {
@@ -86,4 +88,30 @@ fn neighbors_card(neighbors: &NeighborFigures) -> String {
         row("evictions", neighbors.evictions, "made room for others"),
     ];
     card("Neighbours", &rows)
+}
+
+fn kernel_card(kernel: &KernelFigures) -> String {
+    let rows = [
+        row("routes", kernel.routes, "that the kernel has"),
+        row("by no port", kernel.elsewhere, "whose packets are dropped"),
+        row("next hops", kernel.next_hops, "that routes lead to"),
+        row("groups", kernel.groups, "next hops that share flows"),
+        row("neighbours", kernel.neighbors, "that the kernel knows"),
+        row("changes", kernel.changes, "that were made of the chain"),
+        row("changed routes", kernel.changed_routes, "in those"),
+        row(
+            "longest pause",
+            kernel.longest_pause_ns,
+            "nanoseconds that packets waited for one",
+        ),
+        row("asked again", kernel.resyncs, "times for all there is"),
+        bad("overruns", kernel.overruns, "times messages were lost"),
+        bad(
+            "ignored",
+            kernel.ignored_routes,
+            "routes that there was no room for",
+        ),
+        row("to the host", kernel.host_packets, "left to the kernel"),
+    ];
+    card("Kernel", &rows)
 }

@@ -1,0 +1,330 @@
+//! The thread that follows the kernel.
+
+use super::KernelError;
+use super::PAUSE_SHARE;
+use super::figures::Shared;
+use super::host::HostAddresses;
+use super::learner::{Learner, Lesson};
+use super::mailbox::{Desk, Mailbox, Told, pair};
+use std::collections::{HashSet, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant as WallClock};
+use twinpath_classify::Prefix;
+use twinpath_control::operator::Applied;
+use twinpath_control::service::{PortDriver, Service};
+use twinpath_core::wire::Address;
+use twinpath_kernel::socket::Received;
+use twinpath_kernel::view::Interest;
+use twinpath_kernel::{Monitor, NeighborChange, Socket};
+use twinpath_nf::router;
+
+/// How long the kernel may take to tell all that it knows.
+pub const FIRST_TIME: Duration = Duration::from_secs(30);
+
+/// How long changes are gathered before one is made.
+const GATHERING: Duration = Duration::from_millis(10);
+
+/// The least time between two changes.
+const LEAST_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long the thread may wait for something to happen.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+/// Datagrams that are taken before it is looked after all else.
+const BURST: usize = 256;
+
+/// More changes at once than a router makes one by one: it is better built anew with all.
+const MOST_PREFIXES: usize = 900;
+
+/// Places of a router's table that are kept for what is no route of the kernel's.
+const OWN_ROUTES: usize = 1024;
+
+/// Neighbours that were asked for, of which changes are told.
+const MOST_ASKED: usize = 32_768;
+
+/// Who makes changes of a running service.
+pub(crate) trait Changes {
+    /// Makes the service what `lesson` makes of it.
+    ///
+    /// # Errors
+    /// It cannot be made now.
+    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String>;
+}
+
+/// Follows the kernel.
+pub(crate) struct Following {
+    socket: Socket,
+    monitor: Monitor,
+    learner: Learner,
+    desk: Desk,
+    figures: Shared,
+    /// What the chain answers for by itself.
+    answered: Vec<Prefix>,
+    /// Neighbours that the ports want to hear of.
+    asked: HashSet<(u16, Address)>,
+    /// What the ports had no room for.
+    untold: VecDeque<Told>,
+    began: WallClock,
+    /// When the next change may be made.
+    next_change: Duration,
+    /// When the first of what is to be changed was seen.
+    gathering_since: Option<Duration>,
+    /// Whether addresses are others than the router knows, or a change has not been made.
+    is_behind: bool,
+}
+
+impl Following {
+    /// Learns all that the kernel knows now; nothing if the service wants none of it.
+    ///
+    /// # Errors
+    /// The kernel does not answer.
+    pub fn open(service: &Service) -> Result<Option<(Self, Mailbox)>, KernelError> {
+        let (Some(learner), Some(interest)) = (Learner::new(service), interest(service)) else {
+            return Ok(None);
+        };
+        let figures = Shared::default();
+        let (mailbox, desk) = pair(&figures)?;
+        let answered = service
+            .devices
+            .iter()
+            .flat_map(|device| &device.answers_for);
+        let mut following = Self {
+            socket: Socket::open()?,
+            monitor: Monitor::new(interest),
+            learner,
+            desk,
+            figures,
+            answered: answered.map(|one| one.0).collect(),
+            asked: HashSet::new(),
+            untold: VecDeque::new(),
+            began: WallClock::now(),
+            next_change: Duration::ZERO,
+            gathering_since: None,
+            is_behind: false,
+        };
+        following.learn_first()?;
+        Ok(Some((following, mailbox)))
+    }
+
+    /// A service with all that is known; for the first time.
+    pub fn service(&mut self, service: &Service) -> Service {
+        let prefixes = self.monitor.view_mut().take_changed(usize::MAX);
+        let lesson = self.learner.learn(service, self.monitor.view(), prefixes);
+        self.monitor.view_mut().take_other_addresses();
+        self.tell_addresses();
+        self.count(0);
+        lesson.service
+    }
+
+    fn learn_first(&mut self) -> Result<(), KernelError> {
+        while !self.monitor.is_complete() {
+            if self.began.elapsed() > FIRST_TIME {
+                return Err(KernelError::Silent);
+            }
+            self.exchange()?;
+            self.socket.wait(self.desk.waker(), LONGEST_WAIT);
+        }
+        Ok(())
+    }
+
+    /// Follows until the run is over.
+    pub fn run(mut self, changes: &dyn Changes, is_over: &AtomicBool) {
+        while !is_over.load(Ordering::Acquire) {
+            self.desk.wake();
+            if let Err(error) = self.exchange() {
+                self.figures.change(|figures| figures.errors += 1);
+                // A socket that fails may work again; all is asked for then.
+                drop(error);
+                std::thread::sleep(LONGEST_WAIT);
+            }
+            self.answer();
+            self.tell();
+            self.follow(changes);
+            self.socket.wait(self.desk.waker(), self.longest_wait());
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    fn longest_wait(&self) -> Duration {
+        match self.untold.is_empty() && self.gathering_since.is_none() {
+            true => LONGEST_WAIT,
+            false => Duration::from_millis(1),
+        }
+    }
+
+    /// Asks what is to be asked, and hears what there is to hear.
+    fn exchange(&mut self) -> io::Result<()> {
+        let now = self.now();
+        if let Some(question) = self.monitor.question(now) {
+            self.socket.send(&question)?;
+        }
+        // What the ports have not heard waits, and so does what comes.
+        for _ in 0..if self.untold.is_empty() { BURST } else { 0 } {
+            let question = match self.socket.receive()? {
+                Received::Datagram(bytes) => self.monitor.take(bytes, now),
+                Received::Nothing => break,
+                Received::Overrun => {
+                    self.monitor.overrun(now);
+                    None
+                }
+            };
+            if let Some(question) = question {
+                self.socket.send(&question)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ports want to know of neighbours: they hear what is known, and the kernel looks after
+    /// them.
+    fn answer(&mut self) {
+        while let Ok((port, address)) = self.desk.questions.try_recv() {
+            if self.asked.len() >= MOST_ASKED {
+                // Whoever is still used is asked for again.
+                self.asked.clear();
+            }
+            self.asked.insert((port, address));
+            if let Some(mac) = self.monitor.view().neighbor(port, address) {
+                let mac = Some(mac);
+                let change = NeighborChange { port, address, mac };
+                self.untold.push_back(Told::Neighbor(change));
+            }
+            if let Some(question) = self.monitor.neighbor_question(port, address) {
+                // Nobody waits for it in vain: the ports ask again.
+                let _ = self.socket.send(&question);
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        for change in self.monitor.view_mut().take_neighbor_changes() {
+            if self.asked.contains(&(change.port, change.address)) {
+                self.untold.push_back(Told::Neighbor(change));
+            }
+        }
+        while let Some(what) = self.untold.pop_front() {
+            if let Some(what) = self.desk.tell(what) {
+                self.untold.push_front(what);
+                break;
+            }
+        }
+    }
+
+    fn tell_addresses(&mut self) {
+        let own = self.monitor.view().own_addresses();
+        let addresses = HostAddresses::new(&own, self.answered.clone());
+        self.untold.push_back(Told::Addresses(Arc::new(addresses)));
+        self.tell();
+    }
+
+    /// What is other than the chain knows becomes a change of it.
+    fn follow(&mut self, changes: &dyn Changes) {
+        if self.monitor.view_mut().take_other_addresses() {
+            self.tell_addresses();
+            self.is_behind = true;
+        }
+        let waiting = self.monitor.view().changed_count();
+        if waiting == 0 && !self.is_behind {
+            self.count(0);
+            return;
+        }
+        let now = self.now();
+        // A burst is one change; a list that is under way is part of it.
+        if now < self.next_change || self.monitor.is_asking() {
+            return;
+        }
+        // The first of a burst waits for the others.
+        let since = *self.gathering_since.get_or_insert(now);
+        if now - since >= GATHERING {
+            self.gathering_since = None;
+            self.change(changes);
+        }
+    }
+
+    fn change(&mut self, changes: &dyn Changes) {
+        let began = self.now();
+        let view = self.monitor.view_mut();
+        let most = match view.changed_count() {
+            count if count > MOST_PREFIXES => usize::MAX,
+            count => count,
+        };
+        let prefixes = view.take_changed(most);
+        let (learner, view) = (&mut self.learner, self.monitor.view());
+        let (mut prefixes, mut changed) = (Some(prefixes), 0);
+        let made = changes.learn(&mut |service| {
+            let prefixes = prefixes.take().unwrap_or_default();
+            let Lesson {
+                service,
+                changed: count,
+            } = learner.learn(service, view, prefixes);
+            changed = count;
+            service
+        });
+        // What could not even be looked at comes again; what was, is in the next state.
+        self.monitor
+            .view_mut()
+            .put_back(prefixes.unwrap_or_default());
+        self.is_behind = made.is_err();
+        let (took, pause) = match &made {
+            Ok(applied) => (self.now() - began, Duration::from_nanos(applied.pause_ns)),
+            Err(_) => (self.now() - began, Duration::ZERO),
+        };
+        let interval = LEAST_INTERVAL.max(pause * PAUSE_SHARE).max(took);
+        self.next_change = self.now() + interval;
+        self.figures.change(|figures| match &made {
+            Ok(applied) if applied.is_same => {}
+            Ok(_) => {
+                figures.changes += 1;
+                figures.longest_pause_ns = figures.longest_pause_ns.max(pause.as_nanos() as u64);
+                figures.last_change_ns = began.as_nanos() as u64;
+            }
+            Err(_) => figures.refused_changes += 1,
+        });
+        self.count(changed as u64);
+    }
+
+    fn count(&self, changed: u64) {
+        let view = self.monitor.view();
+        let counters = self.monitor.counters();
+        let [routes, next_hops, groups, elsewhere] = self.learner.counts();
+        let without_room = self.learner.without_room();
+        self.figures.change(|figures| {
+            figures.routes = routes;
+            figures.next_hops = next_hops;
+            figures.groups = groups;
+            figures.elsewhere = elsewhere;
+            figures.neighbors = view.neighbor_count() as u64;
+            figures.changed_routes += changed;
+            figures.ignored_routes = view.ignored_routes() + without_room;
+            figures.resyncs = counters.resyncs;
+            figures.overruns = counters.overruns;
+            figures.malformed = counters.malformed;
+        });
+    }
+}
+
+/// What is to be known for a service.
+fn interest(service: &Service) -> Option<Interest> {
+    let mut chain = service.chain.iter();
+    let router = chain.find_map(|one| {
+        let config = one.config.of::<router::Config>();
+        config.filter(|config| config.kernel_table().is_some())
+    })?;
+    // What the kernel has at a tap is the other end's.
+    let ports = service.devices.iter().map(|device| match device.driver {
+        PortDriver::Tap => None,
+        _ => Some(device.device.clone()),
+    });
+    let most = router.most_routes();
+    Some(Interest {
+        ports: ports.collect(),
+        table: router.kernel_table()?,
+        // The router's table has addresses and broadcasts beside.
+        most_routes: most - OWN_ROUTES.min(most / 2),
+    })
+}
