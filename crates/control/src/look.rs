@@ -111,7 +111,7 @@ pub enum Seen {
     /// Counters.
     Counters(Part<CounterView>),
     /// Figures.
-    Figures(Report),
+    Figures(Box<Report>),
 }
 
 /// Some of what was asked for.

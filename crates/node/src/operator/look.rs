@@ -36,7 +36,7 @@ impl Control {
             Look::Bindings(query) => Seen::Bindings(self.bindings(&query)?),
             Look::Backends(query) => Seen::Backends(self.backends(&query)?),
             Look::Counters(query) => Seen::Counters(self.entry_counters(&query)?),
-            Look::Figures => Seen::Figures(self.figures()?),
+            Look::Figures => Seen::Figures(Box::new(self.figures()?)),
         };
         Ok(Answer::Seen(Box::new(seen)))
     }

@@ -84,7 +84,7 @@ impl Arguments {
         match look(&self.control, Look::Figures)? {
             Seen::Figures(report) => Ok(Moment {
                 at: Instant::now(),
-                report,
+                report: *report,
             }),
             other => Err(unexpected(other)),
         }
