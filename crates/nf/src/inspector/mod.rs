@@ -14,7 +14,7 @@
 //!
 //! # What is inspected
 //! Each direction of a TCP connection is one stream of bytes, and each of its first `depth` bytes is
-//! inspected once, in order, as the receiver takes it; so it makes no difference how the sender cuts,
+//! inspected once, in order; so it makes no difference how the sender cuts,
 //! orders and repeats it. Each datagram of another protocol is a stream of its own. ICMP errors pass
 //! (`uninspected`).
 //!
@@ -29,6 +29,16 @@
 //! refused. There the policy is: of overlapping bytes the first win; segments with a bad checksum,
 //! outside the window, or without ACK are dropped; urgent data is data like other, or dropped; a RST or
 //! SYN counts where its receiver believes it (RFC 5961).
+//!
+//! **Copies.** A byte is inspected once: when it first passes. What a receiver takes is known as far as
+//! segments themselves tell, and some decoys they do not tell: an old timestamp (PAWS), a wrong MD5 or
+//! AO signature, a time to live that ends behind Twinpath, a tag or label that leads elsewhere, data
+//! beyond the receiver's own window, and without a firewall an acknowledgement of what was never sent.
+//! Whoever sends such a decoy first may then send another text as its repetition, which passes
+//! uninspected. Where senders are not trusted that far, let the reassembler pass no copies
+//! (`retransmissions = "drop"`, with a firewall in front): nothing is then delivered that was not
+//! inspected, and a connection that loses a segment behind Twinpath stands still until its ends give it
+//! up.
 //!
 //! A firewall in the chain has to stand in front in both directions too, or the service is refused:
 //! other bytes could be sent in the place of those that it refuses behind the inspector.
