@@ -1,6 +1,6 @@
 //! By which port packets leave, and for whom.
 
-use crate::fast_path::Departure;
+use crate::departure::Departure;
 use twinpath_control::service::Service;
 use twinpath_core::Frame;
 use twinpath_core::adjacency::{Adjacencies, Adjacency, FIRST_ADJACENCY};

@@ -1,6 +1,6 @@
 //! Where packets of a run can go.
 
-use crate::fast_path::Departure;
+use crate::departure::Departure;
 use crate::sink::{CaptureSink, Sink, Written};
 use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;

@@ -12,6 +12,7 @@ pub mod arrivals;
 mod build_error;
 pub mod causality;
 pub mod command;
+pub mod departure;
 pub mod egress;
 pub mod exit;
 pub mod fast_path;
@@ -46,9 +47,8 @@ pub mod watch;
 pub mod wiring;
 pub mod worker;
 
-pub use fast_path::{
-    BATCH, BURST, Departure, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage, Via,
-};
+pub use departure::{Departure, Via};
+pub use fast_path::{BATCH, BURST, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage};
 pub use machine::{Limits, Machine, Output};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, NodeConfig, build};

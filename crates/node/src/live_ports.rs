@@ -10,8 +10,8 @@
 //! at ports without addresses of their own are the [kernel's](crate::kernel).
 
 use crate::arrivals::Filled;
+use crate::departure::Departure;
 use crate::egress;
-use crate::fast_path::Departure;
 use crate::kernel::{HostAddresses, Mailbox, Told, forwarding_warnings};
 use crate::machine::Machine;
 use crate::threads::PacketIo;

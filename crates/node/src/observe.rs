@@ -3,7 +3,8 @@
 mod parking;
 pub(crate) mod rules;
 
-use crate::fast_path::{Departure, FastPath, Via};
+use crate::departure::{Departure, Via};
+use crate::fast_path::FastPath;
 use crate::figures::{MachineFigures, WorkerFigures};
 use crate::health::Pulse;
 use crate::machine::Machine;

@@ -764,7 +764,7 @@ fn input_name(service: &Service, ports: &Ports) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fast_path::{Departure, Via};
+    use crate::departure::{Departure, Via};
     use twinpath_core::{Instant, Pools};
 
     fn finished() -> Finished {

@@ -1,6 +1,6 @@
 //! Where packets go.
 
-use crate::fast_path::Departure;
+use crate::departure::Departure;
 use twinpath_control::report::PortLosses;
 use twinpath_core::Instant;
 use twinpath_core::wire::dissect;

@@ -15,7 +15,8 @@ pub use packet_io::PacketIo;
 use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, MachineQuestion, Replaced};
-use crate::fast_path::{BURST, Departure};
+use crate::departure::Departure;
+use crate::fast_path::BURST;
 use crate::figures::{Told, WorkerFigures};
 use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Outcome, Output, Refusal};
@@ -26,7 +27,7 @@ use crate::source::Source;
 use crate::wiring::Node;
 use crate::worker::Worker;
 use packet_io::Replay;
-use returns::{Ear, take};
+use returns::{MachineInput, take};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +36,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
-use worker::{Seat, WorkerPulse, WorkerThread, seat};
+use worker::{WorkerLink, WorkerPulse, WorkerThread, worker_link};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
 /// way any more. Returns how much packet time passed.
@@ -78,20 +79,20 @@ pub fn run_on<P: PacketIo>(
     let started = first_packet(packets, node, observer, (commands, &pulse), is_stopped)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let ring_frames = node.machine.limits().ring_frames;
-    let mut seats = Vec::new();
+    let mut links = Vec::new();
     std::thread::scope(|scope| {
         let workers = node.workers.iter_mut().zip(&mut node.worker_pools);
         for (number, (worker, pools)) in workers.enumerate() {
             worker.start(started);
-            let (seat, end) = seat(ring_frames, &is_over);
-            seats.push(seat);
+            let (worker_link, end) = worker_link(ring_frames, &is_over);
+            links.push(worker_link);
             let pulse = WorkerPulse::new(&pulse, number);
             scope.spawn(move || WorkerThread::new(worker, pools, end, pulse).run());
         }
         node.machine.start(started);
         let mut driver = Driver {
             machine: &mut node.machine,
-            seats,
+            links,
             packets,
             observer,
             tempo,
@@ -220,7 +221,7 @@ impl Backoff {
 
 struct Driver<'a, P> {
     machine: &'a mut Machine,
-    seats: Vec<Seat>,
+    links: Vec<WorkerLink>,
     packets: &'a mut P,
     observer: &'a mut Observer,
     tempo: Tempo,
@@ -268,7 +269,7 @@ impl<P: PacketIo> Driver<'_, P> {
 
     /// With nothing to do, other threads may have the processor.
     fn rest_if_idle(&mut self) {
-        let is_idle = self.burst.is_empty() && self.seats.iter().all(Seat::is_empty);
+        let is_idle = self.burst.is_empty() && self.links.iter().all(WorkerLink::is_empty);
         if !is_idle {
             self.idle = Backoff::default();
             return;
@@ -323,12 +324,14 @@ impl<P: PacketIo> Driver<'_, P> {
     fn put_out(&mut self) -> Result<(), CaptureError> {
         self.depart()?;
         for (worker, frame) in self.output.frames.drain(..) {
-            self.seats[worker].send(frame);
+            self.links[worker].send(frame);
         }
         let time = self.machine.time();
-        self.seats.iter_mut().for_each(|seat| seat.tell_time(time));
+        self.links
+            .iter_mut()
+            .for_each(|worker_link| worker_link.tell_time(time));
         for (worker, command) in self.output.commands.drain(..) {
-            self.seats[worker].tell(command);
+            self.links[worker].tell(command);
         }
         for outcome in std::mem::take(&mut self.output.outcomes) {
             self.came_of_command(outcome);
@@ -359,19 +362,19 @@ impl<P: PacketIo> Driver<'_, P> {
 
     /// Takes what has come back.
     fn take_returns(&mut self) -> Result<(), CaptureError> {
-        for worker in 0..self.seats.len() {
-            let mut ear = Ear {
+        for worker in 0..self.links.len() {
+            let mut input = MachineInput {
                 worker,
                 clock: self.clock(),
                 machine: self.machine,
                 out: &mut self.output,
             };
-            take(&mut self.seats[worker], &mut self.returned, &mut ear);
+            take(&mut self.links[worker], &mut self.returned, &mut input);
         }
         self.put_out()
     }
 
-    /// Hears what the operator wants, one thing after the other.
+    /// TakesReturns what the operator wants, one thing after the other.
     fn take_command(&mut self) {
         if self.asked.is_some() {
             return;
@@ -380,11 +383,11 @@ impl<P: PacketIo> Driver<'_, P> {
             Ok(Command::Ask(worker, question)) => {
                 let now = self.clock().packet;
                 // Whoever asks one that there is not hears no answer.
-                if let Some(seat) = self.seats.get(worker) {
-                    seat.ask(question, now);
+                if let Some(worker_link) = self.links.get(worker) {
+                    worker_link.ask(question, now);
                 }
             }
-            Ok(Command::Take(take)) => self.seats[0].take(take),
+            Ok(Command::Take(take)) => self.links[0].take(take),
             Ok(Command::AskMachine(question)) => answer(question, self.machine),
             Ok(Command::Figures(told)) => self.tell_figures(&told),
             Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
@@ -406,14 +409,14 @@ impl<P: PacketIo> Driver<'_, P> {
         self.packets.figures(&mut figures.report);
         pool_figures(self.machine.pools(), &mut figures.report);
         // Whoever has gone away hears nothing.
-        let _ = told.send(Told::Machine(Box::new(figures), self.seats.len()));
-        for (number, seat) in self.seats.iter().enumerate() {
+        let _ = told.send(Told::Machine(Box::new(figures), self.links.len()));
+        for (number, worker_link) in self.links.iter().enumerate() {
             let told = told.clone();
             let tell = move |worker: &Worker, _: Instant| {
                 let figures = WorkerFigures::of(worker).numbered(number);
                 let _ = told.send(Told::Worker(Box::new(figures)));
             };
-            seat.ask(Box::new(tell), self.packet_clock);
+            worker_link.ask(Box::new(tell), self.packet_clock);
         }
     }
 
@@ -438,13 +441,13 @@ impl<P: PacketIo> Driver<'_, P> {
         }
         self.next_tick_ns = wall_ns + 1_000_000;
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
-        let (seats, packets) = (&self.seats, &*self.packets);
+        let (links, packets) = (&self.links, &*self.packets);
         let pulse = self.observer.pulse();
         packets.each_port(&mut |port, is_up| pulse.port(port, is_up));
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
-            for seat in seats {
-                tallies.add(&seat.drops(), seat.restarts());
+            for worker_link in links {
+                tallies.add(&worker_link.drops(), worker_link.restarts());
             }
             (tallies, packets.losses(), packets.kernel_figures())
         });
@@ -452,9 +455,11 @@ impl<P: PacketIo> Driver<'_, P> {
 
     fn drain_until_workers_end(&mut self) {
         let mut idle = Backoff::default();
-        while !self.seats.iter().all(Seat::is_left) {
-            for seat in &mut self.seats {
-                seat.from_worker.receive(&mut self.returned, usize::MAX);
+        while !self.links.iter().all(WorkerLink::is_left) {
+            for worker_link in &mut self.links {
+                worker_link
+                    .from_worker
+                    .receive(&mut self.returned, usize::MAX);
             }
             self.returned.clear();
             idle.wait();

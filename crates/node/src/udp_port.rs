@@ -10,7 +10,7 @@
 //! Bound to an unspecified address (`0.0.0.0`, `::`) the socket does not tell to which of the
 //! host's addresses a datagram was sent: frames carry the unspecified one.
 
-use crate::fast_path::Departure;
+use crate::departure::Departure;
 use crate::sink::Sink;
 use crate::source::{Fed, Feed};
 use std::io::{self, ErrorKind};
@@ -250,7 +250,7 @@ fn datagram(frame: &[u8]) -> Option<(Endpoint, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fast_path::Via;
+    use crate::departure::Via;
     use std::time::Duration;
     use twinpath_core::Pools;
 

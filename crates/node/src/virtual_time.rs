@@ -7,7 +7,8 @@
 use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
 use crate::command::{Command, Commands, Replaced};
-use crate::fast_path::{BURST, Via};
+use crate::departure::Via;
+use crate::fast_path::BURST;
 use crate::figures::{Told, WorkerFigures};
 use crate::machine::{Outcome, Output, Progress, Refusal, Time};
 use crate::observe::{Observer, Tallies};

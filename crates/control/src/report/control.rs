@@ -12,7 +12,7 @@ pub struct ControlCounters {
     /// Requests that were refused with a reason.
     pub refused: u64,
     /// Connections of users who may not ask.
-    pub strangers: u64,
+    pub not_permitted: u64,
     /// Connections that were refused because too many others were served.
     pub too_many: u64,
     /// Sent away to make room for others, for they had not said what they want.
@@ -29,7 +29,7 @@ impl ControlCounters {
     /// What the socket kept out, and what went wrong: in words, if there is anything.
     pub fn troubles(&self) -> Option<String> {
         let counts = [
-            ("of other users", self.strangers),
+            ("of other users", self.not_permitted),
             ("too many at a time", self.too_many),
             ("silent, made room", self.shed),
             ("unreadable", self.unreadable),

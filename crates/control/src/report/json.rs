@@ -160,7 +160,7 @@
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
 //! | `control.refused` | requests | refused with a reason |
-//! | `control.strangers` | connections | of users who may not ask |
+//! | `control.not_permitted` | connections | of users who may not ask |
 //! | `control.too_many` | connections | refused because too many others were served |
 //! | `control.shed` | connections | sent away to make room for others, before they had said what they want |
 //! | `control.unreadable` | requests | that were none, or too long |

@@ -9,8 +9,8 @@ use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 use regex_syntax::hir::translate::TranslatorBuilder;
 
 use super::error::Problem;
+use super::gate_literals::GateLiterals;
 use super::line::At;
-use super::rules::GateLiterals;
 use twinpath_core::program::WINDOW_BYTES;
 
 /// How many beginnings one regular expression may put into the gate.

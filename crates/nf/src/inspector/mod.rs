@@ -127,6 +127,7 @@ mod expressions;
 mod filter;
 mod function;
 mod gate;
+mod gate_literals;
 #[cfg(feature = "hyperscan")]
 mod hyperscan;
 mod limits;

@@ -60,6 +60,7 @@ pub(super) use item::{ItemKind, Number, Place};
 pub use left_out::{LeftOut, Summary};
 
 use super::error::{Problem, RulesError};
+pub use super::gate_literals::GateLiterals;
 use super::limits::{MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
 use super::line::{At, Line};
 use scope::Scope;
@@ -92,16 +93,6 @@ pub enum Pattern {
     Literal(Vec<u8>),
     /// Whatever this regular expression matches, as written in the file.
     Regex(String),
-}
-
-/// What the fast path must see in the window to escalate a packet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GateLiterals {
-    /// One of these, or a beginning of one at the window's end; in either case if the pattern is
-    /// `nocase`.
-    AnyOf(Vec<Vec<u8>>),
-    /// Nothing in particular: every packet with a payload is escalated.
-    Always,
 }
 
 /// One rule of a file.

@@ -4,13 +4,10 @@ mod deterministic;
 mod forward;
 mod ports;
 
-use super::ports::{External, LOW};
-use super::table::Table;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::idle_time::IdleTime;
-use crate::memory::TableMemory;
 use crate::text::Text;
 use crate::unicast::check_host;
 use schemars::JsonSchema;
@@ -23,8 +20,8 @@ pub use forward::ForwardError;
 pub(crate) use forward::Forwards;
 pub(crate) use forward::MAX_FORWARDS;
 pub(crate) use forward::Written as ForwardText;
-pub(crate) use ports::PortsText;
 pub use ports::{Assignment, BlockAssignment, Blocks};
+pub(crate) use ports::{LOW, PortsText};
 
 /// Most external addresses.
 pub const MAX_ADDRESSES: usize = 4096;
@@ -85,25 +82,6 @@ impl Config {
             .written()
             .iter()
             .map(forward::Forward::openings)
-    }
-
-    /// What sessions take, and the ports of external addresses.
-    pub(crate) fn memory(&self) -> Vec<TableMemory> {
-        let (sessions, addresses) = (self.sessions, self.external.len());
-        vec![
-            TableMemory {
-                count: sessions as u64,
-                of: "sessions",
-                bytes: Table::bytes(sessions),
-                key: "sessions",
-            },
-            TableMemory {
-                count: addresses as u64,
-                of: "external addresses",
-                bytes: External::bytes(addresses),
-                key: "external",
-            },
-        ]
     }
 }
 

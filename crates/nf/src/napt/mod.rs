@@ -119,6 +119,7 @@ mod change;
 pub(crate) mod config;
 mod descriptor;
 mod function;
+mod memory;
 mod ports;
 mod sharding;
 mod sides;

@@ -43,9 +43,6 @@ impl Slot {
     }
 }
 
-/// The ports below 1024, which stand for one another.
-pub(super) const LOW: (u16, u16) = (1, 1023);
-
 /// The ports of one address and kind.
 #[derive(Debug)]
 struct Page {

@@ -1,9 +1,8 @@
 //! A translation that is spread over shards: each has a part of the ports to give out, hosts have
 //! their forwards and blocks in whichever shard they are.
 
-use super::config::{Config, Deterministic, Forwards, PortsText};
+use super::config::{Config, Deterministic, Forwards, LOW, PortsText};
 use super::function::nature::kind_of;
-use super::ports::LOW;
 use crate::shard::{Owner, Owners, Parts, Shard};
 use std::collections::HashMap;
 use twinpath_core::wire::{Address, Endpoint};

@@ -4,10 +4,10 @@ mod errors;
 mod parts;
 mod rewriting;
 
-use super::change::Settings;
 use super::config::Config;
 use super::ends::Ends;
 use super::prefix::is_local;
+use super::settings::Settings;
 use crate::bindings::Kind;
 use crate::icmp_errors::Refusals;
 use crate::icmp_messages::{Cause, Icmp};

@@ -84,6 +84,7 @@ mod fragmenting;
 mod function;
 mod icmp;
 mod prefix;
+mod settings;
 #[cfg(test)]
 mod tests;
 

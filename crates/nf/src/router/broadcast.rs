@@ -9,9 +9,6 @@ use std::collections::{BTreeSet, HashSet};
 use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::Address;
 
-/// All hosts on a cable (RFC 1812 §5.3.5.1).
-pub(super) const LIMITED: Address = Address::from_v4([255; 4]);
-
 impl Config {
     /// The addresses of all hosts of each network on a cable, if packets to them are not forwarded:
     /// ones behind the prefix (RFC 1812 §5.3.5.2), and the older zeros (§4.2.3.1).

@@ -1,6 +1,6 @@
 //! Other routes and next hops, while packets flow.
 
-use super::broadcast::LIMITED;
+use super::config::LIMITED;
 use super::config::{Config, DISCARD_NAME, NextHop};
 use super::function::{Hop, NO_ROUTE, Router};
 use super::group::{Group, NextHopGroup};

@@ -1,6 +1,5 @@
 //! The router's configuration.
 
-use super::broadcast::LIMITED;
 use super::group::NextHopGroup;
 use super::kernel::{KernelSource, KernelTable, WrittenRoutes};
 use crate::checked;
@@ -17,6 +16,9 @@ use twinpath_classify::lpm::MAX_ROUTES;
 use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Adjacencies, Adjacency};
+
+/// All hosts on a cable (RFC 1812 §5.3.5.1).
+pub(super) const LIMITED: Address = Address::from_v4([255; 4]);
 
 /// Most next hops.
 pub const MAX_NEXT_HOPS: usize = 65_536;

@@ -24,13 +24,16 @@ const MAIN_TABLE: u32 = 254;
 /// The table of the host's own addresses.
 const LOCAL_TABLE: u32 = 255;
 
+/// The router's own addresses, those that it tells of errors from, and the networks on its cables.
+type Written = (Vec<Address>, [Option<Address>; 2], Vec<Prefix>);
+
 /// Where the routes of a router come from that are the kernel's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KernelSource {
     /// The number of the kernel's table.
     pub table: u32,
-    /// The router's own addresses as the file has them, and those that it tells of errors from.
-    written: Option<(Vec<Address>, [Option<Address>; 2], Vec<Prefix>)>,
+    /// What the file itself says, if the kernel's has taken its place.
+    written: Option<Written>,
     /// The routes, when they are known.
     pub routes: Option<KernelRoutes>,
 }
@@ -255,8 +258,8 @@ impl Config {
             let errors = [self.address, self.address6];
             (self.addresses.clone(), errors, self.networks.clone())
         });
-        let both = |some: &[_], more: Vec<_>| some.iter().copied().chain(more).collect();
-        config.addresses = both(addresses, learning.addresses);
+        let learned = learning.addresses.into_iter();
+        config.addresses = addresses.iter().copied().chain(learned).collect();
         config.networks = some_once(networks.iter().copied().chain(learning.networks));
         let [v4, v6] = learning.error_addresses;
         config.address = errors[0].or(v4);

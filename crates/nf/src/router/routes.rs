@@ -1,6 +1,6 @@
 //! The table of routes as it is first filled.
 
-use super::broadcast::LIMITED;
+use super::config::LIMITED;
 use super::config::{Config, DISCARD_NAME};
 use super::function::NO_ROUTE;
 use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};

@@ -20,6 +20,7 @@ use rules::RULES_HASH;
 pub use rules::RuleStage;
 
 use crate::admission::Admission;
+use crate::departure::{Departure, Via};
 use crate::egress::Egress;
 use crate::leftovers::Leftovers;
 use crate::mirror::{self, Event, Mirror};
@@ -47,45 +48,6 @@ pub const BURST: usize = 4 * BATCH;
 /// How many frames ahead of the one at work packets are fetched from memory. Whoever has the next
 /// burst does well to fetch as many of its first.
 pub const FETCHED_AHEAD: usize = 14;
-
-/// Which path a packet that leaves has taken.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Via {
-    /// It never saw the workers.
-    Fast,
-    /// It came back from the slow path.
-    Slow,
-}
-
-/// A packet that leaves.
-#[derive(Debug)]
-pub struct Departure {
-    /// The packet.
-    pub frame: Frame,
-    /// The path it took.
-    pub via: Via,
-    /// Whether it goes back to the sender of the request it answers.
-    pub is_reply: bool,
-    /// The port that it leaves by.
-    pub port: u16,
-    /// It leaves in fragments whose IP packets are of at most so many bytes; 0 if as it is.
-    pub room: u16,
-}
-
-impl Departure {
-    /// A packet that has passed the chain. Its port is [chosen](FastPath::choose_ports) when it
-    /// leaves.
-    #[inline(always)]
-    pub(crate) const fn new(frame: Frame, via: Via, is_reply: bool) -> Self {
-        Self {
-            frame,
-            via,
-            is_reply,
-            port: 0,
-            room: 0,
-        }
-    }
-}
 
 /// What the fast path puts out: the caller's buffers.
 #[derive(Debug, Default)]

@@ -27,7 +27,8 @@ mod time;
 pub use change::{Changed, Outcome, Refusal};
 pub use replacement::Replacement;
 
-use crate::fast_path::{BURST, Departure, FastOutput, FastPath, Via};
+use crate::departure::{Departure, Via};
+use crate::fast_path::{BURST, FastOutput, FastPath};
 pub use crate::worker::{Answer, Moment, Progress, Replaced, Time, WorkerCommand};
 
 use crate::mirror::Mirror;

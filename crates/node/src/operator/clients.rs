@@ -70,7 +70,7 @@ struct Counts {
     accepted: AtomicU64,
     answered: AtomicU64,
     refused: AtomicU64,
-    strangers: AtomicU64,
+    not_permitted: AtomicU64,
     too_many: AtomicU64,
     shed: AtomicU64,
     unreadable: AtomicU64,
@@ -96,7 +96,7 @@ impl<S: Service + 'static> Clients<S> {
         let counts = &self.shared.counts;
         count(&counts.accepted);
         if !socket.admits(&client) {
-            count(&counts.strangers);
+            count(&counts.not_permitted);
             return refuse(
                 client,
                 "expected the user that the service runs as, root, or a member of the group that was given",
@@ -119,11 +119,11 @@ impl<S: Service + 'static> Clients<S> {
     }
 
     /// Whoever has not said what it wants is sent away, and the others are waited for, a while.
-    pub fn end(&self, patience: Duration) -> ControlCounters {
+    pub fn end(&self, longest: Duration) -> ControlCounters {
         for client in self.shared.present().values() {
             let _ = client.stream.shutdown(Shutdown::Read);
         }
-        let until = WallClock::now() + patience;
+        let until = WallClock::now() + longest;
         while !self.shared.present().is_empty() && WallClock::now() < until {
             std::thread::sleep(super::INTERVAL);
         }
@@ -283,7 +283,7 @@ impl Counts {
             clients: read(&self.accepted),
             answered: read(&self.answered),
             refused: read(&self.refused),
-            strangers: read(&self.strangers),
+            not_permitted: read(&self.not_permitted),
             too_many: read(&self.too_many),
             shed: read(&self.shed),
             unreadable: read(&self.unreadable),

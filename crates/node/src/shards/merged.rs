@@ -1,6 +1,6 @@
 //! One sink for what leaves all shards.
 
-use crate::fast_path::Departure;
+use crate::departure::Departure;
 use crate::sink::Sink;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use twinpath_control::report::PortLosses;

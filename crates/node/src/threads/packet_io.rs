@@ -1,7 +1,7 @@
 //! Where a node on threads gets packets from, and where they go.
 
 use crate::arrivals::{Arrivals, Filled};
-use crate::fast_path::Departure;
+use crate::departure::Departure;
 use crate::machine::Machine;
 use crate::sink::Sink;
 use std::time::Duration;

@@ -9,14 +9,14 @@ use twinpath_coherence::Clock;
 use twinpath_core::Frame;
 
 /// What a worker has said since it was looked at last.
-pub(super) trait Voice {
+pub(super) trait WorkerOutput {
     fn answers(&mut self) -> Vec<Answer>;
     fn progress(&mut self) -> Progress;
     fn frames(&mut self, into: &mut Vec<Frame>);
 }
 
 /// Who hears it.
-pub(super) trait Hears {
+pub(super) trait TakesReturns {
     /// The frames are drained.
     fn returned(&mut self, frames: &mut Vec<Frame>);
     fn progress(&mut self, progress: Progress);
@@ -24,10 +24,14 @@ pub(super) trait Hears {
 }
 
 /// Takes what a worker has said. `frames` is empty before and after.
-pub(super) fn take(voice: &mut impl Voice, frames: &mut Vec<Frame>, hears: &mut impl Hears) {
-    let answers = voice.answers();
-    let progress = voice.progress();
-    voice.frames(frames);
+pub(super) fn take(
+    output: &mut impl WorkerOutput,
+    frames: &mut Vec<Frame>,
+    hears: &mut impl TakesReturns,
+) {
+    let answers = output.answers();
+    let progress = output.progress();
+    output.frames(frames);
     hears.returned(frames);
     hears.progress(progress);
     answers
@@ -36,14 +40,14 @@ pub(super) fn take(voice: &mut impl Voice, frames: &mut Vec<Frame>, hears: &mut 
 }
 
 /// The machine hears a worker.
-pub(super) struct Ear<'a> {
+pub(super) struct MachineInput<'a> {
     pub worker: usize,
     pub clock: Clock,
     pub machine: &'a mut Machine,
     pub out: &'a mut Output,
 }
 
-impl Hears for Ear<'_> {
+impl TakesReturns for MachineInput<'_> {
     fn returned(&mut self, frames: &mut Vec<Frame>) {
         self.machine
             .returned(self.worker, frames, self.clock, self.out);
@@ -61,7 +65,7 @@ impl Hears for Ear<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::worker::{End, Seat, seat};
+    use super::super::worker::{End, WorkerLink, worker_link};
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
@@ -85,7 +89,7 @@ mod tests {
 
     /// A worker that goes on, so many steps, whenever it is about to be looked at.
     struct GoesOn {
-        seat: Seat,
+        worker_link: WorkerLink,
         end: End,
         pool: Pool,
         said: usize,
@@ -94,9 +98,9 @@ mod tests {
 
     impl GoesOn {
         fn new(steps: &[usize]) -> Self {
-            let (seat, end) = seat(8, &Arc::new(AtomicBool::new(false)));
+            let (worker_link, end) = worker_link(8, &Arc::new(AtomicBool::new(false)));
             Self {
-                seat,
+                worker_link,
                 end,
                 pool: Pool::new(4, 64),
                 said: 0,
@@ -124,20 +128,20 @@ mod tests {
         }
     }
 
-    impl Voice for GoesOn {
+    impl WorkerOutput for GoesOn {
         fn answers(&mut self) -> Vec<Answer> {
             self.go_on();
-            self.seat.answers()
+            self.worker_link.answers()
         }
 
         fn progress(&mut self) -> Progress {
             self.go_on();
-            self.seat.progress()
+            self.worker_link.progress()
         }
 
         fn frames(&mut self, into: &mut Vec<Frame>) {
             self.go_on();
-            self.seat.frames(into);
+            self.worker_link.frames(into);
         }
     }
 
@@ -149,7 +153,7 @@ mod tests {
         answers: usize,
     }
 
-    impl Hears for Heard {
+    impl TakesReturns for Heard {
         fn returned(&mut self, frames: &mut Vec<Frame>) {
             self.frames
                 .extend(frames.drain(..).map(|frame| frame.bytes()[0]));

@@ -1,7 +1,7 @@
 //! A worker's thread, and the rings between it and the machine's.
 
 use super::Backoff;
-use super::returns::Voice;
+use super::returns::WorkerOutput;
 use crate::command::{Question, Taking};
 use crate::fast_path::BATCH;
 use crate::health::Pulse;
@@ -74,7 +74,7 @@ pub(super) fn give(take: Taking, worker: &mut Worker) {
 }
 
 /// The machine's end.
-pub(super) struct Seat {
+pub(super) struct WorkerLink {
     to_worker: RingSender,
     pub from_worker: RingReceiver,
     tasks: mpsc::Sender<Task>,
@@ -98,13 +98,13 @@ pub(super) struct End {
 }
 
 /// Both ends of the link to a worker.
-pub(super) fn seat(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Seat, End) {
+pub(super) fn worker_link(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (WorkerLink, End) {
     let (to_worker, from_machine) = ring(ring_frames);
     let (to_machine, from_worker) = ring(ring_frames);
     let (task_sender, tasks) = mpsc::channel();
     let (answer_sender, answers) = mpsc::channel();
     let shared = Arc::new(Shared::default());
-    let seat = Seat {
+    let worker_link = WorkerLink {
         to_worker,
         from_worker,
         tasks: task_sender,
@@ -122,10 +122,10 @@ pub(super) fn seat(ring_frames: usize, is_over: &Arc<AtomicBool>) -> (Seat, End)
         shared,
         is_over: Arc::clone(is_over),
     };
-    (seat, end)
+    (worker_link, end)
 }
 
-impl Seat {
+impl WorkerLink {
     /// The machine sends no more than the ring holds.
     pub fn send(&mut self, frame: Frame) {
         let sent = self.to_worker.send(frame);
@@ -171,7 +171,7 @@ impl Seat {
     }
 }
 
-impl Voice for Seat {
+impl WorkerOutput for WorkerLink {
     fn answers(&mut self) -> Vec<Answer> {
         self.answers.try_iter().collect()
     }

@@ -4,6 +4,9 @@ use super::ConfigError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The ports below 1024, which stand for one another.
+pub(crate) const LOW: (u16, u16) = (1, 1023);
+
 /// The external ports to give out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]

@@ -1,6 +1,7 @@
 //! In which order external ports are tried for a new binding.
 
-use super::{External, Kind, LOW, Slot};
+use super::{External, Kind, Slot};
+use crate::napt::config::LOW;
 use crate::napt::config::{Assignment, Block, Pooling};
 use crate::napt::taken::Span;
 use twinpath_core::wire::{Address, Endpoint};
@@ -108,7 +109,7 @@ impl External {
         let (first, last) = self.range;
         let has_all = others == u32::from(last - first) + 1;
         let has_all_low = low == u32::from(self.low.1 - self.low.0) + 1;
-        has_all && !(is_low && !has_all_low)
+        has_all && (!is_low || has_all_low)
     }
 }
 
