@@ -377,7 +377,7 @@ fn next_hop(body: &[u8]) -> Read<Option<NextHopObject>> {
 /// A list of `struct nexthop_grp`: number, weight less one, its high byte, padding.
 fn members(bytes: &[u8]) -> Read<Vec<(u32, u16)>> {
     const ENTRY: usize = 8;
-    if bytes.len() % ENTRY != 0 {
+    if !bytes.len().is_multiple_of(ENTRY) {
         return Err(Malformed);
     }
     let entries = bytes.chunks_exact(ENTRY).take(MOST_HOPS);
