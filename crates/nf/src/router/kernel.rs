@@ -24,18 +24,24 @@ const MAIN_TABLE: u32 = 254;
 /// The table of the host's own addresses.
 const LOCAL_TABLE: u32 = 255;
 
-/// The router's own addresses, those that it tells of errors from, and the networks on its cables.
-type Written = (Vec<Address>, [Option<Address>; 2], Vec<Prefix>);
-
 /// Where the routes of a router come from that are the kernel's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KernelSource {
     /// The number of the kernel's table.
     pub table: u32,
-    /// What the file itself says, if the kernel's has taken its place.
-    written: Option<Written>,
+    /// What the file says of what the kernel says, too.
+    written: Option<OfFile>,
     /// The routes, when they are known.
     pub routes: Option<KernelRoutes>,
+}
+
+/// What a file says of addresses and networks.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct OfFile {
+    addresses: Vec<Address>,
+    /// Those that errors are told from.
+    errors: [Option<Address>; 2],
+    networks: Vec<Prefix>,
 }
 
 impl KernelSource {
@@ -254,16 +260,18 @@ impl Config {
         let Some(kernel) = &mut config.kernel else {
             return config;
         };
-        let (addresses, errors, networks) = kernel.written.get_or_insert_with(|| {
-            let errors = [self.address, self.address6];
-            (self.addresses.clone(), errors, self.networks.clone())
+        let own = kernel.written.get_or_insert_with(|| OfFile {
+            addresses: self.addresses.clone(),
+            errors: [self.address, self.address6],
+            networks: self.networks.clone(),
         });
-        let learned = learning.addresses.into_iter();
-        config.addresses = addresses.iter().copied().chain(learned).collect();
-        config.networks = some_once(networks.iter().copied().chain(learning.networks));
+        config.addresses.clone_from(&own.addresses);
+        config.addresses.extend(learning.addresses);
+        let networks = own.networks.iter().copied();
+        config.networks = some_once(networks.chain(learning.networks));
         let [v4, v6] = learning.error_addresses;
-        config.address = errors[0].or(v4);
-        config.address6 = errors[1].or(v6);
+        config.address = own.errors[0].or(v4);
+        config.address6 = own.errors[1].or(v6);
         config.next_hops = learning.next_hops;
         config.groups = learning.groups;
         kernel.routes = Some(learning.routes);
@@ -274,18 +282,21 @@ impl Config {
     pub(super) fn learning_from(&self, running: &Self) -> Option<Self> {
         let (kernel, theirs) = (self.kernel.as_ref()?, running.kernel.as_ref()?);
         let routes = theirs.routes.clone().filter(|_| kernel.routes.is_none())?;
-        let (own, _, networks) = theirs.written.clone().unwrap_or_default();
-        let mut more = running.addresses.iter().copied();
-        let more = more.by_ref().skip(own.len()).collect();
+        let own = theirs.written.clone().unwrap_or_default();
+        let more = running.addresses.iter().skip(own.addresses.len());
         let of_cables = running.networks.iter().copied();
-        Some(self.learning(Learning {
-            next_hops: running.next_hops.clone(),
-            groups: running.groups.clone(),
-            addresses: more,
-            error_addresses: [running.address, running.address6],
-            networks: of_cables.filter(|one| !networks.contains(one)).collect(),
-            routes,
-        }))
+        Some(
+            self.learning(Learning {
+                next_hops: running.next_hops.clone(),
+                groups: running.groups.clone(),
+                addresses: more.copied().collect(),
+                error_addresses: [running.address, running.address6],
+                networks: of_cables
+                    .filter(|one| !own.networks.contains(one))
+                    .collect(),
+                routes,
+            }),
+        )
     }
 
     /// Looks at each route of the kernel's.

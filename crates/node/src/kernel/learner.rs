@@ -182,11 +182,15 @@ impl Learner {
     /// A route leads elsewhere than before.
     fn count(&mut self, now: Option<&Learned>, before: Option<&Learned>) {
         if let Some(Learned::Via(name)) = now {
-            self.uses(name).map(|uses| *uses += 1);
+            if let Some(uses) = self.uses(name) {
+                *uses += 1;
+            }
             self.elsewhere += usize::from(**name == *ELSEWHERE);
         }
         if let Some(Learned::Via(name)) = before {
-            self.uses(name).map(|uses| *uses = uses.saturating_sub(1));
+            if let Some(uses) = self.uses(name) {
+                *uses = uses.saturating_sub(1);
+            }
             self.elsewhere -= usize::from(**name == *ELSEWHERE);
         }
     }

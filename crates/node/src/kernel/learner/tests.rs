@@ -4,7 +4,6 @@ use std::path::Path;
 use twinpath_kernel::event::{OwnAddress, Placement};
 use twinpath_kernel::view::Interest;
 use twinpath_kernel::{Event, Hop, Kind, Link, Route};
-use twinpath_nf::descriptor::FunctionConfig;
 
 const LAN: u32 = 3;
 const WAN: u32 = 4;
@@ -254,5 +253,4 @@ fn a_file_that_is_read_again_goes_on_with_what_is_known() {
     let replaced = Replacement::between(&pupil.service, &table);
     let error = replaced.err().expect("another table");
     assert!(error.to_string().contains("kernel_table"), "{error}");
-    let _ = config.descriptor();
 }
