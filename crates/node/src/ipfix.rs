@@ -29,7 +29,8 @@ pub struct Exporter {
     messages: Messages,
     /// What was told of flows that go on.
     told: HashMap<Told, [Count; 2]>,
-    /// While all that go on are told: what is left of those before, and is gone at the end.
+    /// Of flows that went on when all were told before the last time, and not then: they have ended,
+    /// and will be told of soon.
     before: HashMap<Told, [Count; 2]>,
     next_templates: WallClock,
     counters: ExportCounters,
@@ -69,7 +70,9 @@ impl Exporter {
     /// A flow has ended.
     pub fn ended(&mut self, place: usize, record: FlowRecord, is_forced: bool) {
         let name = (place, record.key, record.first.0);
-        let told = self.told.remove(&name).unwrap_or_default();
+        let told = self.told.remove(&name);
+        let told = told.or_else(|| self.before.remove(&name));
+        let told = told.unwrap_or_default();
         let reason = match is_forced {
             true => EndReason::Forced,
             false => EndReason::Idle,
@@ -81,15 +84,10 @@ impl Exporter {
         });
     }
 
-    /// All flows that go on are about to be told. What is known of others, which ended without a
-    /// word, is let go.
+    /// All flows that go on are about to be told. What is known of flows that had ended by the last
+    /// time is let go.
     pub fn begin_active(&mut self) {
         self.before = std::mem::take(&mut self.told);
-    }
-
-    /// They have been.
-    pub fn end_active(&mut self) {
-        self.before = HashMap::new();
     }
 
     /// A flow goes on.

@@ -127,7 +127,6 @@ impl Control {
                 true
             })?;
         }
-        exporter.end_active();
         Ok(())
     }
 

@@ -93,7 +93,7 @@ fn nfcapd_reads_the_flows() {
     let counted = monitor.counters["packets"];
     assert!(counted > 5_000, "{counted}");
     // Every packet is in one record.
-    assert_eq!(packets, counted, "{said:?}\n{:?}", report.ipfix);
+    assert_eq!(packets, counted, "{:?}", report.ipfix);
 }
 
 struct Collector(Child);
