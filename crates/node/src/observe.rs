@@ -12,6 +12,7 @@ use twinpath_control::report::{
 };
 use twinpath_core::{DropCounters, DropReason, Pools};
 use twinpath_nf::kv_store::Answers;
+use twinpath_slowpath::Eviction;
 
 /// Watches a run.
 pub struct Observer {
@@ -256,7 +257,7 @@ fn flows(workers: &[Worker]) -> Flows {
     for element in workers.iter().flat_map(Worker::elements) {
         if let SlowElement::Flows(flows) = element {
             all.known += flows.store().len() as u64;
-            all.half_open += flows.store().half_open() as u64;
+            all.half_open += flows.store().evictable(Eviction::HalfOpen) as u64;
             all.half_open_forgotten += flows.counters().half_open_forgotten;
             all.crowded += flows.store().crowded();
         }
