@@ -12,7 +12,9 @@ use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::migration::Before;
 use twinpath_slowpath::timers::{Deadline, Timers};
-use twinpath_slowpath::{Common, FlowId, FlowStore, Migration, NetworkFunction, NextFunction};
+use twinpath_slowpath::{
+    Common, Eviction, FlowId, FlowStore, Migration, NetworkFunction, NextFunction,
+};
 
 /// A frame on its way back to the fast path.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub struct SlowFlowsCounters {
     pub flows_created: u64,
     /// Flows forgotten because they were worth nothing any more.
     pub flows_aged: u64,
-    /// Half-open flows that gave their place to others.
+    /// Flows that were half-open or over and gave their place to others.
     pub half_open_forgotten: u64,
     /// Values imported.
     pub imports: u64,
@@ -51,6 +53,9 @@ pub struct SlowFlowsCounters {
 
 /// Flows looked at for ageing with each packet.
 const AGED_PER_PACKET: usize = 2;
+
+/// Flows looked at for ageing before one more is made where there is no room.
+const AGED_FOR_ROOM: usize = 16;
 
 /// Of the flows that there may be, one in so many may be half-open unless said otherwise.
 const HALF_OPEN_SHARE: usize = 4;
@@ -111,7 +116,7 @@ impl SlowFlows {
         }
     }
 
-    /// Lets at most so many flows be half-open (see [`NetworkFunction::is_half_open`]): with more,
+    /// Lets at most so many flows be half-open (see [`Eviction::HalfOpen`]): with more,
     /// those that have been silent for longest are forgotten. A quarter of all unless said.
     #[must_use]
     pub fn with_half_open(mut self, most: usize) -> Self {
@@ -316,7 +321,7 @@ impl SlowFlows {
         out: &mut Vec<Outgoing>,
     ) {
         let hash = header.key.hash(&self.hash_key);
-        let Some(id) = self.admit(header, hash) else {
+        let Some(id) = self.admit(header, hash, out) else {
             self.refuse(header, frame, pools, out);
             return;
         };
@@ -338,7 +343,7 @@ impl SlowFlows {
         // The deadline of what a function keeps of a late packet may have passed.
         self.wake_up_to(self.clock, id, pools, out);
         if !self.forget_if_worthless(id) {
-            self.note_half_open(id);
+            self.note_eviction(id);
         }
         self.timers.settle(&self.store);
         self.age(out);
@@ -347,46 +352,55 @@ impl SlowFlows {
 
     /// The flow that a frame is about; a message without a packet makes no flow, unless it brings
     /// a value.
-    fn admit(&mut self, header: &Header, hash: u64) -> Option<FlowId> {
+    fn admit(&mut self, header: &Header, hash: u64, out: &mut Vec<Outgoing>) -> Option<FlowId> {
         if !header.has_packet && header.message != Message::WriteBack {
             return self.store.find(&header.key, hash);
         }
-        let before = self.store.len();
-        let id = self.find_or_make(&header.key, hash)?;
-        self.stats.flows_created += u64::from(self.store.len() > before);
+        if let Some(known) = self.store.find(&header.key, hash) {
+            return Some(known);
+        }
+        if self.store.is_full() {
+            self.make_room(header.timestamp, out);
+        }
+        let id = self.store.find_or_insert(&header.key, hash)?;
+        self.stats.flows_created += 1;
         Some(id)
     }
 
-    /// Where there is no room for a flow, a half-open one gives its place.
-    fn find_or_make(&mut self, key: &FlowKey, hash: u64) -> Option<FlowId> {
-        let found = self.store.find_or_insert(key, hash);
-        if found.is_some() || !self.store.is_full() || !self.forget_half_open() {
-            return found;
+    /// Where there is no room for a flow, one that has expired by now gives its place, or one that is
+    /// over, or a half-open one.
+    #[cold]
+    fn make_room(&mut self, now: Instant, out: &mut Vec<Outgoing>) {
+        self.age_many(AGED_FOR_ROOM, now, out);
+        if self.store.is_full() && !self.forget_oldest(Eviction::WhenFull) {
+            self.forget_oldest(Eviction::HalfOpen);
         }
-        self.store.find_or_insert(key, hash)
     }
 
     /// A flow has had a packet. If it is half-open, and one too many are, that which has been silent
     /// for longest is forgotten.
-    fn note_half_open(&mut self, id: FlowId) {
+    fn note_eviction(&mut self, id: FlowId) {
         let record = self.store.record(id);
-        let is_half_open = record.tag.is_ours() && self.chain.is_half_open(&record);
-        self.store.set_half_open(id, is_half_open);
-        if self.store.half_open() > self.most_half_open {
-            self.forget_half_open();
+        let eviction = match record.tag.is_ours() {
+            true => self.chain.eviction(&record),
+            false => Eviction::Never,
+        };
+        self.store.set_eviction(id, eviction);
+        if self.store.evictable(Eviction::HalfOpen) > self.most_half_open {
+            self.forget_oldest(Eviction::HalfOpen);
         }
     }
 
-    /// Forgets the half-open flow that has been silent for longest; false if that may not be.
+    /// Forgets the one of these flows that has been silent for longest; false if that may not be.
     #[cold]
-    fn forget_half_open(&mut self) -> bool {
-        let Some(id) = self.store.oldest_half_open() else {
+    fn forget_oldest(&mut self, eviction: Eviction) -> bool {
+        let Some(id) = self.store.oldest_evictable(eviction) else {
             return false;
         };
         self.catch_up(id);
-        self.store.set_half_open(id, false);
+        self.store.set_eviction(id, Eviction::Never);
         let mut record = self.store.record(id);
-        let may_go = record.tag.may_forget() && self.chain.is_half_open(&record);
+        let may_go = record.tag.may_forget() && self.chain.eviction(&record) == eviction;
         if may_go {
             self.chain.forget(&mut record);
             self.store.remove(id);
@@ -415,7 +429,7 @@ impl SlowFlows {
         } else {
             pools.give(frame);
         }
-        self.age_many(64, out);
+        self.age_many(64, self.clock, out);
     }
 
     /// The message's effect on the flow before its packet is applied.
@@ -671,34 +685,33 @@ impl SlowFlows {
     /// Looks at a few flows under the hand: expired ones are forgotten, silent ones that may not
     /// be are recalled.
     fn age(&mut self, out: &mut Vec<Outgoing>) {
-        self.age_many(AGED_PER_PACKET, out);
+        self.age_many(AGED_PER_PACKET, self.clock, out);
     }
 
-    fn age_many(&mut self, count: usize, out: &mut Vec<Outgoing>) {
+    fn age_many(&mut self, count: usize, now: Instant, out: &mut Vec<Outgoing>) {
         let mut aged = std::mem::take(&mut self.aged);
         aged.clear();
         self.store.under_the_hand(count, &mut aged);
         for &id in &aged {
-            self.age_one(id, out);
+            self.age_one(id, now, out);
         }
         self.aged = aged;
     }
 
-    fn age_one(&mut self, id: FlowId, out: &mut Vec<Outgoing>) {
+    fn age_one(&mut self, id: FlowId, now: Instant, out: &mut Vec<Outgoing>) {
         self.catch_up(id);
-        let clock = self.clock;
         let record = self.store.record(id);
         if let Some(generation) = record.tag.to_recall()
-            && clock.since(*record.last_seen) > RECALL_AFTER
+            && now.since(*record.last_seen) > RECALL_AFTER
         {
-            *record.last_seen = clock;
+            *record.last_seen = now;
             self.recall(id, generation, out);
         }
         let mut record = self.store.record(id);
         if !record.tag.is_ours() {
             return;
         }
-        self.chain.expire(&mut record, clock);
+        self.chain.expire(&mut record, now);
         self.stats.flows_aged += u64::from(self.forget_if_worthless(id));
     }
 

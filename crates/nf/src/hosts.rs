@@ -32,6 +32,20 @@ pub struct PrefixLengthError(i64);
 impl PrefixLength {
     /// That of one network.
     pub const NETWORK: Self = Self(64);
+
+    /// What stands for the host that has an address: of IPv6 the prefix of this length.
+    pub(crate) const fn host(self, address: Address) -> Address {
+        match address.is_v4() {
+            true => address,
+            false => Address(address.0 & (u128::MAX << (128 - self.0 as u32))),
+        }
+    }
+}
+
+impl Default for PrefixLength {
+    fn default() -> Self {
+        Self::NETWORK
+    }
 }
 
 impl TryFrom<i64> for PrefixLength {
@@ -74,11 +88,8 @@ impl HostLimit {
         }
     }
 
-    fn host(&self, address: Address) -> Address {
-        match address.is_v4() {
-            true => address,
-            false => Address(address.0 & (u128::MAX << (128 - u32::from(self.v6_prefix.0)))),
-        }
+    const fn host(&self, address: Address) -> Address {
+        self.v6_prefix.host(address)
     }
 }
 

@@ -17,7 +17,8 @@ use twinpath_core::wire::{fields, verify_inner_ipv4_checksum, verify_transport_c
 pub enum Refusal {
     /// A redirect, of either IP version: only routers on the same link may send one.
     Redirect,
-    /// An error of a type that is out of use: source quench (RFC 6633).
+    /// An error of a type that is out of use, source quench (RFC 6633), or with a code that no
+    /// standard gives a meaning to.
     Type,
     /// The message's own checksum is wrong.
     Checksum,
@@ -78,7 +79,7 @@ impl Refusals {
 /// Why it must not pass. A type that some network wants all the same, such as redirects where they
 /// are configured, is told before anything else is looked at.
 pub fn judge(frame: &[u8], layout: &Layout, allows_redirects: bool) -> Result<(), Refusal> {
-    let Some((kind, _)) = fields::icmp_kind(frame, layout) else {
+    let Some((kind, code)) = fields::icmp_kind(frame, layout) else {
         return Ok(());
     };
     match (layout.transport, kind) {
@@ -87,6 +88,7 @@ pub fn judge(frame: &[u8], layout: &Layout, allows_redirects: bool) -> Result<()
         }
         (Transport::Icmp, v4::SOURCE_QUENCH) => return Err(Refusal::Type),
         _ if !icmp::is_error(layout.network, kind) => return Ok(()),
+        _ if !icmp::has_meaning(layout.network, kind, code) => return Err(Refusal::Type),
         _ => {}
     }
     if !verify_transport_checksum(frame, layout) {
@@ -184,6 +186,34 @@ mod tests {
         let redirect = PacketBuilder::raw(protocol::ICMP6, B[1].address, A[1].address);
         let redirect = redirect.payload(&message).to_vec().expect("valid");
         assert_eq!(judged(&redirect), Err(Refusal::Redirect));
+    }
+
+    #[test]
+    fn codes_without_a_meaning_do_not() {
+        for kind in [
+            IcmpError::Unreachable { code: 99 },
+            IcmpError::TimeExceeded { code: 2 },
+        ] {
+            for version in 0..2 {
+                assert_eq!(
+                    judged(&error(kind, version)),
+                    Err(Refusal::Type),
+                    "{kind:?}"
+                );
+            }
+        }
+        assert_eq!(
+            judged(&error(IcmpError::Unreachable { code: 8 }, 1)),
+            Ok(())
+        );
+        assert_eq!(
+            judged(&error(IcmpError::Unreachable { code: 9 }, 1)),
+            Err(Refusal::Type)
+        );
+        assert_eq!(
+            judged(&error(IcmpError::Unreachable { code: 15 }, 0)),
+            Ok(())
+        );
     }
 
     #[test]

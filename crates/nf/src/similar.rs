@@ -3,9 +3,17 @@
 /// The most similar of known names, if one is similar enough to be what was meant.
 pub fn similar<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     const LEAST: f64 = 0.6;
+    const SHORTEST: usize = 3;
     let written = written.to_lowercase();
-    let likeness =
-        |name: &str| strsim::normalized_damerau_levenshtein(&written, &name.to_lowercase());
+    let likeness = |name: &str| {
+        let name = name.to_lowercase();
+        let likeness = strsim::normalized_damerau_levenshtein(&written, &name);
+        // Somebody may have cut it short.
+        match written.len() >= SHORTEST && name.starts_with(&written) {
+            true => likeness.max(LEAST),
+            false => likeness,
+        }
+    };
     let known = known.into_iter().map(|name| (likeness(name), name));
     let best = known.filter(|(likeness, _)| *likeness >= LEAST);
     best.max_by(|(one, _), (other, _)| one.total_cmp(other))
@@ -30,6 +38,7 @@ mod tests {
             ("load-balancer", Some("load_balancer")),
             ("Router", Some("router")),
             ("rotuer", Some("router")),
+            ("fire", Some("firewall")),
             ("nat46", None),
             ("", None),
         ] {

@@ -10,6 +10,7 @@ use twinpath_control::report::{
 };
 use twinpath_core::DropCounters;
 use twinpath_nf::kv_store::Answers;
+use twinpath_slowpath::Eviction;
 
 /// What a party of a run tells.
 pub enum Told {
@@ -155,7 +156,7 @@ fn flows(worker: &Worker) -> Flows {
     for flows in worker.flows() {
         let more = Flows {
             known: flows.store().len() as u64,
-            half_open: flows.store().half_open() as u64,
+            half_open: flows.store().evictable(Eviction::HalfOpen) as u64,
             half_open_forgotten: flows.counters().half_open_forgotten,
             crowded: flows.store().crowded(),
         };

@@ -330,7 +330,7 @@ pub struct StateRun {
     /// The function that dropped it, if one did.
     pub function: Option<String>,
     /// The rule of a list that decides about new connections of such packets, where a function with
-    /// such rules has dropped it.
+    /// such rules has denied it, or has let it open one.
     pub rule: Option<EntryLook>,
     /// The flow's state words on the slow path, before and behind the packet.
     pub words: Vec<WordChange>,
@@ -338,6 +338,15 @@ pub struct StateRun {
     pub outcome: String,
     /// Packets that functions made because of it.
     pub replies: Vec<PacketLook>,
+}
+
+impl StateRun {
+    /// Whether a function knew nothing of the flow before the packet, and does now.
+    pub(crate) fn opens_at(&self, function: &str) -> bool {
+        let is_known = |value: Option<u32>| value.is_some_and(|value| value != 0);
+        let words = || self.words.iter().filter(|word| word.function == *function);
+        !words().any(|word| is_known(word.before)) && words().any(|word| is_known(word.after))
+    }
 }
 
 /// A word of a flow's state.

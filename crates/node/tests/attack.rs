@@ -5,7 +5,7 @@ mod common;
 
 use common::{Flows, Outcome, assert_same, run, service};
 use twinpath_control::service::{Execution, Paths};
-use twinpath_core::wire::tcp::flags::{ACK, SYN};
+use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder};
 use twinpath_io::Trace;
 
@@ -106,7 +106,8 @@ impl Packets {
         self.asks(at, client, SYN, [100, 0]);
     }
 
-    /// Opens and is used `times` times, in a packet each way.
+    /// Opens and is used `times` times, in a packet each way: a question, and the answer with the same
+    /// data each time.
     fn connection(&mut self, at: u64, client: Endpoint, times: u64, every: u64) {
         self.opening(at, client);
         self.answers(at + ROUND_TRIP, client, SYN | ACK, [900, 101]);
@@ -114,7 +115,12 @@ impl Packets {
         self.asks(opened, client, ACK, [101, 901]);
         for turn in 1..=times {
             self.asks(opened + turn * every, client, ACK, [101, 901]);
-            self.answers(opened + turn * every + MS, client, ACK, [901, 101]);
+            let [_, server] = self.ends(client);
+            let answer = PacketBuilder::tcp(server, client).seq(901).ack(101);
+            self.push(
+                opened + turn * every + MS,
+                answer.flags(ACK).payload_len(10),
+            );
         }
     }
 
@@ -277,6 +283,166 @@ fn a_fast_flood_keeps_nobody_out_of_a_firewall() {
 fn a_fast_flood_keeps_nobody_out_of_a_balancer() {
     survives(BALANCER, BEHIND, 27_000, FAST);
     survives(BALANCER, BEHIND, 27_000, answered(FAST));
+}
+
+/// What somebody makes of each spoofed address: packets of his own in its name, and the server's
+/// answers, of which he hears none.
+type Conversation = fn(&mut Packets, u64, Endpoint);
+
+/// A flood of such conversations that fills the table several times over, then a client: it gets in
+/// at once, and `later` milliseconds after, on both paths.
+fn lets_a_client_in(text: &str, server: Server, conversation: Conversation, later: u64) {
+    let service = service(&format!("[service]{text}\n[slow_path]\nflows = 256\n"));
+    let mut packets = Packets {
+        server,
+        all: Vec::new(),
+    };
+    packets.connection(0, host(10, 0), 300, 20 * MS);
+    for number in 0..1000 {
+        conversation(
+            &mut packets,
+            100 * MS + u64::from(number) * 5 * MS,
+            host(100, number),
+        );
+    }
+    packets.connection(5_200 * MS, host(11, 0), 2, 2 * MS);
+    packets.connection((5_200 + later) * MS, host(11, 1), 2, 2 * MS);
+    let trace = packets.trace();
+    let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
+    let both = run(&service, &trace, Paths::Both, Execution::Virtual);
+    for Outcome { flows, report, .. } in [&slow, &both] {
+        assert_eq!(report.drops.get("flow_table_full"), None);
+        assert_eq!(whole(flows, 11, 3 + 2 * 2), 2, "the clients get in");
+        assert_eq!(whole(flows, 10, 3 + 2 * 300), 1, "who is in stays");
+    }
+    assert_same(&slow.flows, &both.flows, "under attack");
+}
+
+/// An acknowledgement of a number that was made up, behind the server's SYN.
+fn guessed_handshake(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    packets.opening(at, spoofed);
+    packets.answers(at + MS, spoofed, SYN | ACK, [900, 101]);
+    packets.asks(at + 2 * MS, spoofed, ACK, [101, 12_345]);
+}
+
+/// The same, and the server refuses it.
+fn refused_handshake(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    guessed_handshake(packets, at, spoofed);
+    packets.answers(at + 3 * MS, spoofed, RST, [12_345, 0]);
+    packets.asks(at + 4 * MS, spoofed, ACK, [101, 12_345]);
+}
+
+/// The server challenges a segment that lies outside its window (RFC 9293 §3.10.7.4).
+fn challenged_handshake(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    packets.opening(at, spoofed);
+    packets.answers(at + MS, spoofed, SYN | ACK, [900, 101]);
+    packets.asks(at + 2 * MS, spoofed, ACK, [900_000, 12_345]);
+    packets.answers(at + 3 * MS, spoofed, ACK, [901, 101]);
+    packets.asks(at + 4 * MS, spoofed, ACK, [900_000, 12_345]);
+}
+
+/// A SYN to a port where nobody listens.
+fn closed_port(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    packets.opening(at, spoofed);
+    packets.answers(at + MS, spoofed, RST | ACK, [0, 101]);
+}
+
+/// A segment of no connection, and its reset.
+fn stray_and_reset(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    packets.asks(at, spoofed, ACK, [101, 12_345]);
+    packets.answers(at + MS, spoofed, RST, [12_345, 0]);
+    packets.asks(at + 2 * MS, spoofed, ACK, [101, 12_345]);
+}
+
+/// A segment that its receiver acknowledges.
+fn stray_and_acknowledged(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    packets.asks(at, spoofed, ACK, [101, 12_345]);
+    packets.answers(at + MS, spoofed, ACK, [9_000_000, 101]);
+    packets.asks(at + 2 * MS, spoofed, ACK, [101, 12_345]);
+}
+
+fn blind_opening(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    packets.opening(at, spoofed);
+    packets.asks(at + MS, spoofed, ACK, [101, 12_345]);
+}
+
+/// A question over UDP, and its answer.
+fn one_answer(packets: &mut Packets, at: u64, spoofed: Endpoint) {
+    let [service, server] = packets.ends(spoofed);
+    packets.push(at, PacketBuilder::udp(spoofed, service));
+    packets.push(at + MS, PacketBuilder::udp(server, spoofed));
+}
+
+const LATER: u64 = 30_000;
+
+#[test]
+fn handshakes_with_guessed_numbers_keep_nobody_out() {
+    for flood in [guessed_handshake, refused_handshake, challenged_handshake] {
+        lets_a_client_in(FIREWALL, ITSELF, flood, LATER);
+        lets_a_client_in(BALANCER, BEHIND, flood, LATER);
+    }
+}
+
+#[test]
+fn refused_openings_keep_nobody_out() {
+    for flood in [closed_port, stray_and_reset] {
+        lets_a_client_in(FIREWALL, ITSELF, flood, LATER);
+        lets_a_client_in(BALANCER, BEHIND, flood, LATER);
+    }
+}
+
+#[test]
+fn stray_segments_that_are_answered_keep_nobody_out_of_a_firewall() {
+    lets_a_client_in(FIREWALL, ITSELF, stray_and_acknowledged, LATER);
+}
+
+#[test]
+fn openings_whose_answers_go_another_way_keep_nobody_out_of_a_balancer() {
+    let direct = |backend, other| {
+        let text = BALANCER.replace(
+            "protocol = \"tcp\"",
+            "protocol = \"tcp\", return = \"direct\"",
+        );
+        text.replace(
+            "8080\" }",
+            &format!("8080\", mac = \"{backend}:{other}\" }}"),
+        )
+    };
+    let text = direct("02:00:00:00:00", "99");
+    lets_a_client_in(&text, ITSELF, blind_opening, LATER);
+}
+
+#[test]
+fn questions_over_udp_with_one_answer_keep_nobody_out() {
+    lets_a_client_in(FIREWALL, ITSELF, one_answer, LATER);
+    let udp = BALANCER.replace("services = [", "services = [\n\
+        { vip = \"192.0.2.1:80\", protocol = \"udp\", backends = [{ endpoint = \"10.1.0.2:8080\" }] },\n\
+        { vip = \"[2001:db8::1]:80\", protocol = \"udp\", backends = [{ endpoint = \"[2001:db8:1::2]:8080\" }] },");
+    lets_a_client_in(&udp, BEHIND, one_answer, LATER);
+}
+
+/// Connections that are idle for too long make room for a new one at once, though nothing came by
+/// in the meantime that could have told.
+#[test]
+fn expired_connections_make_room_for_a_new_one() {
+    let text = format!(
+        "[service]{FIREWALL}timeouts = {{ tcp_established = \"10s\" }}\n[slow_path]\nflows = 64\n"
+    );
+    let mut packets = Packets {
+        server: ITSELF,
+        all: Vec::new(),
+    };
+    for number in 0..64 {
+        packets.connection(u64::from(number) * MS, host(10, number), 1, MS);
+    }
+    packets.connection(30_000 * MS, host(11, 0), 2, 2 * MS);
+    let trace = packets.trace();
+    for paths in [Paths::Slow, Paths::Both] {
+        let Outcome { flows, report, .. } = run(&service(&text), &trace, paths, Execution::Virtual);
+        assert_eq!(report.drops.get("flow_table_full"), None);
+        assert_eq!(whole(&flows, 10, 3 + 2), 64);
+        assert_eq!(whole(&flows, 11, 3 + 2 * 2), 1);
+    }
 }
 
 /// Flows that are just hot enough for a slot take none from those that have one.

@@ -1,7 +1,7 @@
 //! Several functions fused into one composite flow state.
 
 use crate::common::Common;
-use crate::function::{Flow, NetworkFunction, Outbox};
+use crate::function::{Eviction, Flow, NetworkFunction, Outbox};
 use crate::store::Record;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -167,13 +167,18 @@ impl Chain {
             })
     }
 
-    /// Whether a flow is half-open: a function says so, and none says that it is not.
-    pub fn is_half_open<T>(&self, record: &Record<'_, T>) -> bool {
+    /// When a flow may be forgotten to make room: when all functions that tell agree. One that does
+    /// not tell and has work pending keeps it, for its private state may hold packets.
+    pub fn eviction<T>(&self, record: &Record<'_, T>) -> Eviction {
         let functions = self.functions.iter().zip(&self.words);
-        let mut told = functions
-            .filter_map(|(function, words)| function.is_half_open(&record.words[words.clone()]))
-            .peekable();
-        told.peek().is_some() && told.all(|is_half_open| is_half_open)
+        let each = functions.zip(record.handles.iter());
+        let told = each.filter_map(|((function, words), &handle)| {
+            let words = &record.words[words.clone()];
+            let is_pending = || function.is_pending(words, handle);
+            let told = function.eviction(words);
+            told.or_else(|| is_pending().then_some(Eviction::Never))
+        });
+        told.max().unwrap_or(Eviction::Never)
     }
 
     /// Releases the private state of a flow that is reset.

@@ -90,6 +90,19 @@ impl<'a> Outbox<'a> {
     }
 }
 
+/// When a flow may be forgotten to make room for others, in the order of how much it is worth.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Eviction {
+    /// Where too many flows are half-open: nobody has answered yet, or whoever asked has not shown
+    /// that it hears the answer. Its packets may be anybody's, so only so many are remembered.
+    HalfOpen,
+    /// Where there is no room for another: it is over, or what is known of it follows from its next
+    /// packet as well.
+    WhenFull,
+    /// Never: both ends take part.
+    Never,
+}
+
 /// A network function: flow state words, a fast program over them, and a slow function that does
 /// on the slow path exactly what the fast program does, and everything it cannot.
 ///
@@ -136,8 +149,8 @@ pub trait NetworkFunction: Any + Send {
     /// function's own deadline must be later.
     fn wake(&mut self, _flow: &mut Flow<'_>, _out: &mut Outbox<'_>) {}
 
-    /// Whether work is pending that only the workers can do, so that the state must not be granted
-    /// to the fast path (it answers DECLINE).
+    /// Whether work is pending that only the workers can do, or no packet of the flow is for the fast
+    /// path as it stands, so that the state must not be granted (the answer is DECLINE).
     fn is_pending(&self, _words: &[u32], _handle: u32) -> bool {
         false
     }
@@ -145,11 +158,9 @@ pub trait NetworkFunction: Any + Send {
     /// Whether words that are not zero have become equal to zero by lapse of time.
     fn is_expired(&self, words: &[u32], now: Instant) -> bool;
 
-    /// Whether a flow's words say that what it carries has hardly begun: nobody has answered yet, or
-    /// whoever asked has not shown that it hears the answer. Of such flows, whose packets may be
-    /// anybody's, only so many are remembered: one may be [forgotten](Self::forget) at any time, unless
-    /// it keeps packets, and then it is not half-open. `None` if the function does not tell.
-    fn is_half_open(&self, _words: &[u32]) -> Option<bool> {
+    /// When a flow with these words may be forgotten to make room; `None` if the function does not
+    /// tell.
+    fn eviction(&self, _words: &[u32]) -> Option<Eviction> {
         None
     }
 

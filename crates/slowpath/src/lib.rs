@@ -16,7 +16,7 @@ pub mod timers;
 
 pub use chain::Chain;
 pub use common::Common;
-pub use function::{Flow, NetworkFunction, Outbox};
+pub use function::{Eviction, Flow, NetworkFunction, Outbox};
 pub use migration::{Migration, NextFunction};
 pub use slab::Slab;
 pub use store::{FlowId, FlowStore};

@@ -7,9 +7,10 @@
 //! Where another chain has other words, flows get them chunk by chunk ([`FlowStore::move_chunk`]):
 //! each chunk knows its own shape, so a store of millions need not stop.
 
-mod half_open;
+mod evictable;
 
-use half_open::{HalfOpen, Neighbours};
+use crate::function::Eviction;
+use evictable::{Lists, Neighbours};
 use twinpath_core::memory::{ZeroedArray, prefetch};
 use twinpath_core::probing::Places;
 use twinpath_core::{FlowKey, Instant, Side};
@@ -92,7 +93,7 @@ pub struct FlowStore<T> {
     limit: usize,
     live: usize,
     crowded: u64,
-    half_open: HalfOpen,
+    lists: Lists,
     shape: Shape,
     hand: usize,
     /// All chunks before this one have the present shape.
@@ -112,7 +113,7 @@ impl<T: Default> FlowStore<T> {
             limit,
             live: 0,
             crowded: 0,
-            half_open: HalfOpen::default(),
+            lists: Lists::default(),
             shape: Shape {
                 words,
                 handles,
@@ -335,7 +336,7 @@ impl<T: Default> FlowStore<T> {
         debug_assert_eq!(found, Some(id));
         let gap = self.close_gap(place);
         self.index[gap] = 0;
-        self.set_half_open(id, false);
+        self.set_eviction(id, Eviction::Never);
         let head = self.head_mut(id);
         (head.is_live, head.deadline) = (false, Instant::NEVER);
         let record = self.record(id);

@@ -84,6 +84,22 @@ pub const fn is_error(network: Network, kind: u8) -> bool {
     }
 }
 
+/// Whether an [error](is_error) of this type has a code that some standard gives a meaning to: of
+/// ICMP RFC 792, 1122 and 1812, of ICMPv6 RFC 4443, 6554, 7112, 8754 and 8883.
+#[must_use]
+pub const fn has_meaning(network: Network, kind: u8, code: u8) -> bool {
+    let last = match (network, kind) {
+        (Network::V4, v4::UNREACHABLE) => 15,
+        (Network::V4, v4::REDIRECT) => 3,
+        (Network::V4, v4::TIME_EXCEEDED) | (Network::V6, v6::TIME_EXCEEDED) => 1,
+        (Network::V4, v4::PARAMETER_PROBLEM) => 2,
+        (Network::V6, v6::UNREACHABLE) => 8,
+        (Network::V6, v6::PARAMETER_PROBLEM) => 10,
+        _ => 0,
+    };
+    code <= last
+}
+
 /// An ICMP header that is there.
 #[derive(Copy, Clone, Debug)]
 pub struct IcmpView<'a> {

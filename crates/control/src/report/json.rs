@@ -40,7 +40,7 @@
 //! | `coherence.reordered_frames` | frames | came out of order over the link and were dropped |
 //! | `coherence.lost_frames` | frames | never came over the link |
 //! | `flows.known`, `flows.half_open` | flows | the workers know at the end of the run, and of them half-open |
-//! | `flows.half_open_forgotten` | flows | forgotten half-open, for want of room |
+//! | `flows.half_open_forgotten` | flows | forgotten half-open or over, for want of room |
 //! | `flows.crowded` | flows | turned away because too many others fell on the same place of the index |
 //! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
 //! | `slots.capacity` | slots | in the fast path's state table |

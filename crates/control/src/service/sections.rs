@@ -208,7 +208,8 @@ pub struct SlowPath {
     pub flows: usize,
     /// Flows of those that may be half-open: nobody has answered yet, or whoever asked has not shown
     /// that it hears the answer. With more, those that have been silent for longest are forgotten,
-    /// so that a flood of openings takes no place from established connections. At 500,000 openings
+    /// so that a flood of openings takes no place from established connections. Where there is no room
+    /// for a flow at all, those that have expired or are over are forgotten first. At 500,000 openings
     /// a second an answer may then take 0.5 s for each 250,000. If absent, a quarter of `flows`.
     #[schemars(range(min = 1))]
     pub half_open: Option<NonZeroU32>,

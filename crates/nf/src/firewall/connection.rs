@@ -3,6 +3,7 @@
 use std::fmt;
 use twinpath_core::program::Word;
 use twinpath_core::{Direction, Instant};
+use twinpath_slowpath::Eviction;
 
 use super::tcp_state::{End, TcpState};
 use super::window::{Half, Windows};
@@ -33,12 +34,14 @@ pub const PHASE_MASK: u32 = 0xf << PHASE_SHIFT;
 /// Set in the state word if the connection was opened in reply direction: the flow is known to
 /// other functions, which saw another packet first.
 pub const OPENED_BY_REPLY: u32 = 1 << 14;
+/// Set in the state word for [`Half::has_gap`], by direction.
+pub const GAP: [u32; 2] = [1 << 15, 1 << 16];
 
 /// Names and meanings of the words.
 pub const WORDS: [Word; 11] = [
     Word {
         name: "state",
-        meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14)",
+        meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14), gaps (15, 16)",
     },
     Word {
         name: "last_seen",
@@ -89,7 +92,9 @@ pub enum Phase {
     Tcp(TcpState),
     /// A pseudo-connection of which only the opener was heard.
     Unreplied,
-    /// A pseudo-connection that was answered.
+    /// A pseudo-connection that was answered, whose opener has not gone on since.
+    Answered,
+    /// A pseudo-connection whose opener has gone on after an answer.
     Replied,
 }
 
@@ -104,6 +109,7 @@ impl fmt::Display for Phase {
 }
 
 impl Phase {
+    const ANSWERED: u32 = 13;
     const UNREPLIED: u32 = 14;
     const REPLIED: u32 = 15;
 
@@ -111,24 +117,36 @@ impl Phase {
     pub const fn bits(self) -> u32 {
         let number = match self {
             Self::Tcp(state) => state as u32,
+            Self::Answered => Self::ANSWERED,
             Self::Unreplied => Self::UNREPLIED,
             Self::Replied => Self::REPLIED,
         };
         number << PHASE_SHIFT
     }
 
-    /// Whether it is not sure yet that both ends take part.
-    pub const fn is_half_open(self) -> bool {
+    /// When a connection in this stage may be forgotten to make room for others.
+    pub const fn eviction(self) -> Eviction {
         match self {
-            Self::Tcp(state) => state.is_half_open(),
-            Self::Unreplied => true,
-            Self::Replied => false,
+            Self::Tcp(state) if state.is_half_open() => Eviction::HalfOpen,
+            Self::Tcp(state) if state.is_over() => Eviction::WhenFull,
+            Self::Unreplied | Self::Answered => Eviction::HalfOpen,
+            Self::Tcp(_) | Self::Replied => Eviction::Never,
+        }
+    }
+
+    /// Whether the fast program has a step for it.
+    pub const fn is_simple(self) -> bool {
+        match self {
+            Self::Tcp(state) => matches!(state, TcpState::Established),
+            Self::Answered => false,
+            Self::Unreplied | Self::Replied => true,
         }
     }
 
     fn from_bits(word: u32) -> Option<Self> {
         match (word & PHASE_MASK) >> PHASE_SHIFT {
             0 => None,
+            Self::ANSWERED => Some(Self::Answered),
             Self::UNREPLIED => Some(Self::Unreplied),
             Self::REPLIED => Some(Self::Replied),
             number => TcpState::ALL.get(number as usize).copied().map(Self::Tcp),
@@ -163,6 +181,7 @@ impl Connection {
             limit: word(LIMIT[index]),
             window: word(WINDOW[index]),
             acknowledged: word(ACKNOWLEDGED[index]),
+            has_gap: state & GAP[index] != 0,
         };
         let scale = |shift: u32| (state >> shift & ((1 << SCALE_BITS) - 1)) as u8;
         Some(Self {
@@ -209,7 +228,9 @@ impl Connection {
         } else {
             0
         };
-        original | reply << SCALE_BITS | self.phase.bits() | opener
+        let halves = self.windows.halves.iter().zip(GAP);
+        let gaps = halves.map(|(half, bit)| if half.has_gap { bit } else { 0 });
+        original | reply << SCALE_BITS | self.phase.bits() | opener | gaps.sum::<u32>()
     }
 
     /// Whether its idle time-out has passed. Packets that are a little out of order in time do
@@ -231,7 +252,7 @@ impl Connection {
     pub fn tcp_state(&self) -> TcpState {
         match self.phase {
             Phase::Tcp(state) => state,
-            Phase::Unreplied | Phase::Replied => TcpState::None,
+            Phase::Unreplied | Phase::Answered | Phase::Replied => TcpState::None,
         }
     }
 }
@@ -245,16 +266,17 @@ mod tests {
         prop_oneof![
             (1..TcpState::ALL.len()).prop_map(|index| Phase::Tcp(TcpState::ALL[index])),
             Just(Phase::Unreplied),
+            Just(Phase::Answered),
             Just(Phase::Replied),
         ]
     }
 
     proptest! {
         #[test]
-        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 10], scales in [0..=15u8, 0..=15u8]) {
+        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 10], scales in [0..=15u8, 0..=15u8], gaps: [bool; 2]) {
             let [last_seen, timeout, a, b, c, d, e, f, g, h] = numbers;
-            let half = |end, limit, window, acknowledged| Half { end, limit, window, acknowledged };
-            let halves = [half(a, b, c, d), half(e, f, g, h)];
+            let half = |end, limit, window, acknowledged, has_gap| Half { end, limit, window, acknowledged, has_gap };
+            let halves = [half(a, b, c, d, gaps[0]), half(e, f, g, h, gaps[1])];
             let opener = if by_reply { Direction::Reply } else { Direction::Original };
             let connection = Connection { phase, opener, last_seen, timeout, windows: Windows { halves, scales } };
             let mut words = [0; WORDS.len()];

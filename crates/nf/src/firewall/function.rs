@@ -7,7 +7,7 @@ use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::{fields, icmp, protocol};
 use twinpath_core::{DropReason, Instant, Packet};
-use twinpath_slowpath::{Common, Flow, NetworkFunction, Outbox};
+use twinpath_slowpath::{Common, Eviction, Flow, NetworkFunction, Outbox};
 
 use super::NAME;
 use super::config::{Config, Timeouts};
@@ -149,12 +149,17 @@ impl Firewall {
         let Some(mut connection) = Connection::load(flow.words) else {
             return self.open_datagram(packet, flow);
         };
-        if packet.direction != connection.opener {
-            if connection.phase == Phase::Unreplied {
+        connection.phase = match (connection.phase, packet.direction == connection.opener) {
+            (Phase::Unreplied, false) => {
                 self.verify(packet)?;
+                Phase::Answered
             }
-            connection.phase = Phase::Replied;
-        }
+            (Phase::Answered, true) => {
+                self.verify(packet)?;
+                Phase::Replied
+            }
+            (phase, _) => phase,
+        };
         connection.timeout = self.datagram_timeout(packet, connection.phase);
         connection.last_seen = flow.now.ticks();
         connection.store(flow.words);
@@ -244,8 +249,12 @@ impl NetworkFunction for Firewall {
         self.hosts.close(handle);
     }
 
-    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
-        Connection::load(words).map(|connection| connection.phase.is_half_open())
+    fn eviction(&self, words: &[u32]) -> Option<Eviction> {
+        Connection::load(words).map(|connection| connection.phase.eviction())
+    }
+
+    fn is_pending(&self, words: &[u32], _handle: u32) -> bool {
+        Connection::load(words).is_some_and(|connection| !connection.phase.is_simple())
     }
 
     /// Connections go on as they are; the new time-outs hold from their next packet on, which is

@@ -21,6 +21,7 @@ impl Half {
             limit: segment.end,
             window: at_least_one(segment.window.into()),
             acknowledged: segment.sequence,
+            has_gap: false,
         }
     }
 
@@ -123,6 +124,7 @@ impl Windows {
             limit: segment.end.wrapping_add(syn.window),
             window,
             acknowledged: segment.sequence,
+            has_gap: false,
         };
         self.settle_scales(segment);
         true

@@ -40,8 +40,8 @@
 //!
 //! # On the fast path
 //! Data and acknowledgements of an established TCP connection that lie in its windows, in either
-//! direction; UDP, echoes and other protocols that were answered; and what their opener sends
-//! until they are. Segments with SYN, FIN or RST are for the slow path always, and so are fragments
+//! direction, and leave no gap; UDP, echoes and other protocols whose opener has gone on after an
+//! answer; and what their opener sends until they are answered. Segments with SYN, FIN or RST are for the slow path always, and so are fragments
 //! and ICMP errors. A flow has eleven state words: its stage, the time of its last packet, its
 //! time-out, and for each direction the highest byte sent, the highest that may be sent, the
 //! largest window, and the highest byte acknowledged. A switch ASIC has not enough registers and
@@ -59,7 +59,8 @@
 //!   large the windows. Windows are scaled if both SYNs say so; a closed window counts as one byte,
 //!   for probes.
 //! * **Resets** count only if their number is the one that their receiver expects (RFC 5961 §3):
-//!   what it has acknowledged, or the end of what was sent to it. They leave the connection closed:
+//!   what it has acknowledged, or the end of what was sent to it, unless a segment before that end
+//!   was not seen and its receiver has not acknowledged all of it since. They leave the connection closed:
 //!   segments in its windows still pass, but not after `tcp_closed`. A reset elsewhere in the window
 //!   passes and changes nothing, as in Linux: its receiver challenges it, and a sender that has
 //!   really gone answers with one that is right. (Dropping it, as pf does, would leave that receiver
@@ -72,15 +73,18 @@
 //!   the connection on, and nothing but an acknowledgement of that makes it established: a SYN from
 //!   the responder that acknowledges nothing passes (both may open at once) and is not believed.
 //! * **Mid-stream.** A connection that is picked up may use any window scale, so the largest is
-//!   assumed. It is established when the other end has been heard too.
-//! * **Everything else** passes for a connection: two endpoints for UDP, two addresses and an
+//!   assumed. It is established when the other end has been heard too, and the first has
+//!   acknowledged about what that has sent last (at most a window behind it, 66,000 bytes at least,
+//!   1 MiB at most): who does not hear it does not know that number.
+//! * **Everything else** passes for a connection, which is established when its opener goes on after
+//!   an answer: two endpoints for UDP, two addresses and an
 //!   identifier for echoes (either end may ask), two addresses for other protocols. A firewall
 //!   with `pick_up = false` drops an echo reply that nobody asked for.
 //! * **ICMP errors** pass if they quote a packet of a known connection that can be under way: of TCP
 //!   one that was sent and is not acknowledged yet (RFC 5927 §4.1). Others need a rule that allows
 //!   them: `default = "allow"` does not. None passes that is for another than the sender of what it
 //!   quotes, whose checksum or quoted IPv4 checksum is wrong, or whose type is out of use (source
-//!   quench); redirects pass only with `redirects = true`.
+//!   quench) or whose code has no meaning; redirects pass only with `redirects = true`.
 //! * **Fragments** belong to the connection of their datagram, whose first one has the ports: it
 //!   decides, the others pass while the connection is known, and of TCP their bytes are counted.
 //!   Those that come before the first [wait for it](twinpath_core::fragments), within limits, and
@@ -95,9 +99,11 @@
 //!
 //! # Under attack
 //! A connection is *half-open* until both ends are known to take part: TCP until the opener has
-//! acknowledged what the responder sent, others until they are answered. Half-open connections are
-//! remembered briefly, and where there are more than `half_open` of `[slow_path]` those that have
-//! been silent for longest are forgotten; an established connection never is.
+//! acknowledged what the responder sent, others until the opener has gone on after an answer.
+//! Where there are more than `half_open` of `[slow_path]` those that have been silent for longest are
+//! forgotten. Where there is no room for another connection one that has expired, one that is over
+//! (closed by a reset, or in time wait), or a half-open one gives its place; an established connection
+//! never does.
 //!
 //! # Drops and counters
 //! Packets are dropped as `denied` (by a rule, by default, or ICMP errors about nothing known),

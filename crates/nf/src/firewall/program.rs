@@ -1,7 +1,7 @@
 //! What the firewall does on the fast path.
 //!
-//! Data and acknowledgements of an established connection that lie in its windows, and packets of
-//! pseudo-connections. The program's bounds are those of [`super::window`], except that an
+//! Data and acknowledgements of an established connection that lie in its windows and leave no gap,
+//! and packets of pseudo-connections. The program's bounds are those of [`super::window`], except that an
 //! acknowledgement may be no further behind than 66,000 bytes: one that lags more is rare and goes
 //! to the slow path, which allows more where the windows are large.
 
@@ -15,8 +15,8 @@ use twinpath_core::{Direction, Guarantees};
 
 use super::NAME;
 use super::connection::{
-    ACKNOWLEDGED, END, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS, STATE,
-    TIMEOUT, WINDOW, WORDS,
+    ACKNOWLEDGED, END, GAP, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS,
+    STATE, TIMEOUT, WINDOW, WORDS,
 };
 use super::tcp_state::TcpState;
 use super::window::MIN_ACKNOWLEDGEMENT_REACH;
@@ -60,7 +60,11 @@ pub fn program() -> FastProgram {
                 exit: Exit::Continue,
             },
         ],
-        always_complex: vec![no_plain_segment()],
+        always_complex: vec![
+            no_plain_segment(),
+            closes_gap(Direction::Original),
+            closes_gap(Direction::Reply),
+        ],
         guarantees: GUARANTEES,
         ..FastProgram::default()
     }
@@ -85,6 +89,21 @@ fn no_plain_segment() -> Vec<Condition> {
     ]
 }
 
+/// All is acknowledged of an end that has left a gap: the workers take note of it.
+fn closes_gap(direction: Direction) -> Vec<Condition> {
+    let receiver = direction.other().index();
+    vec![
+        Condition::bits(Operand::Word(STATE), GAP[receiver], GAP[receiver]),
+        going(direction),
+        Condition::difference(
+            Operand::Word(END[receiver]),
+            ACKNOWLEDGEMENT,
+            Comparison::Equal,
+            0,
+        ),
+    ]
+}
+
 fn established(name: &'static str, direction: Direction) -> Step {
     let (sender, receiver) = (direction.index(), direction.other().index());
     Step {
@@ -100,6 +119,7 @@ fn in_window(direction: Direction, sender: usize, receiver: usize) -> Vec<Condit
         going(direction),
         in_phase(Phase::Tcp(TcpState::Established)),
         is_fresh(),
+        is_at_most(Operand::Field(Field::TcpSequence), END[sender]),
         is_at_most(SEGMENT_END, LIMIT[sender]),
         behind_by_at_most(SEGMENT_END, END[sender], WINDOW[receiver]),
         is_at_most(ACKNOWLEDGEMENT, END[receiver]),

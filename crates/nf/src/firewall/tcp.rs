@@ -21,7 +21,8 @@ impl Firewall {
         if is_odd_part(packet, segment.kind) {
             return Err(DropReason::Fragment);
         }
-        if changes_more_than_windows(state, segment.kind) {
+        let leaves_gap = known.is_some_and(|connection| connection.windows.leaves_gap(&segment));
+        if leaves_gap || changes_more_than_windows(state, segment.kind) {
             self.verify(packet)?;
         }
         match (transition(state, sender, segment.kind), known) {
@@ -82,6 +83,11 @@ impl Firewall {
         flow: &mut Flow<'_>,
     ) -> Decision {
         let state = connection.tcp_state();
+        let is_blind = state == TcpState::Answered
+            && sender == End::Opener
+            && segment.kind != SegmentKind::Reset
+            && !connection.windows.hears_the_other_end(segment);
+        let next = if is_blind { state } else { next };
         match connection.windows.judge(state, sender, segment) {
             Judgement::Believed => {
                 connection.phase = Phase::Tcp(next);
@@ -113,7 +119,9 @@ impl Firewall {
 
     fn tcp_timeout(&self, state: TcpState) -> u32 {
         match state {
-            TcpState::Established => self.timeouts.tcp_established.ticks(),
+            // One that is met in mid-stream may be old, and the end that it was met by may have said
+            // its last for long.
+            TcpState::Established | TcpState::Answered => self.timeouts.tcp_established.ticks(),
             TcpState::Closed => self.timeouts.tcp_closed.ticks(),
             state if state.is_half_open() => self.timeouts.tcp_half_open.ticks(),
             _ => self.timeouts.tcp_transitory.ticks(),
@@ -159,7 +167,8 @@ fn is_odd_part(packet: &Packet, kind: SegmentKind) -> bool {
 }
 
 /// Whether a segment may do more to a connection than move its windows on. Data and
-/// acknowledgements of an established one do not; those the fast path forwards too.
+/// acknowledgements of an established one do not, unless they leave a gap; the others the fast path
+/// forwards too.
 const fn changes_more_than_windows(state: TcpState, kind: SegmentKind) -> bool {
     !matches!((state, kind), (TcpState::Established, SegmentKind::Ack))
 }

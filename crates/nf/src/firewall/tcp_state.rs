@@ -32,6 +32,8 @@ pub enum TcpState {
     TimeWait = 8,
     /// The reset was seen that its receiver expected. A SYN opens a new connection.
     Closed = 9,
+    /// Met in mid-stream, and the responder has been heard, but not yet that the opener hears it.
+    Answered = 10,
 }
 
 impl TcpState {
@@ -52,7 +54,7 @@ impl TcpState {
     }
 
     /// Every state, in the order of its number.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::None,
         Self::SynSent,
         Self::SynReceived,
@@ -63,6 +65,7 @@ impl TcpState {
         Self::Closing,
         Self::TimeWait,
         Self::Closed,
+        Self::Answered,
     ];
 }
 
@@ -70,7 +73,15 @@ impl TcpState {
     /// Whether it is not sure yet that both ends take part: anybody may have sent the opener's
     /// segments, until it acknowledges what the responder has sent.
     pub const fn is_half_open(self) -> bool {
-        matches!(self, Self::SynSent | Self::SynReceived | Self::PickedUp)
+        matches!(
+            self,
+            Self::SynSent | Self::SynReceived | Self::PickedUp | Self::Answered
+        )
+    }
+
+    /// Whether the connection is over: what is still to come changes nothing.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::TimeWait | Self::Closed)
     }
 }
 
@@ -163,21 +174,26 @@ pub const fn transition(state: TcpState, from: End, kind: SegmentKind) -> Transi
         (State::SynReceived, End::Responder, Kind::SynAck | Kind::Ack) => To(State::SynReceived),
 
         (State::PickedUp, End::Opener, Kind::SynAck | Kind::Ack | Kind::Fin) => To(State::PickedUp),
-        (State::PickedUp, End::Responder, Kind::SynAck | Kind::Ack) => To(State::Established),
+        (State::PickedUp | State::Answered, End::Responder, Kind::SynAck | Kind::Ack) => {
+            To(State::Answered)
+        }
+        (State::Answered, End::Opener, Kind::SynAck | Kind::Ack) => To(State::Established),
 
-        (State::PickedUp | State::TimeWait | State::Closed, _, Kind::Syn) => Open,
+        (State::PickedUp | State::Answered | State::TimeWait | State::Closed, _, Kind::Syn) => Open,
         // An end that has forgotten the connection tries anew: the other end's answer shows it
         // that the connection lives, and its reset then closes it.
         (_, _, Kind::Syn) => Ignore,
 
         (State::OpenerFinWait, End::Responder, Kind::Fin) => To(State::Closing),
         (State::ResponderFinWait, End::Opener, Kind::Fin) => To(State::Closing),
-        (State::SynReceived | State::Established, End::Opener, Kind::Fin) => {
+        (State::SynReceived | State::Answered | State::Established, End::Opener, Kind::Fin) => {
             To(State::OpenerFinWait)
         }
-        (State::SynReceived | State::PickedUp | State::Established, End::Responder, Kind::Fin) => {
-            To(State::ResponderFinWait)
-        }
+        (
+            State::SynReceived | State::PickedUp | State::Answered | State::Established,
+            End::Responder,
+            Kind::Fin,
+        ) => To(State::ResponderFinWait),
 
         (State::Closing, _, Kind::Ack) => To(State::TimeWait),
         (

@@ -18,7 +18,9 @@
 //!    counts as 66,000 bytes at least and 1 MiB at most (RFC 5961 §5: nothing from long ago).
 //!
 //! A reset counts only if its number is the one that its receiver expects (RFC 5961 §3): what B has
-//! acknowledged, or A's `end`, for B may have got all of it by now. If it lies between what B has
+//! acknowledged, or A's `end`, for B may have got all of it by now; not where a segment before that
+//! end was missed and B has not acknowledged all of it: whoever hits the window with data could say
+//! himself where it ends. If it lies between what B has
 //! acknowledged and A's `limit` it may be right all the same, where the firewall has not seen all
 //! segments, or forged. Then it passes and changes nothing: B resets, or challenges it with an
 //! acknowledgement, to which A, if it is really gone, answers with a reset that is exact.
@@ -53,6 +55,9 @@ pub struct Half {
     /// Highest sequence number that the other end has acknowledged. Before it has acknowledged
     /// any, that of the first segment.
     pub acknowledged: u32,
+    /// A segment began behind the end of all others, and the other end has not acknowledged all
+    /// that there is since: it may not have got what is before it, or not have taken it.
+    pub has_gap: bool,
 }
 
 /// The windows of a connection, indexed by [`Direction`].
@@ -128,7 +133,7 @@ impl Windows {
 
     fn judge_reset(&self, segment: &Segment) -> Judgement {
         let (mine, sequence) = (&self.halves[segment.direction.index()], segment.sequence);
-        let is_exact = sequence == mine.acknowledged || sequence == mine.end;
+        let is_exact = sequence == mine.acknowledged || sequence == mine.end && !mine.has_gap;
         let is_in_window =
             is_at_most(mine.acknowledged, sequence) && is_at_most(sequence, mine.limit);
         match (is_exact, is_in_window) {
@@ -146,6 +151,12 @@ impl Windows {
             && is_at_most(half.acknowledged, sequence)
             && is_at_most(sequence, half.end);
         was_sent || (state == TcpState::SynSent && self.has_syn(direction, sequence))
+    }
+
+    /// Whether a segment begins behind all that its sender has sent so far.
+    pub fn leaves_gap(&self, segment: &Segment) -> bool {
+        let end = self.halves[segment.direction.index()].end;
+        !is_at_most(segment.sequence, end)
     }
 
     /// Whether a segment lies near what the same end has sent before. Nothing else is known of a
@@ -200,13 +211,26 @@ impl Windows {
         true
     }
 
+    /// Whether a segment acknowledges about what the other end has sent last, which nobody knows
+    /// who does not hear it.
+    pub(super) fn hears_the_other_end(&self, segment: &Segment) -> bool {
+        let theirs = &self.halves[segment.direction.other().index()];
+        let reach = self.acknowledgement_reach(segment.direction);
+        segment.acknowledgement.is_some_and(|number| {
+            is_at_most(number, theirs.end) && is_behind_by_at_most(number, theirs.end, reach)
+        })
+    }
+
+    /// How far behind acknowledgements in this direction may be.
+    fn acknowledgement_reach(&self, direction: Direction) -> u32 {
+        let window = self.halves[direction.index()].window;
+        window.clamp(MIN_ACKNOWLEDGEMENT_REACH, MAX_ACKNOWLEDGEMENT_REACH)
+    }
+
     /// All four bounds; those on acknowledgements only where there is one.
     fn is_in_window(&self, segment: &Segment) -> bool {
-        let mine = &self.halves[segment.direction.index()];
         let theirs = &self.halves[segment.direction.other().index()];
-        let reach = mine
-            .window
-            .clamp(MIN_ACKNOWLEDGEMENT_REACH, MAX_ACKNOWLEDGEMENT_REACH);
+        let reach = self.acknowledgement_reach(segment.direction);
         let acknowledges = |number| {
             is_at_most(number, theirs.end)
                 && is_behind_by_at_most(number, theirs.acknowledged, reach)
@@ -228,14 +252,16 @@ impl Windows {
 
     /// Takes note of a believable segment; what the fast program does too. Always true.
     fn advance(&mut self, segment: &Segment) -> bool {
-        let window = self.window_of(segment);
+        let (window, leaves_gap) = (self.window_of(segment), self.leaves_gap(segment));
         let mine = &mut self.halves[segment.direction.index()];
         mine.end = later(mine.end, segment.end);
+        mine.has_gap |= leaves_gap;
         let Some(number) = segment.acknowledgement else {
             return true;
         };
         mine.window = mine.window.max(window);
         let theirs = &mut self.halves[segment.direction.other().index()];
+        theirs.has_gap &= number != theirs.end;
         theirs.limit = later(theirs.limit, number.wrapping_add(window));
         theirs.acknowledged = later(theirs.acknowledged, number);
         true

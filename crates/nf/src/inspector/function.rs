@@ -22,7 +22,7 @@ use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::layout::Fragment;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
-use twinpath_slowpath::{Common, Flow, NetworkFunction, Outbox, Slab};
+use twinpath_slowpath::{Common, Eviction, Flow, NetworkFunction, Outbox, Slab};
 
 /// How long a closed connection is remembered after its last packet: ten seconds.
 const CLOSED_TICKS: u32 = 149;
@@ -327,8 +327,11 @@ where
         now.ticks_since(words[LAST_SEEN]) > timeout
     }
 
-    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
-        (words[FLAGS] != 0).then_some(words[FLAGS] & CONFIRMED == 0)
+    fn eviction(&self, words: &[u32]) -> Option<Eviction> {
+        (words[FLAGS] != 0).then_some(match words[FLAGS] & CONFIRMED {
+            0 => Eviction::HalfOpen,
+            _ => Eviction::Never,
+        })
     }
 
     fn forget(&mut self, handle: u32) {

@@ -3,7 +3,8 @@
 //! ```text
 //! word 0   31..28 kind, 27 flipped, 26 closed, 25 FIN of the server, 24 FIN of the client,
 //!          23 reset by the server, 22 reset by the client, 21 unanswered, 20 unconfirmed,
-//!          19..16 unused, 15..0 row of the backend table
+//!          19..16 last bits of what the SYN-ACK acknowledged, while unconfirmed,
+//!          15..0 row of the backend table
 //! word 1   when the last packet came, in ticks; earlier after one that leaves it half-open
 //! ```
 //! The kind is never 0, so words that are all zero are no connection. It says in one comparison
@@ -12,6 +13,7 @@
 use super::config::{Config, ReturnPath};
 use super::protocol::Protocol;
 use twinpath_core::Instant;
+use twinpath_slowpath::Eviction;
 use twinpath_wire::tcp::flags;
 
 /// State words of a flow.
@@ -36,6 +38,8 @@ const RESET_BY_SERVER: u32 = 1 << 23;
 const RESET_BY_CLIENT: u32 = 1 << 22;
 const UNANSWERED: u32 = 1 << 21;
 const UNCONFIRMED: u32 = 1 << 20;
+const ACKNOWLEDGED_SHIFT: u32 = 16;
+const ACKNOWLEDGED_MASK: u8 = 0xf;
 
 /// What a flow is to the balancer.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,8 +104,10 @@ pub(super) struct Connection {
     pub reset_by_server: bool,
     /// The client alone was heard: once, where the server's packets do not come by.
     pub unanswered: bool,
-    /// The server has answered a SYN, and the client not shown that it hears it.
+    /// The server has answered, and nothing shown that the client hears it.
     pub unconfirmed: bool,
+    /// While that is so, the last bits of the number that the server's SYN acknowledged.
+    pub acknowledged: u8,
     /// In ticks.
     pub last_seen: u32,
 }
@@ -154,6 +160,7 @@ impl Connection {
             reset_by_server: false,
             unanswered: false,
             unconfirmed: false,
+            acknowledged: 0,
             last_seen: 0,
         }
     }
@@ -173,6 +180,7 @@ impl Connection {
             reset_by_server: has(RESET_BY_SERVER),
             unanswered: has(UNANSWERED),
             unconfirmed: has(UNCONFIRMED),
+            acknowledged: last_bits(word >> ACKNOWLEDGED_SHIFT),
             last_seen,
         })
     }
@@ -189,12 +197,25 @@ impl Connection {
             | bit(UNANSWERED, self.unanswered)
             | bit(UNCONFIRMED, self.unconfirmed);
         if let Some(place) = words.first_chunk_mut() {
+            let acknowledged = u32::from(self.acknowledged) << ACKNOWLEDGED_SHIFT;
             *place = [
-                self.kind.bits() | flags | u32::from(self.row),
+                self.kind.bits() | flags | acknowledged | u32::from(self.row),
                 self.last_seen,
             ];
         }
     }
+}
+
+const fn last_bits(number: u32) -> u8 {
+    number as u8 & ACKNOWLEDGED_MASK
+}
+
+/// What a packet of the server tells of what it has heard from the client.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Answer {
+    pub tcp_flags: u8,
+    pub acknowledgement: u32,
+    pub bytes: usize,
 }
 
 /// What a TCP segment says about the life of its connection.
@@ -225,24 +246,64 @@ impl Sign {
 }
 
 impl Connection {
-    /// Whether anybody may have sent what was heard so far. What only passes has nothing to lose.
-    pub fn is_half_open(&self) -> bool {
-        self.kind == Kind::Passing || self.unanswered || self.unconfirmed
+    /// When it may be forgotten to make room. Anybody may have sent what was heard of a half-open
+    /// one, and what only passes has nothing to lose. With direct return nothing is heard that only
+    /// a client can say who hears its server; `picks_up` tells whether such a connection goes on
+    /// when it is met again.
+    pub fn eviction(&self, picks_up: bool) -> Eviction {
+        let half_open = self.kind == Kind::Passing || self.unanswered || self.unconfirmed;
+        match self.kind {
+            _ if self.is_ending() => Eviction::WhenFull,
+            _ if half_open => Eviction::HalfOpen,
+            Kind::Service(Protocol::Udp, ReturnPath::Direct) => Eviction::WhenFull,
+            Kind::Service(Protocol::Tcp, ReturnPath::Direct) if picks_up => Eviction::WhenFull,
+            _ => Eviction::Never,
+        }
     }
 
-    /// Learns from a packet of the client, not its first, that it goes on: it hears answers, or is
-    /// in earnest where none come by.
+    /// Whether none of its packets is for the fast path as it stands.
+    pub fn is_complex(&self) -> bool {
+        let waits = self.unanswered && self.kind.protocol_number() == Protocol::Tcp.number();
+        waits || self.unconfirmed || self.is_ending()
+    }
+
+    /// Learns from a packet of the client, not its first, that it goes on: of UDP that it hears
+    /// answers, or is in earnest where none come by. An acknowledgement of TCP proves nothing here:
+    /// two words have no room for the number that would be right.
     pub fn note_client_goes_on(&mut self, tcp_flags: u8) {
         let goes_on = tcp_flags & flags::SYN == 0;
-        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
-        self.unconfirmed &= !goes_on;
-        self.unanswered &= !(alone && goes_on);
+        let Kind::Service(protocol, way) = self.kind else {
+            return;
+        };
+        self.unconfirmed &= protocol == Protocol::Tcp;
+        self.unanswered &= !(way == ReturnPath::Direct && goes_on);
     }
 
-    /// Learns from a packet of the server that it answers.
-    pub fn note_answer(&mut self, tcp_flags: u8) {
-        self.unconfirmed |= self.unanswered && tcp_flags & flags::SYN != 0;
+    /// Learns from a packet of the server that it answers. A reset is no answer. TCP's server shows
+    /// that the client has heard its SYN when it sends data or acknowledges more than the client's:
+    /// until then it challenges whatever does not suit (RFC 9293 §3.10.7.4), with an acknowledgement
+    /// of the client's SYN again.
+    pub fn note_answer(&mut self, answer: Answer) {
+        let is_udp = self.kind.protocol_number() == Protocol::Udp.number();
+        let has = |flag| answer.tcp_flags & flag != 0;
+        if has(flags::RST) {
+            return;
+        }
+        if self.unanswered && (is_udp || has(flags::SYN)) {
+            self.unconfirmed = true;
+        }
         self.unanswered = false;
+        if !self.unconfirmed || is_udp {
+            return;
+        }
+        let acknowledged = last_bits(answer.acknowledgement);
+        match has(flags::SYN) {
+            true => self.acknowledged = acknowledged,
+            false if answer.bytes > 0 || acknowledged != self.acknowledged => {
+                (self.unconfirmed, self.acknowledged) = (false, 0);
+            }
+            false => {}
+        }
     }
 
     /// Whether it is remembered for a short time only.
@@ -345,12 +406,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], fins: [bool; 2], last_seen: u32) {
+        fn words_read_back(kind in prop::sample::select(&Kind::ALL[..]), row: u16, flags: [bool; 6], fins: [bool; 2], acknowledged in 0..=ACKNOWLEDGED_MASK, last_seen: u32) {
             let [flipped, closed, reset_by_client, reset_by_server, unanswered, unconfirmed] = flags;
             let [fin_of_client, fin_of_server] = fins;
             let connection = Connection {
                 kind, row, flipped, closed, fin_of_client, fin_of_server, reset_by_client, reset_by_server,
-                unanswered, unconfirmed, last_seen,
+                unanswered, unconfirmed, acknowledged, last_seen,
             };
             let mut words = [0; WORDS];
             connection.write(&mut words);

@@ -3,7 +3,7 @@
 use super::NAME;
 use super::backends::{Backends, ServiceIndex};
 use super::config::{Config, ReturnPath};
-use super::connection::{Connection, Kind, Sign, Timeouts};
+use super::connection::{Answer, Connection, Kind, Sign, Timeouts};
 use super::icmp_errors::{translate_for_backend, translate_for_client};
 use super::migration::Migration;
 use super::program::{COMPLEX_FLAGS, program};
@@ -16,7 +16,7 @@ use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::Alias;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
-use twinpath_slowpath::{Common, Flow, NetworkFunction, Outbox};
+use twinpath_slowpath::{Common, Eviction, Flow, NetworkFunction, Outbox};
 use twinpath_wire::tcp::flags;
 use twinpath_wire::{Fragment, MacAddress};
 
@@ -239,7 +239,11 @@ impl LoadBalancer {
             return out.forward(packet);
         }
         connection.note_server(sign(&packet));
-        connection.note_answer(packet.tcp_flags());
+        connection.note_answer(Answer {
+            tcp_flags: packet.tcp_flags(),
+            acknowledgement: packet.tcp_acknowledgement(),
+            bytes: packet.layout.payload_bytes(),
+        });
         if let Some(backend) = self.backends.row(connection.row).filter(|_| through) {
             packet.set_source(self.backends.vip(backend.service));
         }
@@ -360,8 +364,12 @@ impl NetworkFunction for LoadBalancer {
         Connection::read(words).is_some_and(|connection| self.timeouts.are_over(&connection, now))
     }
 
-    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
-        Connection::read(words).map(|connection| connection.is_half_open())
+    fn eviction(&self, words: &[u32]) -> Option<Eviction> {
+        Connection::read(words).map(|connection| connection.eviction(self.pick_up))
+    }
+
+    fn is_pending(&self, words: &[u32], _handle: u32) -> bool {
+        Connection::read(words).is_some_and(|connection| connection.is_complex())
     }
 
     fn forget(&mut self, handle: u32) {

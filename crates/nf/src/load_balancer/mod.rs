@@ -57,6 +57,15 @@
 //! - A reset closes a connection unless something tells against it: the end that it was for
 //!   acknowledges something (a challenge, RFC 5961 §3: the reset was not exact), or the end that is
 //!   said to have sent it sends anything else. Two state words have no room for sequence numbers.
+//! - Anybody may have sent what a connection began with: it is *half-open* until more is known, and
+//!   where there are more than `half_open` of `[slow_path]` those that have been silent for longest are
+//!   forgotten. TCP is established when the backend sends data, or acknowledges more than the client's
+//!   SYN: an acknowledgement of the client proves nothing, for two state words have no room for the
+//!   number that would be right. UDP is when the client goes on after an answer. With direct return
+//!   nothing shows that a client hears its server: where there is no room for another connection, one
+//!   of those that have been silent for longest is forgotten, unless `pick_up` is `false`; its next
+//!   packet is picked up, and goes to the backend that a new connection would get. Before them those go
+//!   that are closed or reset. An established connection through Twinpath is never forgotten so.
 //! - A FIN counts until the end that is said to have sent it sends data. Two close a connection, and
 //!   with direct return the client's alone, for the other is not seen.
 //! - No backend for a connection: dropped (`no_backend`).
@@ -65,7 +74,8 @@
 //! # On the fast path
 //! Two state words: row of the backend with flags, and when the last packet came. Packets of live
 //! connections are rewritten from a table of backends and a table of services, row by row. To the
-//! workers go TCP packets with SYN, FIN or RST, packets of closed connections, data of an end that has sent FIN, packets of connections that
+//! workers go TCP packets with SYN, FIN or RST, packets of half-open and of closed connections (but not
+//! UDP that nobody answers), data of an end that has sent FIN, packets of connections that
 //! have been silent for too long, or whose backend is gone, and everything unusual.
 //!
 //! # Counters

@@ -7,6 +7,7 @@ mod ports;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
+use crate::hosts::PrefixLength;
 use crate::idle_time::IdleTime;
 use crate::text::Text;
 use crate::unicast::check_host;
@@ -54,6 +55,7 @@ pub struct Config {
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) ports_per_host: u32,
     pub(crate) sessions_per_host: u32,
+    pub(crate) per_host_v6_prefix: PrefixLength,
     pub(crate) sessions_per_binding: u32,
     pub(crate) errors_per_second: u32,
     pub(crate) filtering: Filtering,
@@ -117,6 +119,10 @@ pub(crate) struct Written {
     /// Without it a quarter of `sessions`, but 64 at least, so that no host inside can fill the table.
     #[schemars(range(min = 1))]
     pub sessions_per_host: Option<u32>,
+    /// Leading bits of an IPv6 address that tell one host from another for these limits: a host may
+    /// take any address of its network.
+    #[serde(default)]
+    pub per_host_v6_prefix: PrefixLength,
     /// Others open no more TCP connections to a binding once it has so many sessions.
     #[serde(default = "default_sessions_per_binding")]
     #[schemars(range(min = 1, max = MAX_SESSIONS_PER_BINDING))]
@@ -374,6 +380,7 @@ impl Config {
             sessions_per_host: written
                 .sessions_per_host
                 .unwrap_or_else(|| default_sessions_per_host(written.sessions)),
+            per_host_v6_prefix: written.per_host_v6_prefix,
             sessions_per_binding: written.sessions_per_binding,
             errors_per_second: written.errors_per_second,
             filtering: written.filtering,

@@ -14,7 +14,7 @@ use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
-use super::tcp::Way;
+use super::tcp::{Segment, Way};
 use crate::bindings::Kind;
 use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
@@ -364,12 +364,23 @@ impl Napt {
         let Some(session) = session else {
             return packet.uncacheable(Obstacle::Undecided);
         };
-        let is_same = table.touch(session, (way, flags), now, external);
-        if !is_same || flags.is_some_and(is_marked) {
+        let segment = flags.map(|flags| segment_of(packet, flags));
+        let is_same = table.touch(session, (way, segment), now, external);
+        if !is_same {
             packet.uncacheable(Obstacle::StateChanged);
         }
         packet.depends_on(session_entry(session), Some(table.idle_of_rules(kind)));
     }
+}
+
+/// What counts of a segment. One that opens or ends something makes no rule, so its numbers can be
+/// looked at.
+fn segment_of(packet: &mut Recorded<'_>, flags: u8) -> Segment {
+    if !is_marked(flags) {
+        return Segment::plain(flags);
+    }
+    packet.uncacheable(Obstacle::StateChanged);
+    Segment::marked(flags, packet.quote())
 }
 
 /// Gives a packet between hosts inside its new ends. An echo has one identifier: a request bears its

@@ -44,9 +44,11 @@
 //!   speaks. A binding ends with its last session. A packet in either direction keeps a session
 //!   alive (RFC 4787 REQ-6 allows that of packets from outside).
 //! - **TCP.** A session is established when both ends have been heard, and transitory after a
-//!   reset or when both have sent FIN. A reset may come from anybody, and its sequence number
-//!   cannot be checked, since segments pass by cached rules: so the session is what it was before
-//!   with the next segment that is none (RFC 7857 §2.2). From outside only a SYN opens one, to a
+//!   reset of the host or when both have sent FIN; it is what it was before with the next segment
+//!   that is no reset (RFC 7857 §2.2). A reset or a FIN from outside may come from anybody, and its
+//!   sequence number cannot be held against the last segments, which pass by cached rules. So it
+//!   counts only together with the host's own FIN, of which one acknowledges the other, or whose
+//!   acknowledgement is the reset's number; else it passes and shortens nothing. From outside only a SYN opens one, to a
 //!   binding that is there. An unexpected one is dropped silently (RFC 5382 REQ-4 a).
 //! - **Hairpinning.** A host inside that sends to a binding's external endpoint reaches the host
 //!   behind it, and appears with its own external endpoint. If filtering holds the packet back, it

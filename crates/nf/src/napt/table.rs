@@ -4,9 +4,10 @@ mod hosts;
 
 use super::config::{Config, MAX_SESSIONS, Timeouts};
 use super::ports::{External, Slot};
-use super::tcp::{Tcp, Way};
+use super::tcp::{Segment, Tcp, Way};
 use super::wheel::{Wheel, tick_of};
 use crate::bindings::Kind;
+use crate::hosts::PrefixLength;
 use crate::memory::{map_bytes, slab_bytes};
 use crate::records::{BindingEvent, BindingLog, BindingRecord};
 use crate::seeded::{Seed, SeededMap};
@@ -73,7 +74,7 @@ impl Table {
         Self {
             bindings: Slab::new(MAX_SESSIONS),
             by_internal: SeededMap::with_hasher(Seed::new(seed)),
-            hosts: Hosts::new(seed),
+            hosts: Hosts::new(config.per_host_v6_prefix, seed),
             sessions: Slab::new(MAX_SESSIONS),
             by_remote: SeededMap::with_hasher(Seed::new(seed)),
             timeouts: config.timeouts.clone(),
@@ -329,7 +330,7 @@ impl Table {
     pub fn touch(
         &mut self,
         number: u32,
-        (way, flags): (Way, Option<u8>),
+        (way, segment): (Way, Option<Segment>),
         now: Instant,
         external: &mut External,
     ) -> bool {
@@ -337,7 +338,7 @@ impl Table {
             return false;
         };
         session.last = session.last.max(now);
-        let after = flags.map_or(session.tcp, |flags| session.tcp.after(way, flags));
+        let after = segment.map_or(session.tcp, |segment| session.tcp.after(way, segment));
         let is_same = after == session.tcp;
         session.tcp = after;
         if !is_same || self.wheel.is_aside(number) {
@@ -448,12 +449,35 @@ impl Table {
     /// Other time-outs and another limit, for the sessions that there are too.
     pub fn configure(&mut self, config: &Config, external: &mut External) {
         self.limit = config.sessions;
+        if self.hosts.v6_prefix() != config.per_host_v6_prefix {
+            self.count_hosts_anew(config.per_host_v6_prefix);
+        }
         if self.timeouts == config.timeouts {
             return;
         }
         self.timeouts = config.timeouts.clone();
         for number in 1..=self.highest {
             self.put_back(number, external);
+        }
+    }
+
+    /// Something else counts as one host.
+    fn count_hosts_anew(&mut self, v6_prefix: PrefixLength) {
+        self.hosts.begin_anew(v6_prefix);
+        let mut numbers: Vec<u32> = self.by_internal.values().copied().collect();
+        numbers.sort_unstable();
+        for number in numbers {
+            let Some(binding) = self.bindings.at(number) else {
+                continue;
+            };
+            let (host, kind, live) = (binding.internal.address, binding.kind, binding.live);
+            self.hosts.change(kind, host, |host| {
+                host.sessions += live;
+                host.live += u32::from(live > 0);
+            });
+            if live == 0 {
+                self.put_idle(number);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use super::prefix::Embedding;
 use crate::checksums::VerifyChecksums;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
+use crate::hosts::PrefixLength;
 use crate::napt::config::{self as napt, Filtering, ForwardText, Pooling, PortsText, Timeouts};
 use crate::napt::{Assignment, ConfigError as NaptError};
 use crate::text::Text;
@@ -67,6 +68,10 @@ pub(super) struct Written {
     /// Without it a quarter of `sessions`, but 64 at least.
     #[schemars(range(min = 1))]
     sessions_per_host: Option<u32>,
+    /// Leading bits of an address that tell one host from another for these limits: a host may take
+    /// any address of its network.
+    #[serde(default)]
+    per_host_v6_prefix: PrefixLength,
     /// Others open no more TCP connections to a binding once it has so many sessions.
     #[serde(default = "napt::default_sessions_per_binding")]
     #[schemars(range(min = 1, max = napt::MAX_SESSIONS_PER_BINDING))]
@@ -201,6 +206,7 @@ impl TryFrom<Written> for Config {
             blocks: None,
             ports_per_host: written.ports_per_host,
             sessions_per_host: written.sessions_per_host,
+            per_host_v6_prefix: written.per_host_v6_prefix,
             sessions_per_binding: written.sessions_per_binding,
             errors_per_second: written.errors_per_second,
             filtering: written.filtering,

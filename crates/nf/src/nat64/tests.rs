@@ -754,3 +754,28 @@ fn forwards_that_cannot_be_are_refused() {
         assert!(error.contains(expected), "{error}");
     }
 }
+
+/// RFC 6888 REQ-4: a network of IPv6 is one host, which may take any of its addresses.
+#[test]
+fn a_network_has_the_ports_and_sessions_of_one_host() {
+    let open = |bench: &mut Bench, network: u8, address: u16, server: u8| {
+        let host = end(&format!("[2001:db8:1:{network}::{address}]:5000"));
+        let server = end(&format!("[64:ff9b::8.8.8.{server}]:53"));
+        send(bench, PacketBuilder::udp(host, server))
+            .packet
+            .map(|_| ())
+    };
+    let text = BASIC.replace("preserve", "random");
+    for (limit, server) in [("ports_per_host", 1), ("sessions_per_host", 2)] {
+        let mut bench = bench(&format!("{limit} = 3\n{text}"));
+        for address in 1..=3 {
+            assert_eq!(open(&mut bench, 0, address, 1), Ok(()));
+        }
+        let fourth = open(&mut bench, 0, 4, server);
+        assert_eq!(fourth, Err(DropReason::HostLimit), "{limit}");
+        assert_eq!(open(&mut bench, 1, 1, 1), Ok(()), "another network");
+        let text = format!("{limit} = 3\nper_host_v6_prefix = 128\n{text}");
+        let mut bench = self::bench(&text);
+        assert!((1..=9).all(|address| open(&mut bench, 0, address, 1).is_ok()));
+    }
+}

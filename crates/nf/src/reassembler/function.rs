@@ -18,7 +18,7 @@ use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 use twinpath_core::{Direction, DropReason, Instant, Packet};
-use twinpath_slowpath::{Flow, NetworkFunction, Outbox, Slab};
+use twinpath_slowpath::{Eviction, Flow, NetworkFunction, Outbox, Slab};
 
 /// Empty buffers kept for the next connection that has to wait.
 const SPARE_FLOWS: usize = 256;
@@ -115,8 +115,12 @@ impl NetworkFunction for Reassembler {
         words[FLAGS] != 0 && !holding && now.ticks_since(words[LAST_SEEN]) > most_ticks
     }
 
-    fn is_half_open(&self, words: &[u32]) -> Option<bool> {
-        (words[FLAGS] != 0).then_some(words[FLAGS] & (CONFIRMED | HOLDING) == 0)
+    fn eviction(&self, words: &[u32]) -> Option<Eviction> {
+        (words[FLAGS] != 0).then_some(match words[FLAGS] & (CONFIRMED | HOLDING) {
+            0 => Eviction::HalfOpen,
+            // Its ends took part, or segments are kept.
+            _ => Eviction::Never,
+        })
     }
 
     /// What was let pass has not been delivered, so it is let pass again.

@@ -96,21 +96,27 @@ impl<'a> Book<'a> {
         (entry.rule, entry.text) = (text.rule, Some(text.text));
     }
 
-    /// The rule by which a function that keeps flow state has denied a packet.
+    /// The rule by which a function that keeps flow state has denied a packet, or let it open what
+    /// the function calls a connection.
     fn rule_of(&self, run: &StateRun, element: u8) -> Option<EntryLook> {
-        if !run.outcome.contains(DropReason::Denied.name()) {
-            return None;
-        }
         let layout = dissect(&run.packet).ok()?;
         let instances = elements(self.service).nth(usize::from(element))?;
-        let dropper = run.function.as_deref()?;
-        let function = instances.iter().find(|one| *one.name == *dropper)?;
+        let is_denied = run.outcome.contains(DropReason::Denied.name());
+        let mut deciding = instances
+            .iter()
+            .filter(|one| match run.function.as_deref() {
+                Some(dropper) => is_denied && *one.name == *dropper,
+                None => run.opens_at(&one.name),
+            });
+        let (function, rule) = deciding.find_map(|one| {
+            let rule = one.config.rule_for(&run.packet, &layout, run.ingress)?;
+            Some((one, rule))
+        })?;
         let mut entry = EntryLook {
             function: function.name.to_string(),
             ..EntryLook::default()
         };
-        let rule = function.config.rule_for(&run.packet, &layout, run.ingress);
-        self.write(&mut entry, rule?);
+        self.write(&mut entry, rule);
         Some(entry)
     }
 

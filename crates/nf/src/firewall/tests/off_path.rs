@@ -10,7 +10,7 @@ use super::talk::{
     state, verdict,
 };
 use crate::firewall::tcp_state::TcpState::{
-    Closed, Established, OpenerFinWait, PickedUp, SynReceived, SynSent,
+    Answered, Closed, Established, OpenerFinWait, PickedUp, SynReceived, SynSent,
 };
 
 /// Both ends offer the largest scale, and then the largest window.
@@ -84,6 +84,31 @@ fn the_reset_that_its_receiver_expects_closes() {
     ];
     let twins = play_after_handshake(STRICT, &lines);
     assert_eq!(twins.counter("segments_challenged"), 1);
+}
+
+/// Who hits the window with data does not say where it ends: a reset behind a gap counts only once
+/// its receiver has acknowledged what is before it.
+#[test]
+fn a_reset_behind_a_gap_is_left_to_its_receiver() {
+    let lines = [
+        b(ACK, 5600, 1000).bytes(50).passes(Established),
+        b(RST, 5650, 0).passes(Established),
+        // Neither is what the host goes on with behind that.
+        b(ACK, 5650, 1000).bytes(50).passes(Established),
+        b(RST, 5700, 0).passes(Established),
+        b(RST, 5000, 0).passes(Closed),
+    ];
+    play_after_handshake(STRICT, &lines);
+    let filled = [
+        b(ACK, 5600, 1000).bytes(50).passes(Established),
+        b(ACK, 5000, 1000).bytes(600).passes(Established),
+        a(ACK, 1000, 5600).passes(Established),
+        b(RST, 5650, 0).passes(Established),
+        a(ACK, 1000, 5650).passes(Established),
+        b(ACK, 5650, 1000).bytes(50).passes(Established),
+        b(RST, 5700, 0).passes(Closed),
+    ];
+    play_after_handshake(STRICT, &filled);
 }
 
 /// An acknowledgement may lag by 1 MiB at most, so that of 1,024 guesses in windows as large as can
@@ -173,10 +198,19 @@ fn a_connection_met_in_mid_stream_keeps_to_its_numbers() {
         a(ACK, 1 << 30, 5000).bytes(100).passes(PickedUp),
         // Acknowledges far more than A has sent.
         b(ACK, 5000, 1 << 28).is_invalid(),
-        b(ACK, 5000, 1100).passes(Established),
+        b(ACK, 5000, 1100).passes(Answered),
         a(ACK, 1100, 5000).bytes(100).passes(Established),
     ];
     play(DEFAULT, &lines);
+    // Whoever does not hear B cannot acknowledge what it sends.
+    let blind = [
+        a(ACK, 1000, 5000).passes(PickedUp),
+        b(ACK, 9_000_000, 1000).passes(Answered),
+        a(ACK, 1000, 5000).passes(Answered),
+        a(FIN | ACK, 1000, 5000).passes(Answered),
+        a(ACK, 1001, 9_000_000).passes(Established),
+    ];
+    play(DEFAULT, &blind);
 }
 
 /// What would change a connection's state does not with a wrong checksum; data and
@@ -203,13 +237,14 @@ fn broken_segments_change_no_state() {
             twins.counter("packets_with_bad_checksum"),
         )
     };
-    let cases: [(&[Line], Segment); 6] = [
+    let cases: [(&[Line], Segment); 7] = [
         (&[], a(SYN, 999, 0).bytes(10)),
         (&[], a(ACK, 999, 1).bytes(10)),
         (&HANDSHAKE[..1], b(SYN | ACK, 4999, 1000).bytes(1)),
         (&HANDSHAKE[..2], a(ACK, 1000, 5000).bytes(1)),
         (&HANDSHAKE, a(FIN | ACK, 1000, 5000).bytes(1)),
         (&HANDSHAKE, b(RST, 5000, 0).bytes(1)),
+        (&HANDSHAKE, b(ACK, 5600, 1000).bytes(50)),
     ];
     for (lines, segment) in cases {
         for wrong in [Wrong::Data, Wrong::Header] {

@@ -2,6 +2,7 @@
 
 use super::*;
 use twinpath_core::DropReason;
+use twinpath_slowpath::{Eviction, NetworkFunction};
 use twinpath_wire::PacketBuilder;
 use twinpath_wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -28,6 +29,7 @@ impl Talk {
         };
         talk.server(SYN | ACK, 0, 1);
         talk.client(ACK, 0, 2);
+        talk.server(ACK, 1, 2);
         talk
     }
 
@@ -53,6 +55,37 @@ impl Talk {
 fn segment(from: Endpoint, to: Endpoint, flags: u8, bytes: usize) -> Vec<u8> {
     let builder = PacketBuilder::tcp(from, to).flags(flags);
     builder.payload_len(bytes).to_vec().expect("valid")
+}
+
+/// Numbers of a backend that has not heard the client, and of one that has.
+#[test]
+fn a_connection_is_established_when_the_backend_shows_it() {
+    let (client, vip) = (endpoint("198.51.100.7:40000"), endpoint("192.0.2.1:80"));
+    let answer = |from, flags, acknowledgement, bytes| {
+        let builder = PacketBuilder::tcp(from, client).flags(flags);
+        let builder = builder.seq(900).ack(acknowledgement).payload_len(bytes);
+        builder.to_vec().expect("valid")
+    };
+    for (flags, acknowledgement, bytes, is_sure) in [
+        (ACK, 101, 0, false),
+        (SYN | ACK, 101, 0, false),
+        (RST, 0, 0, false),
+        (ACK, 101, 10, true),
+        (ACK, 108, 0, true),
+        (FIN | ACK, 108, 0, true),
+    ] {
+        let mut paths = paths(SERVICES);
+        let opening = PacketBuilder::tcp(client, vip).flags(SYN).seq(100).to_vec();
+        let (_, backend) = ends(process(&mut paths, &opening.expect("valid"), at(0)));
+        process(&mut paths, &answer(backend, SYN | ACK, 101, 0), at(1));
+        process(&mut paths, &segment(client, vip, ACK, 0), at(2));
+        let last = answer(backend, flags, acknowledgement, bytes);
+        let words = process(&mut paths, &last, at(3)).words;
+        let eviction = paths[0].function.eviction(&words);
+        let is_kept = eviction == Some(Eviction::Never);
+        assert_eq!(is_kept, is_sure, "{flags:#x} {acknowledgement} {bytes}");
+        assert_eq!(paths[0].function.is_pending(&words, 0), !is_sure);
+    }
 }
 
 #[test]

@@ -47,8 +47,8 @@ fn the_client_sees_the_service_and_the_backend_the_client() {
         assert_eq!(sent, (client, backend));
     }
     assert_eq!(
-        paths[1].simple, 4,
-        "all but the handshake's three packets are simple"
+        paths[1].simple, 3,
+        "all but the handshake's three packets, and the backend's first data, are simple"
     );
 }
 

@@ -1,6 +1,8 @@
-//! How many external ports each inside host has, and which of its bindings may be over.
+//! How many external ports each inside host has, and which of its bindings may be over. A host of
+//! IPv6 may take any address of its network, so that counts as one.
 
 use crate::bindings::Kind;
+use crate::hosts::PrefixLength;
 use crate::memory::map_bytes;
 use crate::seeded::{Seed, SeededMap};
 use twinpath_core::wire::Address;
@@ -20,11 +22,28 @@ pub(crate) struct Host {
 
 /// All hosts with bindings.
 #[derive(Debug)]
-pub(crate) struct Hosts(SeededMap<(Kind, Address), Host>);
+pub(crate) struct Hosts {
+    known: SeededMap<(Kind, Address), Host>,
+    v6_prefix: PrefixLength,
+}
 
 impl Hosts {
-    pub fn new(seed: u64) -> Self {
-        Self(SeededMap::with_hasher(Seed::new(seed)))
+    pub fn new(v6_prefix: PrefixLength, seed: u64) -> Self {
+        Self {
+            known: SeededMap::with_hasher(Seed::new(seed)),
+            v6_prefix,
+        }
+    }
+
+    /// What counts as one host.
+    pub const fn v6_prefix(&self) -> PrefixLength {
+        self.v6_prefix
+    }
+
+    /// Forgets all that is counted: something else counts as one host.
+    pub fn begin_anew(&mut self, v6_prefix: PrefixLength) {
+        self.known.clear();
+        self.v6_prefix = v6_prefix;
     }
 
     /// What so many hosts take.
@@ -33,14 +52,16 @@ impl Hosts {
     }
 
     pub fn of(&self, kind: Kind, host: Address) -> Host {
-        self.0.get(&(kind, host)).copied().unwrap_or_default()
+        let host = self.v6_prefix.host(host);
+        self.known.get(&(kind, host)).copied().unwrap_or_default()
     }
 
     pub fn change(&mut self, kind: Kind, host: Address, change: impl FnOnce(&mut Host)) {
-        let known = self.0.entry((kind, host)).or_default();
+        let host = self.v6_prefix.host(host);
+        let known = self.known.entry((kind, host)).or_default();
         change(known);
         if *known == Host::default() {
-            self.0.remove(&(kind, host));
+            self.known.remove(&(kind, host));
         }
     }
 }

@@ -11,7 +11,7 @@ const FEW: &str = "ports_per_host = 3\nerrors_per_second = 2\n";
 fn a_host_gets_no_more_ports_than_it_may_have() {
     for (hosts, server) in [
         (["10.0.0.1", "10.0.0.2"], "8.8.8.8:53"),
-        (["[fd00::1]", "[fd00::2]"], "[2001:db8:8::8]:53"),
+        (["[fd00::1]", "[fd00:0:0:1::1]"], "[2001:db8:8::8]:53"),
     ] {
         let mut bench = bench(&format!("{FEW}{BASIC}"));
         let [host, other] = hosts;
@@ -35,6 +35,29 @@ fn a_host_gets_no_more_ports_than_it_may_have() {
         let sixth = udp(&mut bench, &format!("{host}:6"), server, 301);
         assert_eq!(sixth, Err(DropReason::HostLimit), "the first is alive");
     }
+}
+
+/// A network of IPv6 is one host, which may take any of its addresses.
+#[test]
+fn all_addresses_of_a_network_of_ipv6_have_the_ports_of_one_host() {
+    for (prefix, is_one) in [("", true), ("per_host_v6_prefix = 128\n", false)] {
+        let mut bench = bench(&format!("{FEW}{prefix}{BASIC}"));
+        let mut open = |address: u32| {
+            let host = format!("[fd00::{address}]:1");
+            udp(&mut bench, &host, "[2001:db8:8::8]:53", 0)
+        };
+        assert!((1..=3).all(|address| open(address).is_ok()));
+        assert_eq!(open(4) == Err(DropReason::HostLimit), is_one);
+    }
+    let mut bench = bench(&format!("sessions = 400\n{BASIC}"));
+    let server = end("[2001:db8:8::8]:80");
+    let mut open = |address: u32| {
+        let host = end(&format!("[fd00::{address:x}]:1000"));
+        let packet = PacketBuilder::tcp(host, server).flags(SYN);
+        send(&mut bench, packet, 0).packet.map(|_| ())
+    };
+    let refused = (1..=256).filter(|&address| open(address).is_err());
+    assert_eq!(refused.count(), 256 - 100, "and its sessions");
 }
 
 /// RFC 6888 REQ-4: by default, too.

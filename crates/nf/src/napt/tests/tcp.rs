@@ -12,6 +12,14 @@ fn tcp(
     ends(send(bench, segment, seconds))
 }
 
+/// Both ends have sent nothing but their SYN, and acknowledge each other's FIN with their own if it
+/// comes second.
+fn fin(bench: &mut Bench, from: &str, to: &str, is_second: bool, seconds: u64) {
+    let segment = PacketBuilder::tcp(end(from), end(to)).flags(FIN | ACK);
+    let segment = segment.seq(1).ack(1 + u32::from(is_second));
+    ends(send(bench, segment, seconds)).expect("closes");
+}
+
 const HOST: &str = "10.0.0.1:5000";
 const SERVER: &str = "8.8.8.8:80";
 const EXTERNAL: &str = "192.0.2.1:5000";
@@ -50,12 +58,12 @@ fn time_outs_are_those_of_the_state() {
         "one second too late"
     );
     connect(&mut bench, 20_000);
-    tcp(&mut bench, HOST, SERVER, FIN | ACK, 20_000).expect("closes");
+    fin(&mut bench, HOST, SERVER, false, 20_000);
     assert!(
         tcp(&mut bench, SERVER, EXTERNAL, ACK, 21_000).is_ok(),
         "half closed"
     );
-    tcp(&mut bench, SERVER, EXTERNAL, FIN | ACK, 21_000).expect("closes");
+    fin(&mut bench, SERVER, EXTERNAL, true, 21_000);
     assert!(tcp(&mut bench, HOST, SERVER, ACK, 21_240).is_ok());
     assert!(tcp(&mut bench, SERVER, EXTERNAL, ACK, 21_481).is_err());
     tcp(&mut bench, HOST, SERVER, SYN, 30_000).expect("opens");
@@ -68,8 +76,8 @@ fn time_outs_are_those_of_the_state() {
     assert!(tcp(&mut bench, SERVER, EXTERNAL, SYN | ACK, 300).is_ok());
 }
 
-/// A reset may be anybody's: it shortens the connection's life only if both ends are silent after it
-/// (RFC 7857 §2.2).
+/// A reset of the host shortens the connection's life only if both ends are silent after it (RFC 7857
+/// §2.2).
 /// The same holds for RFC 6146 §3.5.2.2.
 #[test]
 fn a_reset_that_nobody_takes_ends_nothing() {
@@ -89,9 +97,42 @@ fn a_reset_that_nobody_takes_ends_nothing() {
         bench = super::bench(BASIC);
     }
     connect(&mut bench, 0);
-    tcp(&mut bench, SERVER, EXTERNAL, RST, 0).expect("translated");
+    tcp(&mut bench, HOST, SERVER, RST, 0).expect("translated");
     let over = tcp(&mut bench, SERVER, EXTERNAL, ACK, 241);
     assert!(over.is_err(), "both have been silent for four minutes");
+}
+
+/// A reset or a FIN from outside may be anybody's: it does not shorten a connection's life, however
+/// long both ends are silent, unless it has the numbers that the host's own FIN has told.
+#[test]
+fn nobody_outside_shortens_a_connection() {
+    let forged = |flags| {
+        let segment = PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(flags);
+        segment.seq(99_999).ack(77_777)
+    };
+    let late = |bench: &mut Bench| tcp(bench, SERVER, EXTERNAL, ACK, 300);
+    for flags in [RST, RST | ACK, FIN | ACK] {
+        for host_ends in [false, true] {
+            let mut bench = bench(BASIC);
+            connect(&mut bench, 0);
+            if host_ends {
+                fin(&mut bench, HOST, SERVER, false, 0);
+            }
+            send(&mut bench, forged(flags), 0).departed();
+            assert_eq!(late(&mut bench), Ok((end(SERVER), end(HOST))), "{flags}");
+        }
+        let mut bench = bench(BASIC);
+        connect(&mut bench, 0);
+        send(&mut bench, forged(flags), 0).departed();
+        fin(&mut bench, HOST, SERVER, false, 0);
+        assert!(late(&mut bench).is_ok(), "{flags}");
+    }
+    let mut bench = bench(BASIC);
+    connect(&mut bench, 0);
+    fin(&mut bench, HOST, SERVER, false, 0);
+    let exact = PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(RST);
+    send(&mut bench, exact.seq(1), 0).departed();
+    assert!(late(&mut bench).is_err(), "the server's own");
 }
 
 /// RFC 5382 REQ-1, REQ-7: one external endpoint whoever the server is, and no other host's.

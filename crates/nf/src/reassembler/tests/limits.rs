@@ -173,15 +173,15 @@ fn half_open_connections_go_without() {
         most_segments: 8,
         ..Config::default()
     };
-    let is_half_open = |bench: &Bench| bench.function.is_half_open(&bench.words);
+    let eviction = |bench: &Bench| bench.function.eviction(&bench.words);
     let mut bench = Bench::new(&config, false);
-    assert_eq!(is_half_open(&bench), None);
+    assert_eq!(eviction(&bench), None);
     bench.send(&Sent::syn(Direction::Original, 100));
     bench.send(&data(103, "1"));
-    assert_eq!(is_half_open(&bench), Some(false), "it keeps a packet");
+    assert_eq!(eviction(&bench), Some(Eviction::Never), "it keeps a packet");
     assert_eq!(sequences(&bench.send(&data(105, "2"))), [0u32; 0]);
     assert_eq!(sequences(&bench.send(&data(107, "3"))), [103, 105, 107]);
-    assert_eq!(is_half_open(&bench), Some(true));
+    assert_eq!(eviction(&bench), Some(Eviction::HalfOpen));
     let later = bench.now + Duration::from_secs(31);
     assert!(bench.function.is_expired(&bench.words, later));
     let answer = Sent {
@@ -192,15 +192,19 @@ fn half_open_connections_go_without() {
         flags: flags::SYN | flags::ACK,
         ..answer
     });
-    assert_eq!(is_half_open(&bench), Some(true), "anybody is answered");
+    assert_eq!(
+        eviction(&bench),
+        Some(Eviction::HalfOpen),
+        "anybody is answered"
+    );
     let acknowledgement = |number| Sent {
         acknowledged: Some(number),
         ..data(108, "")
     };
     bench.send(&acknowledgement(1_000_000));
-    assert_eq!(is_half_open(&bench), Some(true), "a guess");
+    assert_eq!(eviction(&bench), Some(Eviction::HalfOpen), "a guess");
     bench.send(&acknowledgement(500));
-    assert_eq!(is_half_open(&bench), Some(false));
+    assert_eq!(eviction(&bench), Some(Eviction::Never));
     assert!(!bench.function.is_expired(&bench.words, later));
     for number in 0..7 {
         assert_eq!(

@@ -251,7 +251,8 @@ fn state_run(f: &mut Formatter<'_>, run: &StateRun) -> fmt::Result {
     words(f, &run.words)?;
     writeln!(f, "    outcome: {}", run.outcome)?;
     match (&run.rule, &run.function) {
-        (Some(rule), _) => writeln!(f, "    by {}", entry(rule))?,
+        (Some(rule), Some(_)) => writeln!(f, "    by {}", entry(rule))?,
+        (Some(rule), None) => writeln!(f, "    opened by {}", entry(rule))?,
         (None, Some(function)) => writeln!(f, "    by {function}")?,
         (None, None) => {}
     }
