@@ -103,6 +103,7 @@ impl fmt::Display for Phase {
         formatter.write_str(match self {
             Self::Tcp(state) => state.name(),
             Self::Unreplied => "unreplied",
+            Self::Answered => "answered",
             Self::Replied => "replied",
         })
     }

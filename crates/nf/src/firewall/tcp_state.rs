@@ -50,6 +50,7 @@ impl TcpState {
             Self::Closing => "closing",
             Self::TimeWait => "time_wait",
             Self::Closed => "closed",
+            Self::Answered => "answered",
         }
     }
 

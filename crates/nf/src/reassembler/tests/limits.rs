@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::{Direction, FlowKey, Frame, Instant, Side};
-use twinpath_slowpath::{Flow, NetworkFunction};
+use twinpath_slowpath::{Eviction, Flow, NetworkFunction};
 
 const GAP: Duration = Duration::from_millis(500);
 
