@@ -268,15 +268,14 @@ impl Connection {
     }
 
     /// Learns from a packet of the client, not its first, that it goes on: of UDP that it hears
-    /// answers, or is in earnest where none come by. An acknowledgement of TCP proves nothing here:
-    /// two words have no room for the number that would be right.
+    /// answers, or is in earnest where none come by. An acknowledgement of TCP proves nothing where
+    /// they do: two words have no room for the number that would be right.
     pub fn note_client_goes_on(&mut self, tcp_flags: u8) {
         let goes_on = tcp_flags & flags::SYN == 0;
-        let Kind::Service(protocol, way) = self.kind else {
-            return;
-        };
-        self.unconfirmed &= protocol == Protocol::Tcp;
-        self.unanswered &= !(way == ReturnPath::Direct && goes_on);
+        let waits = self.kind == Kind::Service(Protocol::Tcp, ReturnPath::Through);
+        let alone = matches!(self.kind, Kind::Service(_, ReturnPath::Direct));
+        self.unconfirmed &= waits || !goes_on;
+        self.unanswered &= !(alone && goes_on);
     }
 
     /// Learns from a packet of the server that it answers. A reset is no answer. TCP's server shows

@@ -316,6 +316,18 @@ fn a_firewalls_rule_is_told() {
     );
 }
 
+/// Nor only the one that denies: what lets a connection be opened is told where it is.
+#[test]
+fn the_rule_that_lets_a_connection_be_opened_is_told() {
+    let service = "[service]\nchain = [\"firewall\"]\n[firewall]\n\
+        rules = [\n{ action = \"deny\", to_port = 25 },\n{ action = \"allow\", to_port = 53 },\n]\n";
+    let folder = Folder::with("x.toml", service);
+    let allowed = udp("10.0.0.9:5000", "192.0.2.1:53").to_vec().expect("fits");
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&allowed)]);
+    let expected = "    opened by firewall rule 2: allow to_port 53 (line 7)\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+}
+
 /// Of several functions that share flow state the one is named that dropped the packet, on the slow path
 /// as on the fast.
 #[test]
