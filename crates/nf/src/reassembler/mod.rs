@@ -20,8 +20,8 @@
 //!
 //! # On the fast path
 //! A segment with ACK, without SYN, FIN, RST or URG, whose checksums hold and that starts at the next
-//! expected byte moves that byte on by its length and leaves, once both ends were heard; so does an
-//! acknowledgement without data. What is not TCP leaves unchanged. Everything else goes to the slow
+//! expected byte moves that byte on by its length and leaves, so does an acknowledgement without data,
+//! once both ends were heard, or while one alone is. What is not TCP leaves unchanged. Everything else goes to the slow
 //! path, with the flow's four state words.
 //!
 //! # On the slow path

@@ -2,6 +2,7 @@
 
 use super::config::Config;
 use super::state::{CLOSED, CONFIRMED, FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
+use crate::duration::Human;
 use twinpath_core::Direction;
 use twinpath_core::program::{
     Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step, Word, compute, set,
@@ -36,6 +37,8 @@ pub(super) fn program(name: &'static str, config: &Config) -> FastProgram {
         steps: vec![
             in_order(Direction::Original, config),
             in_order(Direction::Reply, config),
+            alone(Direction::Original, config),
+            alone(Direction::Reply, config),
             not_tcp(),
         ],
         always_complex: vec![vec![opens_or_ends()]],
@@ -56,7 +59,35 @@ fn opens_or_ends() -> Condition {
     }
 }
 
+/// The next segment of a connection whose ends were both heard.
 fn in_order(way: Direction, config: &Config) -> Step {
+    let name = match way {
+        Direction::Original => "in order from the opener",
+        Direction::Reply => "in order towards the opener",
+    };
+    let known = [CONFIRMED, CONFIRMED];
+    next_segment(name, way, known, config.idle_timeout, config)
+}
+
+/// The next segment from an end that is the only one that was heard. With the other's first segment,
+/// which is the workers', that ends.
+fn alone(way: Direction, config: &Config) -> Step {
+    let name = match way {
+        Direction::Original => "from the opener alone",
+        Direction::Reply => "towards the opener alone",
+    };
+    let known = [CONFIRMED | tracked(way.other()), 0];
+    next_segment(name, way, known, config.half_open_timeout, config)
+}
+
+/// Of the flags in the first of `known` those in the second are set.
+fn next_segment(
+    name: &'static str,
+    way: Direction,
+    known: [u32; 2],
+    timeout: Human,
+    config: &Config,
+) -> Step {
     let [flags, next, last_seen] =
         [FLAGS, NEXT + way.index(), LAST_SEEN].map(|word| Operand::Word(word as u8));
     let now = Operand::Field(Field::NowTicks);
@@ -80,22 +111,14 @@ fn in_order(way: Direction, config: &Config) -> Step {
         ),
         Condition::bits(
             flags,
-            tracked(way) | HOLDING | CLOSED | CONFIRMED,
-            tracked(way) | CONFIRMED,
+            tracked(way) | HOLDING | CLOSED | known[0],
+            tracked(way) | known[1],
         ),
-        Condition::difference(
-            now,
-            last_seen,
-            Comparison::AtMost,
-            config.idle_timeout.ticks(),
-        ),
+        Condition::difference(now, last_seen, Comparison::AtMost, timeout.ticks()),
         Condition::bits(Operand::Field(Field::TcpFlags), ack, ack),
     ];
     Step {
-        name: match way {
-            Direction::Original => "in order from the opener",
-            Direction::Reply => "in order towards the opener",
-        },
+        name,
         when: when.into_iter().chain(hold).collect(),
         then: vec![
             compute(

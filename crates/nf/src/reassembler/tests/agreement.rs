@@ -145,6 +145,27 @@ fn in_order_segments_and_acknowledgements_stay_on_the_fast_path() {
     assert!(!go(Original, 112, flags::FIN | flags::ACK, b""));
 }
 
+/// Until the other end is heard; from then on until one has acknowledged what the other has sent.
+#[test]
+fn one_end_alone_stays_on_the_fast_path() {
+    let mut bench = Bench::new(&Config::default(), false);
+    let mut interpreter = interpreter(&bench);
+    use Direction::{Original, Reply};
+    let mut go = |sent: Sent| {
+        let other = bench.words[2 - sent.way.index()];
+        send_fast(&mut bench, &mut interpreter, &sent.frame(false, other)).1
+    };
+    assert!(!go(Sent::syn(Original, 100)));
+    assert!(go(Sent::data(Original, 100, b"abc")));
+    assert!(!go(Sent {
+        flags: flags::SYN | flags::ACK,
+        ..Sent::syn(Reply, 500)
+    }));
+    assert!(!go(Sent::data(Original, 103, b"def")), "it shows itself");
+    assert!(go(Sent::data(Original, 106, b"ghi")));
+    assert!(go(Sent::data(Reply, 500, b"")));
+}
+
 #[test]
 fn an_idle_flow_is_no_business_of_the_fast_path() {
     let mut bench = Bench::new(&Config::default(), false);
