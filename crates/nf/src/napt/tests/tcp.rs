@@ -16,7 +16,8 @@ fn tcp(
 /// comes second.
 fn fin(bench: &mut Bench, from: &str, to: &str, is_second: bool, seconds: u64) {
     let segment = PacketBuilder::tcp(end(from), end(to)).flags(FIN | ACK);
-    let segment = segment.seq(1).ack(1 + u32::from(is_second));
+    // Nine bytes and the FIN.
+    let segment = segment.seq(1).ack(if is_second { 11 } else { 1 });
     ends(send(bench, segment, seconds)).expect("closes");
 }
 
