@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 /// same in several documents.
 const COVER_SEVERAL: [&str; 9] = [
     "a_host_keeps_one_external_address_unless_told_otherwise",
-    "a_reset_that_nobody_takes_ends_nothing",
     "connections_from_outside_need_a_binding_and_a_filter_that_lets_them_in",
     "errors_end_nothing",
     "hits_in_either_direction_keep_a_binding",
