@@ -343,7 +343,7 @@ fn the_scripts_reach_every_state_and_much_of_them_is_simple() {
     }
     assert_eq!(
         states.len(),
-        TcpState::ALL.len() - 1 + 2,
+        TcpState::ALL.len() - 1 + 3,
         "every state but none"
     );
     assert!(

@@ -37,7 +37,7 @@ fn a_host_gets_no_more_ports_than_it_may_have() {
     }
 }
 
-/// A network of IPv6 is one host, which may take any of its addresses.
+/// RFC 6888 REQ-4: a network of IPv6 is one host, which may take any of its addresses.
 #[test]
 fn all_addresses_of_a_network_of_ipv6_have_the_ports_of_one_host() {
     for (prefix, is_one) in [("", true), ("per_host_v6_prefix = 128\n", false)] {
@@ -117,7 +117,7 @@ fn hosts_are_told_that_they_get_no_more() {
     }
 }
 
-/// A host that opens as many sessions as it can leaves room for others; what has been silent for too
+/// RFC 6888 REQ-5: a host that opens as many sessions as it can leaves room for others; what has been silent for too
 /// long counts no more.
 #[test]
 fn one_host_does_not_fill_the_table() {
