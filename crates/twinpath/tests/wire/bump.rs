@@ -33,7 +33,7 @@ fn started(network: &Network, driver: &str) -> Middle {
 
 #[test]
 fn transfers_pass_in_both_directions_over_both_versions() {
-    if !is_possible() || !has_program("iperf3", "iperf3") {
+    if !is_possible() || !has_program("ping", "iputils-ping") || !has_program("iperf3", "iperf3") {
         return;
     }
     for driver in super::DRIVERS {
@@ -66,7 +66,7 @@ fn transfers_pass_in_both_directions_over_both_versions() {
 
 #[test]
 fn a_run_ends_after_its_time() {
-    if !is_possible() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
         return;
     }
     let network = cut_network();

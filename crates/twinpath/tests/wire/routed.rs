@@ -102,7 +102,11 @@ fn pings(network: &Network, host: &str, address: &str) -> bool {
 
 #[test]
 fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
-    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+    if !is_possible()
+        || !has_program("ping", "iputils-ping")
+        || !has_program("nginx", "nginx")
+        || !has_program("curl", "curl")
+    {
         return;
     }
     for driver in super::DRIVERS {
@@ -143,7 +147,11 @@ fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
 /// version whole, either way.
 #[test]
 fn a_home_of_ipv6_loads_from_servers_of_ipv4() {
-    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+    if !is_possible()
+        || !has_program("ping", "iputils-ping")
+        || !has_program("nginx", "nginx")
+        || !has_program("curl", "curl")
+    {
         return;
     }
     for driver in super::DRIVERS {
@@ -172,7 +180,11 @@ fn a_home_of_ipv6_loads_from_servers_of_ipv4() {
 /// it hears of that, through the translation, and sends shorter ones.
 #[test]
 fn servers_hear_what_the_cable_at_home_carries() {
-    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+    if !is_possible()
+        || !has_program("ping", "iputils-ping")
+        || !has_program("nginx", "nginx")
+        || !has_program("curl", "curl")
+    {
         return;
     }
     for driver in super::DRIVERS {
@@ -193,7 +205,7 @@ fn servers_hear_what_the_cable_at_home_carries() {
 /// those that may be fragmented arrive.
 #[test]
 fn clients_hear_what_the_cable_outside_carries() {
-    if !is_possible() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
         return;
     }
     for driver in super::DRIVERS {
@@ -235,7 +247,7 @@ fn clients_hear_what_the_cable_outside_carries() {
 /// Who does not answer is asked three times, whatever is sent there; others do not notice.
 #[test]
 fn who_is_not_there_costs_little() {
-    if !is_possible() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
         return;
     }
     let network = network();
@@ -261,7 +273,7 @@ fn who_is_not_there_costs_little() {
 /// other stations of the cable alone.
 #[test]
 fn frames_for_other_stations_are_not_forwarded() {
-    if !is_possible() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
         return;
     }
     for driver in super::DRIVERS {

@@ -38,7 +38,7 @@ fn asked(network: &Network, path: &'static str) -> String {
 
 #[test]
 fn health_and_figures_tell_of_a_port_that_goes_down() {
-    if !is_possible() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
         return;
     }
     for driver in super::DRIVERS {
@@ -72,7 +72,10 @@ fn health_and_figures_tell_of_a_port_that_goes_down() {
 /// As a unit with a user of its own and ambient capabilities starts it.
 #[test]
 fn capabilities_are_dropped_when_interfaces_are_open() {
-    if !is_possible() || !has_program("setpriv", "util-linux") {
+    if !is_possible()
+        || !has_program("ping", "iputils-ping")
+        || !has_program("setpriv", "util-linux")
+    {
         return;
     }
     // Raw sockets alone are needed to open an interface again by AF_PACKET; by AF_XDP also what
