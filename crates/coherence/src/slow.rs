@@ -711,6 +711,10 @@ impl SlowFlows {
         if !record.tag.is_ours() {
             return;
         }
+        // Ahead of the clock deadlines may have passed that nobody was woken for.
+        if now > self.clock && self.chain.is_pending(&record) {
+            return;
+        }
         self.chain.expire(&mut record, now);
         self.stats.flows_aged += u64::from(self.forget_if_worthless(id));
     }

@@ -261,10 +261,10 @@ impl Connection {
         }
     }
 
-    /// Whether none of its packets is for the fast path as it stands.
+    /// Whether none of its packets is for the fast path as it stands. One whose client alone is heard
+    /// is, as where answers take another way: the slots are a bound to how many.
     pub fn is_complex(&self) -> bool {
-        let waits = self.unanswered && self.kind.protocol_number() == Protocol::Tcp.number();
-        waits || self.unconfirmed || self.is_ending()
+        self.unconfirmed || self.is_ending()
     }
 
     /// Learns from a packet of the client, not its first, that it goes on: of UDP that it hears

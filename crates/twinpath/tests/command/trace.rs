@@ -324,7 +324,7 @@ fn the_rule_that_lets_a_connection_be_opened_is_told() {
     let folder = Folder::with("x.toml", service);
     let allowed = udp("10.0.0.9:5000", "192.0.2.1:53").to_vec().expect("fits");
     let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&allowed)]);
-    let expected = "    opened by firewall rule 2: allow to_port 53 (line 7)\n";
+    let expected = "    opened by firewall rule 2: allow to_port 53 (line 6)\n";
     assert!(said.out.contains(expected), "{}", said.out);
 }
 

@@ -9,7 +9,7 @@ use twinpath_control::report::{Report, json};
 use twinpath_netns::Network;
 
 /// How long anything may take at most.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Hosts `client` and `server` in one network, which is cut by the host `middle`: its ports are
 /// `inside`, towards the client, and `outside`.

@@ -187,7 +187,7 @@ mod tests {
         );
         let text = page(&before, &now);
         for part in [
-            "edge  up 1m1s",
+            "edge  up 61s",
             "2,000 packets/s          1,600,000 bit/s",
             "port outside      DOWN in        2,000/s",
             "200/s              500  denied",
