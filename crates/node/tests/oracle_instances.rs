@@ -233,7 +233,11 @@ fn flow_state_apart_on_generated_traffic() {
             };
             for &execution in executions {
                 let run = apart(&capture, chain, execution, |_| {});
-                let (acting, share) = run.expect("all functions have something to do");
+                // Over IPv6 alone some have nothing to do.
+                let Some((acting, share)) = run else {
+                    assert!(ipv6_share == 1.0, "{chain:?}: not all have something to do");
+                    continue;
+                };
                 assert_eq!(acting, chain.0.len(), "{chain:?}: all act");
                 assert!(
                     share > 0.05,

@@ -108,6 +108,12 @@ impl Capture {
                 let complex = ["deep_scans", "half_seen", "uninspected"];
                 (settleable.by_state, count(&complex))
             }
+            "load_balancer" => {
+                // The packets between a server's SYN and the first that shows that it was heard.
+                let first = 2 * count(&["new_connections"]);
+                let complex = first + count(&["unexpected_replies"]);
+                (settleable.by_state, complex)
+            }
             _ => (settleable.by_state, count(&["unexpected_replies"])),
         };
         most.saturating_sub(complex)

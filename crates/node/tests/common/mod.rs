@@ -394,7 +394,10 @@ pub fn tcp_traffic(out_of_order: f64, packets: u64) -> Trace {
     generate(&tcp_config(out_of_order, packets), 7)
 }
 
-/// The same, with what `examples/inspector.toml` plants, ten times as often: what its rules find.
+const ARRIVALS: &str = "arrivals = { process = \"constant\", rate_pps = 1000.0 }\n";
+
+/// The same, with what `examples/inspector.toml` plants, ten times as often: what its rules find. A
+/// part of it is for the service of a balancer.
 pub fn inspected_traffic(out_of_order: f64, packets: u64) -> Trace {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/inspector.toml");
     let example = Service::load(Path::new(example)).unwrap_or_else(|error| panic!("{error}"));
@@ -402,8 +405,11 @@ pub fn inspected_traffic(out_of_order: f64, packets: u64) -> Trace {
     signatures
         .iter_mut()
         .for_each(|planted| planted.share *= 10.0);
+    let balanced =
+        "hosts = { services = [{ address = \"10.255.0.1\", port = 80, protocol = \"tcp\" }] }\n";
     let config = TrafficConfig {
         signatures,
+        hosts: traffic(&format!("{ARRIVALS}{balanced}")).hosts,
         ..tcp_config(out_of_order, packets)
     };
     generate(&config, 7)
