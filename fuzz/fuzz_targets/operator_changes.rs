@@ -44,7 +44,10 @@ fn changed(service: &Service, request: &Request) -> Option<Service> {
             let _ = Service::parse_with(text, path, files);
             None
         }
-        Request::Rules(_) | Request::EndBinding { .. } => None,
+        Request::Rules(_)
+        | Request::EndBinding { .. }
+        | Request::Look(_)
+        | Request::Stream(_) => None,
     }
 }
 
