@@ -17,7 +17,7 @@ use crate::causality::Causality;
 use crate::command::{Command, Commands, MachineQuestion, Replaced};
 use crate::departure::Departure;
 use crate::fast_path::BURST;
-use crate::figures::{Told, WorkerFigures};
+use crate::figures::{MachineFigures, Told, WorkerFigures};
 use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Outcome, Output, Refusal};
 use crate::mirror::Event;
@@ -173,10 +173,7 @@ fn answer_before_start(
         Command::Take(take) => worker::give(take, &mut node.workers[0]),
         Command::AskMachine(question) => answer(question, &node.machine),
         Command::Figures(told) => {
-            observer.lost_at_ports(packets.losses());
-            let mut figures = observer.figures(0, 0, &node.machine);
-            packets.figures(&mut figures.report);
-            pool_figures(node.machine.pools(), &mut figures.report);
+            let figures = figures(observer, (0, 0), &mut node.machine, packets);
             // Whoever has gone away hears nothing, here as below.
             let _ = told.send(Told::Machine(Box::new(figures), node.workers.len()));
             for (number, worker) in node.workers.iter().enumerate() {
@@ -188,6 +185,20 @@ fn answer_before_start(
             let _ = answer.send(Err((replacement, Refusal::NotBegun)));
         }
     }
+}
+
+/// What the machine's thread knows after so much packet time and real time.
+fn figures(
+    observer: &mut Observer,
+    (packet_ns, wall_ns): (u64, u64),
+    machine: &mut Machine,
+    packets: &impl PacketIo,
+) -> MachineFigures {
+    observer.lost_at_ports(packets.losses());
+    let mut figures = observer.figures(packet_ns, wall_ns, machine);
+    packets.figures(&mut figures.report);
+    pool_figures(machine.pools(), &mut figures.report);
+    figures
 }
 
 /// Whoever asked what cannot be answered hears no answer.
@@ -374,7 +385,7 @@ impl<P: PacketIo> Driver<'_, P> {
         self.put_out()
     }
 
-    /// TakesReturns what the operator wants, one thing after the other.
+    /// Hears what the operator wants, one thing after the other.
     fn take_command(&mut self) {
         if self.asked.is_some() {
             return;
@@ -402,12 +413,8 @@ impl<P: PacketIo> Driver<'_, P> {
     /// Tells what this thread knows, and has each worker tell what it knows.
     fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
-        self.observer.lost_at_ports(self.packets.losses());
-        let mut figures = self
-            .observer
-            .figures(packet_ns, self.wall_ns(), self.machine);
-        self.packets.figures(&mut figures.report);
-        pool_figures(self.machine.pools(), &mut figures.report);
+        let times = (packet_ns, self.wall_ns());
+        let figures = figures(self.observer, times, self.machine, self.packets);
         // Whoever has gone away hears nothing.
         let _ = told.send(Told::Machine(Box::new(figures), self.links.len()));
         for (number, worker_link) in self.links.iter().enumerate() {

@@ -72,7 +72,8 @@ pub struct Run {
     /// traffic is live.
     pub pace: Option<Pace>,
     /// Over how many shards the service is spread: nodes with threads of their own, of which each has
-    /// some of the connections. Sizes in this file are those of all together.
+    /// some of the connections. Slots, flows, rules for whole connections and a translation's
+    /// sessions and ports are divided among them; all other sizes are each shard's.
     pub shards: Shards,
 }
 

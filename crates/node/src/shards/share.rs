@@ -5,8 +5,8 @@ use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
 use twinpath_nf::shard::Shard;
 
-/// The service as one shard's node has it: sizes that a file says are those of all shards together,
-/// and what functions give out is divided.
+/// The service as one shard's node has it: slots, flows, exact rules and what functions give out are
+/// divided. All other sizes are each shard's.
 ///
 /// # Errors
 /// A function has not enough for so many shards.
