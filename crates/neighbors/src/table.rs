@@ -69,6 +69,8 @@ pub struct Neighbors {
     hand: usize,
     /// For the kernel, at most as many as there are neighbours.
     questions: Vec<(u16, Address)>,
+    /// Somebody else answers for the same addresses.
+    only_listens: bool,
     counters: Counters,
 }
 
@@ -86,7 +88,18 @@ impl Neighbors {
             unresolved: 0,
             hand: 0,
             questions: Vec::new(),
+            only_listens: false,
             counters: Counters::default(),
+        }
+    }
+
+    /// The same, while another table answers and speaks up for the same addresses: neighbours are asked
+    /// for and learnt of as ever.
+    #[must_use]
+    pub fn only_listening(self) -> Self {
+        Self {
+            only_listens: true,
+            ..self
         }
     }
 
@@ -131,7 +144,8 @@ impl Neighbors {
     /// Tells all cables whom the node's own addresses belong to: after a start, or when a port is
     /// up again.
     pub fn announce(&mut self, port: u16, pools: &mut Pools, out: &mut Leaving) {
-        let Some(addresses) = self.ports.get(usize::from(port)) else {
+        let addresses = self.ports.get(usize::from(port));
+        let Some(addresses) = addresses.filter(|_| !self.only_listens) else {
             return;
         };
         let mac = addresses.mac;

@@ -77,6 +77,13 @@ impl MachineFigures {
         let (own, more) = (&mut self.report, &other.report);
         own.totals.packets_in += more.totals.packets_in;
         own.totals.bytes_in += more.totals.bytes_in;
+        own.totals.packets_out += more.totals.packets_out;
+        own.totals.bytes_out += more.totals.bytes_out;
+        own.port_losses.add(&more.port_losses);
+        own.slots.add(&more.slots);
+        let (run, others) = (&mut own.run, &more.run);
+        run.duration_capture_ns = run.duration_capture_ns.max(others.duration_capture_ns);
+        run.duration_wall_ns = run.duration_wall_ns.max(others.duration_wall_ns);
         for (own, more) in [(&mut own.fast, more.fast), (&mut own.slow, more.slow)] {
             own.packets += more.packets;
             own.bytes += more.bytes;
@@ -88,6 +95,10 @@ impl MachineFigures {
         }
         own.rings.full_events += more.rings.full_events;
         self.drops.absorb(&other.drops);
+        self.answers.add(&other.answers);
+        for (own, more) in self.latency.iter_mut().zip(&other.latency) {
+            own.merge(more);
+        }
         for (own, more) in self.tables.iter_mut().zip(&other.tables) {
             own.add(more);
         }
@@ -127,27 +138,42 @@ impl MachineFigures {
     }
 }
 
-/// Puts together what the parties tell that a channel comes from; nothing if one of them does not.
-/// What was run is in `report` already.
+/// Puts together what the parties of all shards tell, each over a channel; nothing if one of them does
+/// not. What was run is in `report` already.
 pub fn gather(
-    told: &mpsc::Receiver<Told>,
+    told: &[mpsc::Receiver<Told>],
     wait: std::time::Duration,
     mut report: Report,
 ) -> Option<Report> {
-    let (mut machine, mut workers, mut expected) = (None, Vec::new(), usize::MAX);
-    while machine.is_none() || workers.len() < expected {
+    let (mut all, mut workers) = (None::<Box<MachineFigures>>, Vec::new());
+    for told in told {
+        let machine = gather_shard(told, wait, &mut workers)?;
+        report.add_ports(&machine.report);
+        report.pool.add(&machine.report.pool);
+        match &mut all {
+            None => all = Some(machine),
+            Some(all) => all.add(&machine),
+        }
+    }
+    all?.report(&workers, &mut report);
+    Some(report)
+}
+
+/// The same of one shard; its workers are appended.
+fn gather_shard(
+    told: &mpsc::Receiver<Told>,
+    wait: std::time::Duration,
+    workers: &mut Vec<WorkerFigures>,
+) -> Option<Box<MachineFigures>> {
+    let (mut machine, first, mut expected) = (None, workers.len(), usize::MAX);
+    while machine.is_none() || workers.len() - first < expected {
         match told.recv_timeout(wait).ok()? {
             Told::Machine(figures, count) => (machine, expected) = (Some(figures), count),
             Told::Worker(figures) => workers.push(*figures),
         }
     }
-    let machine = machine?;
-    workers.sort_by_key(|worker| worker.number);
-    report.ports.clone_from(&machine.report.ports);
-    report.neighbors = machine.report.neighbors;
-    report.pool = machine.report.pool;
-    machine.report(&workers, &mut report);
-    Some(report)
+    workers[first..].sort_by_key(|worker| worker.number);
+    machine
 }
 
 /// What a worker knows, all elements together.

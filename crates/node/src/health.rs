@@ -191,55 +191,74 @@ struct Thread {
     crashes: VecDeque<WallClock>,
 }
 
-/// Whoever looks.
+/// Whoever looks, at a node or at each of several.
 struct Eyes {
-    threads: Vec<Thread>,
+    nodes: Vec<Vec<Thread>>,
 }
 
 impl Eyes {
-    fn new(pulse: &Pulse, now: WallClock) -> Self {
-        let thread = |(place, turns): (usize, u64)| Thread {
-            name: match place.checked_sub(1) {
-                None => "the machine's thread".into(),
-                Some(worker) => format!("worker {worker}"),
-            },
-            turns,
-            moved: now,
-            restarts: 0,
-            crashes: VecDeque::new(),
+    fn new(pulses: &[Arc<Pulse>], now: WallClock) -> Self {
+        let node = |(number, pulse): (usize, &Arc<Pulse>)| {
+            let of = match pulses.len() {
+                1 => String::new(),
+                _ => format!(" of shard {number}"),
+            };
+            let thread = |(place, turns): (usize, u64)| Thread {
+                name: match place.checked_sub(1) {
+                    None => format!("the machine's thread{of}"),
+                    Some(worker) => format!("worker {worker}{of}"),
+                },
+                turns,
+                moved: now,
+                restarts: 0,
+                crashes: VecDeque::new(),
+            };
+            pulse.turns().enumerate().map(thread).collect()
         };
-        let threads = pulse.turns().enumerate().map(thread).collect();
-        Self { threads }
+        let nodes = pulses.iter().enumerate().map(node).collect();
+        Self { nodes }
     }
 
-    fn look(&mut self, pulse: &Pulse, now: WallClock) -> Health {
+    fn look(&mut self, pulses: &[Arc<Pulse>], now: WallClock) -> Health {
+        let phases = pulses.iter().map(|pulse| pulse.phase());
         let mut health = Health {
-            phase: pulse.phase(),
+            // The run is as far as the shard that is behind, until one stops.
+            phase: match phases.clone().any(|phase| phase == Phase::Stopping) {
+                true => Phase::Stopping,
+                false => phases.min_by_key(|phase| *phase as u8).unwrap_or_default(),
+            },
             ..Health::default()
         };
-        for (thread, turns) in self.threads.iter_mut().zip(pulse.turns()) {
-            // Nobody turns before the run begins, nor when a worker has ended.
-            if thread.turns != turns || health.phase != Phase::Ready {
-                (thread.turns, thread.moved) = (turns, now);
-            }
-            if now.saturating_duration_since(thread.moved) > STILL {
-                health.is_stuck = true;
-                let name = &thread.name;
-                health.problems.push(format!("{name} stands still"));
-            }
+        for (threads, pulse) in self.nodes.iter_mut().zip(pulses) {
+            look_at(threads, pulse, now, &mut health);
         }
-        for (thread, worker) in self.threads.iter_mut().skip(1).zip(&pulse.workers) {
-            let restarts = worker.restarts.load(Ordering::Relaxed);
-            health.restarts = health.restarts.saturating_add(restarts);
-            if thread.keeps_crashing(restarts, now) {
-                let name = &thread.name;
-                health.problems.push(format!("{name} keeps crashing"));
-            }
-        }
-        let down = pulse.ports_down();
+        // All see the same interfaces.
+        let down = pulses.iter().take(1).flat_map(|pulse| pulse.ports_down());
         let down = down.map(|port| format!("port {port} is down"));
         health.problems.extend(down);
         health
+    }
+}
+
+fn look_at(threads: &mut [Thread], pulse: &Pulse, now: WallClock, health: &mut Health) {
+    for (thread, turns) in threads.iter_mut().zip(pulse.turns()) {
+        // Nobody turns before the run begins, nor when a worker has ended.
+        if thread.turns != turns || health.phase != Phase::Ready {
+            (thread.turns, thread.moved) = (turns, now);
+        }
+        if now.saturating_duration_since(thread.moved) > STILL {
+            health.is_stuck = true;
+            let name = &thread.name;
+            health.problems.push(format!("{name} stands still"));
+        }
+    }
+    for (thread, worker) in threads.iter_mut().skip(1).zip(&pulse.workers) {
+        let restarts = worker.restarts.load(Ordering::Relaxed);
+        health.restarts = health.restarts.saturating_add(restarts);
+        if thread.keeps_crashing(restarts, now) {
+            let name = &thread.name;
+            health.problems.push(format!("{name} keeps crashing"));
+        }
     }
 }
 
@@ -262,7 +281,7 @@ impl Thread {
 /// Hears how a run is, ten times a second.
 pub type OnHealth = Box<dyn FnMut(&Health) + Send>;
 
-/// Looks at a pulse until dropped.
+/// Looks at pulses until dropped.
 pub struct Vigil {
     known: Arc<Mutex<Health>>,
     is_over: Arc<AtomicBool>,
@@ -270,23 +289,25 @@ pub struct Vigil {
 }
 
 impl Vigil {
-    /// Begins to look, and tells what it sees.
+    /// Begins to look at all shards, and tells what it sees.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn begin(pulse: Arc<Pulse>, mut tell: OnHealth) -> std::io::Result<Self> {
+    pub fn begin(pulses: Vec<Arc<Pulse>>, mut tell: OnHealth) -> std::io::Result<Self> {
         let (known, is_over) = (Arc::<Mutex<Health>>::default(), Arc::default());
         let (seen, over) = (Arc::clone(&known), Arc::<AtomicBool>::clone(&is_over));
         let watch = move || {
-            let mut eyes = Eyes::new(&pulse, WallClock::now());
+            let mut eyes = Eyes::new(&pulses, WallClock::now());
             while !over.load(Ordering::Acquire) {
-                let health = eyes.look(&pulse, WallClock::now());
+                let health = eyes.look(&pulses, WallClock::now());
                 tell(&health);
                 *seen.lock().unwrap_or_else(PoisonError::into_inner) = health;
                 std::thread::park_timeout(INTERVAL);
             }
-            pulse.enter(Phase::Stopping);
-            tell(&eyes.look(&pulse, WallClock::now()));
+            for pulse in &pulses {
+                pulse.enter(Phase::Stopping);
+            }
+            tell(&eyes.look(&pulses, WallClock::now()));
         };
         let thread = Builder::new().name("health".into()).spawn(watch)?;
         Ok(Self {
@@ -320,14 +341,18 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
-    fn pulse() -> Pulse {
-        Pulse::new(2, &["inside".into(), "outside".into()])
+    fn pulse() -> [Arc<Pulse>; 1] {
+        [Arc::new(Pulse::new(
+            2,
+            &["inside".into(), "outside".into()],
+        ))]
     }
 
     #[test]
     fn a_run_is_good_once_it_is_ready_and_until_it_stops() {
-        let (pulse, start) = (pulse(), WallClock::now());
-        let mut eyes = Eyes::new(&pulse, start);
+        let (pulses, start) = (pulse(), WallClock::now());
+        let pulse = &pulses[0];
+        let mut eyes = Eyes::new(&pulses, start);
         for (phase, is_good) in [
             (Phase::Starting, false),
             (Phase::Ready, true),
@@ -337,66 +362,89 @@ mod tests {
         ] {
             pulse.enter(phase);
             pulse.all_turn();
-            assert_eq!(eyes.look(&pulse, start).is_good(), is_good, "{phase:?}");
+            assert_eq!(eyes.look(&pulses, start).is_good(), is_good, "{phase:?}");
         }
     }
 
     #[test]
     fn a_thread_that_stands_still_is_told_until_it_goes_on() {
-        let (pulse, start) = (pulse(), WallClock::now());
-        let mut eyes = Eyes::new(&pulse, start);
+        let (pulses, start) = (pulse(), WallClock::now());
+        let pulse = &pulses[0];
+        let mut eyes = Eyes::new(&pulses, start);
         // While tables are made nothing turns, however long that takes.
-        assert!(!eyes.look(&pulse, after(start, 60)).is_stuck);
+        assert!(!eyes.look(&pulses, after(start, 60)).is_stuck);
         pulse.enter(Phase::Ready);
         pulse.all_turn();
-        assert!(!eyes.look(&pulse, after(start, 61)).is_stuck);
+        assert!(!eyes.look(&pulses, after(start, 61)).is_stuck);
         pulse.machine_turns();
         pulse.worker_turns(0);
-        let health = eyes.look(&pulse, after(start, 64));
+        let health = eyes.look(&pulses, after(start, 64));
         assert!(health.is_stuck);
         assert_eq!(health.problems, ["worker 1 stands still"]);
         pulse.all_turn();
-        assert!(eyes.look(&pulse, after(start, 65)).is_good());
+        assert!(eyes.look(&pulses, after(start, 65)).is_good());
+    }
+
+    /// A run of several shards is as well as the worst of them.
+    #[test]
+    fn each_shard_is_looked_at() {
+        let pulses = [pulse(), pulse()].concat();
+        let start = WallClock::now();
+        let mut eyes = Eyes::new(&pulses, start);
+        pulses[0].enter(Phase::Ready);
+        assert_eq!(eyes.look(&pulses, start).phase, Phase::Starting);
+        pulses[1].enter(Phase::Ready);
+        pulses.iter().for_each(|pulse| pulse.all_turn());
+        assert!(eyes.look(&pulses, start).is_good());
+        pulses[0].all_turn();
+        pulses[1].worker_turns(1);
+        pulses[1].machine_turns();
+        let health = eyes.look(&pulses, after(start, 3));
+        assert_eq!(health.problems, ["worker 0 of shard 1 stands still"]);
+        pulses[1].enter(Phase::Stopping);
+        assert_eq!(eyes.look(&pulses, start).phase, Phase::Stopping);
     }
 
     #[test]
     fn one_crash_is_no_trouble_many_in_a_minute_are() {
-        let (pulse, start) = (pulse(), WallClock::now());
+        let (pulses, start) = (pulse(), WallClock::now());
+        let pulse = &pulses[0];
         pulse.enter(Phase::Ready);
-        let mut eyes = Eyes::new(&pulse, start);
+        let mut eyes = Eyes::new(&pulses, start);
         for (second, restarts, is_good) in
             [(1, 1, true), (20, 2, true), (30, 3, false), (62, 3, true)]
         {
             pulse.all_turn();
             pulse.worker_restarts(1, restarts);
-            let health = eyes.look(&pulse, after(start, second));
+            let health = eyes.look(&pulses, after(start, second));
             assert_eq!(health.is_good(), is_good, "{second}: {health:?}");
         }
         // However many there are at once.
         pulse.all_turn();
         pulse.worker_restarts(1, u64::MAX);
-        assert!(!eyes.look(&pulse, after(start, 63)).is_good());
+        assert!(!eyes.look(&pulses, after(start, 63)).is_good());
     }
 
     #[test]
     fn a_port_that_is_down_is_named() {
-        let (pulse, start) = (pulse(), WallClock::now());
+        let (pulses, start) = (pulse(), WallClock::now());
+        let pulse = &pulses[0];
         pulse.enter(Phase::Ready);
         pulse.port(1, false);
         pulse.port(7, false);
-        let health = Eyes::new(&pulse, start).look(&pulse, start);
+        let health = Eyes::new(&pulses, start).look(&pulses, start);
         assert_eq!(health.problems, ["port outside is down"]);
         assert!(!health.is_stuck);
     }
 
     #[test]
     fn whoever_listens_hears_the_end() {
-        let pulse = Arc::new(pulse());
+        let pulses = pulse().to_vec();
         let heard: Arc<Mutex<Vec<Phase>>> = Arc::default();
         let log = Arc::clone(&heard);
         let tell = Box::new(move |health: &Health| log.lock().expect("sound").push(health.phase));
-        pulse.enter(Phase::Ready);
-        drop(Vigil::begin(Arc::clone(&pulse), tell).expect("a thread"));
+        pulses[0].enter(Phase::Ready);
+        drop(Vigil::begin(pulses, tell).expect("a thread"));
         let heard = heard.lock().expect("sound");
         assert_eq!(heard.last(), Some(&Phase::Stopping));
     }

@@ -8,18 +8,24 @@
 //! packets that leave for one get its MAC address. Where routes are the kernel's, frames for this host
 //! itself are left to the kernel, which has them (AF_PACKET) or is handed them (AF_XDP), and neighbours
 //! at ports without addresses of their own are the [kernel's](crate::kernel).
+//!
+//! With several shards each has its part of every interface and a table of neighbours of its own; what
+//! comes by another shard's queue is [handed over](Handoff).
 
 use crate::arrivals::Filled;
 use crate::departure::Departure;
 use crate::egress;
 use crate::kernel::{HostAddresses, Mailbox, Told, forwarding_warnings};
 use crate::machine::Machine;
+use crate::shards::Handoff;
 use crate::threads::PacketIo;
 use crate::wiring;
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_classify::Prefix;
-use twinpath_control::report::{KernelFigures, NeighborFigures, PortFigures, PortLosses, Report};
+use twinpath_control::report::{
+    KernelFigures, NeighborFigures, PortFigures, PortLosses, Report, ShardFigures,
+};
 use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
@@ -29,10 +35,14 @@ use twinpath_io::CaptureError;
 use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
-use twinpath_ports::{Driver, OpenError, Port, PortConfig, State, wait};
+use twinpath_ports::{Driver, OpenError, Part, Port, PortConfig, State, wait};
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long others are waited for when a shard's run is over, and how often they are looked at.
+const LONGEST_END: Duration = Duration::from_secs(2);
+const LOOK_AT_OTHERS: Duration = Duration::from_micros(100);
 
 /// Longer than any IP packet that a frame holds.
 const LONGEST: usize = 1 << 16;
@@ -70,23 +80,50 @@ pub struct LivePorts {
     host: Option<Arc<HostAddresses>>,
     /// Frames that were left to the kernel.
     host_packets: u64,
+    /// The other shards, if there are some.
+    handoff: Option<Handoff>,
+    /// What others have handed over goes in first, in turn with what ports have.
+    others_first: bool,
 }
 
 impl LivePorts {
-    /// Opens all ports.
+    /// Opens all ports, a part of each for every shard.
     ///
     /// # Errors
     /// An interface is not there, or it is not permitted.
-    pub fn open(service: &Service) -> Result<Self, OpenError> {
+    pub fn open(service: &Service) -> Result<Vec<Self>, OpenError> {
+        let shards = service.run.shards.0;
+        let parts: Vec<_> = service.devices.iter().map(|_| Part::all(shards)).collect();
+        let open = |shard: u16| {
+            let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
+            Self::open_parts(service, parts)
+        };
+        (0..shards).map(open).collect()
+    }
+
+    fn open_parts<'a>(
+        service: &Service,
+        parts: impl Iterator<Item = &'a Part>,
+    ) -> Result<Self, OpenError> {
         let devices = &service.devices;
         let is_kernels = wiring::follows_kernel(service);
-        let open = |device| Port::open(config(device, is_kernels));
-        let ports = devices.iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut is_first = true;
+        let open = |(device, part): (_, &Part)| {
+            is_first = part.number == 0;
+            Port::open_part(config(device, is_kernels), part.clone())
+        };
+        let ports = devices.iter().zip(parts).map(open);
+        let ports = ports.collect::<Result<Vec<_>, _>>()?;
         let named = devices.iter().zip(&ports);
         let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
+        let neighbors = Neighbors::new(addresses.collect(), Limits::default());
         Ok(Self {
             adjacencies: egress::Neighbors::new(service),
-            neighbors: Neighbors::new(addresses.collect(), Limits::default()),
+            neighbors: match is_first {
+                true => neighbors,
+                // One speaks for all.
+                false => neighbors.only_listening(),
+            },
             leaving: Leaving::new(),
             stations: stations(&ports),
             links: links(&ports),
@@ -100,7 +137,14 @@ impl LivePorts {
             kernel: None,
             host: None,
             host_packets: 0,
+            handoff: None,
+            others_first: false,
         })
+    }
+
+    /// What comes by queues of other shards comes from there.
+    pub fn share(&mut self, handoff: Handoff) {
+        self.handoff = Some(handoff);
     }
 
     /// What the kernel says is heard from here.
@@ -149,12 +193,21 @@ impl LivePorts {
         kernel.ask(self.neighbors.take_questions());
     }
 
-    /// What each port counted, under the service's names.
+    /// Adds what each port counted, under the service's names.
     pub fn figures_into(&self, report: &mut Report) {
         let ports = self.names.iter().zip(&self.ports);
-        report.ports = ports.map(|(name, port)| figures(name, port)).collect();
-        report.neighbors = self.neighbor_figures();
-        report.kernel = self.kernel_figures();
+        let own = Report {
+            ports: ports.map(|(name, port)| figures(name, port)).collect(),
+            neighbors: self.neighbor_figures(),
+            kernel: self.kernel_figures(),
+            shards: self.shard_figures().into_iter().collect(),
+            ..Report::default()
+        };
+        report.add_ports(&own);
+    }
+
+    fn shard_figures(&self) -> Option<ShardFigures> {
+        self.handoff.as_ref().map(Handoff::figures)
     }
 
     /// What it takes to open them again.
@@ -163,17 +216,6 @@ impl LivePorts {
         needed.sort_unstable();
         needed.dedup();
         needed
-    }
-
-    /// What ports lost, in words.
-    pub fn losses_in_words(&self) -> Vec<String> {
-        let lost = |port: &Port| {
-            let counters = port.counters();
-            let (lost, device) = (counters.lost(), port.device());
-            let what = format!("the port {device} lost {lost} packets: see `ports` in the report");
-            (lost > 0).then_some(what)
-        };
-        self.ports.iter().filter_map(lost).collect()
     }
 
     /// What was asked and answered about neighbours; `None` if no port has an address.
@@ -205,29 +247,109 @@ impl LivePorts {
         self.links = links(&self.ports);
     }
 
-    /// Of the frames behind the first so many, those that are about neighbours are taken out, and
-    /// those that are this host's own.
+    /// A burst of each port, of which some may be other shards'.
+    fn take_from_ports(&mut self, room: usize, burst: &mut Vec<Frame>, pools: &mut Pools) {
+        let (first, ports) = (burst.len(), self.ports.len());
+        for turn in 0..ports {
+            let number = (self.next + turn) % ports;
+            let (begin, most) = (burst.len(), room.saturating_sub(burst.len()).min(BURST));
+            self.ports[number].receive(pools, burst, most);
+            let new = burst[begin..].iter_mut();
+            new.for_each(|frame| frame.set_port(number as u16));
+        }
+        self.next = (self.next + 1) % ports.max(1);
+        self.take_neighbors(first, burst, pools, Self::tell_all);
+        let host = self.host.clone();
+        keep(first, burst, pools, |frame, _| {
+            let is_hosts = host.as_ref().is_some_and(|host| host.takes(frame.bytes()));
+            self.host_packets += u64::from(is_hosts);
+            !is_hosts
+        });
+        if let Some(handoff) = &mut self.handoff {
+            handoff.divide(first, burst, pools);
+        }
+    }
+
+    /// What has come by queues of other shards, and what they want to leave by ours.
+    fn take_from_others(&mut self, room: usize, burst: &mut Vec<Frame>, pools: &mut Pools) {
+        let Some(handoff) = &mut self.handoff else {
+            return;
+        };
+        let first = burst.len();
+        handoff.take_arrived(room.saturating_sub(first), pools, burst);
+        self.take_neighbors(first, burst, pools, |_, _, _| ());
+        self.let_others_leave(pools);
+    }
+
+    fn let_others_leave(&mut self, pools: &mut Pools) {
+        let Some(handoff) = &mut self.handoff else {
+            return;
+        };
+        let [mut frames, rest] = std::mem::take(&mut self.parts);
+        handoff.take_leaving(&mut frames);
+        let has_some = !frames.is_empty();
+        for frame in frames.drain(..) {
+            match self.ports.get_mut(usize::from(frame.port())) {
+                Some(port) => port.transmit(frame, pools),
+                None => pools.give(frame),
+            }
+        }
+        self.parts = [frames, rest];
+        if has_some {
+            self.ports.iter_mut().for_each(|port| port.flush(pools));
+        }
+    }
+
+    fn wake_others(&mut self) {
+        if let Some(handoff) = &mut self.handoff {
+            handoff.wake();
+        }
+    }
+
+    /// The run is over; other shards may still have something to leave by our queues.
+    fn end_together(&mut self, pools: &mut Pools) {
+        let until = WallClock::now() + LONGEST_END;
+        if let Some(handoff) = &mut self.handoff {
+            handoff.end();
+        }
+        while WallClock::now() < until
+            && self
+                .handoff
+                .as_ref()
+                .is_some_and(|handoff| !handoff.have_all_ended())
+        {
+            self.let_others_leave(pools);
+            std::thread::sleep(LOOK_AT_OTHERS);
+        }
+        self.let_others_leave(pools);
+        if let Some(handoff) = &mut self.handoff {
+            handoff.leave_behind(pools);
+        }
+    }
+
+    fn tell_all(&mut self, frame: &Frame, pools: &mut Pools) {
+        if let Some(handoff) = &mut self.handoff {
+            handoff.tell_all(frame, pools);
+        }
+    }
+
+    /// Of the frames behind the first so many, those that are about neighbours are taken out; `seen`
+    /// is told of each.
     fn take_neighbors(
         &mut self,
-        number: u16,
         first: usize,
         burst: &mut Vec<Frame>,
         pools: &mut Pools,
+        seen: impl Fn(&mut Self, &Frame, &mut Pools),
     ) {
-        let mut kept = first;
-        for place in first..burst.len() {
-            let (bytes, out) = (burst[place].bytes(), &mut self.leaving);
-            if self.neighbors.arrived(number, bytes, self.now, pools, out) {
-                continue;
+        keep(first, burst, pools, |frame, pools| {
+            let (port, now, out) = (frame.port(), self.now, &mut self.leaving);
+            let is_about = self.neighbors.arrived(port, frame.bytes(), now, pools, out);
+            if is_about {
+                seen(self, frame, pools);
             }
-            if self.host.as_ref().is_some_and(|host| host.takes(bytes)) {
-                self.host_packets += 1;
-                continue;
-            }
-            burst.swap(kept, place);
-            kept += 1;
-        }
-        burst.drain(kept..).for_each(|frame| pools.give(frame));
+            !is_about
+        });
     }
 
     /// Questions and answers go out at once: perhaps nothing else leaves for long.
@@ -241,15 +363,29 @@ impl LivePorts {
     }
 
     fn transmit_leaving(&mut self, pools: &mut Pools) {
-        for (port, frame) in self.leaving.drain(..) {
-            self.ports[usize::from(port)].transmit(frame, pools);
+        let mut leaving = std::mem::take(&mut self.leaving);
+        for (port, frame) in leaving.drain(..) {
+            self.transmit(port, frame, pools);
+        }
+        self.leaving = leaving;
+    }
+
+    /// A frame leaves by a queue of ours, or else of another shard.
+    fn transmit(&mut self, port: u16, mut frame: Frame, pools: &mut Pools) {
+        let to = &mut self.ports[usize::from(port)];
+        match &mut self.handoff {
+            Some(handoff) if handoff.own() != to.owner() => {
+                frame.set_port(port);
+                handoff.leaves_by(to.owner(), frame, pools);
+            }
+            _ => to.transmit(frame, pools),
         }
     }
 
     fn leaves_whole(&mut self, departure: Departure, pools: &mut Pools) {
         match self.adjacencies.of_departure(&departure) {
             Some(adjacency) => self.leaves_for(adjacency, departure.frame, pools),
-            None => self.ports[usize::from(departure.port)].transmit(departure.frame, pools),
+            None => self.transmit(departure.port, departure.frame, pools),
         }
     }
 
@@ -298,6 +434,23 @@ impl LivePorts {
     }
 }
 
+/// Of the frames behind the first so many, those that `is_kept` says stay, in their order.
+fn keep(
+    first: usize,
+    burst: &mut Vec<Frame>,
+    pools: &mut Pools,
+    mut is_kept: impl FnMut(&Frame, &mut Pools) -> bool,
+) {
+    let mut kept = first;
+    for place in first..burst.len() {
+        if is_kept(&burst[place], pools) {
+            burst.swap(kept, place);
+            kept += 1;
+        }
+    }
+    burst.drain(kept..).for_each(|frame| pools.give(frame));
+}
+
 /// Appends the fragments of a packet; returns whether there were buffers for all.
 fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>) -> bool {
     let Ok(layout) = dissect(packet.bytes()) else {
@@ -318,6 +471,23 @@ fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>)
         fragments.push(frame);
     }
     true
+}
+
+/// What ports lost, in words.
+pub fn losses_in_words(report: &Report) -> Vec<String> {
+    let lost = |port: &PortFigures| {
+        let (lost, device) = (port.lost(), &port.device);
+        let what = format!("the port {device} lost {lost} packets: see `ports` in the report");
+        (lost > 0).then_some(what)
+    };
+    let mut words: Vec<_> = report.ports.iter().filter_map(lost).collect();
+    let lost: u64 = report.shards.iter().map(ShardFigures::lost).sum();
+    if lost > 0 {
+        words.push(format!(
+            "{lost} packets were lost between shards: see `shards` in the report"
+        ));
+    }
+    words
 }
 
 /// What the system lets somebody do.
@@ -376,21 +546,25 @@ impl PacketIo for LivePorts {
         // Whatever the chain has become.
         machine.set_stations(&self.stations);
         machine.set_links(&self.links);
-        let (room, ports) = (machine.room(), self.ports.len());
-        for turn in 0..ports {
-            let number = (self.next + turn) % ports;
-            let most = room.saturating_sub(burst.len()).min(BURST);
-            let first = burst.len();
-            self.ports[number].receive(machine.pools(), burst, most);
-            self.take_neighbors(number as u16, first, burst, machine.pools());
-            for frame in &mut burst[first..] {
-                frame.set_port(number as u16);
-                frame.set_timestamp(now);
-                frame.set_received_ns(received_ns);
+        let room = machine.room();
+        let pools = machine.pools();
+        self.others_first = !self.others_first;
+        match self.others_first {
+            true => {
+                self.take_from_others(room, burst, pools);
+                self.take_from_ports(room, burst, pools);
+            }
+            false => {
+                self.take_from_ports(room, burst, pools);
+                self.take_from_others(room, burst, pools);
             }
         }
-        self.speak_with_neighbors(machine.pools());
-        self.next = (self.next + 1) % ports.max(1);
+        for frame in burst.iter_mut() {
+            frame.set_timestamp(now);
+            frame.set_received_ns(received_ns);
+        }
+        self.speak_with_neighbors(pools);
+        self.wake_others();
         Ok(Filled::Some)
     }
 
@@ -402,13 +576,21 @@ impl PacketIo for LivePorts {
         Ok(())
     }
 
-    fn advance(&mut self, _watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
+    fn advance(&mut self, watermark: Instant, pools: &mut Pools) -> Result<(), CaptureError> {
         self.ports.iter_mut().for_each(|port| port.flush(pools));
+        self.wake_others();
+        if watermark == Instant::NEVER {
+            self.end_together(pools);
+        }
         Ok(())
     }
 
     fn rest(&mut self, time: Duration) {
-        wait(&self.ports, time);
+        let ports = &self.ports;
+        match &mut self.handoff {
+            Some(handoff) => handoff.rest(|bell| wait(ports, Some(bell), time)),
+            None => wait(ports, None, time),
+        }
     }
 
     fn figures(&self, report: &mut Report) {
@@ -425,6 +607,7 @@ impl PacketIo for LivePorts {
         let mut losses = PortLosses {
             transmit_refused: self.unsent,
             without_neighbor: self.neighbor_figures().map_or(0, |figures| figures.lost()),
+            between_shards: self.shard_figures().map_or(0, |figures| figures.lost()),
             ..PortLosses::default()
         };
         for port in &self.ports {

@@ -6,6 +6,7 @@
 //! do what nobody else can, between two batches. Files that a request names are not opened here: the
 //! operator's command reads them, with the operator's rights, and sends what they say.
 
+mod change;
 mod clients;
 mod export;
 mod look;
@@ -13,38 +14,36 @@ mod rules;
 mod socket;
 mod stream;
 
-use crate::command::{Command, Commands, Replaced};
+use crate::command::{Command, Commands};
 use crate::figures;
 use crate::health::Health;
 use crate::http::Server;
 use crate::ipfix::Exporter;
 use crate::kernel::Following;
-use crate::machine::{Changed, Refusal};
 use crate::metrics;
 use crate::mirror::Mirror;
-use crate::replacement::Replacement;
+use crate::shards::CurrentPartition;
 use crate::worker::Worker;
+use change::Unanswered;
 use clients::{Clients, Streaming};
-use rules::views;
+use rules::{MOST_RULES, views};
 use socket::Socket;
 use std::io;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::mpsc::{self};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant as WallClock};
+use std::time::Duration;
 use twinpath_control::look::Stream;
 use twinpath_control::operator::{Answer, Applied, Filter, Request};
 use twinpath_control::report::{ControlCounters, ExportCounters, Report};
-use twinpath_control::service::{Fault, Instance, RuleLines, Service, ServiceError, warnings};
+use twinpath_control::service::{Fault, Instance, RuleLines, Service};
 use twinpath_core::Instant;
-use twinpath_core::wire::Endpoint;
-use twinpath_nf::bindings::{Bindings, EndBindings, Kind, KindError};
-use twinpath_nf::edit::{Edit, Object};
-use twinpath_nf::files::{Disk, Files};
+use twinpath_nf::bindings::Bindings;
+use twinpath_nf::edit::Object;
 
 /// How an operator is heard.
 #[derive(Default)]
@@ -61,6 +60,8 @@ pub struct Access<'a> {
     pub mirror: Arc<Mirror>,
     /// Who tells a collector.
     pub exporter: Option<Exporter>,
+    /// Which shard packets belong to, if there are several.
+    pub partition: Option<CurrentPartition>,
     /// Whoever follows the kernel's routes, which change the service as an operator does.
     pub(crate) kernel: Option<Following>,
 }
@@ -111,19 +112,24 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Listens for requests about a service that is about to run with these commands.
+    /// Listens for requests about a service that is about to run, each of its shards with these commands.
     ///
     /// # Errors
     /// The socket cannot be made, or another service listens there.
-    pub fn listen(access: Access<'_>, service: &Service) -> Result<(Self, Commands), ListenError> {
+    pub fn listen(
+        access: Access<'_>,
+        service: &Service,
+    ) -> Result<(Self, Vec<Commands>), ListenError> {
         let socket = access.socket;
         let socket = socket.map(|(path, group)| Socket::listen(path, group));
         let socket = socket.transpose()?;
         let is_over = Arc::new(AtomicBool::new(false));
-        let (commands, receiver) = mpsc::channel();
+        let shards = (0..service.run.shards.0).map(|_| mpsc::channel());
+        let (shards, receivers): (Vec<_>, Vec<_>) = shards.unzip();
         let control = Arc::new(Control {
             service: Mutex::new(Arc::new(service.clone())),
-            commands,
+            shards,
+            partition: access.partition,
             change: Mutex::new(None),
             report: access.report,
             mirror: access.mirror,
@@ -166,7 +172,7 @@ impl Operator {
             let watch = move || reload.watch(&control, &over);
             operator.reload = Some(thread("reload").spawn(watch)?);
         }
-        Ok((operator, receiver))
+        Ok((operator, receivers))
     }
 
     /// Ends it, and tells what it did; who tells a collector may have more to tell.
@@ -206,9 +212,6 @@ const FIGURES_TIME: Duration = Duration::from_secs(2);
 /// How long those who are being answered are waited for at the end.
 const END_TIME: Duration = Duration::from_secs(2);
 
-/// How often a change is tried that finds another under way.
-const ATTEMPTS: usize = 100;
-
 fn thread(name: &str) -> std::thread::Builder {
     std::thread::Builder::new().name(name.into())
 }
@@ -244,7 +247,10 @@ impl Reload {
 /// Answers requests, changes one after the other.
 struct Control {
     service: Mutex<Arc<Service>>,
-    commands: mpsc::Sender<Command>,
+    /// Where each shard hears commands.
+    shards: Vec<mpsc::Sender<Command>>,
+    /// Which shard packets belong to, if there are several.
+    partition: Option<CurrentPartition>,
     /// Held by whoever changes the service.
     change: Mutex<Option<Unanswered>>,
     /// What was run.
@@ -253,15 +259,6 @@ struct Control {
     /// What a collector was told so far.
     exported: Mutex<Option<ExportCounters>>,
 }
-
-/// A change that the run has not answered in time, and what the service is if it is made.
-struct Unanswered {
-    answer: mpsc::Receiver<Replaced>,
-    new: Arc<Service>,
-}
-
-/// The right to change the service.
-type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
 
 impl clients::Service for Control {
     fn open(&self, stream: &Stream) -> Result<Box<dyn Streaming>, String> {
@@ -295,16 +292,6 @@ impl clients::Service for Control {
     }
 }
 
-impl crate::kernel::Changes for Control {
-    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String> {
-        let mut changing = self.begin_change()?;
-        let old = self.service();
-        let new = lesson(&old);
-        let replacement = Replacement::between(&old, &new).map_err(told)?;
-        self.make(replacement, new, &mut changing)
-    }
-}
-
 impl Control {
     fn service(&self) -> Arc<Service> {
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,8 +303,17 @@ impl Control {
     }
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
-        let found = self.ask(move |worker, now| views(worker, &filter, now))?;
-        let (mut rules, matching) = (found.rules, found.matching);
+        let (mut rules, mut matching) = (Vec::new(), 0);
+        for shard in 0..self.shards() {
+            let wanted = filter.clone();
+            let found = self.ask(shard, move |worker, now| views(worker, &wanted, now))?;
+            rules.extend(found.rules);
+            matching += found.matching;
+        }
+        if self.shards() > 1 {
+            rules.sort_by_key(|rule| std::cmp::Reverse(rule.packets));
+            rules.truncate(filter.most.unwrap_or(MOST_RULES).min(MOST_RULES));
+        }
         let lines = RuleLines::of(&self.service());
         for entry in rules.iter_mut().flat_map(|rule| &mut rule.entries) {
             let text = entry.text.as_deref().filter(|_| entry.rule.is_some());
@@ -333,10 +329,12 @@ impl Control {
 
     /// What a report would say now.
     fn figures(&self) -> Result<Report, String> {
-        let (sender, told) = mpsc::channel();
-        self.commands
-            .send(Command::Figures(sender))
-            .map_err(|_| over())?;
+        let mut told = Vec::new();
+        for shard in 0..self.shards() {
+            let (sender, receiver) = mpsc::channel();
+            self.tell(shard, Command::Figures(sender))?;
+            told.push(receiver);
+        }
         let mut report = self.report.clone();
         report.ipfix = *self.exported();
         let report = figures::gather(&told, FIGURES_TIME, report);
@@ -352,69 +350,43 @@ impl Control {
         *self.exported() = Some(counters);
     }
 
-    /// What the worker knows that has the functions which make rules.
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
-    ) -> Result<T, String> {
-        self.ask_worker(0, question)
+    /// How many shards there are.
+    fn shards(&self) -> usize {
+        self.shards.len()
     }
 
-    /// What a worker knows.
+    /// What the worker of a shard knows that has the functions which make rules.
+    fn ask<T: Send + 'static>(
+        &self,
+        shard: usize,
+        question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        self.ask_worker((shard, 0), question)
+    }
+
+    /// What a worker of a shard knows.
     fn ask_worker<T: Send + 'static>(
         &self,
-        worker: usize,
+        (shard, worker): (usize, usize),
         question: impl FnOnce(&Worker, Instant) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
         let question =
             move |worker: &Worker, now: Instant| drop(sender.send(question(worker, now)));
-        self.commands
-            .send(Command::Ask(worker, Box::new(question)))
-            .map_err(|_| over())?;
+        self.tell(shard, Command::Ask(worker, Box::new(question)))?;
         receiver.recv_timeout(TIMEOUT).map_err(|_| over())
     }
 
-    /// The service file that the service is made of now is read again, with the rights of the service:
-    /// the one that the run began with, or the one that was applied last.
-    fn reload(&self) -> Result<Reloaded, String> {
-        let path = self.service().file.path.to_path_buf();
-        let text = Disk.read(&path);
-        let text = text.map_err(|error| told(ServiceError::unreadable(&path, error)))?;
-        let applied = self.apply(&text, &path, &Disk)?;
-        let warnings = warnings(&self.service());
-        Ok(Reloaded {
-            path,
-            applied,
-            warnings,
-        })
-    }
-
-    fn apply(&self, text: &str, path: &Path, files: &dyn Files) -> Result<Applied, String> {
-        let mut changing = self.begin_change()?;
-        let old = self.service();
-        let mut new = Service::parse_with(text, path, files).map_err(told)?;
-        // What the command line said stays.
-        (new.run, new.seed) = (old.run, old.seed);
-        new.follow(&old).map_err(told)?;
-        let replacement = Replacement::between(&old, &new)
-            .map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
-        self.make(replacement, new, &mut changing)
-    }
-
-    fn change(&self, function: Option<&str>, edit: &Edit) -> Result<Applied, String> {
-        let mut changing = self.begin_change()?;
-        let old = self.service();
-        let new = old.edited(function, edit).map_err(told)?;
-        let replacement = Replacement::between(&old, &new).map_err(told)?;
-        self.make(replacement, new, &mut changing)
+    fn tell(&self, shard: usize, command: Command) -> Result<(), String> {
+        let shard = self.shards.get(shard).ok_or_else(over)?;
+        shard.send(command).map_err(|_| over())
     }
 
     fn list(&self, function: Option<&str>, object: Object) -> Result<Answer, String> {
         let service = self.service();
         let (place, function) = service.function_with(function, object).map_err(told)?;
         let lines = match object {
-            Object::Binding => self.ask_translation(function, place, |bindings| bindings.told())?,
+            Object::Binding => self.bindings_told(function, place)?,
             _ => function.config.listed(object),
         };
         Ok(Answer::Listed {
@@ -423,146 +395,28 @@ impl Control {
         })
     }
 
-    fn end_binding(
-        &self,
-        function: Option<&str>,
-        endpoint: &str,
-        protocol: Option<&str>,
-    ) -> Result<Applied, String> {
-        let mut changing = self.begin_change()?;
-        let service = self.service();
-        let (place, function) = service
-            .function_with(function, Object::Binding)
-            .map_err(told)?;
-        let endpoint: Endpoint = endpoint
-            .parse()
-            .map_err(|why| format!("{endpoint:?} is {why}"))?;
-        let kind = |text: &str| {
-            text.parse()
-                .map_err(|why: KindError| format!("{text:?} is {why}"))
-        };
-        let kind: Option<Kind> = protocol.map(kind).transpose()?;
-        let which = EndBindings {
-            internal: endpoint,
-            kind,
-        };
-        if !self.ask_translation(function, place, move |bindings| bindings.has(which))? {
-            let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
-            return Err(format!("{endpoint} has no binding{of}"));
+    fn bindings_told(&self, function: &Instance, place: usize) -> Result<Vec<String>, String> {
+        let mut told = Vec::new();
+        for shard in 0..self.shards() {
+            told.extend(self.ask_translation(shard, function, place, |bindings| bindings.told())?);
         }
-        let change = function.config.end_bindings(which);
-        let change = change.ok_or_else(has_no_bindings)?;
-        let change = Replacement::of_function(&service, place, change).map_err(told)?;
-        let same = Service::clone(&service);
-        self.make(change, same, &mut changing)
+        Ok(told)
     }
 
     /// What a translation knows of its bindings that is at this place of the chain.
     fn ask_translation<T: Send + 'static>(
         &self,
+        shard: usize,
         function: &Instance,
         place: usize,
         question: impl FnOnce(&dyn Bindings) -> T + Send + 'static,
     ) -> Result<T, String> {
         let config = Arc::clone(&function.config);
-        let answer =
-            self.ask(move |worker, _| config.bindings(worker.function(place)?).map(question))?;
+        let answer = self.ask(shard, move |worker, _| {
+            config.bindings(worker.function(place)?).map(question)
+        })?;
         answer.ok_or_else(has_no_bindings)
     }
-
-    /// Nobody else changes the service until the guard is dropped.
-    fn begin_change(&self) -> Result<Changing<'_>, String> {
-        let until = WallClock::now() + TIMEOUT;
-        let mut changing = loop {
-            match self.change.try_lock() {
-                Ok(changing) => break changing,
-                // Whoever panicked has changed nothing.
-                Err(TryLockError::Poisoned(changing)) => break changing.into_inner(),
-                Err(TryLockError::WouldBlock) if WallClock::now() < until => {
-                    std::thread::sleep(INTERVAL);
-                }
-                Err(TryLockError::WouldBlock) => return Err(Refusal::Busy.to_string()),
-            }
-        };
-        self.hear_of_earlier_change(&mut changing)?;
-        Ok(changing)
-    }
-
-    fn make(
-        &self,
-        mut replacement: Replacement,
-        new: Service,
-        changing: &mut Changing<'_>,
-    ) -> Result<Applied, String> {
-        let new = Arc::new(new);
-        let mut applied = replacement.applied.clone();
-        applied.is_same = replacement.is_empty();
-        let is_other = whole(&self.service().file.path) != whole(&new.file.path);
-        applied.file = is_other.then(|| new.file.path.to_path_buf());
-        if !applied.is_same {
-            replacement.touch();
-            let done = self.replace(Box::new(replacement), &new, changing)?;
-            applied.pause_ns = done.pause.as_nanos() as u64;
-            (applied.rules_gone, applied.rules_kept) = (done.rules_gone, done.rules_kept);
-        }
-        self.becomes(new);
-        let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
-        let (added, removed) = (applied.new.join(","), applied.removed.join(","));
-        let pause_us = applied.pause_ns / 1000;
-        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
-        Ok(applied)
-    }
-
-    fn replace(
-        &self,
-        mut replacement: Box<Replacement>,
-        new: &Arc<Service>,
-        changing: &mut Changing<'_>,
-    ) -> Result<Changed, String> {
-        for _ in 0..ATTEMPTS {
-            let (sender, answer) = mpsc::channel();
-            self.commands
-                .send(Command::Replace(replacement, sender))
-                .map_err(|_| over())?;
-            match answer.recv_timeout(TIMEOUT) {
-                Ok(Ok(done)) => return Ok(done),
-                Ok(Err((returned, Refusal::Busy))) => replacement = returned,
-                Ok(Err((_, why))) => return Err(why.to_string()),
-                Err(RecvTimeoutError::Disconnected) => return Err(over()),
-                Err(RecvTimeoutError::Timeout) => {
-                    let new = Arc::clone(new);
-                    **changing = Some(Unanswered { answer, new });
-                    return Err(format!(
-                        "the run has not answered for {} s: the change may still be made",
-                        TIMEOUT.as_secs()
-                    ));
-                }
-            }
-            std::thread::sleep(INTERVAL);
-        }
-        Err(Refusal::Busy.to_string())
-    }
-
-    /// What the service is now may depend on a change that was not answered in time.
-    fn hear_of_earlier_change(&self, changing: &mut Changing<'_>) -> Result<(), String> {
-        let Some(Unanswered { answer, new }) = changing.take() else {
-            return Ok(());
-        };
-        match answer.try_recv() {
-            Ok(Ok(_)) => self.becomes(new),
-            Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
-            Err(TryRecvError::Empty) => {
-                **changing = Some(Unanswered { answer, new });
-                return Err("an earlier change is still being made".into());
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A path from the root on: a run may have been given a shorter one.
-fn whole(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
 pub(crate) use export::export_rest;

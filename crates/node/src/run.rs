@@ -1,34 +1,36 @@
 //! One run of a service, from packets in to report out.
 
-use crate::arrivals::Tempo;
-use crate::causality::{Causality, Scope};
-use crate::command::{Commands, no_commands};
-use crate::exit::{Exit, Guarded, Told};
-use crate::health::{OnHealth, Pulse, Vigil};
-use crate::ipfix::Exporter;
+mod drive;
+mod finished;
+mod operate;
+
+pub use drive::{drive, drive_live};
+pub use finished::Finished;
+
+use crate::command::no_commands;
+use crate::exit::{Exit, Guarded};
+use crate::health::{OnHealth, Pulse};
 use crate::kernel::{Following, KernelError};
-use crate::live_ports::{LivePorts, Privilege};
-use crate::machine::Limits;
-use crate::mirror::Mirror;
-use crate::observe::{Observer, Together, pool_figures};
-use crate::operator::{Access, ListenError, Operator, Reload, export_rest};
-use crate::shards::{self, ShardRun};
-use crate::sink::{Sink, Written};
+use crate::live_ports::{self, LivePorts, Privilege};
+use crate::observe::{Observer, Together};
+use crate::operator::{Operator, Reload, export_rest};
+use crate::shards::{self, CurrentPartition, Ends, Handoff, ShardRun};
+use crate::sink::Sink;
 use crate::source::Source;
-use crate::threads::{self, PacketIo};
-use crate::udp_port::{SinkCounters, UdpPort, UdpSink};
-use crate::virtual_time::VirtualRun;
-use crate::wiring::{self, BuildError, Node, build};
+use crate::threads::PacketIo;
+use crate::udp_port::{UdpPort, UdpSink};
+use crate::wiring::{self, BuildError};
+use finished::Ran;
+use operate::{Reached, attend, look_after};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
-use twinpath_control::report::{self, Report};
-use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_core::DropReason;
-use twinpath_io::{CaptureError, PortPattern, Trace, is_standard};
+use twinpath_control::report::{ControlCounters, ExportCounters};
+use twinpath_control::service::{Execution, Service};
+use twinpath_io::{CaptureError, PortPattern, is_standard};
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,10 +50,10 @@ pub struct Ports {
 
 /// Ports that are ready for packets.
 pub struct OpenPorts {
-    /// Where packets come from.
-    pub source: Source,
-    /// The same packets once more for each shard but the first.
-    pub others: Vec<Source>,
+    /// Where packets of each shard come from.
+    ends: Vec<Ends>,
+    /// Which shard packets belong to, if there are several.
+    partition: Option<CurrentPartition>,
     /// The UDP address that is served, if one is.
     pub local_address: Option<SocketAddr>,
     /// Whoever may want the service file to be read again.
@@ -59,8 +61,6 @@ pub struct OpenPorts {
     /// Whoever wants to know how the run is.
     pub on_health: Option<OnHealth>,
     udp: Option<UdpSink>,
-    /// The service's network interfaces: then `source` has nothing.
-    live: Option<LivePorts>,
     /// Whoever follows the kernel's routes, if they are wanted.
     kernel: Option<Following>,
     /// What is probably not meant so, in words.
@@ -68,16 +68,58 @@ pub struct OpenPorts {
 }
 
 impl OpenPorts {
+    fn new(ends: Vec<Ends>) -> Self {
+        Self {
+            ends,
+            partition: None,
+            local_address: None,
+            reload: None,
+            on_health: None,
+            udp: None,
+            kernel: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn live(&self) -> impl Iterator<Item = &LivePorts> {
+        self.ends.iter().filter_map(Ends::live)
+    }
+
     /// Whether packets come from network interfaces.
-    pub const fn is_live(&self) -> bool {
-        self.live.is_some()
+    pub fn is_live(&self) -> bool {
+        self.live().next().is_some()
     }
 
     /// What it takes to open interfaces again that go and come back.
     pub fn privileges(&self) -> Vec<Privilege> {
-        self.live
-            .as_ref()
+        self.live()
+            .next()
             .map_or_else(Vec::new, LivePorts::privileges)
+    }
+
+    /// The same, but no packet any more once `is_stopped` is true; interfaces are not asked.
+    #[must_use]
+    pub fn until(self, is_stopped: &Arc<AtomicBool>) -> Self {
+        self.with_sources(|source| source.until(Arc::clone(is_stopped)))
+    }
+
+    /// The same; `begin` is called when the first shard asks for its first packet.
+    #[must_use]
+    pub fn beginning(self, begin: impl FnOnce() + Send + 'static) -> Self {
+        let mut begin = Some(begin);
+        self.with_sources(|source| match begin.take() {
+            Some(begin) => source.beginning(begin),
+            None => source,
+        })
+    }
+
+    fn with_sources(mut self, mut change: impl FnMut(Source) -> Source) -> Self {
+        let change = |ends| match ends {
+            Ends::Source(source) => Ends::Source(Box::new(change(*source))),
+            live @ Ends::Live(_) => live,
+        };
+        self.ends = self.ends.into_iter().map(change).collect();
+        self
     }
 }
 
@@ -105,18 +147,16 @@ impl Ports {
         if wiring::follows_kernel(service) {
             return Err(KernelError::NoPorts.into());
         }
-        let source = self.source(service)?;
-        let others = (1..service.run.shards.0).map(|_| self.source(service));
+        let sources = (0..service.run.shards.0).map(|_| self.source(service));
+        let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
+        let partition = partition(service)?;
+        if let Some(partition) = &partition {
+            sources = shards::parts(service, sources, partition);
+        }
+        let ends = sources.into_iter().map(Box::new).map(Ends::Source);
         Ok(OpenPorts {
-            source,
-            others: others.collect::<Result<_, _>>()?,
-            local_address: None,
-            reload: None,
-            on_health: None,
-            udp: None,
-            live: None,
-            kernel: None,
-            warnings: Vec::new(),
+            partition,
+            ..OpenPorts::new(ends.collect())
         })
     }
 
@@ -136,11 +176,7 @@ impl Ports {
         let is_piped = self.input.as_deref().is_some_and(is_standard);
         [
             (self.listen.is_some(), "a socket to listen at"),
-            (self.are_live(service), "network interfaces"),
             (is_piped, "standard input"),
-            (self.control.is_some(), "a control socket"),
-            (self.metrics(service).is_some(), "metrics"),
-            (service.ipfix.collector.is_some(), "an IPFIX collector"),
         ]
         .into_iter()
         .find_map(|(is_asked, what)| is_asked.then_some(what))
@@ -172,20 +208,29 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
     }
     // Links come first: an interface that a driver makes is there when the kernel is asked.
     let mut ports = LivePorts::open(service)?;
-    let kernel = Following::open(service)?.map(|(following, mailbox)| {
-        ports.hear(mailbox);
-        following
-    });
+    let shards = service.run.shards.0;
+    let partition = partition(service)?;
+    if let Some(partition) = &partition {
+        let ring_frames = wiring::handoff_frames(shards);
+        let ends = Handoff::all(partition, shards, ring_frames).map_err(RunError::Handoff)?;
+        for (ports, end) in ports.iter_mut().zip(ends) {
+            ports.share(end);
+        }
+    }
+    let mut following = None;
+    if let Some((kernel, mailboxes)) = Following::open(service)? {
+        for (ports, mailbox) in ports.iter_mut().zip(mailboxes) {
+            ports.hear(mailbox);
+        }
+        following = Some(kernel);
+    }
+    let warnings = ports[0].warnings();
+    let ends = ports.into_iter().map(Box::new).map(Ends::Live);
     Ok(OpenPorts {
-        source: Source::trace(Trace::default()),
-        others: Vec::new(),
-        local_address: None,
-        reload: None,
-        on_health: None,
-        udp: None,
-        warnings: ports.warnings(),
-        live: Some(ports),
-        kernel,
+        partition,
+        warnings,
+        kernel: following,
+        ..OpenPorts::new(ends.collect())
     })
 }
 
@@ -193,17 +238,20 @@ fn listen(address: SocketAddr) -> Result<OpenPorts, RunError> {
     let port = UdpPort::bind(address).map_err(|source| RunError::Listen { address, source })?;
     let local_address = Some(port.local_address());
     let (feed, sink) = port.split();
+    let source = Box::new(Source::new(feed));
     Ok(OpenPorts {
-        source: Source::new(feed),
-        others: Vec::new(),
         local_address,
-        reload: None,
-        on_health: None,
         udp: Some(sink),
-        live: None,
-        kernel: None,
-        warnings: Vec::new(),
+        ..OpenPorts::new(vec![Ends::Source(source)])
     })
+}
+
+/// Which shard packets belong to, if there are several.
+fn partition(service: &Service) -> Result<Option<CurrentPartition>, RunError> {
+    match service.run.shards.0 {
+        1 => Ok(None),
+        shards => Ok(Some(CurrentPartition::of(service, shards)?)),
+    }
 }
 
 /// Why a run did not come to its end.
@@ -237,6 +285,9 @@ pub enum RunError {
     /// A collector cannot be sent to.
     #[error("cannot send to the collector in [ipfix]: {0}")]
     Ipfix(std::io::Error),
+    /// Shards cannot hand packets over.
+    #[error("cannot make what shards hand packets over by: {0}")]
+    Handoff(std::io::Error),
     /// Nobody can look after the run.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
@@ -270,35 +321,6 @@ pub enum RunError {
         "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
     )]
     NoPackets,
-}
-
-/// Traffic that is further behind its time is told of.
-const MUCH_BEHIND: Duration = Duration::from_millis(500);
-
-/// What a run leaves behind.
-#[derive(Debug)]
-pub struct Finished {
-    /// The figures.
-    pub report: Report,
-    /// That the capture ended in the middle of a packet, if it did.
-    pub truncated: Option<String>,
-    /// What became of frames that left through a UDP address, if one was served.
-    pub udp: Option<SinkCounters>,
-    /// What the capture that was written lacks.
-    pub written: Written,
-    /// Whether all that came in had come to its end; if not, what was inside is lost.
-    pub has_drained: bool,
-    /// How far live traffic was behind its time, at most.
-    pub behind: Duration,
-    /// Whether packets did not say by which port of the node they came in, so that their sources told.
-    pub has_guessed_ports: bool,
-    /// Why packets could not be written any more: then the run has ended early. All figures are of
-    /// what ran.
-    pub failure: Option<CaptureError>,
-    /// Packets that have left, and were not written for that reason.
-    pub unwritten: u64,
-    /// What ports lost, in words.
-    pub ports_lost: Vec<String>,
 }
 
 /// Runs a service to its end, or until `is_stopped` becomes true.
@@ -335,111 +357,106 @@ pub fn run_opened(
         (None, None) => Exit::Nowhere,
     };
     let mut exit = Guarded::new(exit);
-    let stops = exit.has_failed();
-    opened.source = opened.source.until(Arc::clone(&stops));
-    if !opened.others.is_empty() {
-        return run_shards(service, ports, opened, (exit, began), live, is_stopped);
-    }
-    let mut node = build(service, service.run.paths)?;
-    let pulse = Arc::new(Pulse::new(node.workers.len(), live_names(&opened, service)));
-    let mut observer = Observer::new(live).with_pulse(&pulse);
-    let vigil = look_after(service, ports, pulse, opened.on_health.take())?;
-    let watched = (node.machine.mirror(), vigil.as_ref());
-    let (operator, commands) = attend(service, ports, watched, (opened.reload.take(), kernel))?;
-    let packet_time = match &mut opened.live {
-        Some(packets) => drive_live(
-            service,
-            &mut node,
-            packets,
-            &mut observer,
-            &commands,
-            is_stopped,
-        )?,
-        None => drive(
-            service,
-            ports,
-            &mut node,
-            &mut opened.source,
-            &mut exit,
-            &mut observer,
-            &commands,
-            is_stopped,
-        )?,
+    let names = live_names(&opened, service);
+    let nodes = shards::nodes(service)?;
+    let pulses = nodes
+        .iter()
+        .map(|(_, _, node)| Pulse::new(node.workers.len(), names));
+    let pulses: Vec<_> = pulses.map(Arc::new).collect();
+    let vigil = look_after(service, ports, pulses.clone(), opened.on_health.take())?;
+    let reached = Reached {
+        mirror: nodes[0].2.machine.mirror(),
+        vigil: vigil.as_ref(),
+        reload: opened.reload.take(),
+        kernel,
+        partition: opened.partition.clone(),
     };
-    // Whoever still waits for an answer hears that there is none.
-    drop(commands);
-    let (control, exporter) = operator.map(Operator::finish).unzip();
-    let exported = exporter.flatten().map(|mut exporter| {
-        export_rest(&mut exporter, service, &mut node.workers);
-        exporter.counters()
-    });
-    observer.lost_at_ports(match &opened.live {
-        Some(live) => live.losses(),
-        None => exit.losses(),
-    });
-    let ran = Ran {
-        packet_time,
-        began,
-        nodes: vec![&mut node],
-        sources: vec![&opened.source],
+    let (operator, commands) = attend(service, ports, reached)?;
+    let ends = opened.until(&exit.has_failed()).ends;
+    let observers = observers(live, &pulses);
+    let parties = nodes.into_iter().zip(ends).zip(observers).zip(commands);
+    let shard = |((((shard, service, node), ends), observer), commands)| ShardRun {
+        shard,
+        service,
+        node,
+        ends,
         observer,
-        exit,
+        commands,
     };
-    let mut finished = ran.finish(service, ports);
-    if let Some(live) = &opened.live {
-        finished.ports_lost = live.losses_in_words();
-        live.figures_into(&mut finished.report);
+    let mut all: Vec<_> = parties.map(shard).collect();
+    let packet_time;
+    (packet_time, exit) = shards::drive_all(ports, &mut all, exit, is_stopped)?;
+    let exported = end_operation(operator, &mut all);
+    let mut finished = finish(service, ports, &mut all, (packet_time, began), exit);
+    (finished.report.control, finished.report.ipfix) = exported;
+    if ports.control.is_none() {
+        finished.report.control = None;
     }
-    finished.report.ipfix = exported;
-    finished.report.control = control.filter(|_| ports.control.is_some());
     finished.report.warnings = finished.warnings();
     Ok(finished)
 }
 
-/// The same with several shards.
-fn run_shards(
+/// Whoever watches the shards: the first shows what is seen of all.
+fn observers(live: Live, pulses: &[Arc<Pulse>]) -> Vec<Observer> {
+    let together = Together::new(pulses.len() as u16);
+    let mut live = Some(live);
+    let observer = |(number, pulse)| {
+        let live = live.take().unwrap_or_else(Live::hidden);
+        let observer = Observer::new(live).with_pulse(pulse);
+        match pulses.len() {
+            1 => observer,
+            _ => observer.of_shard(number, &together),
+        }
+    };
+    (0..).zip(pulses).map(observer).collect()
+}
+
+/// The operator is no longer heard; a collector is told the rest.
+fn end_operation(
+    operator: Option<Operator>,
+    shards: &mut [ShardRun],
+) -> (Option<ControlCounters>, Option<ExportCounters>) {
+    for shard in &mut *shards {
+        // Whoever still waits for an answer hears that there is none.
+        shard.commands = no_commands();
+    }
+    let (control, exporter) = operator.map(Operator::finish).unzip();
+    let exported = exporter.flatten().map(|mut exporter| {
+        for shard in shards {
+            export_rest(&mut exporter, &shard.service, &mut shard.node.workers);
+        }
+        exporter.counters()
+    });
+    (control, exported)
+}
+
+fn finish(
     service: &Service,
     ports: &Ports,
-    opened: OpenPorts,
-    (mut exit, began): (Guarded<Exit>, WallClock),
-    live: Live,
-    is_stopped: &AtomicBool,
-) -> Result<Finished, RunError> {
-    let stops = exit.has_failed();
-    let others = opened.others.into_iter();
-    let others = others.map(|source| source.until(Arc::clone(&stops)));
-    let sources = std::iter::once(opened.source).chain(others).collect();
-    let sources = shards::parts(service, sources)?;
-    let together = Together::new(service.run.shards.0);
-    let mut live = Some(live);
-    let mut all = Vec::new();
-    for ((shard, service, node), source) in shards::nodes(service)?.into_iter().zip(sources) {
-        let live = live.take().unwrap_or_else(Live::hidden);
-        all.push(ShardRun {
-            observer: Observer::new(live).of_shard(shard.number, &together),
-            shard,
-            service,
-            node,
-            source,
-        });
-    }
-    let packet_time;
-    (packet_time, exit) = shards::drive_all(ports, &mut all, exit, is_stopped)?;
-    let (mut nodes, mut sources, mut observers) = (Vec::new(), Vec::new(), Vec::new());
-    for one in &mut all {
+    shards: &mut [ShardRun],
+    (packet_time, began): (Duration, WallClock),
+    exit: Guarded<Exit>,
+) -> Finished {
+    let mut observer = Observer::new(Live::hidden());
+    let (mut nodes, mut sources, mut live) = (Vec::new(), Vec::new(), Vec::new());
+    let mut losses = exit.losses();
+    for (number, one) in shards.iter_mut().enumerate() {
+        let hidden = Observer::new(Live::hidden());
+        let own = std::mem::replace(&mut one.observer, hidden);
+        match number {
+            0 => observer = own,
+            _ => observer.absorb(&own),
+        }
         nodes.push(&mut one.node);
-        sources.push(&one.source);
-        observers.push(std::mem::replace(
-            &mut one.observer,
-            Observer::new(Live::hidden()),
-        ));
+        match &one.ends {
+            Ends::Source(source) => sources.push(&**source),
+            Ends::Live(ports) => {
+                losses.add(&ports.losses());
+                live.push(&**ports);
+            }
+        }
     }
-    let mut observers = observers.into_iter();
-    let mut observer = observers
-        .next()
-        .unwrap_or_else(|| Observer::new(Live::hidden()));
-    observers.for_each(|other| observer.absorb(&other));
-    observer.lost_at_ports(exit.losses());
+    observer.lost_at_ports(losses);
     let ran = Ran {
         packet_time,
         began,
@@ -449,138 +466,11 @@ fn run_shards(
         exit,
     };
     let mut finished = ran.finish(service, ports);
-    finished.report.warnings = finished.warnings();
-    Ok(finished)
-}
-
-/// What a run was, of one shard or several, when it is over.
-struct Ran<'a> {
-    packet_time: Duration,
-    began: WallClock,
-    nodes: Vec<&'a mut Node>,
-    sources: Vec<&'a Source>,
-    observer: Observer,
-    exit: Guarded<Exit>,
-}
-
-impl Ran<'_> {
-    fn finish(mut self, service: &Service, ports: &Ports) -> Finished {
-        let (exit, failure, unwritten) = self.exit.into_parts();
-        let (told, failure) = match (exit.finish(), failure) {
-            (Ok(told), failure) => (told, failure),
-            (Err(error), failure) => (Told::default(), Some(failure.unwrap_or(error))),
-        };
-        let Told { udp, written } = told;
-        let mut report = Report {
-            schema: report::SCHEMA.to_owned(),
-            ..Report::default()
-        };
-        describe(service, ports, &mut report);
-        for node in &mut self.nodes {
-            pool_figures(node.machine.pools(), &mut report);
-        }
-        let nodes = self.nodes.iter();
-        let nodes: Vec<_> = nodes.map(|node| (&node.machine, &*node.workers)).collect();
-        self.observer.finish_all(
-            self.packet_time.as_nanos() as u64,
-            self.began.elapsed().as_nanos() as u64,
-            &nodes,
-            &mut report,
-        );
-        let mut sources = self.sources.iter();
-        Finished {
-            report,
-            truncated: sources
-                .clone()
-                .find_map(|source| source.truncated())
-                .map(ToString::to_string),
-            udp,
-            written,
-            has_drained: nodes.iter().all(|(machine, _)| machine.has_drained()),
-            behind: sources
-                .clone()
-                .map(|source| source.behind())
-                .max()
-                .unwrap_or_default(),
-            has_guessed_ports: sources.any(|source| source.has_guessed_ports()),
-            failure,
-            unwritten,
-            ports_lost: Vec::new(),
-        }
+    for ports in &live {
+        ports.figures_into(&mut finished.report);
     }
-}
-
-impl Finished {
-    /// What went otherwise than was asked for, in words.
-    fn warnings(&self) -> Vec<String> {
-        let Written { order } = self.written;
-        let no_egress = DropReason::NoEgress.name();
-        let without_port = self.report.drops.get(no_egress).copied().unwrap_or(0);
-        let SinkCounters {
-            unsendable,
-            refused,
-            ..
-        } = self.udp.unwrap_or_default();
-        let (behind, truncated) = (self.behind, self.truncated.as_deref());
-        let slots = &self.report.slots_at_end;
-        let unsettled = slots.incomplete + slots.frozen;
-        let troubles = self.report.control.and_then(|control| control.troubles());
-        [
-            (
-                !self.has_drained,
-                "the run ended while packets were inside: they did not come to rest in time, and are lost"
-                    .to_owned(),
-            ),
-            (
-                behind > MUCH_BEHIND,
-                format!("the traffic fell {behind:.1?} behind its time: less was offered than the file says"),
-            ),
-            (
-                self.has_guessed_ports,
-                "the capture does not say by which ports packets came in: their source addresses told, which anybody can forge".to_owned(),
-            ),
-            (
-                unsettled > 0,
-                format!("{unsettled} slots still waited for the workers when the run was over: what they hold of their flows is lost"),
-            ),
-            (
-                truncated.is_some(),
-                format!("{}; all packets before were run", truncated.unwrap_or_default()),
-            ),
-            (
-                !order.is_in_order(),
-                format!("the capture is not in order: {order}"),
-            ),
-            (
-                without_port > 0,
-                format!("{without_port} packets left by no port that the service names; they were not written"),
-            ),
-            (
-                unsendable > 0,
-                format!("{unsendable} packets left that were no answers to a client; they were not sent"),
-            ),
-            (
-                refused > 0,
-                format!("{refused} answers were lost: the system did not take them"),
-            ),
-            (
-                self.failure.is_some(),
-                format!(
-                    "the run ended early, because packets could not be written any more: {}; {} that left were not written",
-                    self.failure.as_ref().map_or(String::new(), ToString::to_string),
-                    self.unwritten
-                ),
-            ),
-            (
-                troubles.is_some(),
-                format!("clients of the control socket: {}", troubles.unwrap_or_default()),
-            ),
-        ]
-        .into_iter()
-        .filter_map(|(is_so, words)| is_so.then_some(words))
-        .chain(self.ports_lost.iter().cloned())
-        .collect()
-    }
+    finished.ports_lost = live_ports::losses_in_words(&finished.report);
+    finished
 }
 
 /// The names of ports that are network interfaces.
@@ -588,256 +478,5 @@ fn live_names<'a>(opened: &OpenPorts, service: &'a Service) -> &'a [String] {
     match opened.is_live() {
         true => &service.ports,
         false => &[],
-    }
-}
-
-/// Somebody who looks after the run, if anybody wants to know.
-fn look_after(
-    service: &Service,
-    ports: &Ports,
-    pulse: Arc<Pulse>,
-    tell: Option<OnHealth>,
-) -> Result<Option<Vigil>, RunError> {
-    if tell.is_none() && ports.metrics(service).is_none() {
-        return Ok(None);
-    }
-    let tell = tell.unwrap_or_else(|| Box::new(|_| {}));
-    let vigil = Vigil::begin(pulse, tell).map_err(RunError::Thread)?;
-    Ok(Some(vigil))
-}
-
-/// Somebody to hear the operator, if there is a way to be heard.
-fn attend(
-    service: &Service,
-    ports: &Ports,
-    (mirror, vigil): (&Arc<Mirror>, Option<&Vigil>),
-    (reload, kernel): (Option<Reload>, Option<Following>),
-) -> Result<(Option<Operator>, Commands), RunError> {
-    let path = ports.control.as_deref();
-    let metrics = ports.metrics(service);
-    let exporter = match ports.is_in_real_time(service) {
-        true => Exporter::open(&service.ipfix).map_err(RunError::Ipfix)?,
-        false => None,
-    };
-    let is_asked = path.is_some() || reload.is_some() || metrics.is_some() || kernel.is_some();
-    if !is_asked && exporter.is_none() {
-        return Ok((None, no_commands()));
-    }
-    let mut access = Access {
-        socket: path.map(|path| (path, ports.control_group)),
-        reload,
-        kernel,
-        mirror: Arc::clone(mirror),
-        exporter,
-        ..Access::default()
-    };
-    access.metrics = metrics.zip(vigil.map(Vigil::known));
-    describe(service, ports, &mut access.report);
-    let listening = Operator::listen(access, service);
-    let (operator, commands) = listening.map_err(|error| match error {
-        ListenError::Socket(source) => RunError::Control {
-            path: path.unwrap_or(Path::new("")).to_owned(),
-            source,
-        },
-        ListenError::Metrics(address, source) => RunError::Metrics { address, source },
-    })?;
-    Ok((Some(operator), commands))
-}
-
-/// Runs a built node in the way the service asks for. Returns how much packet time passed.
-///
-/// # Errors
-/// Packets cannot be read or written.
-#[expect(clippy::too_many_arguments, reason = "each is another party of a run")]
-pub fn drive<S: Sink>(
-    service: &Service,
-    ports: &Ports,
-    node: &mut Node,
-    source: &mut Source,
-    sink: &mut S,
-    observer: &mut Observer,
-    commands: &Commands,
-    is_stopped: &AtomicBool,
-) -> Result<Duration, RunError> {
-    let round_trip = service.link.round_trip.duration();
-    let tempo = tempo(service, ports);
-    let causality = match (ports.listen, &ports.input) {
-        // Who is at the other end of a socket waits for answers by itself.
-        (Some(_), _) => Causality::new(Scope::Nothing),
-        (None, Some(_)) => wiring::causality(service)?,
-        (None, None) => wiring::causality_of_hosts(service)?,
-    };
-    let is_virtual = service.run.execution == Execution::Virtual;
-    node.machine.set_limits(Limits {
-        ring_frames: service.link.ring_frames,
-        is_lossless: is_virtual || tempo.is_lossless,
-        is_replay: !is_virtual && tempo.is_lossless,
-    });
-    Ok(match is_virtual {
-        true => VirtualRun::new(node, sink, observer, round_trip)
-            .hearing(commands)
-            .run(source, causality)?,
-        false => threads::run(
-            node, source, causality, sink, observer, tempo, commands, is_stopped,
-        )?,
-    })
-}
-
-/// As [`drive`], on network interfaces.
-///
-/// # Errors
-/// Packets cannot be exchanged.
-fn drive_live(
-    service: &Service,
-    node: &mut Node,
-    packets: &mut LivePorts,
-    observer: &mut Observer,
-    commands: &Commands,
-    is_stopped: &AtomicBool,
-) -> Result<Duration, RunError> {
-    node.machine.set_limits(Limits {
-        ring_frames: service.link.ring_frames,
-        is_lossless: false,
-        is_replay: false,
-    });
-    let tempo = Tempo {
-        is_lossless: false,
-        is_paced: true,
-        most_ahead: None,
-    };
-    let passed = threads::run_on(node, packets, observer, tempo, commands, is_stopped)?;
-    Ok(passed)
-}
-
-/// Captures are replayed without loss and as fast as possible; generated traffic comes at its own
-/// pace and is dropped at full rings, unless the service says otherwise. What a socket delivers is
-/// due at once.
-fn tempo(service: &Service, ports: &Ports) -> Tempo {
-    let is_replay = ports.input.is_some();
-    let pace = service.run.pace.unwrap_or(if is_replay {
-        Pace::Lossless
-    } else {
-        Pace::Live
-    });
-    let is_live = pace == Pace::Live;
-    Tempo {
-        is_lossless: !is_live,
-        is_paced: is_live && ports.listen.is_none(),
-        most_ahead: (!is_live).then_some(service.link.round_trip.duration()),
-    }
-}
-
-fn describe(service: &Service, ports: &Ports, report: &mut Report) {
-    let run = &mut report.run;
-    run.service.clone_from(&service.name);
-    run.paths = match service.run.paths {
-        Paths::Both => report::Paths::Both,
-        Paths::Slow => report::Paths::Slow,
-    };
-    run.execution = match service.run.execution {
-        Execution::Threads => report::Execution::Threads,
-        Execution::Virtual => report::Execution::Virtual,
-    };
-    run.seed = service.seed;
-    run.input = input_name(service, ports);
-    run.workers = u64::from(service.run.shards.0) * service.slow_path.workers as u64;
-    run.series_clock = report::Clock::Capture;
-    report.rings.capacity_frames = service.link.ring_frames as u64;
-}
-
-fn input_name(service: &Service, ports: &Ports) -> String {
-    if let Some(address) = ports.listen {
-        return format!("udp {address}");
-    }
-    if ports.are_live(service) {
-        return "network interfaces".into();
-    }
-    if ports.input.as_deref().is_some_and(is_standard) {
-        return "standard input".into();
-    }
-    let file_name = ports.input.as_deref().and_then(Path::file_name);
-    file_name.map_or("generated traffic".into(), |name| {
-        name.to_string_lossy().into_owned()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::departure::{Departure, Via};
-    use twinpath_core::{Instant, Pools};
-
-    fn finished() -> Finished {
-        Finished {
-            report: Report::default(),
-            truncated: None,
-            udp: None,
-            written: Written::default(),
-            has_drained: true,
-            behind: MUCH_BEHIND,
-            has_guessed_ports: false,
-            failure: None,
-            unwritten: 0,
-            ports_lost: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn a_run_that_went_as_it_should_warns_of_nothing() {
-        assert_eq!(finished().warnings(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn packets_that_were_inside_at_the_end_are_told_of() {
-        let told = Finished {
-            has_drained: false,
-            ..finished()
-        }
-        .warnings();
-        assert!(
-            told.len() == 1 && told[0].contains("packets were inside"),
-            "{told:?}"
-        );
-    }
-
-    /// A packet leaves that is older than what has been written.
-    #[test]
-    fn a_capture_that_is_not_in_order_is_told_of() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let text = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
-        let service = Service::parse(text, Path::new("late.toml")).expect("sound");
-        let exit = Exit::capture(&folder.path().join("late.pcap"), &service);
-        let mut exit = exit.expect("a file");
-        for at in [10, 20, 5] {
-            let mut frame = Pools::new(1, 1).take_filled(&[0; 60]).expect("a buffer");
-            frame.set_timestamp(Instant(at));
-            let departure = Departure::new(frame, Via::Slow, false);
-            exit.packet(&departure).expect("written");
-            exit.advance(Instant(at)).expect("written");
-        }
-        let written = exit.finish().expect("written").written;
-        assert_eq!(written.order.out_of_order, 1);
-        let told = Finished {
-            written,
-            ..finished()
-        }
-        .warnings();
-        assert!(
-            told.len() == 1 && told[0].contains("1 written late"),
-            "{told:?}"
-        );
-    }
-
-    #[test]
-    fn traffic_that_fell_behind_is_told_of() {
-        let told = Finished {
-            behind: MUCH_BEHIND + Duration::from_millis(400),
-            ..finished()
-        }
-        .warnings();
-        assert!(
-            told.len() == 1 && told[0].contains("behind its time"),
-            "{told:?}"
-        );
     }
 }

@@ -18,12 +18,13 @@ pub(crate) use functions::{flow_function, seed_of};
 pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};
-pub(crate) use settings::{buffers, worker_buffers};
+pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
 pub(crate) use steering::{admission, admits_otherwise, long_packets};
 pub use steering::{causality, causality_of_hosts, follows_kernel, steering};
 
 use crate::fast_path::{FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
+use crate::mirror::Mirror;
 use crate::watch::{Names, Watch};
 use crate::worker::{Blueprint, SlowElement, WholeWalk, Worker};
 use std::ops::Range;
@@ -95,14 +96,15 @@ impl NodeConfig {
     /// # Errors
     /// The parts do not go together.
     pub fn build(&self) -> Result<Node, BuildError> {
-        self.build_with(&Common::default())
+        self.build_with(&Common::default(), &Arc::default())
     }
 
-    /// The same, whose functions count together with those of all nodes that have this.
+    /// The same, whose functions count together with those of all nodes that have this, and whose packets
+    /// are copied for the same readers.
     ///
     /// # Errors
     /// The parts do not go together.
-    pub fn build_with(&self, common: &Common) -> Result<Node, BuildError> {
+    pub fn build_with(&self, common: &Common, mirror: &Arc<Mirror>) -> Result<Node, BuildError> {
         let (service, steering) = (&self.service, steering(&self.service)?);
         let workers = 0..service.slow_path.workers;
         let order = element_order(service);
@@ -114,7 +116,8 @@ impl NodeConfig {
         let elements = self.fast_elements()?;
         let mut path = FastPath::new(steering, admission, (elements, order), workers.len())
             .with_fragments(&needs_ports(service))
-            .with_egress(Egress::new(service));
+            .with_egress(Egress::new(service))
+            .with_mirror(mirror);
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
         }
@@ -129,8 +132,7 @@ impl NodeConfig {
             let worker = Worker::new(Arc::clone(&blueprint), whole_walk.clone())?;
             Ok::<_, BuildError>(worker.with_common(common))
         };
-        let mirror = Arc::clone(path.mirror());
-        let worker = |number| Ok::<_, BuildError>(worker(number)?.with_mirror(&mirror));
+        let worker = |number| Ok::<_, BuildError>(worker(number)?.with_mirror(mirror));
         Ok(Node {
             machine: Machine::new(path, self.buffers.pools(), limits),
             workers: workers.clone().map(worker).collect::<Result<_, _>>()?,

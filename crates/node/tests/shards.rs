@@ -17,8 +17,11 @@ use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
 use twinpath_io::Trace;
 use twinpath_nf::shard::Shard;
 use twinpath_node::Ports;
+use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
-use twinpath_node::shards::{Partition, ShardRun, drive_all, nodes, parts, share};
+use twinpath_node::shards::{
+    CurrentPartition, Ends, Partition, ShardRun, drive_all, nodes, parts, share,
+};
 use twinpath_node::source::Source;
 
 const COUNTS: [u16; 3] = [1, 2, 4];
@@ -39,7 +42,8 @@ struct Spread {
 
 fn run_shards(service: &Service, trace: &Trace) -> Spread {
     let sources = (0..service.run.shards.0).map(|_| Source::trace(copy(trace)));
-    let sources = parts(service, sources.collect()).expect("no files");
+    let partition = CurrentPartition::of(service, service.run.shards.0).expect("no files");
+    let sources = parts(service, sources.collect(), &partition);
     let built = nodes(service).expect("enough for all");
     let runs = built.into_iter().zip(sources);
     let mut runs: Vec<ShardRun> = runs
@@ -47,8 +51,9 @@ fn run_shards(service: &Service, trace: &Trace) -> Spread {
             shard,
             service,
             node,
-            source,
+            ends: Ends::Source(Box::new(source)),
             observer: Observer::new(Live::hidden()),
+            commands: no_commands(),
         })
         .collect();
     let ports = Ports {

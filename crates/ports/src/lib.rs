@@ -13,6 +13,8 @@
 //! One packet's way in: the driver's socket → a buffer of the pool → [`offload`] (checksum, size of
 //! segments, tag) → the burst. And out: the node's frame → a queue → [`Port::flush`] → the socket.
 //!
+//! Several threads may share an interface: each opens its [`Part`] of it, which has some of its queues.
+//!
 //! Nothing here waits for room: what the kernel does not take is dropped and counted
 //! ([`PortCounters`]). An interface that goes down or disappears is told once, tried again, and
 //! taken up when it is back.
@@ -22,11 +24,13 @@ pub mod interface;
 mod messages;
 pub mod offload;
 pub mod packet;
+mod part;
 mod port;
 mod sys;
 pub mod tap;
 pub mod xdp;
 
 pub use counters::PortCounters;
+pub use part::Part;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
 pub use xdp::HostPrefix;

@@ -6,10 +6,13 @@
 //! of what arrives for itself: an interface that belongs to a node should have no address in the
 //! kernel, or the kernel answers, too; unless the node leaves it what is for the kernel's addresses.
 
+mod fan_out;
+
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::messages::{BURST, Messages, Received};
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length, put_tag};
+use crate::part::Part;
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -38,11 +41,12 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens a socket that sees every frame which arrives at an interface, also those for others.
+    /// Opens a socket that sees every frame which arrives at an interface, also those for other
+    /// stations; of several parts, each sees some.
     ///
     /// # Errors
     /// It is not permitted (CAP_NET_RAW), or the interface is gone.
-    pub fn open(interface: &Interface) -> io::Result<Self> {
+    pub fn open(interface: &Interface, part: &Part) -> io::Result<Self> {
         // Without a protocol nothing arrives before all is set.
         let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
         let one: libc::c_int = 1;
@@ -61,7 +65,12 @@ impl PacketPort {
                 .or_else(|_| sys::set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BYTES))?;
         }
         see_all(&socket, interface)?;
-        sys::bind(&socket, address(interface))?;
+        match part.of {
+            0 | 1 => sys::bind(&socket, address(interface))?,
+            _ => fan_out::join(&socket, interface, part, || {
+                sys::bind(&socket, address(interface))
+            })?,
+        }
         let beside = || Beside {
             header: [0; VNET_BYTES],
             rest: [0; LARGE_PACKET_BYTES],

@@ -3,11 +3,13 @@
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::packet::PacketPort;
+use crate::part::Part;
 use crate::sys;
 use crate::tap::TapPort;
 use crate::xdp::{HostPrefix, XdpPort};
 use std::collections::BTreeSet;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 use twinpath_core::{Frame, Pools};
 
@@ -85,8 +87,9 @@ enum Opened {
 /// A port.
 pub struct Port {
     config: PortConfig,
+    part: Part,
     driver: Driver,
-    /// None while the interface is gone.
+    /// None while the interface is gone, or if all its queues are others'.
     opened: Option<Opened>,
     interface: Interface,
     state: State,
@@ -105,6 +108,16 @@ impl Port {
     /// # Errors
     /// There is no such interface, or it is not permitted.
     pub fn open(config: PortConfig) -> Result<Self, OpenError> {
+        Self::open_part(config, Part::default())
+    }
+
+    /// Opens one part of a port that several threads share. A part without a queue of its own
+    /// neither receives nor sends: it knows what becomes of the interface, and [whose](Self::owner)
+    /// queue its frames leave by.
+    ///
+    /// # Errors
+    /// There is no such interface, or it is not permitted.
+    pub fn open_part(config: PortConfig, part: Part) -> Result<Self, OpenError> {
         let failed = |driver: Driver, source: io::Error| OpenError {
             device: config.device.clone(),
             driver: driver.name(),
@@ -118,7 +131,8 @@ impl Port {
         };
         let (driver, opened, interface) = match config.driver {
             Driver::Tap => {
-                let tap = open_tap(&config.device).map_err(|error| failed(Driver::Tap, error))?;
+                let tap = open_tap(&config.device, &part);
+                let tap = tap.map_err(|error| failed(Driver::Tap, error))?;
                 let interface = Interface::of(&config.device);
                 let interface = interface.map_err(|error| failed(Driver::Tap, error))?;
                 (Driver::Tap, tap, interface)
@@ -127,7 +141,7 @@ impl Port {
                 let interface = Interface::of(&config.device);
                 let interface = interface.map_err(|error| failed(wanted, error))?;
                 let driver = chosen(wanted, &interface);
-                let opened = open_by(driver, &interface, config.is_shared);
+                let opened = open_by(driver, &interface, config.is_shared, &part);
                 let opened = opened.map_err(|error| failed(driver, error))?;
                 (driver, opened, interface)
             }
@@ -138,8 +152,9 @@ impl Port {
         };
         Ok(Self {
             config,
+            part,
             driver,
-            opened: Some(opened),
+            opened,
             interface,
             state,
             told: state,
@@ -160,6 +175,24 @@ impl Port {
         if let Some(Opened::Xdp(port)) = &mut self.opened {
             // What there is no room for comes to the node, which drops and counts it.
             let _ = port.set_host(&self.host);
+        }
+    }
+
+    /// The part whose queue frames leave by: this one's own, if it has one.
+    pub fn owner(&self) -> u16 {
+        self.part.owner(self.queues())
+    }
+
+    fn has_queue(&self) -> bool {
+        self.owner() == self.part.number
+    }
+
+    /// How many parts can have a queue.
+    fn queues(&self) -> u32 {
+        match self.driver {
+            Driver::Tap => 1,
+            Driver::AfXdp => self.interface.queues,
+            Driver::AfPacket | Driver::Auto => self.part.of.into(),
         }
     }
 
@@ -259,18 +292,19 @@ impl Port {
         }
         if self.opened.is_none() {
             let opened = match self.driver {
-                Driver::Tap => open_tap(&self.config.device),
-                driver => open_by(driver, &now, self.config.is_shared),
+                Driver::Tap => open_tap(&self.config.device, &self.part),
+                driver => open_by(driver, &now, self.config.is_shared, &self.part),
             };
-            self.opened = opened.ok();
+            self.opened = opened.ok().flatten();
             self.tell_host();
         }
         self.set_mtu(now.mtu);
-        match now.is_running && self.opened.is_some() {
+        let is_running = now.is_running;
+        self.interface = now;
+        match is_running && (self.opened.is_some() || !self.has_queue()) {
             true => self.state = State::Up,
             false => self.went_down(),
         }
-        self.interface = now;
     }
 
     fn set_mtu(&mut self, mtu: usize) {
@@ -317,39 +351,51 @@ fn chosen(wanted: Driver, interface: &Interface) -> Driver {
     }
 }
 
-fn open_by(driver: Driver, interface: &Interface, is_shared: bool) -> io::Result<Opened> {
-    match driver {
-        Driver::AfXdp => {
-            XdpPort::open(interface, is_shared).map(|port| Opened::Xdp(Box::new(port)))
-        }
-        _ => PacketPort::open(interface).map(|port| Opened::Packet(Box::new(port))),
+/// Nothing where all queues are other parts'.
+fn open_by(
+    driver: Driver,
+    interface: &Interface,
+    is_shared: bool,
+    part: &Part,
+) -> io::Result<Option<Opened>> {
+    if driver != Driver::AfXdp {
+        let port = PacketPort::open(interface, part)?;
+        return Ok(Some(Opened::Packet(Box::new(port))));
     }
+    let port = XdpPort::open(interface, is_shared, part)?;
+    Ok(port.map(|port| Opened::Xdp(Box::new(port))))
 }
 
-fn open_tap(name: &str) -> io::Result<Opened> {
+fn open_tap(name: &str, part: &Part) -> io::Result<Option<Opened>> {
     const MTU: usize = 1500;
-    TapPort::open(name, MTU).map(|port| Opened::Tap(Box::new(port)))
+    if part.number != 0 {
+        return Ok(None);
+    }
+    TapPort::open(name, MTU).map(|port| Some(Opened::Tap(Box::new(port))))
 }
 
 /// Most descriptors that are waited for; ports with more queues are looked at when time has passed.
 const MOST_DESCRIPTORS: usize = 256;
 
-/// Blocks until one of several ports has something, or for so long.
-pub fn wait(ports: &[Port], timeout: Duration) {
+/// Blocks until one of several ports has something, or whatever `other` is the descriptor of, or for
+/// so long.
+pub fn wait(ports: &[Port], other: Option<BorrowedFd<'_>>, timeout: Duration) {
     let mut descriptors = [libc::pollfd {
         fd: -1,
         events: libc::POLLIN,
         revents: 0,
     }; MOST_DESCRIPTORS];
     let mut count = 0;
-    for port in ports {
-        port.descriptors(&mut |fd| {
-            if let Some(place) = descriptors.get_mut(count) {
-                place.fd = fd;
-                count += 1;
-            }
-        });
+    let mut add = |fd: i32| {
+        if let Some(place) = descriptors.get_mut(count) {
+            place.fd = fd;
+            count += 1;
+        }
+    };
+    if let Some(other) = other {
+        add(other.as_raw_fd());
     }
+    ports.iter().for_each(|port| port.descriptors(&mut add));
     // Whatever comes of it, ports are looked at next.
     let _ = sys::poll(&mut descriptors[..count], timeout);
 }

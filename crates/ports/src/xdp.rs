@@ -11,25 +11,28 @@
 //! [completed](crate::offload::complete_if_partial).
 
 mod assembler;
-mod program;
+pub(crate) mod program;
 mod rings;
 mod socket;
 
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::offload::{Oversized, complete_if_partial, segments};
+use crate::part::Part;
 pub use program::HostPrefix;
 
 use program::Program;
 use socket::Socket;
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twinpath_core::{Frame, Pools};
 
-/// All queues of an interface.
+/// The queues of an interface that are a part's.
 pub struct XdpPort {
+    /// At least one.
     sockets: Vec<Socket>,
-    program: Program,
+    program: Arc<Mutex<Program>>,
     mtu: usize,
     /// Whether checksums may be half made.
     is_virtual: bool,
@@ -48,30 +51,35 @@ pub enum Copying {
 }
 
 impl XdpPort {
-    /// Opens a socket on every queue and puts the program on the interface. Both are gone with the
-    /// port. Where this host shares the interface, its own packets go to it.
+    /// Opens a socket on every queue that is the part's; nothing if none is. The first part puts the
+    /// program on the interface, which is there until all parts are closed. Where this host shares
+    /// the interface, its own packets go to it.
     ///
     /// # Errors
     /// It is not permitted (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF), the driver has no XDP, the
     /// interface has a program already, or its packets are longer than a buffer.
-    pub fn open(interface: &Interface, is_shared: bool) -> io::Result<Self> {
-        let program = Program::load(interface.queues, is_shared)?;
-        let open = |queue| {
+    pub fn open(interface: &Interface, is_shared: bool, part: &Part) -> io::Result<Option<Self>> {
+        let queues: Vec<_> = part.queues(interface.queues).collect();
+        if queues.is_empty() {
+            return Ok(None);
+        }
+        let load = || Program::load(interface.queues, is_shared);
+        let program = part.program(interface, load)?;
+        let mut sockets = Vec::new();
+        for queue in queues {
             let socket = Socket::open(interface, queue)?;
-            program.steer(queue, socket.descriptor())?;
-            Ok(socket)
-        };
-        let sockets = (0..interface.queues).map(open).collect::<io::Result<_>>()?;
-        let mut port = Self {
+            lock(&program).steer(queue, socket.descriptor())?;
+            sockets.push(socket);
+        }
+        lock(&program).attach(interface.index)?;
+        Ok(Some(Self {
             sockets,
             program,
             mtu: interface.mtu,
             is_virtual: interface.driver == "veth",
             next: 0,
             cut: Vec::new(),
-        };
-        port.program.attach(interface.index)?;
-        Ok(port)
+        }))
     }
 
     /// Whether the card or the kernel copies: of all queues, the worst.
@@ -92,7 +100,7 @@ impl XdpPort {
     /// # Errors
     /// There are too many.
     pub fn set_host(&mut self, prefixes: &BTreeSet<HostPrefix>) -> io::Result<()> {
-        self.program.set_prefixes(prefixes)
+        lock(&self.program).set_prefixes(prefixes)
     }
 
     /// The interface has another MTU.
@@ -128,7 +136,7 @@ impl XdpPort {
             Err(Oversized::Frame) => counters.transmit_too_long += 1,
             Err(Oversized::NoBuffer) => counters.transmit_refused += 1,
         }
-        // One queue for all keeps the order of every flow.
+        // One queue of this part for all keeps the order of every flow.
         for frame in self.cut.drain(..) {
             match self.sockets[0].transmit(frame.bytes()) {
                 true => counters.transmitted(frame.len()),
@@ -147,4 +155,9 @@ impl XdpPort {
     pub fn missed(&self) -> u64 {
         self.sockets.iter().map(Socket::missed).sum()
     }
+}
+
+/// Whoever panicked has left it as it was.
+fn lock(program: &Mutex<Program>) -> MutexGuard<'_, Program> {
+    program.lock().unwrap_or_else(PoisonError::into_inner)
 }

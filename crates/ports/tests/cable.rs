@@ -74,7 +74,7 @@ fn forward(ports: &mut [Port; 2], is_stopped: &AtomicBool) -> Seen {
             }
             ports[1 - from].flush(&mut pools);
         }
-        wait(&ports[..], Duration::from_millis(1));
+        wait(&ports[..], None, Duration::from_millis(1));
         if Instant::now() > next_look {
             next_look = Instant::now() + Duration::from_millis(20);
             for (number, port) in ports.iter_mut().enumerate() {
@@ -250,7 +250,7 @@ fn received(port: &mut Port, wanted: &[u8]) -> bool {
     let mut burst = Vec::new();
     let end = Instant::now() + Duration::from_secs(10);
     while Instant::now() < end {
-        wait(std::slice::from_ref(port), Duration::from_millis(10));
+        wait(std::slice::from_ref(port), None, Duration::from_millis(10));
         port.receive(&mut pools, &mut burst, 64);
         if burst.drain(..).any(|frame| frame.bytes() == wanted) {
             return true;

@@ -157,6 +157,13 @@
 //! | `kernel.host_packets` | frames | left to the kernel: for this host, for groups, and what is no IP packet; with AF_XDP they never come to the node |
 //! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, answers that a socket did not take, and packets for whose fragments there were no buffers; only if there is any loss |
 //! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |
+//! | `port_losses.between_shards` | packets | that another shard did not take in time |
+//! | `shards[].received_packets` | frames | that came by each shard's own queues; only of network interfaces with several shards |
+//! | `shards[].handed_over` | frames | of these, another shard's, which went to it |
+//! | `shards[].left_elsewhere` | frames | that left by a queue of another shard |
+//! | `shards[].ring_full` | frames | for another shard that was behind: they were dropped |
+//! | `shards[].no_buffer` | frames | of another shard's queues for which there was no buffer |
+//! | `shards[].left_behind` | frames | that another shard had handed over when the run ended |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
 //! | `control.refused` | requests | refused with a reason |
@@ -319,6 +326,7 @@ mod tests {
                 transmit_refused: 1,
                 transmit_too_long: 1,
                 without_neighbor: 1,
+                between_shards: 1,
             },
             ..edge_report()
         };

@@ -42,7 +42,7 @@ pub use kernel::KernelFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
-pub use ports::{PortFigures, PortLosses};
+pub use ports::{PortFigures, PortLosses, ShardFigures};
 pub use rules::{
     RuleCounters, RuleElement, RuleManagerCounters, RuleSelectionCounters, RuleTableCounters,
     Rules, SlowRuleCounters,
@@ -119,6 +119,10 @@ pub struct Report {
     /// What was followed of the kernel's routes; absent if they are the service file's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<KernelFigures>,
+    /// What each shard exchanged with the network and with the others; empty with one shard, or if
+    /// packets came from elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shards: Vec<ShardFigures>,
     /// What was lost there; absent if nothing was.
     #[serde(default, skip_serializing_if = "PortLosses::is_none")]
     pub port_losses: PortLosses,
@@ -342,15 +346,16 @@ pub struct Rings {
     pub full_events: u64,
 }
 
-/// The frame pools.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
-    /// Frames in all pools.
-    pub frames: u64,
-    /// Fewest frames that were free at any time.
-    pub low_water_frames: u64,
-    /// Times no frame was free.
-    pub exhausted_events: u64,
+counts! {
+    /// The frame pools.
+    Pool {
+        /// Frames in all pools.
+        frames,
+        /// Fewest frames that were free at any time.
+        low_water_frames,
+        /// Times no frame was free.
+        exhausted_events,
+    }
 }
 
 /// The run at one moment. Packets and drops are totals since the start, slots
@@ -449,6 +454,7 @@ impl Default for Report {
             ports: Vec::new(),
             neighbors: None,
             kernel: None,
+            shards: Vec::new(),
             port_losses: PortLosses::default(),
             series: Vec::new(),
         }
@@ -456,6 +462,32 @@ impl Default for Report {
 }
 
 impl Report {
+    /// Adds what another shard knows of ports, neighbours and the kernel, which is all that is there
+    /// if nothing was known before.
+    pub fn add_ports(&mut self, other: &Self) {
+        match self.ports.is_empty() {
+            true => self.ports.clone_from(&other.ports),
+            false => self
+                .ports
+                .iter_mut()
+                .zip(&other.ports)
+                .for_each(|(own, more)| own.add(more)),
+        }
+        if let Some(more) = &other.neighbors {
+            self.neighbors.get_or_insert_default().add(more);
+        }
+        if let Some(more) = &other.kernel {
+            // All follow the same kernel; each leaves frames to it.
+            let own = self.kernel.get_or_insert_default();
+            let host_packets = own.host_packets + more.host_packets;
+            *own = KernelFigures {
+                host_packets,
+                ..*more
+            };
+        }
+        self.shards.extend_from_slice(&other.shards);
+    }
+
     /// Derives what follows from the counts: each path's share, the throughput.
     pub fn settle(&mut self) {
         let both = self.fast.packets.saturating_add(self.slow.packets);

@@ -42,6 +42,27 @@ pub struct PortFigures {
 }
 
 impl PortFigures {
+    /// Adds what another shard counted at the same port.
+    pub fn add(&mut self, other: &Self) {
+        self.is_up &= other.is_up;
+        for (own, more) in [
+            (&mut self.received_packets, other.received_packets),
+            (&mut self.received_bytes, other.received_bytes),
+            (&mut self.receive_missed, other.receive_missed),
+            (&mut self.receive_no_buffer, other.receive_no_buffer),
+            (&mut self.receive_too_long, other.receive_too_long),
+            (&mut self.receive_malformed, other.receive_malformed),
+            (&mut self.transmitted_packets, other.transmitted_packets),
+            (&mut self.transmitted_bytes, other.transmitted_bytes),
+            (&mut self.transmit_refused, other.transmit_refused),
+            (&mut self.transmit_too_long, other.transmit_too_long),
+        ] {
+            *own += more;
+        }
+        // All see the same outages.
+        self.outages = self.outages.max(other.outages);
+    }
+
     /// Frames that were lost here, either way.
     pub const fn lost(&self) -> u64 {
         self.receive_missed
@@ -71,6 +92,33 @@ counts! {
         transmit_too_long,
         /// Packets whose neighbour's MAC address was not to be had.
         without_neighbor,
+        /// Packets that another shard did not take in time, before they came in or when they had left.
+        between_shards,
+    }
+}
+
+counts! {
+    /// What a shard exchanged with the network and with other shards.
+    ShardFigures {
+        /// Packets that came by the shard's own queues.
+        received_packets,
+        /// Of these, packets that were another shard's and went to it.
+        handed_over,
+        /// Packets that left by a queue of another shard.
+        left_elsewhere,
+        /// Packets for another shard that was behind: they were dropped.
+        ring_full,
+        /// Packets of another shard's queues for which there was no buffer.
+        no_buffer,
+        /// Packets that another shard had handed over when the run ended.
+        left_behind,
+    }
+}
+
+impl ShardFigures {
+    /// Packets that were lost on the way from or to another shard.
+    pub const fn lost(&self) -> u64 {
+        self.ring_full + self.no_buffer + self.left_behind
     }
 }
 
@@ -85,6 +133,7 @@ impl PortLosses {
             ("transmit_refused", self.transmit_refused),
             ("transmit_too_long", self.transmit_too_long),
             ("without_neighbor", self.without_neighbor),
+            ("between_shards", self.between_shards),
         ];
         let losses = losses.into_iter().filter(|(_, count)| *count > 0);
         losses

@@ -45,7 +45,7 @@ impl Neighbors {
             pools,
             out,
         );
-        if asks_us {
+        if asks_us && !self.only_listens {
             self.counters.answers += 1;
             let answer = Arp {
                 is_reply: true,
@@ -74,6 +74,9 @@ impl Neighbors {
                 let is_probe = source == Address::UNSPECIFIED_V6;
                 if let Some(from) = message.link_address.filter(|&mac| is_host(mac)) {
                     self.told(port, source, from, Event::Told, true, now, pools, out);
+                }
+                if self.only_listens {
+                    return;
                 }
                 self.counters.answers += 1;
                 let to = if is_probe { ALL_NODES } else { source };

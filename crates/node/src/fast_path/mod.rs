@@ -302,6 +302,15 @@ impl FastPath {
         &mut self.under_way
     }
 
+    /// Its packets are copied by this.
+    #[must_use]
+    pub fn with_mirror(self, mirror: &Arc<Mirror>) -> Self {
+        Self {
+            mirror: Arc::clone(mirror),
+            ..self
+        }
+    }
+
     /// Who copies packets for whoever wants them.
     pub fn mirror(&self) -> &Arc<Mirror> {
         &self.mirror

@@ -5,8 +5,8 @@ use super::PAUSE_SHARE;
 use super::figures::Shared;
 use super::host::HostAddresses;
 use super::learner::{Learner, Lesson};
-use super::mailbox::{Desk, Mailbox, Told, pair};
-use std::collections::{HashSet, VecDeque};
+use super::mailbox::{Desk, Mailbox, Told, ends};
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -64,8 +64,8 @@ pub(crate) struct Following {
     answered: Vec<Prefix>,
     /// Neighbours that the ports want to hear of.
     asked: HashSet<(u16, Address)>,
-    /// What the ports had no room for.
-    untold: VecDeque<Told>,
+    /// Whether the ports have heard all that is to be told.
+    is_told: bool,
     began: WallClock,
     /// When the next change may be made.
     next_change: Duration,
@@ -76,16 +76,17 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Learns all that the kernel knows now; nothing if the service wants none of it.
+    /// Learns all that the kernel knows now, with a mailbox for the ports of each shard; nothing if the
+    /// service wants none of it.
     ///
     /// # Errors
     /// The kernel does not answer.
-    pub fn open(service: &Service) -> Result<Option<(Self, Mailbox)>, KernelError> {
+    pub fn open(service: &Service) -> Result<Option<(Self, Vec<Mailbox>)>, KernelError> {
         let (Some(learner), Some(interest)) = (Learner::new(service), interest(service)) else {
             return Ok(None);
         };
         let figures = Shared::default();
-        let (mailbox, desk) = pair(&figures)?;
+        let (mailboxes, desk) = ends(&figures, service.run.shards.0)?;
         let answered = service
             .devices
             .iter()
@@ -98,14 +99,14 @@ impl Following {
             figures,
             answered: answered.map(|one| one.0).collect(),
             asked: HashSet::new(),
-            untold: VecDeque::new(),
+            is_told: true,
             began: WallClock::now(),
             next_change: Duration::ZERO,
             gathering_since: None,
             is_behind: false,
         };
         following.learn_first()?;
-        Ok(Some((following, mailbox)))
+        Ok(Some((following, mailboxes)))
     }
 
     /// A service with all that is known; for the first time.
@@ -151,7 +152,7 @@ impl Following {
     }
 
     fn longest_wait(&self) -> Duration {
-        match self.untold.is_empty() && self.gathering_since.is_none() {
+        match self.is_told && self.gathering_since.is_none() {
             true => LONGEST_WAIT,
             false => Duration::from_millis(1),
         }
@@ -164,7 +165,7 @@ impl Following {
             self.socket.send(&question)?;
         }
         // What the ports have not heard waits, and so does what comes.
-        for _ in 0..if self.untold.is_empty() { BURST } else { 0 } {
+        for _ in 0..if self.is_told { BURST } else { 0 } {
             let question = match self.socket.receive()? {
                 Received::Datagram(bytes) => self.monitor.take(bytes, now),
                 Received::Nothing => break,
@@ -192,7 +193,7 @@ impl Following {
             if let Some(mac) = self.monitor.view().neighbor(port, address) {
                 let mac = Some(mac);
                 let change = NeighborChange { port, address, mac };
-                self.untold.push_back(Told::Neighbor(change));
+                self.desk.tell(&Told::Neighbor(change));
             }
             if let Some(question) = self.monitor.neighbor_question(port, address) {
                 // Nobody waits for it in vain: the ports ask again.
@@ -204,21 +205,16 @@ impl Following {
     fn tell(&mut self) {
         for change in self.monitor.view_mut().take_neighbor_changes() {
             if self.asked.contains(&(change.port, change.address)) {
-                self.untold.push_back(Told::Neighbor(change));
+                self.desk.tell(&Told::Neighbor(change));
             }
         }
-        while let Some(what) = self.untold.pop_front() {
-            if let Some(what) = self.desk.tell(what) {
-                self.untold.push_front(what);
-                break;
-            }
-        }
+        self.is_told = self.desk.deliver();
     }
 
     fn tell_addresses(&mut self) {
         let own = self.monitor.view().own_addresses();
         let addresses = HostAddresses::new(&own, self.answered.clone());
-        self.untold.push_back(Told::Addresses(Arc::new(addresses)));
+        self.desk.tell(&Told::Addresses(Arc::new(addresses)));
         self.tell();
     }
 

@@ -4,6 +4,7 @@
 //! asked again a second later; what is to be told waits, and so the kernel's messages do.
 
 use super::host::HostAddresses;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -27,7 +28,7 @@ pub enum Told {
     Neighbor(NeighborChange),
 }
 
-/// The ports' end.
+/// The ports' end, of one shard.
 pub struct Mailbox {
     questions: SyncSender<(u16, Address)>,
     told: Receiver<Told>,
@@ -38,32 +39,45 @@ pub struct Mailbox {
 /// The end of who follows the kernel.
 pub struct Desk {
     pub questions: Receiver<(u16, Address)>,
-    told: SyncSender<Told>,
+    listeners: Vec<Listener>,
     waker: UnixStream,
 }
 
-/// Both ends.
+/// Who is told, and what there was no room for.
+struct Listener {
+    told: SyncSender<Told>,
+    untold: VecDeque<Told>,
+}
+
+/// Both ends, for the ports of so many shards.
 ///
 /// # Errors
 /// What the system says.
-pub fn pair(figures: &super::figures::Shared) -> io::Result<(Mailbox, Desk)> {
+pub fn ends(figures: &super::figures::Shared, shards: u16) -> io::Result<(Vec<Mailbox>, Desk)> {
     let (questions, asked) = sync_channel(QUESTIONS);
-    let (told, heard) = sync_channel(TOLD);
     let (waker, woken) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
     woken.set_nonblocking(true)?;
-    let mailbox = Mailbox {
-        questions,
-        told: heard,
-        waker,
-        figures: figures.clone(),
-    };
+    let (mut mailboxes, mut listeners) = (Vec::new(), Vec::new());
+    for _ in 0..shards {
+        let (told, heard) = sync_channel(TOLD);
+        mailboxes.push(Mailbox {
+            questions: questions.clone(),
+            told: heard,
+            waker: waker.try_clone()?,
+            figures: figures.clone(),
+        });
+        listeners.push(Listener {
+            told,
+            untold: VecDeque::new(),
+        });
+    }
     let desk = Desk {
         questions: asked,
-        told,
+        listeners,
         waker: woken,
     };
-    Ok((mailbox, desk))
+    Ok((mailboxes, desk))
 }
 
 impl Mailbox {
@@ -90,14 +104,31 @@ impl Mailbox {
     }
 }
 
-impl Desk {
-    /// Tells the ports; gives back what there is no room for now.
-    pub fn tell(&self, what: Told) -> Option<Told> {
-        match self.told.try_send(what) {
-            Err(TrySendError::Full(what)) => Some(what),
-            // Whoever is gone needs to hear nothing.
-            Ok(()) | Err(TrySendError::Disconnected(_)) => None,
+impl Listener {
+    fn hear(&mut self) {
+        while let Some(what) = self.untold.pop_front() {
+            match self.told.try_send(what) {
+                Ok(()) => {}
+                Err(TrySendError::Full(what)) => return self.untold.push_front(what),
+                // Whoever is gone needs to hear nothing.
+                Err(TrySendError::Disconnected(_)) => return self.untold.clear(),
+            }
         }
+    }
+}
+
+impl Desk {
+    /// All ports are to hear this.
+    pub fn tell(&mut self, what: &Told) {
+        for listener in &mut self.listeners {
+            listener.untold.push_back(what.clone());
+        }
+    }
+
+    /// Tells what there is room for; returns whether all has been told.
+    pub fn deliver(&mut self) -> bool {
+        self.listeners.iter_mut().for_each(Listener::hear);
+        self.listeners.iter().all(|one| one.untold.is_empty())
     }
 
     /// What wakes us when there are questions.

@@ -130,7 +130,7 @@ impl Control {
         Ok(())
     }
 
-    /// Takes something of a function, a part at a time, until there is no more of it.
+    /// Takes something of a function in each shard, a part at a time, until there is no more of it.
     fn take_all<T: Send + 'static>(
         &self,
         place: usize,
@@ -138,26 +138,28 @@ impl Control {
         take: impl Fn(&dyn FunctionConfig, &mut dyn RuleFunction) -> Option<T> + Copy + Send + 'static,
         is_last: &mut dyn FnMut(T) -> bool,
     ) -> Result<(), String> {
-        for _ in 0..MOST_PARTS {
-            let config = Arc::clone(&function.config);
-            let taken =
-                self.take_of_worker(move |worker| take(&*config, worker.function_mut(place)?))?;
-            if taken.is_none_or(&mut *is_last) {
-                return Ok(());
+        for shard in 0..self.shards() {
+            for _ in 0..MOST_PARTS {
+                let config = Arc::clone(&function.config);
+                let take = move |worker: &mut Worker| take(&*config, worker.function_mut(place)?);
+                let taken = self.take_of_worker(shard, take)?;
+                if taken.is_none_or(&mut *is_last) {
+                    break;
+                }
             }
         }
         Ok(())
     }
 
-    /// What the worker gives away that has the functions which make rules.
+    /// What the worker of a shard gives away that has the functions which make rules.
     fn take_of_worker<T: Send + 'static>(
         &self,
+        shard: usize,
         take: impl FnOnce(&mut Worker) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
         let take = move |worker: &mut Worker| drop(sender.send(take(worker)));
-        let asked = Command::Take(Box::new(take));
-        self.commands.send(asked).map_err(|_| super::over())?;
+        self.tell(shard, Command::Take(Box::new(take)))?;
         receiver
             .recv_timeout(super::TIMEOUT)
             .map_err(|_| super::over())

@@ -2,6 +2,7 @@
 //! bursts, and does its own work in between.
 
 use super::Control;
+use crate::command::Command;
 use crate::fast_path::FastElement;
 use crate::machine::Machine;
 use crate::worker::{SlowElement, Worker};
@@ -50,9 +51,9 @@ impl Control {
                 self.counted_flows(query, (place, function), &mut told)?;
             }
         }
-        for worker in 0..service.slow_path.workers {
+        for worker in self.workers(&service) {
             self.each_flow(worker, query, &mut |part| {
-                let held = self.fast_words(&part)?;
+                let held = self.fast_words(worker.0, &part)?;
                 for (flow, fast) in part.flows.iter().zip(held) {
                     told.push(flow_view(&service, &part, flow, fast));
                 }
@@ -60,6 +61,12 @@ impl Control {
             })?;
         }
         Ok(told.finish())
+    }
+
+    /// The workers of all shards, by shard and number.
+    fn workers(&self, service: &Service) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let each = service.slow_path.workers;
+        (0..self.shards()).flat_map(move |shard| (0..each).map(move |worker| (shard, worker)))
     }
 
     /// Flows that a function which makes rules counts.
@@ -96,22 +103,24 @@ impl Control {
             return Ok(());
         }
         let until = WallClock::now() + TIME;
-        let mut from = Some(0);
-        while let Some(first) = from {
-            let config = Arc::clone(&function.config);
-            let asked = self.ask_worker(0, move |worker, now| {
-                let found = page(&*config, worker.function(place)?, first)?;
-                Some((found, now))
-            })?;
-            let Some((found, now)) = asked else {
-                return Ok(());
-            };
-            for item in found.items {
-                if !each(item, now) {
+        for shard in 0..self.shards() {
+            let mut from = Some(0);
+            while let Some(first) = from {
+                let config = Arc::clone(&function.config);
+                let asked = self.ask(shard, move |worker, now| {
+                    let found = page(&*config, worker.function(place)?, first)?;
+                    Some((found, now))
+                })?;
+                let Some((found, now)) = asked else {
                     return Ok(());
+                };
+                for item in found.items {
+                    if !each(item, now) {
+                        return Ok(());
+                    }
                 }
+                from = found.next.filter(|_| WallClock::now() < until);
             }
-            from = found.next.filter(|_| WallClock::now() < until);
         }
         Ok(())
     }
@@ -119,7 +128,7 @@ impl Control {
     /// Calls `each` with the flows of a worker that are wanted, part by part, until it has enough.
     fn each_flow(
         &self,
-        worker: usize,
+        worker: (usize, usize),
         query: &Query,
         each: &mut dyn FnMut(FlowPart) -> Result<bool, String>,
     ) -> Result<(), String> {
@@ -138,15 +147,15 @@ impl Control {
         Ok(())
     }
 
-    /// The words of flows that the fast path holds, as they are there.
-    fn fast_words(&self, part: &FlowPart) -> Result<Vec<Option<Vec<u32>>>, String> {
+    /// The words of flows that a shard's fast path holds, as they are there.
+    fn fast_words(&self, shard: usize, part: &FlowPart) -> Result<Vec<Option<Vec<u32>>>, String> {
         let element = part.element;
         let granted = |flow: &RawFlow| flow.is_granted.then_some(flow.key);
         let keys: Vec<Option<FlowKey>> = part.flows.iter().map(granted).collect();
         if keys.iter().all(Option::is_none) {
             return Ok(vec![None; keys.len()]);
         }
-        self.ask_machine(move |machine| {
+        self.ask_machine(shard, move |machine| {
             let stage = match machine.path().elements().get(element) {
                 Some(FastElement::State(stage)) => Some(stage),
                 _ => None,
@@ -158,12 +167,12 @@ impl Control {
 
     fn ask_machine<T: Send + 'static>(
         &self,
+        shard: usize,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
         let question = move |machine: &Machine| drop(sender.send(question(machine)));
-        let asked = crate::command::Command::AskMachine(Box::new(question));
-        self.commands.send(asked).map_err(|_| super::over())?;
+        self.tell(shard, Command::AskMachine(Box::new(question)))?;
         receiver
             .recv_timeout(super::TIMEOUT)
             .map_err(|_| super::over())
@@ -261,7 +270,7 @@ impl Control {
             function: Some(function.name.to_string()),
             ..Query::default()
         };
-        for worker in 0..service.slow_path.workers {
+        for worker in self.workers(service) {
             self.each_flow(worker, &query, &mut |part| {
                 for flow in &part.flows {
                     let words = part.words(&function.name, &flow.words);

@@ -1,6 +1,6 @@
 //! A shard's packets of a source that each shard reads by itself.
 
-use super::partition::Partition;
+use super::partition::CurrentPartition;
 use crate::source::{Read, Source};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ const MOST_AHEAD: Duration = Duration::from_millis(100);
 
 /// Which packets of a source a shard takes.
 pub struct Part {
-    partition: Arc<Partition>,
+    partition: CurrentPartition,
     shard: Shard,
     clocks: Option<Clocks>,
     /// A packet of the shard is in the source's buffer, and waits for shards that are behind.
@@ -40,7 +40,7 @@ pub struct Part {
 
 impl Part {
     /// Those of one shard; with clocks none is far ahead of another.
-    pub fn new(partition: Arc<Partition>, shard: Shard, clocks: Option<Clocks>) -> Self {
+    pub fn new(partition: CurrentPartition, shard: Shard, clocks: Option<Clocks>) -> Self {
         Self {
             partition,
             shard,
@@ -58,7 +58,7 @@ impl Part {
             match source.read_feed()? {
                 Read::Packet(at) => {
                     self.has_read(at);
-                    if self.partition.shard(source.bytes()) == self.shard.number {
+                    if self.partition.get().shard(source.bytes()) == self.shard.number {
                         return Ok(self.or_wait(at));
                     }
                 }

@@ -18,6 +18,9 @@
 use crate::build_error::BuildError;
 use crate::wiring::steering;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use twinpath_classify::Prefix;
 use twinpath_control::service::Service;
 use twinpath_core::hash::seed_for;
 use twinpath_core::key::KeyKind;
@@ -28,6 +31,7 @@ use twinpath_nf::shard::{Owner, Owners};
 use twinpath_rulecache::Sides;
 
 /// Assigns packets to shards.
+#[derive(Clone)]
 pub struct Partition {
     shards: u16,
     steering: Steering,
@@ -35,7 +39,7 @@ pub struct Partition {
     /// Addresses of balanced services and their servers.
     services: HashSet<Address>,
     has_store: bool,
-    translations: Vec<Translation>,
+    translations: Arc<[Translation]>,
 }
 
 /// A function of the chain that translates addresses.
@@ -43,6 +47,89 @@ struct Translation {
     inside: Sides,
     external: Sides,
     owners: Box<dyn Owners>,
+    /// What it was made of.
+    of: Translated,
+}
+
+/// Networks inside, external addresses, and to whom those belong.
+#[derive(Clone, PartialEq, Eq)]
+struct Translated {
+    inside: Vec<Prefix>,
+    external: Vec<Prefix>,
+    owners: String,
+}
+
+/// Most addresses of services and servers, of all that there ever were.
+const MOST_SERVICES: usize = 1 << 16;
+
+/// The partition as it is now, which all shards see become another.
+#[derive(Clone)]
+pub struct CurrentPartition {
+    shared: Arc<Shared>,
+    known: Arc<Partition>,
+    version: u64,
+}
+
+struct Shared {
+    newest: Mutex<Arc<Partition>>,
+    version: AtomicU64,
+}
+
+impl Shared {
+    fn newest(&self) -> MutexGuard<'_, Arc<Partition>> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Connections would belong to other shards.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "connections would belong to other shards, which do not know them: expected the same networks inside and external addresses of translations, and no first or last balancer or key-value store, until the service is started again"
+)]
+pub struct DividesOtherwise;
+
+impl CurrentPartition {
+    /// As [`Partition::of`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of(service: &Service, shards: u16) -> Result<Self, BuildError> {
+        let partition = Arc::new(Partition::of(service, shards)?);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                newest: Mutex::new(Arc::clone(&partition)),
+                version: AtomicU64::new(0),
+            }),
+            known: partition,
+            version: 0,
+        })
+    }
+
+    /// The partition.
+    #[inline]
+    pub fn get(&mut self) -> &Partition {
+        let version = self.shared.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.version = version;
+            self.known = Arc::clone(&self.shared.newest());
+        }
+        &self.known
+    }
+
+    /// The service becomes another.
+    ///
+    /// # Errors
+    /// Connections would belong to other shards; then all is as it was.
+    pub fn becomes(&self, new: &Partition) -> Result<(), DividesOtherwise> {
+        let mut newest = self.shared.newest();
+        let with = newest.with(new).ok_or(DividesOtherwise)?;
+        if with.services == newest.services {
+            return Ok(());
+        }
+        *newest = Arc::new(with);
+        self.shared.version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
 }
 
 /// The ends of a packet, or of what it quotes as that would have come from the other side.
@@ -71,6 +158,11 @@ impl Partition {
             Ok(Translation {
                 inside: Sides::new(translated.inside)?,
                 external: Sides::new(translated.external)?,
+                of: Translated {
+                    inside: translated.inside.to_vec(),
+                    external: translated.external.to_vec(),
+                    owners: format!("{owners:?}"),
+                },
                 owners,
             })
         });
@@ -81,6 +173,25 @@ impl Partition {
             translations: translations.collect::<Result<_, BuildError>>()?,
             has_store: !steering.are_connections(),
             steering,
+        })
+    }
+
+    /// The partition of a service that this one's has become. Services that are balanced may come; those
+    /// that were stay, for their connections may last. `None` if connections would belong to other
+    /// shards than they do, where nobody knows them.
+    fn with(&self, new: &Self) -> Option<Self> {
+        let translated = |one: &Self| -> Vec<_> {
+            let each = one.translations.iter().map(|one| one.of.clone());
+            each.collect()
+        };
+        let is_kept = self.has_store == new.has_store
+            && self.services.is_empty() == new.services.is_empty()
+            && translated(self) == translated(new);
+        let services = self.services.union(&new.services).copied();
+        let services: HashSet<_> = services.collect();
+        (is_kept && services.len() <= MOST_SERVICES).then(|| Self {
+            services,
+            ..new.clone()
         })
     }
 
@@ -139,7 +250,8 @@ impl Partition {
             inside,
             external,
             owners,
-        } in &self.translations
+            ..
+        } in &*self.translations
         {
             match [from, to].map(|address| is_of(inside, address)) {
                 [true, false] => return self.of_host(from),

@@ -47,9 +47,31 @@ pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
     let fragments = gathering * MAX_HELD;
     let in_flight = service.slow_path.workers * (2 * service.link.ring_frames + held);
     Ok(Buffers {
-        ordinary: FRAMES_IN_HAND + in_flight + fragments + 2 * service.parked_frames(),
+        ordinary: FRAMES_IN_HAND
+            + in_flight
+            + fragments
+            + 2 * service.parked_frames()
+            + handed_over(service),
         long: LONG_FRAMES + held.min(8 * LONG_FRAMES),
     })
+}
+
+/// Frames that wait for all other shards together, of each kind.
+const FRAMES_HANDED_OVER: usize = 4096;
+
+/// Frames in each ring between two of so many shards.
+pub(crate) fn handoff_frames(shards: u16) -> usize {
+    let others = usize::from(shards.max(2)) - 1;
+    (FRAMES_HANDED_OVER / others).max(256)
+}
+
+/// Most frames that a shard has handed over to others at any time.
+fn handed_over(service: &Service) -> usize {
+    let shards = service.run.shards.0;
+    match service.devices.is_empty() {
+        true => 0,
+        false => 2 * (usize::from(shards) - 1) * handoff_frames(shards),
+    }
 }
 
 /// Buffers of each worker, for messages and packets made on the slow path.

@@ -241,12 +241,15 @@ impl Program {
         Ok(())
     }
 
-    /// Puts the program on an interface: into its driver, or in front of the network stack where
-    /// the driver has no place for it.
+    /// Puts the program on an interface, if it is not there yet: into its driver, or in front of the
+    /// network stack where the driver has no place for it.
     ///
     /// # Errors
     /// There is a program already, or it is not permitted.
     pub fn attach(&mut self, interface: u32) -> io::Result<()> {
+        if self.link.is_some() {
+            return Ok(());
+        }
         let attach = |mode| {
             let program = self.program.as_raw_fd() as u32;
             let attributes = words(&[program, interface, ATTACH_XDP, mode]);

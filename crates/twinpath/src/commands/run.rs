@@ -123,7 +123,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let opened = ports.open(&service);
     let mut opened = opened.map_err(|error| CommandError::from(error).placed(&service))?;
     drop_privileges(&opened);
-    opened.source = opened.source.until(stop.flag());
+    opened = opened.until(&stop.flag());
     opened.warnings.iter().for_each(output::warning);
     if let (Some(address), false) = (opened.local_address, arguments.quiet) {
         output::notice(format_args!(
@@ -142,7 +142,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         // Open interfaces are ready.
         match opened.is_live() {
             true => begin(),
-            false => opened.source = opened.source.beginning(begin),
+            false => opened = opened.beginning(begin),
         }
     }
     if service.run.execution == service::Execution::Threads {

@@ -10,7 +10,7 @@ use twinpath_netns::Network;
 
 /// A client and a server, each in a network with `middle`, whose addresses its kernel has. Behind the
 /// server are 203.0.113.1 and 2001:db8:f::1, which `middle` has no route to. Its kernel forwards nothing.
-fn network() -> Network {
+pub fn network() -> Network {
     let mut network = Network::new();
     network.cable("middle lan", "client eth0");
     network.cable("middle wan", "server eth0");
@@ -42,7 +42,7 @@ fn forwards_nothing(network: &Network, host: &str) {
 }
 
 /// A router with the kernel's routes, whose ports are the interfaces `lan`, `wan` and more.
-fn service(driver: &str, more_ports: &[&str]) -> String {
+pub fn service(driver: &str, more_ports: &[&str]) -> String {
     let ports = ["lan", "wan"].iter().chain(more_ports);
     let ports =
         ports.map(|port| format!("{port} = {{ device = \"{port}\", driver = \"{driver}\" }}\n"));
@@ -54,7 +54,7 @@ fn service(driver: &str, more_ports: &[&str]) -> String {
     )
 }
 
-fn pings(network: &Network, host: &str, address: &str) -> bool {
+pub fn pings(network: &Network, host: &str, address: &str) -> bool {
     let output = network.run(host, "ping", &["-c1", "-W1", address]);
     output.status.success()
 }
@@ -66,7 +66,7 @@ fn reaches(network: &Network, host: &str, addresses: &[&str]) -> bool {
 }
 
 /// Whether none of them does in the end.
-fn misses(network: &Network, host: &str, addresses: &[&str]) -> bool {
+pub fn misses(network: &Network, host: &str, addresses: &[&str]) -> bool {
     let mut addresses = addresses.iter();
     addresses.all(|address| wait_for(|| !pings(network, host, address)))
 }

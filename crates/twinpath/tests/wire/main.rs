@@ -5,6 +5,7 @@ mod kernel;
 mod middle;
 mod programs;
 mod routed;
+mod shards;
 mod watched;
 
 /// How packets are exchanged with interfaces.

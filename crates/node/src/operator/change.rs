@@ -1,0 +1,315 @@
+//! Changes of the service while it runs, one after the other.
+//!
+//! Each shard changes by itself, between two of its bursts, and one after the other. So all have the
+//! new chain or none has: where one refuses, those before it go back to the old one.
+
+use super::{Control, INTERVAL, TIMEOUT, has_no_bindings, over, told};
+use crate::build_error::BuildError;
+use crate::command::{Command, Replaced};
+use crate::machine::{Changed, Refusal};
+use crate::replacement::{ReplaceError, Replacement};
+use crate::shards::{Partition, share};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
+use std::sync::{Arc, MutexGuard, TryLockError};
+use std::time::Instant as WallClock;
+use twinpath_control::operator::Applied;
+use twinpath_control::service::{Service, ServiceError, warnings};
+use twinpath_core::wire::Endpoint;
+use twinpath_nf::bindings::{EndBindings, Kind, KindError};
+use twinpath_nf::edit::{Edit, Object};
+use twinpath_nf::files::{Disk, Files};
+use twinpath_nf::shard::Shard;
+
+use super::Reloaded;
+
+/// How often a change is tried that finds another under way.
+const ATTEMPTS: usize = 100;
+
+/// A change that a shard has not answered in time.
+pub struct Unanswered {
+    answer: mpsc::Receiver<Replaced>,
+    shard: usize,
+    /// What the service is if the change is made after all, and what it is if not.
+    new: Arc<Service>,
+    old: Arc<Service>,
+}
+
+/// What each shard that changes is to become.
+type Plans = Vec<(usize, Replacement)>;
+
+/// The right to change the service.
+type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
+
+/// Why a shard has not changed.
+enum Unchanged {
+    /// It refuses, or is over.
+    Refused(String),
+    /// It has not answered; perhaps it does.
+    Unanswered(mpsc::Receiver<Replaced>),
+}
+
+impl crate::kernel::Changes for Control {
+    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let new = lesson(&old);
+        let plans = self.plans(&old, &new).map_err(told)?;
+        self.make(plans, new, &mut changing)
+    }
+}
+
+impl Control {
+    /// The service file that the service is made of now is read again, with the rights of the service:
+    /// the one that the run began with, or the one that was applied last.
+    pub(super) fn reload(&self) -> Result<Reloaded, String> {
+        let path = self.service().file.path.to_path_buf();
+        let text = Disk.read(&path);
+        let text = text.map_err(|error| told(ServiceError::unreadable(&path, error)))?;
+        let applied = self.apply(&text, &path, &Disk)?;
+        let warnings = warnings(&self.service());
+        Ok(Reloaded {
+            path,
+            applied,
+            warnings,
+        })
+    }
+
+    pub(super) fn apply(
+        &self,
+        text: &str,
+        path: &Path,
+        files: &dyn Files,
+    ) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let mut new = Service::parse_with(text, path, files).map_err(told)?;
+        // What the command line said stays.
+        (new.run, new.seed) = (old.run, old.seed);
+        new.follow(&old).map_err(told)?;
+        let plans = self.plans(&old, &new);
+        let plans = plans.map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
+        self.divide_for(&new)?;
+        self.make(plans, new, &mut changing)
+    }
+
+    pub(super) fn change(&self, function: Option<&str>, edit: &Edit) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let new = old.edited(function, edit).map_err(told)?;
+        let plans = self.plans(&old, &new).map_err(told)?;
+        self.divide_for(&new)?;
+        self.make(plans, new, &mut changing)
+    }
+
+    pub(super) fn end_binding(
+        &self,
+        function: Option<&str>,
+        endpoint: &str,
+        protocol: Option<&str>,
+    ) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let service = self.service();
+        let (place, function) = service
+            .function_with(function, Object::Binding)
+            .map_err(told)?;
+        let endpoint: Endpoint = endpoint
+            .parse()
+            .map_err(|why| format!("{endpoint:?} is {why}"))?;
+        let kind = |text: &str| {
+            text.parse()
+                .map_err(|why: KindError| format!("{text:?} is {why}"))
+        };
+        let kind: Option<Kind> = protocol.map(kind).transpose()?;
+        let which = EndBindings {
+            internal: endpoint,
+            kind,
+        };
+        let mut plans = Vec::new();
+        for shard in Shard::all(self.shards() as u16) {
+            let number = shard.number.into();
+            if !self.ask_translation(number, function, place, move |all| all.has(which))? {
+                continue;
+            }
+            let change = function.config.end_bindings(which);
+            let change = change.ok_or_else(has_no_bindings)?;
+            let own = share(&service, shard).map_err(told)?;
+            let plan = Replacement::of_function(&own, place, change).map_err(told)?;
+            plans.push((number, plan));
+        }
+        if plans.is_empty() {
+            let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
+            return Err(format!("{endpoint} has no binding{of}"));
+        }
+        let same = Service::clone(&service);
+        self.make(plans, same, &mut changing)
+    }
+
+    /// What every shard is to become.
+    fn plans(&self, old: &Service, new: &Service) -> Result<Plans, ReplaceError> {
+        let shards = Shard::all(self.shards() as u16);
+        let plan = |shard: Shard| {
+            let between = Replacement::between(&share(old, shard)?, &share(new, shard)?)?;
+            Ok((shard.number.into(), between))
+        };
+        shards.map(plan).collect()
+    }
+
+    /// Packets belong to shards as the new service has it, before any shard is that service.
+    fn divide_for(&self, new: &Service) -> Result<(), String> {
+        let Some(current) = &self.partition else {
+            return Ok(());
+        };
+        let partition = Partition::of(new, self.shards() as u16);
+        let partition = partition.map_err(|error: BuildError| told(error))?;
+        current.becomes(&partition).map_err(told)
+    }
+
+    /// Nobody else changes the service until the guard is dropped.
+    fn begin_change(&self) -> Result<Changing<'_>, String> {
+        let until = WallClock::now() + TIMEOUT;
+        let mut changing = loop {
+            match self.change.try_lock() {
+                Ok(changing) => break changing,
+                // Whoever panicked has changed nothing.
+                Err(TryLockError::Poisoned(changing)) => break changing.into_inner(),
+                Err(TryLockError::WouldBlock) if WallClock::now() < until => {
+                    std::thread::sleep(INTERVAL);
+                }
+                Err(TryLockError::WouldBlock) => return Err(Refusal::Busy.to_string()),
+            }
+        };
+        self.hear_of_earlier_change(&mut changing)?;
+        Ok(changing)
+    }
+
+    fn make(
+        &self,
+        plans: Plans,
+        new: Service,
+        changing: &mut Changing<'_>,
+    ) -> Result<Applied, String> {
+        let new = Arc::new(new);
+        let first = plans.first().map(|(_, plan)| plan.applied.clone());
+        let mut applied = first.unwrap_or_default();
+        applied.is_same = plans.iter().all(|(_, plan)| plan.is_empty());
+        let is_other = whole(&self.service().file.path) != whole(&new.file.path);
+        applied.file = is_other.then(|| new.file.path.to_path_buf());
+        if !applied.is_same {
+            self.change_all(plans, &new, changing, &mut applied)?;
+        }
+        self.becomes(new);
+        let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
+        let (added, removed) = (applied.new.join(","), applied.removed.join(","));
+        let pause_us = applied.pause_ns / 1000;
+        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
+        Ok(applied)
+    }
+
+    /// All shards change, or none.
+    fn change_all(
+        &self,
+        mut plans: Plans,
+        new: &Arc<Service>,
+        changing: &mut Changing<'_>,
+        applied: &mut Applied,
+    ) -> Result<(), String> {
+        plans.iter_mut().for_each(|(_, plan)| plan.touch());
+        let mut changed = Vec::new();
+        for (shard, plan) in plans {
+            let why = match self.replace(shard, Box::new(plan)) {
+                Ok(done) => {
+                    applied.pause_ns = applied.pause_ns.max(done.pause.as_nanos() as u64);
+                    applied.rules_gone += done.rules_gone;
+                    applied.rules_kept += done.rules_kept;
+                    changed.push(shard);
+                    continue;
+                }
+                Err(why) => why,
+            };
+            let old = self.service();
+            self.change_back(&changed, new, &old)?;
+            return Err(match why {
+                Unchanged::Refused(why) => why,
+                Unchanged::Unanswered(answer) => {
+                    let new = Arc::clone(new);
+                    **changing = Some(Unanswered {
+                        answer,
+                        shard,
+                        new,
+                        old,
+                    });
+                    format!(
+                        "the run has not answered for {} s: the change may still be made",
+                        TIMEOUT.as_secs()
+                    )
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Shards that have changed become what they were.
+    fn change_back(&self, shards: &[usize], new: &Service, old: &Service) -> Result<(), String> {
+        if shards.is_empty() {
+            return Ok(());
+        }
+        for (shard, mut plan) in self.plans(new, old).map_err(told)? {
+            if !shards.contains(&shard) {
+                continue;
+            }
+            plan.touch();
+            if let Err(Unchanged::Refused(why)) = self.replace(shard, Box::new(plan)) {
+                tracing::error!(shard, why, "a shard has another chain than the others");
+                return Err(format!(
+                    "shard {shard} has the new chain and others the old one, for it does not go back: {why}; the service is to be started again"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &self,
+        shard: usize,
+        mut replacement: Box<Replacement>,
+    ) -> Result<Changed, Unchanged> {
+        for _ in 0..ATTEMPTS {
+            let (sender, answer) = mpsc::channel();
+            let command = Command::Replace(replacement, sender);
+            self.tell(shard, command).map_err(Unchanged::Refused)?;
+            match answer.recv_timeout(TIMEOUT) {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err((returned, Refusal::Busy))) => replacement = returned,
+                Ok(Err((_, why))) => return Err(Unchanged::Refused(why.to_string())),
+                Err(RecvTimeoutError::Disconnected) => return Err(Unchanged::Refused(over())),
+                Err(RecvTimeoutError::Timeout) => return Err(Unchanged::Unanswered(answer)),
+            }
+            std::thread::sleep(INTERVAL);
+        }
+        Err(Unchanged::Refused(Refusal::Busy.to_string()))
+    }
+
+    /// What the service is now may depend on a change that was not answered in time.
+    fn hear_of_earlier_change(&self, changing: &mut Changing<'_>) -> Result<(), String> {
+        let Some(earlier) = changing.take() else {
+            return Ok(());
+        };
+        match earlier.answer.try_recv() {
+            Ok(Ok(_)) if self.shards() == 1 => self.becomes(earlier.new),
+            // The other shards have not changed, or have changed back.
+            Ok(Ok(_)) => self.change_back(&[earlier.shard], &earlier.new, &earlier.old)?,
+            Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
+            Err(TryRecvError::Empty) => {
+                **changing = Some(earlier);
+                return Err("an earlier change is still being made".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path from the root on: a run may have been given a shorter one.
+fn whole(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.into())
+}

@@ -1,0 +1,421 @@
+//! Packets that came by another shard's queue, handed over.
+//!
+//! Whichever queue a packet comes by, its [partition](CurrentPartition) says to which shard it belongs. Between any two
+//! shards there are two rings of one writer and one reader: one for packets that have arrived, one for
+//! packets that leave by a port of which only the other has a queue. Both keep the order of what goes
+//! through them, and neither waits: what finds a ring full is dropped and counted, so that a shard which
+//! is behind keeps no other from its work. For the same reason a packet that has arrived is copied into
+//! the new owner's memory: however long it stays there, the shard that received it has its buffer back.
+//!
+//! A shard that rests is woken when there is something for it.
+
+use super::CurrentPartition;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+use twinpath_control::report::ShardFigures;
+use twinpath_core::{Frame, Pools};
+use twinpath_link::ring::{RingReceiver, RingSender, ring};
+
+/// The rings to another shard, and those from it.
+struct Other {
+    arrived: RingSender,
+    leaves: RingSender,
+    arrived_there: RingReceiver,
+    leaves_here: RingReceiver,
+    /// Something was sent since it was woken last.
+    is_to_wake: bool,
+}
+
+/// What wakes a shard.
+struct Bell {
+    rests: AtomicBool,
+    rope: UnixStream,
+}
+
+/// One shard's end of it.
+pub struct Handoff {
+    own: u16,
+    partition: CurrentPartition,
+    /// By number; none for the shard itself.
+    others: Vec<Option<Other>>,
+    bells: Arc<[Bell]>,
+    /// Becomes readable when somebody rings.
+    rung: UnixStream,
+    /// Shards whose run is not over.
+    under_way: Arc<AtomicUsize>,
+    /// The other shard that is asked first, in turn.
+    next: usize,
+    frames: Vec<Frame>,
+    figures: ShardFigures,
+}
+
+impl Handoff {
+    /// The ends of all shards of a service, with rings of so many frames.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn all(
+        partition: &CurrentPartition,
+        shards: u16,
+        ring_frames: usize,
+    ) -> io::Result<Vec<Self>> {
+        let pairs = (0..shards).map(|_| {
+            let (rope, rung) = UnixStream::pair()?;
+            rope.set_nonblocking(true)?;
+            rung.set_nonblocking(true)?;
+            let rests = AtomicBool::new(false);
+            Ok((Bell { rests, rope }, rung))
+        });
+        let (bells, rung): (Vec<_>, Vec<_>) =
+            pairs.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
+        let bells: Arc<[Bell]> = bells.into();
+        let others = all_rings(shards, ring_frames);
+        let under_way = Arc::new(AtomicUsize::new(shards.into()));
+        let ends = (0..shards).zip(others).zip(rung);
+        let ends = ends.map(|((own, others), rung)| Self {
+            own,
+            partition: partition.clone(),
+            others,
+            bells: Arc::clone(&bells),
+            rung,
+            under_way: Arc::clone(&under_way),
+            next: 0,
+            frames: Vec::new(),
+            figures: ShardFigures::default(),
+        });
+        Ok(ends.collect())
+    }
+
+    /// What went over.
+    pub const fn figures(&self) -> ShardFigures {
+        self.figures
+    }
+
+    /// This shard's number.
+    pub const fn own(&self) -> u16 {
+        self.own
+    }
+
+    /// Of the frames of a burst behind the first so many, those of other shards are handed over.
+    pub fn divide(&mut self, first: usize, burst: &mut Vec<Frame>, pools: &mut Pools) {
+        self.figures.received_packets += (burst.len() - first) as u64;
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.extend(burst.drain(first..));
+        for frame in frames.drain(..) {
+            match self.partition.get().shard(frame.bytes()) {
+                shard if shard == self.own => burst.push(frame),
+                shard => self.hand_over(shard.into(), frame, pools),
+            }
+        }
+        self.frames = frames;
+    }
+
+    fn hand_over(&mut self, shard: usize, frame: Frame, pools: &mut Pools) {
+        let Some(Some(other)) = self.others.get_mut(shard) else {
+            return pools.give(frame);
+        };
+        match other.arrived.send(frame) {
+            Ok(()) => {
+                other.is_to_wake = true;
+                self.figures.handed_over += 1;
+            }
+            Err(frame) => {
+                self.figures.ring_full += 1;
+                pools.give(frame);
+            }
+        }
+    }
+
+    /// All other shards get a copy of a frame: it is about neighbours, of whom each keeps a list.
+    pub fn tell_all(&mut self, frame: &Frame, pools: &mut Pools) {
+        for other in self.others.iter_mut().flatten() {
+            let Some(mut copy) = pools.take_filled(frame.bytes()) else {
+                return;
+            };
+            copy.set_port(frame.port());
+            match other.arrived.send(copy) {
+                Ok(()) => other.is_to_wake = true,
+                // Whoever asks a neighbour asks again.
+                Err(copy) => pools.give(copy),
+            }
+        }
+    }
+
+    /// A frame leaves by a queue of another shard.
+    pub fn leaves_by(&mut self, shard: u16, frame: Frame, pools: &mut Pools) {
+        let Some(Some(other)) = self.others.get_mut(usize::from(shard)) else {
+            return pools.give(frame);
+        };
+        match other.leaves.send(frame) {
+            Ok(()) => {
+                other.is_to_wake = true;
+                self.figures.left_elsewhere += 1;
+            }
+            Err(frame) => {
+                self.figures.ring_full += 1;
+                pools.give(frame);
+            }
+        }
+    }
+
+    /// Appends up to `most` frames that others have received, in memory of this shard.
+    pub fn take_arrived(&mut self, most: usize, pools: &mut Pools, burst: &mut Vec<Frame>) {
+        let (mut left, others) = (most, self.others.len());
+        for turn in 0..others {
+            let Some(other) = &mut self.others[(self.next + turn) % others] else {
+                continue;
+            };
+            left -= other.arrived_there.receive(&mut self.frames, left);
+        }
+        self.next = (self.next + 1) % others.max(1);
+        for theirs in self.frames.drain(..) {
+            match moved(&theirs, pools) {
+                Some(frame) => burst.push(frame),
+                None => self.figures.no_buffer += 1,
+            }
+            pools.give(theirs);
+        }
+    }
+
+    /// The next frames that others want to leave by this shard's queues.
+    pub fn take_leaving(&mut self, into: &mut Vec<Frame>) {
+        for other in self.others.iter_mut().flatten() {
+            other.leaves_here.receive(into, usize::MAX);
+        }
+    }
+
+    /// This shard's run is over: nobody takes what others have handed over.
+    pub fn end(&mut self) {
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether the runs of all shards are over: none has anything more to leave by another's queue.
+    pub fn have_all_ended(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) == 0
+    }
+
+    /// What others have handed over is lost, when all are over.
+    pub fn leave_behind(&mut self, pools: &mut Pools) {
+        for other in self.others.iter_mut().flatten() {
+            let count = other.arrived_there.receive(&mut self.frames, usize::MAX);
+            self.figures.left_behind += count as u64;
+        }
+        self.frames.drain(..).for_each(|frame| pools.give(frame));
+    }
+
+    /// Wakes the shards for which there is something new.
+    pub fn wake(&mut self) {
+        for (other, bell) in self.others.iter_mut().zip(self.bells.iter()) {
+            let Some(other) = other else { continue };
+            if !std::mem::take(&mut other.is_to_wake) {
+                continue;
+            }
+            // Either the other sees what is in its ring, or it is seen here that it rests.
+            fence(Ordering::SeqCst);
+            if bell.rests.load(Ordering::Relaxed) && bell.rests.swap(false, Ordering::AcqRel) {
+                // Where it is full, somebody has been woken already.
+                let _ = (&bell.rope).write(&[1]);
+            }
+        }
+    }
+
+    /// Calls `wait` with what becomes readable when there is something for this shard, unless there is
+    /// already.
+    pub fn rest(&mut self, wait: impl FnOnce(BorrowedFd<'_>)) {
+        let bell = &self.bells[usize::from(self.own)];
+        bell.rests.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !self.has_something() {
+            wait(self.rung.as_fd());
+        }
+        bell.rests.store(false, Ordering::Relaxed);
+        let mut bytes = [0; 64];
+        while matches!((&self.rung).read(&mut bytes), Ok(len) if len == bytes.len()) {}
+    }
+
+    fn has_something(&self) -> bool {
+        let has = |other: &Other| !other.arrived_there.is_empty() || !other.leaves_here.is_empty();
+        self.others.iter().flatten().any(has)
+    }
+}
+
+/// A copy in other memory; what there is of metadata is what a port says.
+fn moved(frame: &Frame, pools: &mut Pools) -> Option<Frame> {
+    let mut copy = pools.take_filled(frame.bytes())?;
+    copy.set_port(frame.port());
+    copy.set_segment_bytes(frame.segment_bytes());
+    Some(copy)
+}
+
+/// The ends of the rings between so many shards, by shard and by the other.
+fn all_rings(shards: u16, ring_frames: usize) -> Vec<Vec<Option<Other>>> {
+    let count = usize::from(shards);
+    let pair = || (ring(ring_frames), ring(ring_frames));
+    let mut ends: Vec<Vec<Option<Other>>> = (0..count)
+        .map(|_| (0..count).map(|_| None).collect())
+        .collect();
+    for one in 0..count {
+        for other in one + 1..count {
+            let ((arrived, arrived_far), (leaves, leaves_far)) = pair();
+            let ((arrived_back, arrived_near), (leaves_back, leaves_near)) = pair();
+            let end = |arrived, leaves, arrived_there, leaves_here| {
+                Some(Other {
+                    arrived,
+                    leaves,
+                    arrived_there,
+                    leaves_here,
+                    is_to_wake: false,
+                })
+            };
+            ends[one][other] = end(arrived, leaves, arrived_near, leaves_near);
+            ends[other][one] = end(arrived_back, leaves_back, arrived_far, leaves_far);
+        }
+    }
+    ends
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::time::{Duration, Instant};
+    use twinpath_control::service::Service;
+    use twinpath_core::wire::PacketBuilder;
+
+    const RING: usize = 1000;
+
+    fn ends(shards: u16) -> Vec<Handoff> {
+        let text = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
+        let service = Service::parse(text, Path::new("test.toml")).expect("sound");
+        let partition = CurrentPartition::of(&service, shards).expect("no files");
+        Handoff::all(&partition, shards, RING).expect("sockets")
+    }
+
+    fn packet(host: u16, number: u16) -> Vec<u8> {
+        let from = format!("10.0.{}.{}:{number}", host >> 8, host & 255);
+        let (from, to) = (
+            from.parse().expect("one"),
+            "192.0.2.1:7".parse().expect("one"),
+        );
+        PacketBuilder::udp(from, to).to_vec().expect("short")
+    }
+
+    /// Hosts and numbers of packets, in their order.
+    fn told(frames: &[Frame]) -> BTreeMap<Vec<u8>, Vec<u16>> {
+        let mut told: BTreeMap<Vec<u8>, Vec<u16>> = BTreeMap::new();
+        for frame in frames {
+            let bytes = frame.bytes();
+            let number = u16::from_be_bytes([bytes[34], bytes[35]]);
+            told.entry(bytes[26..30].to_vec()).or_default().push(number);
+        }
+        told
+    }
+
+    #[test]
+    fn all_packets_come_to_their_shards_in_order() {
+        let mut ends = ends(3);
+        let mut pools: Vec<_> = (0..3).map(|_| Pools::new(4096, 1)).collect();
+        let (mut number, mut at_home) = (0, Vec::new());
+        for _ in 0..20 {
+            for (end, pools) in ends.iter_mut().zip(&mut pools) {
+                let mut burst = Vec::new();
+                for host in 0..40 {
+                    // Each host's packets come by one queue.
+                    if host % 3 != end.own {
+                        continue;
+                    }
+                    number += 1;
+                    burst.extend(pools.take_filled(&packet(host, number)));
+                }
+                end.divide(0, &mut burst, pools);
+                at_home.push((end.own, burst));
+            }
+        }
+        let mut seen = 0;
+        for (end, pools) in ends.iter_mut().zip(&mut pools) {
+            let mut all = Vec::new();
+            end.take_arrived(usize::MAX, pools, &mut all);
+            assert!(!all.is_empty(), "{} is handed some", end.own);
+            for (shard, burst) in &mut at_home {
+                if *shard == end.own {
+                    all.append(burst);
+                }
+            }
+            for frame in &all {
+                assert_eq!(end.partition.get().shard(frame.bytes()), end.own);
+            }
+            for numbers in told(&all).values() {
+                assert!(numbers.is_sorted() && numbers.len() == 20, "{numbers:?}");
+            }
+            seen += all.len();
+        }
+        assert_eq!(seen, 800);
+    }
+
+    /// What a shard does not take is lost there, and costs the other no buffer.
+    #[test]
+    fn a_shard_that_is_behind_costs_others_nothing() {
+        let mut ends = ends(2);
+        let mut pools = Pools::new(RING + 10, 1);
+        for round in 0..3 * RING {
+            let mut burst = Vec::new();
+            burst.extend(pools.take_filled(&packet(round as u16, 1)));
+            assert_eq!(burst.len(), 1, "there is always a buffer");
+            ends[0].divide(0, &mut burst, &mut pools);
+            burst.drain(..).for_each(|frame| pools.give(frame));
+        }
+        let figures = ends[0].figures();
+        assert_eq!(figures.handed_over, RING as u64);
+        assert!(figures.ring_full > 0, "{figures:?}");
+        // The other has no buffers.
+        let mut none = Pools::new(1, 1);
+        let mut taken = Vec::new();
+        ends[1].take_arrived(10, &mut none, &mut taken);
+        assert_eq!((taken.len(), ends[1].figures().no_buffer), (1, 9));
+    }
+
+    fn blocks_until_rung(bell: BorrowedFd<'_>) {
+        let bell = UnixStream::from(bell.try_clone_to_owned().expect("a descriptor"));
+        bell.set_nonblocking(false).expect("a socket");
+        let _ = bell.set_read_timeout(Some(Duration::from_secs(60)));
+        let _ = (&bell).read(&mut [0]);
+        bell.set_nonblocking(true).expect("a socket");
+    }
+
+    #[test]
+    fn whoever_rests_is_woken() {
+        let mut ends = ends(2);
+        let mut two = ends.pop().expect("two");
+        let mut one = ends.pop().expect("two");
+        let mut pools = Pools::new(4096, 1);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut taken = Vec::new();
+                let mut pools = Pools::new(4096, 1);
+                let began = Instant::now();
+                while taken.len() < 1000 {
+                    two.rest(blocks_until_rung);
+                    two.take_arrived(64, &mut pools, &mut taken);
+                }
+                assert!(began.elapsed() < Duration::from_secs(60));
+            });
+            let mut sent = 0;
+            for host in 0..u16::MAX {
+                let mut burst = Vec::new();
+                burst.extend(pools.take_filled(&packet(host, 1)));
+                one.divide(0, &mut burst, &mut pools);
+                sent += usize::from(burst.is_empty());
+                burst.drain(..).for_each(|frame| pools.give(frame));
+                one.wake();
+                if sent == 1000 {
+                    break;
+                }
+                std::thread::yield_now();
+            }
+        });
+    }
+}

@@ -1,0 +1,129 @@
+//! Parts of a port that several threads share.
+//!
+//! Each has sockets of its own, and what comes is divided between them without a lock: by AF_PACKET
+//! in a fan-out group, all packets between two hosts to one part, in both directions; by AF_XDP queue
+//! by queue, as the card divides. What all parts of an AF_XDP port have in common is its program.
+
+use crate::interface::Interface;
+use crate::xdp::program::Program;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One part of a port.
+#[derive(Clone)]
+pub struct Part {
+    /// Which one, from 0.
+    pub number: u16,
+    /// How many there are; at least 1.
+    pub of: u16,
+    common: Arc<Mutex<Common>>,
+}
+
+/// What parts have in common.
+#[derive(Default)]
+struct Common {
+    /// The interface's number that this is about: it has another when it comes back.
+    interface: u32,
+    /// The group of AF_PACKET sockets.
+    group: Option<u16>,
+    /// The program on the interface.
+    program: Option<Arc<Mutex<Program>>>,
+}
+
+impl Default for Part {
+    /// The only one.
+    fn default() -> Self {
+        Self {
+            number: 0,
+            of: 1,
+            common: Arc::default(),
+        }
+    }
+}
+
+impl Part {
+    /// All parts of one port.
+    pub fn all(of: u16) -> Vec<Self> {
+        let common = Arc::default();
+        let part = |number| Self {
+            number,
+            of,
+            common: Arc::clone(&common),
+        };
+        (0..of).map(part).collect()
+    }
+
+    /// The queues of so many that are this part's.
+    pub(crate) fn queues(&self, queues: u32) -> impl Iterator<Item = u32> + use<> {
+        (self.number.into()..queues).step_by(usize::from(self.of).max(1))
+    }
+
+    /// The part whose queue frames leave by, of a port with so many queues.
+    pub(crate) fn owner(&self, queues: u32) -> u16 {
+        let parts = queues.clamp(1, self.of.into());
+        (u32::from(self.number) % parts) as u16
+    }
+
+    /// The group of this interface's sockets; `make` makes one if there is none yet.
+    pub(crate) fn group(
+        &self,
+        interface: &Interface,
+        make: impl FnOnce() -> io::Result<u16>,
+    ) -> io::Result<u16> {
+        let mut common = self.common(interface);
+        if let Some(group) = common.group {
+            return Ok(group);
+        }
+        let group = make()?;
+        common.group = Some(group);
+        Ok(group)
+    }
+
+    /// The program of this interface; `make` makes one if there is none yet.
+    pub(crate) fn program(
+        &self,
+        interface: &Interface,
+        make: impl FnOnce() -> io::Result<Program>,
+    ) -> io::Result<Arc<Mutex<Program>>> {
+        let mut common = self.common(interface);
+        if let Some(program) = &common.program {
+            return Ok(Arc::clone(program));
+        }
+        let program = Arc::new(Mutex::new(make()?));
+        common.program = Some(Arc::clone(&program));
+        Ok(program)
+    }
+
+    /// Nothing is known of an interface that has come back as another.
+    fn common(&self, interface: &Interface) -> MutexGuard<'_, Common> {
+        let mut common = self.common.lock().unwrap_or_else(PoisonError::into_inner);
+        if common.interface != interface.index {
+            *common = Common {
+                interface: interface.index,
+                ..Common::default()
+            };
+        }
+        common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_queue_is_one_parts_and_every_part_has_an_owner() {
+        for (queues, of) in [(1, 1), (1, 4), (3, 4), (4, 4), (8, 3), (64, 64)] {
+            let parts = Part::all(of);
+            let mut all: Vec<u32> = parts.iter().flat_map(|part| part.queues(queues)).collect();
+            all.sort_unstable();
+            assert_eq!(all, (0..queues).collect::<Vec<_>>(), "{queues} {of}");
+            for part in &parts {
+                let owner = &parts[usize::from(part.owner(queues))];
+                assert!(owner.queues(queues).count() > 0);
+                let has_own = part.queues(queues).count() > 0;
+                assert_eq!(has_own, owner.number == part.number);
+            }
+        }
+    }
+}
