@@ -233,7 +233,7 @@ fn waiting(table: &RouteTable, addresses: &[Address]) {
     row("  lookup that waits for the one before", ns, None);
 }
 
-/// A key as the rule cache lays it out: addresses, ports and protocol, and a lane of others.
+/// A key as the rule cache lays it out: addresses, ports and protocol, and a word of others.
 type Key = MatchKey<6>;
 
 fn masked(rules: usize, masks: usize, packets: usize) {
@@ -249,7 +249,7 @@ fn masked(rules: usize, masks: usize, packets: usize) {
     let mut keys: Vec<Key> = Vec::with_capacity(rules);
     let started = Instant::now();
     for id in 0..rules {
-        let key = std::array::from_fn(|lane| if lane < 5 { random.bits() } else { 0 });
+        let key = std::array::from_fn(|word| if word < 5 { random.bits() } else { 0 });
         let _ = table.insert(&masks[id % masks.len()], &key, id as u32);
         keys.push(key);
     }

@@ -10,7 +10,9 @@ fuzz_target!(|text: &str| {
     match Service::parse(&text, Path::new("fuzz.toml")) {
         Err(error) => assert!(error.to_string().starts_with("fuzz.toml:")),
         Ok(service) => {
-            let [list] = service.chain.as_slice() else { panic!("another chain") };
+            let [list] = service.chain.as_slice() else {
+                panic!("another chain")
+            };
             assert!(list.config.build(Path::new("."), 0).is_ok());
         }
     }

@@ -6,7 +6,11 @@ use std::io::Cursor;
 use twinpath_io::{CaptureError, CaptureReader, MergedReader, Next, Trace};
 
 fn open(bytes: &[u8]) -> Result<CaptureReader, CaptureError> {
-    CaptureReader::from_source("fuzz", Box::new(Cursor::new(bytes.to_vec())), bytes.len() as u64)
+    CaptureReader::from_source(
+        "fuzz",
+        Box::new(Cursor::new(bytes.to_vec())),
+        bytes.len() as u64,
+    )
 }
 
 /// All frames of a capture. Every record takes at least a byte of the file.
@@ -33,7 +37,8 @@ fn merged(bytes: &[u8], buffer: &mut [u8]) -> Result<[Trace; 2], CaptureError> {
     loop {
         match reader.next_into(buffer) {
             Ok(Next::Frame(record)) => {
-                ports[record.interface as usize].push(record.timestamp_ns, &buffer[..record.captured_len]);
+                ports[record.interface as usize]
+                    .push(record.timestamp_ns, &buffer[..record.captured_len]);
             }
             Ok(Next::Oversized(_)) => {}
             Ok(Next::End) | Err(_) => return Ok(ports),
@@ -43,7 +48,9 @@ fn merged(bytes: &[u8], buffer: &mut [u8]) -> Result<[Trace; 2], CaptureError> {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut buffer = vec![0; 70_000];
-    let Some(trace) = alone(bytes, &mut buffer) else { return };
+    let Some(trace) = alone(bytes, &mut buffer) else {
+        return;
+    };
     let ports = merged(bytes, &mut buffer).expect("it was opened before");
     assert!(ports.iter().all(|port| *port == trace));
 });

@@ -15,7 +15,10 @@ fuzz_target!(|bytes: &[u8]| {
     assert!(layout.l3 <= layout.l4 && layout.l4 <= layout.payload);
     let payload = fields::payload(bytes, &layout);
     let _ = kv::KvView::new(payload);
-    for steering in [Steering::new(1), Steering::new(1).with_kv_port(kv::DEFAULT_PORT)] {
+    for steering in [
+        Steering::new(1),
+        Steering::new(1).with_kv_port(kv::DEFAULT_PORT),
+    ] {
         if let Some(keyed) = steering.key(bytes, &layout) {
             opener(bytes, &layout, &keyed);
         }

@@ -29,11 +29,17 @@ fuzz_target!(|text: &str| {
         assert!(left.error.to_string().starts_with("fuzz.rules:"));
     }
     let gate = Gate::new(&rules);
-    let Ok(matcher) = DeepMatcher::with_table_limit(&rules, TABLE_BYTES) else { return };
+    let Ok(matcher) = DeepMatcher::with_table_limit(&rules, TABLE_BYTES) else {
+        return;
+    };
     for (index, sought) in rules.patterns() {
-        let Pattern::Literal(literal) = sought.pattern() else { continue };
+        let Pattern::Literal(literal) = sought.pattern() else {
+            continue;
+        };
         assert!(scan(&matcher, &[literal]).0.contains(&index));
-        assert!(matches!(sought.gate(), GateLiterals::AnyOf(literals) if literals == &[literal.clone()]));
+        assert!(
+            matches!(sought.gate(), GateLiterals::AnyOf(literals) if literals == &[literal.clone()])
+        );
     }
     // Patterns that are relative to others are no one's concern before those.
     let begin_alone = rules.len() == rules.patterns().count();
@@ -44,5 +50,8 @@ fuzz_target!(|text: &str| {
     }
     let (one, two) = text.as_bytes().split_at(text.len() / 2);
     let (one, two) = (&one[..], &two[..]);
-    assert_eq!(scan(&matcher, &[text.as_bytes()]), scan(&matcher, &[one, two]));
+    assert_eq!(
+        scan(&matcher, &[text.as_bytes()]),
+        scan(&matcher, &[one, two])
+    );
 });

@@ -124,14 +124,19 @@ impl Driver {
     }
 
     fn clock(&self) -> Clock {
-        Clock { packet: self.now, link: self.now }
+        Clock {
+            packet: self.now,
+            link: self.now,
+        }
     }
 
     /// A packet joins the burst that comes next.
     fn packet(&mut self, bytes: &[u8]) {
         let mut full = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
         full.extend_from_slice(bytes);
-        let Some(mut frame) = self.node.machine.pools().take_filled(&full) else { return };
+        let Some(mut frame) = self.node.machine.pools().take_filled(&full) else {
+            return;
+        };
         frame.set_timestamp(self.now);
         frame.set_received_ns(self.arrived);
         self.arrived += 1;
@@ -182,7 +187,12 @@ impl Driver {
                 Outcome::Refused(..) => self.is_changing = false,
             }
         }
-        let frames = |there: &VecDeque<There>| there.iter().filter(|what| matches!(what, There::Frame(_))).count();
+        let frames = |there: &VecDeque<There>| {
+            there
+                .iter()
+                .filter(|what| matches!(what, There::Frame(_)))
+                .count()
+        };
         let most = self.there.iter().map(frames).max().unwrap_or(0);
         assert!(most <= self.limits.ring_frames, "{most} frames in a ring");
     }
@@ -201,7 +211,10 @@ impl Driver {
 
     fn arrive(&mut self, worker: usize, what: There) {
         let mut returns = Vec::new();
-        let (slow, pools) = (&mut self.node.workers[worker], &mut self.node.worker_pools[worker]);
+        let (slow, pools) = (
+            &mut self.node.workers[worker],
+            &mut self.node.worker_pools[worker],
+        );
         let answer = match what {
             There::Frame(frame) => {
                 slow.receive(frame, pools, &mut returns);
@@ -235,7 +248,9 @@ impl Driver {
                 return;
             }
             Back::Frame(frame) => {
-                let twin = (self.mishap == Mishap::Doubled).then(|| copy(&frame, &mut self.node)).flatten();
+                let twin = (self.mishap == Mishap::Doubled)
+                    .then(|| copy(&frame, &mut self.node))
+                    .flatten();
                 if twin.is_some() {
                     self.mishap = Mishap::None;
                 }
@@ -245,7 +260,11 @@ impl Driver {
             Back::Progress(progress) => self.node.machine.progress(worker, progress, out),
             Back::Answer(answer) => self.node.machine.answered(worker, answer, clock, out),
         }
-        let is_fresh = self.out.departures.iter().all(|departure| departure.frame.timestamp() >= floor);
+        let is_fresh = self
+            .out
+            .departures
+            .iter()
+            .all(|departure| departure.frame.timestamp() >= floor);
         assert!(is_fresh, "a departure is older than {floor:?}");
         assert!(self.node.machine.oldest() >= floor, "the floor sinks");
         self.put_out();
@@ -259,7 +278,10 @@ impl Driver {
         let [from, to] = &self.services;
         let replacement = Replacement::between(from, to).expect("only the chain differs");
         self.is_changing = true;
-        assert!(self.node.machine.change(Box::new(replacement)).is_ok(), "nothing else is under way");
+        assert!(
+            self.node.machine.change(Box::new(replacement)).is_ok(),
+            "nothing else is under way"
+        );
         self.advance(Duration::ZERO);
         true
     }
@@ -280,7 +302,10 @@ impl Driver {
             self.advance(STEP);
         }
         let (packets, there, back) = (self.burst.len(), self.there[0].len(), self.back[0].len());
-        panic!("{packets} packets wait to come in, {there} to worker 0, {back} from it; a change: {}", self.is_changing);
+        panic!(
+            "{packets} packets wait to come in, {there} to worker 0, {back} from it; a change: {}",
+            self.is_changing
+        );
     }
 
     fn finish(mut self) {
@@ -295,10 +320,17 @@ impl Driver {
             self.carry();
         }
         let is_drained = self.is_over.expect("the run ends");
-        assert!(is_drained || self.has_lost, "nothing was lost, and something is still under way");
+        assert!(
+            is_drained || self.has_lost,
+            "nothing was lost, and something is still under way"
+        );
         let pools = self.node.machine.pools();
         let (free, all) = (pools.small().available(), pools.small().frames());
-        assert!(free == all || self.has_lost, "{} buffers have not come home", all - free);
+        assert!(
+            free == all || self.has_lost,
+            "{} buffers have not come home",
+            all - free
+        );
     }
 }
 
@@ -331,7 +363,9 @@ fn limits(bits: u8) -> Limits {
 // The first byte chooses the service, the second the limits. Then for each packet: what happens
 // after it, its length, itself.
 fuzz_target!(|bytes: &[u8]| {
-    let [choice, ring, rest @ ..] = bytes else { return };
+    let [choice, ring, rest @ ..] = bytes else {
+        return;
+    };
     let services = match choice & 1 {
         0 => [SHARED, SHARED_AFTER],
         _ => [CACHED, CACHED_AFTER],
@@ -350,7 +384,11 @@ fuzz_target!(|bytes: &[u8]| {
         if driver.mishap == Mishap::None {
             driver.mishap = Mishap::of(action >> 2);
         }
-        driver.advance(Duration::from_micros(if action & 16 != 0 { 1000 } else { 1 }));
+        driver.advance(Duration::from_micros(if action & 16 != 0 {
+            1000
+        } else {
+            1
+        }));
         if action & 32 != 0 && changes < MOST_CHANGES && driver.change() {
             changes += 1;
         }

@@ -12,11 +12,11 @@ use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
 use twinpath_core::{FlowKey, Side, Steering};
 use twinpath_io::Trace;
+use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Collect;
 use twinpath_node::source::Source;
-use twinpath_node::command::no_commands;
 use twinpath_node::{Ports, build};
 
 /// Flow state that both paths share.
@@ -72,11 +72,28 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Left {
     let mut observer = Observer::new(Live::hidden());
     let mut source = Source::trace(frames(bytes));
     // As of a capture: packets wait for what caused them.
-    let ports = Ports { input: Some("fuzz".into()), ..Ports::default() };
-    drive(&service, &ports, &mut node, &mut source, &mut sink, &mut observer, &no_commands(), &AtomicBool::new(false)).expect("memory never fails");
+    let ports = Ports {
+        input: Some("fuzz".into()),
+        ..Ports::default()
+    };
+    drive(
+        &service,
+        &ports,
+        &mut node,
+        &mut source,
+        &mut sink,
+        &mut observer,
+        &no_commands(),
+        &AtomicBool::new(false),
+    )
+    .expect("memory never fails");
     assert!(node.machine.has_drained(), "something is still inside");
     // Each path draws identifications of its own.
-    if service.chain.iter().any(|one| one.config.translation().is_some()) {
+    if service
+        .chain
+        .iter()
+        .any(|one| one.config.translation().is_some())
+    {
         sink.0.iter_mut().for_each(|packet| blank_drawn(packet));
     }
     by_direction(sink.0)
@@ -84,8 +101,13 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Left {
 
 // The first byte chooses the service.
 fuzz_target!(|bytes: &[u8]| {
-    let Some((choice, bytes)) = bytes.split_first() else { return };
+    let Some((choice, bytes)) = bytes.split_first() else {
+        return;
+    };
     let text = if choice & 1 == 0 { SHARED } else { CACHED };
     let service = Service::parse(text, Path::new("fuzz.toml")).expect("a valid service");
-    assert_eq!(outcome(&service, bytes, Paths::Both), outcome(&service, bytes, Paths::Slow));
+    assert_eq!(
+        outcome(&service, bytes, Paths::Both),
+        outcome(&service, bytes, Paths::Slow)
+    );
 });

@@ -44,21 +44,32 @@ fn changed(service: &Service, request: &Request) -> Option<Service> {
             let _ = Service::parse_with(text, path, files);
             None
         }
-        Request::Rules(_)
-        | Request::EndBinding { .. }
-        | Request::Look(_)
-        | Request::Stream(_) => None,
+        Request::Rules(_) | Request::EndBinding { .. } | Request::Look(_) | Request::Stream(_) => {
+            None
+        }
     }
 }
 
 fuzz_target!(|bytes: &[u8]| {
     let mut service = Service::parse(SERVICE, Path::new("edge.toml")).expect("sound");
-    for line in bytes.split_inclusive(|byte| *byte == b'\n').take(MOST_CHANGES) {
-        let Ok(request) = read_line::<Request>(line) else { continue };
-        let Some(new) = changed(&service, &request) else { continue };
-        let Ok(there) = Replacement::between(&service, &new) else { continue };
+    for line in bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .take(MOST_CHANGES)
+    {
+        let Ok(request) = read_line::<Request>(line) else {
+            continue;
+        };
+        let Some(new) = changed(&service, &request) else {
+            continue;
+        };
+        let Ok(there) = Replacement::between(&service, &new) else {
+            continue;
+        };
         assert_eq!(there.is_empty(), new.chain == service.chain);
-        assert!(Replacement::between(&new, &service).is_ok(), "there is a way back");
+        assert!(
+            Replacement::between(&new, &service).is_ok(),
+            "there is a way back"
+        );
         service = new;
     }
 });

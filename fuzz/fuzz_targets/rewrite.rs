@@ -7,9 +7,15 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(layout) = dissect(bytes) else { return };
     let mut frame = bytes.to_vec();
     let before = fields::destination(&frame, &layout);
-    let other = Endpoint { address: twinpath_wire::Address(before.address.0 ^ 0xff), port: before.port };
+    let other = Endpoint {
+        address: twinpath_wire::Address(before.address.0 ^ 0xff),
+        port: before.port,
+    };
     if rewrite::set_destination(&mut frame, &layout, other).is_ok() {
-        assert_eq!(dissect(&frame).expect("a rewrite keeps a packet valid").end, layout.end);
+        assert_eq!(
+            dissect(&frame).expect("a rewrite keeps a packet valid").end,
+            layout.end
+        );
         rewrite::set_destination(&mut frame, &layout, before).expect("the family is the same");
         assert_eq!(fields::destination(&frame, &layout), before);
     }

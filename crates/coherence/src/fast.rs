@@ -7,13 +7,14 @@ use crate::counters::CoherenceCounters;
 use crate::fsm::{Action, Event, Fsm, Packed, Slot};
 use crate::safeguards::All;
 use twinpath_core::key::Role;
+use twinpath_core::program::Exit;
 use twinpath_core::steering::{PlainKey, opener};
 use twinpath_core::wire::layout::{Layout, Plain};
 use twinpath_core::{Decision, Direction, FlowKey, Frame, HashKey, Instant, Keyed, Side};
 use twinpath_fastpath::few_words::are_zero;
 use twinpath_fastpath::state_table::{Finder, Held, SlotId};
 use twinpath_fastpath::{
-    Interpreter, Outcome, PacketView, PlainPrograms, PlainView, Sketch, StateTable, StepTaken,
+    Interpreter, PacketView, PlainPrograms, PlainView, Sketch, StateTable, StepTaken,
 };
 use twinpath_link::{Header, Message};
 
@@ -38,9 +39,9 @@ pub struct Parsed {
     pub keyed: Keyed,
     /// The hash of the flow's key.
     pub hash: u64,
-    /// The slot that probably holds the flow, or
+    /// A hint: the slot that probably holds the flow, or
     /// [`NO_SLOT`](twinpath_fastpath::state_table::NO_SLOT).
-    pub suspect: SlotId,
+    pub hint: SlotId,
 }
 
 /// A stage as the packets of a batch see it, plain ones in a shorter way.
@@ -130,7 +131,7 @@ impl StateStage {
     /// The slot of a packet's flow and its words, if it has one.
     pub fn slot_of(&self, parsed: &Parsed) -> Option<(Slot, &[u32])> {
         let (key, hash) = (&parsed.keyed.key, parsed.hash);
-        let id = self.table.find_near(parsed.suspect, key, hash)?;
+        let id = self.table.find_near(parsed.hint, key, hash)?;
         let slot = Slot::unpack(self.table.control(id));
         (slot.fsm != Fsm::Initial).then(|| (slot, self.table.words(id)))
     }
@@ -162,7 +163,7 @@ impl StateStage {
     }
 
     /// Decides about one packet; if it goes on it has been rewritten. One that is for a worker
-    /// leaves with `header`. What is suspected of the packet's flow becomes what was found.
+    /// leaves with `header`. The hint at the packet's slot becomes what was found.
     #[inline]
     pub fn packet(
         &mut self,
@@ -171,24 +172,24 @@ impl StateStage {
         clock: Clock,
         header: &mut Header,
     ) -> Decision {
-        let id = parsed.suspect;
+        let id = parsed.hint;
         // Nearly every packet: the slot that was fetched is active and knows the flow.
-        let outcome = match self.table.held(id, &parsed.keyed.key) {
+        let exit = match self.table.held(id, &parsed.keyed.key) {
             Some(Held { control, words })
                 if Slot::fsm_of(control) == Fsm::Active
                     && parsed.keyed.role == Role::Member
                     && !are_zero(words) =>
             {
                 let view = view(frame, parsed, Slot::initiator_of(control));
-                let outcome = self.interpreter.run_in_place(&view, words);
-                if outcome != Outcome::Complex {
+                let exit = self.interpreter.run_in_place(&view, words);
+                if exit != Exit::Escalate {
                     Slot::set_time_of(control, frame.timestamp().0);
                 }
-                self.done(outcome, frame, &parsed.layout)
+                self.done(exit, frame, &parsed.layout)
             }
             _ => None,
         };
-        outcome.unwrap_or_else(|| self.any_packet(frame, parsed, clock, header))
+        exit.unwrap_or_else(|| self.any_packet(frame, parsed, clock, header))
     }
 
     /// What serves nearly all packets: those that are plain, and whose slot that was fetched is
@@ -211,11 +212,11 @@ impl StateStage {
     ) -> Decision {
         let found = self
             .table
-            .find_near(parsed.suspect, &parsed.keyed.key, parsed.hash);
+            .find_near(parsed.hint, &parsed.keyed.key, parsed.hash);
         let Some(id) = found else {
             return self.without_slot(frame, parsed, clock, header);
         };
-        parsed.suspect = id;
+        parsed.hint = id;
         let control = self.table.control(id);
         match Slot::fsm_of(&control) {
             Fsm::Active => {
@@ -242,17 +243,17 @@ impl StateStage {
             self.set_initiator(id, initiator);
         }
         let Held { control, words } = self.table.parts_mut(id);
-        let outcome = match parsed.keyed.role {
+        let exit = match parsed.keyed.role {
             Role::Member => {
                 let view = view(frame, parsed, initiator);
                 self.interpreter.run_in_place(&view, words)
             }
-            Role::Fragment | Role::Error => Outcome::Complex,
+            Role::Fragment | Role::Error => Exit::Escalate,
         };
-        if outcome != Outcome::Complex {
+        if exit != Exit::Escalate {
             Slot::set_time_of(control, frame.timestamp().0);
         }
-        match self.done(outcome, frame, &parsed.layout) {
+        match self.done(exit, frame, &parsed.layout) {
             Some(decision) => decision,
             None => self.freeze(id, frame, parsed, clock, header),
         }
@@ -260,11 +261,11 @@ impl StateStage {
 
     /// Does with the packet what the programs decided; `None` if it is complex.
     #[inline(always)]
-    fn done(&mut self, outcome: Outcome, frame: &mut Frame, layout: &Layout) -> Option<Decision> {
-        if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+    fn done(&mut self, exit: Exit, frame: &mut Frame, layout: &Layout) -> Option<Decision> {
+        if matches!(exit, Exit::Continue | Exit::Reply) {
             self.interpreter.commit(frame, layout);
         }
-        decision(outcome)
+        decision(exit)
     }
 
     fn set_initiator(&mut self, id: SlotId, initiator: Side) {
@@ -611,9 +612,9 @@ impl PlainStage<'_> {
             return None;
         }
         let view = view(frame, parsed, Slot::initiator_of(control));
-        let outcome = self.programs.decide(&view, words);
-        let decision = decision(outcome)?;
-        if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+        let exit = self.programs.decide(&view, words);
+        let decision = decision(exit)?;
+        if matches!(exit, Exit::Continue | Exit::Reply) {
             self.programs.commit(frame, &parsed.layout);
         }
         Slot::set_time_of(control, frame.timestamp().0);
@@ -623,12 +624,12 @@ impl PlainStage<'_> {
 
 /// What a packet's programs decided; `None` if it is complex.
 #[inline(always)]
-const fn decision(outcome: Outcome) -> Option<Decision> {
-    match outcome {
-        Outcome::Forward => Some(Decision::FORWARD),
-        Outcome::Reply => Some(Decision::Reply),
-        Outcome::Drop(reason) => Some(Decision::Drop(reason)),
-        Outcome::Complex => None,
+const fn decision(exit: Exit) -> Option<Decision> {
+    match exit {
+        Exit::Continue => Some(Decision::FORWARD),
+        Exit::Reply => Some(Decision::Reply),
+        Exit::Drop(reason) => Some(Decision::Drop(reason)),
+        Exit::Escalate => None,
     }
 }
 

@@ -2,19 +2,19 @@
 //!
 //! Whoever sends packets chooses keys. So that they cannot choose such as collide, every factor of
 //! a product hides behind a secret number that is drawn from the seed: nobody outside knows which
-//! lane would make it zero, or what a difference of lanes becomes.
+//! word would make it zero, or what a difference of words becomes.
 //!
 //! The sum of products is NH (Black, Halevi, Krawczyk, Krovetz and Rogaway, *UMAC*, CRYPTO 1999,
 //! §4): any two keys, chosen without knowing the seed, have the same sum of 128 bits with a chance
 //! of at most 2^-64. The last product scatters what is left.
 
-/// Lanes that there are secret numbers for.
-const MOST_LANES: usize = 8;
+/// Words that there are secret numbers for.
+const MOST_WORDS: usize = 8;
 
 /// The secret numbers of a hash.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct HashKey {
-    lanes: [u64; MOST_LANES],
+    secrets: [u64; MOST_WORDS],
     last: [u64; 2],
 }
 
@@ -49,7 +49,7 @@ impl HashKey {
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         let mut state = seed;
-        let mut drawn = [0; MOST_LANES + 2];
+        let mut drawn = [0; MOST_WORDS + 2];
         let mut place = 0;
         while place < drawn.len() {
             state = scatter(state);
@@ -57,40 +57,40 @@ impl HashKey {
             drawn[place] = scatter(!state);
             place += 1;
         }
-        let [lanes @ .., one, other] = drawn;
+        let [secrets @ .., one, other] = drawn;
         let last = [one, other];
-        Self { lanes, last }
+        Self { secrets, last }
     }
 
-    /// Hashes lanes, at most eight.
+    /// Hashes words, at most eight.
     #[inline(always)]
     #[must_use]
-    pub const fn hash<const N: usize>(&self, lanes: [u64; N]) -> u64 {
-        self.scattered(self.sum(&lanes))
+    pub const fn hash<const N: usize>(&self, words: [u64; N]) -> u64 {
+        self.scattered(self.sum(&words))
     }
 
-    /// The same for at most six lanes and one more.
+    /// The same for at most six words and one more.
     #[inline(always)]
     #[must_use]
-    pub const fn hash_with<const N: usize>(&self, lanes: &[u64; N], more: u64) -> u64 {
-        const { assert!(N + 2 <= MOST_LANES) };
-        let [.., one, other] = self.lanes;
+    pub const fn hash_with<const N: usize>(&self, words: &[u64; N], more: u64) -> u64 {
+        const { assert!(N + 2 <= MOST_WORDS) };
+        let [.., one, other] = self.secrets;
         let more = more.wrapping_add(one) as u128 * other as u128;
-        self.scattered(self.sum(lanes).wrapping_add(more))
+        self.scattered(self.sum(words).wrapping_add(more))
     }
 
     #[inline(always)]
-    const fn sum<const N: usize>(&self, lanes: &[u64; N]) -> u128 {
-        const { assert!(N <= MOST_LANES) };
-        let (mut sum, mut lane) = (0u128, 0);
-        while lane < N {
-            let one = lanes[lane].wrapping_add(self.lanes[lane]);
-            let other = match lane + 1 < N {
-                true => lanes[lane + 1].wrapping_add(self.lanes[lane + 1]),
-                false => self.lanes[lane + 1],
+    const fn sum<const N: usize>(&self, words: &[u64; N]) -> u128 {
+        const { assert!(N <= MOST_WORDS) };
+        let (mut sum, mut word) = (0u128, 0);
+        while word < N {
+            let one = words[word].wrapping_add(self.secrets[word]);
+            let other = match word + 1 < N {
+                true => words[word + 1].wrapping_add(self.secrets[word + 1]),
+                false => self.secrets[word + 1],
             };
             sum = sum.wrapping_add(one as u128 * other as u128);
-            lane += 2;
+            word += 2;
         }
         sum
     }
@@ -98,7 +98,7 @@ impl HashKey {
     /// [`Self::hash`] of 0, `mapped | low`, 0, `mapped | high` and `last`, in fewer steps.
     #[inline(always)]
     pub(crate) const fn hash_mapped(&self, [low, high, last]: [u64; 3], mapped: u64) -> u64 {
-        let [a, b, c, d, e, f, ..] = self.lanes;
+        let [a, b, c, d, e, f, ..] = self.secrets;
         let one = a as u128 * low.wrapping_add(mapped.wrapping_add(b)) as u128;
         let other = c as u128 * high.wrapping_add(mapped.wrapping_add(d)) as u128;
         let third = f as u128 * last.wrapping_add(e) as u128;

@@ -45,7 +45,7 @@ impl Side {
 /// The canonical name of a flow: equal for both directions of a connection, for IPv4 and IPv6
 /// alike (IPv4 addresses are mapped into IPv6's space). 40 bytes, compared in full.
 ///
-/// Lanes: 0-1 the low end's address, 2-3 the high end's, 4 from the top: low port, high port,
+/// Words: 0-1 the low end's address, 2-3 the high end's, 4 from the top: low port, high port,
 /// protocol, kind; the rest is zero.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowKey(pub [u64; 5]);
@@ -111,11 +111,11 @@ impl FlowKey {
 
     /// One end of a connection.
     pub fn end(&self, side: Side) -> Endpoint {
-        let (lane, shift) = match side {
+        let (word, shift) = match side {
             Side::Low => (0, 48),
             Side::High => (2, 32),
         };
-        let address = Address(u128::from(self.0[lane]) << 64 | u128::from(self.0[lane + 1]));
+        let address = Address(u128::from(self.0[word]) << 64 | u128::from(self.0[word + 1]));
         Endpoint {
             address,
             port: (self.0[4] >> shift) as u16,
@@ -150,19 +150,19 @@ impl FlowKey {
     /// Writes the key as it travels on the link, big-endian.
     #[inline]
     pub fn write(&self, out: &mut [u8; KEY_BYTES]) {
-        for (place, lane) in out.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
-            *place = lane.to_be_bytes();
+        for (place, word) in out.as_chunks_mut::<8>().0.iter_mut().zip(self.0) {
+            *place = word.to_be_bytes();
         }
     }
 
     /// Reads a key from the link.
     #[inline]
     pub fn read(bytes: &[u8; KEY_BYTES]) -> Self {
-        let mut lanes = [0; 5];
-        for (lane, place) in lanes.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *lane = u64::from_be_bytes(*place);
+        let mut words = [0; 5];
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_be_bytes(*place);
         }
-        Self(lanes)
+        Self(words)
     }
 }
 
@@ -171,7 +171,7 @@ impl FlowKey {
 pub struct V4Key {
     /// The low end's address, the high end's.
     addresses: u64,
-    /// The last lane of the whole key.
+    /// The last word of the whole key.
     rest: u64,
 }
 
@@ -216,13 +216,13 @@ impl V4Key {
 
     /// What tells it from other such keys.
     #[inline(always)]
-    pub const fn lanes(self) -> [u64; 2] {
+    pub const fn words(self) -> [u64; 2] {
         [self.addresses, self.rest]
     }
 
-    /// The key with these [lanes](Self::lanes).
+    /// The key with these [words](Self::words).
     #[inline(always)]
-    pub const fn from_lanes([addresses, rest]: [u64; 2]) -> Self {
+    pub const fn from_words([addresses, rest]: [u64; 2]) -> Self {
         Self { addresses, rest }
     }
 
@@ -334,17 +334,17 @@ mod tests {
             let whole = FlowKey::connection(endpoint(a), endpoint(b), protocol);
             prop_assert_eq!((key.whole(), side), whole);
             prop_assert_eq!(V4Key::of(&whole.0), Some(key));
-            prop_assert_eq!(V4Key::from_lanes(key.lanes()), key);
+            prop_assert_eq!(V4Key::from_words(key.words()), key);
             let under = HashKey::new(seed);
             prop_assert_eq!(key.hash(&under), whole.0.hash(&under));
         }
 
         /// Each bit that is the same in all such keys counts.
         #[test]
-        fn other_keys_are_none_over_v4(a: [u8; 4], b: [u8; 4], lane in 0..5usize, bit in 0..64u32) {
+        fn other_keys_are_none_over_v4(a: [u8; 4], b: [u8; 4], word in 0..5usize, bit in 0..64u32) {
             let (mut key, _) = FlowKey::connection(Endpoint::v4(a, 1), Endpoint::v4(b, 2), 6);
-            key.0[lane] ^= 1 << bit;
-            let expected = match lane {
+            key.0[word] ^= 1 << bit;
+            let expected = match word {
                 0 | 2 => None,
                 1 | 3 => (bit < 32).then_some(key),
                 _ => (bit >= 24).then_some(key),

@@ -25,7 +25,7 @@ unsafe impl Zeroable for u128 {}
 // SAFETY: zero where each element is, and `Copy` because its elements are.
 unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 
-/// One cache line of eight 64-bit lanes: what large tables are made of, so that an entry never
+/// One cache line of eight 64-bit words: what large tables are made of, so that an entry never
 /// straddles two lines.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 #[repr(align(64))]
@@ -155,27 +155,27 @@ pub fn prefetch<T>(reference: &T) {
     let _ = reference;
 }
 
-/// Which of the eight 16-bit lanes of a number equal another: two bits each, the lowest lane in
+/// Which of the eight 16-bit tags of a number equal another: two bits each, the lowest tag in
 /// the lowest bits.
 #[inline(always)]
 #[must_use]
-pub fn equal_lanes(lanes: u128, lane: u16) -> u32 {
+pub fn equal_tags(tags: u128, tag: u16) -> u32 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has SSE2.
     unsafe {
         use std::arch::x86_64::{
             _mm_cmpeq_epi16, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi16,
         };
-        let lanes = _mm_set_epi64x((lanes >> 64) as i64, lanes as i64);
-        _mm_movemask_epi8(_mm_cmpeq_epi16(lanes, _mm_set1_epi16(lane as i16))) as u32
+        let tags = _mm_set_epi64x((tags >> 64) as i64, tags as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi16(tags, _mm_set1_epi16(tag as i16))) as u32
     }
     #[cfg(not(target_arch = "x86_64"))]
-    equal_lanes_anywhere(lanes, lane)
+    equal_tags_anywhere(tags, tag)
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
-fn equal_lanes_anywhere(lanes: u128, lane: u16) -> u32 {
-    let bits = |number: u32| match (lanes >> (16 * number)) as u16 == lane {
+fn equal_tags_anywhere(tags: u128, tag: u16) -> u32 {
+    let bits = |number: u32| match (tags >> (16 * number)) as u16 == tag {
         true => 3 << (2 * number),
         false => 0,
     };
@@ -241,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn equal_lanes_are_found() {
-        for lanes in [0, u128::MAX, 0x0001_0002_0003_0001_0001_ffff_8000_0001] {
-            for lane in [0, 1, 2, 3, 0x8000, 0xffff] {
-                assert_eq!(equal_lanes(lanes, lane), equal_lanes_anywhere(lanes, lane));
+    fn equal_tags_are_found() {
+        for tags in [0, u128::MAX, 0x0001_0002_0003_0001_0001_ffff_8000_0001] {
+            for tag in [0, 1, 2, 3, 0x8000, 0xffff] {
+                assert_eq!(equal_tags(tags, tag), equal_tags_anywhere(tags, tag));
             }
         }
-        assert_eq!(equal_lanes(0x0005_0000_0005, 5), 0b11_00_11);
+        assert_eq!(equal_tags(0x0005_0000_0005, 5), 0b11_00_11);
     }
 }

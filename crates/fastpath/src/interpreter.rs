@@ -9,7 +9,6 @@ use crate::compile::{
 };
 use crate::few_words::copy_few;
 use crate::native::{Answer, Input, Native, Planned};
-use crate::outcome::Outcome;
 use std::borrow::Cow;
 use std::sync::Arc;
 use twinpath_core::key::KeyKind;
@@ -138,9 +137,10 @@ impl Interpreter {
         self.machine.matches_always_complex(code)
     }
 
-    /// Runs the programs on a packet with the flow's state words. Neither is changed: the new
-    /// words are in [`Self::words`], the packet changes with [`Self::commit`].
-    pub fn run(&mut self, packet: &PacketView<'_>, words: &[u32]) -> Outcome {
+    /// Runs the programs on a packet with the flow's state words, and tells how it leaves the last
+    /// one. Neither is changed: the new words are in [`Self::words`], and count unless the packet
+    /// is [complex](Exit::Escalate); one that goes on or back changes with [`Self::commit`].
+    pub fn run(&mut self, packet: &PacketView<'_>, words: &[u32]) -> Exit {
         copy_few(
             &mut self.machine.registers[FIRST_WORD..FIRST_WORD + self.words],
             words,
@@ -164,7 +164,7 @@ impl Interpreter {
     /// Runs the programs on a packet and the flow's state words, which change unless the packet
     /// is complex. The packet changes with [`Self::commit`].
     #[inline]
-    pub fn run_in_place(&mut self, packet: &PacketView<'_>, words: &mut [u32]) -> Outcome {
+    pub fn run_in_place(&mut self, packet: &PacketView<'_>, words: &mut [u32]) -> Exit {
         if let Some(native) = &mut self.native {
             let window = self.window.as_deref();
             return run_native(
@@ -177,11 +177,11 @@ impl Interpreter {
             );
         }
         let packet = *packet;
-        let outcome = self.run(&packet, words);
-        if outcome != Outcome::Complex {
+        let exit = self.run(&packet, words);
+        if exit != Exit::Escalate {
             copy_few(words, self.words());
         }
-        outcome
+        exit
     }
 
     /// What each program does, in order, with a packet and the flow's state words, up to the one
@@ -209,22 +209,20 @@ impl Interpreter {
     }
 
     /// [`Self::run`] on the words that are in the registers.
-    fn interpret(&mut self, packet: &PacketView<'_>) -> Outcome {
+    fn interpret(&mut self, packet: &PacketView<'_>) -> Exit {
         self.load_fields(packet);
         self.machine.rewrite_count = 0;
         let code = &self.codes[packet.direction.index()];
         if self.machine.matches_always_complex(code) {
-            return Outcome::Complex;
+            return Exit::Escalate;
         }
         for function in &code.functions {
-            match self.machine.run(function, packet).1 {
-                Exit::Continue => {}
-                Exit::Drop(reason) => return Outcome::Drop(reason),
-                Exit::Reply => return Outcome::Reply,
-                Exit::Escalate => return Outcome::Complex,
+            let exit = self.machine.run(function, packet).1;
+            if exit != Exit::Continue {
+                return exit;
             }
         }
-        Outcome::Forward
+        Exit::Continue
     }
 
     /// The state words after [`Self::run`].
@@ -305,7 +303,7 @@ pub struct PlainPrograms<'a> {
 impl PlainPrograms<'_> {
     /// As [`Interpreter::run_in_place`], for a packet that is not plain.
     #[inline(always)]
-    pub fn decide(&mut self, packet: &PacketView<'_>, words: &mut [u32]) -> Outcome {
+    pub fn decide(&mut self, packet: &PacketView<'_>, words: &mut [u32]) -> Exit {
         run_native(
             self.native,
             self.uses,
@@ -325,12 +323,12 @@ impl PlainPrograms<'_> {
     /// Runs the programs on a packet, and rewrites it if it goes on. Unless it is complex the words
     /// change too.
     #[inline(always)]
-    pub fn run(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
+    pub fn run(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Exit {
         if view.plain.is_udp() {
             return self.run_udp(frame, view, words);
         }
         let Some(tcp) = view.plain.tcp_header(frame.bytes()) else {
-            return Outcome::Complex;
+            return Exit::Escalate;
         };
         let answer = self.answer(frame, view, tcp, words);
         self.act(answer, frame, view.plain)
@@ -339,7 +337,7 @@ impl PlainPrograms<'_> {
     /// Cold is only where its code lies.
     #[cold]
     #[inline(never)]
-    fn run_udp(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Outcome {
+    fn run_udp(&mut self, frame: &mut Frame, view: PlainView, words: &mut [u32]) -> Exit {
         let answer = self.answer(frame, view, &[0; 20], words);
         self.act(answer, frame, view.plain)
     }
@@ -367,15 +365,15 @@ impl PlainPrograms<'_> {
     }
 
     #[inline(always)]
-    fn act(&self, answer: Answer, frame: &mut Frame, plain: Plain) -> Outcome {
+    fn act(&self, answer: Answer, frame: &mut Frame, plain: Plain) -> Exit {
         match (answer.is_forward(), self.native.only_planned()) {
             (true, Some(change)) => {
                 if !change.is_nothing() {
                     self.machine.rewrite_plain(change, frame.bytes_mut(), plain);
                 }
-                Outcome::Forward
+                Exit::Continue
             }
-            _ => self.other_outcome(answer, frame, plain),
+            _ => self.other_exit(answer, frame, plain),
         }
     }
 
@@ -396,15 +394,15 @@ impl PlainPrograms<'_> {
     }
 
     #[inline(never)]
-    fn other_outcome(&self, answer: Answer, frame: &mut Frame, plain: Plain) -> Outcome {
-        let outcome = self.native.outcome(answer);
-        if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+    fn other_exit(&self, answer: Answer, frame: &mut Frame, plain: Plain) -> Exit {
+        let exit = self.native.exit(answer);
+        if matches!(exit, Exit::Continue | Exit::Reply) {
             for change in self.native.planned() {
                 self.machine
                     .rewrite_plain(*change, frame.bytes_mut(), plain);
             }
         }
-        outcome
+        exit
     }
 }
 
@@ -692,7 +690,7 @@ fn run_native(
     started: Instant,
     packet: &PacketView<'_>,
     words: &mut [u32],
-) -> Outcome {
+) -> Exit {
     let payload_length = payload_length(packet.layout);
     let tcp = match uses.tcp_flags || uses.tcp_numbers {
         true => tcp_header(packet),
@@ -711,7 +709,7 @@ fn run_native(
         payload_length,
     };
     let answer = native.run(&input, words);
-    native.outcome(answer)
+    native.exit(answer)
 }
 
 /// Sets what code does not get in registers.

@@ -20,12 +20,10 @@ mod native;
 #[cfg(not(target_arch = "x86_64"))]
 #[path = "native_absent.rs"]
 mod native;
-mod outcome;
 pub mod sketch;
 pub mod state_table;
 
 pub use budget::{Budget, BudgetError, Placement};
 pub use interpreter::{Interpreter, PacketView, PlainPrograms, PlainView, StepTaken};
-pub use outcome::Outcome;
 pub use sketch::Sketch;
 pub use state_table::StateTable;

@@ -1,9 +1,8 @@
 //! What stands for [native code](crate) on processors for which we make none.
 
 use crate::compile::{Compiled, Opcode};
-use crate::outcome::Outcome;
 use twinpath_core::Direction;
-use twinpath_core::program::{EndpointRow, Field};
+use twinpath_core::program::{EndpointRow, Exit, Field};
 
 /// There is none of it.
 pub(crate) enum Native {}
@@ -65,7 +64,7 @@ impl Native {
         match *self {}
     }
 
-    pub fn outcome(&self, _: Answer) -> Outcome {
+    pub fn exit(&self, _: Answer) -> Exit {
         match *self {}
     }
 

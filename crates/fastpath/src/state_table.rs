@@ -24,7 +24,7 @@ use crate::few_words::are_zero;
 use line::{Line, ShortKey};
 use twinpath_core::FlowKey;
 use twinpath_core::key::V4Key;
-use twinpath_core::memory::{ZeroedArray, equal_lanes, prefetch};
+use twinpath_core::memory::{ZeroedArray, equal_tags, prefetch};
 
 pub use line::{Control, Held};
 
@@ -34,7 +34,7 @@ pub const MAX_WAYS: usize = 8;
 /// A slot's number.
 pub type SlotId = u32;
 
-/// No slot: what [`Finder::prefetch_slot`] suspects when no tag fits.
+/// No slot: what [`Finder::prefetch_slot`] hints at when no tag fits.
 pub const NO_SLOT: SlotId = SlotId::MAX;
 
 /// A fixed number of slots in set-associative buckets.
@@ -128,7 +128,7 @@ impl StateTable {
 
     /// Slots of a bucket whose tag fits, and perhaps others: the key decides.
     #[inline(always)]
-    fn suspects(&self, bucket: usize, hash: u64) -> impl Iterator<Item = usize> + '_ {
+    fn candidates(&self, bucket: usize, hash: u64) -> impl Iterator<Item = usize> + '_ {
         let ways = Ways::with_tag(self.tags[bucket], tag(hash));
         ways.map(move |way| bucket << self.way_bits | way)
     }
@@ -138,16 +138,16 @@ impl StateTable {
     pub fn find(&self, key: &FlowKey, hash: u64) -> Option<SlotId> {
         let short = ShortKey::of(key);
         self.choices(hash)
-            .flat_map(|bucket| self.suspects(bucket, hash))
+            .flat_map(|bucket| self.candidates(bucket, hash))
             .find(|&slot| self.holds(slot, key, short))
             .map(|slot| slot as SlotId)
     }
 
-    /// [`Self::find`], quicker where `suspect` is the slot.
+    /// [`Self::find`], quicker where `hint` is the slot.
     #[inline(always)]
-    pub fn find_near(&self, suspect: SlotId, key: &FlowKey, hash: u64) -> Option<SlotId> {
-        if self.contains(suspect) && self.holds(suspect as usize, key, ShortKey::of(key)) {
-            return Some(suspect);
+    pub fn find_near(&self, hint: SlotId, key: &FlowKey, hash: u64) -> Option<SlotId> {
+        if self.contains(hint) && self.holds(hint as usize, key, ShortKey::of(key)) {
+            return Some(hint);
         }
         self.find(key, hash)
     }
@@ -304,7 +304,7 @@ impl Finder<'_> {
     /// [`StateTable::find_near`].
     #[inline(always)]
     pub fn prefetch_slot(&self, hash: u64) -> SlotId {
-        let Some(slot) = self.first_suspect(hash) else {
+        let Some(slot) = self.first_candidate(hash) else {
             return NO_SLOT;
         };
         self.prefetch(slot as SlotId);
@@ -331,9 +331,9 @@ impl Finder<'_> {
         }
     }
 
-    /// The first of the suspects in the bucket of first choice.
+    /// The first of the candidates in the bucket of first choice.
     #[inline(always)]
-    fn first_suspect(&self, hash: u64) -> Option<usize> {
+    fn first_candidate(&self, hash: u64) -> Option<usize> {
         let bucket = bucket(hash, self.buckets);
         let way = Ways::with_tag(*self.tags.get(bucket)?, tag(hash)).next()?;
         Some(bucket << self.way_bits | way)
@@ -359,7 +359,7 @@ impl Ways {
     /// Those with this tag.
     #[inline(always)]
     fn with_tag(tags: u128, tag: u16) -> Self {
-        Self(equal_lanes(tags, tag))
+        Self(equal_tags(tags, tag))
     }
 }
 

@@ -373,20 +373,20 @@ impl Header {
         if usize::from(count) > MAX_WORDS {
             return Err(HeaderError::Words(count));
         }
-        let mut header = Self::new(message, FlowKey::read(&lane(bytes, 32)));
+        let mut header = Self::new(message, FlowKey::read(&field(bytes, 32)));
         header.has_packet = bytes[6] & 1 != 0;
         header.initiator = Side::from_bit(bytes[6] & 2 != 0);
         header.side = Side::from_bit(bytes[6] & 4 != 0);
         header.is_reply = bytes[6] & 8 != 0;
         header.role = Role::from_bits(bytes[7] & 3);
-        header.sequence = u32::from_be_bytes(lane(bytes, 8));
-        header.epoch = u32::from_be_bytes(lane(bytes, 12));
-        header.generation = u32::from_be_bytes(lane(bytes, 16));
-        header.slot = u32::from_be_bytes(lane(bytes, 20));
-        header.timestamp = Instant(u64::from_be_bytes(lane(bytes, 24)));
-        header.alias_row = u32::from_be_bytes(lane(bytes, 72));
-        header.ingress = u16::from_be_bytes(lane(bytes, 76));
-        header.chain = u16::from_be_bytes(lane(bytes, 4));
+        header.sequence = u32::from_be_bytes(field(bytes, 8));
+        header.epoch = u32::from_be_bytes(field(bytes, 12));
+        header.generation = u32::from_be_bytes(field(bytes, 16));
+        header.slot = u32::from_be_bytes(field(bytes, 20));
+        header.timestamp = Instant(u64::from_be_bytes(field(bytes, 24)));
+        header.alias_row = u32::from_be_bytes(field(bytes, 72));
+        header.ingress = u16::from_be_bytes(field(bytes, 76));
+        header.chain = u16::from_be_bytes(field(bytes, 4));
         header.element = bytes[80];
         header.metadata = read_metadata(bytes, header.message);
         header.count = count;
@@ -406,13 +406,13 @@ fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
         0 => Direction::Original,
         _ => Direction::Reply,
     };
-    let egress = u16::from_be_bytes(lane(bytes, 78));
+    let egress = u16::from_be_bytes(field(bytes, 78));
     Metadata {
         direction,
         egress: (bytes[6] & 32 != 0).then_some(egress),
         was_on_slow_path: !message.is_to_worker(),
         is_answer: bytes[81] & 1 != 0,
-        parked_bytes: u16::from_be_bytes(lane(bytes, 82)),
+        parked_bytes: u16::from_be_bytes(field(bytes, 82)),
         has_bad_checksum: bytes[6] & 64 != 0,
         has_place: bytes[6] & 128 != 0,
         // Its number is behind the state words.
@@ -421,7 +421,7 @@ fn read_metadata(bytes: &[u8; FIXED_BYTES], message: Message) -> Metadata {
 
 /// `N` bytes at a constant place inside the fixed part.
 #[inline(always)]
-fn lane<const N: usize>(bytes: &[u8; FIXED_BYTES], from: usize) -> [u8; N] {
+fn field<const N: usize>(bytes: &[u8; FIXED_BYTES], from: usize) -> [u8; N] {
     *bytes[from..]
         .first_chunk()
         .expect("constant offsets inside the fixed header")
@@ -484,7 +484,7 @@ pub fn carries_packet(frame: &Frame) -> bool {
 #[inline]
 pub fn peek(frame: &Frame) -> Option<(u8, FlowKey)> {
     let fixed = frame.bytes().first_chunk::<FIXED_BYTES>()?;
-    Some((fixed[80], FlowKey::read(&lane(fixed, 32))))
+    Some((fixed[80], FlowKey::read(&field(fixed, 32))))
 }
 
 /// Takes the header off a frame, leaving the packet.

@@ -293,7 +293,7 @@ mod tests {
     use twinpath_core::program::{Step, Word};
     use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
     use twinpath_core::{Direction, DropReason, Pools, Steering};
-    use twinpath_fastpath::{Interpreter, Outcome, PacketView};
+    use twinpath_fastpath::{Interpreter, PacketView};
 
     const WORDS: u8 = 3;
     const TEMPORARIES: u8 = 2;
@@ -447,7 +447,7 @@ mod tests {
             let keyed = Steering::new(0).key(&bytes, &layout).expect("an IP packet");
             let direction = if reply { Direction::Reply } else { Direction::Original };
             let mut interpreter = Interpreter::new(std::slice::from_ref(&program)).expect("a valid program");
-            let outcome = interpreter.run(&PacketView { bytes: &bytes, layout: &layout, keyed: &keyed, direction, now: Instant(now) }, &words);
+            let decided = interpreter.run(&PacketView { bytes: &bytes, layout: &layout, keyed: &keyed, direction, now: Instant(now) }, &words);
 
             let mut frame = Pools::new(1, 1).take_filled(&bytes).expect("room");
             frame.set_timestamp(Instant(now));
@@ -455,13 +455,7 @@ mod tests {
             let mut slow_words = words;
             let exit = run(&program, &mut slow_words, &mut packet, Instant::ZERO);
 
-            let expected = match exit {
-                Exit::Continue => Outcome::Forward,
-                Exit::Reply => Outcome::Reply,
-                Exit::Drop(reason) => Outcome::Drop(reason),
-                Exit::Escalate => Outcome::Complex,
-            };
-            prop_assert_eq!(outcome, expected);
+            prop_assert_eq!(decided, exit);
             if exit == Exit::Escalate {
                 prop_assert_eq!(slow_words, words, "what escalates changes nothing");
             } else {

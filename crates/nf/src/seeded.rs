@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use twinpath_core::HashKey;
 
-/// A map from keys made of 64-bit lanes.
+/// A map from keys made of 64-bit words.
 pub(crate) type SeededMap<K, V> = HashMap<K, V, Seed>;
 
 /// Keeps outsiders from choosing keys that collide.
@@ -19,11 +19,11 @@ impl Seed {
 }
 
 impl BuildHasher for Seed {
-    type Hasher = LaneHasher;
+    type Hasher = WordHasher;
 
-    fn build_hasher(&self) -> LaneHasher {
-        LaneHasher {
-            lanes: [0; LANES],
+    fn build_hasher(&self) -> WordHasher {
+        WordHasher {
+            words: [0; WORDS],
             count: 0,
             before: 0,
             hash_key: self.0,
@@ -32,35 +32,35 @@ impl BuildHasher for Seed {
 }
 
 /// As many as a flow's key has, and its length.
-const LANES: usize = 6;
+const WORDS: usize = 6;
 
-/// Collects so many lanes at a time.
+/// Collects so many words at a time.
 #[derive(Debug)]
-pub(crate) struct LaneHasher {
-    lanes: [u64; LANES],
+pub(crate) struct WordHasher {
+    words: [u64; WORDS],
     count: usize,
-    /// The hash of the lanes before these.
+    /// The hash of the words before these.
     before: u64,
     hash_key: HashKey,
 }
 
-impl Hasher for LaneHasher {
+impl Hasher for WordHasher {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
-            let mut lane = [0; 8];
-            lane[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(lane));
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(u64::from_le_bytes(word));
         }
     }
 
     #[inline]
-    fn write_u64(&mut self, lane: u64) {
-        if self.count == self.lanes.len() {
+    fn write_u64(&mut self, word: u64) {
+        if self.count == self.words.len() {
             self.before = self.finish();
-            (self.lanes, self.count) = ([0; LANES], 0);
+            (self.words, self.count) = ([0; WORDS], 0);
         }
-        self.lanes[self.count] = lane;
+        self.words[self.count] = word;
         self.count += 1;
     }
 
@@ -88,7 +88,7 @@ impl Hasher for LaneHasher {
     #[inline]
     fn finish(&self) -> u64 {
         let rest = self.before.wrapping_add(self.count as u64);
-        self.hash_key.hash_with(&self.lanes, rest)
+        self.hash_key.hash_with(&self.words, rest)
     }
 }
 

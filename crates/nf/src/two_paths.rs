@@ -6,13 +6,14 @@ use twinpath_core::FragmentPlace;
 use twinpath_core::HashKey;
 use twinpath_core::fragments::{Fragments, MAX_HELD, Met};
 use twinpath_core::key::Role;
+use twinpath_core::program::Exit;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::dissect;
 use twinpath_core::{
     Direction, DropCounters, DropReason, FlowKey, Frame, Instant, Keyed, Packet, Pools, Side,
     Steering,
 };
-use twinpath_fastpath::{Interpreter, Outcome, PacketView};
+use twinpath_fastpath::{Interpreter, PacketView};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 use twinpath_wire::{Endpoint, Fragment, Layout};
 
@@ -238,7 +239,7 @@ impl<F: NetworkFunction> Path<F> {
         if std::mem::take(&mut known.is_home) {
             return None;
         }
-        let outcome = interpreter.run(
+        let exit = interpreter.run(
             &PacketView {
                 bytes,
                 layout,
@@ -248,22 +249,22 @@ impl<F: NetworkFunction> Path<F> {
             },
             &known.words,
         );
-        if outcome == Outcome::Complex {
+        if exit == Exit::Escalate {
             return None;
         }
         known.words.copy_from_slice(interpreter.words());
         let mut frame = self.pools.take_filled(bytes).expect("room");
         let mut fate = Fate::default();
-        match outcome {
-            Outcome::Drop(reason) => fate.drops.push((reason, 1)),
+        match exit {
+            Exit::Drop(reason) => fate.drops.push((reason, 1)),
             _ => assert!(
                 interpreter.commit(&mut frame, layout),
                 "every change can be made"
             ),
         }
-        match outcome {
-            Outcome::Forward => fate.onward.push(frame.bytes().to_vec()),
-            Outcome::Reply => fate.replies.push(frame.bytes().to_vec()),
+        match exit {
+            Exit::Continue => fate.onward.push(frame.bytes().to_vec()),
+            Exit::Reply => fate.replies.push(frame.bytes().to_vec()),
             _ => {}
         }
         Some(fate)

@@ -1,9 +1,10 @@
 //! What an operator wants of a run.
 
 use crate::figures::Told;
-use crate::machine::{Changed, Machine, Refusal};
+use crate::machine::{Changed, Machine, Outcome, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 use twinpath_core::Instant;
 
@@ -39,4 +40,82 @@ pub type Commands = mpsc::Receiver<Command>;
 /// A run without an operator.
 pub fn no_commands() -> Commands {
     mpsc::channel().1
+}
+
+/// A run's commands, one after the other: while the chain changes none is taken.
+pub(crate) struct CommandQueue<'a> {
+    commands: Option<&'a Commands>,
+    /// Who waits for a change.
+    asked: Option<mpsc::Sender<Replaced>>,
+}
+
+impl<'a> CommandQueue<'a> {
+    pub fn new(commands: Option<&'a Commands>) -> Self {
+        Self {
+            commands,
+            asked: None,
+        }
+    }
+
+    /// Whether somebody waits for a change.
+    pub fn is_changing(&self) -> bool {
+        self.asked.is_some()
+    }
+
+    fn next(&self) -> Option<Command> {
+        let commands = self.commands.filter(|_| !self.is_changing())?;
+        commands.try_recv().ok()
+    }
+
+    /// Whoever waits for a change hears what came of it. If it is the run that is over, returns
+    /// whether all that was under way has come to its end.
+    pub fn came_of_command(&mut self, outcome: Outcome) -> Option<bool> {
+        let replaced = match outcome {
+            Outcome::Stopped { is_drained } => return Some(is_drained),
+            Outcome::Changed(changed) => Ok(changed),
+            Outcome::Refused(replacement, why) => Err((replacement, why)),
+        };
+        if let Some(asked) = self.asked.take() {
+            // Whoever has gone away hears nothing.
+            let _ = asked.send(replaced);
+        }
+        None
+    }
+}
+
+/// A driver that hears commands.
+pub(crate) trait Commanded<'a> {
+    fn queue(&mut self) -> &mut CommandQueue<'a>;
+
+    fn machine(&mut self) -> &mut Machine;
+
+    /// Whoever asks a worker that there is not hears no answer.
+    fn ask(&mut self, worker: usize, question: Question);
+
+    fn take(&mut self, take: Taking);
+
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>);
+
+    /// Does what the operator wants next.
+    fn take_command(&mut self) {
+        match self.queue().next() {
+            Some(Command::Ask(worker, question)) => self.ask(worker, question),
+            Some(Command::Take(take)) => self.take(take),
+            Some(Command::AskMachine(question)) => answer(question, self.machine()),
+            Some(Command::Figures(told)) => self.tell_figures(&told),
+            Some(Command::Replace(replacement, asked)) => {
+                match self.machine().change(replacement) {
+                    Ok(()) => self.queue().asked = Some(asked),
+                    // Whoever has gone away hears nothing.
+                    Err(replacement) => drop(asked.send(Err((replacement, Refusal::Busy)))),
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// Whoever asked what cannot be answered hears no answer.
+pub(crate) fn answer(question: MachineQuestion, machine: &Machine) {
+    let _ = catch_unwind(AssertUnwindSafe(|| question(machine)));
 }

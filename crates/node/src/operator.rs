@@ -169,8 +169,8 @@ impl Operator {
         }
         if let Some(reload) = access.reload {
             let over = Arc::clone(&operator.is_over);
-            let watch = move || reload.watch(&control, &over);
-            operator.reload = Some(thread("reload").spawn(watch)?);
+            let reload = move || reload.reload_when_asked(&control, &over);
+            operator.reload = Some(thread("reload").spawn(reload)?);
         }
         Ok((operator, receivers))
     }
@@ -230,7 +230,7 @@ fn serve(control: Arc<Control>, socket: &Socket, is_over: &AtomicBool) -> Contro
 
 impl Reload {
     /// Reads the file again whenever somebody says so.
-    fn watch(&self, control: &Control, is_over: &AtomicBool) {
+    fn reload_when_asked(&self, control: &Control, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Acquire) {
             match self.is_asked.swap(false, Ordering::AcqRel) {
                 true => {

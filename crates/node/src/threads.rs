@@ -14,12 +14,12 @@ pub use packet_io::PacketIo;
 
 use crate::arrivals::{Arrivals, Filled, Tempo};
 use crate::causality::Causality;
-use crate::command::{Command, Commands, MachineQuestion, Replaced};
+use crate::command::{Command, CommandQueue, Commanded, Commands, Question, Taking, answer};
 use crate::departure::Departure;
 use crate::fast_path::BURST;
 use crate::figures::{MachineFigures, Told, WorkerFigures};
 use crate::health::{Phase, Pulse};
-use crate::machine::{Machine, Outcome, Output, Refusal};
+use crate::machine::{Machine, Output, Refusal};
 use crate::mirror::Event;
 use crate::observe::{Observer, Tallies, pool_figures};
 use crate::sink::Sink;
@@ -28,7 +28,6 @@ use crate::wiring::Node;
 use crate::worker::Worker;
 use packet_io::Replay;
 use returns::{MachineInput, take};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -96,8 +95,7 @@ pub fn run_on<P: PacketIo>(
             packets,
             observer,
             tempo,
-            commands,
-            asked: None,
+            commands: CommandQueue::new(Some(commands)),
             output: Output::default(),
             burst: Vec::with_capacity(BURST),
             returned: Vec::new(),
@@ -201,11 +199,6 @@ fn figures(
     figures
 }
 
-/// Whoever asked what cannot be answered hears no answer.
-fn answer(question: MachineQuestion, machine: &Machine) {
-    let _ = catch_unwind(AssertUnwindSafe(|| question(machine)));
-}
-
 /// How long the machine's thread may rest while frames are under way to workers, and while none are.
 const SHORTEST_REST: Duration = Duration::from_micros(20);
 const LONGEST_REST: Duration = Duration::from_millis(1);
@@ -236,9 +229,7 @@ struct Driver<'a, P> {
     packets: &'a mut P,
     observer: &'a mut Observer,
     tempo: Tempo,
-    commands: &'a Commands,
-    /// Who waits for a change.
-    asked: Option<mpsc::Sender<Replaced>>,
+    commands: CommandQueue<'a>,
     output: Output,
     burst: Vec<Frame>,
     returned: Vec<Frame>,
@@ -345,7 +336,9 @@ impl<P: PacketIo> Driver<'_, P> {
             self.links[worker].tell(command);
         }
         for outcome in std::mem::take(&mut self.output.outcomes) {
-            self.came_of_command(outcome);
+            if let Some(is_drained) = self.commands.came_of_command(outcome) {
+                self.is_drained = Some(is_drained);
+            }
         }
         Ok(())
     }
@@ -385,62 +378,6 @@ impl<P: PacketIo> Driver<'_, P> {
         self.put_out()
     }
 
-    /// Hears what the operator wants, one thing after the other.
-    fn take_command(&mut self) {
-        if self.asked.is_some() {
-            return;
-        }
-        match self.commands.try_recv() {
-            Ok(Command::Ask(worker, question)) => {
-                let now = self.clock().packet;
-                // Whoever asks one that there is not hears no answer.
-                if let Some(worker_link) = self.links.get(worker) {
-                    worker_link.ask(question, now);
-                }
-            }
-            Ok(Command::Take(take)) => self.links[0].take(take),
-            Ok(Command::AskMachine(question)) => answer(question, self.machine),
-            Ok(Command::Figures(told)) => self.tell_figures(&told),
-            Ok(Command::Replace(replacement, answer)) => match self.machine.change(replacement) {
-                Ok(()) => self.asked = Some(answer),
-                // Whoever has gone away hears nothing, here as below.
-                Err(replacement) => drop(answer.send(Err((replacement, Refusal::Busy)))),
-            },
-            Err(_) => {}
-        }
-    }
-
-    /// Tells what this thread knows, and has each worker tell what it knows.
-    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
-        let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
-        let times = (packet_ns, self.wall_ns());
-        let figures = figures(self.observer, times, self.machine, self.packets);
-        // Whoever has gone away hears nothing.
-        let _ = told.send(Told::Machine(Box::new(figures), self.links.len()));
-        for (number, worker_link) in self.links.iter().enumerate() {
-            let told = told.clone();
-            let tell = move |worker: &Worker, _: Instant| {
-                let figures = WorkerFigures::of(worker).numbered(number);
-                let _ = told.send(Told::Worker(Box::new(figures)));
-            };
-            worker_link.ask(Box::new(tell), self.packet_clock);
-        }
-    }
-
-    fn came_of_command(&mut self, outcome: Outcome) {
-        let replaced = match outcome {
-            Outcome::Stopped { is_drained } => {
-                self.is_drained = Some(is_drained);
-                return;
-            }
-            Outcome::Changed(changed) => Ok(changed),
-            Outcome::Refused(replacement, why) => Err((replacement, why)),
-        };
-        if let Some(asked) = self.asked.take() {
-            let _ = asked.send(replaced);
-        }
-    }
-
     fn tick(&mut self) {
         let wall_ns = self.wall_ns();
         if wall_ns < self.next_tick_ns && self.tempo.is_paced {
@@ -470,6 +407,43 @@ impl<P: PacketIo> Driver<'_, P> {
             }
             self.returned.clear();
             idle.wait();
+        }
+    }
+}
+
+impl<'a, P: PacketIo> Commanded<'a> for Driver<'a, P> {
+    fn queue(&mut self) -> &mut CommandQueue<'a> {
+        &mut self.commands
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        self.machine
+    }
+
+    fn ask(&mut self, worker: usize, question: Question) {
+        if let Some(worker_link) = self.links.get(worker) {
+            worker_link.ask(question, self.clock().packet);
+        }
+    }
+
+    fn take(&mut self, take: Taking) {
+        self.links[0].take(take);
+    }
+
+    /// Tells what this thread knows, and has each worker tell what it knows.
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+        let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
+        let times = (packet_ns, self.wall_ns());
+        let figures = figures(self.observer, times, self.machine, self.packets);
+        // Whoever has gone away hears nothing.
+        let _ = told.send(Told::Machine(Box::new(figures), self.links.len()));
+        for (number, worker_link) in self.links.iter().enumerate() {
+            let told = told.clone();
+            let tell = move |worker: &Worker, _: Instant| {
+                let figures = WorkerFigures::of(worker).numbered(number);
+                let _ = told.send(Told::Worker(Box::new(figures)));
+            };
+            worker_link.ask(Box::new(tell), self.packet_clock);
         }
     }
 }

@@ -6,11 +6,11 @@
 
 use crate::arrivals::{Arrivals, Tempo};
 use crate::causality::Causality;
-use crate::command::{Command, Commands, Replaced};
+use crate::command::{CommandQueue, Commanded, Commands, Question, Taking};
 use crate::departure::Via;
 use crate::fast_path::BURST;
 use crate::figures::{Told, WorkerFigures};
-use crate::machine::{Outcome, Output, Progress, Refusal, Time};
+use crate::machine::{Machine, Output, Progress, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
@@ -66,9 +66,7 @@ pub struct VirtualRun<'a, S: Sink> {
     now: Instant,
     /// How far it is ahead of the packet clock.
     ahead: Duration,
-    commands: Option<&'a Commands>,
-    /// Who waits for a change.
-    asked: Option<mpsc::Sender<Replaced>>,
+    commands: CommandQueue<'a>,
     /// When the first packet arrived.
     started: Option<Instant>,
     /// When the run began, on the wall.
@@ -111,8 +109,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             returns: Vec::new(),
             now: Instant::ZERO,
             ahead: Duration::ZERO,
-            commands: None,
-            asked: None,
+            commands: CommandQueue::new(None),
             started: None,
             began: WallClock::now(),
             is_over: false,
@@ -121,7 +118,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     /// The same, with somebody who may want something of it.
     pub fn hearing(self, commands: &'a Commands) -> Self {
-        let commands = Some(commands);
+        let commands = CommandQueue::new(Some(commands));
         Self { commands, ..self }
     }
 
@@ -238,7 +235,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
 
     /// The source has nothing now. What is under way goes on, and a change that somebody waits for.
     fn let_time_pass(&mut self) -> Result<(), CaptureError> {
-        if self.asked.is_some() || !self.node.machine.is_quiet() {
+        if self.commands.is_changing() || !self.node.machine.is_quiet() {
             return self.go_on();
         }
         std::thread::yield_now();
@@ -320,7 +317,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             }
         }
         for outcome in std::mem::take(&mut self.output.outcomes) {
-            self.came_of_command(outcome);
+            self.is_over |= self.commands.came_of_command(outcome).is_some();
         }
         self.sink.advance(self.node.machine.oldest())
     }
@@ -348,57 +345,6 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         let machine = &mut self.node.machine;
         machine.returned(worker, &mut self.returns, clock, out);
         machine.progress(worker, self.node.workers[worker].progress(), out);
-    }
-
-    fn take_command(&mut self) {
-        if self.asked.is_some() {
-            return;
-        }
-        match self.commands.and_then(|commands| commands.try_recv().ok()) {
-            Some(Command::Ask(worker, question)) => {
-                let now = self.packet_now();
-                // Whoever asks one that there is not hears no answer.
-                if let Some(worker) = self.node.workers.get(worker) {
-                    question(worker, now);
-                }
-            }
-            Some(Command::Take(take)) => take(&mut self.node.workers[0]),
-            Some(Command::AskMachine(question)) => question(&self.node.machine),
-            Some(Command::Figures(told)) => self.tell_figures(&told),
-            Some(Command::Replace(replacement, answer)) => {
-                match self.node.machine.change(replacement) {
-                    Ok(()) => self.asked = Some(answer),
-                    // Whoever has gone away hears nothing, here as below.
-                    Err(replacement) => drop(answer.send(Err((replacement, Refusal::Busy)))),
-                }
-            }
-            None => {}
-        }
-    }
-
-    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
-        let wall_ns = self.began.elapsed().as_nanos() as u64;
-        let workers = &self.node.workers;
-        let figures = self.observer.figures(0, wall_ns, &self.node.machine);
-        // Whoever has gone away hears nothing.
-        let _ = told.send(Told::Machine(Box::new(figures), workers.len()));
-        for worker in workers {
-            let _ = told.send(Told::Worker(Box::new(WorkerFigures::of(worker))));
-        }
-    }
-
-    fn came_of_command(&mut self, outcome: Outcome) {
-        let replaced = match outcome {
-            Outcome::Stopped { .. } => {
-                self.is_over = true;
-                return;
-            }
-            Outcome::Changed(changed) => Ok(changed),
-            Outcome::Refused(replacement, why) => Err((replacement, why)),
-        };
-        if let Some(asked) = self.asked.take() {
-            let _ = asked.send(replaced);
-        }
     }
 
     /// Everything that is due before or at `until`, in order.
@@ -496,5 +442,37 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             self.go_on()?;
         }
         self.sink.advance(Instant::NEVER)
+    }
+}
+
+impl<'a, S: Sink> Commanded<'a> for VirtualRun<'a, S> {
+    fn queue(&mut self) -> &mut CommandQueue<'a> {
+        &mut self.commands
+    }
+
+    fn machine(&mut self) -> &mut Machine {
+        &mut self.node.machine
+    }
+
+    fn ask(&mut self, worker: usize, question: Question) {
+        let now = self.packet_now();
+        if let Some(worker) = self.node.workers.get(worker) {
+            question(worker, now);
+        }
+    }
+
+    fn take(&mut self, take: Taking) {
+        take(&mut self.node.workers[0]);
+    }
+
+    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+        let wall_ns = self.began.elapsed().as_nanos() as u64;
+        let workers = &self.node.workers;
+        let figures = self.observer.figures(0, wall_ns, &self.node.machine);
+        // Whoever has gone away hears nothing.
+        let _ = told.send(Told::Machine(Box::new(figures), workers.len()));
+        for worker in workers {
+            let _ = told.send(Told::Worker(Box::new(WorkerFigures::of(worker))));
+        }
     }
 }

@@ -293,7 +293,7 @@ pub struct EntryLook {
 pub struct RuleLook {
     /// The bits that are compared, and what they must be.
     pub matches: Vec<Quantity>,
-    /// The mask over the packet's key, as hexadecimal lanes.
+    /// The mask over the packet's key, as hexadecimal words.
     pub mask: String,
     /// The value, the same way.
     pub value: String,

@@ -1,9 +1,9 @@
 //! What a rule does to a packet.
 //!
-//! An action is eight 64-bit lanes, one cache line: so the table holds it, and so it crosses the
+//! An action is eight 64-bit words, one cache line: so the table holds it, and so it crosses the
 //! link.
 //!
-//! | lane | bits from the top |
+//! | word | bits from the top |
 //! |---|---|
 //! | 0, 1 | source address |
 //! | 2, 3 | destination address |
@@ -22,8 +22,8 @@ use twinpath_core::DropReason;
 use twinpath_core::wire::layout::{Layout, Network, Transport};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, icmp, ipv4, rewrite, tcp, udp};
 
-/// An action as lanes.
-pub type ActionLanes = [u64; 8];
+/// An action as words.
+pub type ActionWords = [u64; 8];
 
 /// New values of fields.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -194,8 +194,8 @@ pub(crate) fn set_mac<const AT: usize>(frame: &mut [u8], mac: MacAddress) {
 }
 
 impl Action {
-    /// The action as lanes.
-    pub fn pack(&self) -> ActionLanes {
+    /// The action as words.
+    pub fn pack(&self) -> ActionWords {
         let rewrites = &self.rewrites;
         let (source, destination) = (rewrites.source, rewrites.destination);
         let drop = self.drop.map_or(0, |reason| reason.index() as u64 + 1);
@@ -215,20 +215,20 @@ impl Action {
         ]
     }
 
-    /// The action with these lanes; `None` for a reason to drop that there is none of.
-    pub fn unpack(lanes: &ActionLanes) -> Option<Self> {
+    /// The action with these words; `None` for a reason to drop that there is none of.
+    pub fn unpack(words: &ActionWords) -> Option<Self> {
         Some(Self {
-            rewrites: rewrites_of(lanes),
-            drop: drop_in(lanes)?,
-            idle: (lanes[7] > 0).then(|| Duration::from_nanos(lanes[7])),
+            rewrites: rewrites_of(words),
+            drop: drop_in(words)?,
+            idle: (words[7] > 0).then(|| Duration::from_nanos(words[7])),
         })
     }
 }
 
 /// Why an action drops its packets, if it does; `None` if there is no such reason.
 #[inline(always)]
-pub(crate) fn drop_in(lanes: &ActionLanes) -> Option<Option<DropReason>> {
-    match lanes[5] as u8 {
+pub(crate) fn drop_in(words: &ActionWords) -> Option<Option<DropReason>> {
+    match words[5] as u8 {
         0 => Some(None),
         number => reason(number),
     }
@@ -240,86 +240,86 @@ fn reason(number: u8) -> Option<Option<DropReason>> {
     reason.map(Some)
 }
 
-/// The rewrites in an action's lanes.
+/// The rewrites in an action's words.
 #[inline]
-fn rewrites_of(lanes: &ActionLanes) -> Rewrites {
+fn rewrites_of(words: &ActionWords) -> Rewrites {
     // The upper half of an IPv4 address is empty, and a settled action has other things there.
-    let upper = |lane: usize| match plain::is_settled(lanes) {
+    let upper = |word: usize| match plain::is_settled(words) {
         true => 0,
-        false => u128::from(lanes[lane]),
+        false => u128::from(words[word]),
     };
-    let address = |lane: usize| Address(upper(lane) << 64 | u128::from(lanes[lane + 1]));
+    let address = |word: usize| Address(upper(word) << 64 | u128::from(words[word + 1]));
     Rewrites {
-        written: written_in(lanes),
-        source: Endpoint::new(address(0), (lanes[4] >> 48) as u16),
-        destination: Endpoint::new(address(2), (lanes[4] >> 32) as u16),
-        source_mac: mac_of(lanes[5]),
-        destination_mac: mac_of(lanes[6]),
-        egress: (lanes[4] >> 16) as u16,
-        decrements: decrements_in(lanes),
-        again: Fields::from_bits(lanes[6] as u16),
+        written: written_in(words),
+        source: Endpoint::new(address(0), (words[4] >> 48) as u16),
+        destination: Endpoint::new(address(2), (words[4] >> 32) as u16),
+        source_mac: mac_of(words[5]),
+        destination_mac: mac_of(words[6]),
+        egress: (words[4] >> 16) as u16,
+        decrements: decrements_in(words),
+        again: Fields::from_bits(words[6] as u16),
     }
 }
 
 #[inline(always)]
-pub(crate) const fn written_in(lanes: &ActionLanes) -> Fields {
-    Fields::from_bits(lanes[4] as u16)
+pub(crate) const fn written_in(words: &ActionWords) -> Fields {
+    Fields::from_bits(words[4] as u16)
 }
 
 #[inline(always)]
-pub(crate) const fn decrements_in(lanes: &ActionLanes) -> u8 {
-    (lanes[5] >> 8) as u8
+pub(crate) const fn decrements_in(words: &ActionWords) -> u8 {
+    (words[5] >> 8) as u8
 }
 
-/// [`Rewrites::egress`] of an action's lanes.
+/// [`Rewrites::egress`] of an action's words.
 #[inline(always)]
-pub(crate) const fn egress_in(lanes: &ActionLanes) -> Option<u16> {
-    match written_in(lanes).has(Field::Egress) {
-        true => Some((lanes[4] >> 16) as u16),
+pub(crate) const fn egress_in(words: &ActionWords) -> Option<u16> {
+    match written_in(words).has(Field::Egress) {
+        true => Some((words[4] >> 16) as u16),
         false => None,
     }
 }
 
 /// Whether an identification is drawn for packets that are not atomic.
 #[inline(always)]
-pub(crate) const fn numbers_in(lanes: &ActionLanes) -> bool {
-    written_in(lanes).has(Field::Identification)
+pub(crate) const fn numbers_in(words: &ActionWords) -> bool {
+    written_in(words).has(Field::Identification)
 }
 
-/// [`Rewrites::apply`] of an action's lanes.
+/// [`Rewrites::apply`] of an action's words.
 #[inline(always)]
-pub(crate) fn apply(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
-    if !is_nothing(lanes) {
-        rewrite_packet(lanes, frame, layout);
+pub(crate) fn apply(words: &ActionWords, frame: &mut [u8], layout: &Layout) {
+    if !is_nothing(words) {
+        rewrite_packet(words, frame, layout);
     }
 }
 
 #[inline(never)]
-fn rewrite_packet(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
-    let is_plain = lanes[6] as u16 == 0 && layout.network == Network::V4;
+fn rewrite_packet(words: &ActionWords, frame: &mut [u8], layout: &Layout) {
+    let is_plain = words[6] as u16 == 0 && layout.network == Network::V4;
     let done = is_plain
         && match layout.transport {
-            Transport::Tcp => plain::apply::<{ tcp::CHECKSUM_AT }>(lanes, frame, layout),
-            Transport::Udp => plain::apply::<{ udp::CHECKSUM_AT }>(lanes, frame, layout),
+            Transport::Tcp => plain::apply::<{ tcp::CHECKSUM_AT }>(words, frame, layout),
+            Transport::Udp => plain::apply::<{ udp::CHECKSUM_AT }>(words, frame, layout),
             _ => false,
         };
     if !done {
-        apply_any(lanes, frame, layout);
+        apply_any(words, frame, layout);
     }
 }
 
 /// Whether the packet stays as it is, but for where it leaves.
 #[inline(always)]
-fn is_nothing(lanes: &ActionLanes) -> bool {
+fn is_nothing(words: &ActionWords) -> bool {
     const EGRESS: u16 = Fields::of(&[Field::Egress]).bits();
-    let written = written_in(lanes).bits() & !EGRESS;
-    let again = lanes[6] as u16;
-    written | again == 0 && decrements_in(lanes) == 0
+    let written = written_in(words).bits() & !EGRESS;
+    let again = words[6] as u16;
+    written | again == 0 && decrements_in(words) == 0
 }
 
 #[inline(never)]
-fn apply_any(lanes: &ActionLanes, frame: &mut [u8], layout: &Layout) {
-    rewrites_of(lanes).apply(frame, layout);
+fn apply_any(words: &ActionWords, frame: &mut [u8], layout: &Layout) {
+    rewrites_of(words).apply(frame, layout);
 }
 
 fn mac_bits(mac: MacAddress) -> u64 {
@@ -328,8 +328,8 @@ fn mac_bits(mac: MacAddress) -> u64 {
 }
 
 #[inline(always)]
-const fn mac_of(lane: u64) -> MacAddress {
-    let [a, b, c, d, e, g, _, _] = lane.to_be_bytes();
+const fn mac_of(word: u64) -> MacAddress {
+    let [a, b, c, d, e, g, _, _] = word.to_be_bytes();
     MacAddress([a, b, c, d, e, g])
 }
 
@@ -341,7 +341,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lanes_hold_everything() {
+    fn words_hold_everything() {
         let mut rewrites = Rewrites {
             source: "10.0.0.1:80".parse().expect("v4"),
             destination: "[2001:db8::1]:443".parse().expect("v6"),
@@ -367,9 +367,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_lanes_are_read_without_panic(lanes: ActionLanes) {
-            let action = Action::unpack(&lanes);
-            let has_reason = usize::from(lanes[5] as u8) <= DropReason::COUNT;
+        fn any_words_are_read_without_panic(words: ActionWords) {
+            let action = Action::unpack(&words);
+            let has_reason = usize::from(words[5] as u8) <= DropReason::COUNT;
             prop_assert_eq!(action.is_some(), has_reason);
         }
     }

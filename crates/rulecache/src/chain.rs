@@ -1,9 +1,9 @@
 //! An element of a chain: functions whose decisions are cached together.
 
 use crate::function::{Answers, RuleFunction, Verdict};
+use crate::probe::{NoProbe, Probe};
 use crate::recorded::{Dependents, Recorded};
 use crate::recording::{EntryId, Obstacle, Recording};
-use crate::watch::{Unwatched, Watch};
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
 use twinpath_core::{Direction, Frame, Metadata, Named, Packet};
@@ -88,18 +88,18 @@ impl RuleChain {
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
     ) -> Verdict<Awaits> {
-        self.run_watched(packet, recording, from, dependents, answers, &mut Unwatched)
+        self.run_probed(packet, recording, from, dependents, answers, &mut NoProbe)
     }
 
-    /// The same while somebody watches.
-    pub fn run_watched<W: Watch + ?Sized>(
+    /// The same with a probe.
+    pub fn run_probed<P: Probe + ?Sized>(
         &mut self,
         packet: &mut Packet,
         recording: &mut Recording,
         from: usize,
         dependents: &dyn Dependents,
         answers: &mut Answers<'_>,
-        watch: &mut W,
+        probe: &mut P,
     ) -> Verdict<Awaits> {
         let now = packet.timestamp();
         for step in from..self.functions.len() {
@@ -108,7 +108,7 @@ impl RuleChain {
             let answered = answers.count();
             let function = &mut self.functions[place];
             let verdict = function.handle(&mut recorded, now, answers);
-            watch.handled(place as u8, &function.name, packet, recording, verdict);
+            probe.handled(place as u8, &function.name, packet, recording, verdict);
             answers.follow_from(step, packet);
             if answers.count() > answered {
                 self.turn_back(packet, step, answered, dependents, answers);

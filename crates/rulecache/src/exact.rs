@@ -7,19 +7,19 @@
 //! are its *guard*. There is one rule for a flow; a second one with another guard has to go
 //! elsewhere.
 
-use crate::key::{KeyLanes, MatchKey};
+use crate::key::{KeyWords, MatchKey};
 use crate::message::RuleId;
 use twinpath_core::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray};
 use twinpath_core::probing::{self, Places};
 
-/// The lane of a place that holds the rule's number plus one; 0 if the place is free.
+/// The word of a place that holds the rule's number plus one; 0 if the place is free.
 const RULE: usize = 5;
 /// Mask and value of the guard.
 const GUARD: usize = 6;
 const GUARD_VALUE: usize = 7;
 
-/// The lanes of a key that are compared.
+/// The words of a key that are compared.
 type Compared = [u64; 5];
 
 /// A fixed number of rules.
@@ -41,14 +41,14 @@ pub(crate) enum Refused {
 }
 
 #[inline(always)]
-const fn compared(key: &KeyLanes) -> Compared {
+const fn compared(key: &KeyWords) -> Compared {
     let [a, b, c, d, last, _] = *key;
     [a, b, c, d, last & MatchKey::EXACT.0[4]]
 }
 
-/// The bits of a key that differ within a flow, in one lane.
+/// The bits of a key that differ within a flow, in one word.
 #[inline(always)]
-const fn within_flow(key: &KeyLanes) -> u64 {
+const fn within_flow(key: &KeyWords) -> u64 {
     let [.., flags, ingress] = MatchKey::WITHIN_FLOW.0;
     key[4] & flags | key[5] & ingress
 }
@@ -95,9 +95,9 @@ impl ExactTable {
     fn search(&self, key: Compared) -> usize {
         let mut place = self.home(key);
         loop {
-            let lanes = &self.places[place].0;
-            let different = (0..5).fold(0, |bits, lane| bits | (lanes[lane] ^ key[lane]));
-            if different == 0 || lanes[RULE] == 0 {
+            let words = &self.places[place].0;
+            let different = (0..5).fold(0, |bits, word| bits | (words[word] ^ key[word]));
+            if different == 0 || words[RULE] == 0 {
                 return place;
             }
             place = probing::next(place, self.places.len());
@@ -106,33 +106,33 @@ impl ExactTable {
 
     /// The rule that packets with a key meet.
     #[inline]
-    pub fn find(&self, key: &KeyLanes) -> Option<RuleId> {
-        let lanes = &self.places[self.search(compared(key))].0;
-        let is_kept_out = (within_flow(key) ^ lanes[GUARD_VALUE]) & lanes[GUARD] != 0;
-        rule_in(lanes).filter(|_| !is_kept_out)
+    pub fn find(&self, key: &KeyWords) -> Option<RuleId> {
+        let words = &self.places[self.search(compared(key))].0;
+        let is_kept_out = (within_flow(key) ^ words[GUARD_VALUE]) & words[GUARD] != 0;
+        rule_in(words).filter(|_| !is_kept_out)
     }
 
     /// The rule of a key's flow, whatever its guard.
-    pub fn find_any(&self, key: &KeyLanes) -> Option<RuleId> {
+    pub fn find_any(&self, key: &KeyWords) -> Option<RuleId> {
         rule_in(&self.places[self.search(compared(key))].0)
     }
 
     /// Adds a rule; returns the one of the same packets if there was one.
     pub fn insert(
         &mut self,
-        mask: &KeyLanes,
-        value: &KeyLanes,
+        mask: &KeyWords,
+        value: &KeyWords,
         id: RuleId,
     ) -> Result<Option<RuleId>, Refused> {
         let (key, guard) = (compared(value), within_flow(mask));
         let guard_value = within_flow(value) & guard;
         let place = self.search(key);
         let has_room = self.len < self.limit && self.may_take(place);
-        let lanes = &mut self.places[place].0;
-        let before = rule_in(lanes);
+        let words = &mut self.places[place].0;
+        let before = rule_in(words);
         match before {
             None if !has_room => return Err(Refused::Full),
-            Some(_) if (lanes[GUARD], lanes[GUARD_VALUE]) != (guard, guard_value) => {
+            Some(_) if (words[GUARD], words[GUARD_VALUE]) != (guard, guard_value) => {
                 return Err(Refused::Taken);
             }
             Some(_) => {}
@@ -141,21 +141,21 @@ impl ExactTable {
                 self.guarded += usize::from(guard != 0);
             }
         }
-        lanes[..5].copy_from_slice(&key);
-        (lanes[RULE], lanes[GUARD], lanes[GUARD_VALUE]) = (u64::from(id) + 1, guard, guard_value);
+        words[..5].copy_from_slice(&key);
+        (words[RULE], words[GUARD], words[GUARD_VALUE]) = (u64::from(id) + 1, guard, guard_value);
         Ok(before)
     }
 
     /// Removes a rule; false if it is not there.
-    pub fn remove(&mut self, value: &KeyLanes, id: RuleId) -> bool {
+    pub fn remove(&mut self, value: &KeyWords, id: RuleId) -> bool {
         let key = compared(value);
         let place = self.search(key);
-        let lanes = &self.places[place].0;
-        if rule_in(lanes) != Some(id) {
+        let words = &self.places[place].0;
+        if rule_in(words) != Some(id) {
             return false;
         }
         self.len -= 1;
-        self.guarded -= usize::from(lanes[GUARD] != 0);
+        self.guarded -= usize::from(words[GUARD] != 0);
         let gap = self.close_gap(place);
         self.places[gap].0 = [0; 8];
         true
@@ -182,8 +182,8 @@ impl Places for ExactTable {
 }
 
 #[inline(always)]
-const fn rule_in(lanes: &[u64; 8]) -> Option<RuleId> {
-    match lanes[RULE] {
+const fn rule_in(words: &[u64; 8]) -> Option<RuleId> {
+    match words[RULE] {
         0 => None,
         number => Some((number - 1) as RuleId),
     }
@@ -196,15 +196,15 @@ mod tests {
     use std::collections::HashMap;
 
     /// A rule of a flow for packets with one value of some TCP flags; guard 0 looks at none.
-    fn rule(flow: u64, guard: u64) -> (KeyLanes, KeyLanes) {
+    fn rule(flow: u64, guard: u64) -> (KeyWords, KeyWords) {
         let (mask, value) = [(0, 0), (7, 0), (7, 2), (0xff, 0)][guard as usize];
         let key = |flags: u64| [flow, 1, 2, 3, 4 << 32 | flags << 16, 0];
-        let mut lanes = MatchKey::EXACT.0;
-        lanes[4] |= mask << 16;
-        (lanes, key(value))
+        let mut words = MatchKey::EXACT.0;
+        words[4] |= mask << 16;
+        (words, key(value))
     }
 
-    fn packet(flow: u64, flags: u64) -> KeyLanes {
+    fn packet(flow: u64, flags: u64) -> KeyWords {
         [flow, 1, 2, 3, 4 << 32 | flags << 16, 9 << 48]
     }
 

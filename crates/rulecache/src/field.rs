@@ -54,35 +54,35 @@ impl Field {
     /// that is not in the key.
     #[inline(always)]
     pub const fn place(self, bits: u128) -> MatchKey {
-        let mut lanes = MatchKey::NONE.0;
+        let mut words = MatchKey::NONE.0;
         match self {
-            Self::SourceAddress => (lanes[0], lanes[1]) = ((bits >> 64) as u64, bits as u64),
-            Self::DestinationAddress => (lanes[2], lanes[3]) = ((bits >> 64) as u64, bits as u64),
-            Self::SourcePort => lanes[4] = (bits as u16 as u64) << 48,
-            Self::DestinationPort => lanes[4] = (bits as u16 as u64) << 32,
-            Self::Protocol => lanes[4] = (bits as u8 as u64) << 24,
-            Self::TcpFlags => lanes[4] = (bits as u8 as u64) << 16,
-            Self::Ingress => lanes[5] = (bits as u16 as u64) << 48,
+            Self::SourceAddress => (words[0], words[1]) = ((bits >> 64) as u64, bits as u64),
+            Self::DestinationAddress => (words[2], words[3]) = ((bits >> 64) as u64, bits as u64),
+            Self::SourcePort => words[4] = (bits as u16 as u64) << 48,
+            Self::DestinationPort => words[4] = (bits as u16 as u64) << 32,
+            Self::Protocol => words[4] = (bits as u8 as u64) << 24,
+            Self::TcpFlags => words[4] = (bits as u8 as u64) << 16,
+            Self::Ingress => words[5] = (bits as u16 as u64) << 48,
             Self::SourceMac
             | Self::DestinationMac
             | Self::Egress
             | Self::TimeToLive
             | Self::Identification => {}
         }
-        MatchKey(lanes)
+        MatchKey(words)
     }
 
     /// The field's bits of a key; none for a field that is not in the key.
     pub const fn of(self, key: &MatchKey) -> u128 {
-        let lanes = key.0;
+        let words = key.0;
         match self {
-            Self::SourceAddress => (lanes[0] as u128) << 64 | lanes[1] as u128,
-            Self::DestinationAddress => (lanes[2] as u128) << 64 | lanes[3] as u128,
-            Self::SourcePort => (lanes[4] >> 48) as u128,
-            Self::DestinationPort => (lanes[4] >> 32) as u16 as u128,
-            Self::Protocol => (lanes[4] >> 24) as u8 as u128,
-            Self::TcpFlags => (lanes[4] >> 16) as u8 as u128,
-            Self::Ingress => (lanes[5] >> 48) as u128,
+            Self::SourceAddress => (words[0] as u128) << 64 | words[1] as u128,
+            Self::DestinationAddress => (words[2] as u128) << 64 | words[3] as u128,
+            Self::SourcePort => (words[4] >> 48) as u128,
+            Self::DestinationPort => (words[4] >> 32) as u16 as u128,
+            Self::Protocol => (words[4] >> 24) as u8 as u128,
+            Self::TcpFlags => (words[4] >> 16) as u8 as u128,
+            Self::Ingress => (words[5] >> 48) as u128,
             Self::SourceMac
             | Self::DestinationMac
             | Self::Egress

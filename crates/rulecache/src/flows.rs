@@ -1,7 +1,7 @@
 //! Rules of one TCP or UDP flow over IPv4: nearly all that there are, each whole in one cache
 //! line, with the counts of its uses.
 //!
-//! | lane | bits from the top |
+//! | word | bits from the top |
 //! |---|---|
 //! | 0 | source address 32, destination address 32 |
 //! | 1 | as in the key: ports 32, protocol 8, zero 8, direction 8, shape 8 |
@@ -13,13 +13,13 @@
 //! | 7 | packets 32, TTL decrements 8, marks 8, guard: TCP flags looked at 8, and what they must be 8 |
 //!
 //! Open addressing, at most a quarter of the lines taken: with fewer lines more searches go on to a
-//! second one, which nobody has fetched. Lane 1 of a free line is zero. What there are
+//! second one, which nobody has fetched. Word 1 of a free line is zero. What there are
 //! few different ones of (next hops, time-outs) lies in small tables beside.
 
-use crate::action::{ActionLanes, macs_in, written_in};
+use crate::action::{ActionWords, macs_in, written_in};
 use crate::field::Field;
 use crate::headers::{Macs, NewHeaders, changes_in};
-use crate::key::{self, KeyLanes, MatchKey};
+use crate::key::{self, KeyWords, MatchKey};
 use crate::message::{RuleId, Uses};
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
@@ -76,13 +76,13 @@ impl LineKey {
 
     /// `None` for what is not TCP or UDP over IPv4.
     #[inline(always)]
-    pub const fn of(lanes: &KeyLanes) -> Option<Self> {
+    pub const fn of(words: &KeyWords) -> Option<Self> {
         // The shape of such packets is zero.
-        match lanes[4] as u8 {
+        match words[4] as u8 {
             0 => Some(Self {
-                addresses: lanes[1] << 32 | lanes[3] & 0xffff_ffff,
-                rest: lanes[4] & MatchKey::EXACT.0[4],
-                flags: (lanes[4] >> 16) as u8,
+                addresses: words[1] << 32 | words[3] & 0xffff_ffff,
+                rest: words[4] & MatchKey::EXACT.0[4],
+                flags: (words[4] >> 16) as u8,
             }),
             _ => None,
         }
@@ -342,7 +342,7 @@ impl FlowTable {
         &mut self,
         id: RuleId,
         (mask, value): (&MatchKey, &MatchKey),
-        action: &ActionLanes,
+        action: &ActionWords,
         last: Instant,
     ) -> bool {
         let Some(key) = LineKey::of(&value.0) else {
@@ -369,7 +369,7 @@ impl FlowTable {
     }
 
     /// Places of MAC addresses and idle time-out, if there are any left.
-    fn share(&mut self, action: &ActionLanes) -> Option<(u8, u8)> {
+    fn share(&mut self, action: &ActionWords) -> Option<(u8, u8)> {
         let mac = match macs_in(action) {
             none if none.written.is_none() => 0,
             macs => self.macs.add(macs)?,
@@ -460,7 +460,7 @@ const fn rule_in(line: &Line) -> RuleId {
 fn line(
     id: RuleId,
     key: LineKey,
-    action: &ActionLanes,
+    action: &ActionWords,
     shared: u64,
     guards: u64,
     last: Instant,
@@ -581,10 +581,10 @@ mod tests {
                     Step::Insert { flow, guard } => {
                         let (mask, _, action) = action(number.into(), guard);
                         let value = key(flow, 0);
-                        let lanes = settle(&action, &mask, &value);
+                        let words = settle(&action, &mask, &value);
                         let is_new = !reference.contains_key(&flow);
                         if reference.len() < LIMIT {
-                            prop_assert_eq!(table.insert(number, (&mask, &value), &lanes, now), is_new);
+                            prop_assert_eq!(table.insert(number, (&mask, &value), &words, now), is_new);
                             reference.entry(flow).or_insert(Expected {
                                 id: number,
                                 guard,
@@ -673,8 +673,8 @@ mod tests {
             let put = all.filter(|&(&flow, id)| {
                 let (mask, _, action) = action(1, 0);
                 let value = key(flow, 0);
-                let lanes = settle(&action, &mask, &value);
-                table.insert(id, (&mask, &value), &lanes, Instant(0))
+                let words = settle(&action, &mask, &value);
+                table.insert(id, (&mask, &value), &words, Instant(0))
             });
             put.count()
         };
@@ -699,15 +699,15 @@ mod tests {
         let mut table = FlowTable::new(8, 8, 1);
         let (mask, _, action) = action(1, 0);
         let value = key(1, 0);
-        let lanes = settle(&action, &mask, &value);
+        let words = settle(&action, &mask, &value);
         let mut v6 = value;
         v6.0[4] |= 1;
-        assert!(!table.insert(0, (&mask, &v6), &lanes, Instant(0)));
+        assert!(!table.insert(0, (&mask, &v6), &words, Instant(0)));
         let by_port = mask.or(&Field::Ingress.mask());
-        assert!(!table.insert(0, (&by_port, &value), &lanes, Instant(0)));
-        assert!(table.insert(0, (&mask, &value), &lanes, Instant(0)));
+        assert!(!table.insert(0, (&by_port, &value), &words, Instant(0)));
+        assert!(table.insert(0, (&mask, &value), &words, Instant(0)));
         assert!(
-            !table.insert(1, (&mask, &value), &lanes, Instant(0)),
+            !table.insert(1, (&mask, &value), &words, Instant(0)),
             "one rule for a flow"
         );
     }

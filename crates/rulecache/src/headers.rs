@@ -102,17 +102,17 @@ pub(crate) struct NewHeaders {
     pub changes: [KeptDelta; 2],
 }
 
-/// Changes of both checksums that lie in the lower half of a lane.
+/// Changes of both checksums that lie in the lower half of a word.
 #[inline(always)]
-pub(crate) const fn changes_in(lane: u64) -> [KeptDelta; 2] {
+pub(crate) const fn changes_in(word: u64) -> [KeptDelta; 2] {
     [
-        KeptDelta::from_bits((lane >> 16) as u16),
-        KeptDelta::from_bits(lane as u16),
+        KeptDelta::from_bits((word >> 16) as u16),
+        KeptDelta::from_bits(word as u16),
     ]
 }
 
-/// The same as the lower half of a lane.
-pub(crate) fn changes_to_lane(changes: [KeptDelta; 2]) -> u64 {
+/// The same as the lower half of a word.
+pub(crate) fn changes_to_word(changes: [KeptDelta; 2]) -> u64 {
     let [header, transport] = changes.map(|change| u64::from(change.bits()));
     header << 16 | transport
 }

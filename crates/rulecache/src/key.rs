@@ -1,6 +1,6 @@
 //! What a packet shows to the rules.
 //!
-//! | lane | bits from the top |
+//! | word | bits from the top |
 //! |---|---|
 //! | 0, 1 | source address |
 //! | 2, 3 | destination address |
@@ -14,17 +14,17 @@ use twinpath_core::Direction;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{Address, Endpoint, fields, icmp};
 
-/// Lanes of a key.
-pub const LANES: usize = 6;
+/// Words of a key.
+pub const WORDS: usize = 6;
 
-/// A key as bare lanes, as the tables take it.
-pub type KeyLanes = [u64; LANES];
+/// A key as bare words, as the tables take it.
+pub type KeyWords = [u64; WORDS];
 
 /// What a packet shows to the rules, or a mask over it.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct MatchKey(pub KeyLanes);
+pub struct MatchKey(pub KeyWords);
 
-/// Bits of the shape lane.
+/// Bits of the shape word.
 mod shape {
     /// IPv6.
     pub const V6: u8 = 1;
@@ -41,7 +41,7 @@ const DIRECTION_SHIFT: u32 = 8;
 const FLAGS_SHIFT: u32 = 16;
 const PROTOCOL_SHIFT: u32 = 24;
 
-/// Lane 4 of a TCP or UDP flow over IPv4, TCP flags left out.
+/// Word 4 of a TCP or UDP flow over IPv4, TCP flags left out.
 #[inline(always)]
 pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, direction: Direction) -> u64 {
     (ports as u64) << 32
@@ -51,7 +51,7 @@ pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, direction: Directio
 
 impl MatchKey {
     /// No bit.
-    pub const NONE: Self = Self([0; LANES]);
+    pub const NONE: Self = Self([0; WORDS]);
 
     /// Direction and shape: in every rule's mask, because what a rewrite means depends on them.
     pub const ALWAYS: Self = Self([0, 0, 0, 0, 0xffff, 0]);
@@ -208,34 +208,34 @@ impl MatchKey {
     #[inline(always)]
     #[must_use]
     pub fn and(&self, mask: &Self) -> Self {
-        Self(std::array::from_fn(|lane| self.0[lane] & mask.0[lane]))
+        Self(std::array::from_fn(|word| self.0[word] & mask.0[word]))
     }
 
     /// The bits that are in either.
     #[inline(always)]
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|lane| self.0[lane] | other.0[lane]))
+        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
     }
 
     /// The bits that are not in the other.
     #[inline(always)]
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
-        Self(std::array::from_fn(|lane| self.0[lane] & !other.0[lane]))
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
     }
 
     /// Whether there is no bit.
     #[inline(always)]
     pub fn is_none(&self) -> bool {
-        self.0.iter().fold(0, |bits, lane| bits | lane) == 0
+        self.0.iter().fold(0, |bits, word| bits | word) == 0
     }
 
     /// Whether this key equals a rule's value in the bits of its mask.
     #[inline(always)]
     pub fn matches(&self, mask: &Self, value: &Self) -> bool {
-        let different = (0..LANES).fold(0, |bits, lane| {
-            bits | (self.0[lane] ^ value.0[lane]) & mask.0[lane]
+        let different = (0..WORDS).fold(0, |bits, word| {
+            bits | (self.0[word] ^ value.0[word]) & mask.0[word]
         });
         different == 0
     }

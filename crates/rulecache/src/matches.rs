@@ -12,13 +12,13 @@ use crate::recording::EntryId;
 use twinpath_core::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 
-/// Entries in a line, two lanes each: name 32 bits and window 32, current count 32 and previous.
+/// Entries in a line, two words each: name 32 bits and window 32, current count 32 and previous.
 const WAYS: usize = 4;
 
 /// How many windows a match may be late; matches are as late as packets wait.
 const MOST_WINDOWS_LATE: u32 = 1 << 16;
 
-/// One match in the lane of counts.
+/// One match in the word of counts.
 const ONE: u64 = 1 << 32;
 
 /// Counts of a fixed number of entries.
@@ -53,14 +53,14 @@ impl Count {
         }
     }
 
-    const fn lanes(self) -> [u64; 2] {
+    const fn words(self) -> [u64; 2] {
         [
             Self::who(self.name, self.window),
             (self.current as u64) << 32 | self.previous as u64,
         ]
     }
 
-    /// The first lane.
+    /// The first word.
     #[inline(always)]
     const fn who(name: u32, window: u32) -> u64 {
         (name as u64) << 32 | window as u64
@@ -135,36 +135,36 @@ impl MatchCounts {
     #[inline(always)]
     pub fn count(&mut self, entry: EntryId, window: u32) -> Option<u32> {
         let Location { line, name } = self.place(entry);
-        let lanes = &mut self.lines[line].0;
+        let words = &mut self.lines[line].0;
         // Nearly always it has been used in this window before.
         let usual = Count::who(name, window);
         for way in 0..WAYS {
-            if lanes[2 * way] == usual {
-                let counts = &mut lanes[2 * way + 1];
+            if words[2 * way] == usual {
+                let counts = &mut words[2 * way + 1];
                 *counts = counts.checked_add(ONE).unwrap_or(*counts);
                 return Some(*counts as u32);
             }
         }
-        count_first(lanes, name, window)
+        count_first(words, name, window)
     }
 }
 
 /// Counts a match of an entry that was not used in this window, or is not there.
 #[inline(never)]
-fn count_first(lanes: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
-    let at = |way: usize| Count::read([lanes[2 * way], lanes[2 * way + 1]]).in_window(window);
+fn count_first(words: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
+    let at = |way: usize| Count::read([words[2 * way], words[2 * way + 1]]).in_window(window);
     let Some(way) = (0..WAYS).find(|&way| at(way).name == name) else {
-        return admit(lanes, name, window);
+        return admit(words, name, window);
     };
     let mut count = at(way);
     count.current = count.current.saturating_add(1);
-    lanes[2 * way..2 * way + 2].copy_from_slice(&count.lanes());
+    words[2 * way..2 * way + 2].copy_from_slice(&count.words());
     Some(count.previous)
 }
 
 /// Counts the first match of an entry, if there is a place or comes to be one.
-fn admit(lanes: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
-    let at = |way: usize| Count::read([lanes[2 * way], lanes[2 * way + 1]]).in_window(window);
+fn admit(words: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
+    let at = |way: usize| Count::read([words[2 * way], words[2 * way + 1]]).in_window(window);
     let (way, least) = (0..WAYS)
         .map(|way| (way, at(way)))
         .min_by_key(|(_, count)| count.uses())?;
@@ -181,7 +181,7 @@ fn admit(lanes: &mut [u64; 8], name: u32, window: u32) -> Option<u32> {
         }
         _ => (least.less(), None),
     };
-    lanes[2 * way..2 * way + 2].copy_from_slice(&place.lanes());
+    words[2 * way..2 * way + 2].copy_from_slice(&place.words());
     result
 }
 

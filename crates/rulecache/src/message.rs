@@ -21,8 +21,8 @@
 //! GONE, QUERY by USED or GONE, MARK by MARKED. Uses are counted from the rule's first, so that a
 //! lost or repeated report changes nothing.
 
-use crate::action::{Action, ActionLanes};
-use crate::key::{LANES, MatchKey};
+use crate::action::{Action, ActionWords};
+use crate::key::{MatchKey, WORDS};
 use thiserror::Error;
 use twinpath_core::Instant;
 
@@ -145,7 +145,7 @@ const USED: u8 = 18;
 const MARK: u8 = 19;
 
 /// Longest message, in bytes.
-pub const MAX_MESSAGE_BYTES: usize = 1 + 8 + 8 + 2 * 8 * LANES + 64;
+pub const MAX_MESSAGE_BYTES: usize = 1 + 8 + 8 + 2 * 8 * WORDS + 64;
 
 impl CacheMessage {
     const fn code(&self) -> u8 {
@@ -182,10 +182,10 @@ impl CacheMessage {
             Self::Add(name, rule) => {
                 writer.name(name);
                 writer.put(rule.used.0.to_be_bytes());
-                let lanes = rule.mask.0.into_iter().chain(rule.value.0);
-                lanes
+                let words = rule.mask.0.into_iter().chain(rule.value.0);
+                words
                     .chain(rule.action.pack())
-                    .for_each(|lane| writer.put(lane.to_be_bytes()));
+                    .for_each(|word| writer.put(word.to_be_bytes()));
             }
             Self::Clear(name) | Self::Query(name) | Self::Installed(name) => writer.name(name),
             Self::Used(name, uses) => writer.uses(name, uses),
@@ -289,12 +289,12 @@ impl Reader<'_> {
         self.take().map(u64::from_be_bytes)
     }
 
-    fn lanes<const N: usize>(&mut self) -> Result<[u64; N], MessageError> {
-        let mut lanes = [0; N];
-        for lane in &mut lanes {
-            *lane = self.u64()?;
+    fn words<const N: usize>(&mut self) -> Result<[u64; N], MessageError> {
+        let mut words = [0; N];
+        for word in &mut words {
+            *word = self.u64()?;
         }
-        Ok(lanes)
+        Ok(words)
     }
 
     fn name(&mut self) -> Result<RuleName, MessageError> {
@@ -303,7 +303,7 @@ impl Reader<'_> {
     }
 
     fn uses(&mut self) -> Result<Uses, MessageError> {
-        let [packets, bytes, last] = self.lanes()?;
+        let [packets, bytes, last] = self.words()?;
         let last = Instant(last);
         Ok(Uses {
             packets,
@@ -320,8 +320,8 @@ impl Reader<'_> {
 
     fn rule(&mut self) -> Result<NewRule, MessageError> {
         let used = Instant(self.u64()?);
-        let (mask, value) = (MatchKey(self.lanes()?), MatchKey(self.lanes()?));
-        let action: ActionLanes = self.lanes()?;
+        let (mask, value) = (MatchKey(self.words()?), MatchKey(self.words()?));
+        let action: ActionWords = self.words()?;
         let always = mask.and(&MatchKey::ALWAYS) == MatchKey::ALWAYS;
         if !always || !value.without(&mask).is_none() {
             return Err(MessageError::Mask);
@@ -348,9 +348,9 @@ mod tests {
             bytes,
             last: Instant(last),
         });
-        let lanes = any::<([u64; 6], [u64; 6], [u64; 8], u64)>();
-        (0u8..8, name, uses, lanes, 0usize..5).prop_map(|(kind, name, uses, lanes, why)| {
-            let (mask, value, mut action, used) = lanes;
+        let words = any::<([u64; 6], [u64; 6], [u64; 8], u64)>();
+        (0u8..8, name, uses, words, 0usize..5).prop_map(|(kind, name, uses, words, why)| {
+            let (mask, value, mut action, used) = words;
             action[5] = (action[5] & !0xff) | (action[5] % (1 + DropReason::COUNT as u64));
             let mask = MatchKey(mask).or(&MatchKey::ALWAYS);
             match kind {

@@ -360,8 +360,8 @@ const MENDS_CHECKSUM: Fields = Fields::of(&[
 
 /// An echo's identifier is both ports: who has seen bits of one has seen those of the other.
 fn both_ports(bits: MatchKey) -> MatchKey {
-    let lane = bits.0[4];
-    let ports = (lane >> 48 | lane >> 32) & 0xffff;
+    let word = bits.0[4];
+    let ports = (word >> 48 | word >> 32) & 0xffff;
     bits.or(&MatchKey([0, 0, 0, 0, ports << 48 | ports << 32, 0]))
 }
 

@@ -4,7 +4,7 @@
 //! lines, the action (one line) and the uses (half a line). What a rule matches is only needed to
 //! take it out, and lies elsewhere.
 
-use crate::action::{ActionLanes, settle};
+use crate::action::{ActionWords, settle};
 use crate::key::MatchKey;
 use crate::message::{Gone, NewRule, RuleId, Uses};
 use twinpath_core::Instant;
@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-/// Lanes of uses: last use, packets, bytes, standing.
+/// Words of uses: last use, packets, bytes, standing.
 const USES: usize = 4;
 const LAST: usize = 0;
 const PACKETS: usize = 1;
@@ -51,7 +51,7 @@ const HIT: u64 = 1 << 8;
 const GENERATION_SHIFT: u32 = 32;
 const REASON_SHIFT: u32 = 16;
 
-/// Lanes of a match: mask, value, and padding to two cache lines.
+/// Words of a match: mask, value, and padding to two cache lines.
 const MATCH: usize = 16;
 
 /// What a look at a rule before its use says.
@@ -113,12 +113,12 @@ impl Slots {
     /// Whether there is such a rule, it is active, and packets with this key meet it.
     #[inline(always)]
     pub fn is_met(&self, id: RuleId, key: &MatchKey) -> bool {
-        let lanes = self.matches.get(id as usize * MATCH..);
-        let Some(lanes) = lanes.and_then(|lanes| lanes.first_chunk::<MATCH>()) else {
+        let words = self.matches.get(id as usize * MATCH..);
+        let Some(words) = words.and_then(|words| words.first_chunk::<MATCH>()) else {
             return false;
         };
-        let different = (0..6).fold(0, |bits, lane| {
-            bits | (key.0[lane] ^ lanes[8 + lane]) & lanes[lane]
+        let different = (0..6).fold(0, |bits, word| {
+            bits | (key.0[word] ^ words[8 + word]) & words[word]
         });
         different == 0 && self.uses_of(id)[STANDING] as u8 == State::Active as u8
     }
@@ -134,7 +134,7 @@ impl Slots {
     }
 
     #[inline(always)]
-    pub fn action(&self, id: RuleId) -> &ActionLanes {
+    pub fn action(&self, id: RuleId) -> &ActionWords {
         &self.actions[id as usize].0
     }
 
@@ -214,17 +214,17 @@ impl Slots {
     /// What is rewritten lies in its place before anything can match.
     pub fn store(&mut self, id: RuleId, generation: u32, rule: &NewRule) {
         self.actions[id as usize].0 = settle(&rule.action, &rule.mask, &rule.value);
-        let lanes = &mut self.matches[id as usize * MATCH..][..MATCH];
-        lanes[..6].copy_from_slice(&rule.mask.0);
-        lanes[8..14].copy_from_slice(&rule.value.0);
+        let words = &mut self.matches[id as usize * MATCH..][..MATCH];
+        words[..6].copy_from_slice(&rule.mask.0);
+        words[8..14].copy_from_slice(&rule.value.0);
         let standing = u64::from(generation) << GENERATION_SHIFT | State::Pending as u64;
         *self.uses_mut(id) = [rule.used.0, 0, 0, standing];
     }
 
     /// Mask and value.
     pub fn matched(&self, id: RuleId) -> (MatchKey, MatchKey) {
-        let lanes = &self.matches[id as usize * MATCH..][..MATCH];
-        let key = |from: usize| MatchKey(std::array::from_fn(|lane| lanes[from + lane]));
+        let words = &self.matches[id as usize * MATCH..][..MATCH];
+        let key = |from: usize| MatchKey(std::array::from_fn(|word| words[from + word]));
         (key(0), key(8))
     }
 

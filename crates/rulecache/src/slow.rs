@@ -13,13 +13,13 @@ use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::CacheMessage;
 use crate::pending::{Flow, Pending, Progress, Suspended, Ticket};
+use crate::probe::{NoProbe, Probe};
 use crate::reconfigure::{Affected, Reconfiguration, ReconfigureError};
 use crate::recorded::Dependents;
 use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
-use crate::watch::{Unwatched, Watch};
 use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools, Steering};
 
 /// Configuration of the slow path's side.
@@ -214,21 +214,21 @@ impl SlowRules {
 
     /// Takes a packet that was punted.
     pub fn packet(&mut self, packet: Packet, pools: &mut Pools, out: &mut Vec<Output>) {
-        self.packet_watched(packet, pools, out, &mut Unwatched);
+        self.packet_probed(packet, pools, out, &mut NoProbe);
     }
 
-    /// The same while somebody watches; of a packet that must wait, no more than that is seen.
-    pub fn packet_watched<W: Watch + ?Sized>(
+    /// The same with a probe; of a packet that must wait, no more than that is seen.
+    pub fn packet_probed<P: Probe + ?Sized>(
         &mut self,
         packet: Packet,
         pools: &mut Pools,
         out: &mut Vec<Output>,
-        watch: &mut W,
+        probe: &mut P,
     ) {
         self.counters.packets += 1;
         let (at, flow) = (packet.timestamp(), self.flow_of(&packet));
         if !self.pending.concerns(&flow) {
-            self.begin(packet, flow, None, pools, out, watch);
+            self.begin(packet, flow, None, pools, out, probe);
             return self.resume(at, pools, out);
         }
         if self.pending.len() < self.config.waiting {
@@ -377,14 +377,14 @@ impl SlowRules {
 
     /// A packet meets the chain; one that has waited has a ticket. Returns whether it is gone, or
     /// else waits.
-    fn begin<W: Watch + ?Sized>(
+    fn begin<P: Probe + ?Sized>(
         &mut self,
         mut packet: Packet,
         flow: Flow,
         ticket: Option<Ticket>,
         pools: &mut Pools,
         out: &mut Vec<Output>,
-        watch: &mut W,
+        probe: &mut P,
     ) -> bool {
         self.clock = self.clock.max(packet.timestamp());
         let ingress = packet.frame.port();
@@ -392,14 +392,14 @@ impl SlowRules {
         let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, direction);
         self.recording.begin(key);
         self.sides.tell(&mut packet, &mut self.recording);
-        watch.begins(&packet, &self.recording);
+        probe.begins(&packet, &self.recording);
         let start = Start {
             step: 0,
             settled: None,
             flow,
             ticket,
         };
-        self.run(packet, Vec::new(), start, pools, out, watch)
+        self.run(packet, Vec::new(), start, pools, out, probe)
     }
 
     /// Takes a packet on that had to wait; when it is gone, those behind it go.
@@ -424,23 +424,23 @@ impl SlowRules {
             flow,
             ticket: Some(ticket),
         };
-        let mut is_gone = self.run(packet, followers, start, pools, out, &mut Unwatched);
+        let mut is_gone = self.run(packet, followers, start, pools, out, &mut NoProbe);
         let mut last = ticket;
         while is_gone && let Some((next, packet)) = self.pending.gone(&flow, last) {
-            is_gone = self.begin(packet, flow, Some(next), pools, out, &mut Unwatched);
+            is_gone = self.begin(packet, flow, Some(next), pools, out, &mut NoProbe);
             last = next;
         }
     }
 
     /// Takes a packet through the chain. Returns whether it is gone, or else waits.
-    fn run<W: Watch + ?Sized>(
+    fn run<P: Probe + ?Sized>(
         &mut self,
         mut packet: Packet,
         mut followers: Vec<Follower>,
         start: Start,
         pools: &mut Pools,
         out: &mut Vec<Output>,
-        watch: &mut W,
+        probe: &mut P,
     ) -> bool {
         let recording = &mut self.recording;
         let mut answers = Answers::new(&mut self.replies, pools);
@@ -452,13 +452,13 @@ impl SlowRules {
             true => &dependents,
             false => &self.manager,
         };
-        let verdict = self.chain.run_watched(
+        let verdict = self.chain.run_probed(
             &mut packet,
             recording,
             start.step,
             dependents,
             &mut answers,
-            watch,
+            probe,
         );
         followers.append(&mut answers.take_followers());
         drop(answers);
@@ -476,16 +476,16 @@ impl SlowRules {
         let followers = followers::packets(followers, &packet, pools);
         match verdict {
             Verdict::Drop(reason) => {
-                self.consider(Some(reason), at, out, watch);
+                self.consider(Some(reason), at, out, probe);
                 out.push(Output::Drop(packet, reason));
             }
             Verdict::Consumed => {
-                self.consider(None, at, out, watch);
+                self.consider(None, at, out, probe);
                 pools.give(packet.frame);
             }
             _ => {
                 out.push(Output::Depart(packet, self.recording.rewrites().egress()));
-                self.consider(None, at, out, watch);
+                self.consider(None, at, out, probe);
             }
         }
         if !followers.is_empty() {
@@ -512,20 +512,20 @@ impl SlowRules {
             };
             // It makes no rule: nobody knows what it looked like when it came.
             self.recording.begin(None);
-            self.run(packet, Vec::new(), start, pools, out, &mut Unwatched);
+            self.run(packet, Vec::new(), start, pools, out, &mut NoProbe);
         }
     }
 
     /// Counts the entries of a packet that goes on or is dropped, and offers its rule if it is hot.
-    fn consider<W: Watch + ?Sized>(
+    fn consider<P: Probe + ?Sized>(
         &mut self,
         drop: Option<DropReason>,
         at: Instant,
         out: &mut Vec<Output>,
-        watch: &mut W,
+        probe: &mut P,
     ) {
         let recording = &self.recording;
-        watch.ends(recording, drop, at);
+        probe.ends(recording, drop, at);
         if !self.config.caching {
             return;
         }
@@ -533,25 +533,25 @@ impl SlowRules {
             self.counters.obstacles[obstacle as usize] += 1;
         }
         if let Some(hotness) = self.selection.packet(recording, at) {
-            self.offer(hotness, drop, at, out, watch);
+            self.offer(hotness, drop, at, out, probe);
         }
     }
 
     #[inline(never)]
-    fn offer<W: Watch + ?Sized>(
+    fn offer<P: Probe + ?Sized>(
         &mut self,
         hotness: u32,
         drop: Option<DropReason>,
         at: Instant,
         out: &mut Vec<Output>,
-        watch: &mut W,
+        probe: &mut P,
     ) {
         if let Ok(rule) = synthesise(&self.recording, drop, at) {
             let original = self.recording.original();
             let offer = self
                 .manager
                 .offer(rule, original, hotness, at, &mut self.messages);
-            watch.selected(hotness, offer);
+            probe.selected(hotness, offer);
             self.send(out);
         }
     }

@@ -63,12 +63,12 @@ pub const fn finish_udp(sum: u64) -> u16 {
 #[must_use]
 #[inline(always)]
 pub fn is_valid_header(header: &[u8; 20]) -> bool {
-    // Ones' complement sums are the same in either byte order, and may be taken in wide lanes.
-    let lane = |at: usize| {
+    // Ones' complement sums are the same in either byte order, and may be taken in wide words.
+    let word = |at: usize| {
         let bytes = header[at..].first_chunk();
         bytes.map_or(0, |bytes| u64::from(u32::from_ne_bytes(*bytes)))
     };
-    fold(lane(0) + lane(4) + lane(8) + lane(12) + lane(16)) == 0xffff
+    fold(word(0) + word(4) + word(8) + word(12) + word(16)) == 0xffff
 }
 
 /// The checksum of `bytes`, whose own checksum field is zero.

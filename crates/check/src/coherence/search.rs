@@ -26,14 +26,14 @@ pub(super) fn search(
     rules: Rules,
     progress: impl FnMut(Progress) + Send,
 ) -> Result<Verdict, CounterExample> {
-    let mut watcher = Watcher(progress);
+    let mut reporter = ProgressReporter(progress);
     let checker = rules
         .checker()
         .threads(rules.scope.threads.into())
         .finish_when(HasDiscoveries::AnyFailures)
         .target_state_count(rules.scope.most_steps)
         .spawn_bfs()
-        .join_and_report(&mut watcher);
+        .join_and_report(&mut reporter);
     if let Some(found) = checker.discoveries().into_values().map(steps).next() {
         return Err(shortest(rules, found.len()).expect("the search above found one"));
     }
@@ -128,9 +128,9 @@ fn steps(path: Path<State, Step>) -> Vec<Step> {
 }
 
 /// Passes the library's progress reports on.
-struct Watcher<F>(F);
+struct ProgressReporter<F>(F);
 
-impl<F: FnMut(Progress)> Reporter<Rules> for Watcher<F> {
+impl<F: FnMut(Progress)> Reporter<Rules> for ProgressReporter<F> {
     fn report_checking(&mut self, data: ReportData) {
         (self.0)(Progress {
             steps: data.total_states,

@@ -16,7 +16,7 @@
 //! and their order, computed by its fast program here and by its slow function there. The
 //! simulation follows every packet and so knows what each digest must be at any time.
 //!
-//! **After every step** all [`Rule`]s are checked: the eight invariants of the protocol, that
+//! **After every step** all [`Invariant`]s are checked: the eight invariants of the protocol, that
 //! reordering is detected and loss counted, that no packet and no buffer disappears, and those of
 //! rules and of parked payloads. That each of them can fail is shown by [`Sabotage`]: a link that
 //! forges and replays.
@@ -41,9 +41,9 @@ mod checks;
 mod draw;
 mod events;
 mod functions;
+mod invariant;
 mod outcome;
 mod record;
-mod rule;
 mod scenario;
 mod simulation;
 #[cfg(test)]
@@ -52,9 +52,9 @@ mod world;
 
 pub use events::Sabotage;
 pub use functions::Functions;
+pub use invariant::{Invariant, Violation};
 pub use outcome::Outcome;
 pub use record::{Coverage, Event};
-pub use rule::{Rule, Violation};
 pub use scenario::{
     Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, Traffic,
     WorkerFaults,
@@ -71,11 +71,11 @@ pub struct Hunt {
     pub runs: u64,
     /// What they tried.
     pub coverage: Coverage,
-    /// The first run in which a rule was broken; the hunt ends with it.
+    /// The first run in which an invariant was broken; the hunt ends with it.
     pub failed: Option<Outcome>,
 }
 
-/// Runs the scenarios of `seeds`, one after another, until a rule is broken. After each run
+/// Runs the scenarios of `seeds`, one after another, until an invariant is broken. After each run
 /// `progress` is told how many there were and what they tried.
 ///
 /// # Errors

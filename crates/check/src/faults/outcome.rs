@@ -1,7 +1,7 @@
 //! What a run came to.
 
+use super::invariant::Violation;
 use super::record::{Coverage, Event};
-use super::rule::Violation;
 use super::scenario::Scenario;
 use std::fmt;
 

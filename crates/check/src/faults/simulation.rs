@@ -1,11 +1,11 @@
-//! The loop on top: what is to happen happens, in order of time, until nothing is left or a rule
+//! The loop on top: what is to happen happens, in order of time, until nothing is left or an invariant
 //! is broken.
 
 use super::checks::settle_inside;
 use super::events::{Run, Sabotage, Saboteur, arrivals, fast_path, reports, slow_path};
+use super::invariant::Invariant;
 use super::outcome::Outcome;
 use super::record::{Cause, Happened, Record};
-use super::rule::Rule;
 use super::scenario::Scenario;
 use super::world::{Line, Next, SetupError, World};
 use twinpath_coherence::fsm::Fsm;
@@ -73,7 +73,7 @@ impl Simulation {
         self
     }
 
-    /// Runs until nothing is left to happen, or a rule is broken.
+    /// Runs until nothing is left to happen, or an invariant is broken.
     pub fn run(mut self) -> Outcome {
         self.run.world.agenda.add(0, Next::Arrival);
         while self.run.record.violations.is_empty() {
@@ -203,7 +203,7 @@ fn settle_parking(world: &World, record: &mut Record) {
     let (parked, ended) = (stats.parked, stats.ended());
     if world.parks_anything() || parked != ended {
         let what = format!("of {parked} payloads {ended} have come to an end");
-        record.step.fault(Rule::Whole, what);
+        record.step.fault(Invariant::Whole, what);
     }
 }
 

@@ -138,22 +138,25 @@ fn a_seed_replays_to_the_same_events() {
     assert_eq!(digests.len(), 40, "seeds differ");
 }
 
-/// A check that cannot fail is no check: every rule has a sabotage that breaks it.
+/// A check that cannot fail is no check: every invariant has a sabotage that breaks it.
 #[test]
 fn every_rule_can_be_broken() {
-    let broken: HashSet<Rule> = Sabotage::ALL.iter().map(|&(_, rule)| rule).collect();
-    assert_eq!(broken.len(), Rule::ALL.len());
-    for (sabotage, rule) in Sabotage::ALL {
+    let broken: HashSet<Invariant> = Sabotage::ALL
+        .iter()
+        .map(|&(_, invariant)| invariant)
+        .collect();
+    assert_eq!(broken.len(), Invariant::ALL.len());
+    for (sabotage, invariant) in Sabotage::ALL {
         let breaks = |&seed: &u64| {
             let outcome = replay(seed, Some(sabotage));
             outcome
                 .violations
                 .iter()
-                .any(|violation| violation.rule == rule)
+                .any(|violation| violation.invariant == invariant)
         };
         let seed = (0..600).find(breaks);
-        println!("{sabotage:?} breaks {rule:?} in the run of seed {seed:?}");
-        assert!(seed.is_some(), "{sabotage:?} never breaks {rule:?}");
+        println!("{sabotage:?} breaks {invariant:?} in the run of seed {seed:?}");
+        assert!(seed.is_some(), "{sabotage:?} never breaks {invariant:?}");
     }
 }
 

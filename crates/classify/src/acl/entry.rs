@@ -7,7 +7,7 @@ use crate::word::Word;
 /// How many fields a packet has.
 pub(super) const FIELDS: usize = 5;
 /// Room for fields in a point: a power of two, so that a field's number needs no check.
-pub(super) const LANES: usize = 8;
+pub(super) const PLACES: usize = 8;
 /// Numbers of the fields.
 pub(super) const SOURCE: usize = 0;
 pub(super) const DESTINATION: usize = 1;
@@ -28,7 +28,7 @@ pub(super) const fn field_bits<A: Word>(field: usize) -> u32 {
 /// and ranges of the same type.
 #[derive(Copy, Clone)]
 pub(super) struct Point<A> {
-    pub fields: [A; LANES],
+    pub fields: [A; PLACES],
     source_port: u16,
     destination_port: u16,
     protocol: u8,

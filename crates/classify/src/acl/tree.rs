@@ -1,6 +1,6 @@
 //! The decision tree: what it is made of, and finding the first rule that matches.
 
-use super::entry::{Entry, LANES, Point};
+use super::entry::{Entry, PLACES, Point};
 use crate::blocks::Blocks;
 use crate::word::Word;
 use twinpath_core::memory::prefetch;
@@ -198,7 +198,7 @@ impl<A: Word> Tree<A> {
             self.prefetch(cut.rest);
             pending.push(cut.rest);
         }
-        let child = cut.child(point.fields[usize::from(cut.field) % LANES])?;
+        let child = cut.child(point.fields[usize::from(cut.field) % PLACES])?;
         Some(self.links.places[cut.children as usize + child])
     }
 

@@ -4,7 +4,7 @@
 pub(super) const STRIDE: u32 = 5;
 
 /// A node as it lies in memory: half a cache line.
-pub(super) type NodeLanes = [u64; 4];
+pub(super) type NodeWords = [u64; 4];
 
 /// A place within a node: a prefix of 0 to 5 bits. Numbered 1 for none, 2 and 3 for one bit, and
 /// so on up to 63, as in a binary heap.
@@ -49,8 +49,8 @@ const BELOW: [u64; 64] = {
     below
 };
 
-/// Lane 0: the places at which a prefix ends. Lane 1: the values which lead on (low half) and the
-/// first child (high half). Lane 2: the first next hop.
+/// Word 0: the places at which a prefix ends. Word 1: the values which lead on (low half) and the
+/// first child (high half). Word 2: the first next hop.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Node {
     pub prefixes: u64,
@@ -74,16 +74,16 @@ impl Node {
     };
 
     #[inline(always)]
-    pub const fn read(lanes: &NodeLanes) -> Self {
+    pub const fn read(words: &NodeWords) -> Self {
         Self {
-            prefixes: lanes[0],
-            values: lanes[1] as u32,
-            children: (lanes[1] >> 32) as u32,
-            results: lanes[2] as u32,
+            prefixes: words[0],
+            values: words[1] as u32,
+            children: (words[1] >> 32) as u32,
+            results: words[2] as u32,
         }
     }
 
-    pub const fn write(self) -> NodeLanes {
+    pub const fn write(self) -> NodeWords {
         let links = (self.children as u64) << 32 | self.values as u64;
         [self.prefixes, links, self.results as u64, 0]
     }

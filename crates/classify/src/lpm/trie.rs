@@ -2,7 +2,7 @@
 
 use super::RouteError;
 use super::flat::{Flat, MAX_NODES};
-use super::node::{Node, NodeLanes, PrefixNumber, STRIDE, rank};
+use super::node::{Node, NodeWords, PrefixNumber, STRIDE, rank};
 use super::runs::Runs;
 use crate::word::Word;
 
@@ -17,7 +17,7 @@ const LONGEST: usize = 23;
 pub(super) struct Trie<A> {
     flat: Flat,
     /// Number 0 stands for no node.
-    nodes: Runs<NodeLanes>,
+    nodes: Runs<NodeWords>,
     results: Runs<u32>,
     flat_bits: u32,
     routes: usize,

@@ -1,6 +1,6 @@
 //! Masked match: rules of a mask and a value over a packet's match key.
 //!
-//! A [`MatchKey`] is what a packet shows to the rules: an array of 64-bit lanes into which the
+//! A [`MatchKey`] is what a packet shows to the rules: an array of 64-bit words into which the
 //! owner lays the fields, always the same way. A rule matches a key that equals its value in the
 //! bits of its mask. Rules with the same mask form a *subtable*; looking up means to mask the key
 //! as each subtable does and to look for it by its hash (tuple space search).
@@ -15,7 +15,7 @@
 //! The rules of all subtables lie in one open-addressing table of fixed size, in which the number
 //! of the subtable is part of the key. Nothing ever grows or is rehashed, and the memory is known
 //! beforehand; the price is that small subtables are spread over a large table. Buckets are runs
-//! of seven 16-bit tags and a count of entries that went past it for want of room, eight lanes
+//! of seven 16-bit tags and a count of entries that went past it for want of room, eight numbers
 //! that are compared at once. The count ends unsuccessful searches (nearly all of them) after one
 //! bucket, and makes removal leave no traces.
 //!
@@ -354,7 +354,7 @@ impl<const N: usize> MaskedTable<N> {
 /// The key's bits within the mask.
 #[inline(always)]
 fn masked<const N: usize>(key: &MatchKey<N>, mask: &MatchKey<N>) -> MatchKey<N> {
-    std::array::from_fn(|lane| key[lane] & mask[lane])
+    std::array::from_fn(|word| key[word] & mask[word])
 }
 
 /// Whether a key equals a masked value in the bits of a mask.
@@ -364,8 +364,8 @@ fn equal_masked<const N: usize>(
     mask: &MatchKey<N>,
     value: &MatchKey<N>,
 ) -> bool {
-    let differing = (0..N).fold(0, |bits, lane| {
-        bits | (key[lane] & mask[lane] ^ value[lane])
+    let differing = (0..N).fold(0, |bits, word| {
+        bits | (key[word] & mask[word] ^ value[word])
     });
     differing == 0
 }

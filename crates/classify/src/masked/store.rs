@@ -32,9 +32,9 @@ const fn set_number(bucket: &mut Bucket, place: usize, number: u16) {
 /// A fixed number of slots in buckets. An entry lies in its bucket or the next one with room.
 pub(super) struct Store<const N: usize> {
     buckets: ZeroedArray<Bucket>,
-    /// Each slot: N lanes of value, and a lane of subtable (high half) and id; then padding, so
+    /// Each slot: N words of value, and a word of subtable (high half) and id; then padding, so
     /// that no slot of a power of two or of whole cache lines straddles lines.
-    lanes: ZeroedArray<u64>,
+    words: ZeroedArray<u64>,
     stride: usize,
     rules: usize,
 }
@@ -49,7 +49,7 @@ impl<const N: usize> Store<N> {
         };
         Self {
             buckets: ZeroedArray::new(buckets),
-            lanes: ZeroedArray::new(buckets * WAYS * stride),
+            words: ZeroedArray::new(buckets * WAYS * stride),
             stride,
             rules: 0,
         }
@@ -60,7 +60,7 @@ impl<const N: usize> Store<N> {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.buckets.len() * size_of::<Bucket>() + self.lanes.len() * 8
+        self.buckets.len() * size_of::<Bucket>() + self.words.len() * 8
     }
 
     #[inline(always)]
@@ -110,22 +110,22 @@ impl<const N: usize> Store<N> {
 
     #[inline(always)]
     fn is_wanted(&self, slot: usize, is_wanted: impl Fn(&MatchKey<N>, u32) -> bool) -> bool {
-        let lanes = &self.lanes[slot * self.stride..][..self.stride];
-        lanes
+        let words = &self.words[slot * self.stride..][..self.stride];
+        words
             .split_first_chunk::<N>()
             .is_some_and(|(value, rest)| is_wanted(value, (rest[0] >> 32) as u32))
     }
 
     #[inline(always)]
     pub fn id(&self, slot: usize) -> u32 {
-        self.lanes[slot * self.stride + N] as u32
+        self.words[slot * self.stride + N] as u32
     }
 
     /// Returns the id it had.
     pub fn set_id(&mut self, slot: usize, id: u32) -> u32 {
-        let lane = &mut self.lanes[slot * self.stride + N];
-        let before = *lane as u32;
-        *lane = *lane >> 32 << 32 | u64::from(id);
+        let word = &mut self.words[slot * self.stride + N];
+        let before = *word as u32;
+        *word = *word >> 32 << 32 | u64::from(id);
         before
     }
 
@@ -143,9 +143,9 @@ impl<const N: usize> Store<N> {
             passed = self.following(passed);
         }
         set_number(&mut self.buckets[bucket], way, Self::tag(hash));
-        let lanes = &mut self.lanes[(bucket * WAYS + way) * self.stride..][..=N];
-        lanes[..N].copy_from_slice(value);
-        lanes[N] = u64::from(number) << 32 | u64::from(id);
+        let words = &mut self.words[(bucket * WAYS + way) * self.stride..][..=N];
+        words[..N].copy_from_slice(value);
+        words[N] = u64::from(number) << 32 | u64::from(id);
         self.rules += 1;
         true
     }

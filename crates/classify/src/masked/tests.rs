@@ -10,13 +10,13 @@ const LIMITS: MaskedLimits = MaskedLimits {
 };
 
 fn mask() -> impl Strategy<Value = [u64; 3]> {
-    let lane = || prop::sample::select(vec![0u64, 1, 3, 0xff00_0000_0000_0000, u64::MAX]);
-    [lane(), lane(), lane()]
+    let word = || prop::sample::select(vec![0u64, 1, 3, 0xff00_0000_0000_0000, u64::MAX]);
+    [word(), word(), word()]
 }
 
 fn key() -> impl Strategy<Value = [u64; 3]> {
-    let lane = || prop::sample::select(vec![0u64, 1, 2, 0x0100_0000_0000_0003, u64::MAX]);
-    [lane(), lane(), lane()]
+    let word = || prop::sample::select(vec![0u64, 1, 2, 0x0100_0000_0000_0003, u64::MAX]);
+    [word(), word(), word()]
 }
 
 type Reference = HashMap<([u64; 3], [u64; 3]), u32>;

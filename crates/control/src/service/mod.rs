@@ -100,8 +100,8 @@ mod ports;
 mod rule_lines;
 pub mod schema;
 mod sections;
+mod telemetry;
 mod warnings;
-mod watching;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use devices::{PortDevice, PortDriver};
@@ -115,8 +115,8 @@ pub use rule_lines::RuleLines;
 pub use sections::{
     Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath, Ways,
 };
+pub use telemetry::{Ipfix, Metrics};
 pub use warnings::warnings;
-pub use watching::{Ipfix, Metrics};
 
 use chain::Names;
 use faults::{Faults, Gone};

@@ -87,20 +87,20 @@ fn what_collides_under_one_seed_does_not_under_another() {
     }
 }
 
-/// Sequential keys, the worst realistic case, in each lane.
+/// Sequential keys, the worst realistic case, in each word.
 #[test]
 fn sequential_keys_spread_as_by_chance() {
     for seed in SEEDS {
         let under = HashKey::new(seed);
-        for lane in 0..5 {
+        for word in 0..5 {
             for shift in [0, 16, 32, 48] {
                 let key = |number: u64| {
                     let mut key = FlowKey([0, 7, 0, 7, 6 << 24]);
-                    key.0[lane] ^= number << shift;
+                    key.0[word] ^= number << shift;
                     key.hash(&under)
                 };
                 let hashes: Vec<_> = (0..65_536).map(key).collect();
-                assert_spread(&format!("lane {lane} << {shift}"), seed, &hashes);
+                assert_spread(&format!("word {word} << {shift}"), seed, &hashes);
             }
         }
     }
@@ -113,9 +113,9 @@ fn avalanche() {
     let base = [1u64, 2, 3, 4, 5, 6, 7];
     let mut flipped = 0u32;
     for bit in 0..7 * 64 {
-        let mut lanes = base;
-        lanes[bit / 64] ^= 1 << (bit % 64);
-        flipped += (under.hash(lanes) ^ under.hash(base)).count_ones();
+        let mut words = base;
+        words[bit / 64] ^= 1 << (bit % 64);
+        flipped += (under.hash(words) ^ under.hash(base)).count_ones();
     }
     let share = f64::from(flipped) / (7.0 * 64.0 * 64.0);
     assert!((0.45..0.55).contains(&share), "{share}");

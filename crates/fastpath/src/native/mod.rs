@@ -15,13 +15,12 @@ mod translate;
 mod tests;
 
 use crate::compile::{Compiled, MAX_REWRITES, Opcode};
-use crate::outcome::Outcome;
 use dynasmrt::x64::Assembler;
 use dynasmrt::{AssemblyOffset, DynasmApi, ExecutableBuffer};
 use instructions::Instructions;
 use translate::{Reasons, Rows, Translator, Unsupported};
 use twinpath_core::Direction;
-use twinpath_core::program::{EndpointRow, Field};
+use twinpath_core::program::{EndpointRow, Exit, Field};
 
 /// Values that code can keep outside registers.
 const SPARE: usize = 256;
@@ -213,20 +212,20 @@ impl Native {
 
     /// What an answer says.
     #[inline(always)]
-    pub fn outcome(&self, answer: Answer) -> Outcome {
+    pub fn exit(&self, answer: Answer) -> Exit {
         match answer.is_forward() {
-            true => Outcome::Forward,
-            false => self.other_outcome(answer.0),
+            true => Exit::Continue,
+            false => self.other_exit(answer.0),
         }
     }
 
     #[inline(never)]
-    fn other_outcome(&self, answer: u32) -> Outcome {
+    fn other_exit(&self, answer: u32) -> Exit {
         let reason = |number| self.reasons.get(number as usize).copied();
         match answer {
-            answer::REPLY => Outcome::Reply,
-            answer::COMPLEX => Outcome::Complex,
-            drop => Outcome::Drop(
+            answer::REPLY => Exit::Reply,
+            answer::COMPLEX => Exit::Escalate,
+            drop => Exit::Drop(
                 reason(drop - answer::FIRST_DROP).expect("code answers with a number it was given"),
             ),
         }

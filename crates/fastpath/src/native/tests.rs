@@ -1,7 +1,7 @@
 //! The interpreter says what is right.
 #![deny(unsafe_code)]
 
-use crate::{Interpreter, Outcome, PacketView, PlainView};
+use crate::{Interpreter, PacketView, PlainView};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use std::sync::Arc;
@@ -246,7 +246,7 @@ fn time() -> impl Strategy<Value = u64> {
     ]
 }
 
-type Seen = (Outcome, Vec<u32>, Vec<u8>);
+type Seen = (Exit, Vec<u32>, Vec<u8>);
 
 /// What an engine makes of a packet: all ways of running it must be the same.
 fn seen(
@@ -267,19 +267,19 @@ fn seen(
         direction,
         now,
     };
-    let outcome = engine.run(&view, words);
-    let after = match outcome {
-        Outcome::Complex => words.to_vec(),
+    let exit = engine.run(&view, words);
+    let after = match exit {
+        Exit::Escalate => words.to_vec(),
         _ => engine.words().to_vec(),
     };
     let mut in_place = words.to_vec();
-    assert_eq!(engine.run_in_place(&view, &mut in_place), outcome);
+    assert_eq!(engine.run_in_place(&view, &mut in_place), exit);
     assert_eq!(in_place, after, "a complex packet changes nothing");
     let mut frame: Frame = Pools::new(1, 1).take_filled(bytes).expect("room");
-    if matches!(outcome, Outcome::Forward | Outcome::Reply) {
+    if matches!(exit, Exit::Continue | Exit::Reply) {
         assert!(engine.commit(&mut frame, &layout));
     }
-    let seen = (outcome, after, frame.bytes().to_vec());
+    let seen = (exit, after, frame.bytes().to_vec());
     if let Some(in_batch) = seen_in_batch(engine, &view, words) {
         assert_eq!(in_batch, seen);
     }
@@ -298,8 +298,8 @@ fn seen_in_batch(engine: &mut Interpreter, view: &PacketView<'_>, words: &[u32])
     frame.set_timestamp(view.now);
     let mut words = words.to_vec();
     let mut programs = engine.plain_programs()?;
-    let outcome = programs.run(&mut frame, plain, &mut words);
-    Some((outcome, words, frame.bytes().to_vec()))
+    let exit = programs.run(&mut frame, plain, &mut words);
+    Some((exit, words, frame.bytes().to_vec()))
 }
 
 proptest! {
@@ -390,6 +390,6 @@ fn rows_that_stay_are_there_at_the_end_of_time() {
             Instant::NEVER,
             0,
         );
-        assert_eq!(seen.0, Outcome::Forward);
+        assert_eq!(seen.0, Exit::Continue);
     }
 }

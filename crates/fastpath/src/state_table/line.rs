@@ -23,7 +23,7 @@ pub(super) const fn lines_for(words: usize) -> usize {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ShortKey {
     kind: u32,
-    lanes: [u64; 2],
+    words: [u64; 2],
 }
 
 /// Kinds of keys in slots; no key is none of them.
@@ -32,8 +32,8 @@ const CONNECTION_V4: u32 = 1;
 const ENTRY: u32 = 2;
 const WHOLE: u32 = 3;
 
-/// The last lane of every entry's key.
-const ENTRY_LANE: u64 = (KeyKind::Entry as u64) << 16;
+/// The last word of every entry's key.
+const ENTRY_WORD: u64 = (KeyKind::Entry as u64) << 16;
 
 impl ShortKey {
     /// Of a connection over IPv4.
@@ -41,7 +41,7 @@ impl ShortKey {
     pub const fn v4(key: V4Key) -> Self {
         Self {
             kind: CONNECTION_V4,
-            lanes: key.lanes(),
+            words: key.words(),
         }
     }
 
@@ -50,9 +50,9 @@ impl ShortKey {
     pub const fn of(key: &FlowKey) -> Option<Self> {
         match (V4Key::of(key), key.0) {
             (Some(key), _) => Some(Self::v4(key)),
-            (None, [one, two, 0, 0, ENTRY_LANE]) => Some(Self {
+            (None, [one, two, 0, 0, ENTRY_WORD]) => Some(Self {
                 kind: ENTRY,
-                lanes: [one, two],
+                words: [one, two],
             }),
             _ => None,
         }
@@ -60,7 +60,7 @@ impl ShortKey {
 }
 
 #[inline(always)]
-const fn lanes(line: &Line) -> [u64; 2] {
+const fn words(line: &Line) -> [u64; 2] {
     [
         line[0] as u64 | (line[1] as u64) << 32,
         line[2] as u64 | (line[3] as u64) << 32,
@@ -70,8 +70,8 @@ const fn lanes(line: &Line) -> [u64; 2] {
 /// Whether the slot's key is this one.
 #[inline(always)]
 pub(super) const fn holds(line: &Line, key: ShortKey) -> bool {
-    let [one, two] = lanes(line);
-    let differences = (one ^ key.lanes[0]) | (two ^ key.lanes[1]);
+    let [one, two] = words(line);
+    let differences = (one ^ key.words[0]) | (two ^ key.words[1]);
     differences == 0 && line[KIND] == key.kind
 }
 
@@ -83,23 +83,23 @@ pub(super) const fn holds_whole(line: &Line) -> bool {
 
 /// Sets the key; `None` says that it lies elsewhere.
 pub(super) fn set_key(line: &mut Line, key: Option<ShortKey>) {
-    let ShortKey { kind, lanes } = key.unwrap_or(ShortKey {
+    let ShortKey { kind, words } = key.unwrap_or(ShortKey {
         kind: WHOLE,
-        lanes: [0; 2],
+        words: [0; 2],
     });
-    for (pair, lane) in line.as_chunks_mut::<2>().0.iter_mut().zip(lanes) {
-        *pair = [lane as u32, (lane >> 32) as u32];
+    for (pair, word) in line.as_chunks_mut::<2>().0.iter_mut().zip(words) {
+        *pair = [word as u32, (word >> 32) as u32];
     }
     line[KIND] = kind;
 }
 
 /// The key; `None` if it lies elsewhere.
 pub(super) fn key(line: &Line) -> Option<FlowKey> {
-    let [one, two] = lanes(line);
+    let [one, two] = words(line);
     match line[KIND] {
         NONE => Some(FlowKey::default()),
-        CONNECTION_V4 => Some(V4Key::from_lanes([one, two]).whole()),
-        ENTRY => Some(FlowKey([one, two, 0, 0, ENTRY_LANE])),
+        CONNECTION_V4 => Some(V4Key::from_words([one, two]).whole()),
+        ENTRY => Some(FlowKey([one, two, 0, 0, ENTRY_WORD])),
         _ => None,
     }
 }

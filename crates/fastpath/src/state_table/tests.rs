@@ -57,8 +57,8 @@ proptest! {
             let (own, other) = (key(number), key(number + 300));
             let hash = own.hash(&HashKey::new(7));
             let slot = table.find(&own, hash).expect("was inserted");
-            for suspect in [table.finder().prefetch_slot(hash), slot, NO_SLOT] {
-                prop_assert_eq!(table.find_near(suspect, &own, hash), Some(slot));
+            for hint in [table.finder().prefetch_slot(hash), slot, NO_SLOT] {
+                prop_assert_eq!(table.find_near(hint, &own, hash), Some(slot));
             }
             let parts = ([1, 2, 3, 4, 5], value_words(value));
             let held = table.held(slot, &own).map(|held| (*held.control, held.words.to_vec()));

@@ -59,7 +59,7 @@ impl ControlPlane {
         self.counts
     }
 
-    /// A frame comes from the cores.
+    /// A frame comes from a worker.
     pub(super) fn pass(&mut self, frame: Frame, now: Time, pools: &mut Pools) -> Passed {
         let Some((header, all)) = requests(&frame) else {
             return Passed::Now(frame);
@@ -125,7 +125,7 @@ fn request(message: &CacheMessage) -> Option<Request> {
     }
 }
 
-/// What the cores ask of the fast path's rules.
+/// What workers ask of the fast path's rules.
 fn requests(frame: &Frame) -> Option<(Header, Vec<CacheMessage>)> {
     let header = Header::read(frame.bytes()).ok()?;
     if header.message != Message::RuleRequest {

@@ -21,7 +21,7 @@ pub(super) const COLUMNS: [Column; 37] = [
         "lost_share",
         "packets that were lost at a full port, ring or pool",
     ),
-    column("fast_share", "packets that left without the cores"),
+    column("fast_share", "packets that left without the slow path"),
     column(
         "latency_us",
         "from arrival at the switch to the end of processing, mean",
@@ -31,11 +31,11 @@ pub(super) const COLUMNS: [Column; 37] = [
     column("latency_max_us", "the same, maximum"),
     column(
         "fast_latency_us",
-        "the same of packets that left without the cores, mean",
+        "the same of packets that left without the slow path, mean",
     ),
     column(
         "slow_latency_us",
-        "the same of packets that went to the cores, mean",
+        "the same of packets that went to the slow path, mean",
     ),
     column("slow_latency_p99_us", "the same, 99th percentile"),
     column("busy_share", "time that the cores worked"),
@@ -54,7 +54,7 @@ pub(super) const COLUMNS: [Column; 37] = [
     ),
     column("rules", "rules that packets meet in the end"),
     column("rules_mean", "the same, mean over time"),
-    column("rules_selected", "rules that the cores asked for"),
+    column("rules_selected", "rules that workers asked for"),
     column("rules_per_s", "the same a second"),
     column("table_entries", "table entries of the rules in the end"),
     column(

@@ -46,9 +46,9 @@ impl Hints {
         self.0.into_iter()
     }
 
-    /// As two lanes of a line: 24 bits of a tag, and 26 of each hint.
+    /// As two words of a line: 24 bits of a tag, and 26 of each hint.
     #[inline(always)]
-    const fn lanes(self, tag: u32) -> [u64; 2] {
+    const fn words(self, tag: u32) -> [u64; 2] {
         let [one, two, three, four] = self.0;
         let (one, two, three, four) = (packed(one), packed(two), packed(three), packed(four));
         [
@@ -58,7 +58,7 @@ impl Hints {
     }
 
     #[inline(always)]
-    const fn of_lanes(one: u64, other: u64) -> Self {
+    const fn of_words(one: u64, other: u64) -> Self {
         Self([
             unpacked(one >> 14),
             unpacked(one << 12 | other >> 52),
@@ -68,7 +68,7 @@ impl Hints {
     }
 }
 
-/// Where a line has a way's tag, in the first of its lanes.
+/// Where a line has a way's tag, in the first of its words.
 const TAG_SHIFT: u32 = 40;
 
 /// The lower bits of a hint, of which its upmost is another: which table it is of.
@@ -132,25 +132,25 @@ impl HintTable {
     /// What is known of a flow.
     #[inline(always)]
     pub fn get(&self, hash: u64) -> Option<Hints> {
-        let CacheLine(lanes) = self.lines.get(self.line(hash))?;
+        let CacheLine(words) = self.lines.get(self.line(hash))?;
         let tag = tag(hash);
-        let way = (0..WAYS).find(|way| lanes[2 * way] >> TAG_SHIFT == u64::from(tag))?;
-        Some(Hints::of_lanes(lanes[2 * way], lanes[2 * way + 1]))
+        let way = (0..WAYS).find(|way| words[2 * way] >> TAG_SHIFT == u64::from(tag))?;
+        Some(Hints::of_words(words[2 * way], words[2 * way + 1]))
     }
 
     /// Keeps what is known of a flow, in the place of what was, of another's if there is no room.
     #[inline(never)]
     pub fn put(&mut self, hash: u64, hints: Hints) {
         let place = self.line(hash);
-        let Some(CacheLine(lanes)) = self.lines.get_mut(place) else {
+        let Some(CacheLine(words)) = self.lines.get_mut(place) else {
             return;
         };
         let tag = tag(hash);
-        let with = |tag: u32| (0..WAYS).find(|way| lanes[2 * way] >> TAG_SHIFT == u64::from(tag));
+        let with = |tag: u32| (0..WAYS).find(|way| words[2 * way] >> TAG_SHIFT == u64::from(tag));
         let way = with(tag)
             .or_else(|| with(0))
             .unwrap_or(tag as usize >> 1 & (WAYS - 1));
-        [lanes[2 * way], lanes[2 * way + 1]] = hints.lanes(tag);
+        [words[2 * way], words[2 * way + 1]] = hints.words(tag);
     }
 
     #[inline(always)]
@@ -208,10 +208,10 @@ mod tests {
             [7, 0, 9, 1 << 31 | PLACE, 0]
         );
         hints.set(1, PLACE + 1);
-        let [one, other] = hints.lanes(1);
+        let [one, other] = hints.words(1);
         hints.set(1, 0);
         assert_eq!(
-            Hints::of_lanes(one, other),
+            Hints::of_words(one, other),
             hints,
             "what does not fit is not known"
         );

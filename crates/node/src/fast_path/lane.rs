@@ -55,7 +55,7 @@ impl Shape<'_> {
             layout,
             keyed,
             hash,
-            suspect: NO_SLOT,
+            hint: NO_SLOT,
         }
     }
 }

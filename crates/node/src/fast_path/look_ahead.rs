@@ -303,7 +303,7 @@ impl FastPath {
             layout,
             keyed,
             hash: keyed.key.hash(self.steering.hash_key()),
-            suspect: NO_SLOT,
+            hint: NO_SLOT,
         };
         Some((parsed, direction))
     }

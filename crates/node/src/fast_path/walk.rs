@@ -232,12 +232,12 @@ impl FastPath {
             Some(FastElement::Rules(stage)) => stage.meet(frame, &shape.layout(), position, hint),
             Some(FastElement::State(stage)) => {
                 let mut parsed = shape.parsed(self.steering.at(position.element), frame);
-                parsed.suspect = slot_of(hint);
+                parsed.hint = slot_of(hint);
                 if let Some(keyed) = of_fragment {
                     (parsed.keyed, parsed.hash) = (keyed, keyed.key.hash(self.steering.hash_key()));
                 }
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
-                (decision, of_slot(parsed.suspect))
+                (decision, of_slot(parsed.hint))
             }
             Some(FastElement::OnSlowPath) | None => (Decision::Punt, hint),
         };

@@ -5,7 +5,7 @@ use super::{FieldChange, FunctionLook, NoRule, RulesRun};
 use twinpath_core::wire::fields;
 use twinpath_core::{DropReason, Instant, Named, Packet};
 use twinpath_rulecache::{
-    Field, MatchKey, Offer, Recording, RuleFunction, Verdict, Watch, synthesise, words,
+    Field, MatchKey, Offer, Probe, Recording, RuleFunction, Verdict, synthesise, words,
 };
 
 /// Writes down a packet's way through functions whose decisions are cached.
@@ -96,7 +96,7 @@ fn verdict_text(verdict: Verdict) -> String {
     }
 }
 
-impl Watch for Functions {
+impl Probe for Functions {
     fn begins(&mut self, packet: &Packet, recording: &Recording) {
         let ingress = packet.frame.port();
         self.shown = MatchKey::shown(packet.bytes(), &packet.layout, ingress);

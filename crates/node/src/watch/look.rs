@@ -127,8 +127,8 @@ pub(crate) fn rule_look(
     let decrements = action.rewrites.decrements;
     RuleLook {
         matches: quantities(mask, value),
-        mask: lanes(mask),
-        value: lanes(value),
+        mask: hexadecimal(mask),
+        value: hexadecimal(value),
         rewrites: words::rewritten(&action.rewrites),
         fate: words::fate(action),
         least_time_to_live: (decrements > 0).then(|| u16::from(decrements) + 1),
@@ -137,9 +137,9 @@ pub(crate) fn rule_look(
     }
 }
 
-fn lanes(key: &MatchKey) -> String {
-    let lanes: Vec<String> = key.0.iter().map(|lane| format!("{lane:016x}")).collect();
-    lanes.join(" ")
+fn hexadecimal(key: &MatchKey) -> String {
+    let words: Vec<String> = key.0.iter().map(|word| format!("{word:016x}")).collect();
+    words.join(" ")
 }
 
 /// An entry with its function's name; `functions` are those of the element.

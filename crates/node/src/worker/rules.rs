@@ -129,7 +129,7 @@ impl Worker {
         match followed {
             Some((watch, ordinal)) => {
                 let mut functions = Functions::new(rules.functions());
-                rules.packet_watched(packet, pools, outputs, &mut functions);
+                rules.packet_probed(packet, pools, outputs, &mut functions);
                 tell_of_rules(watch, (buffer, ordinal, header.element), functions, outputs);
                 self.told = Some(buffer);
             }

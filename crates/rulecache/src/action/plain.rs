@@ -2,52 +2,52 @@
 //! changes of a checksum at once.
 //!
 //! A rule for one flow knows all that it rewrites beforehand, so that the changes of checksums
-//! are summed up when the rule is stored ([`settle`]), in lanes that IPv4 leaves free:
+//! are summed up when the rule is stored ([`settle`]), in words that IPv4 leaves free:
 //!
-//! | lane | bits from the top |
+//! | word | bits from the top |
 //! |---|---|
 //! | 0 | free 32, changes of the checksums of the IP header and of the transport's 32 |
 //! | 2 | source address 32, destination address 32 |
 //! | 4 | as before, with the ports that the packet has if they are not rewritten, and [`SETTLED`] |
 
-use super::{Action, ActionLanes, decrements_in, written_in};
+use super::{Action, ActionWords, decrements_in, written_in};
 use crate::field::Field;
-use crate::headers::{Headers, Macs, NewHeaders, changes_in, changes_to_lane};
+use crate::headers::{Headers, Macs, NewHeaders, changes_in, changes_to_word};
 use crate::key::MatchKey;
 use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 
-/// In lane 4, where no field has its bit: the action knows the packets that it is for.
+/// In word 4, where no field has its bit: the action knows the packets that it is for.
 pub(super) const SETTLED: u64 = 1 << 15;
 
-/// Whether the lanes are those of [`settle`].
+/// Whether the words are those of [`settle`].
 #[inline(always)]
-pub(crate) const fn is_settled(lanes: &ActionLanes) -> bool {
-    lanes[4] & SETTLED != 0
+pub(crate) const fn is_settled(words: &ActionWords) -> bool {
+    words[4] & SETTLED != 0
 }
 
-/// The lanes of an action for packets that agree with a value in the bits of a mask.
-pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> ActionLanes {
-    let mut lanes = action.pack();
+/// The words of an action for packets that agree with a value in the bits of a mask.
+pub(crate) fn settle(action: &Action, mask: &MatchKey, value: &MatchKey) -> ActionWords {
+    let mut words = action.pack();
     let is_plain = !value.is_v6() && !value.is_echo() && action.rewrites.again.is_none();
     if !is_plain || !mask.is_of_a_flow() {
-        return lanes;
+        return words;
     }
     let [_, source, _, destination, ports, ..] = value.0;
     let old = PlainEnds {
         addresses: source << 32 | destination & 0xffff_ffff,
         ports: (ports >> 32) as u32,
     };
-    let new = new_headers(&lanes, old);
-    (lanes[0], lanes[2]) = (changes_to_lane(new.changes), new.addresses);
-    lanes[4] = u64::from(new.ports) << 32 | lanes[4] & 0xffff_ffff | SETTLED;
-    lanes
+    let new = new_headers(&words, old);
+    (words[0], words[2]) = (changes_to_word(new.changes), new.addresses);
+    words[4] = u64::from(new.ports) << 32 | words[4] & 0xffff_ffff | SETTLED;
+    words
 }
 
 /// The headers that an action which writes no field twice makes of those with these ends.
 #[inline(always)]
-fn new_headers(lanes: &ActionLanes, old: PlainEnds) -> NewHeaders {
-    let written = written_in(lanes);
+fn new_headers(words: &ActionWords, old: PlainEnds) -> NewHeaders {
+    let written = written_in(words);
     let pick = |field: Field, new: u64, old: u64| {
         if written.has(field) {
             new as u32
@@ -55,9 +55,9 @@ fn new_headers(lanes: &ActionLanes, old: PlainEnds) -> NewHeaders {
             old as u32
         }
     };
-    let (old_ports, new_ports) = (u64::from(old.ports), lanes[4] >> 32);
-    let source = pick(Field::SourceAddress, lanes[1], old.addresses >> 32);
-    let destination = pick(Field::DestinationAddress, lanes[3], old.addresses);
+    let (old_ports, new_ports) = (u64::from(old.ports), words[4] >> 32);
+    let source = pick(Field::SourceAddress, words[1], old.addresses >> 32);
+    let destination = pick(Field::DestinationAddress, words[3], old.addresses);
     let from = pick(Field::SourcePort, new_ports >> 16, old_ports >> 16);
     let to = pick(
         Field::DestinationPort,
@@ -67,7 +67,7 @@ fn new_headers(lanes: &ActionLanes, old: PlainEnds) -> NewHeaders {
     let ports = from << 16 | to;
     let addresses = Delta::of32((old.addresses >> 32) as u32, source)
         + Delta::of32(old.addresses as u32, destination);
-    let decrements = decrements_in(lanes);
+    let decrements = decrements_in(words);
     // Counting down changes a sum alike wherever it begins.
     let count_down = Delta::of16(u16::MAX, u16::MAX - u16::from_be_bytes([decrements, 0]));
     NewHeaders {
@@ -83,27 +83,27 @@ fn new_headers(lanes: &ActionLanes, old: PlainEnds) -> NewHeaders {
 
 /// The headers that a settled action makes.
 #[inline(always)]
-fn settled_headers(lanes: &ActionLanes) -> NewHeaders {
+fn settled_headers(words: &ActionWords) -> NewHeaders {
     NewHeaders {
-        addresses: lanes[2],
-        ports: (lanes[4] >> 32) as u32,
-        decrements: decrements_in(lanes),
-        changes: changes_in(lanes[0]),
+        addresses: words[2],
+        ports: (words[4] >> 32) as u32,
+        decrements: decrements_in(words),
+        changes: changes_in(words[0]),
     }
 }
 
 /// The MAC addresses that an action writes.
 #[inline(always)]
-pub(crate) fn macs_in(lanes: &ActionLanes) -> Macs {
-    let written = written_in(lanes);
+pub(crate) fn macs_in(words: &ActionWords) -> Macs {
+    let written = written_in(words);
     let mut macs = Macs::default();
     if written.has(Field::DestinationMac) {
         macs.written.add(Field::DestinationMac);
-        macs.bytes[..6].copy_from_slice(&lanes[6].to_be_bytes()[..6]);
+        macs.bytes[..6].copy_from_slice(&words[6].to_be_bytes()[..6]);
     }
     if written.has(Field::SourceMac) {
         macs.written.add(Field::SourceMac);
-        macs.bytes[6..].copy_from_slice(&lanes[5].to_be_bytes()[..6]);
+        macs.bytes[6..].copy_from_slice(&words[5].to_be_bytes()[..6]);
     }
     macs
 }
@@ -112,18 +112,18 @@ pub(crate) fn macs_in(lanes: &ActionLanes) -> Macs {
 /// changed, if its headers are not all there.
 #[inline(always)]
 pub(super) fn apply<const CHECKSUM_AT: usize>(
-    lanes: &ActionLanes,
+    words: &ActionWords,
     frame: &mut [u8],
     layout: &Layout,
 ) -> bool {
     let Some(headers) = Headers::of::<CHECKSUM_AT>(frame, layout) else {
         return false;
     };
-    let new = match is_settled(lanes) {
-        true => settled_headers(lanes),
-        false => new_headers(lanes, headers.ends()),
+    let new = match is_settled(words) {
+        true => settled_headers(words),
+        false => new_headers(words, headers.ends()),
     };
-    macs_in(lanes).write(headers.macs);
+    macs_in(words).write(headers.macs);
     headers.write::<CHECKSUM_AT>(new);
     true
 }
@@ -185,13 +185,13 @@ mod tests {
                 ..Rewrites::default()
             };
             let action = Action { rewrites, drop: None, idle: None };
-            let lanes = action.pack();
+            let words = action.pack();
             let before = frame.clone();
             let mut general = frame.clone();
-            apply_any(&lanes, &mut general, &layout);
+            apply_any(&words, &mut general, &layout);
             let done = match is_udp {
-                true => apply::<{ udp::CHECKSUM_AT }>(&lanes, &mut frame, &layout),
-                false => apply::<{ tcp::CHECKSUM_AT }>(&lanes, &mut frame, &layout),
+                true => apply::<{ udp::CHECKSUM_AT }>(&words, &mut frame, &layout),
+                false => apply::<{ tcp::CHECKSUM_AT }>(&words, &mut frame, &layout),
             };
             prop_assert!(done);
             prop_assert_eq!(&frame, &general);

@@ -172,13 +172,13 @@ impl RuleTable {
         }
         self.counters.hits += 1;
         self.slots.count(id, frame.len(), now);
-        let lanes = self.slots.action(id);
-        if let Some(Some(reason)) = action::drop_in(lanes) {
+        let words = self.slots.action(id);
+        if let Some(Some(reason)) = action::drop_in(words) {
             return Decision::Drop(reason);
         }
-        action::apply(lanes, frame, layout);
-        let egress = action::egress_in(lanes);
-        if action::numbers_in(lanes) {
+        action::apply(words, frame, layout);
+        let egress = action::egress_in(words);
+        if action::numbers_in(words) {
             self.number(frame, layout);
         }
         Decision::Forward { egress }

@@ -2,7 +2,7 @@
 
 pub mod direct;
 pub mod functions;
+pub mod observed;
 pub mod oracle;
 pub mod traffic;
 pub mod virtual_link;
-pub mod watched;

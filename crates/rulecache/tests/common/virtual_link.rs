@@ -7,9 +7,9 @@
 //! the same to each packet. Entries that are forgotten are in the log too: a packet that was held
 //! may be decided after an entry has ended that had not when it arrived.
 
+use super::observed::{Did, Done, Observed};
 use super::oracle::Oracle;
 use super::traffic::{Spec, flow_of, packet};
-use super::watched::{Did, Done, Watched};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
@@ -156,7 +156,7 @@ impl World {
             seed: 9,
         });
         let done = Done::default();
-        let functions = Watched::all((scenario.functions)(&scenario.chain), &done);
+        let functions = Observed::all((scenario.functions)(&scenario.chain), &done);
         Self {
             slow: slow(&scenario, true, functions),
             done,
@@ -261,7 +261,7 @@ impl World {
                 return;
             }
             (self.scenario.changes[number].3)(self.slow.chain());
-            self.watch_changed(number);
+            self.observe_changed(number);
             self.slow.end_changes();
             self.note_done();
             self.log.push(Event::Changed(number));
@@ -270,14 +270,14 @@ impl World {
         }
     }
 
-    /// Functions that a change has put in the place of others are watched too.
-    fn watch_changed(&mut self, number: usize) {
+    /// Functions that a change has put in the place of others are observed too.
+    fn observe_changed(&mut self, number: usize) {
         let changed = self.scenario.changes[number].1;
         for (place, function) in self.slow.chain().functions_mut() {
             if changed == place {
                 let new =
                     std::mem::replace(function, Box::new(super::functions::Monitor::default()));
-                *function = Watched::one(place, new, &self.done);
+                *function = Observed::one(place, new, &self.done);
             }
         }
     }

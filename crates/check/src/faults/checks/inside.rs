@@ -7,8 +7,8 @@
 use super::exit::{Exit, ExitKind, end_of};
 use super::passage::{is_as_alone, justify_drop};
 use super::translation::check_translation;
+use crate::faults::invariant::Invariant;
 use crate::faults::record::Record;
-use crate::faults::rule::Rule;
 use crate::faults::world::World;
 
 /// A packet goes into the fast path.
@@ -32,17 +32,17 @@ pub fn come_out(world: &World, record: &mut Record, exit: &Exit, bytes: &[u8]) {
     }
     let leaves = exit.kind == ExitKind::Leaves;
     if let Err(what) = is_as_alone(world, record, exit, bytes) {
-        let rule = match world.scenario.parks() && leaves {
-            true => Rule::Whole,
-            false => Rule::AsAlone,
+        let invariant = match world.scenario.parks() && leaves {
+            true => Invariant::Whole,
+            false => Invariant::AsAlone,
         };
         record
             .step
-            .fault(rule, format!("packet {number} comes out {what}"));
+            .fault(invariant, format!("packet {number} comes out {what}"));
     }
     if leaves && exit.parked != 0 {
         let what = format!("the header of packet {number} leaves alone");
-        record.step.fault(Rule::Whole, what);
+        record.step.fault(Invariant::Whole, what);
     }
     check_translation(world, record, exit, bytes);
     if let Some(packet) = record.history.packet_mut(number) {
@@ -64,11 +64,11 @@ pub fn settle_inside(world: &World, record: &mut Record) {
     let held = world.held_for_rules();
     if held > 0 {
         let what = format!("{held} packets are held for ever");
-        record.step.fault(Rule::Progress, what);
+        record.step.fault(Invariant::Progress, what);
     }
     if world.rules().any(|rules| rules.book.is_waiting()) {
         let what = "a packet waits for ever for a rule to go".into();
-        record.step.fault(Rule::Progress, what);
+        record.step.fault(Invariant::Progress, what);
     }
     justify_drops(world, record);
 }

@@ -21,8 +21,8 @@ pub use exit::{Exit, ExitKind};
 pub use inside::{come_out, go_inside, justify_drops, note_inside, settle_inside};
 pub use translation::{admit_client, follow_bindings};
 
+use super::invariant::{Invariant, Violation};
 use super::record::Record;
-use super::rule::{Rule, Violation};
 use super::world::World;
 use require::Checked;
 
@@ -37,37 +37,37 @@ pub fn check(world: &World, record: &mut Record) {
     }
 }
 
-/// Every rule that a step broke.
+/// Every invariant that a step broke.
 fn broken(world: &World, record: &Record) -> Vec<Violation> {
     let mut broken = record.step.faults.clone();
-    for rule in Rule::ALL {
-        if let Err(what) = check_rule(rule, world, record) {
-            broken.push(Violation { rule, what });
+    for invariant in Invariant::ALL {
+        if let Err(what) = check_invariant(invariant, world, record) {
+            broken.push(Violation { invariant, what });
         }
     }
     broken
 }
 
-fn check_rule(rule: Rule, world: &World, record: &Record) -> Checked {
+fn check_invariant(invariant: Invariant, world: &World, record: &Record) -> Checked {
     let (scenario, step) = (&world.scenario, &record.step);
-    match rule {
-        Rule::NothingBehind => protocol::nothing_behind(record),
-        Rule::OneTruth => protocol::one_truth(world, record),
-        Rule::OneImport => protocol::one_import(step),
-        Rule::FreedAfterImport => protocol::freed_after_import(record),
-        Rule::OnceInOrder => protocol::once_in_order(scenario, step),
-        Rule::FrozenStays => protocol::frozen_stays(record),
-        Rule::NoCrossTalk => causes::no_cross_talk(scenario, record),
-        Rule::Progress => causes::progress(scenario, record),
-        Rule::BooksAgree => rules::books_agree(world, step.is_rest),
-        Rule::Conserved => conservation::conserved(world, record),
+    match invariant {
+        Invariant::NothingBehind => protocol::nothing_behind(record),
+        Invariant::OneTruth => protocol::one_truth(world, record),
+        Invariant::OneImport => protocol::one_import(step),
+        Invariant::FreedAfterImport => protocol::freed_after_import(record),
+        Invariant::OnceInOrder => protocol::once_in_order(scenario, step),
+        Invariant::FrozenStays => protocol::frozen_stays(record),
+        Invariant::NoCrossTalk => causes::no_cross_talk(scenario, record),
+        Invariant::Progress => causes::progress(scenario, record),
+        Invariant::BooksAgree => rules::books_agree(world, step.is_rest),
+        Invariant::Conserved => conservation::conserved(world, record),
         // These show while a step is made, and are reported from there.
-        Rule::LinkChecked
-        | Rule::Migration
-        | Rule::AsAlone
-        | Rule::InForce
-        | Rule::AliveInUse
-        | Rule::Whole
-        | Rule::Watermark => Ok(()),
+        Invariant::LinkChecked
+        | Invariant::Migration
+        | Invariant::AsAlone
+        | Invariant::InForce
+        | Invariant::AliveInUse
+        | Invariant::Whole
+        | Invariant::Watermark => Ok(()),
     }
 }

@@ -4,8 +4,8 @@
 use super::exit::{Exit, end_of};
 use super::translation::translated_end;
 use crate::faults::chain::Way;
+use crate::faults::invariant::Invariant;
 use crate::faults::record::Record;
-use crate::faults::rule::Rule;
 use crate::faults::world::World;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_core::{Direction, DropReason};
@@ -20,7 +20,7 @@ pub fn justify_drop(world: &World, record: &mut Record, number: u32) {
     let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
     if !is_dropped_there && !may_be_denied(world, record, number) {
         let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
-        record.step.fault(Rule::InForce, what);
+        record.step.fault(Invariant::InForce, what);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which slots are not as they were after a step.
 
+use crate::faults::invariant::Invariant;
 use crate::faults::record::{Happened, Record, SeenSlot, SlotChange};
-use crate::faults::rule::Rule;
 use crate::faults::world::World;
 use twinpath_coherence::StateStage;
 use twinpath_coherence::fsm::{Fsm, Slot};
@@ -89,6 +89,6 @@ fn check_pull(record: &mut Record, place: usize, newest: u32) {
     record.mirror.newest_pull = record.mirror.newest_pull.max(generation);
     if generation <= newest {
         let what = format!("a pull is numbered {generation}, {newest} was before");
-        record.step.fault(Rule::Migration, what);
+        record.step.fault(Invariant::Migration, what);
     }
 }

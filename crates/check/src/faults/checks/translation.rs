@@ -3,8 +3,8 @@
 
 use super::exit::{Exit, ExitKind, end_of};
 use crate::faults::functions::BINDING_IDLE;
+use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, Happened, Pair, Record, Why};
-use crate::faults::rule::Rule;
 use crate::faults::scenario::{Element, Scenario};
 use crate::faults::world::{RemoteWorker, World, is_inside};
 use twinpath_core::wire::{Endpoint, protocol};
@@ -49,7 +49,7 @@ pub fn follow_bindings(world: &World, record: &mut Record) {
     let turn = record.turn;
     let changed = record.bindings.follow(bound, (turn, why), &mut faults);
     for what in faults {
-        record.step.fault(Rule::AliveInUse, what);
+        record.step.fault(Invariant::AliveInUse, what);
     }
     for (internal, external) in changed {
         record.coverage.bindings_changed += 1;
@@ -86,7 +86,7 @@ pub fn check_translation(world: &World, record: &mut Record, exit: &Exit, bytes:
     if !record.bindings.is_in_force(pair, &(since..=turn)) {
         let number = exit.number;
         let what = format!("packet {number} was translated by {pair:?}, which is not in force");
-        return record.step.fault(Rule::InForce, what);
+        return record.step.fault(Invariant::InForce, what);
     }
     check_use(world, record, exit, pair, at);
 }
@@ -124,10 +124,10 @@ fn check_use(world: &World, record: &mut Record, exit: &Exit, pair: Pair, at: In
         && !may_have_been_used(world, record, (pair, at), exit.number)
     {
         let what = format!("packet {}: {pair:?} at {at:?} since {last:?}", exit.number);
-        record.step.fault(Rule::AliveInUse, what);
+        record.step.fault(Invariant::AliveInUse, what);
     }
     if let Err(what) = record.bindings.uses(pair, at) {
-        record.step.fault(Rule::AliveInUse, what);
+        record.step.fault(Invariant::AliveInUse, what);
     }
 }
 

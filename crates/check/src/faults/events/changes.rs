@@ -4,8 +4,8 @@ use super::run::Run;
 use super::sabotage::Sabotage;
 use crate::faults::chain::{NextChain, Reference, Variant, service};
 use crate::faults::checks::justify_drops;
+use crate::faults::invariant::Invariant;
 use crate::faults::record::Happened;
-use crate::faults::rule::Rule;
 use twinpath_coherence::fsm::Fsm;
 use twinpath_node::machine::Outcome;
 
@@ -20,7 +20,7 @@ pub fn change_or_not(run: &mut Run) {
     }
     let variant = Variant::drawn(&mut world.changes);
     if let Err(what) = ask_for(run, variant) {
-        run.record.step.fault(Rule::Migration, what);
+        run.record.step.fault(Invariant::Migration, what);
     }
 }
 
@@ -54,7 +54,7 @@ pub fn check_all_home(run: &mut Run) {
     let taken = slots.find(|slot| changes_state && slot.fsm != Fsm::Initial);
     if let Some(slot) = taken {
         let what = format!("the chain changes while a slot is {}", slot.fsm.name());
-        run.record.step.fault(Rule::Migration, what);
+        run.record.step.fault(Invariant::Migration, what);
     }
 }
 
@@ -72,7 +72,7 @@ pub fn come_of(run: &mut Run, outcome: Outcome) {
             run.world.has_stopped = true;
             if !is_drained {
                 let what = "the run ends while something is under way".into();
-                run.record.step.fault(Rule::Progress, what);
+                run.record.step.fault(Invariant::Progress, what);
             }
         }
     }
@@ -99,7 +99,7 @@ fn changed(run: &mut Run) {
     }
     match Reference::new(world.scenario.elements, &next.service) {
         Ok(reference) => record.reference = reference,
-        Err(error) => record.step.fault(Rule::Migration, error.to_string()),
+        Err(error) => record.step.fault(Invariant::Migration, error.to_string()),
     }
     (world.chain.variant, world.chain.service) = (next.variant, next.service);
     if next.brings_flows_home {

@@ -5,8 +5,8 @@ use super::outputs::{follow_exits, follow_out, leave, punt};
 use super::run::Run;
 use super::tampering::tamper_on_return;
 use crate::faults::checks::{go_inside, note_inside};
+use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, Happened, PacketState, Record};
-use crate::faults::rule::Rule;
 use crate::faults::world::{LineId, Transit, number_of};
 use twinpath_core::Frame;
 use twinpath_node::Departure;
@@ -65,7 +65,7 @@ fn settle(run: &mut Run, numbers: &[u32], is_refused: bool) {
     }
     if !departures.is_empty() || !is_in_order {
         let what = "the fast path puts out what it was not given, or in another order".into();
-        run.record.step.fault(Rule::Conserved, what);
+        run.record.step.fault(Invariant::Conserved, what);
     }
     punt(run);
 }

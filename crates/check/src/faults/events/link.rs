@@ -1,7 +1,7 @@
 //! The link to the workers: frames that are sent, received and lost, and the packets on board.
 
+use crate::faults::invariant::Invariant;
 use crate::faults::record::{Brief, Happened, PacketHistory, PacketState, Record};
-use crate::faults::rule::Rule;
 use crate::faults::world::{Contents, LineId, Next, Sending, Transit, World};
 use twinpath_core::Frame;
 use twinpath_link::{Header, Message};
@@ -138,7 +138,7 @@ pub fn check_numbers(
         let what = format!(
             "{line}: {reordered} overtaken and {lost} missing were counted, there were {overtaken} and {gap}"
         );
-        record.step.fault(Rule::LinkChecked, what);
+        record.step.fault(Invariant::LinkChecked, what);
     }
 }
 

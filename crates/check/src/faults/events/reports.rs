@@ -4,8 +4,8 @@ use super::outputs::follow_out;
 use super::run::Run;
 use super::slow_path::report;
 use crate::faults::checks::note_inside;
+use crate::faults::invariant::{Invariant, Violation};
 use crate::faults::record::Cause;
-use crate::faults::rule::{Rule, Violation};
 use crate::faults::world::{Next, Report};
 use twinpath_core::Instant;
 
@@ -63,8 +63,8 @@ fn check_watermark(run: &mut Run, before: (u64, Instant)) {
             "the watermark goes from {} to {watermark}, while the packet that arrived as {under_way:?} is under way",
             before.0
         );
-        let rule = Rule::Watermark;
+        let invariant = Invariant::Watermark;
         // This only shows after the check.
-        run.record.violations.push(Violation { rule, what });
+        run.record.violations.push(Violation { invariant, what });
     }
 }

@@ -1,4 +1,4 @@
-//! A run: a world, the record kept beside it, and who breaks its rules.
+//! A run: a world, the record kept beside it, and who breaks its invariants.
 
 use super::sabotage::{Sabotage, Saboteur};
 use crate::faults::checks;

@@ -1,16 +1,16 @@
-//! What no link may do: to show that every rule can fail.
+//! What no link may do: to show that every invariant can fail.
 //!
 //! Production code stays as it is. The simulated link forges, replays or steals frames in ways
 //! that neither loss nor delay nor detected reordering amounts to, the driver of a change does not
 //! wait for what it must wait for, or the fast path is built without a part.
 
 use crate::faults::draw::{self, Draw};
-use crate::faults::rule::Rule;
+use crate::faults::invariant::Invariant;
 use crate::faults::world::LineId;
 use twinpath_core::Frame;
 
 macro_rules! sabotages {
-    ($($sabotage:ident, $name:literal, breaks $rule:ident: $prose:literal;)*) => {
+    ($($sabotage:ident, $name:literal, breaks $invariant:ident: $prose:literal;)*) => {
         /// One way to break the protocol from outside.
         #[derive(Copy, Clone, Debug, PartialEq, Eq)]
         pub enum Sabotage {
@@ -18,9 +18,9 @@ macro_rules! sabotages {
         }
 
         impl Sabotage {
-            /// Each with the rule that it must break.
-            pub const ALL: [(Self, Rule); [$(Self::$sabotage),*].len()] =
-                [$((Self::$sabotage, Rule::$rule)),*];
+            /// Each with the invariant that it must break.
+            pub const ALL: [(Self, Invariant); [$(Self::$sabotage),*].len()] =
+                [$((Self::$sabotage, Invariant::$invariant)),*];
 
             /// The name by which the command asks for it, and what it does.
             pub const fn name_and_prose(self) -> (&'static str, &'static str) {

@@ -3,7 +3,7 @@
 use super::link::{lose, transmit};
 use super::run::Run;
 use super::tampering::tamper_on_sending;
-use crate::faults::rule::Rule;
+use crate::faults::invariant::Invariant;
 use crate::faults::world::{Contents, LineId};
 use twinpath_core::Frame;
 
@@ -11,7 +11,7 @@ use twinpath_core::Frame;
 pub fn send(run: &mut Run, line: LineId, mut frame: Frame) {
     let Some(contents) = Contents::of(&frame) else {
         let what = format!("{line}: a frame without a header");
-        return run.record.step.fault(Rule::LinkChecked, what);
+        return run.record.step.fault(Invariant::LinkChecked, what);
     };
     if tamper_on_sending(run, line, &contents, &mut frame) {
         drop(frame);

@@ -9,8 +9,8 @@ use super::sending::send;
 use super::tampering::tamper_at_worker;
 use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
 use crate::faults::functions::{Account, Note, take_notes};
+use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, Happened, PacketState, Record, WrittenBack};
-use crate::faults::rule::Rule;
 use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
 use twinpath_core::{DropReason, Frame};
 use twinpath_link::{Header, Message};
@@ -147,7 +147,7 @@ pub fn execute(run: &mut Run, worker: usize) {
     let answer = remote.worker.execute(command, pools, returns);
     if replaces && remote.worker.drops() != drops {
         let what = format!("worker {worker} forgets {drops:?}");
-        run.record.step.fault(Rule::Migration, what);
+        run.record.step.fault(Invariant::Migration, what);
     }
     follow(run, worker, &before, None);
     run.check();
@@ -204,7 +204,7 @@ pub fn crash(run: &mut Run, worker: usize) {
         let what = format!(
             "worker {worker} crashes with {inside} packets in its hands, and goes from {before:?} to {counted:?}"
         );
-        record.step.fault(Rule::Conserved, what);
+        record.step.fault(Invariant::Conserved, what);
     }
     let (counted, epoch) = (remote.counted(), remote.worker.epoch());
     follow(run, worker, &counted, None);
@@ -289,7 +289,7 @@ fn hear(world: &World, record: &mut Record, (worker, note): (usize, Note), has_r
         Note::Forgotten { .. } => {
             record.tally.inside[worker] -= 1;
             let what = format!("packet {packet} was held and is forgotten uncounted");
-            record.step.fault(Rule::Conserved, what);
+            record.step.fault(Invariant::Conserved, what);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::flow::{FlowHistory, Imported, Truth};
 use super::packet::{PacketHistory, PacketState};
 use super::step::{Application, Departure, Import, Step};
 use crate::faults::functions::Account;
-use crate::faults::rule::Rule;
+use crate::faults::invariant::Invariant;
 use crate::faults::scenario::Kind;
 use std::collections::HashMap;
 use twinpath_core::{FlowKey, Instant};
@@ -151,7 +151,7 @@ impl History {
                 "packet {number} of flow {flow} is applied to {:?}, the truth is {:?}",
                 found.0, expected.0
             );
-            step.fault(Rule::OneTruth, what);
+            step.fault(Invariant::OneTruth, what);
         }
     }
 

@@ -21,7 +21,7 @@ pub use packet::{PacketHistory, PacketState};
 pub use step::{Cause, SlotChange, SlowChange, Step, WrittenBack};
 
 use super::chain::Reference;
-use super::rule::{Rule, Violation};
+use super::invariant::{Invariant, Violation};
 use super::scenario::Scenario;
 use bindings::Bindings;
 use history::History;
@@ -87,12 +87,12 @@ impl Record {
     pub fn moves(&mut self, number: u32, from: &[PacketState], to: PacketState) {
         let Some(packet) = self.history.packet_mut(number) else {
             let what = format!("packet {number} never arrived");
-            return self.step.fault(Rule::Conserved, what);
+            return self.step.fault(Invariant::Conserved, what);
         };
         let was = std::mem::replace(&mut packet.state, to);
         if !from.contains(&was) {
             let what = format!("packet {number} goes from {was:?} to {to:?}");
-            self.step.fault(Rule::Conserved, what);
+            self.step.fault(Invariant::Conserved, what);
         }
     }
 

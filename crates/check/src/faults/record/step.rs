@@ -1,6 +1,6 @@
 //! What one step of a run did, for the invariants to judge.
 
-use crate::faults::rule::{Rule, Violation};
+use crate::faults::invariant::{Invariant, Violation};
 use std::fmt;
 use twinpath_coherence::Grant;
 use twinpath_coherence::fsm::Slot;
@@ -142,7 +142,7 @@ impl Step {
     }
 
     /// Something is wrong that showed while the step was made.
-    pub fn fault(&mut self, rule: Rule, what: String) {
-        self.faults.push(Violation { rule, what });
+    pub fn fault(&mut self, invariant: Invariant, what: String) {
+        self.faults.push(Violation { invariant, what });
     }
 }

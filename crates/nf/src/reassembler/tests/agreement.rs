@@ -5,11 +5,12 @@ use crate::reassembler::Config;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;
+use twinpath_core::program::Exit;
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{PacketBuilder, dissect};
 use twinpath_core::{Direction, Packet, Side, Steering};
-use twinpath_fastpath::{Interpreter, Outcome, PacketView};
+use twinpath_fastpath::{Interpreter, PacketView};
 use twinpath_slowpath::NetworkFunction;
 
 fn interpreter(bench: &Bench) -> Interpreter {
@@ -17,7 +18,7 @@ fn interpreter(bench: &Bench) -> Interpreter {
 }
 
 /// What the fast path makes of a packet.
-fn decide(bench: &Bench, interpreter: &mut Interpreter, packet: &Packet) -> Outcome {
+fn decide(bench: &Bench, interpreter: &mut Interpreter, packet: &Packet) -> Exit {
     let keyed = Steering::new(1)
         .key(packet.bytes(), &packet.layout)
         .expect("an IP packet");
@@ -35,7 +36,7 @@ fn decide(bench: &Bench, interpreter: &mut Interpreter, packet: &Packet) -> Outc
 /// flow that holds something is not granted, and its words say so too.
 fn send_fast(bench: &mut Bench, interpreter: &mut Interpreter, bytes: &[u8]) -> (Vec<Seen>, bool) {
     let packet = bench.packet(bytes);
-    if decide(bench, interpreter, &packet) == Outcome::Forward {
+    if decide(bench, interpreter, &packet) == Exit::Continue {
         assert_eq!(bench.handle, 0, "nothing is held");
         bench.words.copy_from_slice(interpreter.words());
         return (vec![bench.seen(packet)], true);
@@ -203,7 +204,7 @@ fn what_is_not_tcp_passes_on_either_path() {
     let mut bench = Bench::new(&Config::default(), false);
     let packet = bench.packet(&frame);
     let mut interpreter = interpreter(&bench);
-    assert_eq!(decide(&bench, &mut interpreter, &packet), Outcome::Forward);
+    assert_eq!(decide(&bench, &mut interpreter, &packet), Exit::Continue);
     assert_eq!(interpreter.words(), [0; 4]);
     bench.pools.give(packet.frame);
     assert_eq!(bench.pass_through(&frame), frame);

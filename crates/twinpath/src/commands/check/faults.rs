@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::fmt::Write;
 use std::time::Instant;
-use twinpath_check::faults::{Coverage, Hunt, Rule, Sabotage, Simulation, hunt};
+use twinpath_check::faults::{Coverage, Hunt, Invariant, Sabotage, Simulation, hunt};
 use twinpath_control::report::units;
 
 /// The data plane in a world where everything goes wrong, by seed
@@ -35,7 +35,7 @@ pub struct Faults {
     /// Run this seed alone and tell all its events
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first"])]
     replay: Option<u64>,
-    /// Let the link do what no link may, to see a rule broken
+    /// Let the link do what no link may, to see an invariant broken
     #[arg(long, value_enum)]
     sabotage: Option<Act>,
 }
@@ -119,9 +119,9 @@ fn told(hunt: &Hunt, seeds: u64) -> String {
 }
 
 fn praise(hunt: &Hunt) -> String {
-    let rules = Rule::ALL.len();
+    let invariants = Invariant::ALL.len();
     let mut text = format!(
-        "all {rules} rules hold after every step of {} runs. What was tried:\n",
+        "all {invariants} invariants hold after every step of {} runs. What was tried:\n",
         hunt.runs
     );
     let tried: Vec<_> = Coverage::each(&hunt.coverage).collect();

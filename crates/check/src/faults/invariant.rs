@@ -2,29 +2,29 @@
 
 use std::fmt;
 
-macro_rules! rules {
-    ($($rule:ident: $prose:literal,)*) => {
+macro_rules! invariants {
+    ($($invariant:ident: $prose:literal,)*) => {
         /// Something that must hold after every step.
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Rule {
-            $(#[doc = $prose] $rule,)*
+        pub enum Invariant {
+            $(#[doc = $prose] $invariant,)*
         }
 
-        impl Rule {
+        impl Invariant {
             /// All of them.
-            pub const ALL: [Self; [$(Self::$rule),*].len()] = [$(Self::$rule),*];
+            pub const ALL: [Self; [$(Self::$invariant),*].len()] = [$(Self::$invariant),*];
 
-            /// What the rule says.
+            /// What it says.
             pub const fn prose(self) -> &'static str {
                 match self {
-                    $(Self::$rule => $prose,)*
+                    $(Self::$invariant => $prose,)*
                 }
             }
         }
     };
 }
 
-rules! {
+invariants! {
     NothingBehind:
         "invariant 1: while a slot is ACTIVE, no PLAIN or PULL of its flow waits to be processed",
     OneTruth:
@@ -55,23 +55,23 @@ rules! {
         "departures: no packet is under way that arrived before the watermark, which never goes back",
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.prose())
     }
 }
 
-/// A rule that does not hold, and how.
+/// An invariant that does not hold, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule.
-    pub rule: Rule,
+    /// The invariant.
+    pub invariant: Invariant,
     /// What was seen.
     pub what: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}\n    but {}", self.rule, self.what)
+        write!(f, "{}\n    but {}", self.invariant, self.what)
     }
 }

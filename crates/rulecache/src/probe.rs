@@ -1,4 +1,4 @@
-//! Watching a packet on its way through an element, for whoever wants to tell it.
+//! Seeing a packet on its way through an element, for whoever wants to tell it.
 
 use crate::function::Verdict;
 use crate::manager::Offer;
@@ -6,7 +6,7 @@ use crate::recording::Recording;
 use twinpath_core::{DropReason, Instant, Packet};
 
 /// Sees a packet and its recording at each step. What it says nothing about costs nothing.
-pub trait Watch {
+pub trait Probe {
     /// The packet is about to meet the first function.
     fn begins(&mut self, _packet: &Packet, _recording: &Recording) {}
 
@@ -29,7 +29,7 @@ pub trait Watch {
     fn selected(&mut self, _hotness: u32, _offer: Offer) {}
 }
 
-/// Nobody watches.
-pub struct Unwatched;
+/// Sees nothing.
+pub struct NoProbe;
 
-impl Watch for Unwatched {}
+impl Probe for NoProbe {}

@@ -1,4 +1,4 @@
-//! What a running service tells whoever watches it: figures and health over HTTP, its log, and the
+//! What a running service tells from outside: figures and health over HTTP, its log, and the
 //! service manager.
 
 use crate::folder::{Folder, interrupt, signal};
@@ -18,13 +18,13 @@ const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"firewall\
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A service that runs until it is stopped.
-struct Watched {
+struct Running {
     folder: Folder,
     child: Child,
     port: u16,
 }
 
-impl Watched {
+impl Running {
     fn start(flags: &[&str], change: impl FnOnce(&mut Command)) -> Self {
         let port = free_port();
         let metrics = format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
@@ -80,7 +80,7 @@ impl Watched {
 }
 
 /// A test that fails leaves nothing running.
-impl Drop for Watched {
+impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -100,15 +100,15 @@ fn sample(text: &str, name: &str) -> u64 {
 
 #[test]
 fn figures_are_told_over_http_and_agree_with_the_report() {
-    let watched = Watched::start(&["--quiet"], |_| {});
+    let running = Running::start(&["--quiet"], |_| {});
     let (received, fast) = (
         "twinpath_received_packets_total",
         "twinpath_path_packets_total{path=\"fast\"}",
     );
-    let text = watched.asked_until("/metrics", |status, body| {
+    let text = running.asked_until("/metrics", |status, body| {
         status == "200" && body.contains(fast) && sample(body, fast) > 100
     });
-    let later = watched.asked_until("/metrics", |_, body| {
+    let later = running.asked_until("/metrics", |_, body| {
         sample(body, received) > sample(&text, received)
     });
     assert!(later.contains("twinpath_function_value{function=\"firewall\","));
@@ -119,12 +119,12 @@ fn figures_are_told_over_http_and_agree_with_the_report() {
         ) > 0
     );
     assert_eq!(
-        watched.asked_until("/healthz", |status, _| status == "200"),
+        running.asked_until("/healthz", |status, _| status == "200"),
         "ready\n"
     );
-    let unknown = watched.asked("/secrets").expect("it listens");
+    let unknown = running.asked("/secrets").expect("it listens");
     assert_eq!(unknown.0, "404");
-    let (folder, _) = watched.stop();
+    let (folder, _) = running.stop();
     let report = folder.report("r");
     assert!(report.totals.packets_in >= sample(&later, received));
     // What is gauged and what is counted once: the same as at the end.
@@ -170,11 +170,11 @@ fn nobody_listens_where_nothing_is_said() {
 
 #[test]
 fn the_log_is_json_where_that_is_wanted() {
-    let watched = Watched::start(&["--log-format", "json"], |_| {});
-    watched.asked_until("/healthz", |status, _| status == "200");
-    signal(&watched.child, "HUP");
+    let running = Running::start(&["--log-format", "json"], |_| {});
+    running.asked_until("/healthz", |status, _| status == "200");
+    signal(&running.child, "HUP");
     std::thread::sleep(Duration::from_millis(300));
-    let (_, said) = watched.stop();
+    let (_, said) = running.stop();
     let events: Vec<Value> = said
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}")))
@@ -199,9 +199,9 @@ fn the_log_is_json_where_that_is_wanted() {
 fn the_log_is_lines_where_that_is_wanted() {
     let flags = ["--log-format", "text", "--log-level", "warn"];
     let (_, said) = {
-        let watched = Watched::start(&flags, |_| {});
-        watched.asked_until("/healthz", |status, _| status == "200");
-        watched.stop()
+        let running = Running::start(&flags, |_| {});
+        running.asked_until("/healthz", |status, _| status == "200");
+        running.stop()
     };
     assert_eq!(said, "", "nothing is wrong");
 }
@@ -213,7 +213,7 @@ fn the_service_manager_is_told() {
     let path = socket_folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(PATIENCE)).expect("possible");
-    let watched = Watched::start(&["--quiet"], |command| {
+    let running = Running::start(&["--quiet"], |command| {
         command
             .env("NOTIFY_SOCKET", &path)
             .env("WATCHDOG_USEC", "600000");
@@ -232,9 +232,9 @@ fn the_service_manager_is_told() {
     hear_until("READY=1");
     hear_until("WATCHDOG=1");
     hear_until("WATCHDOG=1");
-    signal(&watched.child, "HUP");
+    signal(&running.child, "HUP");
     hear_until("RELOADING=1\nMONOTONIC_USEC=");
     hear_until("READY=1");
-    watched.stop();
+    running.stop();
     hear_until("STOPPING=1");
 }

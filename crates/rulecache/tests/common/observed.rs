@@ -17,17 +17,17 @@ pub enum Did {
 pub type Done = Arc<Mutex<Vec<Did>>>;
 
 /// A function that does what another does.
-pub struct Watched {
+pub struct Observed {
     function: Box<dyn RuleFunction>,
     place: u8,
     done: Done,
 }
 
-impl Watched {
+impl Observed {
     /// The functions of a chain.
     pub fn all(functions: Vec<Box<dyn RuleFunction>>, done: &Done) -> Vec<Box<dyn RuleFunction>> {
-        let watched = |(place, function)| Self::one(place, function, done);
-        (0..).zip(functions).map(watched).collect()
+        let observed = |(place, function)| Self::one(place, function, done);
+        (0..).zip(functions).map(observed).collect()
     }
 
     /// One function.
@@ -41,7 +41,7 @@ impl Watched {
     }
 }
 
-impl RuleFunction for Watched {
+impl RuleFunction for Observed {
     fn name(&self) -> &'static str {
         self.function.name()
     }
