@@ -6,9 +6,12 @@
 
 use twinpath_benches::bench_node::BenchNode;
 use twinpath_benches::limit::Lines;
-use twinpath_benches::packets::{Plan, Spread, Trace};
+use twinpath_benches::packets::{ARRIVAL, Plan, SERVICE, Spread, Trace, client};
 use twinpath_benches::table::{median, ns_each, row};
 use twinpath_control::service::Paths;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
+use twinpath_core::{Frame, Pool};
 use twinpath_node::BATCH;
 
 const ROUNDS: usize = 5;
@@ -105,6 +108,7 @@ fn prepared(packets: usize, flows: u64, slots: usize, paths: Paths) -> Bench {
         node: BenchNode::load_balancer(slots, 2 * flows as usize + 1024, paths),
         trace: Trace::new(packets.max(flows as usize)),
     };
+    open_connections(&mut bench.node, flows);
     for _ in 0..2 {
         bench.trace.fill(&Plan::each_flow(flows));
         let rest = bench.trace.frames().split_off(flows as usize);
@@ -112,6 +116,46 @@ fn prepared(packets: usize, flows: u64, slots: usize, paths: Paths) -> Bench {
         bench.trace.frames().extend(rest);
     }
     bench
+}
+
+/// Connections that are opened together.
+const TOGETHER: u64 = 1024;
+
+/// Every client opens a connection, and its server answers: of one that is half open a balancer
+/// remembers little, and not for long.
+fn open_connections(node: &mut BenchNode, flows: u64) {
+    let mut pool = Pool::new(TOGETHER as usize, 128);
+    let mut frame = |packet: &PacketBuilder| {
+        let bytes = packet.to_vec().expect("a valid packet");
+        let mut frame = pool.take_filled(&bytes).expect("one for each");
+        frame.set_timestamp(ARRIVAL);
+        frame
+    };
+    for first in (0..flows).step_by(TOGETHER as usize) {
+        let clients = (first..flows.min(first + TOGETHER)).map(client);
+        let syn = |client| PacketBuilder::tcp(client, SERVICE).flags(flags::SYN);
+        let mut frames: Vec<_> = clients.map(|client| frame(&syn(client))).collect();
+        node.send(&mut frames);
+        let opened: Vec<_> = frames.drain(..).map(|frame| ends(&frame)).collect();
+        for (flags, payload) in [(flags::SYN | flags::ACK, &[][..]), (flags::ACK, b"hello")] {
+            let answer = |(client, server)| {
+                let answer = PacketBuilder::tcp(server, client).flags(flags);
+                frame(&answer.payload(payload))
+            };
+            let mut answers: Vec<_> = opened.iter().copied().map(answer).collect();
+            node.send(&mut answers);
+        }
+    }
+}
+
+/// Where a packet comes from and is for.
+fn ends(frame: &Frame) -> (Endpoint, Endpoint) {
+    let layout = dissect(frame.bytes()).expect("a valid packet");
+    let bytes = frame.bytes();
+    (
+        fields::source(bytes, &layout),
+        fields::destination(bytes, &layout),
+    )
 }
 
 fn pass(bench: &mut Bench, plan: &Plan) -> f64 {

@@ -78,6 +78,7 @@ impl BenchNode {
             machine,
             workers,
             worker_pools,
+            ..
         } = &mut self.node;
         machine.advance(self.clock, &mut self.output);
         let time = machine.time();
@@ -122,6 +123,7 @@ impl BenchNode {
             machine,
             workers,
             worker_pools,
+            ..
         } = &mut self.node;
         // What comes back may make the fast path send again.
         while !self.output.frames.is_empty() {

@@ -17,7 +17,7 @@ use crate::operator::{Operator, Reload, export_rest};
 use crate::shards::{self, CurrentPartition, Ends, Handoff, ShardRun};
 use crate::sink::Sink;
 use crate::source::Source;
-use crate::threads::PacketIo;
+use crate::threads::{PacketIo, pinning};
 use crate::udp_port::{UdpPort, UdpSink};
 use crate::wiring::{self, BuildError};
 use finished::Ran;
@@ -134,6 +134,9 @@ impl Ports {
             if service.ports.is_empty() {
                 return Err(RunError::NoPorts(path.clone()));
             }
+        }
+        if let Some(cpu) = pinning::forbidden(service.run.cpus) {
+            return Err(RunError::Cpu(cpu));
         }
         if let Some(what) = self.not_for_shards(service) {
             return Err(RunError::Shards(what));
@@ -313,6 +316,9 @@ pub enum RunError {
     /// Interfaces have no virtual time.
     #[error("packets of network interfaces come in real time: expected execution = \"threads\"")]
     LiveInVirtualTime,
+    /// A thread cannot be where it should stay.
+    #[error("[run] cpus: this process may not run on processor {0}, or there is none")]
+    Cpu(u16),
     /// Something that only one shard can have.
     #[error("[run] shards: {0} cannot be had with several shards yet: expected shards = 1")]
     Shards(&'static str),

@@ -7,6 +7,7 @@
 //! would have at the speed of the capture.
 
 mod packet_io;
+pub(crate) mod pinning;
 mod returns;
 mod worker;
 
@@ -70,6 +71,7 @@ pub fn run_on<P: PacketIo>(
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
+    pinning::stay_on(node.cpus.first());
     if !tempo.is_lossless {
         touch(node);
     }
@@ -86,7 +88,11 @@ pub fn run_on<P: PacketIo>(
             let (worker_link, end) = worker_link(ring_frames, &is_over);
             links.push(worker_link);
             let pulse = WorkerPulse::new(&pulse, number);
-            scope.spawn(move || WorkerThread::new(worker, pools, end, pulse).run());
+            let cpu = node.cpus.get(1 + number);
+            scope.spawn(move || {
+                pinning::stay_on(cpu);
+                WorkerThread::new(worker, pools, end, pulse).run()
+            });
         }
         node.machine.start(started);
         let mut driver = Driver {

@@ -46,6 +46,9 @@ pub struct Node {
     pub workers: Vec<Worker>,
     /// Buffers of each worker: messages and packets made on the slow path.
     pub worker_pools: Vec<Pools>,
+    /// The processors that threads stay on, the machine's first and then each worker's; if there are
+    /// none, the system places them.
+    pub cpus: Vec<u16>,
 }
 
 /// What a node is built from. [`Self::of`] takes it all from a service; whoever wants something that
@@ -137,6 +140,7 @@ impl NodeConfig {
             machine: Machine::new(path, self.buffers.pools(), limits),
             workers: workers.clone().map(worker).collect::<Result<_, _>>()?,
             worker_pools: workers.map(|_| self.worker_buffers.pools()).collect(),
+            cpus: Vec::new(),
         })
     }
 

@@ -1,6 +1,7 @@
 //! Ports as a cable: what hosts send to each other arrives, over every driver, with the offloads that
 //! interfaces have by default.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use twinpath_core::Pools;
 use twinpath_core::wire::PacketBuilder;
 use twinpath_netns::{Network, is_possible};
-use twinpath_ports::{Driver, Port, PortConfig, PortCounters, State, wait};
+use twinpath_ports::{Driver, Part, Port, PortConfig, PortCounters, State, wait};
 
 /// Two hosts, and one between them with a port to each.
 fn network() -> Network {
@@ -296,4 +297,108 @@ fn an_interface_that_is_not_there_is_told_with_its_name() {
     });
     let error = opened.err().expect("there is none").to_string();
     assert!(error.contains("interface no-such-if"), "{error}");
+}
+
+/// All packets between two hosts come to one part, in both directions, and each packet to one only;
+/// the parts of a port are as good as the port when its interface comes back.
+#[test]
+fn parts_divide_what_comes_by_hosts() {
+    if !is_possible() {
+        return;
+    }
+    const PARTS: u16 = 3;
+    const HOSTS: u8 = 60;
+    let network = network();
+    for round in 0..2 {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let middle = network.on("middle", move || {
+            let parts = Part::all(PARTS).into_iter();
+            let open = |part| {
+                let config = PortConfig {
+                    device: "port0".into(),
+                    driver: Driver::AfPacket,
+                    is_shared: false,
+                };
+                Port::open_part(config, part).expect("root may open it")
+            };
+            let mut parts: Vec<_> = parts.map(open).collect();
+            assert!(
+                parts
+                    .iter()
+                    .enumerate()
+                    .all(|(number, part)| part.owner() == number as u16)
+            );
+            ready.send(()).expect("somebody waits");
+            received_by_parts(&mut parts, usize::from(HOSTS) * 6)
+        });
+        is_ready.recv().expect("its ports are open");
+        let sender = network.on("left", || {
+            let mut pools = Pools::new(1024, 1);
+            let mut eth0 = port("eth0", Driver::AfPacket);
+            for frame in frames_of(HOSTS) {
+                eth0.transmit(pools.take_filled(&frame).expect("room"), &mut pools);
+                eth0.flush(&mut pools);
+            }
+        });
+        sender.join().expect("sent");
+        let parts = middle.join().expect("received");
+        assert!(parts.iter().all(|part| !part.is_empty()), "{parts:?}");
+        for host in 0..HOSTS {
+            let having = parts.iter().filter(|part| part.contains_key(&host));
+            let counts: Vec<_> = having.map(|part| part[&host]).collect();
+            assert_eq!(counts, [6], "round {round}, host {host}");
+        }
+        network.ip("middle", "link set port0 down");
+        network.ip("middle", "link set port0 up");
+    }
+}
+
+/// Of each host, over both versions: a packet to another, one back, and a later fragment.
+fn frames_of(hosts: u8) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    for host in 0..hosts {
+        for (from, to) in [
+            (format!("10.1.{host}.7:{host}"), "192.0.2.1:9"),
+            (format!("[fd09::{host:x}:7]:{host}"), "[2001:db8::1]:9"),
+        ] {
+            let (from, to) = (from.parse().expect("one"), to.parse().expect("one"));
+            let payload = [host];
+            let there = PacketBuilder::udp(from, to).payload(&payload);
+            frames.push(there.to_vec().expect("short"));
+            let later = there.fragment(64, false);
+            frames.push(later.to_vec().expect("short"));
+            let back = PacketBuilder::udp(to, from).payload(&payload);
+            frames.push(back.to_vec().expect("short"));
+        }
+    }
+    frames
+}
+
+/// How many frames each part has received of each host, until there are so many in all.
+fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<u8, usize>> {
+    let mut pools = Pools::new(1024, 1);
+    let mut seen = vec![BTreeMap::new(); parts.len()];
+    let (mut count, mut burst) = (0, Vec::new());
+    let end = Instant::now() + Duration::from_secs(20);
+    while count < wanted && Instant::now() < end {
+        wait(parts, None, Duration::from_millis(10));
+        for (part, seen) in parts.iter_mut().zip(&mut seen) {
+            part.receive(&mut pools, &mut burst, 64);
+            for frame in burst.drain(..) {
+                let bytes = frame.bytes();
+                let is_v4 = bytes[12..14] == [0x08, 0x00] && (bytes[26] == 10 || bytes[30] == 10);
+                let host = match bytes[12..14] {
+                    _ if is_v4 && bytes[26] == 10 => bytes[28],
+                    _ if is_v4 => bytes[32],
+                    [0x86, 0xdd] if bytes[22..24] == [0xfd, 0x09] => bytes[35],
+                    [0x86, 0xdd] if bytes[38..40] == [0xfd, 0x09] => bytes[51],
+                    _ => continue,
+                };
+                *seen.entry(host).or_insert(0) += 1;
+                count += 1;
+                pools.give(frame);
+            }
+        }
+    }
+    seen
 }

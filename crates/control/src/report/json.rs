@@ -270,7 +270,7 @@ mod tests {
     use super::super::testing::{any_report, edge_report};
     use super::super::{
         ControlCounters, ExportCounters, KernelFigures, NeighborFigures, Parking, PortFigures,
-        PortLosses,
+        PortLosses, ShardFigures,
     };
     use super::*;
 
@@ -318,6 +318,7 @@ mod tests {
             ports: vec![PortFigures::default()],
             neighbors: Some(NeighborFigures::default()),
             kernel: Some(KernelFigures::default()),
+            shards: vec![ShardFigures::default()],
             port_losses: PortLosses {
                 receive_missed: 1,
                 receive_no_buffer: 1,

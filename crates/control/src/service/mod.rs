@@ -113,7 +113,7 @@ pub use port_address::PortAddress;
 pub use ports::MAX_PORTS;
 pub use rule_lines::RuleLines;
 pub use sections::{
-    Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath, Ways,
+    Cpus, Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath, Ways,
 };
 pub use telemetry::{Ipfix, Metrics};
 pub use warnings::warnings;

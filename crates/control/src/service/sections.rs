@@ -1,7 +1,8 @@
 //! Settings of the two paths. All have defaults.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 use twinpath_nf::duration::Human;
@@ -75,6 +76,60 @@ pub struct Run {
     /// some of the connections. Slots, flows, rules for whole connections and a translation's
     /// sessions and ports are divided among them; all other sizes are each shard's.
     pub shards: Shards,
+    /// The processors, by number, that the data plane's threads stay on, lowest first and each in turn:
+    /// for each shard first the thread of its fast path, then its workers. Memory is taken where
+    /// a shard's fast path is. If there are none, the system places threads.
+    pub cpus: Cpus,
+}
+
+/// A set of processors.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Vec<u16>", into = "Vec<u16>")]
+pub struct Cpus([u128; Cpus::MOST / 128]);
+
+impl Cpus {
+    /// One more than the highest number.
+    const MOST: usize = 1024;
+
+    /// The processors that there are.
+    pub fn list(self) -> Vec<u16> {
+        let has = |number: &u16| self.0[usize::from(*number) / 128] >> (number % 128) & 1 == 1;
+        (0..Self::MOST as u16).filter(has).collect()
+    }
+}
+
+impl From<Cpus> for Vec<u16> {
+    fn from(cpus: Cpus) -> Self {
+        cpus.list()
+    }
+}
+
+impl TryFrom<Vec<u16>> for Cpus {
+    type Error = String;
+    fn try_from(numbers: Vec<u16>) -> Result<Self, String> {
+        let mut cpus = Self::default();
+        for number in numbers {
+            let most = Self::MOST - 1;
+            let place = cpus.0.get_mut(usize::from(number) / 128);
+            let place = place.ok_or(format!("processor {number}: expected 0 to {most}"))?;
+            *place |= 1 << (number % 128);
+        }
+        Ok(cpus)
+    }
+}
+
+impl JsonSchema for Cpus {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "numbers of processors".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        Vec::<u16>::json_schema(generator)
+    }
 }
 
 /// How many shards.

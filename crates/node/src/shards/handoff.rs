@@ -252,29 +252,35 @@ fn moved(frame: &Frame, pools: &mut Pools) -> Option<Frame> {
 
 /// The ends of the rings between so many shards, by shard and by the other.
 fn all_rings(shards: u16, ring_frames: usize) -> Vec<Vec<Option<Other>>> {
-    let count = usize::from(shards);
-    let pair = || (ring(ring_frames), ring(ring_frames));
-    let mut ends: Vec<Vec<Option<Other>>> = (0..count)
-        .map(|_| (0..count).map(|_| None).collect())
-        .collect();
-    for one in 0..count {
-        for other in one + 1..count {
-            let ((arrived, arrived_far), (leaves, leaves_far)) = pair();
-            let ((arrived_back, arrived_near), (leaves_back, leaves_near)) = pair();
-            let end = |arrived, leaves, arrived_there, leaves_here| {
-                Some(Other {
-                    arrived,
-                    leaves,
-                    arrived_there,
-                    leaves_here,
-                    is_to_wake: false,
-                })
-            };
-            ends[one][other] = end(arrived, leaves, arrived_near, leaves_near);
-            ends[other][one] = end(arrived_back, leaves_back, arrived_far, leaves_far);
+    let mut receiving: Vec<Vec<_>> = (0..shards).map(|_| Vec::new()).collect();
+    let mut sending = Vec::new();
+    for _ in 0..shards {
+        let mut own = Vec::new();
+        for receiving in &mut receiving {
+            let (arrived, arrived_there) = ring(ring_frames);
+            let (leaves, leaves_here) = ring(ring_frames);
+            own.push((arrived, leaves));
+            receiving.push((arrived_there, leaves_here));
         }
+        sending.push(own);
     }
-    ends
+    let both = (0..shards).zip(sending.into_iter().zip(receiving));
+    let ends = both.map(|(own, (sending, receiving))| {
+        let others = (0..shards).zip(sending.into_iter().zip(receiving));
+        let others = others.map(|(other, (sending, receiving))| {
+            let ((arrived, leaves), (arrived_there, leaves_here)) = (sending, receiving);
+            // None to itself.
+            (other != own).then_some(Other {
+                arrived,
+                leaves,
+                arrived_there,
+                leaves_here,
+                is_to_wake: false,
+            })
+        });
+        others.collect()
+    });
+    ends.collect()
 }
 
 #[cfg(test)]

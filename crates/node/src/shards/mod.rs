@@ -26,6 +26,7 @@ use crate::observe::Observer;
 use crate::run::{Ports, RunError, drive, drive_live};
 use crate::sink::Sink;
 use crate::source::Source;
+use crate::threads::pinning;
 use crate::wiring::{Node, NodeConfig};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -77,7 +78,10 @@ pub fn nodes(service: &Service) -> Result<Vec<(Shard, Service, Node)>, RunError>
     let shards = Shard::all(service.run.shards.0);
     let built = shards.map(|shard| {
         let own = share(service, shard)?;
-        let node = NodeConfig::of(&own, own.run.paths)?.build_with(&common, &mirror)?;
+        let mut node = NodeConfig::of(&own, own.run.paths)?.build_with(&common, &mirror)?;
+        let threads = 1 + node.workers.len();
+        let before = usize::from(shard.number) * threads;
+        node.cpus = pinning::in_turn(own.run.cpus, before, threads);
         Ok((shard, own, node))
     });
     built.collect()

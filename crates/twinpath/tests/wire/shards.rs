@@ -56,7 +56,11 @@ fn have_shared(report: &Report, shards: u16) -> ShardFigures {
 
 #[test]
 fn hosts_at_home_reach_the_world_over_every_shard() {
-    let programs = [("ping", "iputils-ping"), ("nginx", "nginx"), ("curl", "curl")];
+    let programs = [
+        ("ping", "iputils-ping"),
+        ("nginx", "nginx"),
+        ("curl", "curl"),
+    ];
     let mut programs = programs.iter();
     if !is_possible() || !programs.all(|(program, package)| has_program(program, package)) {
         return;
@@ -78,10 +82,17 @@ fn hosts_at_home_reach_the_world_over_every_shard() {
         is_operated(&network, &middle, &service);
         assert!(!routed::pings(&network, "server", "192.168.1.10"));
         let report = middle.stop();
-        println!("{driver}: {:?} {:?} {:?}", report.shards, report.fast, report.drops);
+        println!(
+            "{driver}: {:?} {:?} {:?}",
+            report.shards, report.fast, report.drops
+        );
         have_shared(&report, shards);
         let neighbors = report.neighbors.expect("ports have addresses");
-        assert_eq!((neighbors.lost(), neighbors.conflicts), (0, 0), "{neighbors:?}");
+        assert_eq!(
+            (neighbors.lost(), neighbors.conflicts),
+            (0, 0),
+            "{neighbors:?}"
+        );
         assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
     }
 }
@@ -92,7 +103,12 @@ fn is_operated(network: &Network, middle: &Middle, service: &str) {
     let socket = socket.to_str().expect("plain");
     let ask = |arguments: &[&str]| {
         let arguments = [arguments, &["--control", socket]].concat();
-        succeed(network, "middle", env!("CARGO_BIN_EXE_twinpath"), &arguments)
+        succeed(
+            network,
+            "middle",
+            env!("CARGO_BIN_EXE_twinpath"),
+            &arguments,
+        )
     };
     let flows = ask(&["flows", "--function", "firewall"]);
     for host in HOSTS {
@@ -101,7 +117,10 @@ fn is_operated(network: &Network, middle: &Middle, service: &str) {
     }
     let bindings = ask(&["bindings"]);
     for host in HOSTS {
-        assert!(bindings.contains(&format!("192.168.1.{host}:")), "{bindings}");
+        assert!(
+            bindings.contains(&format!("192.168.1.{host}:")),
+            "{bindings}"
+        );
     }
     // Nobody at home opens connections any more, by the whole file and back.
     let denying = service.replace("from = \"192.168.1.0/24\"", "from = \"192.168.9.0/24\"");
@@ -119,18 +138,27 @@ fn is_operated(network: &Network, middle: &Middle, service: &str) {
     apply(&denying);
     assert!(HOSTS.clone().all(|host| !fetches(host)), "all shards deny");
     apply(service);
-    assert!(HOSTS.clone().any(fetches) || HOSTS.clone().any(|host| {
-        let from = format!("192.168.1.{host}");
-        let ping = ["-c1", "-W5", "-I", &from, "203.0.113.1"];
-        network.run("client", "ping", &ping).status.success()
-    }));
+    assert!(
+        HOSTS.clone().any(fetches)
+            || HOSTS.clone().any(|host| {
+                let from = format!("192.168.1.{host}");
+                let ping = ["-c1", "-W5", "-I", &from, "203.0.113.1"];
+                network.run("client", "ping", &ping).status.success()
+            })
+    );
     // What would divide connections otherwise is refused.
-    let other = service.replace("external = [\"198.51.100.7\"]", "external = [\"198.51.100.8\"]");
+    let other = service.replace(
+        "external = [\"198.51.100.7\"]",
+        "external = [\"198.51.100.8\"]",
+    );
     std::fs::write(&file, other).expect("a file");
     let arguments = ["apply", file.to_str().expect("plain"), "--control", socket];
     let refused = network.run("middle", env!("CARGO_BIN_EXE_twinpath"), &arguments);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("other shards"), "{said}");
+    assert!(
+        !refused.status.success() && said.contains("other shards"),
+        "{said}"
+    );
 }
 
 /// The kernel's routes come to all shards, and so do its neighbours.
@@ -153,7 +181,10 @@ fn the_kernels_routes_are_followed_by_all_shards() {
             succeeds_soon(&network, "client", "ping", &ping)
         };
         for address in ["198.51.100.1", "203.0.113.1"] {
-            assert!(HOSTS.clone().all(|host| pings(address, host)), "{driver}: {address}");
+            assert!(
+                HOSTS.clone().all(|host| pings(address, host)),
+                "{driver}: {address}"
+            );
         }
         network.ip("middle", "route del 203.0.113.0/24");
         assert!(kernel::misses(&network, "client", &["203.0.113.1"]));

@@ -91,6 +91,7 @@ impl World {
             mut machine,
             workers,
             worker_pools,
+            ..
         } = service::node_config(scenario, &service)?.build()?;
         machine.set_limits(Limits {
             ring_frames: scenario.resources.ring_frames,
