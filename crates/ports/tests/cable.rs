@@ -343,10 +343,10 @@ fn parts_divide_what_comes_by_hosts() {
         sender.join().expect("sent");
         let parts = middle.join().expect("received");
         assert!(parts.iter().all(|part| !part.is_empty()), "{parts:?}");
-        for host in 0..HOSTS {
+        for host in (0..HOSTS).flat_map(|host| [(4, host), (6, host)]) {
             let having = parts.iter().filter(|part| part.contains_key(&host));
             let counts: Vec<_> = having.map(|part| part[&host]).collect();
-            assert_eq!(counts, [6], "round {round}, host {host}");
+            assert_eq!(counts, [3], "round {round}, host {host:?}");
         }
         network.ip("middle", "link set port0 down");
         network.ip("middle", "link set port0 up");
@@ -374,8 +374,11 @@ fn frames_of(hosts: u8) -> Vec<Vec<u8>> {
     frames
 }
 
+/// A version of IP, and a host's number.
+type Host = (u8, u8);
+
 /// How many frames each part has received of each host, until there are so many in all.
-fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<u8, usize>> {
+fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<Host, usize>> {
     let mut pools = Pools::new(1024, 1);
     let mut seen = vec![BTreeMap::new(); parts.len()];
     let (mut count, mut burst) = (0, Vec::new());
@@ -386,12 +389,11 @@ fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<u8, usiz
             part.receive(&mut pools, &mut burst, 64);
             for frame in burst.drain(..) {
                 let bytes = frame.bytes();
-                let is_v4 = bytes[12..14] == [0x08, 0x00] && (bytes[26] == 10 || bytes[30] == 10);
                 let host = match bytes[12..14] {
-                    _ if is_v4 && bytes[26] == 10 => bytes[28],
-                    _ if is_v4 => bytes[32],
-                    [0x86, 0xdd] if bytes[22..24] == [0xfd, 0x09] => bytes[35],
-                    [0x86, 0xdd] if bytes[38..40] == [0xfd, 0x09] => bytes[51],
+                    [0x08, 0x00] if bytes[26] == 10 => (4, bytes[28]),
+                    [0x08, 0x00] if bytes[30] == 10 => (4, bytes[32]),
+                    [0x86, 0xdd] if bytes[22..24] == [0xfd, 0x09] => (6, bytes[35]),
+                    [0x86, 0xdd] if bytes[38..40] == [0xfd, 0x09] => (6, bytes[51]),
                     _ => continue,
                 };
                 *seen.entry(host).or_insert(0) += 1;

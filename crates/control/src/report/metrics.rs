@@ -31,6 +31,7 @@
 //! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
 //! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |
 //! | `twinpath_neighbors`, `twinpath_neighbor_events_total` | `event` | `neighbors` |
+//! | `twinpath_shard_packets_total` | `shard`, `event` | `shards[]` |
 //! | `twinpath_control_events_total` | `event` | `control` |
 //! | `twinpath_ipfix_events_total` | `event` | `ipfix` |
 
@@ -147,6 +148,11 @@ fn ports(report: &Report, page: &mut Page) {
         for port in &report.ports {
             counts.put(&[("port", &port.name)], count(port));
         }
+    }
+    let help = "Packets that a shard exchanged with the network and with others";
+    let mut shards = page.counter("shard_packets_total", help);
+    for (number, shard) in report.shards.iter().enumerate() {
+        shards.put_fields(&[("shard", &number_of(number))], "event", shard);
     }
     port_drops(report, "rx", "receive_", page);
     port_drops(report, "tx", "transmit_", page);

@@ -19,6 +19,10 @@ use twinpath_control::report::ShardFigures;
 use twinpath_core::{Frame, Pools};
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
 
+/// Frames about neighbours of which others get copies, between two times that they are woken: whoever
+/// floods a cable with them fills no rings.
+const MOST_TOLD: usize = 16;
+
 /// The rings to another shard, and those from it.
 struct Other {
     arrived: RingSender,
@@ -49,6 +53,8 @@ pub struct Handoff {
     /// The other shard that is asked first, in turn.
     next: usize,
     frames: Vec<Frame>,
+    /// Frames about neighbours that others have been told of since they were woken.
+    told: usize,
     figures: ShardFigures,
 }
 
@@ -84,6 +90,7 @@ impl Handoff {
             under_way: Arc::clone(&under_way),
             next: 0,
             frames: Vec::new(),
+            told: 0,
             figures: ShardFigures::default(),
         });
         Ok(ends.collect())
@@ -131,6 +138,10 @@ impl Handoff {
 
     /// All other shards get a copy of a frame: it is about neighbours, of whom each keeps a list.
     pub fn tell_all(&mut self, frame: &Frame, pools: &mut Pools) {
+        if self.told == MOST_TOLD {
+            return;
+        }
+        self.told += 1;
         for other in self.others.iter_mut().flatten() {
             let Some(mut copy) = pools.take_filled(frame.bytes()) else {
                 return;
@@ -208,6 +219,7 @@ impl Handoff {
 
     /// Wakes the shards for which there is something new.
     pub fn wake(&mut self) {
+        self.told = 0;
         for (other, bell) in self.others.iter_mut().zip(self.bells.iter()) {
             let Some(other) = other else { continue };
             if !std::mem::take(&mut other.is_to_wake) {
@@ -390,6 +402,24 @@ mod tests {
         let _ = bell.set_read_timeout(Some(Duration::from_secs(60)));
         let _ = (&bell).read(&mut [0]);
         bell.set_nonblocking(true).expect("a socket");
+    }
+
+    #[test]
+    fn a_flood_of_questions_fills_no_rings() {
+        let mut ends = ends(3);
+        let mut pools = Pools::new(64, 1);
+        let frame = pools.take_filled(&[7; 60]).expect("room");
+        for _ in 0..100 {
+            ends[0].tell_all(&frame, &mut pools);
+        }
+        let mut heard = Vec::new();
+        ends[2].take_arrived(RING, &mut pools, &mut heard);
+        assert_eq!(heard.len(), MOST_TOLD);
+        assert!(heard.iter().all(|copy| copy.bytes() == frame.bytes()));
+        ends[0].wake();
+        ends[0].tell_all(&frame, &mut pools);
+        ends[1].take_arrived(RING, &mut pools, &mut heard);
+        assert_eq!(heard.len(), 2 * MOST_TOLD + 1);
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! The cards of network interfaces and of neighbours.
 
-use super::super::super::{KernelFigures, NeighborFigures, PortFigures, Report};
+use super::super::super::{KernelFigures, NeighborFigures, PortFigures, Report, ShardFigures};
 use super::{Row, bad, escape, row, table};
 
-/// A card for each interface, one for what was asked and answered about neighbours, and one for what was
+/// A card for each interface and each shard, one for what was asked and answered about neighbours, and one for what was
 /// followed of the kernel.
 pub(super) fn cards(report: &Report) -> String {
     let ports = report.ports.iter().map(port_card);
     let neighbors = report.neighbors.iter().map(neighbors_card);
     let kernel = report.kernel.iter().map(kernel_card);
-    ports.chain(neighbors).chain(kernel).collect()
+    let shards = report.shards.iter().enumerate();
+    let shards = shards.map(|(number, shard)| shard_card(number, shard));
+    ports.chain(shards).chain(neighbors).chain(kernel).collect()
 }
 
 fn card(heading: &str, rows: &[Row<'_>]) -> String {
@@ -48,6 +50,30 @@ fn port_card(port: &PortFigures) -> String {
         bad("outages", port.outages, "times the interface went down"),
     ];
     card(&heading, &rows)
+}
+
+fn shard_card(number: usize, shard: &ShardFigures) -> String {
+    let rows = [
+        row("received", shard.received_packets, "by queues of its own"),
+        row(
+            "handed over",
+            shard.handed_over,
+            "to the shards whose they are",
+        ),
+        row(
+            "left elsewhere",
+            shard.left_elsewhere,
+            "by queues of other shards",
+        ),
+        bad("ring full", shard.ring_full, "another shard was behind"),
+        bad("no buffer", shard.no_buffer, "for what others handed over"),
+        bad(
+            "left behind",
+            shard.left_behind,
+            "handed over when the run ended",
+        ),
+    ];
+    card(&format!("Shard {number}"), &rows)
 }
 
 fn neighbors_card(neighbors: &NeighborFigures) -> String {
