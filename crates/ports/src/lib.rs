@@ -29,4 +29,4 @@ pub mod xdp;
 
 pub use counters::PortCounters;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
-pub use xdp::HostPrefix;
+pub use xdp::{Flood, HostPrefix};

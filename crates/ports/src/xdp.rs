@@ -11,6 +11,7 @@
 //! [completed](crate::offload::complete_if_partial).
 
 mod assembler;
+mod flood;
 mod program;
 mod rings;
 mod socket;
@@ -18,6 +19,7 @@ mod socket;
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::offload::{Oversized, complete_if_partial, segments};
+pub use flood::Flood;
 pub use program::HostPrefix;
 
 use program::Program;

@@ -6,7 +6,7 @@ use super::programs::{WebServer, succeed, succeeds_soon};
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// A client at home, and a server in the world: `203.0.113.1` is behind the server's cable.
-fn network() -> Network {
+pub fn network() -> Network {
     let mut network = Network::new();
     network.cable("middle lan", "client eth0");
     network.cable("middle wan", "server eth0");
@@ -22,7 +22,7 @@ fn network() -> Network {
     network
 }
 
-fn service(driver: &str) -> String {
+pub fn service(driver: &str) -> String {
     format!(
         r#"[service]
 name = "home"
@@ -93,7 +93,7 @@ fn narrow(lan: u16, wan: u16) -> Network {
 }
 
 /// Addresses that answer the client, and the last one its own gateway.
-const ANSWERING: [&str; 4] = ["198.51.100.1", "203.0.113.1", "2001:db8::1", "192.168.1.1"];
+pub const ANSWERING: [&str; 4] = ["198.51.100.1", "203.0.113.1", "2001:db8::1", "192.168.1.1"];
 
 fn pings(network: &Network, host: &str, address: &str) -> bool {
     let output = network.run(host, "ping", &["-c1", "-W1", address]);
