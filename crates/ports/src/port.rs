@@ -8,7 +8,7 @@ use crate::tap::TapPort;
 use crate::xdp::{HostPrefix, XdpPort};
 use std::collections::BTreeSet;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use twinpath_core::{Frame, Pools};
 
 /// What lies beneath a port.
@@ -127,8 +127,8 @@ impl Port {
                 let interface = Interface::of(&config.device);
                 let interface = interface.map_err(|error| failed(wanted, error))?;
                 let driver = chosen(wanted, &interface);
-                let opened = open_by(driver, &interface, config.is_shared);
-                let opened = opened.map_err(|error| failed(driver, error))?;
+                let open = || open_by(driver, &interface, config.is_shared);
+                let opened = once_it_is_free(open).map_err(|error| failed(driver, error))?;
                 (driver, opened, interface)
             }
         };
@@ -323,6 +323,24 @@ fn open_by(driver: Driver, interface: &Interface, is_shared: bool) -> io::Result
             XdpPort::open(interface, is_shared).map(|port| Opened::Xdp(Box::new(port)))
         }
         _ => PacketPort::open(interface).map(|port| Opened::Packet(Box::new(port))),
+    }
+}
+
+/// How long an interface is waited for that somebody else still has, and how often it is tried.
+const LEAVING: Duration = Duration::from_secs(2);
+const TRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Of a process that was killed the kernel takes programs and sockets off the interface a moment after
+/// its end: whoever starts in its place waits for that.
+fn once_it_is_free(open: impl Fn() -> io::Result<Opened>) -> io::Result<Opened> {
+    let end = Instant::now() + LEAVING;
+    loop {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
+                std::thread::sleep(TRY_INTERVAL);
+            }
+            opened => return opened,
+        }
     }
 }
 

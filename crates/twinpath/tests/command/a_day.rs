@@ -1,7 +1,7 @@
 //! Twenty-four hours of short connections in virtual time: what has ended is forgotten, so tables and
 //! memory stay as they were after the first hours.
 
-use crate::folder::{Folder, interrupt};
+use crate::folder::Folder;
 use std::fs;
 use std::process::Child;
 use std::time::Duration;
@@ -30,16 +30,25 @@ backends = [{ endpoint = "203.0.113.1:80" }, { endpoint = "203.0.113.2:80" }]
 [slow_path]
 flows = 65_536
 
+# Windows as long as the pauses between a connection's packets, which are seconds here.
 [fast_path]
-slots = 16_384
+slots = 4096
+sweep_slots = 8
+sketch_window = "20s"
+sketch_width = 4096
+time_to_live = "30s"
+
+[rule_cache]
+window = "20s"
+threshold = 1
 
 [run]
 execution = "virtual"
 
 [traffic]
 duration_ns = 86_400_000_000_000
-arrivals = { process = "poisson", rate_pps = 90.0 }
-flows = 300
+arrivals = { process = "poisson", rate_pps = 45.0 }
+flows = 100
 churn_per_minute = 60
 flow_size = { kind = "fixed", size = 2, unit = "packets" }
 tcp_share = 0.5
@@ -96,5 +105,33 @@ fn a_day_of_short_connections_leaves_nothing_behind() {
         report.slots,
     );
     assert!(most < settled + GROWTH, "{settled} grew to {most}");
-    let _ = interrupt;
+    let counter = |function: &str, counter: &str| {
+        let function = report.functions.iter().find(|one| one.name == function);
+        function.expect("it is in the chain").counters[counter]
+    };
+    // Twelve times as many as there is room for.
+    assert!(counter("napt", "sessions_created") > 600_000);
+    assert!(counter("load_balancer", "new_connections") > 100_000);
+    assert!(counter("monitor", "flows_ended") > 600_000);
+    assert!(counter("napt", "sessions") < 10_000 && counter("monitor", "flows") < 20_000);
+    assert!(report.flows.known < 20_000, "{:?}", report.flows);
+    assert!(
+        report.coherence.write_backs > 100_000,
+        "{:?}",
+        report.coherence
+    );
+    // Nothing was turned away for want of room.
+    let dropped: u64 = report.drops.values().sum();
+    assert!(
+        dropped * 100 < report.totals.packets_in,
+        "{:?}",
+        report.drops
+    );
+    for exhausted in [
+        "sessions_exhausted",
+        "ports_exhausted",
+        "host_ports_exhausted",
+    ] {
+        assert_eq!(counter("napt", exhausted), 0, "{exhausted}");
+    }
 }

@@ -106,12 +106,16 @@ fn spoil(frame: &[u8], random: &mut Random) -> Vec<u8> {
     frame
 }
 
+/// The MAC addresses of a gateway's interfaces, towards the client and the server: three of four frames
+/// are for them.
+const STATIONS: [[u8; 6]; 2] = [[2, 0, 0, 0, 10, 1], [2, 0, 0, 0, 10, 2]];
+
 /// Both hosts send garbage for a time. Tells how many frames there were.
 fn rubbish(network: &Network, time: Duration, seed: u64) -> u64 {
     let sound = sound_frames();
-    let hosts = ["client", "server"].into_iter().zip(seed..);
+    let hosts = ["client", "server"].into_iter().zip(STATIONS).zip(seed..);
     let senders: Vec<_> = hosts
-        .map(|(host, seed)| {
+        .map(|((host, station), seed)| {
             let sound = sound.clone();
             network.on(host, move || {
                 let mut random = Random::stream(seed, 0);
@@ -119,7 +123,11 @@ fn rubbish(network: &Network, time: Duration, seed: u64) -> u64 {
                 let end = Instant::now() + time;
                 injector.send_at(RATE / 2, end, || {
                     let place = random.below(sound.len() as u64) as usize;
-                    spoil(&sound[place], &mut random)
+                    let mut frame = spoil(&sound[place], &mut random);
+                    if random.below(4) > 0 {
+                        frame[..6].copy_from_slice(&station);
+                    }
+                    frame
                 })
             })
         })
@@ -196,6 +204,10 @@ fn a_gateway_outlives_garbage() {
     }
     for driver in super::DRIVERS {
         let network = routed::network();
+        for (port, station) in ["lan", "wan"].iter().zip(STATIONS) {
+            let mac = station.map(|byte| format!("{byte:02x}")).join(":");
+            network.ip("middle", &format!("link set {port} address {mac}"));
+        }
         let middle = Middle::start(&network, &routed::service(driver));
         survives(&network, middle, &routed::ANSWERING, driver);
     }

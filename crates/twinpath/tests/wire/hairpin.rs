@@ -100,6 +100,6 @@ fn hosts_inside_reach_each_other_by_external_addresses() {
         }
         let report = middle.stop();
         println!("{driver}: {:?} {:?}", report.fast, report.drops);
-        assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+        assert!(report.fast.packets > 300, "{driver}: {:?}", report.fast);
     }
 }

@@ -64,9 +64,9 @@ impl Middle {
 
     fn start_in(network: &Network, folder: TempDir, more: &[&str], to: Stdio) -> Self {
         let mut command = network.command("middle", env!("CARGO_BIN_EXE_twinpath"));
-        command.args(["run", "service.toml", "--report", "report"]);
+        command.args(["run", "service.toml"]);
         if !more.contains(&"--log-format") {
-            command.arg("--quiet");
+            command.args(["--quiet", "--report", "report"]);
         }
         command.args(["--control", "socket"]).args(more);
         command.current_dir(&folder);
