@@ -43,7 +43,7 @@ fn what_is_forbidden_ends_its_connection_alone() {
                 Some(TIMED_OUT),
                 "{driver}: {address}: {said:?}"
             );
-            other.is_whole();
+            other.comes_whole();
             server.is_fetched(&network, "client", address);
             let bans = bans(&middle);
             assert_eq!(bans, turn, "{driver}: {address}");

@@ -52,7 +52,7 @@ fn connections_outlive_a_process_that_is_killed() {
         std::thread::sleep(Duration::from_secs(1));
         let middle = middle.killed_and_started(&network);
         assert!(pings_soon(&network, "10.9.0.2"), "{driver}: after");
-        loads.is_whole();
+        loads.comes_whole();
         server.is_fetched(&network, "client", "10.9.0.2");
         let report = middle.stop();
         println!("{driver}: {:?} {:?}", report.totals, report.drops);
@@ -134,7 +134,7 @@ fn neighbors_outlive_a_process_that_stood_still() {
     middle.signal("-STOP");
     std::thread::sleep(Duration::from_secs(5));
     middle.signal("-CONT");
-    loads.is_whole();
+    loads.comes_whole();
     for address in routed::ANSWERING {
         assert!(pings_soon(&network, address), "{address}");
     }

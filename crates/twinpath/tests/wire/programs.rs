@@ -101,7 +101,7 @@ impl WebServer {
 
     /// A host fetches its file from an address, which must come as it is.
     pub fn is_fetched(&self, network: &Network, host: &str, address: &str) {
-        begin_fetch(network, host, address, "10G").is_whole();
+        begin_fetch(network, host, address, "10G").comes_whole();
     }
 
     /// The same of a file of a gibibyte, that many bytes of which nobody keeps.
@@ -162,7 +162,7 @@ impl Download {
     }
 
     /// Waits for its end: all must have come as it is.
-    pub fn is_whole(self) {
+    pub fn comes_whole(self) {
         let url = self.url.clone();
         assert!(self.came(), "{url} did not come");
     }
