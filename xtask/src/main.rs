@@ -6,7 +6,8 @@
 //! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
 //! of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
 //! properties SEED` draws them again. `cargo xtask side-by-side REVISION` runs the benches of another
-//! revision and of this one in turns.
+//! revision and of this one in turns. `cargo xtask beside-nftables` measures Twinpath and the kernel's
+//! nftables on the same packets, between network namespaces.
 #![forbid(unsafe_code)]
 
 mod deb;
@@ -45,13 +46,35 @@ fn main() -> ExitCode {
             let compare = move || side_by_side::print(&revision);
             run_all(&[step("benches side by side", compare)])
         }
+        ["beside-nftables", rest @ ..] => {
+            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
+            run_all(&[
+                step(
+                    "twinpath",
+                    cargo(&["build", "--release", "--package", "twinpath"]),
+                ),
+                step("beside nftables", move || beside_nftables(&rest)),
+            ])
+        }
         _ => usage(),
     }
 }
 
+/// Twinpath and nftables in turns; the words are the program's.
+fn beside_nftables(words: &[String]) -> bool {
+    let run = ["run", "--release", "--package", "twinpath-benches"];
+    succeeds(
+        Command::new(env!("CARGO"))
+            .args(run)
+            .args(["--bin", "beside_nftables", "--"])
+            .args(words)
+            .current_dir(root()),
+    )
+}
+
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | side-by-side REVISION | manual | deb"
+        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | side-by-side REVISION | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }

@@ -12,9 +12,9 @@ use toml::{Table, Value};
 const SIZE: (u32, u32) = (760, 400);
 const LEGEND_WIDTH: i32 = 220;
 const MOST_LETTERS: usize = 30;
-const FONT: u32 = 13;
+pub(crate) const FONT: u32 = 13;
 /// Colours that can be told apart, also by those who do not see red and green.
-const COLOURS: [RGBColor; 7] = [
+pub(crate) const COLOURS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xD5, 0x5E, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
@@ -42,7 +42,7 @@ struct Series {
     points: Vec<(f64, f64)>,
 }
 
-type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+pub(crate) type Drawn = Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// A figure as SVG.
 pub(crate) fn draw(

@@ -24,6 +24,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod bars;
 mod chart;
 pub mod document;
 mod error;

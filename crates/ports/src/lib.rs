@@ -33,4 +33,4 @@ pub mod xdp;
 pub use counters::PortCounters;
 pub use part::Part;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
-pub use xdp::HostPrefix;
+pub use xdp::{Flood, HostPrefix};

@@ -10,7 +10,7 @@ use crate::xdp::{HostPrefix, XdpPort};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use twinpath_core::{Frame, Pools};
 
 /// What lies beneath a port.
@@ -141,8 +141,8 @@ impl Port {
                 let interface = Interface::of(&config.device);
                 let interface = interface.map_err(|error| failed(wanted, error))?;
                 let driver = chosen(wanted, &interface);
-                let opened = open_by(driver, &interface, config.is_shared, &part);
-                let opened = opened.map_err(|error| failed(driver, error))?;
+                let open = || open_by(driver, &interface, config.is_shared, &part);
+                let opened = once_it_is_free(open).map_err(|error| failed(driver, error))?;
                 (driver, opened, interface)
             }
         };
@@ -364,6 +364,24 @@ fn open_by(
     }
     let port = XdpPort::open(interface, is_shared, part)?;
     Ok(port.map(|port| Opened::Xdp(Box::new(port))))
+}
+
+/// How long an interface is waited for that somebody else still has, and how often it is tried.
+const LEAVING: Duration = Duration::from_secs(2);
+const TRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Of a process that was killed the kernel takes programs and sockets off the interface a moment after
+/// its end: whoever starts in its place waits for that.
+fn once_it_is_free(open: impl Fn() -> io::Result<Option<Opened>>) -> io::Result<Option<Opened>> {
+    let end = Instant::now() + LEAVING;
+    loop {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
+                std::thread::sleep(TRY_INTERVAL);
+            }
+            opened => return opened,
+        }
+    }
 }
 
 fn open_tap(name: &str, part: &Part) -> io::Result<Option<Opened>> {

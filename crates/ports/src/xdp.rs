@@ -11,6 +11,7 @@
 //! [completed](crate::offload::complete_if_partial).
 
 mod assembler;
+mod flood;
 pub(crate) mod program;
 mod rings;
 mod socket;
@@ -19,6 +20,7 @@ use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::offload::{Oversized, complete_if_partial, segments};
 use crate::part::Part;
+pub use flood::Flood;
 pub use program::HostPrefix;
 
 use program::Program;

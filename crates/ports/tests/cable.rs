@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use twinpath_core::Pools;
-use twinpath_core::wire::PacketBuilder;
+use twinpath_core::wire::{PacketBuilder, dissect, fields};
 use twinpath_netns::{Network, is_possible};
-use twinpath_ports::{Driver, Part, Port, PortConfig, PortCounters, State, wait};
+use twinpath_ports::interface::Interface;
+use twinpath_ports::{Driver, Flood, Part, Port, PortConfig, PortCounters, State, wait};
 
 /// Two hosts, and one between them with a port to each.
 fn network() -> Network {
@@ -403,4 +404,50 @@ fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<Host, us
         }
     }
     seen
+}
+
+/// Frames that the kernel makes are those that were asked for, each of some flow.
+#[test]
+fn a_flood_is_of_many_flows() {
+    const FRAMES: u32 = 128;
+    if !is_possible() {
+        return;
+    }
+    let network = network();
+    let (from, to) = ("10.9.0.1:0", "10.9.0.2:0");
+    let packet = PacketBuilder::udp(from.parse().expect(from), to.parse().expect(to));
+    let frame = packet.payload_len(18).to_vec().expect("a packet");
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let taking = network.on("middle", move || {
+        let mut port = port("port0", Driver::AfXdp);
+        let (mut pools, mut burst) = (Pools::new(1024, 0), Vec::new());
+        ready.send(()).expect("somebody waits");
+        let end = Instant::now() + Duration::from_secs(20);
+        let mut sources = std::collections::BTreeSet::new();
+        let mut count = 0;
+        while count < FRAMES && Instant::now() < end {
+            wait(std::slice::from_ref(&port), None, Duration::from_millis(10));
+            port.receive(&mut pools, &mut burst, 64);
+            for frame in burst.drain(..) {
+                let layout = dissect(frame.bytes()).expect("sound");
+                if fields::destination(frame.bytes(), &layout).port == 9 {
+                    sources.insert(fields::source(frame.bytes(), &layout).port);
+                    count += 1;
+                }
+                pools.give(frame);
+            }
+        }
+        (count, sources)
+    });
+    is_ready.recv().expect("the port is open");
+    let sending = network.on("left", move || {
+        let interface = Interface::of("eth0").expect("it is there");
+        let mut flood = Flood::new(interface.index, &frame).expect("root may");
+        (0..2).for_each(|_| flood.send(FRAMES / 2).expect("it is up"));
+    });
+    sending.join().expect("no panic");
+    let (count, sources) = taking.join().expect("no panic");
+    assert_eq!(count, FRAMES);
+    assert!(sources.len() > 64 && sources.iter().all(|port| (0x1000..0x2000).contains(port)));
+    assert!(Flood::new(1, &[0; 20]).is_err(), "it has no headers");
 }

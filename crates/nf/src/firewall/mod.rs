@@ -73,7 +73,8 @@
 //!   the connection on, and nothing but an acknowledgement of that makes it established: a SYN from
 //!   the responder that acknowledges nothing passes (both may open at once) and is not believed.
 //! * **Mid-stream.** A connection that is picked up may use any window scale, so the largest is
-//!   assumed. It is established when the other end has been heard too, and the first has
+//!   assumed, and its first segment may be one that is sent again: the other end may acknowledge
+//!   32 MiB behind it. It is established when the other end has been heard too, and the first has
 //!   acknowledged about what that has sent last (at most a window behind it, 66,000 bytes at least,
 //!   1 MiB at most): who does not hear it does not know that number.
 //! * **Everything else** passes for a connection, which is established when its opener goes on after

@@ -39,6 +39,10 @@ pub const MIN_ACKNOWLEDGEMENT_REACH: u32 = 66_000;
 /// How far behind it may be at most, in bytes, however large the window: who does not see the
 /// connection has to guess one of 4,096 ranges.
 pub const MAX_ACKNOWLEDGEMENT_REACH: u32 = 1 << 20;
+/// How much an end of a connection that was met in mid-stream may have got before, in bytes: as much as
+/// the largest buffers of hosts hold. The first segment seen may be one that is sent again, because
+/// acknowledgements of what came behind it were lost.
+const MAX_UNSEEN: i32 = 1 << 25;
 /// No window is larger, in bytes.
 pub const MAX_WINDOW: u32 = (u16::MAX as u32) << MAX_SCALE;
 
@@ -185,14 +189,14 @@ impl Windows {
     }
 
     /// The first segment from the other end of a connection that was met in mid-stream. It may
-    /// acknowledge a little more than was seen.
+    /// acknowledge more than was seen.
     fn hear_other_end(&mut self, segment: &Segment) -> bool {
         let (sender, receiver) = (segment.direction.index(), segment.direction.other().index());
         let Some(acknowledged) = segment.acknowledgement else {
             return false;
         };
         let distance = acknowledged.wrapping_sub(self.halves[receiver].end);
-        let is_near = distance.cast_signed() <= MIN_ACKNOWLEDGEMENT_REACH.cast_signed()
+        let is_near = distance.cast_signed() <= MAX_UNSEEN
             && distance.cast_signed() >= -MAX_WINDOW.cast_signed();
         if !self.has_believable_sequence(segment) || !is_near {
             return false;

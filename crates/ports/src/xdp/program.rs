@@ -261,7 +261,7 @@ impl Program {
 }
 
 /// Loads a program of so many instructions.
-fn load(code: &[u8], count: u32) -> io::Result<OwnedFd> {
+pub fn load(code: &[u8], count: u32) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG_BYTES];
     let license = c"Apache-2.0";
     let mut attributes = words(&[PROGRAM_XDP, count]);
@@ -290,7 +290,8 @@ fn update(map: &OwnedFd, command: i32, key: &[u8], value: &[u8; 4]) -> io::Resul
     sys::bpf(command, &attributes).map(|_| ())
 }
 
-fn words(words: &[u32]) -> Vec<u8> {
+/// Numbers as the kernel reads them.
+pub fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_ne_bytes()).collect()
 }
 

@@ -1,5 +1,6 @@
 //! The command as a user meets it: what it prints, what it leaves behind, how it exits.
 
+mod a_day;
 mod check;
 mod compare;
 mod control;

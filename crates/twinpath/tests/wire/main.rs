@@ -1,11 +1,20 @@
 //! Twinpath between cables: real programs on real interfaces, in network namespaces.
 
+mod applications;
+mod balanced;
+mod banned;
 mod bump;
+mod faults;
+mod garbage;
+mod gateway;
+mod hairpin;
 mod kernel;
 mod middle;
 mod programs;
+mod raw;
 mod routed;
 mod shards;
+mod soak;
 mod watched;
 
 /// How packets are exchanged with interfaces.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use twinpath_control::report::{Report, json};
@@ -37,25 +37,78 @@ impl Middle {
 
     /// The same, with more arguments.
     pub fn start_with(network: &Network, service: &str, more: &[&str]) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join("service.toml"), service).expect("a file");
+        Self::start_telling(network, service, more, Stdio::piped())
+    }
+
+    /// The same, with files beside the service file.
+    pub fn start_beside(network: &Network, service: &str, files: &[(&str, &str)]) -> Self {
+        let folder = folder(service);
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).expect("a file");
+        }
+        Self::start_in(network, folder, &[], Stdio::piped())
+    }
+
+    /// The same, with standard error elsewhere.
+    pub fn start_telling(network: &Network, service: &str, more: &[&str], to: Stdio) -> Self {
+        Self::start_in(network, folder(service), more, to)
+    }
+
+    /// Kills it as the kernel would, without a word to it, and starts it again where it was.
+    pub fn killed_and_started(mut self, network: &Network) -> Self {
+        self.process.kill().expect("its own child");
+        self.process.wait().expect("its own child");
+        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().expect("a folder"));
+        Self::start_in(network, folder, &[], Stdio::piped())
+    }
+
+    fn start_in(network: &Network, folder: TempDir, more: &[&str], to: Stdio) -> Self {
         let mut command = network.command("middle", env!("CARGO_BIN_EXE_twinpath"));
-        command.args(["run", "service.toml", "--report", "report", "--quiet"]);
+        command.args(["run", "service.toml"]);
+        if !more.contains(&"--log-format") {
+            command.args(["--quiet", "--report", "report"]);
+        }
         command.args(["--control", "socket"]).args(more);
         command.current_dir(&folder);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut process = command.spawn().expect("it starts");
-        let socket = folder.path().join("socket");
-        let is_ready =
-            wait_for(|| socket.exists() || process.try_wait().is_ok_and(|end| end.is_some()));
+        command.stdout(Stdio::piped()).stderr(to);
+        let process = command.spawn().expect("it starts");
         let mut middle = Self { process, folder };
-        let has_ended = middle.process.try_wait().expect("its own child").is_some();
+        let mut is_over = false;
+        let is_ready = wait_for(|| {
+            is_over = middle.process.try_wait().is_ok_and(|end| end.is_some());
+            is_over || middle.asked(&["rules"]).is_some()
+        });
         assert!(
-            is_ready && !has_ended,
+            is_ready && !is_over,
             "it does not start: {:?}",
             middle.end()
         );
         middle
+    }
+
+    /// What a command says that asks the service at its control socket; `None` if it has no answer.
+    pub fn asked(&self, words: &[&str]) -> Option<String> {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_twinpath"));
+        command
+            .args(words)
+            .arg("--control")
+            .arg(self.path("socket"));
+        let output = command.output().expect("it can be run");
+        // Having nothing to show is an answer.
+        let has_answered = matches!(output.status.code(), Some(0 | 1));
+        has_answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Bytes of memory that it has at the moment.
+    pub fn resident_bytes(&self) -> u64 {
+        resident_bytes(self.process.id())
+    }
+
+    /// Sends it a signal, by its name.
+    pub fn signal(&self, name: &str) {
+        let number = self.process.id().to_string();
+        let sent = Command::new("kill").args([name, &number]).output();
+        sent.expect("kill is there");
     }
 
     /// Waits for its end by itself, for which it has a time.
@@ -72,16 +125,21 @@ impl Middle {
     pub fn stop(mut self) -> Report {
         let said = self.end();
         assert!(said.status.success(), "{said:?}");
+        self.report()
+    }
+
+    /// Stops it, and tells what it said.
+    pub fn stopped(mut self) -> Output {
+        self.end()
+    }
+
+    fn report(&self) -> Report {
         let text = fs::read_to_string(self.path("report/report.json")).expect("a report");
         json::from_text(&text).expect("a report")
     }
 
     fn end(&mut self) -> Output {
-        let number = self.process.id().to_string();
-        let killed = std::process::Command::new("kill")
-            .args(["-INT", &number])
-            .status();
-        killed.expect("kill is there");
+        self.signal("-INT");
         let has_ended = wait_for(|| self.process.try_wait().is_ok_and(|end| end.is_some()));
         if !has_ended {
             self.process.kill().expect("its own child");
@@ -106,6 +164,21 @@ impl Drop for Middle {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+/// A folder with a service file.
+fn folder(service: &str) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("service.toml"), service).expect("a file");
+    folder
+}
+
+/// Bytes of memory that a process has at the moment.
+pub fn resident_bytes(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.expect("it runs") << 10
 }
 
 /// Waits until something is so, and tells whether it came to be.

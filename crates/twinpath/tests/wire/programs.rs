@@ -1,9 +1,11 @@
 //! Programs that hosts run.
 
 use super::middle::wait_for;
-use std::fs;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use twinpath_netns::Network;
 
@@ -43,13 +45,25 @@ pub fn succeeds_soon(network: &Network, host: &str, program: &str, arguments: &[
     wait_for(|| is_well(network.run(host, program, arguments)))
 }
 
-/// How much a web server serves, in bytes.
-const CONTENT: u32 = 64 << 20;
+/// How much a web server serves as `/file`, and as `/long`, in bytes.
+const CONTENT: u64 = 64 << 20;
+const LONG_CONTENT: u64 = 1 << 30;
 
-/// nginx with one file.
+/// A part of what is served.
+const CHUNK: usize = 1 << 20;
+
+/// nginx with a file, another that is longer, its host's name as `/who`, and the client's address as
+/// `/from`.
 pub struct WebServer {
     _server: Server,
     folder: TempDir,
+}
+
+/// A download that is under way.
+pub struct Download {
+    process: Child,
+    path: PathBuf,
+    url: String,
 }
 
 impl WebServer {
@@ -57,17 +71,17 @@ impl WebServer {
     pub fn start(network: &Network, host: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().display();
+        // One process, which is gone when it is killed.
         let text = format!(
-            "daemon off; user root; pid {path}/pid; error_log {path}/errors; events {{}}\n\
+            "daemon off; master_process off; user root; pid {path}/pid; error_log {path}/errors; events {{}}\n\
              http {{ access_log off; client_body_temp_path {path}/body; proxy_temp_path {path}/proxy;\n\
              fastcgi_temp_path {path}/fastcgi; uwsgi_temp_path {path}/uwsgi; scgi_temp_path {path}/scgi;\n\
-             server {{ listen 80; listen [::]:80; root {path}; }} }}\n"
+             server {{ listen 80; listen [::]:80; root {path};\n\
+             location = /from {{ default_type text/plain; return 200 $remote_addr; }} }} }}\n"
         );
         fs::write(folder.path().join("nginx.conf"), text).expect("a file");
-        let content: Vec<u8> = (0..CONTENT)
-            .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
-            .collect();
-        fs::write(folder.path().join("file"), content).expect("a file");
+        fs::write(folder.path().join("who"), host).expect("a file");
+        write_content(&folder.path().join("file"), CONTENT);
         let configuration = folder.path().join("nginx.conf");
         let arguments = ["-c", &configuration.to_string_lossy()];
         let server = Server::start(network, host, "nginx", &arguments);
@@ -75,7 +89,7 @@ impl WebServer {
             network,
             host,
             "curl",
-            &["-sS", "-o", "/dev/null", "http://localhost/file"],
+            &["-sS", "-o", "/dev/null", "http://localhost/who"],
         );
         let errors = || fs::read_to_string(folder.path().join("errors"));
         assert!(is_there, "nginx does not listen: {:?}", errors());
@@ -85,23 +99,108 @@ impl WebServer {
         }
     }
 
-    /// Where its files are.
-    fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// A host fetches its file from an address, which must come as it is.
     pub fn is_fetched(&self, network: &Network, host: &str, address: &str) {
-        let got = self.folder().join("got");
-        let (path, url) = (got.to_string_lossy(), format!("http://{address}/file"));
-        let arguments = ["-sS", "--max-time", "30", "-o", &path, &url];
-        succeed(network, host, "curl", &arguments);
-        let got = fs::read(&got).expect("it was fetched");
-        assert!(got == self.content(), "{url} came otherwise");
+        begin_fetch(network, host, address, "10G").comes_whole();
     }
 
-    /// What it serves as `/file`.
-    fn content(&self) -> Vec<u8> {
-        fs::read(self.folder().join("file")).expect("its own file")
+    /// The same of a file of a gibibyte, that many bytes of which nobody keeps.
+    pub fn is_fetched_at_length(&self, network: &Network, host: &str, address: &str) {
+        let long = self.folder.path().join("long");
+        if !long.exists() {
+            write_content(&long, LONG_CONTENT);
+        }
+        let mut command = network.command(host, "curl");
+        command.args([
+            "-sS",
+            "--max-time",
+            "120",
+            &format!("http://{address}/long"),
+        ]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = command.spawn().expect("it starts");
+        let body = process.stdout.take().expect("it is piped");
+        assert!(
+            is_content(body, LONG_CONTENT),
+            "{address}: it came otherwise"
+        );
+        assert!(
+            process.wait().expect("its own child").success(),
+            "{address}"
+        );
     }
+}
+
+/// A host begins to fetch the file of whoever has an address, no faster than so much a second.
+pub fn begin_fetch(network: &Network, host: &str, address: &str, rate: &str) -> Download {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("twinpath-got-{}-{number}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    let url = format!("http://{address}/file");
+    let mut command = network.command(host, "curl");
+    command.args(["-sS", "--max-time", "60", "--limit-rate", rate, "-o"]);
+    command.arg(&path).arg(&url);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let process = command.spawn().expect("it starts");
+    Download { process, path, url }
+}
+
+impl Download {
+    /// How much has come so far, in bytes.
+    pub fn len(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
+    /// Waits for its end, and tells whether all has come.
+    pub fn came(mut self) -> bool {
+        let is_over = self.process.wait().expect("its own child").success();
+        let got = File::open(&self.path).expect("something was fetched");
+        let is_whole = is_content(got, CONTENT);
+        assert!(is_whole || !is_over, "{} came otherwise", self.url);
+        is_over
+    }
+
+    /// Waits for its end: all must have come as it is.
+    pub fn comes_whole(self) {
+        let url = self.url.clone();
+        assert!(self.came(), "{url} did not come");
+    }
+}
+
+impl Drop for Download {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Bytes of which no two places are alike for long.
+fn chunk(number: u64, chunk: &mut [u8]) {
+    let first = (number as u32).wrapping_mul(CHUNK as u32);
+    for (at, byte) in (first..).zip(chunk) {
+        *byte = (at.wrapping_mul(2_654_435_761) >> 13) as u8;
+    }
+}
+
+fn write_content(path: &Path, len: u64) {
+    let mut file = File::create(path).expect("a file");
+    let mut bytes = vec![0; CHUNK];
+    for number in 0..len / CHUNK as u64 {
+        chunk(number, &mut bytes);
+        file.write_all(&bytes).expect("there is room");
+    }
+}
+
+/// Whether all bytes are those that are served, and there are as many.
+fn is_content(mut from: impl Read, len: u64) -> bool {
+    let (mut got, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
+    for number in 0..len / CHUNK as u64 {
+        chunk(number, &mut expected);
+        if from.read_exact(&mut got).is_err() || got != expected {
+            return false;
+        }
+    }
+    from.read(&mut got).is_ok_and(|more| more == 0)
 }

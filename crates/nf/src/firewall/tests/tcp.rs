@@ -292,6 +292,19 @@ fn connections_are_met_in_mid_stream() {
     );
 }
 
+/// As after a restart during which acknowledgements were lost: what is seen first is sent again, and
+/// its receiver has had that and two megabytes behind it for long.
+#[test]
+fn a_segment_that_is_sent_again_is_met_in_mid_stream() {
+    let lines = [
+        b(ACK, 5000, 1000).bytes(1400).passes(PickedUp),
+        a(ACK, 1000, 2_000_000).passes(Answered),
+        b(ACK, 2_000_000, 1000).bytes(1400).passes(Established),
+        a(ACK, 1000, 2_001_400).passes(Established),
+    ];
+    play(DEFAULT, &lines);
+}
+
 #[test]
 fn a_keep_alive_is_met_in_mid_stream() {
     let lines = [

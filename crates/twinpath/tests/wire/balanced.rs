@@ -1,0 +1,140 @@
+//! Three web servers behind one address: one is drained and one is killed while clients load from all,
+//! and whoever has to do with neither notices nothing.
+
+use super::middle::{Middle, wait_for};
+use super::programs::{Download, WebServer, begin_fetch, succeed, succeeds_soon};
+use twinpath_control::look::BackendView;
+use twinpath_netns::{Network, has_program, is_possible};
+
+const SERVERS: [&str; 3] = ["one", "two", "three"];
+const ENDPOINTS: [&str; 3] = ["10.1.1.2:80", "10.1.2.2:80", "10.1.3.2:80"];
+const SERVICE: &str = "10.3.0.80";
+
+fn network() -> Network {
+    let mut network = Network::new();
+    network.cable("middle clients", "client eth0");
+    network.address("client", "eth0", "10.3.0.2/24");
+    for (number, server) in (1..).zip(SERVERS) {
+        network.cable(&format!("middle {server}"), &format!("{server} eth0"));
+        network.address(server, "eth0", &format!("10.1.{number}.2/24"));
+        network.ip(server, &format!("route add default via 10.1.{number}.1"));
+    }
+    network
+}
+
+fn service(driver: &str) -> String {
+    let port = |(number, name)| {
+        format!(
+            "{name} = {{ device = \"{name}\", driver = \"{driver}\", addresses = [\"10.1.{number}.1/24\"] }}\n"
+        )
+    };
+    let route = |(number, name)| format!("{{ to = \"10.1.{number}.0/24\", via = \"{name}\" }},");
+    let numbered = || (1..).zip(SERVERS);
+    let ports: String = numbered().map(port).collect();
+    let routes: String = numbered().map(route).collect();
+    let hops: String = SERVERS
+        .map(|name| format!("{{ name = \"{name}\", port = \"{name}\" }},"))
+        .concat();
+    let backends: String = ENDPOINTS
+        .map(|end| format!("{{ endpoint = \"{end}\" }},"))
+        .concat();
+    format!(
+        r#"[service]
+name = "balanced"
+chain = ["load_balancer", "router"]
+
+[ports]
+clients = {{ device = "clients", driver = "{driver}", addresses = ["10.3.0.1/24"], answers_for = ["{SERVICE}"] }}
+{ports}
+[[load_balancer.services]]
+vip = "{SERVICE}:80"
+protocol = "tcp"
+backends = [{backends}]
+
+[router]
+address = "10.3.0.1"
+next_hops = [{{ name = "clients", port = "clients" }}, {hops}]
+routes = [{{ to = "10.3.0.0/24", via = "clients" }}, {routes}]
+"#
+    )
+}
+
+/// Connections that each backend was given.
+fn given(middle: &Middle) -> [u64; 3] {
+    let said = middle.asked(&["backends", "--json"]).expect("it answers");
+    let views: Vec<BackendView> = serde_json::from_str(&said).expect("JSON");
+    ENDPOINTS.map(|endpoint| {
+        let view = views.iter().find(|view| view.backend == endpoint);
+        view.map_or(0, |view| view.opened)
+    })
+}
+
+fn change(middle: &Middle, what: &str, endpoint: &str) {
+    let words = ["change", "backend", what, endpoint];
+    assert!(middle.asked(&words).is_some(), "{words:?}");
+}
+
+/// Who answers new clients.
+fn who_answers(network: &Network) -> Vec<String> {
+    let who = format!("http://{SERVICE}/who");
+    let ask = |_| succeed(network, "client", "curl", &["-sS", "--max-time", "5", &who]);
+    (0..20).map(ask).collect()
+}
+
+/// Begins downloads until each server has some. Returns them, and how many each has.
+fn downloads_from_all(network: &Network, middle: &Middle) -> (Vec<Download>, [u64; 3]) {
+    let before = given(middle);
+    let begin = |_| begin_fetch(network, "client", SERVICE, "10M");
+    let downloads: Vec<_> = (0..9).map(begin).collect();
+    let all_run = || downloads.iter().all(|one| one.len() > 0);
+    assert!(wait_for(all_run), "all servers serve");
+    let after = given(middle);
+    let each = [0, 1, 2].map(|server| after[server] - before[server]);
+    assert!(each.iter().all(|count| *count > 0), "{each:?}");
+    (downloads, each)
+}
+
+#[test]
+fn who_loads_from_others_does_not_notice() {
+    if !is_possible() || !has_program("nginx", "nginx") || !has_program("curl", "curl") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let middle = Middle::start(&network, &service(driver));
+        let servers = SERVERS.map(|server| WebServer::start(&network, server));
+        let who = format!("http://{SERVICE}/who");
+        let ask = ["-sS", "--max-time", "2", &who];
+        assert!(
+            wait_for(|| succeeds_soon(&network, "client", "curl", &ask)),
+            "{driver}"
+        );
+        let (downloads, each) = downloads_from_all(&network, &middle);
+        change(&middle, "drain", ENDPOINTS[1]);
+        let answering = who_answers(&network);
+        assert!(
+            !answering.contains(&"two".to_owned()),
+            "{driver}: {answering:?}"
+        );
+        let [_one, _two, three] = servers;
+        assert!(
+            downloads.iter().all(|one| one.len() < 64 << 20),
+            "they are still under way"
+        );
+        drop(three);
+        change(&middle, "remove", ENDPOINTS[2]);
+        assert!(
+            who_answers(&network).iter().all(|who| who == "one"),
+            "{driver}"
+        );
+        let came: Vec<bool> = downloads.into_iter().map(Download::came).collect();
+        let failed = came.iter().filter(|came| !**came).count() as u64;
+        assert_eq!(
+            failed, each[2],
+            "{driver}: {came:?}, {each:?} of {ENDPOINTS:?}"
+        );
+        let report = middle.stop();
+        println!("{driver}: {each:?} {:?} {:?}", report.fast, report.drops);
+        assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+    }
+}

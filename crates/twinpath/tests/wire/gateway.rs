@@ -1,0 +1,163 @@
+//! The gateway of the examples between cables, as its file is: access list, firewall, translation,
+//! monitor and router.
+
+use super::middle::Middle;
+use super::programs::{Server, WebServer, succeed, succeeds_soon};
+use std::path::Path;
+use twinpath_netns::{Network, has_program, is_possible};
+
+/// The hosts that the example's next hops are, by their MAC addresses: a site, the world behind an
+/// uplink, and a peer.
+fn network() -> Network {
+    let mut network = Network::new();
+    for (number, port, host) in [
+        (1, "uplink", "world"),
+        (2, "peer", "friend"),
+        (3, "site", "client"),
+    ] {
+        network.cable(&format!("middle {port}"), &format!("{host} eth0"));
+        let gateway = format!("02:00:00:00:00:0{number}");
+        network.ip("middle", &format!("link set {port} address {gateway}"));
+        network.ip(
+            host,
+            &format!("link set eth0 address 02:00:00:00:0{number}:01"),
+        );
+        // The router has no addresses on its cables in that file, so nobody is asked for it.
+        network.address(host, "eth0", &format!("169.254.{number}.2/24"));
+        let router = format!("169.254.{number}.1");
+        network.ip(
+            host,
+            &format!("neigh add {router} lladdr {gateway} dev eth0 nud permanent"),
+        );
+    }
+    for (host, addresses) in [
+        ("client", &["10.0.0.7/32", "10.0.13.9/32"][..]),
+        ("friend", &["192.0.2.80/32"]),
+        (
+            "world",
+            &["203.0.113.99/32", "203.0.113.9/32", "8.8.8.8/32"],
+        ),
+    ] {
+        for address in addresses {
+            network.address(host, "lo", address);
+        }
+    }
+    network.ip("client", "route add default via 169.254.3.1 src 10.0.0.7");
+    network.ip("friend", "route add default via 169.254.2.1 src 192.0.2.80");
+    network.ip(
+        "world",
+        "route add default via 169.254.1.1 src 203.0.113.99",
+    );
+    network
+}
+
+/// The example, with interfaces.
+fn service(driver: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/gateway.toml");
+    let example = std::fs::read_to_string(path).expect("the example is there");
+    let (before, traffic) = example
+        .split_once("\n# Ten seconds of packets")
+        .expect("traffic is last");
+    assert!(traffic.contains("[traffic]"));
+    let ports = ["site", "uplink", "peer"];
+    let ports =
+        ports.map(|port| format!("{port} = {{ device = \"{port}\", driver = \"{driver}\" }}\n"));
+    format!("{before}\n[ports]\n{}", ports.concat())
+}
+
+#[test]
+fn a_site_has_what_its_gateway_lets_through() {
+    let has_programs = || {
+        has_program("nginx", "nginx")
+            && has_program("curl", "curl")
+            && has_program("ping", "iputils-ping")
+            && has_program("dig", "bind9-dnsutils")
+            && has_program("dnsmasq", "dnsmasq-base")
+            && has_program("traceroute", "traceroute")
+    };
+    if !is_possible() || !has_programs() {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let middle = Middle::start(&network, &service(driver));
+        let ping = ["-c1", "-W1", "203.0.113.99"];
+        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
+        let servers = ["world", "friend"].map(|host| WebServer::start(&network, host));
+        for (server, address) in servers.iter().zip(["203.0.113.99", "192.0.2.80"]) {
+            server.is_fetched(&network, "client", address);
+            let url = format!("http://{address}/from");
+            let seen = succeed(&network, "client", "curl", &["-sS", &url]);
+            assert!(
+                ["198.51.100.1", "198.51.100.2"].contains(&seen.as_str()),
+                "{driver}: {seen}"
+            );
+        }
+        names_are_resolved(&network, driver);
+        let said = succeed(
+            &network,
+            "client",
+            "traceroute",
+            &["-n", "-I", "-q1", "-m4", "8.8.8.8"],
+        );
+        assert!(said.contains("198.51.100.254"), "{driver}: {said}");
+        nothing_else_passes(&network, driver);
+        let report = middle.stop();
+        println!(
+            "{driver}: {:?} {:?} {:?}",
+            report.fast, report.drops, report.functions
+        );
+        assert!(report.fast.share > 0.4, "{driver}: {:?}", report.fast);
+        let ports = report.ports.iter();
+        assert!(
+            ports.clone().all(|port| port.transmitted_packets > 10),
+            "{:?}",
+            report.ports
+        );
+        assert!(report.drops["denied"] >= 4, "{:?}", report.drops);
+    }
+}
+
+fn names_are_resolved(network: &Network, driver: &str) {
+    let arguments = [
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--no-resolv",
+        "--no-hosts",
+        "--user=root",
+        "--pid-file=",
+        "--address=/name.test/203.0.113.5",
+    ];
+    let _server = Server::start(network, "world", "dnsmasq", &arguments);
+    let ask = ["@8.8.8.8", "+short", "+time=1", "+tries=5", "name.test"];
+    assert!(succeeds_soon(network, "client", "dig", &ask), "{driver}");
+    assert_eq!(
+        succeed(network, "client", "dig", &ask),
+        "203.0.113.5\n",
+        "{driver}"
+    );
+}
+
+/// What the access list denies, and what nobody inside has asked for.
+fn nothing_else_passes(network: &Network, driver: &str) {
+    let fetch = ["-sS", "-o", "/dev/null", "--max-time", "1"];
+    for (host, more) in [
+        (
+            "client",
+            &["--interface", "10.0.13.9", "http://203.0.113.99/who"][..],
+        ), // in quarantine
+        ("client", &["http://203.0.113.99:25/"]),   // mail
+        ("client", &["http://203.0.113.9/who"]),    // a bad network
+        ("client", &["http://203.0.113.99:8080/"]), // no rule for it
+        ("world", &["http://10.0.0.7/"]),
+        ("friend", &["http://198.51.100.1/"]),
+    ] {
+        let said = network.run(host, "curl", &[&fetch[..], more].concat());
+        const TIMED_OUT: i32 = 28;
+        assert_eq!(
+            said.status.code(),
+            Some(TIMED_OUT),
+            "{driver}: {more:?}: {said:?}"
+        );
+    }
+}

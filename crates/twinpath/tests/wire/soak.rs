@@ -1,0 +1,123 @@
+//! Hours under load, for whoever has them: memory must not grow.
+//!
+//! ```sh
+//! TWINPATH_SOAK_MINUTES=30 cargo test --release --workspace --test wire -- --ignored --nocapture soak
+//! ```
+
+use super::middle::{Middle, wait_for};
+use super::programs::{Server, succeeds_soon};
+use super::raw::Injector;
+use super::routed;
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use twinpath_core::wire::{Endpoint, PacketBuilder, tcp};
+use twinpath_netns::{Network, has_program, is_possible};
+
+/// How many minutes it takes, if somebody wants other than 30.
+const MINUTES: &str = "TWINPATH_SOAK_MINUTES";
+
+/// The MAC address of the gateway at home.
+const GATEWAY: &str = "02:00:00:00:0a:01";
+
+/// How often memory is looked at.
+const LOOKS: u32 = 60;
+
+/// What memory may grow by after a quarter of the time.
+const GROWTH: u64 = 16 << 20;
+
+/// Where a file with the curve is written, if somebody wants one.
+const CURVE: &str = "TWINPATH_SOAK_CURVE";
+
+/// Packets of flows that nobody has seen before, ten thousand a second, of which none is answered, and
+/// transfers beside them, through firewall, translation and router.
+#[test]
+#[ignore = "takes half an hour, or as long as somebody says"]
+fn soak() {
+    if !is_possible() || !has_program("ping", "iputils-ping") || !has_program("iperf3", "iperf3") {
+        return;
+    }
+    let minutes = std::env::var(MINUTES)
+        .ok()
+        .and_then(|minutes| minutes.parse().ok());
+    let time = Duration::from_secs_f64(60.0 * minutes.unwrap_or(30.0));
+    let network = routed::network();
+    network.ip("middle", &format!("link set lan address {GATEWAY}"));
+    let middle = Middle::start(&network, &routed::service("af_packet"));
+    let ping = ["-c1", "-W1", "198.51.100.1"];
+    assert!(succeeds_soon(&network, "client", "ping", &ping));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let churning = churn(&network, &is_over);
+    let _server = Server::start(&network, "server", "iperf3", &["-s"]);
+    let mut curve = "seconds,resident bytes\n".to_owned();
+    let (began, mut resident) = (Instant::now(), Vec::new());
+    for _ in 0..LOOKS {
+        let end = Instant::now() + time / LOOKS;
+        while Instant::now() < end {
+            let transfer = ["-c", "198.51.100.1", "-n", "64M"];
+            assert!(succeeds_soon(&network, "client", "iperf3", &transfer));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        resident.push(middle.resident_bytes());
+        let _ = writeln!(
+            curve,
+            "{},{}",
+            began.elapsed().as_secs(),
+            resident[resident.len() - 1]
+        );
+        println!(
+            "{} s: {} MB",
+            began.elapsed().as_secs(),
+            resident[resident.len() - 1] >> 20
+        );
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let sent = churning.join().expect("no panic");
+    assert!(wait_for(|| network
+        .run("client", "ping", &ping)
+        .status
+        .success()));
+    let report = middle.stop();
+    println!(
+        "{sent} new flows, {:?}, {:?}, {:?}",
+        report.totals, report.flows, report.drops
+    );
+    if let Some(path) = std::env::var_os(CURVE) {
+        std::fs::write(path, curve).expect("the curve can be written");
+    }
+    let settled = resident[resident.len() / 4];
+    let most = resident[resident.len() / 4..]
+        .iter()
+        .max()
+        .expect("several");
+    assert!(*most < settled + GROWTH, "{settled} grew to {most}");
+    assert_eq!(report.worker_restarts, [0]);
+}
+
+/// SYNs and datagrams from the client's address, each of another connection, until it is over.
+fn churn(network: &Network, is_over: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
+    const RATE: u64 = 10_000;
+    let is_over = Arc::clone(is_over);
+    network.on("client", move || {
+        let macs = ["02:00:00:00:0c:01", GATEWAY];
+        let [own, gateway] = macs.map(|mac| mac.parse().expect("a MAC address"));
+        let mut injector = Injector::open("eth0");
+        let (mut number, mut sent) = (0u32, 0);
+        while !is_over.load(Ordering::Relaxed) {
+            let end = Instant::now() + Duration::from_secs(1);
+            sent += injector.send_at(RATE, end, || {
+                number = number.wrapping_add(1);
+                let from = Endpoint::v4([192, 168, 1, 10], 10_000 + (number % 20_000) as u16);
+                let [_, a, b, c] = (number / 20_000).to_be_bytes();
+                let to = Endpoint::v4([203, a, b, c], 80);
+                let packet = match number % 2 {
+                    0 => PacketBuilder::udp(from, to).payload_len(20),
+                    _ => PacketBuilder::tcp(from, to).flags(tcp::flags::SYN),
+                };
+                packet.macs(own, gateway).to_vec().expect("a packet")
+            });
+        }
+        sent
+    })
+}
