@@ -77,7 +77,7 @@ fn lines_in(folder: &Path) -> usize {
 /// The folder that has a file's modules.
 fn modules_of(file: &Path) -> PathBuf {
     let has_name = |name: &&str| file.file_stem().is_some_and(|stem| stem == *name);
-    match ["lib", "main", "mod"].iter().any(|name| has_name(&name)) {
+    match ["lib", "main", "mod"].iter().any(has_name) {
         true => file.parent().unwrap_or(file).to_owned(),
         false => file.with_extension(""),
     }
