@@ -123,7 +123,7 @@ fn test_steps() -> Vec<Step> {
 
 /// Runs every step, also after one has failed, and tells at the end which did.
 fn run_all(steps: &[Step]) -> ExitCode {
-    let mut failed = Vec::new();
+    let (mut failed, all_started) = (Vec::new(), Instant::now());
     for step in steps {
         let started = Instant::now();
         println!("\n==== {} ====", step.name);
@@ -139,9 +139,10 @@ fn run_all(steps: &[Step]) -> ExitCode {
         }
     }
     println!(
-        "\nsteps: {} passed, {} failed",
+        "\nsteps: {} passed, {} failed, in {} s together",
         steps.len() - failed.len(),
-        failed.len()
+        failed.len(),
+        all_started.elapsed().as_secs()
     );
     failed.iter().for_each(|name| println!("failed: {name}"));
     if failed.is_empty() {

@@ -3,6 +3,8 @@
 //! Both are built, then they take turns, so that whatever else the machine does meets both alike.
 //! Rows of the same name are compared by their medians over all turns.
 
+mod lines;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,7 +43,7 @@ pub fn print(revision: &str) -> bool {
         }
     }
     print_rows(revision, &rows);
-    print_lines(revision, [&before, Path::new(".")]);
+    lines::print(revision, [&before, Path::new(".")]);
     run(Command::new("git")
         .args(["worktree", "remove", "--force"])
         .arg(&before))
@@ -157,49 +159,6 @@ fn spread(turns: &[f64]) -> String {
     let least = turns.iter().copied().fold(f64::INFINITY, f64::min);
     let most = turns.iter().copied().fold(0.0, f64::max);
     format!("{least:.1} to {most:.1}")
-}
-
-fn print_lines(revision: &str, sides: [&Path; 2]) {
-    println!("\n| crate | lines, {revision} | lines, now |\n|---|---|---|");
-    let [before, after] = sides.map(|side| lines_by_crate(&side.join("crates")));
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort();
-    names.dedup();
-    let told = |lines: Option<&usize>| lines.map_or(String::new(), usize::to_string);
-    for name in names {
-        println!(
-            "| {name} | {} | {} |",
-            told(before.get(name)),
-            told(after.get(name))
-        );
-    }
-    let [before, after] = [before, after].map(|side| side.values().sum::<usize>());
-    println!("| all | {before} | {after} |");
-}
-
-/// Lines of Rust by crate, comments and tests included.
-fn lines_by_crate(crates: &Path) -> BTreeMap<String, usize> {
-    let folders = std::fs::read_dir(crates).into_iter().flatten().flatten();
-    folders
-        .map(|folder| {
-            let name = folder.file_name().to_string_lossy().into_owned();
-            (name, lines_in(&folder.path()))
-        })
-        .collect()
-}
-
-fn lines_in(folder: &Path) -> usize {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .map(|entry| entry.path())
-        .map(|path| match path.is_dir() {
-            true => lines_in(&path),
-            false if path.extension().is_some_and(|ext| ext == "rs") => {
-                std::fs::read_to_string(&path).map_or(0, |text| text.lines().count())
-            }
-            false => 0,
-        })
-        .sum()
 }
 
 #[cfg(test)]

@@ -416,18 +416,34 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn does_not_collapse(cores: usize) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     if !bind_to(cores) {
-        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
         assert!(!is_ci, "there are no {cores} cores, and CI is true");
         return eprintln!("skipped: there are no {cores} cores");
     }
-    let mut attempts = (0..ATTEMPTS).map(|_| attempt(cores));
-    let holds = attempts.any(|goodput| goodput.inspect_err(|why| println!("{why}")).is_ok());
+    let (mut holds, mut was_alone) = (false, false);
+    for _ in 0..ATTEMPTS {
+        let (least, goodput) = attempt(cores);
+        match &goodput {
+            Ok(()) => println!("each load has {least} of the best, as was asked"),
+            Err(why) => println!("{why}, where {least} was asked"),
+        }
+        holds |= goodput.is_ok();
+        was_alone |= least == LEAST_GOODPUT;
+        if holds && (was_alone || !is_ci) {
+            break;
+        }
+    }
     assert!(holds, "goodput falls under load, each time");
+    assert!(
+        was_alone || !is_ci,
+        "{LEAST_GOODPUT} was never asked, for others had much of the cores, and CI is true"
+    );
 }
 
-/// Fails where anything is lost that should not be; the error says where goodput falls.
-fn attempt(cores: usize) -> Result<(), String> {
+/// Fails where anything is lost that should not be. Tells what part of the best was asked of each
+/// load; the error says where goodput falls.
+fn attempt(cores: usize) -> (f64, Result<(), String>) {
     let service = service(GATEWAY);
     let mut node = build(&service, Paths::Both).expect("sound");
     node.machine.set_limits(Limits {
@@ -444,10 +460,11 @@ fn attempt(cores: usize) -> Result<(), String> {
     load.assert_hits_lose_nothing();
     let lost = load.seldom.taken - load.seldom.left;
     assert_eq!(drops, [(DropReason::PuntRingFull, lost)]);
-    load.goodput_stays(match load.share_of(cores) > ALONE_SHARE {
+    let least = match load.share_of(cores) > ALONE_SHARE {
         true => LEAST_GOODPUT,
         false => LEAST_AMONG_OTHERS,
-    })
+    };
+    (least, load.goodput_stays(least))
 }
 
 /// All loads, one after the other.

@@ -7,20 +7,26 @@ use common::{OneWayFlows, by_direction, by_flow, generate, run, service, traffic
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
+use std::time::Duration;
+use twinpath_coherence::Clock;
 use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
-use twinpath_core::wire::{dissect, fields};
+use twinpath_core::Instant;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_node::command::{Command, Commands, Replaced};
+use twinpath_node::machine::WorkerCommand;
 use twinpath_node::observe::Observer;
 use twinpath_node::replacement::{ReplaceError, Replacement};
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::{Departure, Ports, Via, build};
+use twinpath_node::{Departure, Node, Output, Ports, Via, build};
 
 const CACHE: &str = "[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n";
 const NAPT: &str = "[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n";
+const GAP: &str = "[reassembler]\ngap_timeout = \"20ms\"\n";
 const MONITOR: &str = "[monitor]\nby = \"hosts\"\n";
 
 /// A chain with a list that denies some of the hosts.
@@ -297,4 +303,103 @@ fn the_same_in_other_words_is_no_change() {
     assert!(change.is_empty());
     assert_eq!(change.applied.changed, [""; 0]);
     assert_eq!(change.applied.kept.len(), 4);
+}
+
+/// A segment waits on the slow path for one that is missing, and its time comes while a change is on
+/// its way. What functions let go of walks the chain that there is: so workers are told of the change
+/// when they have done what was due, and of no later time until the fast path has changed, too.
+#[test]
+fn nothing_is_let_go_of_while_workers_change() {
+    let old = service(&(text(&["reassembler", "acl"], "10.0.0.9") + GAP));
+    let new = service(&(text(&["reassembler", "acl"], "10.0.0.8") + GAP));
+    let mut node = build(&old, Paths::Both).expect("sound");
+    let (started, mut out) = (Instant(1_000_000_000), Output::default());
+    node.machine.start(started);
+    node.workers[0].start(started);
+    let at = |ms| {
+        let now = started + Duration::from_millis(ms);
+        Clock {
+            packet: now,
+            link: now,
+        }
+    };
+    let segments = [(100, flags::SYN), (201, flags::ACK)];
+    for (ms, (sequence, flags)) in (0..).zip(segments) {
+        let ends = [
+            Endpoint::v4([10, 0, 0, 1], 1000),
+            Endpoint::v4([192, 0, 2, 1], 80),
+        ];
+        let segment = PacketBuilder::tcp(ends[0], ends[1])
+            .seq(sequence)
+            .flags(flags);
+        let bytes = segment.payload_len(10).to_vec().expect("a packet");
+        let mut frame = node.machine.pools().take_filled(&bytes).expect("a buffer");
+        frame.set_timestamp(at(ms).packet);
+        node.machine.receive(&mut vec![frame], at(ms), &mut out);
+        cross(&mut node, at(ms), &mut out);
+    }
+    let due = node.workers[0].progress().next_deadline;
+    assert!(
+        due.at > at(1).packet && due.at < at(50).packet,
+        "it is kept: {due:?}"
+    );
+
+    let change = Replacement::between(&old, &new).expect("the list alone differs");
+    assert!(node.machine.change(Box::new(change)).is_ok());
+    let mut told = None;
+    for ms in 50..60 {
+        cross(&mut node, at(ms), &mut out);
+        node.machine.advance(at(ms), &mut out);
+        let replaces = |(_, command): &(usize, WorkerCommand)| {
+            matches!(command, WorkerCommand::Replace { .. })
+        };
+        if out.commands.iter().any(replaces) {
+            let told_until = node.machine.time();
+            assert!(node.workers[0].progress().next_deadline > told_until.passed);
+            told = Some(told_until);
+            break;
+        }
+        obey(&mut node, at(ms), &mut out);
+    }
+    let told = told.expect("the segment has left, and the change goes on");
+    node.machine.advance(at(500), &mut out);
+    assert_eq!(node.machine.time(), told, "time stands still meanwhile");
+    obey(&mut node, at(500), &mut out);
+    node.machine.advance(at(501), &mut out);
+    assert!(node.machine.time().passed > told.passed, "and goes on");
+}
+
+/// All that is on its way arrives, there and back.
+fn cross(node: &mut Node, clock: Clock, out: &mut Output) {
+    let mut returns = Vec::new();
+    let time = node.machine.time();
+    loop {
+        let (worker, pools) = (&mut node.workers[0], &mut node.worker_pools[0]);
+        for (_, frame) in std::mem::take(&mut out.frames) {
+            worker.receive(frame, pools, &mut returns);
+        }
+        worker.advance(time, pools, &mut returns);
+        let progress = worker.progress();
+        node.machine.returned(0, &mut returns, clock, out);
+        node.machine.progress(0, progress, out);
+        for departure in std::mem::take(&mut out.departures) {
+            node.machine.pools().give(departure.frame);
+        }
+        if out.frames.is_empty() {
+            return;
+        }
+    }
+}
+
+/// The worker does what it is told.
+fn obey(node: &mut Node, clock: Clock, out: &mut Output) {
+    for (_, command) in std::mem::take(&mut out.commands) {
+        let (worker, pools) = (&mut node.workers[0], &mut node.worker_pools[0]);
+        let mut returns = Vec::new();
+        let answer = worker.execute(command, pools, &mut returns);
+        let progress = worker.progress();
+        node.machine.returned(0, &mut returns, clock, out);
+        node.machine.progress(0, progress, out);
+        node.machine.answered(0, answer, clock, out);
+    }
 }

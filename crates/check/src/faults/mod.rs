@@ -32,8 +32,11 @@
 //! that is simulated has the node, the link and the clocks; the `record` beside it has what is
 //! known; `checks` read both; `events` take both a step on; the loop on top draws them.
 //!
+//! Some of these chains have flow state in two elements, of which each has a ledger.
+//!
 //! The functions that users run take their turn in one run of four, alone and in chains
-//! ([`Functions::REAL`]). What their values must be is not known here; all that can be told
+//! ([`Functions::REAL`]), and beside elements with rules, in up to three elements
+//! ([`Elements::MIXED`]). What their values must be is not known here; all that can be told
 //! without it is checked.
 
 mod chain;

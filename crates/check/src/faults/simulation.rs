@@ -22,6 +22,9 @@ const STEPS_TO_REST: u64 = 12 * STEPS_TO_LEAP;
 /// Longer than it takes workers to recall a flow.
 const LONG_SILENCE_NS: u64 = 61_000_000_000;
 
+/// Most that the packet clock leaps, ten days: what lies years ahead of others is taken for past.
+const LONGEST_LEAP_NS: u64 = 864_000_000_000_000;
+
 /// A part of what a change may take.
 const LONG_CHANGE_NS: u64 = 500_000_000;
 
@@ -39,7 +42,7 @@ impl Simulation {
     pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, SetupError> {
         let world = World::new(seed, scenario)?;
         let mut record = Record::new(scenario, &world.chain.service)?;
-        record.begin_mirror(world.machine.path().stage());
+        record.begin_mirror(world.machine.path());
         Ok(Self {
             run: Run {
                 world,
@@ -126,9 +129,10 @@ impl Simulation {
 
 fn leap(world: &mut World) {
     let now = world.now;
+    let longest = LONGEST_LEAP_NS / world.scenario.traffic.clock_rate;
     world.now = match (world.is_calm, world.arrivals.are_waiting) {
         (true, _) if world.is_ending() => now + LONG_CHANGE_NS,
-        (true, _) => now + LONG_SILENCE_NS,
+        (true, _) => now + LONG_SILENCE_NS.min(longest),
         (false, true) => now + LONG_CHANGE_NS,
         (false, false) => now.max(world.arrivals.next),
     };
@@ -211,7 +215,7 @@ fn outcome(run: Run) -> Outcome {
     let Run { world, record, .. } = run;
     let mut coverage = record.coverage;
     let is_ledger = world.scenario.functions.is_ledger();
-    let flows = world.workers.iter().filter_map(|worker| worker.flows());
+    let flows = world.workers.iter().flat_map(|worker| worker.flows());
     flows.for_each(|flows| coverage.count_flows(flows, is_ledger));
     let rules = world.rules();
     rules.for_each(|rules| coverage.count_rules(rules.table, rules.book));

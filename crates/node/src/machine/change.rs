@@ -3,7 +3,7 @@
 //! | phase | packets | goes on when |
 //! |---|---|---|
 //! | coming home | flow | the fast path has given back the state of all flows |
-//! | quiescing | wait at their ports | nothing is under way, and no rule's use is unreported |
+//! | quiescing | wait at their ports | nothing is under way, no rule's use is unreported, and no deadline that workers were told of is still to come |
 //! | asking | wait at their ports | all workers have done what they were told |
 //!
 //! A change brings flows home if they cannot stay where they are, and quiesces. It has workers get
@@ -141,6 +141,14 @@ impl Phase {
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.0.is_none()
+    }
+
+    /// Whether workers are taking another chain: until the fast path has it, too, functions let go of
+    /// nothing that they keep, for it would walk the chain that goes.
+    #[inline]
+    pub fn is_replacing(&self) -> bool {
+        let is_told = |task: &Task| matches!(task.step, Step::Asking(_, Next::Replace));
+        self.0.as_ref().is_some_and(is_told)
     }
 
     /// Whether packets need not wait.
@@ -357,7 +365,10 @@ impl Machine {
         if self.path.parking().is_some() {
             self.pass_parking(Instant::NEVER, out);
         }
-        let are_over = matches!(task.goal, Goal::Change(_)) || self.have_deadlines_come();
+        let are_over = match task.goal {
+            Goal::Change(_) => self.have_told_deadlines_come(),
+            Goal::Stop => self.have_deadlines_come(),
+        };
         are_over && self.is_quiet()
     }
 

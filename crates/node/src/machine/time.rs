@@ -61,6 +61,11 @@ impl Machine {
         self.time.turn != Turn::Over
     }
 
+    /// Whether workers have done all that was due by the time that they were told.
+    pub(super) fn have_told_deadlines_come(&self) -> bool {
+        self.next_of_functions() > self.time.told.passed
+    }
+
     /// Whether no deadline is left.
     pub(super) fn have_deadlines_come(&self) -> bool {
         self.time.turn == Turn::Over && self.next_of_functions() == Moment::NEVER
@@ -119,9 +124,12 @@ impl Machine {
         waiting.chain(inside).fold(clock, Instant::min)
     }
 
-    /// Workers are told the time, if it matters to them.
+    /// Workers are told the time, if it matters to them. While they take another chain it stands still.
     #[inline]
     pub(super) fn tell_time(&mut self) {
+        if self.phase.is_replacing() {
+            return;
+        }
         let oldest = self.oldest_to_come(self.time.clock);
         if self.limits.is_lossless || self.phase.is_ending() {
             return self.take_turns(oldest);

@@ -23,4 +23,6 @@ pub struct NextChain {
     pub service: Service,
     /// All flows have to come home before.
     pub brings_flows_home: bool,
+    /// Payloads were parked when it was asked for.
+    pub has_parked: bool,
 }

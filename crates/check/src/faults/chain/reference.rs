@@ -15,6 +15,8 @@ enum Alone {
     Function(RuleChain),
     /// One that decides by its bindings, which only the function under test has.
     Translation,
+    /// One that chooses a server by flow state.
+    Balancer,
 }
 
 /// The functions of a chain, by element; those that share flow state change no packet here.
@@ -46,31 +48,33 @@ impl Reference {
         let mut functions = Vec::new();
         for element in elements.list() {
             let count = match element {
-                Element::State => left.iter().take_while(|one| !one.makes_rules()).count(),
                 Element::Rules(names) => names.len(),
+                _ => left.iter().take_while(|one| !one.makes_rules()).count(),
             };
             let (own, behind) = left.split_at(count);
             left = behind;
             let own = wiring::rule_functions(service, own)?.into_iter();
-            functions.push(own.map(|named| match named.function.name() {
+            let own = own.map(|named| match named.function.name() {
                 napt::NAME => Alone::Translation,
                 _ => Alone::Function(RuleChain::named(vec![named])),
-            }));
+            });
+            let balancer = element.has("load_balancer").then_some(Alone::Balancer);
+            functions.push(own.chain(balancer).collect());
         }
         Ok(Self {
             order: elements,
-            elements: functions.into_iter().map(Iterator::collect).collect(),
+            elements: functions,
             pools: Pools::new(1, 0),
         })
     }
 
-    /// Takes a packet on its way; `translate` does what a translation does. False if a function
-    /// drops it.
+    /// Takes a packet on its way; `translate` does what a translation does, `balance` what a balancer
+    /// does. False if a function drops it.
     pub fn pass(
         &mut self,
         bytes: &mut Vec<u8>,
         way: Way,
-        translate: impl Fn(&mut Vec<u8>),
+        (translate, balance): (impl Fn(&mut Vec<u8>), impl Fn(&mut Vec<u8>)),
     ) -> bool {
         let Self {
             order,
@@ -81,6 +85,10 @@ impl Reference {
             Alone::Function(function) => run(function, bytes, way, pools),
             Alone::Translation => {
                 translate(bytes);
+                true
+            }
+            Alone::Balancer => {
+                balance(bytes);
                 true
             }
         };
@@ -97,7 +105,7 @@ impl Reference {
 fn places(functions: &[Alone], direction: Direction) -> impl Iterator<Item = usize> + use<> {
     let is_router = |one: &Alone| match one {
         Alone::Function(function) => function.functions()[0].function.name() == router::NAME,
-        Alone::Translation => false,
+        Alone::Translation | Alone::Balancer => false,
     };
     let (last, others): (Vec<usize>, Vec<usize>) =
         (0..functions.len()).partition(|&place| is_router(&functions[place]));

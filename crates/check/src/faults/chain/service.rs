@@ -1,9 +1,7 @@
 //! A scenario as a service, of which production makes the chain and its changes.
 
 use super::variant::{Order, Variant};
-use crate::faults::functions::{
-    Blank, Functions, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section,
-};
+use crate::faults::functions::{Blank, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section};
 use crate::faults::scenario::{Element, Scenario};
 use std::path::Path;
 use std::sync::Arc;
@@ -29,16 +27,20 @@ pub fn service(
     (notes, seed): (&Notes, u64),
 ) -> Result<Service, ServiceError> {
     let mut chain = Vec::new();
-    for element in scenario.elements.list() {
-        match element {
-            Element::State => chain.extend(sharing(scenario, variant, notes)?),
-            Element::Rules(functions) => chain.extend(making_rules(functions, variant)?),
-        }
+    for (number, element) in (0..).zip(scenario.elements.list()) {
+        chain.extend(match element {
+            Element::State if scenario.functions.is_ledger() => {
+                around_ledger(scenario, variant, (number, notes))
+            }
+            Element::State => sharing(scenario.functions.names(), variant)?,
+            Element::Flows(functions) => sharing(functions, variant)?,
+            Element::Rules(functions) => making_rules(functions, variant)?,
+        });
     }
     let mut service = of_functions(&[("monitor".into(), "monitor")], false)?;
     (service.chain, service.seed, service.written.seed) = (chain, seed, Some(seed));
     if scenario.elements.have_rules() {
-        service.inside = vec![Prefix::covering(Address::from_v4([10, 0, 0, 0]), 8)];
+        service.inside = vec![Prefix::covering(Address::from_v4([10, 0, 0, 0]), 16)];
     }
     set(&mut service, scenario);
     Ok(service)
@@ -76,48 +78,37 @@ fn making_rules(functions: &[&str], variant: Variant) -> Result<Vec<Instance>, S
     Ok(of_functions(&functions, variant.has_other_rules)?.chain)
 }
 
-/// Functions that share flow state.
-fn sharing(
-    scenario: &Scenario,
-    variant: Variant,
-    notes: &Notes,
-) -> Result<Vec<Instance>, ServiceError> {
-    let other = variant.has_other_state;
-    let listed = |functions: &[&'static str]| {
-        let functions: Vec<_> = functions.iter().map(|&name| (name.into(), name)).collect();
-        Ok(of_functions(&functions, other)?.chain)
+/// An element's functions of production that share flow state.
+fn sharing(names: &[&'static str], variant: Variant) -> Result<Vec<Instance>, ServiceError> {
+    let one = |&name: &&'static str| match name {
+        "inspector" => Ok(vec![made("inspector", 0, inspector)]),
+        _ => Ok(of_functions(&[(name.into(), name)], variant.has_other_state)?.chain),
     };
-    let mut functions = match scenario.functions {
-        Functions::Ledger => return Ok(around_ledger(scenario, variant, notes)),
-        Functions::None => Vec::new(),
-        Functions::Firewall => listed(&["firewall"])?,
-        Functions::Reassembler => listed(&["reassembler"])?,
-        Functions::LoadBalancer => listed(&["load_balancer"])?,
-        Functions::ReassemblerAndFirewall => listed(&["reassembler", "firewall"])?,
-        Functions::FirewallAndLoadBalancer => listed(&["firewall", "load_balancer"])?,
-        Functions::ReassemblerAndInspector => {
-            let mut functions = listed(&["reassembler"])?;
-            functions.push(made("inspector", 0, inspector));
-            functions
-        }
-        Functions::KvStore => listed(&["kv_store"])?,
-    };
+    let functions: Result<Vec<_>, ServiceError> = names.iter().map(one).collect();
+    let mut functions: Vec<Instance> = functions?.into_iter().flatten().collect();
     if variant.is_unusual() {
         functions.reverse();
     }
     Ok(functions)
 }
 
-fn around_ledger(scenario: &Scenario, variant: Variant, notes: &Notes) -> Vec<Instance> {
+/// The ledger of an element, and what stands beside it.
+fn around_ledger(
+    scenario: &Scenario,
+    variant: Variant,
+    (element, notes): (u8, &Notes),
+) -> Vec<Instance> {
     let hold = Duration::from_nanos(scenario.traffic.hold_ns);
     let (expiry, notes) = (variant.expiry_ticks(&scenario.traffic), Arc::clone(notes));
-    let ledger = made("ledger", expiry, move || {
-        Ok(Function::flow(Ledger::new(hold, expiry, &notes)))
+    let named = |name: &str| format!("{name}-{element}");
+    let ledger = made(&named("ledger"), expiry, move || {
+        let ledger = Ledger::new(hold, expiry, (element, &notes));
+        Ok(Function::flow(ledger))
     });
     match variant.order {
         Order::Usual => vec![ledger],
-        Order::BlankInFront => vec![blank("front", Blank::IN_FRONT), ledger],
-        Order::BlankBehind => vec![ledger, blank("behind", Blank::BEHIND)],
+        Order::BlankInFront => vec![blank(&named("front"), Blank::IN_FRONT), ledger],
+        Order::BlankBehind => vec![ledger, blank(&named("behind"), Blank::BEHIND)],
     }
 }
 

@@ -4,7 +4,7 @@ use super::exit::Exit;
 use super::passage::justify_drop;
 use super::slots::look_at_slots;
 use crate::faults::functions::Account;
-use crate::faults::record::{Happened, PacketHistory, PacketState, Record};
+use crate::faults::record::{FlowHistory, Happened, PacketHistory, PacketState, Record};
 use crate::faults::scenario::Elements;
 use crate::faults::world::World;
 use twinpath_core::Direction;
@@ -21,35 +21,42 @@ pub fn apply_crossed<'a>(
         return;
     }
     look_at_slots(world, record);
-    let crossed = crossed(record, world.scenario.elements, came_out);
-    for flow in 0..record.history.flows.len() {
-        let is_its_own = |&number: &u32| {
-            let packet = record.history.packet(number);
-            packet.is_some_and(|packet| packet.flow == Some(flow))
-        };
-        let seen: Vec<u32> = crossed.iter().copied().filter(is_its_own).collect();
-        if !seen.is_empty() || has_more_than_is_known(record, flow) {
-            explain(world, record, flow, &seen);
+    let (elements, came_out): (Elements, Vec<&Exit>) =
+        (world.scenario.elements, came_out.collect());
+    for element in elements.with_state() {
+        let crossed = crossed(record, (elements, element), &came_out);
+        for flow in 0..record.history.flows.len() {
+            if record.history.flows[flow].element == element {
+                apply_to(world, record, flow, &crossed);
+            }
         }
     }
 }
 
-/// Of packets that came out, those that have passed the flow state meanwhile.
-fn crossed<'a>(
-    record: &Record,
-    elements: Elements,
-    came_out: impl Iterator<Item = &'a Exit>,
-) -> Vec<u32> {
+/// Applies to a flow those of the packets that have passed its element that are its own.
+fn apply_to(world: &World, record: &mut Record, flow: usize, crossed: &[u32]) {
+    let is_its_own = |&number: &u32| {
+        let packet = record.history.packet(number);
+        packet.is_some_and(|packet| packet.flows.contains(&flow))
+    };
+    let seen: Vec<u32> = crossed.iter().copied().filter(is_its_own).collect();
+    if !seen.is_empty() || has_more_than_is_known(record, flow) {
+        explain(world, record, flow, &seen);
+    }
+}
+
+/// Of packets that came out, those that have passed the flow state of an element meanwhile.
+fn crossed(record: &Record, (elements, element): (Elements, u8), came_out: &[&Exit]) -> Vec<u32> {
     let has_crossed = |packet: &PacketHistory, passed| {
-        let state = elements.state();
-        let position = state.map(|state| elements.position(state, packet.direction));
+        let position = elements.position(element, packet.direction);
         let newly = packet.passed..passed;
-        !packet.is_applied && position.is_some_and(|position| newly.contains(&position))
+        !packet.is_applied(element) && newly.contains(&position)
     };
     let is_known = |exit: &&Exit| {
         let packet = record.history.packet(exit.number);
         packet.is_some_and(|packet| has_crossed(packet, exit.passed))
     };
+    let came_out = came_out.iter().copied();
     let crossed = came_out.filter(is_known).map(|exit| exit.number);
     let mut crossed: Vec<u32> = crossed.collect();
     crossed.sort_unstable();
@@ -64,7 +71,7 @@ fn has_more_than_is_known(record: &Record, flow: usize) -> bool {
 
 /// Applies to a flow what its slot shows to have been applied, `seen` at least.
 fn explain(world: &World, record: &mut Record, flow: usize, seen: &[u32]) {
-    let explained = applied_unseen(record, flow, seen);
+    let explained = applied_unseen(record, world.scenario.elements, flow, seen);
     let (dropped, applied) = explained.unwrap_or((Vec::new(), seen.to_vec()));
     for packet in dropped {
         // One that closes a closed account leaves no trace, and may still come out.
@@ -76,7 +83,7 @@ fn explain(world: &World, record: &mut Record, flow: usize, seen: &[u32]) {
         if closes_late(record, flow, packet) {
             continue;
         }
-        record.history.applies_fast(packet, &mut record.step);
+        record.history.applies_fast(packet, flow, &mut record.step);
         let is_dropped = record.history.packet(packet);
         let is_dropped = is_dropped.is_some_and(|packet| packet.kind.is_dropped());
         if is_dropped && !seen.contains(&packet) {
@@ -101,10 +108,14 @@ fn closes(record: &Record, number: u32) -> bool {
 /// A packet that closes an account which is closed changes nothing: when it did that is only known
 /// if it comes out at once.
 fn closes_late(record: &mut Record, flow: usize, number: u32) -> bool {
-    let last = record.history.flows[flow].last_applied;
+    let FlowHistory {
+        element,
+        last_applied,
+        ..
+    } = record.history.flows[flow];
     match record.history.packet_mut(number) {
-        Some(packet) if packet.kind.closes() && number < last => {
-            packet.is_applied = true;
+        Some(packet) if packet.kind.closes() && number < last_applied => {
+            packet.apply(element);
             true
         }
         _ => false,
@@ -113,10 +124,16 @@ fn closes_late(record: &mut Record, flow: usize, number: u32) -> bool {
 
 /// Which packets inside explain what the slot has: those dropped in front of it, as few as can be
 /// of each direction, and those applied. All of `seen` were.
-fn applied_unseen(record: &Record, flow: usize, seen: &[u32]) -> Option<(Vec<u32>, Vec<u32>)> {
+fn applied_unseen(
+    record: &Record,
+    elements: Elements,
+    flow: usize,
+    seen: &[u32],
+) -> Option<(Vec<u32>, Vec<u32>)> {
     let last = record.history.flows[flow].last_applied;
     let may_be_applied = |&number: &u32| number > last || !closes(record, number);
-    let candidates: Vec<u32> = unapplied(record, flow).filter(may_be_applied).collect();
+    let candidates = unapplied(record, elements, flow);
+    let candidates: Vec<u32> = candidates.filter(may_be_applied).collect();
     let of = |direction| {
         let is_its = |number: &&u32| {
             let packet = record.history.packet(**number);
@@ -139,12 +156,18 @@ fn applied_unseen(record: &Record, flow: usize, seen: &[u32]) -> Option<(Vec<u32
     None
 }
 
-fn unapplied(record: &Record, flow: usize) -> impl Iterator<Item = u32> {
+/// Packets inside that may still be applied to a flow: what the ledger drops at one element does not
+/// come to the next.
+fn unapplied(record: &Record, elements: Elements, flow: usize) -> impl Iterator<Item = u32> {
     let packets = record.inside.iter().copied();
-    packets.filter(move |&number| {
-        let packet = record.history.packet(number);
-        packet.is_some_and(|packet| packet.flow == Some(flow) && !packet.is_applied)
-    })
+    let element = record.history.flows[flow].element;
+    let may_come = move |packet: &PacketHistory| {
+        let is_first = elements.is_first_state(element, packet.direction);
+        packet.flows.contains(&flow)
+            && !packet.is_applied(element)
+            && (is_first || !packet.kind.is_dropped())
+    };
+    packets.filter(move |&number| record.history.packet(number).is_some_and(may_come))
 }
 
 /// How many packets explain what the slot has, if they were applied one after the other.

@@ -55,7 +55,9 @@ fn may_change_because(
     let stays = change.flow == change.flow_before && !change.changes_words;
     match cause {
         Cause::Packets(flows) => {
-            let comes = |flow: Option<usize>| flow.is_some_and(|flow| flows.contains(&flow));
+            let comes = |flow: Option<usize>| {
+                step.rewrites || flow.is_some_and(|flow| flows.contains(&flow))
+            };
             let is_theirs = comes(change.flow);
             // A packet in front of it may have let go of the slot.
             let was_left = change.before.fsm == Fsm::Incomplete && comes(change.flow_before);
@@ -126,7 +128,8 @@ fn time_may_change(scenario: &Scenario, record: &Record, change: &SlowChange) ->
 ///    the workers; and since the fast path gives back what is idle, none is taken.
 pub fn progress(scenario: &Scenario, record: &Record) -> Checked {
     let step = &record.step;
-    let sees_all = scenario.sweeps_per_round(record.mirror.slots.len()) == 1;
+    let tables = scenario.elements.with_state().count().max(1);
+    let sees_all = scenario.sweeps_per_round(record.mirror.slots.len() / tables) == 1;
     if step.cause == Cause::Tick && step.is_sweep && sees_all && !step.lacks_buffer {
         let overdue = record
             .mirror

@@ -70,9 +70,10 @@ fn may_hold(world: &World, record: &Record, worker: usize, frames: i64) -> bool 
         let flows = flows.filter(|flow| flow.worker == worker);
         let held: usize = flows.map(|flow| flow.truth.held.len()).sum();
         let held_here = held as i64..=held as i64 + most_waiting;
-        return held <= MOST_HELD && held_here.contains(&frames);
+        let ledgers = world.scenario.elements.with_state().count();
+        return held <= ledgers * MOST_HELD && held_here.contains(&frames);
     }
     let flows = world.workers[worker].flows();
-    let most = flows.map_or(0, |flows| flows.chain().most_held_frames());
+    let most: usize = flows.map(|flows| flows.chain().most_held_frames()).sum();
     (0..=most as i64 + most_waiting).contains(&frames)
 }

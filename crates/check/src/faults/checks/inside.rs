@@ -19,8 +19,9 @@ pub fn go_inside(record: &mut Record, number: u32) {
 
 /// What is inside may meet the state of its flow in this step.
 pub fn note_inside(record: &mut Record) {
-    let flow = |&number: &u32| record.history.packet(number)?.flow;
-    record.step.inside = record.inside.iter().filter_map(flow).collect();
+    let packets = record.inside.iter();
+    let packets = packets.filter_map(|&number| record.history.packet(number));
+    record.step.inside = packets.flat_map(|packet| packet.flows.clone()).collect();
 }
 
 /// A packet comes out of the fast path or of the slow path.

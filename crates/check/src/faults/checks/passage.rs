@@ -17,7 +17,11 @@ pub fn justify_drop(world: &World, record: &mut Record, number: u32) {
     };
     let is_parking_short = world.scenario.parks() && world.drops_of(DropReason::ParkingFull) > 0;
     let may_be_lost = packet.is_parked || is_parking_short || world.refused() > 0;
-    let is_dropped_there = packet.flow.is_none() || packet.kind.is_dropped() || may_be_lost;
+    // Nor is it known which packets functions of production drop.
+    let is_dropped_there = packet.flow.is_none()
+        || packet.kind.is_dropped()
+        || may_be_lost
+        || !world.scenario.knows_flows();
     if !is_dropped_there && !may_be_denied(world, record, number) {
         let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
         record.step.fault(Invariant::InForce, what);
@@ -52,7 +56,7 @@ fn may_be_denied(world: &World, record: &mut Record, number: u32) -> bool {
             end.into_iter()
                 .for_each(|end| rewrite_end(bytes, direction, end));
         };
-        !reference.pass(&mut bytes.clone(), way, translate)
+        !reference.pass(&mut bytes.clone(), way, (translate, |_: &mut Vec<u8>| {}))
     };
     std::iter::once(None).chain(ends).any(&mut is_denied)
 }
@@ -87,7 +91,12 @@ pub fn is_as_alone(
             number_like(bytes, exit_bytes);
         }
     };
-    if packet.flow.is_some() && !record.reference.pass(&mut expected, way, translate) {
+    let balance = |bytes: &mut Vec<u8>| balance_like(bytes, exit_bytes, direction);
+    if packet.flow.is_some()
+        && !record
+            .reference
+            .pass(&mut expected, way, (translate, balance))
+    {
         return Err("though a function drops it".into());
     }
     packet.made.clone_from(&expected);
@@ -106,6 +115,18 @@ fn rewrite_end(bytes: &mut [u8], direction: Direction, end: Endpoint) {
     let is_written = match direction {
         Direction::Original => rewrite::set_source(bytes, &layout, end),
         Direction::Reply => rewrite::set_destination(bytes, &layout, end),
+    };
+    debug_assert!(is_written.is_ok(), "both are of one IP version");
+}
+
+/// A balancer chooses the server by what it alone knows: it has chosen the one that is shown.
+fn balance_like(bytes: &mut [u8], shown: &[u8], direction: Direction) {
+    let Some((layout, server)) = dissect(bytes).ok().zip(end_of(shown, direction.other())) else {
+        return;
+    };
+    let is_written = match direction {
+        Direction::Original => rewrite::set_destination(bytes, &layout, server),
+        Direction::Reply => rewrite::set_source(bytes, &layout, server),
     };
     debug_assert!(is_written.is_ok(), "both are of one IP version");
 }

@@ -1,22 +1,21 @@
 //! Which slots are not as they were after a step.
 
 use crate::faults::invariant::Invariant;
-use crate::faults::record::{Happened, Record, SeenSlot, SlotChange};
+use crate::faults::record::{FlowHistory, Happened, Record, SeenSlot, SlotChange, each_slot};
 use crate::faults::world::World;
-use twinpath_coherence::StateStage;
 use twinpath_coherence::fsm::{Fsm, Slot};
 
 /// Compares the slots with what they were, and brings the record up to date.
 pub fn look_at_slots(world: &World, record: &mut Record) {
-    let newest = record.mirror.newest_pull;
-    let slots = world.machine.path().stage().into_iter();
-    for (place, (key, slot, words)) in slots.flat_map(StateStage::each_slot).enumerate() {
+    let newest = record.mirror.newest_pulls;
+    let slots = each_slot(world.machine.path());
+    for (place, (element, (key, slot, words))) in slots.enumerate() {
         let seen = &mut record.mirror.slots[place];
         let changes_words = seen.words != words;
         if (seen.slot, seen.key) == (slot, key) && !changes_words {
             continue;
         }
-        let owner = record.history.flow_of(&key);
+        let owner = record.history.flow_of(element, &key);
         seen.words.copy_from_slice(words);
         seen.key = key;
         let before = std::mem::replace(&mut seen.slot, slot);
@@ -32,7 +31,7 @@ pub fn look_at_slots(world: &World, record: &mut Record) {
         if (before.fsm, before.generation) != (slot.fsm, slot.generation) {
             follow_state(world, record, place, before.fsm);
         }
-        check_pull(record, place, newest);
+        check_pull(record, place, newest[usize::from(element)]);
     }
 }
 
@@ -58,6 +57,9 @@ fn follow_state(world: &World, record: &mut Record, slot: usize, from: Fsm) {
         return;
     };
     let (flow, to, generation) = (*flow, after.fsm, after.generation);
+    if to == Fsm::Active && is_elsewhere(record, flow) {
+        record.coverage.installs_beside += 1;
+    }
     let history = &mut record.history.flows[flow];
     match to {
         Fsm::Active => history.install(generation),
@@ -76,7 +78,15 @@ fn follow_state(world: &World, record: &mut Record, slot: usize, from: Fsm) {
     );
 }
 
-/// Pulls are numbered on, whichever stage sends them: all of a step after those before it.
+/// Whether another element's table has state of the same flow.
+fn is_elsewhere(record: &Record, flow: usize) -> bool {
+    let FlowHistory { element, key, .. } = record.history.flows[flow];
+    let mut slots = record.mirror.slots.iter();
+    slots.any(|seen| seen.element != element && seen.key == key && seen.slot.fsm == Fsm::Active)
+}
+
+/// Pulls are numbered on, whichever stage of an element sends them: all of a step after those before
+/// it.
 fn check_pull(record: &mut Record, place: usize, newest: u32) {
     let seen = &mut record.mirror.slots[place];
     let Slot {
@@ -86,7 +96,8 @@ fn check_pull(record: &mut Record, place: usize, newest: u32) {
         return;
     }
     seen.pulled = generation;
-    record.mirror.newest_pull = record.mirror.newest_pull.max(generation);
+    let newest_now = &mut record.mirror.newest_pulls[usize::from(seen.element)];
+    *newest_now = generation.max(*newest_now);
     if generation <= newest {
         let what = format!("a pull is numbered {generation}, {newest} was before");
         record.step.fault(Invariant::Migration, what);

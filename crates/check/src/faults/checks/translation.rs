@@ -115,7 +115,7 @@ fn was_just_passed(
     let end = exit.passed + usize::from(exit.kind == ExitKind::Punted);
     let elements = scenario.elements.passed(direction);
     let mut behind = elements.take(end).skip(position + 1);
-    !behind.any(|element| element != Element::State)
+    !behind.any(|element| !element.has_state())
 }
 
 fn check_use(world: &World, record: &mut Record, exit: &Exit, pair: Pair, at: Instant) {

@@ -96,7 +96,8 @@ pub fn arrive_late(run: &mut Run) {
 /// A packet comes in.
 fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut Vec<Frame>) {
     run.record.coverage.packets += 1;
-    let (flow, side) = steer(run, &bytes);
+    let (flows, side) = steer(run, &bytes);
+    let flow = flows.first().copied();
     run.note(Happened::Arrives {
         packet: number,
         flow,
@@ -113,6 +114,7 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
     };
     record.history.arrive(PacketHistory {
         flow,
+        flows,
         kind,
         side,
         at,
@@ -121,7 +123,7 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
         bytes,
         state,
         copies: 0,
-        is_applied: false,
+        applied: 0,
         passed: 0,
         client: None,
         is_parked: false,
@@ -137,22 +139,29 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
     burst.push(frame);
 }
 
-fn steer(run: &mut Run, bytes: &[u8]) -> (Option<usize>, Side) {
+/// A packet's flow at each element with flow state, and from which side it comes. In a chain without
+/// flow state it has one all the same.
+fn steer(run: &mut Run, bytes: &[u8]) -> (Vec<usize>, Side) {
     let world = &mut run.world;
     let path = world.machine.path();
-    let needs_ports = world.scenario.functions.need_ports();
+    let needs_ports = world.scenario.needs_ports();
     let datagrams = &mut world.arrivals.datagrams;
     let key = |layout: Layout| match layout.fragment != Fragment::Whole && needs_ports {
         true => datagrams.key(path.steering(), bytes, &layout),
         false => path.steering().key(bytes, &layout),
     };
     let Some(keyed) = dissect(bytes).ok().and_then(key) else {
-        return (None, Side::Low);
+        return (Vec::new(), Side::Low);
     };
     let hash = keyed.key.hash(&HashKey::new(world.seed));
     let worker = path.worker(hash);
-    let flow = run.record.history.admit(keyed.key, hash, worker);
-    (Some(flow), keyed.side)
+    let elements = world.scenario.elements;
+    let with_state = elements
+        .with_state()
+        .chain((!elements.have_state()).then_some(0));
+    let history = &mut run.record.history;
+    let flows = with_state.map(|element| history.admit((element, &keyed.key, hash), worker));
+    (flows.collect(), keyed.side)
 }
 
 /// Which way a packet goes through a chain with rules: clients are inside.

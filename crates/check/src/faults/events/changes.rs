@@ -36,11 +36,13 @@ fn ask_for(run: &mut Run, variant: Variant) -> Result<(), String> {
         replacement.brings_flows_home = false;
     }
     run.note(Happened::ChangeAsked);
+    let has_parked = run.world.parks_anything();
     if run.world.machine.change(Box::new(replacement)).is_ok() {
         run.world.chain.next = Some(NextChain {
             variant,
             service,
             brings_flows_home,
+            has_parked,
         });
     }
     Ok(())
@@ -86,6 +88,7 @@ fn changed(run: &mut Run) {
     run.note(Happened::Changed);
     let Run { world, record, .. } = run;
     record.coverage.changes += 1;
+    record.coverage.changes_while_parked += u64::from(next.has_parked);
     // No packet is under way: what is still inside was dropped by the old chain.
     justify_drops(world, record);
     record.inside.clear();
@@ -105,7 +108,7 @@ fn changed(run: &mut Run) {
     if next.brings_flows_home {
         let is_unusual = next.variant.is_unusual();
         record.history.orders_each_end = is_unusual || world.scenario.keeps_packets_inside();
-        record.begin_mirror(world.machine.path().stage());
+        record.begin_mirror(world.machine.path());
         let expiry_ticks = next.variant.expiry_ticks(&world.scenario.traffic);
         record
             .history

@@ -14,8 +14,9 @@ use twinpath_node::Departure;
 /// Packets come in together.
 pub fn process(run: &mut Run, mut burst: Vec<Frame>) {
     let numbers: Vec<u32> = burst.iter().map(number_of).collect();
-    let flow = |&number: &u32| run.record.history.packet(number)?.flow;
-    let flows = numbers.iter().filter_map(flow).collect();
+    let packets = numbers.iter();
+    let packets = packets.filter_map(|&number| run.record.history.packet(number));
+    let flows = packets.flat_map(|packet| packet.flows.clone()).collect();
     run.begin(Cause::Packets(flows));
     let Run { world, record, .. } = run;
     let keeps_packets = world.scenario.keeps_packets_inside();
@@ -71,9 +72,10 @@ fn settle(run: &mut Run, numbers: &[u32], is_refused: bool) {
 }
 
 fn apply(run: &mut Run, number: u32) {
-    if run.world.scenario.functions.is_ledger() {
-        let Record { history, step, .. } = &mut run.record;
-        history.applies_fast(number, step);
+    let Record { history, step, .. } = &mut run.record;
+    let flow = history.packet(number).and_then(|packet| packet.flow);
+    if let Some(flow) = flow.filter(|_| run.world.scenario.functions.is_ledger()) {
+        history.applies_fast(number, flow, step);
     }
 }
 
@@ -114,7 +116,7 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
     let scenario = &run.world.scenario;
     let keeps_packets = scenario.keeps_packets_inside();
     let is_about_state = scenario.elements.is_state(contents.element);
-    let flow = run.record.history.flow_of(&contents.key);
+    let flow = run.record.history.flow_of(contents.element, &contents.key);
     run.begin(Cause::Returned {
         flow: flow.filter(|_| is_about_state),
         message: contents.message,

@@ -3,7 +3,7 @@
 use crate::faults::invariant::Invariant;
 use crate::faults::record::{Brief, Happened, PacketHistory, PacketState, Record};
 use crate::faults::world::{Contents, LineId, Next, Sending, Transit, World};
-use twinpath_core::Frame;
+use twinpath_core::{Frame, HashKey};
 use twinpath_link::{Header, Message};
 
 /// Sends a frame that says this, as a driver of production does: what is not sent has no number.
@@ -13,6 +13,7 @@ pub fn transmit(
     line: LineId,
     (contents, frame): (&Contents, Frame),
 ) {
+    admit(world, record, line, contents);
     let now = world.now;
     let sent_as = sequence_of(&frame).filter(|_| !line.is_back);
     let [to, from] = world.workers[line.worker].lines_mut();
@@ -25,6 +26,16 @@ pub fn transmit(
             drop(frame);
             lose(world, record, (line, number), contents);
         }
+    }
+}
+
+/// Where functions rewrite packets it is the first frame about a flow that tells of it.
+fn admit(world: &World, record: &mut Record, line: LineId, contents: &Contents) {
+    let is_about_state = world.scenario.elements.is_state(contents.element);
+    if is_about_state && !world.scenario.knows_flows() {
+        let hash = contents.key.hash(&HashKey::new(world.seed));
+        let name = (contents.element, &contents.key, hash);
+        record.history.admit(name, line.worker);
     }
 }
 
@@ -188,11 +199,12 @@ fn must_be_behind<'a>(
     let comes_first = is_about_state && matches!(contents.message, Message::Plain | Message::Pull);
     let flow = record
         .history
-        .flow_of(&contents.key)
+        .flow_of(contents.element, &contents.key)
         .filter(|_| comes_first)?;
     Some(&mut record.history.flows[flow].behind)
 }
 
 fn brief(record: &Record, contents: &Contents) -> Brief {
-    Brief::of(contents, record.history.flow_of(&contents.key))
+    let flow = record.history.flow_of(contents.element, &contents.key);
+    Brief::of(contents, flow)
 }

@@ -19,6 +19,7 @@ impl Run {
         record.turn += 1;
         let packet_now = world.packet_now().0;
         record.step.begin(cause, world.now, packet_now);
+        record.step.rewrites = !world.scenario.knows_flows();
         record.step.brings_flows_home = world.is_stopping || world.chain.next.is_some();
     }
 

@@ -10,9 +10,9 @@ use super::tampering::tamper_at_worker;
 use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
 use crate::faults::functions::{Account, Note, take_notes};
 use crate::faults::invariant::Invariant;
-use crate::faults::record::{Cause, Happened, PacketState, Record, WrittenBack};
+use crate::faults::record::{Cause, FlowHistory, Happened, PacketState, Record, WrittenBack};
 use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
-use twinpath_core::{DropReason, Frame};
+use twinpath_core::{DropReason, Frame, Instant};
 use twinpath_link::{Header, Message};
 use twinpath_node::machine::{Answer, WorkerCommand};
 
@@ -86,7 +86,7 @@ fn receive(run: &mut Run, worker: usize, ticket: u64) {
         ..
     } = transit;
     let is_about_state = run.world.scenario.elements.is_state(contents.element);
-    let flow = run.record.history.flow_of(&contents.key);
+    let flow = run.record.history.flow_of(contents.element, &contents.key);
     let flow = flow.filter(|_| is_about_state && !is_overtaken);
     run.begin(Cause::Received { flow, worker });
     tamper_at_worker(run, worker, &contents, &mut frame);
@@ -189,7 +189,7 @@ pub fn crash(run: &mut Run, worker: usize) {
     let now = world.packet_now();
     let remote = &mut world.workers[worker];
     let is_ledger = world.scenario.functions.is_ledger();
-    if let Some(flows) = remote.flows() {
+    for flows in remote.flows() {
         record.coverage.count_flows(flows, is_ledger);
     }
     let inside = record.tally.inside[worker];
@@ -242,10 +242,21 @@ fn give_back(run: &mut Run, worker: usize, frame: Frame) {
     let Run { world, record, .. } = run;
     let exit = Exit::on_link(&frame, world.scenario.elements, ExitKind::FromWorker);
     record.tally.inside[worker] -= i64::from(exit.is_some());
+    if let (Some(exit), Ok(header)) = (&exit, Header::read(frame.bytes())) {
+        goes_on(record, exit.number, header.timestamp);
+    }
     if let Some(exit) = exit.filter(|_| world.scenario.keeps_packets_inside()) {
         come_out(world, record, &exit, behind_header(&frame));
     }
     send(run, LineId::from_worker(worker), frame);
+}
+
+/// What a function has kept goes on as of the time at which it was let go.
+fn goes_on(record: &mut Record, number: u32, at: Instant) {
+    let packet = record.history.packet_mut(number);
+    if let Some(packet) = packet.filter(|packet| packet.was_held && packet.flows.len() > 1) {
+        packet.at = at;
+    }
 }
 
 /// Listens to what the ledger says it did.
@@ -254,7 +265,8 @@ fn listen(world: &World, record: &mut Record, worker: usize, received: Option<(u
     if let Some((flow, contents)) = received {
         let history = &mut record.history.flows[flow];
         let is_known = world.workers[history.worker].view(history.name()).is_some();
-        let is_touched = notes.iter().any(|note| note.key() == Some(&contents.key));
+        let named = Some((contents.element, contents.key));
+        let is_touched = notes.iter().any(|note| note.flow() == named);
         if is_known || is_touched {
             history.decide(contents);
         }
@@ -273,23 +285,29 @@ fn hear(world: &World, record: &mut Record, (worker, note): (usize, Note), has_r
     };
     record.note(world.now, happened);
     let Record { history, step, .. } = record;
-    match note {
-        Note::Held { found, .. } => {
-            history.holds(packet, Account(found), now, step);
+    let flow = note.flow();
+    let flow = flow.and_then(|(element, key)| history.flow_of(element, &key));
+    match (note, flow) {
+        (Note::Held { found, .. }, Some(flow)) => {
+            history.holds((packet, flow), (Account(found), now), step);
             record.coverage.held += 1;
         }
-        Note::Entered { found, .. } => {
-            history.applies(packet, Account(found), now, step);
+        (Note::Entered { found, .. }, Some(flow)) => {
+            history.applies((packet, flow), (Account(found), now), step);
             record.coverage.woken += u64::from(!has_received);
             let packet_history = history.packet(packet);
             if packet_history.is_some_and(|packet| packet.kind.is_dropped()) {
                 record.moves(packet, &[PacketState::AtWorker], PacketState::Dropped);
             }
         }
-        Note::Forgotten { .. } => {
+        (Note::Forgotten { .. }, _) => {
             record.tally.inside[worker] -= 1;
             let what = format!("packet {packet} was held and is forgotten uncounted");
             record.step.fault(Invariant::Conserved, what);
+        }
+        (_, None) => {
+            let what = format!("packet {packet} is applied to a flow that nobody knows");
+            step.fault(Invariant::NoCrossTalk, what);
         }
     }
 }
@@ -300,12 +318,13 @@ fn find_refused(record: &mut Record, received: Option<(usize, &Contents)>) {
     let Some((flow, number)) = received else {
         return;
     };
-    let held = &record.history.flows[flow].truth.held;
-    let is_held = held.iter().any(|&(packet, _)| packet == number);
+    let FlowHistory { element, truth, .. } = &record.history.flows[flow];
+    let is_held = truth.held.iter().any(|&(packet, _)| packet == number);
+    let element = *element;
     let Some(packet) = record.history.packet_mut(number) else {
         return;
     };
-    if packet.state == PacketState::AtWorker && !is_held && !packet.is_applied {
+    if packet.state == PacketState::AtWorker && !is_held && !packet.is_applied(element) {
         packet.state = PacketState::Dropped;
         record.coverage.flow_table_full += 1;
     }

@@ -50,6 +50,7 @@ fn forge_acknowledgement(run: &mut Run, line: LineId, contents: &Contents) -> bo
     run.note_sabotage(line, "a WB is lost, and acknowledged");
     let mut header = Header::new(Message::Acknowledge, contents.key);
     (header.slot, header.generation) = (contents.slot, contents.generation);
+    header.element = contents.element;
     let Some(mut frame) = run.world.spare.take(0) else {
         return false;
     };
@@ -123,7 +124,7 @@ pub fn tamper_on_return(run: &mut Run, line: LineId, contents: &Contents, frame:
         Some(Sabotage::StaleGeneration) if is_state => {
             let history = &run.record.history;
             let flow = history
-                .flow_of(&contents.key)
+                .flow_of(contents.element, &contents.key)
                 .map(|flow| &history.flows[flow]);
             let slot = flow.and_then(|flow| run.record.mirror.slot_of(flow));
             if let Some(slot) = slot.filter(|slot| slot.fsm == Fsm::Incomplete) {

@@ -48,13 +48,13 @@ pub const MOST_HELD: usize = 8;
 pub enum Note {
     /// A packet is held; the account before that.
     Held {
-        key: FlowKey,
+        flow: (u8, FlowKey),
         packet: u32,
         found: [u32; WORDS],
     },
     /// A packet was entered; the account before that.
     Entered {
-        key: FlowKey,
+        flow: (u8, FlowKey),
         packet: u32,
         found: [u32; WORDS],
     },
@@ -66,10 +66,10 @@ pub enum Note {
 pub type Notes = Arc<Mutex<Vec<Note>>>;
 
 impl Note {
-    /// The flow that it is about, if it has one.
-    pub fn key(&self) -> Option<&FlowKey> {
-        match self {
-            Self::Held { key, .. } | Self::Entered { key, .. } => Some(key),
+    /// The flow that it is about, if it has one: the element's number and the key there.
+    pub fn flow(&self) -> Option<(u8, FlowKey)> {
+        match *self {
+            Self::Held { flow, .. } | Self::Entered { flow, .. } => Some(flow),
             Self::Forgotten { .. } => None,
         }
     }
@@ -86,17 +86,20 @@ pub struct Ledger {
     expiry_ticks: u32,
     held: Slab<VecDeque<Packet>>,
     held_frames: usize,
+    /// The element that it is in.
+    element: u8,
     notes: Notes,
 }
 
 impl Ledger {
-    /// A ledger that holds packets for so long, and says what it does.
-    pub fn new(hold: Duration, expiry_ticks: u32, notes: &Notes) -> Self {
+    /// A ledger in this element that holds packets for so long, and says what it does.
+    pub fn new(hold: Duration, expiry_ticks: u32, (element, notes): (u8, &Notes)) -> Self {
         Self {
             hold,
             expiry_ticks,
             held: Slab::new(MOST_HELD),
             held_frames: 0,
+            element,
             notes: Arc::clone(notes),
         }
     }
@@ -108,7 +111,7 @@ impl Ledger {
 
     fn hold(&mut self, packet: Packet, flow: &mut Flow<'_>) {
         self.note(Note::Held {
-            key: *flow.key,
+            flow: (self.element, *flow.key),
             packet: packet.tcp_sequence(),
             found: found(flow),
         });
@@ -135,7 +138,7 @@ impl Ledger {
     fn enter(&mut self, packet: Packet, last: u32, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let (number, flags) = (packet.tcp_sequence(), packet.tcp_flags());
         self.note(Note::Entered {
-            key: *flow.key,
+            flow: (self.element, *flow.key),
             packet: number,
             found: found(flow),
         });

@@ -29,6 +29,8 @@ pub enum Functions {
     ReassemblerAndInspector,
     /// The key-value store, alone: it answers on both paths.
     KvStore,
+    /// Functions that users run, in several elements and beside some that make rules.
+    Mixed,
     /// None: all functions make rules.
     None,
 }
@@ -45,28 +47,18 @@ impl Functions {
         Self::KvStore,
     ];
 
-    /// Whether the packets of a flow leave in the order in which they came.
-    pub(crate) const fn keeps_order(self) -> bool {
-        !matches!(
-            self,
-            Self::Reassembler | Self::ReassemblerAndFirewall | Self::ReassemblerAndInspector
-        )
-    }
-
-    /// Whether one of them rewrites packets in both directions.
-    pub(crate) const fn is_balanced(self) -> bool {
-        matches!(self, Self::LoadBalancer | Self::FirewallAndLoadBalancer)
-    }
-
-    /// Whether fragments are gathered in front of them, and have the flow of their datagram.
-    pub(crate) const fn need_ports(self) -> bool {
-        matches!(
-            self,
-            Self::Firewall
-                | Self::LoadBalancer
-                | Self::ReassemblerAndFirewall
-                | Self::FirewallAndLoadBalancer
-        )
+    /// Those of production, in the order of the original direction, unless elements say so.
+    pub(crate) const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Ledger | Self::Mixed | Self::None => &[],
+            Self::Firewall => &["firewall"],
+            Self::Reassembler => &["reassembler"],
+            Self::LoadBalancer => &["load_balancer"],
+            Self::ReassemblerAndFirewall => &["reassembler", "firewall"],
+            Self::FirewallAndLoadBalancer => &["firewall", "load_balancer"],
+            Self::ReassemblerAndInspector => &["reassembler", "inspector"],
+            Self::KvStore => &["kv_store"],
+        }
     }
 
     /// Whether it is known which packets they keep for a while.

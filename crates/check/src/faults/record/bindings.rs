@@ -11,6 +11,9 @@ struct Binding {
     pair: Pair,
     /// The turn in which it began.
     since: u64,
+    /// The turn from which on the fast path has no rules of a life before that in which it began:
+    /// they may drop what is for it.
+    known_since: u64,
     /// The turn in which it ended.
     ended: u64,
     /// Until this turn there may be rules of it: longer if the workers have crashed.
@@ -123,7 +126,8 @@ impl Bindings {
     /// Whether an external endpoint stood for somebody in all of these turns.
     pub fn is_bound(&self, external: Endpoint, turns: &RangeInclusive<u64>) -> bool {
         self.all.iter().any(|one| {
-            one.pair.external == external && one.since < *turns.start() && one.ended > *turns.end()
+            let is_known = one.known_since < *turns.start();
+            one.pair.external == external && is_known && one.ended > *turns.end()
         })
     }
 
@@ -135,6 +139,9 @@ impl Bindings {
     /// The fast path has heard that the workers have crashed, or has new tables: there are no rules
     /// of bindings that have ended.
     pub fn former_rules_are_gone(&mut self, turn: u64) {
+        for one in &mut self.all {
+            one.known_since = one.known_since.min(turn);
+        }
         let has_ended = |one: &&mut Binding| one.ended != u64::MAX && one.in_rules == u64::MAX;
         let former = self.all.iter_mut().filter(has_ended);
         former.for_each(|one| one.in_rules = turn);
@@ -167,6 +174,7 @@ impl Binding {
         Self {
             pair,
             since: turn,
+            known_since: u64::MAX,
             ended: u64::MAX,
             in_rules: u64::MAX,
             last_use: None,

@@ -45,6 +45,8 @@ coverage! {
     cancellations,
     /// States installed.
     installs,
+    /// Of those, such as were installed while another element had state of the same flow.
+    installs_beside,
     /// Pulls declined.
     declines,
     /// Pulls without an answer in time.
@@ -93,6 +95,8 @@ coverage! {
     pauses,
     /// Changes of the chain.
     changes,
+    /// Of those, such as were asked for while payloads were parked.
+    changes_while_parked,
     /// Changes given up when the fast path had given everything back.
     changes_given_up,
     /// Flows that followed to another chain.

@@ -73,8 +73,13 @@ impl Truth {
     }
 }
 
+/// What a flow is found by: the element, and the key there with its hash.
+pub type FlowName<'a> = (u8, &'a FlowKey, u64);
+
 /// What is known of one flow.
 pub struct FlowHistory {
+    /// The element at which packets are of it.
+    pub element: u8,
     pub key: FlowKey,
     pub hash: u64,
     pub worker: usize,
@@ -99,8 +104,8 @@ pub struct FlowHistory {
 
 impl FlowHistory {
     /// What the workers find it by.
-    pub fn name(&self) -> (&FlowKey, u64) {
-        (&self.key, self.hash)
+    pub fn name(&self) -> FlowName<'_> {
+        (self.element, &self.key, self.hash)
     }
 
     /// The words that the workers have of it: none if they do not know it.

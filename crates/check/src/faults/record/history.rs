@@ -1,6 +1,6 @@
 //! What an observer who sees everything knows: of every flow, and of every packet.
 
-use super::flow::{FlowHistory, Imported, Truth};
+use super::flow::{FlowHistory, FlowName, Imported, Truth};
 use super::packet::{PacketHistory, PacketState};
 use super::step::{Application, Departure, Import, Step};
 use crate::faults::functions::Account;
@@ -13,7 +13,7 @@ use twinpath_core::{FlowKey, Instant};
 #[derive(Default)]
 pub struct History {
     pub flows: Vec<FlowHistory>,
-    index: HashMap<FlowKey, usize>,
+    index: HashMap<(u8, FlowKey), usize>,
     packets: Vec<PacketHistory>,
     /// After how many ticks a ledger's flow expires.
     pub expiry_ticks: u32,
@@ -23,17 +23,18 @@ pub struct History {
 }
 
 impl History {
-    /// The flow with this key.
-    pub fn flow_of(&self, key: &FlowKey) -> Option<usize> {
-        self.index.get(key).copied()
+    /// The flow with this key at this element.
+    pub fn flow_of(&self, element: u8, key: &FlowKey) -> Option<usize> {
+        self.index.get(&(element, *key)).copied()
     }
 
-    /// The flow with this key, made if need be.
-    pub fn admit(&mut self, key: FlowKey, hash: u64, worker: usize) -> usize {
+    /// The flow of this name, made if need be.
+    pub fn admit(&mut self, (element, key, hash): FlowName<'_>, worker: usize) -> usize {
         let flows = &mut self.flows;
-        *self.index.entry(key).or_insert_with(|| {
+        *self.index.entry((element, *key)).or_insert_with(|| {
             flows.push(FlowHistory {
-                key,
+                element,
+                key: *key,
                 hash,
                 worker,
                 slot: None,
@@ -97,18 +98,19 @@ impl History {
         packets.for_each(|packet| packet.state = PacketState::Lost);
     }
 
-    /// A packet is applied on the fast path.
-    pub fn applies_fast(&mut self, number: u32, step: &mut Step) {
-        if let Some(flow) = self.packet(number).and_then(|packet| packet.flow) {
-            self.take(flow, number, step);
-        }
+    /// A packet is applied to its flow on the fast path.
+    pub fn applies_fast(&mut self, number: u32, flow: usize, step: &mut Step) {
+        self.take(flow, number, step);
     }
 
-    /// The workers hold a packet back; `found` and `now` as for [`Self::applies`].
-    pub fn holds(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
-        let Some(flow) = self.expire(number) else {
-            return;
-        };
+    /// The workers hold a packet of a flow back; `found` and `now` as for [`Self::applies`].
+    pub fn holds(
+        &mut self,
+        (number, flow): (u32, usize),
+        (found, now): (Account, Instant),
+        step: &mut Step,
+    ) {
+        self.expire(number, flow);
         self.follow_ageing(flow, found, now);
         self.finds(flow, number, found, step);
         if let Some(packet) = self.packets.get_mut(number as usize - 1) {
@@ -117,12 +119,14 @@ impl History {
         }
     }
 
-    /// The workers apply a packet; `found` is what they had of the flow before. They may have found
-    /// the flow expired by `now`, which is as far as their clock can be.
-    pub fn applies(&mut self, number: u32, found: Account, now: Instant, step: &mut Step) {
-        let Some(flow) = self.packet(number).and_then(|packet| packet.flow) else {
-            return;
-        };
+    /// The workers apply a packet to a flow; `found` is what they had of it before. They may have
+    /// found the flow expired by `now`, which is as far as their clock can be.
+    pub fn applies(
+        &mut self,
+        (number, flow): (u32, usize),
+        (found, now): (Account, Instant),
+        step: &mut Step,
+    ) {
         let first_held = self.flows[flow].truth.held.front().copied();
         if let Some((_, way)) = first_held.filter(|&(held, _)| held == number) {
             self.flows[flow].truth.held.pop_front();
@@ -130,7 +134,7 @@ impl History {
             let kind = self.note_applied(flow, number, step);
             return self.flows[flow].truth.enter(number, way, kind);
         }
-        self.expire(number);
+        self.expire(number, flow);
         self.follow_ageing(flow, found, now);
         self.finds(flow, number, found, step);
         self.take(flow, number, step);
@@ -156,11 +160,10 @@ impl History {
     }
 
     /// Closes the account of a packet's flow if that has been silent for too long before it.
-    fn expire(&mut self, number: u32) -> Option<usize> {
-        let packet = self.packet(number)?;
-        let (flow, at) = (packet.flow?, packet.at);
-        self.flows[flow].truth.expire(at, self.expiry_ticks);
-        Some(flow)
+    fn expire(&mut self, number: u32, flow: usize) {
+        if let Some(at) = self.packet(number).map(|packet| packet.at) {
+            self.flows[flow].truth.expire(at, self.expiry_ticks);
+        }
     }
 
     fn take(&mut self, flow: usize, number: u32, step: &mut Step) {
@@ -177,7 +180,7 @@ impl History {
             flow,
             packet: number,
             previous: std::mem::replace(&mut history.last_applied, number),
-            is_double: std::mem::replace(&mut packet.is_applied, true),
+            is_double: packet.apply(history.element),
         });
         packet.kind
     }
@@ -199,9 +202,11 @@ impl History {
         let Some(packet) = self.packet(number) else {
             return;
         };
-        let (Some(flow), is_applied) = (packet.flow, packet.is_applied) else {
+        let Some(flow) = packet.flow else {
             return;
         };
+        let mut flows = packet.flows.iter().map(|&flow| self.flows[flow].element);
+        let is_applied = flows.all(|element| packet.is_applied(element));
         let (end, client) = (packet.side as usize, packet.client);
         let is_alike = |number: u32| {
             let other = self.packet(number);

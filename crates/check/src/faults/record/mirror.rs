@@ -1,13 +1,16 @@
 //! Slots as they were when they were looked at last.
 
 use super::flow::FlowHistory;
-use twinpath_coherence::StateStage;
 use twinpath_coherence::fsm::{Fsm, Slot};
+use twinpath_control::service::MAX_CHAIN;
 use twinpath_core::FlowKey;
+use twinpath_node::{FastElement, FastPath};
 
 /// A slot.
 #[derive(Default)]
 pub struct SeenSlot {
+    /// The element that has it.
+    pub element: u8,
     pub key: FlowKey,
     pub slot: Slot,
     pub words: Vec<u32>,
@@ -16,19 +19,32 @@ pub struct SeenSlot {
     pub pulled: u32,
 }
 
+/// The slots of all elements with flow state, each with its element's number.
+pub fn each_slot(path: &FastPath) -> impl Iterator<Item = (u8, (FlowKey, Slot, &[u32]))> {
+    let elements = (0u8..).zip(path.elements());
+    elements.flat_map(|(number, element)| {
+        let stage = match element {
+            FastElement::State(stage) => Some(stage),
+            _ => None,
+        };
+        let slots = stage.into_iter().flat_map(|stage| stage.each_slot());
+        slots.map(move |slot| (number, slot))
+    })
+}
+
 /// All slots.
 #[derive(Default)]
 pub struct Mirror {
     pub slots: Vec<SeenSlot>,
-    /// The highest number of a pull so far.
-    pub newest_pull: u32,
+    /// The highest number of a pull so far, by element.
+    pub newest_pulls: [u32; MAX_CHAIN],
 }
 
 impl Mirror {
-    /// Begins anew with a stage whose slots are all free.
-    pub fn begin(&mut self, stage: Option<&StateStage>) {
-        let slots = stage.into_iter().flat_map(StateStage::each_slot);
-        let free = slots.map(|(_, _, words)| SeenSlot {
+    /// Begins anew with a fast path whose slots are all free.
+    pub fn begin(&mut self, path: &FastPath) {
+        let free = each_slot(path).map(|(element, (_, _, words))| SeenSlot {
+            element,
             words: vec![0; words.len()],
             ..SeenSlot::default()
         });

@@ -13,10 +13,10 @@ mod tally;
 
 pub use bindings::{Pair, Why};
 pub use coverage::Coverage;
-pub use flow::FlowHistory;
+pub use flow::{FlowHistory, FlowName};
 pub use happened::{Brief, Happened};
 pub use log::Event;
-pub use mirror::SeenSlot;
+pub use mirror::{SeenSlot, each_slot};
 pub use packet::{PacketHistory, PacketState};
 pub use step::{Cause, SlotChange, SlowChange, Step, WrittenBack};
 
@@ -29,8 +29,8 @@ use log::Log;
 use mirror::Mirror;
 use std::collections::BTreeSet;
 use tally::Tally;
-use twinpath_coherence::StateStage;
 use twinpath_control::service::Service;
+use twinpath_node::FastPath;
 use twinpath_node::wiring::BuildError;
 
 /// Events that are kept, unless all are.
@@ -107,9 +107,9 @@ impl Record {
         self.history.lose_at(worker);
     }
 
-    /// There is a new stage, whose slots are all free.
-    pub fn begin_mirror(&mut self, stage: Option<&StateStage>) {
-        self.mirror.begin(stage);
+    /// All slots of the fast path are free, and some may be new.
+    pub fn begin_mirror(&mut self, path: &FastPath) {
+        self.mirror.begin(path);
         let flows = self.history.flows.iter_mut();
         flows.for_each(|flow| flow.slot = None);
     }

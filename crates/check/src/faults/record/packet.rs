@@ -18,9 +18,14 @@ pub enum PacketState {
 
 /// What is known of one packet.
 pub struct PacketHistory {
+    /// Its flow at the first element with flow state, or at the only one; none if it is no IP.
     pub flow: Option<usize>,
+    /// Its flow at each element with flow state, in the order of their numbers.
+    pub flows: Vec<usize>,
     pub kind: Kind,
     pub side: Side,
+    /// When it arrived; in a chain with flow state in several elements, when a function let it go
+    /// that had kept it.
     pub at: Instant,
     pub bytes: Vec<u8>,
     /// What the functions with rules that it had passed when it was last seen make of it, as they
@@ -29,7 +34,8 @@ pub struct PacketHistory {
     pub state: PacketState,
     /// Frames under way that carry it and may still be received.
     pub copies: usize,
-    pub is_applied: bool,
+    /// The elements at which it was applied, a bit each.
+    pub applied: u32,
     /// Which way it goes through a chain with rules.
     pub direction: Direction,
     /// How many elements it had passed when it was last seen.
@@ -44,4 +50,18 @@ pub struct PacketHistory {
     pub ordinal: u64,
     /// The turn in which it was last seen.
     pub seen: u64,
+}
+
+impl PacketHistory {
+    /// Whether it was applied at this element.
+    pub fn is_applied(&self, element: u8) -> bool {
+        self.applied >> element & 1 == 1
+    }
+
+    /// It is applied at this element. Returns whether it was before.
+    pub fn apply(&mut self, element: u8) -> bool {
+        let was_applied = self.is_applied(element);
+        self.applied |= 1 << element;
+        was_applied
+    }
 }

@@ -112,6 +112,8 @@ pub struct Step {
     pub now: u64,
     /// Flows of packets that may meet their state in this step, whatever its cause.
     pub inside: Vec<usize>,
+    /// Functions rewrite packets, which then are of other flows than when they arrived.
+    pub rewrites: bool,
     pub slots: Vec<SlotChange>,
     pub slow: Vec<SlowChange>,
     pub applied: Vec<Application>,

@@ -18,36 +18,74 @@ pub enum Elements {
     StateThenTranslation,
     /// Flow state between an access list and a translation with a router.
     RulesAroundState,
+    /// Flow state in two elements, with an access list and a monitor between.
+    StateTwice,
+    /// Flow state in two elements, and behind them an address translation.
+    StateTwiceThenTranslation,
+    /// A firewall, and behind it an address translation.
+    FirewallThenTranslation,
+    /// A reassembler with a firewall between an access list and a translation with a router.
+    RulesAroundReassembler,
+    /// A firewall and a load balancer in two elements, with a monitor between.
+    FirewallThenBalancer,
+    /// A reassembler, a firewall and a load balancer in three elements.
+    FlowsThrice,
 }
 
 /// One of them.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Element {
+    /// The scenario's functions that share flow state.
     State,
-    /// These functions.
+    /// These functions of production, which share flow state.
+    Flows(&'static [&'static str]),
+    /// These functions, whose decisions are cached.
     Rules(&'static [&'static str]),
 }
 
 impl Element {
+    /// Whether it has this function of production, unless the scenario says which it has.
+    pub fn has(&self, function: &str) -> bool {
+        match self {
+            Self::State => false,
+            Self::Flows(functions) | Self::Rules(functions) => functions.contains(&function),
+        }
+    }
+
     /// Whether it translates addresses.
     pub fn translates(&self) -> bool {
-        matches!(self, Self::Rules(functions) if functions.contains(&"napt"))
+        self.has("napt")
+    }
+
+    /// Whether it has flow state.
+    pub const fn has_state(&self) -> bool {
+        !matches!(self, Self::Rules(_))
     }
 }
 
 impl Elements {
-    /// Those with rules.
-    pub const WITH_RULES: [Self; 5] = [
+    /// Those with rules, alone or beside the scenario's functions.
+    pub const WITH_RULES: [Self; 7] = [
         Self::Translation,
         Self::Gateway,
         Self::RulesThenState,
         Self::StateThenTranslation,
         Self::RulesAroundState,
+        Self::StateTwice,
+        Self::StateTwiceThenTranslation,
+    ];
+
+    /// Those with rules beside functions of production that share flow state.
+    pub const MIXED: [Self; 4] = [
+        Self::FirewallThenTranslation,
+        Self::RulesAroundReassembler,
+        Self::FirewallThenBalancer,
+        Self::FlowsThrice,
     ];
 
     /// The elements, in the order of the original direction.
     pub(crate) const fn list(self) -> &'static [Element] {
-        use Element::{Rules, State};
+        use Element::{Flows, Rules, State};
         match self {
             Self::State => &[State],
             Self::Translation => &[Rules(&["napt"])],
@@ -57,6 +95,29 @@ impl Elements {
             Self::RulesAroundState => {
                 &[Rules(&["acl"]), State, Rules(&["napt"]), Rules(&["router"])]
             }
+            Self::StateTwice => &[State, Rules(&["acl", "monitor"]), State],
+            Self::StateTwiceThenTranslation => {
+                &[State, Rules(&["monitor"]), State, Rules(&["napt"])]
+            }
+            Self::FirewallThenTranslation => &[Flows(&["firewall"]), Rules(&["napt"])],
+            Self::RulesAroundReassembler => &[
+                Rules(&["acl"]),
+                Flows(&["reassembler", "firewall"]),
+                Rules(&["napt"]),
+                Rules(&["router"]),
+            ],
+            Self::FirewallThenBalancer => &[
+                Flows(&["firewall"]),
+                Rules(&["monitor"]),
+                Flows(&["load_balancer"]),
+            ],
+            Self::FlowsThrice => &[
+                Flows(&["reassembler"]),
+                Rules(&["acl"]),
+                Flows(&["firewall"]),
+                Rules(&["monitor"]),
+                Flows(&["load_balancer"]),
+            ],
         }
     }
 
@@ -65,26 +126,42 @@ impl Elements {
         !matches!(self, Self::State)
     }
 
-    /// Whether one has flow state.
+    /// Whether any has flow state.
     pub const fn have_state(self) -> bool {
         !matches!(self, Self::Translation | Self::Gateway)
     }
 
+    /// Whether several have flow state.
+    pub fn have_state_twice(self) -> bool {
+        self.with_state().nth(1).is_some()
+    }
+
     /// Whether one translates addresses.
     pub(crate) fn translate(self) -> bool {
-        self.list().iter().any(|element| element.translates())
+        self.have("napt")
     }
 
-    /// The number of the one with flow state.
-    pub(crate) fn state(self) -> Option<u8> {
-        let mut list = self.list().iter();
-        let place = list.position(|&element| element == Element::State);
-        place.map(|place| place as u8)
+    /// Whether one has this function of production.
+    pub(crate) fn have(self, function: &str) -> bool {
+        self.list().iter().any(|element| element.has(function))
     }
 
-    /// Whether this is the one with flow state.
+    /// The numbers of those with flow state.
+    pub(crate) fn with_state(self) -> impl Iterator<Item = u8> {
+        let list = (0u8..).zip(self.list());
+        list.filter_map(|(number, element)| element.has_state().then_some(number))
+    }
+
+    /// Whether this is one with flow state.
     pub(crate) fn is_state(self, element: u8) -> bool {
-        self.state() == Some(element)
+        let element = self.list().get(usize::from(element));
+        element.is_some_and(Element::has_state)
+    }
+
+    /// Whether this is the first with flow state that packets of this direction pass.
+    pub(crate) fn is_first_state(self, element: u8, direction: Direction) -> bool {
+        let mut passed = self.walk(direction).map(|element| element as u8);
+        passed.find(|&element| self.is_state(element)) == Some(element)
     }
 
     /// The elements in the order in which packets of this direction pass them.

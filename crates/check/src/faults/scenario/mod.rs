@@ -54,13 +54,15 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The scenario of a seed. One in four has functions that users run, one in four has elements
-    /// with rules; in some of these and of the others payloads are parked.
+    /// The scenario of a seed. One in four has functions that users run, of which some stand beside
+    /// elements with rules; one in four has elements with rules beside the simulation's own function.
+    /// In some of these and of the others payloads are parked.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
             _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
             2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
             2 => Self::with_rules(seed),
+            3 if seed % 8 == 3 => Self::with_mixed(seed),
             3 => Self::with_real(seed),
             _ => Self::with_ledger(seed),
         }
@@ -88,7 +90,7 @@ impl Scenario {
     /// There are more packets: connections have to be opened before they can be served.
     fn with_real(seed: u64) -> Self {
         let mut scenario = Self::with_ledger(seed);
-        scenario.functions = Functions::REAL[(seed / 4) as usize % Functions::REAL.len()];
+        scenario.functions = Functions::REAL[(seed / 8) as usize % Functions::REAL.len()];
         scenario.traffic.packets *= 2;
         if scenario.functions == Functions::KvStore {
             // Entries never end by themselves, so a full store would stay full.
@@ -97,16 +99,28 @@ impl Scenario {
         scenario
     }
 
+    fn with_rules(seed: u64) -> Self {
+        let which = seed / 4 % Elements::WITH_RULES.len() as u64;
+        let elements = Elements::WITH_RULES[which as usize];
+        let functions = match elements.have_state() {
+            true => Functions::Ledger,
+            false => Functions::None,
+        };
+        Self::with_elements(seed, elements, functions)
+    }
+
+    fn with_mixed(seed: u64) -> Self {
+        let which = seed / 8 % Elements::MIXED.len() as u64;
+        let elements = Elements::MIXED[which as usize];
+        Self::with_elements(seed, elements, Functions::Mixed)
+    }
+
     /// There are more packets, further apart: rules have to be made before they can be used. What
     /// makes them has one worker.
-    fn with_rules(seed: u64) -> Self {
+    fn with_elements(seed: u64, elements: Elements, functions: Functions) -> Self {
         let mut scenario = Self::with_ledger(seed);
         let mut draw = Draw::new(seed, draw::RULES);
-        let which = seed / 4 % Elements::WITH_RULES.len() as u64;
-        scenario.elements = Elements::WITH_RULES[which as usize];
-        if !scenario.elements.have_state() {
-            scenario.functions = Functions::None;
-        }
+        (scenario.elements, scenario.functions) = (elements, functions);
         scenario.resources.workers = 1;
         scenario.resources.is_lossless = false;
         if scenario.elements.have_state() {
@@ -128,7 +142,6 @@ impl Scenario {
     /// Payloads wait while their headers are on the slow path.
     fn with_parking(mut self, seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::PARKING);
-        self.workers.change_permille = 0;
         (self.resources.is_lossless, self.resources.ring_frames) = (false, PLENTY);
         // What a function keeps it has to have whole.
         let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
@@ -141,10 +154,10 @@ impl Scenario {
     /// Buffers of packets that elements with rules may keep on both paths: as in production there
     /// are more, or those that wait would keep the messages that they wait for from being sent.
     fn most_kept_for_rules(&self) -> usize {
-        let is_rules = |element: &&Element| matches!(element, Element::Rules(_));
-        let elements = self.elements.list().iter().filter(is_rules).count();
+        let with_state = self.elements.with_state().count();
+        let others = self.elements.list().len() - with_state;
         let kept = self.rules.table.held + self.rules.slow.waiting + 2;
-        elements * kept + MOST_HELD
+        others * kept + with_state * MOST_HELD
     }
 
     /// The same, but the link never tells by its numbers that frames overtook each other, and many
@@ -173,7 +186,28 @@ impl Scenario {
             .parking
             .as_ref()
             .is_some_and(ParkingSettings::passes_once);
-        self.functions.keeps_order() && !passes_once
+        !self.have("reassembler") && !passes_once
+    }
+
+    /// Whether the chain has this function of production.
+    pub(crate) fn have(&self, function: &str) -> bool {
+        self.functions.names().contains(&function) || self.elements.have(function)
+    }
+
+    /// Whether packets are rewritten in both directions by a function that shares flow state.
+    pub(crate) fn is_balanced(&self) -> bool {
+        self.have("load_balancer")
+    }
+
+    /// Whether fragments are gathered in front of the chain, and have the flow of their datagram.
+    pub(crate) fn needs_ports(&self) -> bool {
+        self.have("firewall") || self.is_balanced()
+    }
+
+    /// Whether it is known at arrival which flow a packet has at each element: nothing rewrites
+    /// packets of functions whose state they meet.
+    pub(crate) fn knows_flows(&self) -> bool {
+        !matches!(self.functions, Functions::Mixed)
     }
 
     /// Long enough for whatever waits on the slow path to be asked for again, by the link's clock.

@@ -5,6 +5,9 @@ use crate::faults::draw::Draw;
 /// More frames than are ever under way.
 pub const PLENTY: usize = 4096;
 
+/// Buffers of which a worker always finds one.
+const ENOUGH_FOR_WORKERS: usize = 64;
+
 /// How much there is of what can run out.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Resources {
@@ -33,10 +36,15 @@ impl Resources {
             workers: draw.between(1, 3) as usize,
             flows,
             buffers: scarce(draw, 2, 16, 512),
-            worker_buffers: scarce(draw, 1, 4, 64),
+            worker_buffers: scarce(draw, 1, 4, ENOUGH_FOR_WORKERS),
             ring_frames,
             is_lossless: draw.one_in(4),
         }
+    }
+
+    /// Whether a worker may find no buffer.
+    pub(crate) const fn has_few_worker_buffers(&self) -> bool {
+        self.worker_buffers < ENOUGH_FOR_WORKERS
     }
 }
 

@@ -3,13 +3,14 @@
 use super::STARTED;
 use super::line::Line;
 use crate::faults::draw::{self, Draw};
+use crate::faults::record::FlowName;
 use crate::faults::scenario::Scenario;
 use std::any::Any;
 use std::collections::VecDeque;
 use twinpath_coherence::{Grant, SlowFlows};
-use twinpath_core::{DropReason, FlowKey, Frame, Pools};
-use twinpath_node::Worker;
+use twinpath_core::{DropReason, Frame, Pools};
 use twinpath_node::machine::{Answer, Progress, Time, WorkerCommand};
+use twinpath_node::{SlowElement, Worker};
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::FlowId;
 
@@ -90,32 +91,34 @@ impl RemoteWorker {
     pub fn counted(&self) -> Counted {
         let (drops, counts) = (self.worker.drops(), self.worker.link_counters());
         Counted {
-            imports: self.flows().map_or(0, |flows| flows.counters().imports),
+            imports: self.flows().map(|flows| flows.counters().imports).sum(),
             dropped: drops.total() - drops.of(DropReason::LinkReordered),
             reordered: counts.reordered,
             lost: counts.lost,
         }
     }
 
-    /// The worker's flows, if the chain has any.
-    pub fn flows(&self) -> Option<&SlowFlows> {
-        self.worker.flows().next()
+    /// The worker's flows, of each element that has any.
+    pub fn flows(&self) -> impl Iterator<Item = &SlowFlows> {
+        self.worker.flows()
     }
 
-    fn find(&self, (key, hash): (&FlowKey, u64)) -> Option<(&SlowFlows, FlowId)> {
-        let flows = self.flows()?;
-        Some((flows, flows.store().find(key, hash)?))
+    fn find(&self, (element, key, hash): FlowName<'_>) -> Option<(&SlowFlows, FlowId)> {
+        match self.worker.elements().get(usize::from(element))? {
+            SlowElement::Flows(flows) => Some((flows, flows.store().find(key, hash)?)),
+            SlowElement::Rules(_) => None,
+        }
     }
 
     /// What the worker knows of a flow.
-    pub fn view(&self, flow: (&FlowKey, u64)) -> Option<(Grant, &[u32])> {
+    pub fn view(&self, flow: FlowName<'_>) -> Option<(Grant, &[u32])> {
         let (flows, id) = self.find(flow)?;
         let (_, words, grant) = flows.store().view(id);
         Some((*grant, words))
     }
 
     /// Whether the worker has of a flow what the present chain has of it, or nothing.
-    pub fn has_followed(&self, flow: (&FlowKey, u64)) -> bool {
+    pub fn has_followed(&self, flow: FlowName<'_>) -> bool {
         let found = self.find(flow);
         found.is_none_or(|(flows, id)| flows.store().has_moved(id))
     }

@@ -2,7 +2,7 @@
 
 use crate::faults::draw::{self, Draw};
 use crate::faults::functions::{EXTERNAL, Functions};
-use crate::faults::scenario::{Kind, Scenario, Traffic};
+use crate::faults::scenario::{Kind, Scenario};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use twinpath_core::wire::layout::Transport;
@@ -25,10 +25,13 @@ pub struct Source {
     answer: Option<Vec<u8>>,
     /// Each flow has packets of one direction only.
     is_one_way: bool,
-    /// The flow of each packet so far, where addresses are translated.
-    flows_of_packets: Vec<u64>,
-    /// The external endpoints that stand for flows, as far as packets have shown them.
-    external: HashMap<u64, Endpoint>,
+    /// Functions of production stand beside a translation: servers send to who stands outside for
+    /// the client.
+    is_translated: bool,
+    /// Where each packet so far came from, if that is inside.
+    clients: Vec<Option<Endpoint>>,
+    /// The external endpoints that stand for clients, as far as packets have shown them.
+    external: HashMap<Endpoint, Endpoint>,
 }
 
 impl Source {
@@ -40,10 +43,7 @@ impl Source {
         let traffic = &scenario.traffic;
         let generator = match scenario.functions {
             Functions::Ledger | Functions::None => None,
-            functions => Some(Box::new(Generator::new(
-                &generated(functions, traffic, seed),
-                seed,
-            )?)),
+            _ => Some(Box::new(Generator::new(&generated(scenario, seed), seed)?)),
         };
         let bytes = generator.as_ref().map_or(0, |made| made.frame_bytes_max());
         Ok(Self {
@@ -53,16 +53,27 @@ impl Source {
             has_favourite: traffic.has_favourite,
             generator,
             buffer: vec![0; bytes],
-            answers: scenario.functions.is_balanced(),
+            answers: scenario.is_balanced(),
             answer: None,
             is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
-            flows_of_packets: Vec::new(),
+            is_translated: scenario.functions == Functions::Mixed && scenario.elements.translate(),
+            clients: Vec::new(),
             external: HashMap::new(),
         })
     }
 
     /// Packet `number`; `None` if there are no more.
     pub fn next(&mut self, number: u32) -> Option<(Kind, Vec<u8>)> {
+        let (kind, mut bytes) = self.made(number)?;
+        if self.is_translated {
+            self.send_outside(&mut bytes);
+        }
+        self.clients
+            .push(source_of(&bytes).filter(|&end| is_inside(end)));
+        Some((kind, bytes))
+    }
+
+    fn made(&mut self, number: u32) -> Option<(Kind, Vec<u8>)> {
         if let Some(answer) = self.answer.take() {
             return Some((Kind::Generated, answer));
         }
@@ -76,7 +87,27 @@ impl Source {
 
     /// A packet when all else is over.
     pub fn late(&mut self, number: u32) -> (Kind, Vec<u8>) {
-        (Kind::Simple, self.ledger_packet(Kind::Simple, number))
+        // Functions of production let those through that open a connection.
+        let (kind, flags) = match self.generator.is_some() {
+            true => (Kind::Generated, Kind::Complex),
+            false => (Kind::Simple, Kind::Simple),
+        };
+        let bytes = self.ledger_packet(flags, number);
+        self.clients
+            .push(source_of(&bytes).filter(|&end| is_inside(end)));
+        (kind, bytes)
+    }
+
+    /// A server sends to a client: to whom it knows.
+    fn send_outside(&self, bytes: &mut [u8]) {
+        let Ok(layout) = dissect(bytes) else {
+            return;
+        };
+        let client = fields::destination(bytes, &layout);
+        if let Some(&external) = self.external.get(&client) {
+            let is_written = rewrite::set_destination(bytes, &layout, external);
+            debug_assert!(is_written.is_ok(), "both are of one IP version");
+        }
     }
 
     /// A packet has left. Behind a balancer servers answer some: that cannot be generated
@@ -84,9 +115,9 @@ impl Source {
     /// only now for whom it stands.
     pub fn hear(&mut self, number: u32, bytes: &[u8]) {
         let source = source_of(bytes).filter(|&source| is_external(source));
-        let flow = self.flows_of_packets.get((number as usize).wrapping_sub(1));
-        if let Some((flow, source)) = flow.zip(source) {
-            self.external.insert(*flow, source);
+        let client = self.clients.get((number as usize).wrapping_sub(1));
+        if let Some((client, source)) = client.copied().flatten().zip(source) {
+            self.external.insert(client, source);
         }
         if self.answers && self.answer.is_none() && self.draw.flip() {
             self.answer = answer(bytes);
@@ -111,7 +142,6 @@ impl Source {
         } else {
             self.draw.below(self.flows)
         };
-        self.flows_of_packets.push(flow);
         // Some have the same port, which they cannot all have outside.
         let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16 % 5);
         let server = Endpoint::v4([192, 0, 2, 1], 80);
@@ -120,7 +150,7 @@ impl Source {
             false => self.draw.one_in(3),
         };
         let (from, to) = if is_back {
-            (server, *self.external.get(&flow).unwrap_or(&client))
+            (server, *self.external.get(&client).unwrap_or(&client))
         } else {
             (client, server)
         };
@@ -158,7 +188,12 @@ fn answer(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Generated traffic for functions that users run; its own times are not used.
-fn generated(functions: Functions, traffic: &Traffic, seed: u64) -> TrafficConfig {
+fn generated(scenario: &Scenario, seed: u64) -> TrafficConfig {
+    let (functions, traffic) = (scenario.functions, &scenario.traffic);
+    // What functions with rules make of fragments and ICMP errors, and of UDP and IPv6 in a
+    // translation, is not known here.
+    let is_mixed = functions == Functions::Mixed;
+    let unless_mixed = |share: f64| if is_mixed { 0.0 } else { share };
     TrafficConfig {
         packets: Some(traffic.packets.into()),
         flows: traffic.flows.into(),
@@ -167,19 +202,24 @@ fn generated(functions: Functions, traffic: &Traffic, seed: u64) -> TrafficConfi
             unit: SizeUnit::Packets,
         },
         packet_size: PacketSize::Imix {},
-        tcp_share: [0.5, 1.0, 0.9][seed as usize % 3],
+        tcp_share: match is_mixed {
+            true => 1.0,
+            false => [0.5, 1.0, 0.9][seed as usize % 3],
+        },
         tcp: Tcp {
             out_of_order_share: [0.0, 0.05, 0.2][seed as usize / 3 % 3],
             reset_share: 0.2,
             ..Tcp::default()
         },
-        fragment_share: 0.05,
-        icmp_error_share: 0.02,
-        server_packets: !functions.is_balanced(),
+        fragment_share: unless_mixed(0.05),
+        icmp_error_share: unless_mixed(0.02),
+        server_packets: !scenario.is_balanced(),
         hosts: Hosts {
             // There are no balanced services over IPv6 here.
-            ipv6_share: [0.0, 0.3, 1.0][seed as usize / 9 % 3]
-                * f64::from(u8::from(!functions.is_balanced())),
+            ipv6_share: match scenario.is_balanced() {
+                true => 0.0,
+                false => unless_mixed([0.0, 0.3, 1.0][seed as usize / 9 % 3]),
+            },
             ..hosts()
         },
         signatures: [("attack", 0), ("harmless", 0), ("tail attack", 3)]
@@ -213,7 +253,7 @@ fn hosts() -> Hosts {
 
 /// Whether an endpoint is one of the clients.
 pub fn is_inside(end: Endpoint) -> bool {
-    end.address.0 >> 24 & 0xff == 10
+    end.address.0 >> 16 & 0xffff == 10 << 8
 }
 
 /// Whether an endpoint is of a translation.
