@@ -65,7 +65,7 @@ fn with_losses_the_others_come_back() {
 
 #[test]
 fn whatever_happens_no_payload_is_a_wrong_one() {
-    let tally = run_all(0..3000, Faults::drawn);
+    let tally = run_all(0..2000, Faults::drawn);
     tally.expect_some(&[
         "frames_lost",
         "frames_doubled",

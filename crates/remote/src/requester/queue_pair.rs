@@ -455,7 +455,9 @@ impl QueuePair {
             Syndrome::NotReady(timer) => {
                 self.executed_before(psn, context);
                 self.refused_from(psn, context);
-                self.not_before = context.now + not_ready_time(timer);
+                // No longer than a payload may take: what says so may be forged.
+                let pause = not_ready_time(timer).min(context.config.read_timeout);
+                self.not_before = context.now + pause;
                 // Until then nothing is waited for.
                 self.since = self.not_before;
                 context.counters.naks_not_ready += 1;
