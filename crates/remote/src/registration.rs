@@ -343,9 +343,7 @@ impl Reader<'_> {
 #[must_use]
 pub fn is_registration(frame: &[u8]) -> bool {
     let ether_type = frame.get(12..14).map(|word| [word[0], word[1]]);
-    ether_type.is_some_and(|word| {
-        [FROM_SERVER, FROM_SWITCH].contains(&u16::from_be_bytes(word))
-    })
+    ether_type.is_some_and(|word| [FROM_SERVER, FROM_SWITCH].contains(&u16::from_be_bytes(word)))
 }
 
 #[cfg(test)]

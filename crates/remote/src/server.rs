@@ -8,8 +8,8 @@ use crate::registration::{
 };
 use crate::responder::{self, Access, Region, Responder};
 use std::time::Duration;
-use twinpath_core::wire::roce::{Path, Psn};
 use twinpath_core::wire::MacAddress;
+use twinpath_core::wire::roce::{Path, Psn};
 use twinpath_core::{Frame, Instant, Pools};
 
 /// What a memory server is like.
@@ -218,13 +218,7 @@ impl MemoryServer {
     }
 
     /// Sends up to `most` frames, as long as there are buffers, appended to `out`.
-    pub fn transmit(
-        &mut self,
-        now: Instant,
-        pools: &mut Pools,
-        out: &mut Vec<Frame>,
-        most: usize,
-    ) {
+    pub fn transmit(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Frame>, most: usize) {
         let from = out.len();
         if now >= self.next_announcement {
             let message = Message::Memory(self.memory);

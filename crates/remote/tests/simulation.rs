@@ -25,7 +25,12 @@ fn run_all(seeds: std::ops::Range<u64>, faults: impl Fn(u64) -> Faults) -> Tally
 #[test]
 fn without_faults_nothing_is_lost() {
     let tally = run_all(0..200, |_| Faults::NONE);
-    tally.expect_some(&["writes", "reads", "payloads", "written_by_another_queue_pair"]);
+    tally.expect_some(&[
+        "writes",
+        "reads",
+        "payloads",
+        "written_by_another_queue_pair",
+    ]);
     tally.expect_none(&[
         "lost_write",
         "lost_timeout",

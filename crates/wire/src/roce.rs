@@ -100,7 +100,10 @@ impl Opcode {
     /// Whether immediate data follow.
     #[must_use]
     pub const fn has_immediate(self) -> bool {
-        matches!(self, Self::WRITE_LAST_IMMEDIATE | Self::WRITE_ONLY_IMMEDIATE)
+        matches!(
+            self,
+            Self::WRITE_LAST_IMMEDIATE | Self::WRITE_ONLY_IMMEDIATE
+        )
     }
 
     /// The BTH and what follows from the opcode, in bytes.
@@ -396,7 +399,9 @@ impl RocePacket {
             return Err(RoceMalformed::NotRoce);
         }
         let (at, end) = (usize::from(layout.payload), transport_end(frame, layout));
-        let end = end.checked_sub(ICRC_BYTES).ok_or(RoceMalformed::Truncated)?;
+        let end = end
+            .checked_sub(ICRC_BYTES)
+            .ok_or(RoceMalformed::Truncated)?;
         let datagram = frame.get(at..end).ok_or(RoceMalformed::Truncated)?;
         let header_bytes = Opcode(u8_at(datagram, 0)).header_bytes();
         let behind = datagram.len().checked_sub(header_bytes);

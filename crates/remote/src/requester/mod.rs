@@ -151,8 +151,7 @@ impl Context<'_> {
             self.counters.no_buffer += 1;
             return false;
         };
-        let is_written =
-            frame.set_len(length) && path.emit(header, 0, frame.bytes_mut()).is_ok();
+        let is_written = frame.set_len(length) && path.emit(header, 0, frame.bytes_mut()).is_ok();
         debug_assert!(is_written);
         self.send(frame);
         true
@@ -239,7 +238,11 @@ impl Requester {
     }
 
     fn announced(&mut self, memory: &Memory, now: Instant, output: &mut Output) {
-        if self.peer.as_ref().is_some_and(|peer| peer.memory == *memory) {
+        if self
+            .peer
+            .as_ref()
+            .is_some_and(|peer| peer.memory == *memory)
+        {
             return;
         }
         let Some(peer) = self.peer_of(memory) else {
@@ -557,7 +560,12 @@ impl PayloadMemory for Requester {
 }
 
 /// The payload as a WRITE, in its own buffer.
-fn written(mut payload: Frame, info: &[u8; 4], header: &Header, path: &Path) -> Result<Frame, Frame> {
+fn written(
+    mut payload: Frame,
+    info: &[u8; 4],
+    header: &Header,
+    path: &Path,
+) -> Result<Frame, Frame> {
     let bytes = payload.len();
     let front = front_bytes(bytes);
     let Some(room) = payload.push_front(front) else {
@@ -572,7 +580,9 @@ fn written(mut payload: Frame, info: &[u8; 4], header: &Header, path: &Path) -> 
     }
     let length = path.frame_bytes(header, front + bytes);
     let is_written = payload.set_len(length)
-        && path.emit(header, front + bytes, payload.bytes_mut()).is_ok();
+        && path
+            .emit(header, front + bytes, payload.bytes_mut())
+            .is_ok();
     if !is_written {
         payload.pull_front(lower + front);
         payload.set_len(bytes);

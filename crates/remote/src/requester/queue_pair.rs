@@ -118,6 +118,12 @@ impl QueuePair {
         self.is_ready() && self.qpn == qpn
     }
 
+    /// The number that answers go to.
+    #[cfg(test)]
+    pub fn own_number(&self) -> u32 {
+        self.qpn
+    }
+
     // Lives.
 
     pub fn is_to_be_asked(&self, now: Instant) -> bool {
@@ -549,7 +555,8 @@ impl QueuePair {
             return;
         };
         let bytes = usize::from(place.bytes);
-        let is_cut = frame.pull_front(packet.payload_at + front_bytes(bytes)) && frame.set_len(bytes);
+        let is_cut =
+            frame.pull_front(packet.payload_at + front_bytes(bytes)) && frame.set_len(bytes);
         debug_assert!(is_cut);
         context.counters.payloads += 1;
         context.output.payloads.push(Returned {

@@ -5,9 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 use twinpath_core::Instant;
-use twinpath_core::wire::roce::{
-    Aeth, Header, Nak, Opcode, Path, Psn, Reth, RocePacket, Syndrome,
-};
+use twinpath_core::wire::roce::{Aeth, Header, Nak, Opcode, Path, Psn, Reth, RocePacket, Syndrome};
 use twinpath_core::wire::{Layout, dissect, fields};
 
 /// How often something goes wrong, of a thousand times.
@@ -150,18 +148,17 @@ impl Link {
     fn seen(&self, random: &mut Random, is_such: impl Fn(Opcode) -> bool) -> Option<Seen> {
         let start = random.below(self.seen.len() as u64) as usize;
         let frames = self.seen.iter().cycle().skip(start).take(self.seen.len());
-        frames.map(|bytes| Seen::of(bytes)).find_map(|seen| {
-            seen.filter(|seen| is_such(seen.packet.header.opcode))
-        })
+        frames
+            .map(|bytes| Seen::of(bytes))
+            .find_map(|seen| seen.filter(|seen| is_such(seen.packet.header.opcode)))
     }
 
     /// Another READ's answer, or an old one, under a number that may be expected.
     pub fn move_response(&mut self, now: Instant, random: &mut Random, tally: &mut Tally) {
         let is_response = |opcode| opcode == Opcode::READ_RESPONSE_ONLY;
-        let (Some(one), Some(other)) = (
-            self.seen(random, is_response),
-            self.seen(random, |_| true),
-        ) else {
+        let (Some(one), Some(other)) =
+            (self.seen(random, is_response), self.seen(random, |_| true))
+        else {
             return;
         };
         let ahead = random.below(8) as u32;
@@ -220,10 +217,38 @@ impl Link {
             bytes: 4,
         });
         let (opcode, reth) = match random.below(6) {
-            0 => (Opcode::READ_REQUEST, Reth { rkey: reth.rkey ^ 1, bytes: 64, ..reth }),
-            1 => (Opcode::WRITE_ONLY, Reth { rkey: reth.rkey ^ 8, bytes: 4, ..reth }),
-            2 => (Opcode::WRITE_ONLY, Reth { address: reth.address + (1 << 20), bytes: 4, ..reth }),
-            3 => (Opcode::READ_REQUEST, Reth { address: u64::MAX, bytes: 64, ..reth }),
+            0 => (
+                Opcode::READ_REQUEST,
+                Reth {
+                    rkey: reth.rkey ^ 1,
+                    bytes: 64,
+                    ..reth
+                },
+            ),
+            1 => (
+                Opcode::WRITE_ONLY,
+                Reth {
+                    rkey: reth.rkey ^ 8,
+                    bytes: 4,
+                    ..reth
+                },
+            ),
+            2 => (
+                Opcode::WRITE_ONLY,
+                Reth {
+                    address: reth.address + (1 << 20),
+                    bytes: 4,
+                    ..reth
+                },
+            ),
+            3 => (
+                Opcode::READ_REQUEST,
+                Reth {
+                    address: u64::MAX,
+                    bytes: 64,
+                    ..reth
+                },
+            ),
             4 => (Opcode::WRITE_ONLY, Reth { bytes: 8, ..reth }),
             _ => (Opcode(0x04), reth),
         };
@@ -233,7 +258,11 @@ impl Link {
             ack_request: true,
             ..Header::new(opcode, known.destination_qp, psn)
         };
-        let payload: &[u8] = if opcode == Opcode::WRITE_ONLY { b"evil" } else { b"" };
+        let payload: &[u8] = if opcode == Opcode::WRITE_ONLY {
+            b"evil"
+        } else {
+            b""
+        };
         tally.count("forged_requests");
         self.put(emitted(&seen.path(), &header, payload), now + DELAY);
     }

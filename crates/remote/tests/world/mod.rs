@@ -187,14 +187,21 @@ impl World {
         let end = self.now + Duration::from_secs(3);
         let pairs = self.requester.queue_pairs();
         while !(0..pairs).all(|pair| self.requester.is_ready(pair)) {
-            assert!(self.now < end, "seed {}: a queue pair stays down", self.seed);
+            assert!(
+                self.now < end,
+                "seed {}: a queue pair stays down",
+                self.seed
+            );
             self.step();
         }
         for pair in 0..pairs {
             // That the server has refused something is noticed by the next payload.
             let is_well = (0..20).any(|_| self.goes_and_comes(pair));
             let (seed, counters) = (self.seed, self.requester.counters());
-            assert!(is_well, "seed {seed}: queue pair {pair} is not well: {counters:?}");
+            assert!(
+                is_well,
+                "seed {seed}: queue pair {pair} is not well: {counters:?}"
+            );
         }
         assert!(self.waiting.is_empty() && self.headers.is_empty());
     }
@@ -295,7 +302,11 @@ impl World {
                 });
             }
             Err((payload, _)) => {
-                assert_eq!(payload.bytes(), content(number, bytes), "it comes back as it was");
+                assert_eq!(
+                    payload.bytes(),
+                    content(number, bytes),
+                    "it comes back as it was"
+                );
                 self.requester_pools.give(payload);
             }
         }
@@ -430,7 +441,11 @@ impl World {
         }
         let is_due = self.now >= self.server_sends;
         let Some(server) = self.server.as_mut().filter(|_| is_due) else {
-            self.server_sends = if is_due { Instant::NEVER } else { self.server_sends };
+            self.server_sends = if is_due {
+                Instant::NEVER
+            } else {
+                self.server_sends
+            };
             return;
         };
         let mut frames = Vec::new();

@@ -43,7 +43,10 @@ impl Tally {
     /// Each of these happened.
     pub fn expect_some(&self, names: &[&str]) {
         let missing: Vec<_> = names.iter().filter(|name| self.of(name) == 0).collect();
-        assert!(missing.is_empty(), "never happened: {missing:?} in {self:#?}");
+        assert!(
+            missing.is_empty(),
+            "never happened: {missing:?} in {self:#?}"
+        );
     }
 
     /// None of these did.

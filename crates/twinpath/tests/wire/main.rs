@@ -2,6 +2,7 @@
 
 mod bump;
 mod kernel;
+mod memory_server;
 mod middle;
 mod programs;
 mod routed;

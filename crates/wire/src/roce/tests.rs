@@ -42,7 +42,10 @@ fn what_is_written_is_read() {
     let frame = frame(&write(5), b"hello");
     let packet = read(&frame).unwrap();
     assert_eq!(packet.header, write(5));
-    assert_eq!((packet.payload(&frame), packet.pad_bytes), (&b"hello"[..], 3));
+    assert_eq!(
+        (packet.payload(&frame), packet.pad_bytes),
+        (&b"hello"[..], 3)
+    );
 }
 
 #[test]
