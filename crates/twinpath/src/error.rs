@@ -1,8 +1,10 @@
 //! Why a command gave no answer.
 
 mod kv;
+mod memory_server;
 
 pub use kv::KvError;
+pub use memory_server::MemoryServerError;
 
 use crate::hex::HexError;
 use std::io;
@@ -54,6 +56,9 @@ pub enum CommandError {
     /// The key-value client.
     #[error(transparent)]
     Kv(#[from] KvError),
+    /// The memory server.
+    #[error(transparent)]
+    MemoryServer(#[from] MemoryServerError),
     /// Standard output is closed or full.
     #[error("cannot write to standard output: {0}")]
     Output(#[source] io::Error),

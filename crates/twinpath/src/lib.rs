@@ -7,7 +7,8 @@
 //! `explain` what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
-//! under virtual time, and `kv` is a client of the key-value store. `init` writes a service file to
+//! under virtual time, `kv` is a client of the key-value store, and
+//! `memory-server` keeps payloads of a switch. `init` writes a service file to
 //! start from, `schema` says what such files look like, `completions` and `man` are for shells and
 //! readers. Each is a file of [`commands`]
 //! with its arguments, its help and its one function.
@@ -35,7 +36,8 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
     apply, backends, bindings, capture, change, check, compare, completions, counters, drops,
-    explain, flows, generate, init, kv, lab, man, rules, run, schema, top, trace, validate,
+    explain, flows, generate, init, kv, lab, man, memory_server, rules, run, schema, top, trace,
+    validate,
 };
 use std::process::ExitCode;
 
@@ -86,6 +88,7 @@ enum Command {
     Check(check::Arguments),
     Lab(lab::Arguments),
     Kv(kv::Arguments),
+    MemoryServer(memory_server::Arguments),
     Init(init::Arguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
@@ -128,6 +131,7 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::execute(&arguments),
         Command::Lab(arguments) => lab::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
+        Command::MemoryServer(arguments) => memory_server::execute(&arguments),
         Command::Init(arguments) => init::execute(&arguments),
         Command::Schema(arguments) => schema::execute(&arguments),
         Command::Completions(arguments) => completions::execute(&arguments),

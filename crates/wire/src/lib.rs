@@ -7,7 +7,8 @@
 //!
 //! * [`fields`] reads addresses, ports, sequence numbers and the payload,
 //! * [`rewrite`] changes them in place and mends every checksum that covers them,
-//! * [`kv`] reads and writes the key-value protocol inside a UDP payload.
+//! * [`kv`] reads and writes the key-value protocol inside a UDP payload, [`roce`] the packets of
+//!   RDMA there.
 //!
 //! Where a single header matters, each protocol has a file ([`ethernet`], [`vlan`], [`ipv4`],
 //! [`ipv6`], [`tcp`], [`udp`], [`icmp`]) with two types: a *view* borrows bytes after one length
@@ -49,6 +50,7 @@ pub mod neighbor;
 pub mod options;
 pub mod protocol;
 pub mod rewrite;
+pub mod roce;
 pub mod tcp;
 pub mod udp;
 pub mod verify;

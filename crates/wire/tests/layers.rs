@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["layout"],
     &["fields", "fragment"],
     &["verify"],
-    &["rewrite", "arp", "neighbor"],
+    &["rewrite", "arp", "neighbor", "roce"],
     &["build"],
 ];
 

@@ -17,6 +17,7 @@ pub mod init;
 pub mod kv;
 pub mod lab;
 pub mod man;
+pub mod memory_server;
 pub mod rules;
 pub mod run;
 pub mod schema;

@@ -9,6 +9,7 @@ mod garbage;
 mod gateway;
 mod hairpin;
 mod kernel;
+mod memory_server;
 mod middle;
 mod programs;
 mod raw;

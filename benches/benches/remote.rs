@@ -1,0 +1,259 @@
+//! What remote memory takes of one core, frames in memory.
+//!
+//! `cargo bench -p twinpath-benches --bench remote`: the ICRC alone, a memory server's end, and a
+//! switch's end of WRITEs and READs. Words behind `--` (`icrc`, `server`, `switch`) run those parts
+//! alone.
+
+use std::hint::black_box;
+use std::time::Duration;
+use twinpath_benches::table::{median, ns_each, row};
+use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, icrc};
+use twinpath_core::wire::{Address, MacAddress, dissect};
+use twinpath_core::{Frame, Instant, Pools};
+use twinpath_remote::responder::{self, Access, Region, Responder};
+use twinpath_remote::server::{Config as ServerConfig, MemoryServer};
+use twinpath_remote::{Handle, HeaderSlot, Output, PayloadMemory, Requester, requester};
+
+const ROUNDS: usize = 5;
+const SIZES: [usize; 5] = [64, 256, 512, 1024, 1500];
+/// Requests between two turns of the other end.
+const BURST: u64 = 16;
+const NOW: Instant = Instant(1);
+
+fn main() {
+    // `cargo bench -- --test` only wants to know that it runs.
+    let is_test = std::env::args().any(|argument| argument == "--test");
+    let many = if is_test { 1_000 } else { 1_000_000 };
+    if wanted("icrc") {
+        SIZES.into_iter().for_each(|bytes| icrc_alone(many, bytes));
+    }
+    if wanted("server") {
+        for bytes in SIZES {
+            server(many, bytes, Opcode::WRITE_ONLY);
+            server(many, bytes, Opcode::READ_REQUEST);
+        }
+    }
+    if wanted("switch") {
+        SIZES.into_iter().for_each(|bytes| switch(many, bytes));
+    }
+}
+
+/// Whether a part was asked for: by name, or by naming none.
+fn wanted(part: &str) -> bool {
+    let words = std::env::args().skip(1);
+    let mut named = words.filter(|word| !word.starts_with("--")).peekable();
+    named.peek().is_none() || named.any(|name| name == part)
+}
+
+fn path() -> Path {
+    Path {
+        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        source: Address::from_v4([10, 0, 0, 1]),
+        destination: Address::from_v4([10, 0, 0, 2]),
+        source_port: 50_000,
+    }
+}
+
+fn request(opcode: Opcode, qpn: u32, psn: Psn, bytes: usize) -> Vec<u8> {
+    let reth = Reth {
+        address: 4096 * u64::from(psn.number() % 1024),
+        rkey: 7,
+        bytes: bytes as u32,
+    };
+    let header = Header {
+        ack_request: psn.number() % 8 == 7,
+        reth: Some(reth),
+        ..Header::new(opcode, qpn, psn)
+    };
+    let payload = if opcode == Opcode::WRITE_ONLY {
+        bytes
+    } else {
+        0
+    };
+    let mut frame = vec![0x5a; path().frame_bytes(&header, payload)];
+    let emitted = path().emit(&header, payload, &mut frame);
+    emitted.expect("a request that is sound");
+    frame
+}
+
+fn icrc_alone(many: usize, bytes: usize) {
+    let frame = request(Opcode::WRITE_ONLY, 2, Psn::new(0), bytes);
+    let layout = dissect(&frame).expect("a request that is sound");
+    let end = frame.len() - 4;
+    let sum = |_: &mut ()| {
+        for _ in 0..many {
+            black_box(icrc(black_box(&frame), &layout, end));
+        }
+    };
+    let time = median(ROUNDS, &mut (), |_| {}, sum);
+    row(
+        &format!("ICRC, {bytes} bytes of payload"),
+        ns_each(time, many),
+        None,
+    );
+}
+
+struct Served {
+    responder: Responder,
+    pools: Pools,
+    frames: Vec<Vec<u8>>,
+}
+
+fn server(many: usize, bytes: usize, opcode: Opcode) {
+    let config = responder::Config {
+        mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        ip: Address::from_v4([10, 0, 0, 2]),
+        mtu: 4096,
+        queue_pairs: 1,
+        reads: 16,
+        message_bytes: 4096,
+    };
+    let mut responder = Responder::new(config);
+    let region = Region::new(0, 4096 * 1025, 7, Access::ReadWrite);
+    responder.register(region).expect("the first region");
+    let mut served = Served {
+        responder,
+        pools: Pools::new(64, 1),
+        frames: Vec::new(),
+    };
+    let each = many.min(4096);
+    let prepare = |served: &mut Served| {
+        let back = path().back();
+        let restored = served.responder.restore(0, back, 9, Psn::new(0));
+        let qpn = restored.expect("the first queue pair");
+        let frame = |number: usize| request(opcode, qpn, Psn::new(number as u32), bytes);
+        served.frames = (0..each).map(frame).collect();
+    };
+    let mut times: Vec<Duration> = Vec::new();
+    for _ in 0..many.div_ceil(each).min(64) {
+        times.push(median(1, &mut served, prepare, serve));
+    }
+    times.sort();
+    let ns = ns_each(times[times.len() / 2], each);
+    let what = match opcode {
+        Opcode::WRITE_ONLY => "WRITE",
+        _ => "READ",
+    };
+    row(&format!("memory server, {what} of {bytes} bytes"), ns, None);
+}
+
+fn serve(served: &mut Served) {
+    let mut out: Vec<Frame> = Vec::with_capacity(64);
+    for burst in served.frames.chunks(BURST as usize) {
+        for frame in burst {
+            assert!(served.responder.receive(frame));
+        }
+        served.responder.transmit(&mut served.pools, &mut out, 64);
+        out.drain(..).for_each(|frame| served.pools.give(frame));
+    }
+    let counters = served.responder.counters();
+    assert_eq!(
+        counters.naks_invalid + counters.naks_access + counters.naks_sequence,
+        0
+    );
+}
+
+/// A switch and its server, without a link between them.
+struct Both {
+    requester: Requester,
+    server: MemoryServer,
+    pools: Pools,
+    output: Output,
+    answers: Vec<Frame>,
+}
+
+impl Both {
+    fn new() -> Self {
+        let [switch, server] = [1, 2].map(|last| Address::from_v4([10, 0, 0, last]));
+        let config = requester::Config {
+            queue_pairs: 1,
+            ..requester::Config::new(0, MacAddress([2; 6]), switch, 1)
+        };
+        let responder = responder::Config {
+            mac: MacAddress([4; 6]),
+            ip: server,
+            mtu: 4096,
+            queue_pairs: 1,
+            reads: 16,
+            message_bytes: 4096,
+        };
+        let server = ServerConfig {
+            server: 0,
+            memory_bytes: 1 << 22,
+            responder,
+            seed: 2,
+        };
+        let mut both = Self {
+            requester: Requester::new(config),
+            server: MemoryServer::new(server, NOW),
+            pools: Pools::new(256, 1),
+            output: Output::default(),
+            answers: Vec::new(),
+        };
+        for _ in 0..3 {
+            both.serve();
+            both.answers();
+        }
+        assert!(both.requester.is_ready(0));
+        both
+    }
+
+    fn serve(&mut self) {
+        for frame in self.output.frames.drain(..) {
+            self.server.receive(frame.bytes(), NOW);
+            self.pools.give(frame);
+        }
+        self.server
+            .transmit(NOW, &mut self.pools, &mut self.answers, 256);
+    }
+
+    fn answers(&mut self) {
+        for frame in self.answers.drain(..) {
+            let (requester, pools) = (&mut self.requester, &mut self.pools);
+            let other = requester.receive(frame, NOW, pools, &mut self.output);
+            assert!(other.is_none());
+        }
+        self.requester.poll(NOW, &mut self.pools, &mut self.output);
+    }
+}
+
+/// The switch's share of WRITE, READ, and the payload's arrival.
+fn switch(many: usize, bytes: usize) {
+    let mut both = Both::new();
+    let (mut writing, mut reading, mut arriving) = (Vec::new(), Vec::new(), Vec::new());
+    let payload = vec![0x5a; bytes];
+    for _ in 0..many / BURST as usize {
+        let frames = (0..BURST).map(|_| both.pools.take_filled(&payload).expect("a buffer"));
+        let frames: Vec<_> = frames.collect();
+        let mut handles: Vec<Handle> = Vec::with_capacity(BURST as usize);
+        let began = std::time::Instant::now();
+        for frame in frames {
+            let written = both.requester.write(0, frame, NOW, &mut both.output);
+            handles.push(written.expect("there is room"));
+        }
+        writing.push(began.elapsed());
+        both.serve();
+        let began = std::time::Instant::now();
+        for handle in &handles {
+            let header = HeaderSlot::default();
+            let (requester, pools) = (&mut both.requester, &mut both.pools);
+            let read = requester.read(handle, header, NOW, pools, &mut both.output);
+            read.expect("it is there");
+        }
+        reading.push(began.elapsed());
+        both.serve();
+        let began = std::time::Instant::now();
+        both.answers();
+        arriving.push(began.elapsed());
+        assert_eq!(both.output.payloads.len(), handles.len());
+        for returned in both.output.payloads.drain(..) {
+            both.pools.give(returned.payload.expect("no link, no loss"));
+        }
+    }
+    for (what, mut times) in [("WRITE", writing), ("READ", reading), ("arrival", arriving)] {
+        times.sort();
+        let ns = ns_each(times[times.len() / 2], BURST as usize);
+        row(&format!("switch, {what} of {bytes} bytes"), ns, None);
+    }
+}

@@ -1,0 +1,54 @@
+//! Remote memory (Ribosome): payloads wait on memory servers, over RoCEv2, while only headers go to the
+//! slow path.
+//!
+//! A switch has no memory for payloads, but servers have memory and bandwidth to spare, and their
+//! network cards serve RDMA without a processor. So the switch splits a packet (§3.1): the payload is
+//! written to a server, the header goes to the function with a [`Handle`] in its tail. When the
+//! header is back it waits in a [header slot](HeaderSlots) while the payload is read, and what leaves is
+//! the packet with the function's header.
+//!
+//! ```text
+//!  packet ─► split ── header, Handle ──► function ── header, Handle ──┐
+//!              │                                                      ▼
+//!              │ payload                                  HeaderSlots::store, read
+//!              ▼                                                      │ READ
+//!        Requester::write ── WRITE ──► MemoryServer ◄─────────────────┘
+//!                                           └── payload ──► HeaderSlots::take, rebuild ─► packet
+//! ```
+//! | module | what is in it |
+//! |---|---|
+//! | [`handle`] | the custom headers: what names a payload |
+//! | [`ring`] | remote memory as a ring, with an account of what is overtaken |
+//! | [`header_slots`] | headers that wait for their payloads |
+//! | [`payloads`] | what a place for payloads does, whatever is behind it |
+//! | [`requester`] | a memory server, from the switch: WRITE, READ, recovery |
+//! | [`responder`] | the server's end: queue pairs, memory regions, NAKs |
+//! | [`registration`], [`server`] | how both find each other, and again after an error |
+//! | [`store`] | a place for payloads in this process |
+//! | [`back_off`] | which server takes a flow, by the load of their links |
+//!
+//! Nothing here reads a clock, draws a random number that does not follow from a seed, starts a thread
+//! or waits. What has no room is refused, and travels whole; what is lost is told, once.
+//!
+//! A **verbs back end**, which would leave the data path to a server's network card, does not exist yet:
+//! [`responder`] does in software what the card would.
+#![forbid(unsafe_code)]
+
+pub mod back_off;
+pub mod handle;
+pub mod header_slots;
+pub mod payloads;
+pub mod registration;
+pub mod requester;
+pub mod responder;
+pub mod ring;
+pub mod server;
+pub mod store;
+
+pub use handle::{Handle, Sequence};
+pub use header_slots::{HeaderSlot, HeaderSlots};
+pub use payloads::{Lost, Output, PayloadMemory, Refusal, Returned};
+pub use requester::Requester;
+pub use responder::Responder;
+pub use server::MemoryServer;
+pub use store::Store;

@@ -1,0 +1,604 @@
+//! A memory server, from the switch: WRITE, READ and what goes wrong with them (Ribosome §3.2,
+//! Appendix C).
+//!
+//! Each queue pair has a ring in the server's memory, and one sequence of requests that WRITEs and
+//! READs share. A switch does not keep payloads, so a WRITE that was lost is a packet that was lost; but
+//! it takes no other with it than those behind it on the same queue pair. What becomes of errors:
+//!
+//! | what is noticed | what is done |
+//! |---|---|
+//! | NAK "sequence": a request was lost | WRITEs from there on are lost; each leaves an empty WRITE in its place, so that no number is ever used for two things, and READs are asked again |
+//! | an answer to a later request: an answer was lost | READs without an answer are asked again |
+//! | nothing for [`Config::timeout`] | READs and empty WRITEs are asked again, or an empty WRITE is added: its acknowledgement, or a NAK, tells what the server has |
+//! | nothing again | what is not known to be written is given up, and an empty WRITE is in its place |
+//! | nothing [`Config::attempts`] times; any other NAK | the queue pair begins a new life: another epoch, other numbers |
+//! | NAK "receiver not ready" | as "sequence", after the time that it says |
+//! | answers to a former life, or to no request | counted; a late NAK disables nothing |
+//! | the server announces another incarnation | all payloads are lost, all queue pairs begin new lives |
+//!
+//! The paper has the second last but one alone, by a loop of one second. Payloads that a server has
+//! outlive a queue pair's life, and READs that were under way are asked again in the next one.
+//!
+//! Why a READ never yields other bytes than were written: a payload's place is not used again while it is
+//! being read; a queue pair's requests are executed in the order of their numbers, each number means
+//! one thing for a whole life, and a request of a former life goes to a queue pair that is not there any
+//! more. What comes is held against length and Header Info nevertheless.
+
+mod counters;
+mod queue_pair;
+
+pub use counters::Counters;
+
+use crate::handle::{Handle, Sequence, front_bytes, header_info, stored_bytes};
+use crate::header_slots::HeaderSlot;
+use crate::payloads::{Lost, Output, PayloadMemory, Refusal, Returned};
+use crate::registration::{self, MAX_FRAME_BYTES, Memory, Message, Restore};
+use crate::ring::{MAX_RECORDS, Ring};
+use crate::server::Draws;
+use queue_pair::{QueuePair, Read};
+use std::time::Duration;
+use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, RocePacket, is_roce};
+use twinpath_core::wire::{Address, MacAddress, dissect, fields};
+use twinpath_core::{Frame, Instant, Pools};
+
+/// What a requester is like.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The server's number.
+    pub server: u16,
+    /// The switch on the link to it.
+    pub mac: MacAddress,
+    /// The switch's address there.
+    pub ip: Address,
+    /// How many queue pairs, at most [`MAX_QUEUE_PAIRS`] and as many as the server has.
+    pub queue_pairs: u16,
+    /// The most payload of a packet that the link to the server carries.
+    pub mtu: u16,
+    /// How many requests of a queue pair may be under way, at least 4.
+    pub window: usize,
+    /// How many READs of a queue pair may wait to be asked.
+    pub waiting: usize,
+    /// How many payloads a queue pair's ring may hold.
+    pub records: usize,
+    /// Every so many WRITEs an acknowledgement is asked for.
+    pub ack_every: u32,
+    /// How long nothing may come before something is done about it.
+    pub timeout: Duration,
+    /// How often that may happen in a row.
+    pub attempts: u32,
+    /// How long a payload may take from the READ to its arrival.
+    pub read_timeout: Duration,
+    /// What nobody outside knows: sequence numbers are drawn from it.
+    pub seed: u64,
+}
+
+impl Config {
+    /// Sizes and times for a link within a rack, to a server's number from the switch's addresses.
+    #[must_use]
+    pub const fn new(server: u16, mac: MacAddress, ip: Address, seed: u64) -> Self {
+        Self {
+            server,
+            mac,
+            ip,
+            queue_pairs: 8,
+            mtu: 4096,
+            window: 256,
+            waiting: 256,
+            records: MAX_RECORDS,
+            ack_every: 8,
+            timeout: Duration::from_millis(1),
+            attempts: 4,
+            read_timeout: Duration::from_millis(20),
+            seed,
+        }
+    }
+}
+
+/// The most queue pairs of a requester, so that a number holds an index, a server and an epoch.
+pub const MAX_QUEUE_PAIRS: u16 = 1 << INDEX_BITS;
+const INDEX_BITS: u32 = 10;
+const SERVER_BITS: u32 = 6;
+
+/// What the server has said of itself.
+struct Peer {
+    memory: Memory,
+    path: Path,
+    /// The most that is stored in one packet.
+    mtu: u16,
+    /// How much memory each queue pair has.
+    share: u64,
+}
+
+/// A memory server, as the switch sees it.
+pub struct Requester {
+    config: Config,
+    /// Which run of the switch this is.
+    life: u32,
+    draws: Draws,
+    peer: Option<Peer>,
+    queue_pairs: Vec<QueuePair>,
+    /// Those of the queue pairs.
+    rings: Vec<Ring>,
+    counters: Counters,
+}
+
+/// What a queue pair works with.
+struct Context<'a> {
+    config: &'a Config,
+    peer: &'a Peer,
+    rings: &'a mut [Ring],
+    counters: &'a mut Counters,
+    output: &'a mut Output,
+    now: Instant,
+}
+
+impl Context<'_> {
+    fn lose(&mut self, header: HeaderSlot, why: Lost) {
+        lose(self.counters, self.output, header, why);
+    }
+
+    /// Sends a frame that is complete.
+    fn send(&mut self, frame: Frame) {
+        self.counters.transmitted_bytes += frame.len() as u64;
+        self.output.frames.push(frame);
+    }
+
+    /// Sends a request without a payload, if there is a buffer for it.
+    fn request(&mut self, index: u16, header: &Header, pools: &mut Pools) -> bool {
+        let path = path_of(self.peer, index);
+        let length = path.frame_bytes(header, 0);
+        let Some(mut frame) = pools.take(length) else {
+            self.counters.no_buffer += 1;
+            return false;
+        };
+        let is_written = frame.set_len(length) && path.emit(header, 0, frame.bytes_mut()).is_ok();
+        debug_assert!(is_written);
+        self.send(frame);
+        true
+    }
+}
+
+fn lose(counters: &mut Counters, output: &mut Output, header: HeaderSlot, why: Lost) {
+    *match why {
+        Lost::Write => &mut counters.lost_write,
+        Lost::Timeout => &mut counters.lost_timeout,
+        Lost::Mismatch => &mut counters.lost_mismatch,
+        Lost::Server => &mut counters.lost_server,
+    } += 1;
+    let payload = Err(why);
+    output.payloads.push(Returned { header, payload });
+}
+
+/// Queue pairs have source ports of their own, so that networks spread them.
+fn path_of(peer: &Peer, index: u16) -> Path {
+    Path {
+        source_port: 0xc000 | index,
+        ..peer.path
+    }
+}
+
+impl Requester {
+    /// A requester that waits for its server's announcement.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let mut draws = Draws(config.seed);
+        let queue_pairs = config.queue_pairs.clamp(1, MAX_QUEUE_PAIRS);
+        let config = Config {
+            queue_pairs,
+            window: config.window.max(4),
+            ..config
+        };
+        Self {
+            life: draws.next() as u32,
+            peer: None,
+            queue_pairs: (0..queue_pairs).map(QueuePair::new).collect(),
+            rings: (0..queue_pairs)
+                .map(|_| Ring::new(0, 0, config.records, Sequence::new(draws.next() as u32)))
+                .collect(),
+            counters: Counters::default(),
+            draws,
+            config,
+        }
+    }
+
+    /// What it is like.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        Counters {
+            overtaken: self.rings.iter().map(Ring::overtaken).sum(),
+            ..self.counters
+        }
+    }
+
+    fn message(&mut self, message: &Message, now: Instant, output: &mut Output) -> bool {
+        match message {
+            Message::Memory(memory) if memory.server == self.config.server => {
+                self.announced(memory, now, output);
+            }
+            Message::QueuePair(answer) if answer.server == self.config.server => {
+                let known = self.peer.as_ref().map(|peer| peer.memory.incarnation);
+                let is_ours = answer.life == self.life && known == Some(answer.incarnation);
+                let queue_pair = self.queue_pairs.get_mut(usize::from(answer.index));
+                let begins = queue_pair.filter(|_| is_ours);
+                let has_begun = begins.is_some_and(|one| one.begin(answer.epoch, answer.qpn, now));
+                *match has_begun {
+                    true => &mut self.counters.lives,
+                    false => &mut self.counters.stale,
+                } += 1;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn announced(&mut self, memory: &Memory, now: Instant, output: &mut Output) {
+        if self
+            .peer
+            .as_ref()
+            .is_some_and(|peer| peer.memory == *memory)
+        {
+            return;
+        }
+        let Some(peer) = self.peer_of(memory) else {
+            self.counters.announcements_refused += 1;
+            return;
+        };
+        self.counters.incarnations += 1;
+        let used = usize::from(self.queue_pairs_of(memory));
+        for (index, ring) in self.rings.iter_mut().enumerate() {
+            let bytes = if index < used { peer.share } else { 0 };
+            ring.move_to(memory.address + index as u64 * peer.share, bytes);
+        }
+        for queue_pair in &mut self.queue_pairs {
+            let lost = queue_pair.forget(now);
+            lost.for_each(|header| lose(&mut self.counters, output, header, Lost::Server));
+        }
+        self.peer = Some(peer);
+    }
+
+    fn queue_pairs_of(&self, memory: &Memory) -> u16 {
+        memory.queue_pairs.min(self.config.queue_pairs)
+    }
+
+    /// What the server says, if it is of use.
+    fn peer_of(&self, memory: &Memory) -> Option<Peer> {
+        const SHARE_STEP: u64 = 64;
+        let mtu = memory.mtu.min(self.config.mtu) / 4 * 4;
+        let queue_pairs = u64::from(self.queue_pairs_of(memory));
+        let share = memory.bytes.checked_div(queue_pairs)? / SHARE_STEP * SHARE_STEP;
+        let is_of_use = mtu >= 64
+            && share >= u64::from(mtu)
+            && memory.reads > 0
+            && memory.ip.is_v4() == self.config.ip.is_v4()
+            && memory.address.checked_add(memory.bytes).is_some();
+        is_of_use.then_some(Peer {
+            memory: *memory,
+            path: Path {
+                source_mac: self.config.mac,
+                destination_mac: memory.mac,
+                source: self.config.ip,
+                destination: memory.ip,
+                source_port: 0,
+            },
+            mtu,
+            share,
+        })
+    }
+
+    /// Which of the queue pairs' rings an address lies in.
+    fn ring_of(&self, address: u64) -> Option<usize> {
+        let peer = self.peer.as_ref()?;
+        let from = address.checked_sub(peer.memory.address)?;
+        let index = usize::try_from(from / peer.share).ok()?;
+        (index < self.rings.len()).then_some(index)
+    }
+
+    /// A RoCE packet from the server to this switch.
+    fn answer(
+        &mut self,
+        frame: Frame,
+        packet: &RocePacket,
+        now: Instant,
+        pools: &mut Pools,
+        output: &mut Output,
+    ) {
+        let Self {
+            config,
+            peer: Some(peer),
+            queue_pairs,
+            rings,
+            counters,
+            ..
+        } = self
+        else {
+            pools.give(frame);
+            return;
+        };
+        let qpn = packet.header.destination_qp;
+        let index = qpn & (u32::from(MAX_QUEUE_PAIRS) - 1);
+        let queue_pair = queue_pairs.get_mut(index as usize);
+        let Some(queue_pair) = queue_pair.filter(|one| one.is(qpn)) else {
+            counters.stale += 1;
+            pools.give(frame);
+            return;
+        };
+        let mut context = Context {
+            config,
+            peer,
+            rings,
+            counters,
+            output,
+            now,
+        };
+        queue_pair.answer(frame, packet, &mut context, pools);
+    }
+
+    /// Asks for a queue pair's next life.
+    fn ask(&mut self, index: usize, now: Instant, pools: &mut Pools, output: &mut Output) {
+        let Some(peer) = &self.peer else { return };
+        let queue_pair = &mut self.queue_pairs[index];
+        let asked = queue_pair.ask(&self.config, &mut self.draws, now);
+        let Some((epoch, qpn, psn)) = asked else {
+            return;
+        };
+        let message = Message::Restore(Restore {
+            server: self.config.server,
+            incarnation: peer.memory.incarnation,
+            life: self.life,
+            index: index as u16,
+            epoch,
+            qpn,
+            psn,
+            mac: self.config.mac,
+            ip: self.config.ip,
+        });
+        let mut bytes = [0; MAX_FRAME_BYTES];
+        let length = message.write(self.config.mac, peer.memory.mac, &mut bytes);
+        self.counters.restores += 1;
+        output.frames.extend(pools.take_filled(&bytes[..length]));
+    }
+}
+
+impl PayloadMemory for Requester {
+    fn queue_pairs(&self) -> u16 {
+        self.config.queue_pairs
+    }
+
+    fn is_ready(&self, queue_pair: u16) -> bool {
+        let queue_pair = self.queue_pairs.get(usize::from(queue_pair));
+        queue_pair.is_some_and(QueuePair::is_ready)
+    }
+
+    fn write(
+        &mut self,
+        queue_pair: u16,
+        payload: Frame,
+        now: Instant,
+        output: &mut Output,
+    ) -> Result<Handle, (Frame, Refusal)> {
+        let index = usize::from(queue_pair);
+        let Some(pair) = self.queue_pairs.get_mut(index) else {
+            return Err((payload, Refusal::QueuePair));
+        };
+        let Some(peer) = self.peer.as_ref().filter(|_| pair.is_ready()) else {
+            self.counters.refused_down += 1;
+            return Err((payload, Refusal::Down));
+        };
+        let stored = stored_bytes(payload.len());
+        if stored > usize::from(peer.mtu) {
+            self.counters.refused_too_long += 1;
+            return Err((payload, Refusal::TooLong));
+        }
+        if !pair.has_room(&self.config, now) {
+            self.counters.refused_window += 1;
+            return Err((payload, Refusal::Window));
+        }
+        let bytes = payload.len() as u16;
+        let Some((sequence, address)) = self.rings[index].take(bytes) else {
+            self.counters.refused_memory += 1;
+            return Err((payload, Refusal::Memory));
+        };
+        let header = pair.write_header(address, peer.memory.rkey, stored as u32, &self.config);
+        let info = header_info(sequence, bytes);
+        let written = written(payload, &info, &header, &path_of(peer, queue_pair));
+        let frame = written.map_err(|payload| {
+            self.rings[index].free(sequence);
+            (payload, Refusal::Headroom)
+        })?;
+        pair.wrote(sequence, now, header.ack_request);
+        self.counters.writes += 1;
+        self.counters.transmitted_bytes += frame.len() as u64;
+        output.frames.push(frame);
+        Ok(Handle {
+            address,
+            bytes,
+            queue_pair,
+            server: self.config.server,
+            sequence,
+        })
+    }
+
+    fn read(
+        &mut self,
+        handle: &Handle,
+        header: HeaderSlot,
+        now: Instant,
+        pools: &mut Pools,
+        output: &mut Output,
+    ) -> Result<(), Refusal> {
+        let ring = self.ring_of(handle.address);
+        let place = ring.and_then(|ring| self.rings[ring].place_of(handle));
+        let place = place.filter(|place| !place.is_read && handle.server == self.config.server);
+        let (Some(ring), Some(_)) = (ring, place) else {
+            self.counters.reads_unknown += 1;
+            return Err(Refusal::Unknown);
+        };
+        let Self {
+            config,
+            peer: Some(peer),
+            queue_pairs,
+            rings,
+            counters,
+            ..
+        } = self
+        else {
+            return Err(Refusal::Down);
+        };
+        let queue_pair = queue_pairs.get_mut(usize::from(handle.queue_pair));
+        let queue_pair = queue_pair.ok_or(Refusal::QueuePair)?;
+        if !queue_pair.may_wait(config) {
+            counters.reads_refused += 1;
+            return Err(Refusal::Window);
+        }
+        rings[ring].reading(handle.sequence);
+        counters.reads += 1;
+        let mut context = Context {
+            config,
+            peer,
+            rings,
+            counters,
+            output,
+            now,
+        };
+        let read = Read {
+            ring: ring as u16,
+            sequence: handle.sequence,
+            header,
+            deadline: now + context.config.read_timeout,
+        };
+        queue_pair.read(read, &mut context, pools);
+        Ok(())
+    }
+
+    fn discard(&mut self, handle: &Handle) {
+        let Some(ring) = self.ring_of(handle.address) else {
+            return;
+        };
+        let place = self.rings[ring].place_of(handle);
+        if place.is_some_and(|place| !place.is_read) {
+            self.counters.discarded += 1;
+            self.rings[ring].free(handle.sequence);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        frame: Frame,
+        now: Instant,
+        pools: &mut Pools,
+        output: &mut Output,
+    ) -> Option<Frame> {
+        if registration::is_registration(frame.bytes()) {
+            match Message::read(frame.bytes()) {
+                Ok(message) if !self.message(&message, now, output) => return Some(frame),
+                Ok(_) => {}
+                Err(_) => self.counters.bad_messages += 1,
+            }
+            pools.give(frame);
+            return None;
+        }
+        let Ok(layout) = dissect(frame.bytes()) else {
+            return Some(frame);
+        };
+        let bytes = frame.bytes();
+        let from = self.peer.as_ref().map(|peer| peer.memory.ip);
+        let is_ours = is_roce(bytes, &layout)
+            && fields::destination_address(bytes, &layout) == self.config.ip
+            && Some(fields::source_address(bytes, &layout)) == from;
+        if !is_ours {
+            return Some(frame);
+        }
+        match RocePacket::read(bytes, &layout) {
+            Ok(packet) => self.answer(frame, &packet, now, pools, output),
+            Err(_) => {
+                self.counters.bad_icrc += 1;
+                pools.give(frame);
+            }
+        }
+        None
+    }
+
+    fn poll(&mut self, now: Instant, pools: &mut Pools, output: &mut Output) {
+        let used = match &self.peer {
+            Some(peer) => usize::from(self.queue_pairs_of(&peer.memory)),
+            None => 0,
+        };
+        for index in 0..used {
+            if self.queue_pairs[index].is_to_be_asked(now) {
+                self.ask(index, now, pools, output);
+            }
+        }
+        let Some(peer) = &self.peer else { return };
+        let mut context = Context {
+            config: &self.config,
+            peer,
+            rings: &mut self.rings,
+            counters: &mut self.counters,
+            output,
+            now,
+        };
+        for queue_pair in &mut self.queue_pairs[..used] {
+            queue_pair.poll(&mut context, pools);
+        }
+    }
+
+    fn deadline(&self) -> Instant {
+        let used = match &self.peer {
+            Some(peer) => usize::from(self.queue_pairs_of(&peer.memory)),
+            None => 0,
+        };
+        let deadlines = self.queue_pairs[..used].iter();
+        let deadlines = deadlines.map(|one| one.deadline(&self.config));
+        deadlines.min().unwrap_or(Instant::NEVER)
+    }
+}
+
+/// The payload as a WRITE, in its own buffer.
+fn written(
+    mut payload: Frame,
+    info: &[u8; 4],
+    header: &Header,
+    path: &Path,
+) -> Result<Frame, Frame> {
+    let bytes = payload.len();
+    let front = front_bytes(bytes);
+    let Some(room) = payload.push_front(front) else {
+        return Err(payload);
+    };
+    room.fill(0);
+    room[..info.len()].copy_from_slice(info);
+    let lower = path.front_bytes(header);
+    if payload.push_front(lower).is_none() {
+        payload.pull_front(front);
+        return Err(payload);
+    }
+    let length = path.frame_bytes(header, front + bytes);
+    let is_written = payload.set_len(length)
+        && path
+            .emit(header, front + bytes, payload.bytes_mut())
+            .is_ok();
+    if !is_written {
+        payload.pull_front(lower + front);
+        payload.set_len(bytes);
+        return Err(payload);
+    }
+    Ok(payload)
+}
+
+/// A READ's header.
+fn read_header(qpn: u32, psn: Psn, reth: Reth) -> Header {
+    Header {
+        ack_request: true,
+        reth: Some(reth),
+        ..Header::new(Opcode::READ_REQUEST, qpn, psn)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,661 @@
+//! One queue pair of a requester: what is under way, in order, and what is done when it does not arrive.
+
+use super::{Config, Context, INDEX_BITS, SERVER_BITS, read_header};
+use crate::handle::{Sequence, front_bytes, header_info, stored_bytes};
+use crate::header_slots::HeaderSlot;
+use crate::payloads::{Lost, Returned};
+use crate::ring::Place;
+use crate::server::Draws;
+use std::collections::VecDeque;
+use std::time::Duration;
+use twinpath_core::wire::roce::{Header, Nak, Opcode, Psn, Reth, RocePacket, Syndrome};
+use twinpath_core::{Frame, Instant, Pools};
+
+/// A payload that was asked for.
+#[derive(Copy, Clone, Debug)]
+pub struct Read {
+    /// Whose ring it lies in.
+    pub ring: u16,
+    /// Which payload of it.
+    pub sequence: Sequence,
+    /// Whose header waits.
+    pub header: HeaderSlot,
+    /// When it is too late.
+    pub deadline: Instant,
+}
+
+/// What a number of the sequence stands for.
+#[derive(Copy, Clone, Debug)]
+enum Request {
+    Write(Sequence),
+    Read(Read),
+    /// A READ that was answered.
+    Answered,
+    /// An empty WRITE.
+    Empty,
+}
+
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum State {
+    /// It has no life, and the next one is asked for at this time.
+    Down { ask_at: Instant, wait: Duration },
+    /// It takes requests.
+    Ready,
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// As many requests are kept free for empty WRITEs.
+const RESERVED: usize = 2;
+
+/// One queue pair.
+pub struct QueuePair {
+    index: u16,
+    state: State,
+    /// Which life it is, or will be next.
+    epoch: u16,
+    /// Whether the first number of the next life is drawn.
+    has_psn: bool,
+    qpn: u32,
+    peer_qpn: u32,
+    /// The number of the first request that is under way.
+    first: Psn,
+    /// Requests under way, by number.
+    window: VecDeque<Request>,
+    /// All before this one are known to be executed.
+    executed: Psn,
+    /// From here on READs and empty WRITEs are to be sent again.
+    resend: Option<Psn>,
+    /// Where something was missing that has been sent again, so that it is not at each answer.
+    mended: Option<Psn>,
+    /// READs that wait to be asked.
+    waiting: VecDeque<Read>,
+    /// READs under way.
+    outstanding: usize,
+    /// When something last went on.
+    since: Instant,
+    /// How often nothing came in time since.
+    attempts: u32,
+    /// Nothing is sent earlier.
+    not_before: Instant,
+    /// WRITEs since an acknowledgement was last asked for.
+    unacknowledged: u32,
+}
+
+impl QueuePair {
+    pub fn new(index: u16) -> Self {
+        let ask_at = Instant::ZERO;
+        Self {
+            index,
+            state: State::Down {
+                ask_at,
+                wait: FIRST_WAIT,
+            },
+            epoch: 0,
+            has_psn: false,
+            qpn: 0,
+            peer_qpn: 0,
+            first: Psn::default(),
+            window: VecDeque::new(),
+            executed: Psn::default(),
+            resend: None,
+            mended: None,
+            waiting: VecDeque::new(),
+            outstanding: 0,
+            since: ask_at,
+            attempts: 0,
+            not_before: ask_at,
+            unacknowledged: 0,
+        }
+    }
+
+    pub fn is_ready(&self) -> bool {
+        self.state == State::Ready
+    }
+
+    /// Whether an answer is to this life.
+    pub fn is(&self, qpn: u32) -> bool {
+        self.is_ready() && self.qpn == qpn
+    }
+
+    /// The number that answers go to.
+    #[cfg(test)]
+    pub fn own_number(&self) -> u32 {
+        self.qpn
+    }
+
+    // Lives.
+
+    pub fn is_to_be_asked(&self, now: Instant) -> bool {
+        matches!(self.state, State::Down { ask_at, .. } if ask_at <= now)
+    }
+
+    /// What is to be asked for: epoch, own number, first number of the sequence. The same again until
+    /// it is answered.
+    pub fn ask(
+        &mut self,
+        config: &Config,
+        draws: &mut Draws,
+        now: Instant,
+    ) -> Option<(u16, u32, Psn)> {
+        let State::Down { wait, .. } = self.state else {
+            return None;
+        };
+        if !self.has_psn {
+            self.first = Psn::new(draws.next() as u32);
+            self.has_psn = true;
+        }
+        // Numbers 0 and 1 are for management, so epochs count from 1 here.
+        let epoch = u32::from(self.epoch % 255) + 1;
+        let server = u32::from(config.server) & ((1 << SERVER_BITS) - 1);
+        self.qpn = (epoch << SERVER_BITS | server) << INDEX_BITS | u32::from(self.index);
+        self.state = State::Down {
+            ask_at: now + wait,
+            wait: (2 * wait).min(LONGEST_WAIT),
+        };
+        Some((self.epoch, self.qpn, self.first))
+    }
+
+    /// The server has begun a life: whether it is the one that was asked for.
+    pub fn begin(&mut self, epoch: u16, peer_qpn: u32, now: Instant) -> bool {
+        let begins = !self.is_ready() && self.has_psn && self.epoch == epoch;
+        if begins {
+            self.state = State::Ready;
+            self.peer_qpn = peer_qpn;
+            self.executed = self.first;
+            (self.resend, self.mended) = (None, None);
+            (self.since, self.attempts, self.not_before) = (now, 0, now);
+            self.unacknowledged = 0;
+        }
+        begins
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.window.clear();
+        self.outstanding = 0;
+        self.resend = None;
+        self.epoch = self.epoch.wrapping_add(1);
+        self.has_psn = false;
+        self.state = State::Down {
+            ask_at: now,
+            wait: FIRST_WAIT,
+        };
+    }
+
+    /// The server has nothing any more: whose headers wait in vain.
+    pub fn forget(&mut self, now: Instant) -> impl Iterator<Item = HeaderSlot> + use<> {
+        let under_way = self.window.iter().filter_map(|request| match request {
+            Request::Read(read) => Some(*read),
+            _ => None,
+        });
+        let lost: Vec<_> = under_way.chain(self.waiting.drain(..)).collect();
+        self.end(now);
+        lost.into_iter().map(|read| read.header)
+    }
+
+    /// An error from which only another life helps. What the server has is still there then.
+    fn disable(&mut self, context: &mut Context<'_>) {
+        context.counters.disabled += 1;
+        self.give_up_from(self.executed, context);
+        // What was asked for and is there is asked for again, in front of what waits.
+        for request in self.window.iter().rev() {
+            if let Request::Read(read) = request {
+                self.waiting.push_front(*read);
+            }
+        }
+        self.end(context.now);
+    }
+
+    // The window.
+
+    fn next(&self) -> Psn {
+        self.first.plus(self.window.len() as u32)
+    }
+
+    /// Where in the window a number is.
+    fn position(&self, psn: Psn) -> Option<usize> {
+        let position = usize::try_from(psn.since(self.first)).ok()?;
+        (position < self.window.len()).then_some(position)
+    }
+
+    /// Whether another request may be sent.
+    pub fn has_room(&self, config: &Config, now: Instant) -> bool {
+        self.resend.is_none()
+            && now >= self.not_before
+            && self.window.len() + RESERVED < config.window
+    }
+
+    fn push(&mut self, request: Request, now: Instant) {
+        if self.window.is_empty() {
+            (self.since, self.attempts) = (now, 0);
+        }
+        self.window.push_back(request);
+    }
+
+    /// All before a number was executed.
+    fn executed_before(&mut self, psn: Psn, context: &mut Context<'_>) {
+        let from = self.executed.since(self.first).max(0) as usize;
+        let to = psn.since(self.first).max(0) as usize;
+        for request in self.window.range(from.min(to)..to) {
+            if let Request::Write(sequence) = request {
+                context.rings[usize::from(self.index)].written(*sequence);
+            }
+        }
+        if psn.since(self.executed) > 0 {
+            self.executed = psn;
+            self.goes_on(context.now);
+        }
+        self.retire();
+    }
+
+    fn goes_on(&mut self, now: Instant) {
+        (self.since, self.attempts) = (now, 0);
+    }
+
+    /// Forgets what is done at the window's start.
+    fn retire(&mut self) {
+        while let Some(request) = self.window.front() {
+            let is_done = match request {
+                Request::Write(_) | Request::Empty => self.executed.since(self.first) > 0,
+                Request::Answered => true,
+                Request::Read(_) => false,
+            };
+            if !is_done {
+                return;
+            }
+            self.window.pop_front();
+            self.first = self.first.plus(1);
+        }
+    }
+
+    /// Requests from a number on did not reach the server, or may not have: the payloads among them
+    /// are lost, and READs of those.
+    fn give_up_from(&mut self, psn: Psn, context: &mut Context<'_>) {
+        let from = psn.since(self.first).max(0) as usize;
+        for request in self.window.range_mut(from.min(self.window.len())..) {
+            match *request {
+                Request::Write(sequence) => {
+                    context.counters.writes_lost += 1;
+                    context.rings[usize::from(self.index)].free(sequence);
+                    *request = Request::Empty;
+                }
+                Request::Read(read) if place(context, &read).is_none() => {
+                    context.lose(read.header, Lost::Write);
+                    self.outstanding -= 1;
+                    *request = Request::Empty;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What waits for an answer is sent again, once for each place where something is missing.
+    fn mend(&mut self, at: Psn) {
+        if self.mended != Some(at) {
+            self.mended = Some(at);
+            self.resend = Some(self.first);
+        }
+    }
+
+    // Requests.
+
+    /// The header of the next WRITE.
+    pub fn write_header(&self, address: u64, rkey: u32, bytes: u32, config: &Config) -> Header {
+        let is_half_full = self.window.len() == config.window / 2;
+        let reth = Reth {
+            address,
+            rkey,
+            bytes,
+        };
+        Header {
+            ack_request: self.unacknowledged + 1 >= config.ack_every || is_half_full,
+            reth: Some(reth),
+            ..Header::new(Opcode::WRITE_ONLY, self.peer_qpn, self.next())
+        }
+    }
+
+    /// It is under way.
+    pub fn wrote(&mut self, sequence: Sequence, now: Instant, is_acknowledged: bool) {
+        self.unacknowledged = match is_acknowledged {
+            true => 0,
+            false => self.unacknowledged + 1,
+        };
+        self.push(Request::Write(sequence), now);
+    }
+
+    /// Whether another READ may wait.
+    pub fn may_wait(&self, config: &Config) -> bool {
+        self.waiting.len() < config.waiting.max(1)
+    }
+
+    /// Asks for a payload, now or when there is room.
+    pub fn read(&mut self, read: Read, context: &mut Context<'_>, pools: &mut Pools) {
+        self.waiting.push_back(read);
+        self.ask_for_waiting(context, pools);
+    }
+
+    fn ask_for_waiting(&mut self, context: &mut Context<'_>, pools: &mut Pools) {
+        while let Some(&read) = self.waiting.front() {
+            let Some(place) = place(context, &read) else {
+                self.waiting.pop_front();
+                context.lose(read.header, Lost::Write);
+                continue;
+            };
+            let is_early = read.ring != self.index && !place.is_written;
+            let has_room = self.is_ready()
+                && self.outstanding < usize::from(context.peer.memory.reads)
+                && self.has_room(context.config, context.now);
+            let psn = self.next();
+            if is_early || !has_room || !self.send_read(psn, &place, context, pools) {
+                return;
+            }
+            self.waiting.pop_front();
+            self.outstanding += 1;
+            self.push(Request::Read(read), context.now);
+        }
+    }
+
+    fn send_read(
+        &self,
+        psn: Psn,
+        place: &Place,
+        context: &mut Context<'_>,
+        pools: &mut Pools,
+    ) -> bool {
+        let reth = Reth {
+            address: place.address,
+            rkey: context.peer.memory.rkey,
+            bytes: stored_bytes(place.bytes.into()) as u32,
+        };
+        let header = read_header(self.peer_qpn, psn, reth);
+        context.request(self.index, &header, pools)
+    }
+
+    fn send_empty(&self, psn: Psn, context: &mut Context<'_>, pools: &mut Pools) -> bool {
+        let reth = Reth {
+            address: context.peer.memory.address,
+            rkey: context.peer.memory.rkey,
+            bytes: 0,
+        };
+        let header = Header {
+            ack_request: true,
+            reth: Some(reth),
+            ..Header::new(Opcode::WRITE_ONLY, self.peer_qpn, psn)
+        };
+        context.request(self.index, &header, pools)
+    }
+
+    /// Sends again what is to be sent again, as far as there are buffers.
+    fn send_again(&mut self, context: &mut Context<'_>, pools: &mut Pools) {
+        let Some(from) = self.resend.take() else {
+            return;
+        };
+        let start = from.since(self.first).max(0) as usize;
+        for position in start..self.window.len() {
+            let psn = self.first.plus(position as u32);
+            let is_sent = match self.window[position] {
+                Request::Read(read) => match place(context, &read) {
+                    Some(place) => {
+                        context.counters.reads_repeated += 1;
+                        self.send_read(psn, &place, context, pools)
+                    }
+                    None => true,
+                },
+                Request::Empty if psn.since(self.executed) >= 0 => {
+                    context.counters.empty_writes += 1;
+                    self.send_empty(psn, context, pools)
+                }
+                _ => true,
+            };
+            if !is_sent {
+                self.resend = Some(psn);
+                return;
+            }
+        }
+    }
+
+    // Answers.
+
+    pub fn answer(
+        &mut self,
+        frame: Frame,
+        packet: &RocePacket,
+        context: &mut Context<'_>,
+        pools: &mut Pools,
+    ) {
+        let psn = packet.header.psn;
+        match (packet.header.opcode, packet.header.aeth) {
+            (Opcode::READ_RESPONSE_ONLY, Some(_)) => {
+                self.response(frame, packet, context, pools);
+            }
+            (Opcode::ACKNOWLEDGE, Some(aeth)) => {
+                pools.give(frame);
+                self.acknowledgement(psn, aeth.syndrome, context);
+            }
+            _ => {
+                context.counters.stale += 1;
+                pools.give(frame);
+            }
+        }
+        self.send(context, pools);
+    }
+
+    fn acknowledgement(&mut self, psn: Psn, syndrome: Syndrome, context: &mut Context<'_>) {
+        // A NAK "sequence" may name the next number, of which there is no request yet.
+        let is_known = self.position(psn).is_some()
+            || psn == self.next() && syndrome == Syndrome::Nak(Nak::Sequence);
+        if !is_known {
+            context.counters.stale += 1;
+            return;
+        }
+        match syndrome {
+            Syndrome::Ack(_) => {
+                self.executed_before(psn.plus(1), context);
+                self.look_for_gap(context);
+            }
+            Syndrome::Nak(Nak::Sequence) => {
+                self.executed_before(psn, context);
+                self.refused_from(psn, context);
+                context.counters.naks_sequence += 1;
+            }
+            Syndrome::NotReady(timer) => {
+                self.executed_before(psn, context);
+                self.refused_from(psn, context);
+                // No longer than a payload may take: what says so may be forged.
+                let pause = not_ready_time(timer).min(context.config.read_timeout);
+                self.not_before = context.now + pause;
+                // Until then nothing is waited for.
+                self.since = self.not_before;
+                context.counters.naks_not_ready += 1;
+            }
+            Syndrome::Nak(why) => {
+                self.executed_before(psn, context);
+                *match why {
+                    Nak::RemoteAccess => &mut context.counters.naks_access,
+                    Nak::RemoteOperation => &mut context.counters.naks_operation,
+                    _ => &mut context.counters.naks_invalid,
+                } += 1;
+                self.disable(context);
+            }
+            Syndrome::Reserved(_) => context.counters.stale += 1,
+        }
+    }
+
+    fn refused_from(&mut self, psn: Psn, context: &mut Context<'_>) {
+        if self.mended != Some(psn) {
+            self.give_up_from(psn, context);
+            self.mend(psn);
+        }
+    }
+
+    /// A READ that was executed and stands at the window's start has lost its answer.
+    fn look_for_gap(&mut self, context: &mut Context<'_>) {
+        let is_gap = self.executed.since(self.first) > 0 && !self.window.is_empty();
+        if is_gap && self.mended != Some(self.first) {
+            context.counters.gaps += 1;
+            self.mend(self.first);
+        }
+    }
+
+    fn response(
+        &mut self,
+        frame: Frame,
+        packet: &RocePacket,
+        context: &mut Context<'_>,
+        pools: &mut Pools,
+    ) {
+        let psn = packet.header.psn;
+        let position = self.position(psn);
+        let is_read = |request: &Request| matches!(request, Request::Read(_));
+        match position.map(|position| (position, self.window[position])) {
+            Some((position, Request::Read(read))) => {
+                if self.window.range(..position).any(is_read) {
+                    self.executed_before(psn.plus(1), context);
+                    self.look_for_gap(context);
+                    pools.give(frame);
+                    return;
+                }
+                self.window[position] = Request::Answered;
+                self.outstanding -= 1;
+                self.came(&read, frame, packet, context, pools);
+                self.goes_on(context.now);
+                self.executed_before(psn.plus(1), context);
+            }
+            // It was given up.
+            Some((_, Request::Empty)) => {
+                pools.give(frame);
+                self.executed_before(psn.plus(1), context);
+            }
+            _ => {
+                context.counters.stale += 1;
+                pools.give(frame);
+            }
+        }
+    }
+
+    /// A payload came, if it is one.
+    fn came(
+        &self,
+        read: &Read,
+        mut frame: Frame,
+        packet: &RocePacket,
+        context: &mut Context<'_>,
+        pools: &mut Pools,
+    ) {
+        let place = place(context, read);
+        context.rings[usize::from(read.ring)].free(read.sequence);
+        let is_as_written = place.is_some_and(|place| {
+            let stored = packet.payload(frame.bytes());
+            stored.len() == stored_bytes(place.bytes.into())
+                && stored.starts_with(&header_info(read.sequence, place.bytes))
+        });
+        let Some(place) = place.filter(|_| is_as_written) else {
+            pools.give(frame);
+            context.lose(read.header, Lost::Mismatch);
+            return;
+        };
+        let bytes = usize::from(place.bytes);
+        let is_cut =
+            frame.pull_front(packet.payload_at + front_bytes(bytes)) && frame.set_len(bytes);
+        debug_assert!(is_cut);
+        context.counters.payloads += 1;
+        context.output.payloads.push(Returned {
+            header: read.header,
+            payload: Ok(frame),
+        });
+    }
+
+    // Time.
+
+    pub fn poll(&mut self, context: &mut Context<'_>, pools: &mut Pools) {
+        self.end_late_reads(context);
+        let is_due = context.now >= self.since + context.config.timeout;
+        if self.is_ready() && !self.window.is_empty() && is_due {
+            self.nothing_came(context);
+        }
+        self.send(context, pools);
+    }
+
+    fn send(&mut self, context: &mut Context<'_>, pools: &mut Pools) {
+        if self.is_ready() && context.now >= self.not_before {
+            self.send_again(context, pools);
+        }
+        self.ask_for_waiting(context, pools);
+    }
+
+    fn nothing_came(&mut self, context: &mut Context<'_>) {
+        context.counters.timeouts += 1;
+        self.attempts += 1;
+        self.since = context.now;
+        self.mended = None;
+        if self.attempts > context.config.attempts {
+            self.disable(context);
+            return;
+        }
+        if self.attempts > 1 {
+            self.give_up_from(self.executed, context);
+        }
+        let asks = |request: &Request| matches!(request, Request::Read(_) | Request::Empty);
+        if !self.window.iter().any(asks) {
+            self.window.push_back(Request::Empty);
+        }
+        self.resend = Some(self.first);
+    }
+
+    /// READs that take too long are given up. An empty WRITE keeps their place.
+    fn end_late_reads(&mut self, context: &mut Context<'_>) {
+        for request in &mut self.window {
+            let Request::Read(read) = *request else {
+                continue;
+            };
+            if context.now < read.deadline {
+                break;
+            }
+            *request = Request::Empty;
+            self.outstanding -= 1;
+            context.rings[usize::from(read.ring)].free(read.sequence);
+            context.lose(read.header, Lost::Timeout);
+        }
+        while let Some(read) = self.waiting.front().copied() {
+            if context.now < read.deadline {
+                break;
+            }
+            self.waiting.pop_front();
+            context.rings[usize::from(read.ring)].free(read.sequence);
+            context.lose(read.header, Lost::Timeout);
+        }
+        self.retire();
+    }
+
+    /// When it is to be polled.
+    pub fn deadline(&self, config: &Config) -> Instant {
+        let first_read = self.window.iter().find_map(|request| match request {
+            Request::Read(read) => Some(read.deadline),
+            _ => None,
+        });
+        let waiting = self.waiting.front().map(|read| read.deadline);
+        let reads = first_read.into_iter().chain(waiting).min();
+        let own = match self.state {
+            State::Down { ask_at, .. } => ask_at,
+            State::Ready if self.window.is_empty() => Instant::NEVER,
+            State::Ready if self.resend.is_some() => self.not_before.max(self.since),
+            State::Ready => self.since + config.timeout,
+        };
+        reads.map_or(own, |reads| reads.min(own))
+    }
+}
+
+/// Where what is asked for lies, unless it was given up.
+fn place(context: &Context<'_>, read: &Read) -> Option<Place> {
+    context.rings[usize::from(read.ring)].place(read.sequence)
+}
+
+/// The time that a NAK "receiver not ready" asks for, by its five bits (InfiniBand Architecture
+/// Specification, table 45).
+fn not_ready_time(timer: u8) -> Duration {
+    const TENS_OF_MICROSECONDS: [u64; 32] = [
+        65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+        1536, 2048, 3072, 4096, 6144, 8192, 12_288, 16_384, 24_576, 32_768, 49_152,
+    ];
+    Duration::from_micros(10 * TENS_OF_MICROSECONDS[usize::from(timer & 0x1f)])
+}

@@ -1,0 +1,244 @@
+use super::*;
+use crate::responder;
+use crate::server::{Config as ServerConfig, MemoryServer};
+use twinpath_core::wire::roce::{Aeth, Nak, Syndrome};
+
+/// A requester and a server without a link between them: frames go when a test says so.
+struct Both {
+    requester: Requester,
+    server: MemoryServer,
+    pools: Pools,
+    output: Output,
+    now: Instant,
+    slots: u32,
+}
+
+fn server(seed: u64, now: Instant) -> MemoryServer {
+    let responder = responder::Config {
+        mac: MacAddress([4; 6]),
+        ip: Address::from_v4([10, 0, 0, 2]),
+        mtu: 512,
+        queue_pairs: 2,
+        reads: 4,
+        message_bytes: 4096,
+    };
+    let config = ServerConfig {
+        server: 1,
+        memory_bytes: 1 << 16,
+        responder,
+        seed,
+    };
+    MemoryServer::new(config, now)
+}
+
+impl Both {
+    fn new() -> Self {
+        let now = Instant(1_000_000);
+        let ip = Address::from_v4([10, 0, 0, 1]);
+        let config = Config {
+            queue_pairs: 2,
+            ..Config::new(1, MacAddress([2; 6]), ip, 5)
+        };
+        let mut both = Self {
+            requester: Requester::new(config),
+            server: server(1, now),
+            pools: Pools::new(512, 1),
+            output: Output::default(),
+            now,
+            slots: 0,
+        };
+        both.exchange();
+        assert!(both.requester.is_ready(0) && both.requester.is_ready(1));
+        both
+    }
+
+    /// All that waits at either end arrives, until nothing does.
+    fn exchange(&mut self) {
+        for _ in 0..6 {
+            self.to_server();
+            let answers = self.answers();
+            answers.into_iter().for_each(|frame| self.to_switch(frame));
+            self.poll();
+        }
+    }
+
+    fn poll(&mut self) {
+        self.requester
+            .poll(self.now, &mut self.pools, &mut self.output);
+    }
+
+    fn to_server(&mut self) {
+        for frame in self.output.frames.drain(..) {
+            self.server.receive(frame.bytes(), self.now);
+        }
+    }
+
+    fn answers(&mut self) -> Vec<Frame> {
+        let mut answers = Vec::new();
+        self.server
+            .transmit(self.now, &mut self.pools, &mut answers, 100);
+        answers
+    }
+
+    fn to_switch(&mut self, frame: Frame) {
+        let other = self
+            .requester
+            .receive(frame, self.now, &mut self.pools, &mut self.output);
+        assert!(other.is_none());
+    }
+
+    fn write(&mut self, payload: &[u8]) -> Handle {
+        let frame = self.pools.take_filled(payload).unwrap();
+        let written = self.requester.write(0, frame, self.now, &mut self.output);
+        written.expect("there is room")
+    }
+
+    fn read(&mut self, handle: &Handle) -> Result<(), Refusal> {
+        self.slots += 1;
+        let header = HeaderSlot {
+            index: self.slots,
+            generation: 1,
+        };
+        let (now, pools) = (self.now, &mut self.pools);
+        self.requester
+            .read(handle, header, now, pools, &mut self.output)
+    }
+
+    fn came(&mut self) -> Vec<Result<Vec<u8>, Lost>> {
+        let payloads = self.output.payloads.drain(..);
+        payloads
+            .map(|returned| returned.payload.map(|frame| frame.bytes().to_vec()))
+            .collect()
+    }
+
+    /// A NAK to the request in a frame, as the server could send it.
+    fn nak_to(&mut self, request: &Frame, why: Nak) -> Frame {
+        let layout = dissect(request.bytes()).unwrap();
+        let request = RocePacket::read(request.bytes(), &layout).unwrap().header;
+        let aeth = Aeth {
+            syndrome: Syndrome::Nak(why),
+            messages: 0,
+        };
+        let qpn = self.requester.queue_pairs[0].own_number();
+        let header = Header {
+            aeth: Some(aeth),
+            ..Header::new(Opcode::ACKNOWLEDGE, qpn, request.psn)
+        };
+        let path = self.requester.peer.as_ref().unwrap().path.back();
+        let mut frame = self.pools.take(100).unwrap();
+        frame.set_len(path.frame_bytes(&header, 0));
+        path.emit(&header, 0, frame.bytes_mut()).unwrap();
+        frame
+    }
+
+    fn copy(&mut self, frame: &Frame) -> Frame {
+        self.pools.take_filled(frame.bytes()).unwrap()
+    }
+}
+
+#[test]
+fn payloads_of_any_length_come_back() {
+    let mut both = Both::new();
+    for bytes in [0usize, 1, 2, 3, 4, 63, 500, 508] {
+        let payload: Vec<u8> = (0..bytes).map(|at| at as u8).collect();
+        let handle = both.write(&payload);
+        both.read(&handle).unwrap();
+        assert_eq!(
+            both.read(&handle),
+            Err(Refusal::Unknown),
+            "it is being read"
+        );
+        both.exchange();
+        assert_eq!(both.came(), [Ok(payload)]);
+        assert_eq!(both.read(&handle), Err(Refusal::Unknown), "it was read");
+    }
+    let long = both.pools.take_filled(&[0; 509]).unwrap();
+    let refused = both.requester.write(0, long, both.now, &mut both.output);
+    assert!(matches!(refused, Err((_, Refusal::TooLong))));
+}
+
+#[test]
+fn no_more_reads_are_outstanding_than_the_server_allows() {
+    let mut both = Both::new();
+    let handles: Vec<_> = (0..20u8).map(|number| both.write(&[number])).collect();
+    both.to_server();
+    handles.iter().for_each(|handle| both.read(handle).unwrap());
+    assert_eq!(both.output.frames.len(), 4);
+    both.exchange();
+    let expected: Vec<_> = (0..20u8).map(|number| Ok(vec![number])).collect();
+    assert_eq!(both.came(), expected);
+    assert_eq!(both.server.responder().counters().naks_invalid, 0);
+}
+
+/// Each NAK that ends a life, and the life after it, in which what the server has is still there.
+#[test]
+fn what_the_server_has_outlives_an_error_and_a_late_nak_disables_nothing() {
+    for why in [Nak::InvalidRequest, Nak::RemoteAccess, Nak::RemoteOperation] {
+        let mut both = Both::new();
+        let kept = both.write(b"kept");
+        // What asks for an acknowledgement behind it.
+        (0..8).for_each(|_| _ = both.write(b"more"));
+        both.exchange();
+        let lost = both.write(b"lost");
+        let request = both.output.frames.pop().unwrap();
+        both.read(&lost).unwrap();
+        both.output.frames.clear();
+        let nak = both.nak_to(&request, why);
+        let late = both.copy(&nak);
+        both.to_switch(nak);
+        assert!(!both.requester.is_ready(0) && both.requester.is_ready(1));
+        assert_eq!(both.came(), [Err(Lost::Write)]);
+        both.poll();
+        both.exchange();
+        assert!(both.requester.is_ready(0), "{why:?}");
+        let stale = both.requester.counters().stale;
+        both.to_switch(late);
+        assert!(both.requester.is_ready(0));
+        assert_eq!(both.requester.counters().stale, stale + 1);
+        both.read(&kept).unwrap();
+        both.exchange();
+        assert_eq!(both.came(), [Ok(b"kept".to_vec())]);
+        assert_eq!(both.requester.counters().disabled, 1);
+    }
+}
+
+#[test]
+fn a_lost_write_takes_its_own_payload_and_those_behind_it() {
+    let mut both = Both::new();
+    let handles: Vec<_> = [b"a", b"b", b"c"].map(|text| both.write(text)).into();
+    both.output.frames.remove(1);
+    handles.iter().for_each(|handle| both.read(handle).unwrap());
+    both.exchange();
+    let lost = Err(Lost::Write);
+    let came = both.came();
+    assert_eq!(came.iter().filter(|one| **one == lost).count(), 2);
+    assert!(
+        came.len() == 3 && came.contains(&Ok(b"a".to_vec())),
+        "{came:?}"
+    );
+    // The next one is not behind it any more.
+    let next = both.write(b"next");
+    both.read(&next).unwrap();
+    both.exchange();
+    assert_eq!(both.came(), [Ok(b"next".to_vec())]);
+    let counters = both.requester.counters();
+    assert_eq!((counters.naks_sequence, counters.disabled), (1, 0));
+}
+
+#[test]
+fn a_server_that_begins_anew_has_nothing() {
+    let mut both = Both::new();
+    let (read, unread) = (both.write(b"read"), both.write(b"unread"));
+    both.exchange();
+    both.read(&read).unwrap();
+    both.server = server(2, both.now);
+    both.output.frames.clear();
+    both.exchange();
+    assert_eq!(both.came(), [Err(Lost::Server)]);
+    assert_eq!(both.read(&unread), Err(Refusal::Unknown));
+    assert!(both.requester.is_ready(0));
+    let again = both.write(b"again");
+    both.read(&again).unwrap();
+    both.exchange();
+    assert_eq!(both.came(), [Ok(b"again".to_vec())]);
+}

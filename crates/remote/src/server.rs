@@ -1,0 +1,287 @@
+//! A memory server: a responder with memory, and the registration that tells switches of it.
+//!
+//! It reads no clock and opens no socket: frames and the time go in, frames and the next deadline come
+//! out. `twinpath memory-server` gives it a network interface.
+
+use crate::registration::{
+    self, MAX_FRAME_BYTES, Memory, Message, QueuePair, RegistrationError, Restore,
+};
+use crate::responder::{self, Access, Region, Responder};
+use std::time::Duration;
+use twinpath_core::wire::MacAddress;
+use twinpath_core::wire::roce::{Path, Psn};
+use twinpath_core::{Frame, Instant, Pools};
+
+/// What a memory server is like.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Its number among servers.
+    pub server: u16,
+    /// How much memory it has, in bytes.
+    pub memory_bytes: usize,
+    /// What its queue pairs are like, and where it is.
+    pub responder: responder::Config,
+    /// What nobody outside knows: its incarnation, its memory's address and key are drawn from it.
+    pub seed: u64,
+}
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// What a server has counted of registration.
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+        pub struct Counters {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+        }
+
+        impl Counters {
+            /// All of them, with their names.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
+                [$((stringify!($name), self.$name)),+].into_iter()
+            }
+        }
+    };
+}
+
+counters! {
+    /// Announcements of its memory.
+    announcements,
+    /// Queue pairs that began a new life.
+    restores,
+    /// Requests for a life that a queue pair has begun already, which were answered again.
+    restores_repeated,
+    /// Requests about a former life, another server, or a queue pair that is not there.
+    restores_refused,
+    /// Registration messages that were changed on their way or make no sense.
+    bad_messages,
+    /// Frames that are neither about registration nor RoCE.
+    other_frames,
+}
+
+/// The life that a queue pair is in.
+#[derive(Copy, Clone)]
+struct Life {
+    life: u32,
+    epoch: u16,
+    qpn: u32,
+}
+
+/// A server.
+pub struct MemoryServer {
+    config: Config,
+    memory: Memory,
+    responder: Responder,
+    lives: Vec<Option<Life>>,
+    /// What is to be said to whom, at most one message for each queue pair.
+    answers: Vec<(MacAddress, QueuePair)>,
+    next_announcement: Instant,
+    counters: Counters,
+}
+
+const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_secs(1);
+/// At least so much time is between two announcements, whatever is asked.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+/// Memory begins at a multiple of it, somewhere below 2^47.
+const ADDRESS_STEP: u64 = 1 << 21;
+
+impl MemoryServer {
+    /// A server that begins at `now`.
+    #[must_use]
+    pub fn new(config: Config, now: Instant) -> Self {
+        let mut draws = Draws(config.seed);
+        let mut responder = Responder::new(config.responder);
+        let address = (draws.next() >> 17) / ADDRESS_STEP * ADDRESS_STEP;
+        let (rkey, incarnation) = (draws.next() as u32, draws.next() as u32);
+        let region = Region::new(address, config.memory_bytes, rkey, Access::ReadWrite);
+        // It is the only one, and ends below 2^64.
+        let registered = responder.register(region);
+        debug_assert!(registered.is_ok(), "{registered:?}");
+        let used = responder.config();
+        let memory = Memory {
+            server: config.server,
+            incarnation,
+            address,
+            bytes: config.memory_bytes as u64,
+            rkey,
+            mtu: used.mtu,
+            queue_pairs: used.queue_pairs,
+            reads: used.reads,
+            mac: used.mac,
+            ip: used.ip,
+        };
+        Self {
+            config,
+            memory,
+            lives: vec![None; used.queue_pairs.into()],
+            responder,
+            answers: Vec::new(),
+            next_announcement: now,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What it announces.
+    #[must_use]
+    pub const fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Its end of RDMA.
+    #[must_use]
+    pub const fn responder(&self) -> &Responder {
+        &self.responder
+    }
+
+    /// The same, to change.
+    pub fn responder_mut(&mut self) -> &mut Responder {
+        &mut self.responder
+    }
+
+    /// What was counted of registration.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Takes a frame.
+    pub fn receive(&mut self, frame: &[u8], now: Instant) {
+        if self.responder.receive(frame) {
+            return;
+        }
+        if !registration::is_registration(frame) {
+            self.counters.other_frames += 1;
+            return;
+        }
+        match Message::read(frame) {
+            Ok(Message::Restore(restore)) => self.restore(&restore, now),
+            // Other servers on the same cable announce themselves, too.
+            Ok(_) => self.counters.other_frames += 1,
+            Err(RegistrationError::NotRegistration) => self.counters.other_frames += 1,
+            Err(_) => self.counters.bad_messages += 1,
+        }
+    }
+
+    fn restore(&mut self, asked: &Restore, now: Instant) {
+        let is_ours = asked.server == self.memory.server;
+        if is_ours && asked.incarnation != self.memory.incarnation {
+            // Who asks does not know that this is another run.
+            let soon = now + SHORTEST_INTERVAL;
+            self.next_announcement = self.next_announcement.min(soon);
+        }
+        let index = usize::from(asked.index);
+        let is_ours = is_ours && asked.incarnation == self.memory.incarnation;
+        let Some(known) = self.lives.get_mut(index).filter(|_| is_ours) else {
+            self.counters.restores_refused += 1;
+            return;
+        };
+        let qpn = match known.filter(|known| known.life == asked.life) {
+            Some(known) if known.epoch == asked.epoch => {
+                self.counters.restores_repeated += 1;
+                Some(known.qpn)
+            }
+            Some(known) if is_former(asked.epoch, known.epoch) => {
+                self.counters.restores_refused += 1;
+                return;
+            }
+            _ => {
+                self.counters.restores += 1;
+                let path = self.path_to(asked);
+                let (peer, psn): (u32, Psn) = (asked.qpn, asked.psn);
+                self.responder.restore(asked.index, path, peer, psn)
+            }
+        };
+        let Some(qpn) = qpn else { return };
+        self.lives[index] = Some(Life {
+            life: asked.life,
+            epoch: asked.epoch,
+            qpn,
+        });
+        let answer = QueuePair {
+            server: asked.server,
+            incarnation: asked.incarnation,
+            life: asked.life,
+            index: asked.index,
+            epoch: asked.epoch,
+            qpn,
+        };
+        self.answers.retain(|(_, other)| other.index != asked.index);
+        self.answers.push((asked.mac, answer));
+    }
+
+    fn path_to(&self, asked: &Restore) -> Path {
+        Path {
+            source_mac: self.memory.mac,
+            destination_mac: asked.mac,
+            source: self.memory.ip,
+            destination: asked.ip,
+            source_port: 0xc000 | asked.index & 0x3fff,
+        }
+    }
+
+    /// Sends up to `most` frames, as long as there are buffers, appended to `out`.
+    pub fn transmit(&mut self, now: Instant, pools: &mut Pools, out: &mut Vec<Frame>, most: usize) {
+        let from = out.len();
+        if now >= self.next_announcement {
+            let message = Message::Memory(self.memory);
+            if self.say(&message, MacAddress([0xff; 6]), pools, out) {
+                self.next_announcement = now + ANNOUNCEMENT_INTERVAL;
+                self.counters.announcements += 1;
+            }
+        }
+        while let Some((to, answer)) = self.answers.pop() {
+            if !self.say(&Message::QueuePair(answer), to, pools, out) {
+                self.answers.push((to, answer));
+                break;
+            }
+        }
+        let rest = most.saturating_sub(out.len() - from);
+        self.responder.transmit(pools, out, rest);
+    }
+
+    fn say(
+        &self,
+        message: &Message,
+        to: MacAddress,
+        pools: &mut Pools,
+        out: &mut Vec<Frame>,
+    ) -> bool {
+        let mut bytes = [0; MAX_FRAME_BYTES];
+        let length = message.write(self.memory.mac, to, &mut bytes);
+        let frame = pools.take_filled(&bytes[..length]);
+        let is_said = frame.is_some();
+        out.extend(frame);
+        is_said
+    }
+
+    /// When [`Self::transmit`] is to be called at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        match self.answers.is_empty() && !self.responder.has_answers() {
+            true => self.next_announcement,
+            false => Instant::ZERO,
+        }
+    }
+
+    /// What it is like.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+}
+
+/// Whether an epoch is before another: half of all are.
+const fn is_former(epoch: u16, other: u16) -> bool {
+    (epoch.wrapping_sub(other) as i16) < 0
+}
+
+/// Numbers that follow from a seed: splitmix64.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Draws(pub(crate) u64);
+
+impl Draws {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+}

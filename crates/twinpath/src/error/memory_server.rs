@@ -1,0 +1,28 @@
+//! Why there is no memory server.
+
+use std::io;
+use twinpath_control::report::units;
+use twinpath_ports::OpenError;
+
+/// Why there is no memory server.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryServerError {
+    /// More than the machine has.
+    #[error(
+        "--memory of {} is more than the {} that this machine has left",
+        units::bytes(*bytes),
+        units::bytes(*available)
+    )]
+    Memory {
+        /// What was asked for.
+        bytes: u64,
+        /// What there is.
+        available: u64,
+    },
+    /// The interface.
+    #[error(transparent)]
+    Port(OpenError),
+    /// The operating system gives no random numbers, of which keys are made.
+    #[error("cannot draw a key: {}", io::Error::from(*.0))]
+    Random(getrandom::Error),
+}

@@ -1,0 +1,281 @@
+//! `twinpath memory-server` at the other end of a cable: payloads go and come, through a server that is
+//! killed and started again, and what is on the cable is RoCE to tshark.
+
+use super::middle::wait_for;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant as Clock};
+use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::{Instant, Pools};
+use twinpath_io::CaptureWriter;
+use twinpath_netns::{Network, has_program, is_possible};
+use twinpath_ports::{Driver, Port, PortConfig, wait};
+use twinpath_remote::{HeaderSlot, Output, PayloadMemory, Requester, requester};
+
+const PAYLOADS: u32 = 3000;
+
+/// A switch that writes payloads and reads them back.
+struct Switch {
+    requester: Requester,
+    port: Port,
+    pools: Pools,
+    began: Clock,
+    capture: CaptureWriter,
+    came: u32,
+    lost: u32,
+    /// Of each payload that was asked for, its number.
+    asked: Vec<u32>,
+}
+
+fn content(number: u32) -> Vec<u8> {
+    let bytes = 1 + number as usize * 7 % 1300;
+    (0..bytes as u32)
+        .map(|at| (number.wrapping_mul(2_654_435_761).wrapping_add(at * 31) >> 5) as u8)
+        .collect()
+}
+
+impl Switch {
+    fn open(capture: &Path, seed: u64) -> Self {
+        let port = Port::open(PortConfig {
+            device: "eth0".into(),
+            driver: Driver::AfPacket,
+            is_shared: true,
+        });
+        let port = port.expect("root may open it");
+        let mac = MacAddress(port.interface().mac);
+        let ip = Address::from_v4([169, 254, 0, 1]);
+        Self {
+            requester: Requester::new(requester::Config {
+                queue_pairs: 4,
+                timeout: Duration::from_millis(20),
+                read_timeout: Duration::from_millis(500),
+                ..requester::Config::new(5, mac, ip, seed)
+            }),
+            port,
+            pools: Pools::new(4096, 16),
+            began: Clock::now(),
+            capture: CaptureWriter::create(capture).expect("a file"),
+            came: 0,
+            lost: 0,
+            asked: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        Instant(1_700_000_000_000_000_000) + self.began.elapsed()
+    }
+
+    fn record(&mut self, frame: &[u8]) {
+        let now = self.now().0;
+        self.capture.write(now, frame).expect("room on the disk");
+    }
+
+    /// What comes is taken, what is due is sent.
+    fn exchange(&mut self) {
+        let (mut burst, mut output) = (Vec::new(), Output::default());
+        self.port.receive(&mut self.pools, &mut burst, 64);
+        if burst.is_empty() {
+            wait(
+                std::slice::from_ref(&self.port),
+                None,
+                Duration::from_millis(1),
+            );
+        }
+        for frame in burst {
+            self.record(&frame.bytes().to_vec());
+            let (now, pools) = (self.now(), &mut self.pools);
+            let other = self.requester.receive(frame, now, pools, &mut output);
+            other.into_iter().for_each(|frame| pools.give(frame));
+        }
+        let now = self.now();
+        self.requester.poll(now, &mut self.pools, &mut output);
+        self.take(output);
+    }
+
+    fn take(&mut self, output: Output) {
+        for frame in output.frames {
+            self.record(&frame.bytes().to_vec());
+            self.port.transmit(frame, &mut self.pools);
+        }
+        self.port.flush(&mut self.pools);
+        for returned in output.payloads {
+            let number = self.asked[returned.header.index as usize];
+            let Ok(frame) = returned.payload else {
+                self.lost += 1;
+                continue;
+            };
+            assert!(
+                frame.bytes() == content(number),
+                "payload {number} came otherwise"
+            );
+            self.came += 1;
+            self.pools.give(frame);
+        }
+    }
+
+    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let end = Clock::now() + Duration::from_secs(20);
+        while !is_so(self) {
+            let counters = self.requester.counters();
+            assert!(Clock::now() < end, "{what}: {counters:?}");
+            self.exchange();
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        (0..4).all(|pair| self.requester.is_ready(pair))
+    }
+
+    /// Writes a payload and asks for it.
+    fn round(&mut self, number: u32) {
+        let (now, mut output) = (self.now(), Output::default());
+        let payload = self.pools.take_filled(&content(number)).expect("a buffer");
+        let pair = (number % 4) as u16;
+        let written = self.requester.write(pair, payload, now, &mut output);
+        match written {
+            Ok(handle) => {
+                let slot = HeaderSlot {
+                    index: self.asked.len() as u32,
+                    generation: 0,
+                };
+                self.asked.push(number);
+                let pools = &mut self.pools;
+                let asked = self.requester.read(&handle, slot, now, pools, &mut output);
+                asked.expect("a payload that was written");
+            }
+            Err((payload, _)) => self.pools.give(payload),
+        }
+        self.take(output);
+    }
+
+    fn rounds(&mut self) {
+        for number in 0..PAYLOADS {
+            self.round(number);
+            if number % 16 == 0 {
+                self.exchange();
+            }
+        }
+        self.until("payloads come to their end", |switch| {
+            switch.came + switch.lost == switch.asked.len() as u32
+        });
+    }
+}
+
+struct Server(Option<Child>);
+
+impl Server {
+    fn start(network: &Network) -> Self {
+        let mut command = network.command("server", env!("CARGO_BIN_EXE_twinpath"));
+        command.args(["memory-server", "--listen", "eth0", "--memory", "16M"]);
+        command.args(["--server", "5"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().expect("it starts")))
+    }
+
+    /// Ends it as Ctrl-C does, and gives what it said.
+    fn stop(mut self) -> String {
+        let child = self.0.take().expect("it runs");
+        let pid = child.id().to_string();
+        let killed = Command::new("kill").args(["-INT", &pid]).status();
+        assert!(killed.expect("kill is there").success());
+        let output = child.wait_with_output().expect("its own child");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn tshark(capture: &Path, filter: &str) -> usize {
+    let output = Command::new("tshark")
+        .args(["-n", "-r"])
+        .arg(capture)
+        .args(["-Y", filter])
+        .output()
+        .expect("tshark can be run");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{complaint}");
+    String::from_utf8_lossy(&output.stdout).lines().count()
+}
+
+#[test]
+fn payloads_go_and_come_through_a_server_that_is_killed_and_back() {
+    if !is_possible() {
+        return;
+    }
+    let mut network = Network::new();
+    network.cable("switch eth0", "server eth0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("cable.pcap");
+    let first = Server::start(&network);
+    let path = capture.clone();
+    let (to_switch, from_test) = std::sync::mpsc::channel();
+    let (to_test, from_switch) = std::sync::mpsc::channel();
+    let thread = network.on("switch", move || {
+        let mut switch = Switch::open(&path, 1);
+        switch.until("the first server is there", Switch::is_ready);
+        switch.rounds();
+        assert!(
+            switch.came > PAYLOADS / 2,
+            "{:?}",
+            switch.requester.counters()
+        );
+        to_test.send(()).expect("somebody waits");
+        from_test.recv().expect("the server is gone");
+        switch.round(0);
+        let before = switch.came;
+        switch.until("the second server is there", |switch| {
+            switch.requester.counters().incarnations == 2 && switch.is_ready()
+        });
+        switch.rounds();
+        assert!(
+            switch.came - before > PAYLOADS / 2,
+            "{:?}",
+            switch.requester.counters()
+        );
+        switch.capture.finish().expect("room on the disk");
+    });
+    let is_first_done = wait_for(|| from_switch.try_recv().is_ok());
+    assert!(
+        is_first_done || thread.is_finished(),
+        "the first server does not serve"
+    );
+    drop(first);
+    let _ = to_switch.send(());
+    let second = Server::start(&network);
+    thread.join().expect("payloads came as they were written");
+    let said = second.stop();
+    assert!(said.contains("writes") && said.contains("reads"), "{said}");
+    if has_program("tshark", "tshark") {
+        let roce = tshark(&capture, "infiniband");
+        assert!(roce > PAYLOADS as usize, "{roce}");
+        let bad = tshark(&capture, "_ws.malformed || _ws.unreassembled || icmp");
+        assert_eq!(bad, 0);
+    }
+}
+
+#[test]
+fn what_cannot_be_served_is_told() {
+    let twinpath = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_twinpath"))
+            .arg("memory-server")
+            .args(arguments)
+            .output()
+            .expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = twinpath(&["--listen", "no-such", "--memory", "1M"]);
+    assert!(said.contains("interface no-such"), "{said}");
+    let said = twinpath(&["--listen", "lo", "--memory", "17179869183G"]);
+    assert!(said.contains("more than the"), "{said}");
+    let said = twinpath(&["--listen", "lo", "--memory", "much"]);
+    assert!(said.contains("such as 256M"), "{said}");
+}
