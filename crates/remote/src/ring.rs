@@ -128,7 +128,7 @@ impl Ring {
     /// Lets go of the oldest until there is a record and `taken` bytes.
     fn make_room(&mut self, taken: u64) -> Option<()> {
         while self.len() == self.records.len() || self.taken + taken > self.bytes {
-            if self.len() == 0 {
+            if self.is_empty() {
                 return Some(());
             }
             let oldest = self.first;

@@ -109,7 +109,7 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
-        let is_v4 = seed % 3 != 0;
+        let is_v4 = !seed.is_multiple_of(3);
         let [switch, _] = addresses(is_v4);
         let config = requester::Config {
             queue_pairs: 1 + random.below(4) as u16,
