@@ -55,9 +55,11 @@ impl Both {
     /// All that waits at either end arrives, until nothing does.
     fn exchange(&mut self) {
         for _ in 0..6 {
-            self.to_server();
+            self.reach_server();
             let answers = self.answers();
-            answers.into_iter().for_each(|frame| self.to_switch(frame));
+            answers
+                .into_iter()
+                .for_each(|frame| self.reach_switch(frame));
             self.poll();
         }
     }
@@ -67,7 +69,7 @@ impl Both {
             .poll(self.now, &mut self.pools, &mut self.output);
     }
 
-    fn to_server(&mut self) {
+    fn reach_server(&mut self) {
         for frame in self.output.frames.drain(..) {
             self.server.receive(frame.bytes(), self.now);
         }
@@ -80,7 +82,7 @@ impl Both {
         answers
     }
 
-    fn to_switch(&mut self, frame: Frame) {
+    fn reach_switch(&mut self, frame: Frame) {
         let other = self
             .requester
             .receive(frame, self.now, &mut self.pools, &mut self.output);
@@ -161,7 +163,7 @@ fn payloads_of_any_length_come_back() {
 fn no_more_reads_are_outstanding_than_the_server_allows() {
     let mut both = Both::new();
     let handles: Vec<_> = (0..20u8).map(|number| both.write(&[number])).collect();
-    both.to_server();
+    both.reach_server();
     handles.iter().for_each(|handle| both.read(handle).unwrap());
     assert_eq!(both.output.frames.len(), 4);
     both.exchange();
@@ -185,14 +187,14 @@ fn what_the_server_has_outlives_an_error_and_a_late_nak_disables_nothing() {
         both.output.frames.clear();
         let nak = both.nak_to(&request, why);
         let late = both.copy(&nak);
-        both.to_switch(nak);
+        both.reach_switch(nak);
         assert!(!both.requester.is_ready(0) && both.requester.is_ready(1));
         assert_eq!(both.came(), [Err(Lost::Write)]);
         both.poll();
         both.exchange();
         assert!(both.requester.is_ready(0), "{why:?}");
         let stale = both.requester.counters().stale;
-        both.to_switch(late);
+        both.reach_switch(late);
         assert!(both.requester.is_ready(0));
         assert_eq!(both.requester.counters().stale, stale + 1);
         both.read(&kept).unwrap();

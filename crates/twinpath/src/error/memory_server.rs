@@ -1,6 +1,5 @@
 //! Why there is no memory server.
 
-use std::io;
 use twinpath_control::report::units;
 use twinpath_ports::OpenError;
 
@@ -23,6 +22,6 @@ pub enum MemoryServerError {
     #[error(transparent)]
     Port(OpenError),
     /// The operating system gives no random numbers, of which keys are made.
-    #[error("cannot draw a key: {}", io::Error::from(*.0))]
+    #[error("cannot draw a key: {0}")]
     Random(getrandom::Error),
 }
