@@ -15,7 +15,8 @@ pub fn pages() -> Pages {
     };
     let page = |command: &Command| {
         let name = command.get_name();
-        let source = origin(&format!("crates/twinpath/src/commands/{name}.rs"));
+        let file = name.replace('-', "_");
+        let source = origin(&format!("crates/twinpath/src/commands/{file}.rs"));
         (format!("commands/{name}.md"), source + &of(command, 1))
     };
     let mut pages: Pages = commands().map(page).collect();

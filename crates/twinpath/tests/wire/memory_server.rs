@@ -82,7 +82,7 @@ impl Switch {
             );
         }
         for frame in burst {
-            self.record(&frame.bytes().to_vec());
+            self.record(frame.bytes());
             let (now, pools) = (self.now(), &mut self.pools);
             let other = self.requester.receive(frame, now, pools, &mut output);
             other.into_iter().for_each(|frame| pools.give(frame));
@@ -94,7 +94,7 @@ impl Switch {
 
     fn take(&mut self, output: Output) {
         for frame in output.frames {
-            self.record(&frame.bytes().to_vec());
+            self.record(frame.bytes());
             self.port.transmit(frame, &mut self.pools);
         }
         self.port.flush(&mut self.pools);
