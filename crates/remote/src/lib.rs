@@ -35,6 +35,7 @@
 #![forbid(unsafe_code)]
 
 pub mod back_off;
+mod counters;
 pub mod handle;
 pub mod header_slots;
 pub mod payloads;

@@ -3,6 +3,7 @@
 //! It reads no clock and opens no socket: frames and the time go in, frames and the next deadline come
 //! out. `twinpath memory-server` gives it a network interface.
 
+use crate::counters::counters;
 use crate::registration::{
     self, MAX_FRAME_BYTES, Memory, Message, QueuePair, RegistrationError, Restore,
 };
@@ -25,24 +26,9 @@ pub struct Config {
     pub seed: u64,
 }
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What a server has counted of registration.
-        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
-            $($(#[doc = $doc])+ pub $name: u64,)+
-        }
-
-        impl Counters {
-            /// All of them, with their names.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),+].into_iter()
-            }
-        }
-    };
-}
-
 counters! {
+    /// What a server has counted of registration.
+    =>
     /// Announcements of its memory.
     announcements,
     /// Queue pairs that began a new life.

@@ -3,7 +3,7 @@
 //! Each shard changes by itself, between two of its bursts, and one after the other. So all have the
 //! new chain or none has: where one refuses, those before it go back to the old one.
 
-use super::{Control, INTERVAL, TIMEOUT, has_no_bindings, over, told};
+use super::{Control, INTERVAL, Reloaded, TIMEOUT, has_no_bindings, over, told};
 use crate::build_error::BuildError;
 use crate::command::{Command, Replaced};
 use crate::machine::{Changed, Refusal};
@@ -20,8 +20,6 @@ use twinpath_nf::bindings::{EndBindings, Kind, KindError};
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::files::{Disk, Files};
 use twinpath_nf::shard::Shard;
-
-use super::Reloaded;
 
 /// How often a change is tried that finds another under way.
 const ATTEMPTS: usize = 100;
@@ -228,23 +226,21 @@ impl Control {
                 Err(why) => why,
             };
             let old = self.service();
-            self.change_back(&changed, new, &old)?;
-            return Err(match why {
+            let why = match why {
                 Unchanged::Refused(why) => why,
                 Unchanged::Unanswered(answer) => {
-                    let new = Arc::clone(new);
+                    let (new, old) = (Arc::clone(new), Arc::clone(&old));
                     **changing = Some(Unanswered {
                         answer,
                         shard,
                         new,
                         old,
                     });
-                    format!(
-                        "the run has not answered for {} s: the change may still be made",
-                        TIMEOUT.as_secs()
-                    )
+                    format!("{}: the change may still be made", silent())
                 }
-            });
+            };
+            self.change_back(&changed, new, &old)?;
+            return Err(why);
         }
         Ok(())
     }
@@ -259,12 +255,15 @@ impl Control {
                 continue;
             }
             plan.touch();
-            if let Err(Unchanged::Refused(why)) = self.replace(shard, Box::new(plan)) {
-                tracing::error!(shard, why, "a shard has another chain than the others");
-                return Err(format!(
-                    "shard {shard} has the new chain and others the old one, for it does not go back: {why}; the service is to be started again"
-                ));
-            }
+            let why = match self.replace(shard, Box::new(plan)) {
+                Ok(_) => continue,
+                Err(Unchanged::Refused(why)) => why,
+                Err(Unchanged::Unanswered(_)) => silent(),
+            };
+            tracing::error!(shard, why, "a shard has another chain than the others");
+            return Err(format!(
+                "shard {shard} has the new chain and others the old one, for it does not go back: {why}; the service is to be started again"
+            ));
         }
         Ok(())
     }
@@ -309,7 +308,100 @@ impl Control {
     }
 }
 
+/// What is said of a shard that does not answer.
+fn silent() -> String {
+    let seconds = TIMEOUT.as_secs();
+    format!("the run has not answered for {seconds} s")
+}
+
 /// A path from the root on: a run may have been given a shorter one.
 fn whole(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::leftovers::Leftovers;
+    use std::sync::Mutex;
+    use std::thread::JoinHandle;
+    use std::time::Duration;
+    use twinpath_control::report::Report;
+
+    const OLD: &str = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
+
+    /// A shard that answers so many changes as they are listed, and tells how often it was asked.
+    fn shard(answers: Vec<Option<Refusal>>) -> (mpsc::Sender<Command>, JoinHandle<usize>) {
+        let (sender, commands) = mpsc::channel();
+        let answer = move || {
+            let mut asked = 0;
+            while let Ok(Command::Replace(replacement, answer)) = commands.recv() {
+                let said = match answers[asked] {
+                    Some(refusal) => Err((replacement, refusal)),
+                    None => Ok(Changed {
+                        pause: Duration::ZERO,
+                        rules_gone: 0,
+                        rules_kept: 0,
+                        left: Leftovers::default(),
+                    }),
+                };
+                asked += 1;
+                answer.send(said).expect("somebody waits");
+            }
+            asked
+        };
+        (sender, std::thread::spawn(answer))
+    }
+
+    /// What is said of a change of two shards that answer so, how often each was asked, and whether the
+    /// service is the old one.
+    fn changed(answers: [Vec<Option<Refusal>>; 2]) -> (Result<(), String>, Vec<usize>, bool) {
+        let old = Service::parse(OLD, Path::new("test.toml")).expect("sound");
+        let old = Arc::new(old);
+        let (senders, shards): (Vec<_>, Vec<_>) = answers.into_iter().map(shard).unzip();
+        let control = Control {
+            service: Mutex::new(Arc::clone(&old)),
+            shards: senders,
+            partition: None,
+            change: Mutex::new(None),
+            report: Report::default(),
+            mirror: Arc::default(),
+            exported: Mutex::new(None),
+        };
+        let new = OLD.replace("allow", "deny");
+        let said = control.apply(&new, Path::new("test.toml"), &Disk);
+        let is_old = Arc::ptr_eq(&control.service(), &old);
+        drop(control);
+        let asked = shards
+            .into_iter()
+            .map(|shard| shard.join().expect("no panic"));
+        (said.map(|_| ()), asked.collect(), is_old)
+    }
+
+    #[test]
+    fn all_shards_change() {
+        let (said, asked, is_old) = changed([vec![None], vec![None]]);
+        assert_eq!((said, asked, is_old), (Ok(()), vec![1, 1], false));
+    }
+
+    #[test]
+    fn where_one_refuses_those_before_it_go_back() {
+        let refuses = Some(Refusal::NotQuiet);
+        let (said, asked, is_old) = changed([vec![None, None], vec![refuses]]);
+        assert_eq!(said, Err(Refusal::NotQuiet.to_string()));
+        assert_eq!((asked, is_old), (vec![2, 1], true));
+        // The first refuses: nobody else is asked.
+        let (said, asked, is_old) = changed([vec![refuses], vec![]]);
+        assert!(said.is_err());
+        assert_eq!((asked, is_old), (vec![1, 0], true));
+    }
+
+    #[test]
+    fn a_shard_that_does_not_go_back_is_told() {
+        let refuses = Some(Refusal::NotQuiet);
+        let (said, asked, is_old) = changed([vec![None, refuses], vec![refuses]]);
+        let said = said.expect_err("it is refused");
+        assert!(said.starts_with("shard 0 has the new chain"), "{said}");
+        assert_eq!((asked, is_old), (vec![2, 1], true));
+    }
 }

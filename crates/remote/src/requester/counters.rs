@@ -1,23 +1,10 @@
 //! What a requester counts.
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What a requester has counted.
-        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
-            $($(#[doc = $doc])+ pub $name: u64,)+
-        }
-
-        impl Counters {
-            /// All of them, with their names.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),+].into_iter()
-            }
-        }
-    };
-}
+use crate::counters::counters;
 
 counters! {
+    /// What a requester has counted.
+    =>
     /// Payloads that were sent to the server.
     writes,
     /// Payloads that were asked for.

@@ -18,6 +18,7 @@ mod region;
 
 pub use region::{Access, Region, RegionError};
 
+use crate::counters::counters;
 use queue_pair::QueuePair;
 use region::Regions;
 use std::collections::VecDeque;
@@ -46,24 +47,9 @@ pub struct Config {
 pub const MAX_QUEUE_PAIRS: u16 = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 10;
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// What a responder has counted.
-        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Counters {
-            $($(#[doc = $doc])+ pub $name: u64,)+
-        }
-
-        impl Counters {
-            /// All of them, with their names.
-            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                [$((stringify!($name), self.$name)),+].into_iter()
-            }
-        }
-    };
-}
-
 counters! {
+    /// What a responder has counted.
+    =>
     /// WRITEs that were executed.
     writes,
     /// Bytes that they wrote.
