@@ -142,6 +142,19 @@ impl<T: Zeroable> Drop for ZeroedArray<T> {
     }
 }
 
+/// Reads what lies at `reference`, so that it is in the cache. A processor may give a prefetch up, as
+/// where it would have to look an address's translation up; several reads in a row are certain, and
+/// overlap.
+#[inline(always)]
+pub fn bring<T>(reference: &T) {
+    // SAFETY: a byte of a valid reference, and any bits are a byte's.
+    let _ = unsafe {
+        std::ptr::from_ref(reference)
+            .cast::<std::mem::MaybeUninit<u8>>()
+            .read_volatile()
+    };
+}
+
 /// Asks the processor to fetch the cache line at `reference`.
 #[inline(always)]
 pub fn prefetch<T>(reference: &T) {

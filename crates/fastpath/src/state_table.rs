@@ -24,7 +24,7 @@ use crate::few_words::are_zero;
 use line::{Line, ShortKey};
 use twinpath_core::FlowKey;
 use twinpath_core::key::V4Key;
-use twinpath_core::memory::{ZeroedArray, equal_tags, prefetch};
+use twinpath_core::memory::{ZeroedArray, bring, equal_tags, prefetch};
 
 pub use line::{Control, Held};
 
@@ -321,6 +321,14 @@ impl Finder<'_> {
         }
         if let Some(key) = self.whole_keys.get(slot) {
             prefetch(key);
+        }
+    }
+
+    /// Brings a slot that was fetched (see [`bring`](twinpath_core::memory::bring)).
+    #[inline(always)]
+    pub fn bring(&self, slot: SlotId) {
+        if let Some(line) = self.lines.get(slot as usize * self.stride) {
+            bring(line);
         }
     }
 

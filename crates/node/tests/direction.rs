@@ -8,9 +8,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use twinpath_control::live::Live;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::checksum::checksum;
 use twinpath_core::wire::icmp::{IcmpError, IcmpMessage, IcmpView};
 use twinpath_core::wire::layout::Layout;
-use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields};
+use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields, protocol};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_nf::duration::Human;
 use twinpath_node::run::{Finished, Ports, run};
@@ -289,6 +290,10 @@ fn nothing_hides_from_an_access_list() {
                 arrivals.push((0, frame(packet.link(link))));
             }
         }
+        for port in [25, 80] {
+            let packet = PacketBuilder::tcp(end("10.0.0.1:4000"), end(&format!("10.0.0.2:{port}")));
+            arrivals.push((0, behind_authentication(frame(packet))));
+        }
         for number in [135, 139, 140, 253, 254] {
             let to = end("[2001:db8::2]:25");
             let packet = PacketBuilder::tcp(end("[2001:db8::1]:4000"), to);
@@ -297,8 +302,8 @@ fn nothing_hides_from_an_access_list() {
         }
     }
     let outcome = through(&service, &arrivals);
-    assert_eq!(outcome.dropped("denied"), 10 * (12 + 5));
-    assert_eq!(outcome.left.len(), 120);
+    assert_eq!(outcome.dropped("denied"), 10 * (12 + 5 + 1));
+    assert_eq!(outcome.left.len(), 130);
     assert!(
         outcome
             .left
@@ -306,6 +311,19 @@ fn nothing_hides_from_an_access_list() {
             .all(|(_, packet)| crate::ends(packet).1.port == 80)
     );
     assert!(outcome.on_fast_path > 60, "{}", outcome.on_fast_path);
+}
+
+/// The same IPv4 packet with an authentication header in front of what it carries (RFC 4302).
+fn behind_authentication(frame: Vec<u8>) -> Vec<u8> {
+    let (link_and_ip, carried) = frame.split_at(34);
+    let mut head = link_and_ip.to_vec();
+    let bytes = u16::from_be_bytes([head[16], head[17]]) + 12;
+    head[16..18].copy_from_slice(&bytes.to_be_bytes());
+    let header = [head[23], 1, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1];
+    (head[23], head[24], head[25]) = (protocol::AUTHENTICATION, 0, 0);
+    let sum = checksum(&head[14..]).to_be_bytes();
+    head[24..26].copy_from_slice(&sum);
+    [&head, &header[..], carried].concat()
 }
 
 /// What is no IP packet passes no list, unless the service lets it pass by.
@@ -370,6 +388,6 @@ fn a_router_takes_only_what_it_should() {
     }
     let outcome = through(&gateway(), &arrivals);
     assert_eq!(outcome.left.len(), 1);
-    let counted = ["Ipv4Checksum", "other_station", "martian", "source_route"];
+    let counted = ["ipv4_checksum", "other_station", "martian", "source_route"];
     assert_eq!(counted.map(|reason| outcome.dropped(reason)), [3, 3, 6, 3]);
 }

@@ -359,12 +359,12 @@ fn nothing_is_let_go_of_while_workers_change() {
             told = Some(told_until);
             break;
         }
-        obey(&mut node, at(ms), &mut out);
+        execute_commands(&mut node, at(ms), &mut out);
     }
     let told = told.expect("the segment has left, and the change goes on");
     node.machine.advance(at(500), &mut out);
     assert_eq!(node.machine.time(), told, "time stands still meanwhile");
-    obey(&mut node, at(500), &mut out);
+    execute_commands(&mut node, at(500), &mut out);
     node.machine.advance(at(501), &mut out);
     assert!(node.machine.time().passed > told.passed, "and goes on");
 }
@@ -392,7 +392,7 @@ fn cross(node: &mut Node, clock: Clock, out: &mut Output) {
 }
 
 /// The worker does what it is told.
-fn obey(node: &mut Node, clock: Clock, out: &mut Output) {
+fn execute_commands(node: &mut Node, clock: Clock, out: &mut Output) {
     for (_, command) in std::mem::take(&mut out.commands) {
         let (worker, pools) = (&mut node.workers[0], &mut node.worker_pools[0]);
         let mut returns = Vec::new();

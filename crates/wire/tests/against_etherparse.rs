@@ -182,7 +182,7 @@ fn may_differ(
         // Behind older tags, labels, sessions and SNAP they look for nothing.
         (Err(_), Some(theirs)) if theirs.net.is_none() => true,
         (Err(why), Some(theirs)) => may_be_stricter(*why, theirs),
-        // They also read ARP, IGMP, MACsec, the authentication header of IPv4 and ICMP of the
+        // They also read ARP, IGMP, MACsec, a second authentication header of IPv4 and ICMP of the
         // other IP version, and take a payload length of zero for a jumbogram.
         (Ok(layout), None) => {
             let other = matches!(layout.protocol, 1 | 2 | 51 | 58);

@@ -5,7 +5,8 @@ use twinpath_core::program::Word;
 use twinpath_core::{Direction, Instant};
 use twinpath_slowpath::Eviction;
 
-use super::tcp_state::{End, TcpState};
+use super::segment::Segment;
+use super::tcp_state::{End, SegmentKind, TcpState, Transition, transition};
 use super::window::{Half, Windows};
 
 /// The word that holds scales, phase and opener; see [`WORDS`].
@@ -36,12 +37,14 @@ pub const PHASE_MASK: u32 = 0xf << PHASE_SHIFT;
 pub const OPENED_BY_REPLY: u32 = 1 << 14;
 /// Set in the state word for [`Half::has_gap`], by direction.
 pub const GAP: [u32; 2] = [1 << 15, 1 << 16];
+/// Set in the state word for [`Half::has_fin`], by direction.
+pub const FIN: [u32; 2] = [1 << 17, 1 << 18];
 
 /// Names and meanings of the words.
 pub const WORDS: [Word; 11] = [
     Word {
         name: "state",
-        meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14), gaps (15, 16)",
+        meaning: "window scales (bits 0-4 original, 5-9 reply), phase (10-13), opener (14), gaps (15, 16), FINs behind them (17, 18)",
     },
     Word {
         name: "last_seen",
@@ -183,6 +186,7 @@ impl Connection {
             window: word(WINDOW[index]),
             acknowledged: word(ACKNOWLEDGED[index]),
             has_gap: state & GAP[index] != 0,
+            has_fin: state & FIN[index] != 0,
         };
         let scale = |shift: u32| (state >> shift & ((1 << SCALE_BITS) - 1)) as u8;
         Some(Self {
@@ -229,9 +233,11 @@ impl Connection {
         } else {
             0
         };
-        let halves = self.windows.halves.iter().zip(GAP);
-        let gaps = halves.map(|(half, bit)| if half.has_gap { bit } else { 0 });
-        original | reply << SCALE_BITS | self.phase.bits() | opener | gaps.sum::<u32>()
+        let marks = |index: usize| {
+            let half = &self.windows.halves[index];
+            u32::from(half.has_gap) * GAP[index] | u32::from(half.has_fin) * FIN[index]
+        };
+        original | reply << SCALE_BITS | self.phase.bits() | opener | marks(0) | marks(1)
     }
 
     /// Whether its idle time-out has passed. Packets that are a little out of order in time do
@@ -256,6 +262,28 @@ impl Connection {
             Phase::Unreplied | Phase::Answered | Phase::Replied => TcpState::None,
         }
     }
+
+    /// TCP's state in which a segment comes: a FIN behind a gap counts once the other end
+    /// acknowledges it.
+    pub fn state_at(&self, segment: &Segment) -> TcpState {
+        let (state, direction) = (self.tcp_state(), segment.direction.other());
+        let half = &self.windows.halves[direction.index()];
+        match transition(state, self.sender(direction), SegmentKind::Fin) {
+            Transition::To(next) if half.has_fin && segment.acknowledgement == Some(half.end) => {
+                next
+            }
+            _ => state,
+        }
+    }
+
+    /// What a segment's flags make of it here: a FIN counts as data where it is not the next of its
+    /// end.
+    pub fn kind_of(&self, segment: &Segment) -> SegmentKind {
+        match segment.kind {
+            SegmentKind::Fin if !self.windows.is_next(segment) => SegmentKind::Ack,
+            kind => kind,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -274,10 +302,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 10], scales in [0..=15u8, 0..=15u8], gaps: [bool; 2]) {
+        fn what_is_stored_is_loaded(phase in phase(), by_reply: bool, numbers: [u32; 10], scales in [0..=15u8, 0..=15u8], marks: [[bool; 2]; 2]) {
             let [last_seen, timeout, a, b, c, d, e, f, g, h] = numbers;
-            let half = |end, limit, window, acknowledged, has_gap| Half { end, limit, window, acknowledged, has_gap };
-            let halves = [half(a, b, c, d, gaps[0]), half(e, f, g, h, gaps[1])];
+            let half = |end, limit, window, acknowledged, [has_gap, has_fin]: [bool; 2]| {
+                Half { end, limit, window, acknowledged, has_gap, has_fin }
+            };
+            let halves = [half(a, b, c, d, marks[0]), half(e, f, g, h, marks[1])];
             let opener = if by_reply { Direction::Reply } else { Direction::Original };
             let connection = Connection { phase, opener, last_seen, timeout, windows: Windows { halves, scales } };
             let mut words = [0; WORDS.len()];

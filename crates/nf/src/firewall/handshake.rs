@@ -22,6 +22,7 @@ impl Half {
             window: at_least_one(segment.window.into()),
             acknowledged: segment.sequence,
             has_gap: false,
+            has_fin: false,
         }
     }
 
@@ -125,6 +126,7 @@ impl Windows {
             window,
             acknowledged: segment.sequence,
             has_gap: false,
+            has_fin: false,
         };
         self.settle_scales(segment);
         true

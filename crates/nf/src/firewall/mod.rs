@@ -66,6 +66,9 @@
 //!   really gone answers with one that is right. (Dropping it, as pf does, would leave that receiver
 //!   waiting where the firewall has missed the sender's last segments.) One outside is dropped, and
 //!   one that answers a SYN must acknowledge it.
+//! * **A FIN** ends its half of the connection where it is the next of its end. One elsewhere in the
+//!   window passes and counts as data (who guesses numbers does not end a connection), until the other
+//!   end has acknowledged it and all before it; meanwhile the connection stays on the slow path.
 //! * **A SYN in a living connection** passes and changes nothing. An end that has lost its memory
 //!   gets the other's acknowledgement in answer and resets the connection itself.
 //! * **SYNs that wait for an answer**: of several with other numbers the first and the last are

@@ -1,7 +1,7 @@
 //! What the firewall does on the fast path.
 //!
 //! Data and acknowledgements of an established connection that lie in its windows and leave no gap,
-//! and packets of pseudo-connections. The program's bounds are those of [`super::window`], except that an
+//! unless a FIN came behind one, and packets of pseudo-connections. The program's bounds are those of [`super::window`], except that an
 //! acknowledgement may be no further behind than 66,000 bytes: one that lags more is rare and goes
 //! to the slow path, which allows more where the windows are large.
 
@@ -15,8 +15,8 @@ use twinpath_core::{Direction, Guarantees};
 
 use super::NAME;
 use super::connection::{
-    ACKNOWLEDGED, END, GAP, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK, Phase, SCALE_BITS,
-    STATE, TIMEOUT, WINDOW, WORDS,
+    ACKNOWLEDGED, END, FIN as FIN_BEHIND_A_GAP, GAP, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK,
+    Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW, WORDS,
 };
 use super::tcp_state::TcpState;
 use super::window::MIN_ACKNOWLEDGEMENT_REACH;
@@ -117,7 +117,11 @@ fn established(name: &'static str, direction: Direction) -> Step {
 fn in_window(direction: Direction, sender: usize, receiver: usize) -> Vec<Condition> {
     vec![
         going(direction),
-        in_phase(Phase::Tcp(TcpState::Established)),
+        Condition::bits(
+            Operand::Word(STATE),
+            PHASE_MASK | FIN_BEHIND_A_GAP[0] | FIN_BEHIND_A_GAP[1],
+            Phase::Tcp(TcpState::Established).bits(),
+        ),
         is_fresh(),
         is_at_most(Operand::Field(Field::TcpSequence), END[sender]),
         is_at_most(SEGMENT_END, LIMIT[sender]),

@@ -14,7 +14,8 @@ impl Firewall {
     pub(super) fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         let known = Connection::load(flow.words);
         let segment = Segment::of(packet);
-        let state = known.map_or(TcpState::None, |connection| connection.tcp_state());
+        let state = known.map_or(TcpState::None, |connection| connection.state_at(&segment));
+        let kind = known.map_or(segment.kind, |connection| connection.kind_of(&segment));
         let sender = known.map_or(End::Opener, |connection| {
             connection.sender(segment.direction)
         });
@@ -25,7 +26,7 @@ impl Firewall {
         if leaves_gap || changes_more_than_windows(state, segment.kind) {
             self.verify(packet)?;
         }
-        match (transition(state, sender, segment.kind), known) {
+        match (transition(state, sender, kind), known) {
             (Transition::To(next), Some(connection)) => {
                 self.proceed(connection, sender, next, &segment, flow)
             }
@@ -82,7 +83,7 @@ impl Firewall {
         segment: &Segment,
         flow: &mut Flow<'_>,
     ) -> Decision {
-        let state = connection.tcp_state();
+        let state = connection.state_at(segment);
         let is_blind = state == TcpState::Answered
             && sender == End::Opener
             && segment.kind != SegmentKind::Reset

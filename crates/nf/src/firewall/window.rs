@@ -25,6 +25,10 @@
 //! segments, or forged. Then it passes and changes nothing: B resets, or challenges it with an
 //! acknowledgement, to which A, if it is really gone, answers with a reset that is exact.
 //!
+//! A FIN is no less than a reset: where its number is the next of its end it ends that half of the
+//! connection. Elsewhere in the window it counts as data, until the other end has acknowledged all that
+//! there is, the FIN with it; not if data has come since up to where the FIN was, or beyond it.
+//!
 //! Everything is modulo 2^32; the largest window is 2^30, so that signed differences decide.
 
 use twinpath_core::Direction;
@@ -62,6 +66,8 @@ pub struct Half {
     /// A segment began behind the end of all others, and the other end has not acknowledged all
     /// that there is since: it may not have got what is before it, or not have taken it.
     pub has_gap: bool,
+    /// A FIN came that left a gap, or came behind one, and no data beyond it since.
+    pub has_fin: bool,
 }
 
 /// The windows of a connection, indexed by [`Direction`].
@@ -137,10 +143,9 @@ impl Windows {
 
     fn judge_reset(&self, segment: &Segment) -> Judgement {
         let (mine, sequence) = (&self.halves[segment.direction.index()], segment.sequence);
-        let is_exact = sequence == mine.acknowledged || sequence == mine.end && !mine.has_gap;
         let is_in_window =
             is_at_most(mine.acknowledged, sequence) && is_at_most(sequence, mine.limit);
-        match (is_exact, is_in_window) {
+        match (self.is_next(segment), is_in_window) {
             (true, _) => Judgement::Believed,
             (false, true) => Judgement::Challenged,
             (false, false) => Judgement::Refused,
@@ -155,6 +160,12 @@ impl Windows {
             && is_at_most(half.acknowledged, sequence)
             && is_at_most(sequence, half.end);
         was_sent || (state == TcpState::SynSent && self.has_syn(direction, sequence))
+    }
+
+    /// Whether a segment begins where its receiver expects the next one, as far as is known.
+    pub fn is_next(&self, segment: &Segment) -> bool {
+        let (mine, sequence) = (&self.halves[segment.direction.index()], segment.sequence);
+        sequence == mine.acknowledged || sequence == mine.end && !mine.has_gap
     }
 
     /// Whether a segment begins behind all that its sender has sent so far.
@@ -257,15 +268,23 @@ impl Windows {
     /// Takes note of a believable segment; what the fast program does too. Always true.
     fn advance(&mut self, segment: &Segment) -> bool {
         let (window, leaves_gap) = (self.window_of(segment), self.leaves_gap(segment));
+        let is_next = self.is_next(segment);
         let mine = &mut self.halves[segment.direction.index()];
+        let goes_beyond = !is_at_most(segment.end, mine.end);
+        let is_fin = segment.kind == SegmentKind::Fin;
+        let has_fin_elsewhere = is_fin && !is_next && goes_beyond;
+        let has_data_to_the_end =
+            !is_fin && segment.end != segment.sequence && is_at_most(mine.end, segment.end);
+        mine.has_fin = has_fin_elsewhere || mine.has_fin && !has_data_to_the_end;
+        mine.has_gap |= leaves_gap || has_fin_elsewhere;
         mine.end = later(mine.end, segment.end);
-        mine.has_gap |= leaves_gap;
         let Some(number) = segment.acknowledgement else {
             return true;
         };
         mine.window = mine.window.max(window);
         let theirs = &mut self.halves[segment.direction.other().index()];
         theirs.has_gap &= number != theirs.end;
+        theirs.has_fin &= number != theirs.end;
         theirs.limit = later(theirs.limit, number.wrapping_add(window));
         theirs.acknowledged = later(theirs.acknowledged, number);
         true

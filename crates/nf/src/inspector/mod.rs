@@ -12,6 +12,52 @@
 //! ban_timeout = "10m"
 //! ```
 //!
+//! # The rules file
+//! Text, one rule a line, in the inspector's own words or in Suricata's; each line may be either. A `#`
+//! outside a pattern begins a comment. A rule's number is its place among those that were taken,
+//! counted from 0; a lower number wins where one must.
+//!
+//! ## In the inspector's own words
+//! `NAME ACTION KIND PATTERN OPTIONS`, and perhaps `and [not] KIND PATTERN OPTIONS`:
+//!
+//! ```text
+//! # name    action kind    pattern                  options
+//! sql-union ban    literal "UNION SELECT"           nocase
+//! shell     ban    regex   "/bin/(ba)?sh -[ic]"
+//! magic     alert  literal "MZ" startswith and literal "This program" offset=64 depth=256
+//! long-name alert  literal "USER " and byte_test "4,>,1000,0,string,dec" and not literal "\n" within=100
+//! ```
+//!
+//! * `NAME`: 1 to 64 letters, digits, `-`, `_` or `.`; each name once.
+//! * `ACTION`: `ban` drops the packet and the rest of its flow, `alert`
+//!   counts the packet and lets it pass.
+//! * `KIND`: `literal` with the escapes `\xHH`, `\n`, `\r`, `\t`, `\\` and
+//!   `\"`, or `regex` in the syntax of the regex crate over bytes, without
+//!   word boundaries and Unicode mode; `\"` is a quote there too. `^` and `$` are about the stream or
+//!   datagram, and stand in front of the whole or behind it: `^` only where all matches are as
+//!   long, for otherwise nobody can tell where one began. `byte_test` and `byte_jump` have
+//!   what Suricata's have, and are always relative.
+//! * `nocase`: ASCII letters match in either case.
+//! * `offset=N`, `depth=N`: a literal, or a `regex` all of whose matches are as long, begins N bytes or more behind the first of its stream or
+//!   datagram, and ends at most so many behind that.
+//! * `distance=N`, `within=N`: a literal begins N bytes or more behind the end of the item before it,
+//!   and ends at most so many behind it. An item without either may be anywhere.
+//! * `startswith`, `endswith`: nothing is before it, or behind it. A stream ends with a FIN.
+//! * `not`: it must not be there: before the rest is met, or within the bytes that `depth` or `within`
+//!   say. Nothing is relative to it: what follows is relative to what is there.
+//! * What is relative to a number's place begins behind the number.
+//!
+//! ## In Suricata's words
+//! `action protocol source port -> destination port (options)`. Honoured are `alert`, and `drop` and
+//! `reject` in its variants as `ban`; `tcp`, `udp`, `icmp`, `ip`; addresses, networks, ports, lists,
+//! `!`, and the variables of the inspector's table; `flow`; `content` with `nocase`, `offset`, `depth`,
+//! `distance`, `within`, `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
+//! `D`, with `^` and `$` as above and without `m`; `byte_test`, `byte_jump` and `isdataat` where they are
+//! `relative`, and `byte_test` behind a `content` that can be at one place alone; `sid`
+//! as the rule's name. Remarks (`msg`, `rev`, `classtype` ...) say nothing of what is looked for. A
+//! rule with anything else is left out, and told in a warning with its line and keyword; with `strict = true` it is
+//! an error.
+//!
 //! # What is inspected
 //! Each direction of a TCP connection is one stream of bytes, and each of its first `depth` bytes is
 //! inspected once, in order; so it makes no difference how the sender cuts,

@@ -66,7 +66,7 @@
 //! # Counters
 //! | counter | meaning |
 //! |---|---|
-//! | `forwarded`, `forwarded_bytes` | packets that got a next hop, as far as rules have reported, and bytes of their frames; also by next hop ([`Router::next_hops`]) |
+//! | `forwarded`, `forwarded_bytes` | packets that got a next hop, as far as rules have reported, and bytes of their frames; by next hop in `twinpath counters` |
 //! | `no_route` | packets without a route |
 //! | `broadcasts` | packets to all hosts of a network |
 //! | `unreachable`, `prohibited` | packets with a route of the kernel's that says so |

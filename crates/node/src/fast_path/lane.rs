@@ -127,13 +127,19 @@ impl Ahead {
     /// What is known of a packet.
     #[inline(always)]
     fn of(&self, number: u8) -> (&Known, Shape<'_>) {
-        let number = usize::from(number) % BATCH;
-        let known = &self.known[number];
+        let (known, other) = self.parts(number);
         let shape = match known.is_plain {
             true => Shape::Plain(known.plain),
-            false => Shape::Other(&self.others[number]),
+            false => Shape::Other(other),
         };
         (known, shape)
+    }
+
+    /// What is known of a packet, and the rest if it is not plain.
+    #[inline(always)]
+    fn parts(&self, number: u8) -> (&Known, &Parsed) {
+        let number = usize::from(number) % BATCH;
+        (&self.known[number], &self.others[number])
     }
 }
 
@@ -146,8 +152,8 @@ pub(super) struct Lane {
     numbers: [u8; BATCH],
 }
 
-/// A packet in front of an element.
-pub(super) type InFront<'a> = (&'a mut Frame, &'a Known, Shape<'a>);
+/// A packet in front of an element, and what is known of it; the last only if it is not plain.
+pub(super) type InFront<'a> = (&'a mut Frame, &'a Known, &'a Parsed);
 
 impl Lane {
     /// A whole batch joins.
@@ -176,8 +182,8 @@ impl Lane {
             if let Some(frame) = next.get(usize::from(*number)) {
                 frame.prefetch_packet();
             }
-            let (known, shape) = ahead.of(*number);
-            (frame, known, shape)
+            let (known, other) = ahead.parts(*number);
+            (frame, known, other)
         })
     }
 
@@ -217,7 +223,11 @@ impl Lane {
 /// The packets of a batch.
 #[derive(Default)]
 pub(super) struct Batch {
+    /// The number of the first of its packets, in the order of arrival.
+    pub first: u64,
     pub ahead: Ahead,
+    /// Frames that may not enter the chain.
+    pub aside: Vec<Frame>,
     lanes: [Lane; 2],
 }
 
@@ -227,10 +237,15 @@ impl Batch {
         (&mut self.lanes[direction.index()], &mut self.ahead)
     }
 
-    /// The next frames join the lanes. What is set aside is left to the caller.
+    /// The next frames join the lanes, or are set aside.
     #[inline(always)]
-    pub fn sort(&mut self, frames: impl ExactSizeIterator<Item = Frame>, aside: &mut Vec<Frame>) {
-        let Self { ahead, lanes } = self;
+    pub fn sort(&mut self, frames: impl ExactSizeIterator<Item = Frame>) {
+        let Self {
+            ahead,
+            aside,
+            lanes,
+            ..
+        } = self;
         let [forth, back] = lanes;
         let all = u32::MAX >> (BATCH - frames.len().clamp(1, BATCH));
         match (ahead.replies, ahead.aside) {

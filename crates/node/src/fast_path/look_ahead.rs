@@ -24,6 +24,9 @@ trait Searched {
     fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> u64;
     /// It is there; what lies in those places is on its way.
     fn find(&self, hash: u64) -> Hints;
+    /// Brings what lies there, where fetching it is not enough.
+    #[inline(always)]
+    fn bring(&self, _hints: Hints) {}
 }
 
 /// Flow state alone.
@@ -47,6 +50,11 @@ impl Searched for InState<'_> {
     #[inline(always)]
     fn find(&self, hash: u64) -> Hints {
         Hints::of_first(of_slot(self.0.prefetch_slot(hash)))
+    }
+
+    #[inline(always)]
+    fn bring(&self, hints: Hints) {
+        self.0.bring(slot_of(hints.at(0)));
     }
 }
 
@@ -181,12 +189,10 @@ impl FastPath {
         };
         let frames = arrivals.take(count);
         match seen.is_early {
-            false => batch.sort(frames, &mut self.aside),
-            true => {
-                let latest = self.under_way.latest();
-                batch.sort(frames.map(never_before(latest)), &mut self.aside);
-            }
+            false => batch.sort(frames),
+            true => batch.sort(frames.map(never_before(self.under_way.latest()))),
         }
+        batch.first = self.under_way.arrived();
         self.under_way.arrive(count, seen.latest);
         self.counts.packets_in += count as u64;
         self.counts.bytes_in += seen.bytes_in;
@@ -220,6 +226,8 @@ impl FastPath {
         for known in ahead.known.iter_mut().take(frames.len()) {
             known.hints = searched.find(known.hash);
         }
+        let found = ahead.known.iter().take(frames.len());
+        found.for_each(|known| searched.bring(known.hints));
         seen
     }
 

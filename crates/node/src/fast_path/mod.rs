@@ -140,10 +140,8 @@ pub struct FastPath {
     returns: Vec<Receiver>,
     /// Each worker's life, as far as known.
     epochs: Vec<u32>,
-    /// Packets at work, by direction; empty between calls.
+    /// Packets at work; empty between calls.
     batch: Option<Box<Batch>>,
-    /// Frames that may not enter the chain; empty between calls.
-    aside: Vec<Frame>,
     hints: HintTable,
     /// Of the packet that a state stage has last sent to a worker.
     header: Header,
@@ -190,7 +188,6 @@ impl FastPath {
             returns: vec![Receiver::default(); workers.max(1)],
             epochs: vec![0; workers.max(1)],
             batch: Some(Box::default()),
-            aside: Vec::with_capacity(BATCH),
             drops: DropCounters::default(),
             counts: PathCounters::default(),
             fragments: Vec::new(),

@@ -1,6 +1,6 @@
 //! Elements whose decisions are cached as rules.
 
-use super::lane::{InFront, Passed, Shape, set_egress};
+use super::lane::{InFront, Passed, set_egress};
 use crate::position::Position;
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::{Decision, Direction, Frame};
@@ -57,16 +57,14 @@ impl RuleStage {
         position: Position,
     ) -> Passed {
         let mut passed = 0;
-        for (frame, known, shape) in packets {
+        for (frame, known, other) in packets {
             let earlier = Found::from_bits(known.hints.at(position.element));
             let (now, shown) = (frame.timestamp(), (frame.port(), position.direction));
             let bytes = frame.bytes_mut();
-            let decision = match shape {
-                Shape::Plain(plain) => self.table.plain_packet(earlier, bytes, plain, shown, now),
-                Shape::Other(parsed) => {
-                    let layout = &parsed.layout;
-                    self.table.other_packet(earlier, bytes, layout, shown, now)
-                }
+            let table = &mut self.table;
+            let decision = match known.is_plain {
+                true => table.plain_packet(earlier, bytes, known.plain, shown, now),
+                false => table.other_packet(earlier, bytes, &other.layout, shown, now),
             };
             match decision {
                 Some(Decision::Forward { egress }) => set_egress(frame, egress),

@@ -15,7 +15,7 @@
 mod effects;
 
 use super::hints::{of_slot, slot_of};
-use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
+use super::lane::{Ahead, Batch, InFront, Lane, Passed, Shape, set_egress};
 use super::rules::RULES_HASH;
 use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
 use crate::mirror::Event;
@@ -43,30 +43,31 @@ impl FastPath {
         if let Some(watch) = &self.watch {
             watch.arrive(frames, self.under_way.arrived());
         }
-        let (mut arrivals, mut is_fetched) = (frames.drain(..), false);
-        while !arrivals.as_slice().is_empty() {
-            let mut io = Io { clock, pools, out };
-            self.process_batch(&mut arrivals, is_fetched, &mut io);
-            is_fetched = true;
-        }
         let mut io = Io { clock, pools, out };
+        self.walk_batches(&mut frames.drain(..), &mut io);
         self.settle_departures(before, &mut io);
     }
 
+    /// All walk, a batch after the other.
     #[inline(always)]
-    fn process_batch(
-        &mut self,
-        arrivals: &mut Drain<'_, Frame>,
-        is_fetched: bool,
-        io: &mut Io<'_>,
-    ) {
+    fn walk_batches(&mut self, arrivals: &mut Drain<'_, Frame>, io: &mut Io<'_>) {
         let mut batch = self.batch.take().unwrap_or_default();
-        let first = self.under_way.arrived();
-        self.look_ahead(arrivals, is_fetched, &mut batch);
-        if !self.aside.is_empty() {
-            self.pass_by(io);
+        let mut is_fetched = false;
+        while !arrivals.as_slice().is_empty() {
+            self.look_ahead(arrivals, is_fetched, &mut batch);
+            self.walk_batch(&mut batch, arrivals.as_slice(), io);
+            is_fetched = true;
         }
-        let next = arrivals.as_slice();
+        self.batch = Some(batch);
+    }
+
+    /// The packets of a batch walk through the chain. Meanwhile those of the next are fetched.
+    #[inline(always)]
+    fn walk_batch(&mut self, batch: &mut Batch, next: &[Frame], io: &mut Io<'_>) {
+        if !batch.aside.is_empty() {
+            self.pass_by(&mut batch.aside, io);
+        }
+        let first = batch.first;
         for direction in Direction::BOTH {
             let (lane, ahead) = batch.lane(direction);
             if !lane.frames.is_empty() {
@@ -74,7 +75,6 @@ impl FastPath {
             }
         }
         self.remember(&batch.ahead);
-        self.batch = Some(batch);
     }
 
     /// The packets of a direction walk through the chain.
@@ -353,8 +353,7 @@ impl FastPath {
 
     /// What may not enter the chain passes by it, or is dropped.
     #[cold]
-    fn pass_by(&mut self, io: &mut Io<'_>) {
-        let mut aside = std::mem::take(&mut self.aside);
+    fn pass_by(&mut self, aside: &mut Vec<Frame>, io: &mut Io<'_>) {
         for frame in aside.drain(..) {
             self.tell_arrival(&frame, None);
             match self.admission.refusal(&frame) {
@@ -362,7 +361,6 @@ impl FastPath {
                 Some(reason) => self.drop(frame, reason, io),
             }
         }
-        self.aside = aside;
     }
 }
 
@@ -379,17 +377,19 @@ fn pass_state<'a>(
     let Some(mut stage) = stage.plain() else {
         return (0, None);
     };
-    for (frame, known, shape) in packets {
+    for (frame, known, other) in packets {
         let slot = slot_of(known.hints.at(position.element));
-        let decision = match (shape, steering) {
-            (Shape::Plain(plain), None) => stage.packet(frame, plain, &known.flow, slot),
-            (Shape::Plain(plain), Some(steering)) => {
+        let plain = known.plain;
+        let decision = match (known.is_plain, steering) {
+            (true, None) => stage.packet(frame, plain, &known.flow, slot),
+            (true, Some(steering)) => {
                 let flow = steering.plain_key(frame.bytes(), plain);
                 stage.packet(frame, plain, &flow, slot)
             }
-            (Shape::Other(parsed), None) => stage.other_packet(frame, parsed, slot),
-            (Shape::Other(_), Some(steering)) => {
-                stage.other_packet(frame, &shape.parsed(steering, frame), slot)
+            (false, None) => stage.other_packet(frame, other, slot),
+            (false, Some(steering)) => {
+                let parsed = Shape::Other(other).parsed(steering, frame);
+                stage.other_packet(frame, &parsed, slot)
             }
         };
         match decision {

@@ -61,7 +61,7 @@ fn dissect_ipv4(frame: &[u8], l3: usize) -> Result<Layout, Malformed> {
     if view.fragment_offset_bytes() as usize + data > usize::from(u16::MAX) {
         return Err(Malformed::FragmentBounds);
     }
-    let datagram = Datagram {
+    let mut datagram = Datagram {
         network: Network::V4,
         protocol: view.protocol(),
         fragment: view.fragment(),
@@ -69,6 +69,7 @@ fn dissect_ipv4(frame: &[u8], l3: usize) -> Result<Layout, Malformed> {
         l4: l3 + view.header_bytes(),
         end: l3 + usize::from(view.total_length()),
     };
+    datagram.pass_authentication(frame)?;
     datagram.layout(frame)
 }
 
@@ -97,6 +98,26 @@ struct Datagram {
 }
 
 impl Datagram {
+    /// An authentication header over IPv4 hides nothing, no more than over IPv6 (RFC 4302). A second one
+    /// is for whoever asks for the protocol.
+    #[inline(always)]
+    fn pass_authentication(&mut self, frame: &[u8]) -> Result<(), Malformed> {
+        const SHORTEST_BYTES: usize = 12;
+        if self.protocol != protocol::AUTHENTICATION || self.fragment == Fragment::Later {
+            return Ok(());
+        }
+        let header = frame.get(self.l4..self.end).unwrap_or(&[]);
+        let [next, units, ..] = *header else {
+            return Err(Malformed::Ipv4Authentication);
+        };
+        let bytes = (usize::from(units) + 2) * 4;
+        if bytes < SHORTEST_BYTES || bytes > header.len() {
+            return Err(Malformed::Ipv4Authentication);
+        }
+        (self.protocol, self.l4) = (next, self.l4 + bytes);
+        Ok(())
+    }
+
     #[inline(always)]
     fn layout(&self, frame: &[u8]) -> Result<Layout, Malformed> {
         let bytes = frame.get(self.l4..self.end).unwrap_or(&[]);

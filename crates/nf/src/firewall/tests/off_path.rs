@@ -10,7 +10,7 @@ use super::talk::{
     state, verdict,
 };
 use crate::firewall::tcp_state::TcpState::{
-    Answered, Closed, Established, OpenerFinWait, PickedUp, SynReceived, SynSent,
+    Answered, Closed, Closing, Established, OpenerFinWait, PickedUp, SynReceived, SynSent,
 };
 
 /// Both ends offer the largest scale, and then the largest window.
@@ -109,6 +109,65 @@ fn a_reset_behind_a_gap_is_left_to_its_receiver() {
         b(RST, 5700, 0).passes(Closed),
     ];
     play_after_handshake(STRICT, &filled);
+}
+
+/// A FIN in the window ends nothing where it is not the next of its end.
+#[test]
+fn fins_at_guessed_numbers_do_not_shorten_a_connections_life() {
+    let mut twins = play(DEFAULT, &WIDE);
+    for ahead in [1, 5000, 1 << 20, 1 << 28] {
+        for fin in [
+            a(FIN | ACK, 1000 + ahead, 5000),
+            b(FIN | ACK, 5000 + ahead, 1000),
+        ] {
+            let frame = fin.window(u16::MAX).frame();
+            let fate = twins.process(&frame, START);
+            assert_eq!(
+                verdict(&fate, &frame).map(|()| state(&fate.words)),
+                Ok(Established)
+            );
+        }
+    }
+    let late = a(ACK, 1000, 5000).bytes(10).window(u16::MAX).frame();
+    let fate = twins.process(&late, START + Duration::from_secs(3000));
+    assert_eq!(
+        verdict(&fate, &late).map(|()| state(&fate.words)),
+        Ok(Established)
+    );
+}
+
+/// A host's own FIN may overtake its data.
+#[test]
+fn a_fin_behind_a_gap_counts_once_it_is_acknowledged() {
+    let lines = [
+        a(FIN | ACK, 1500, 5000).passes(Established),
+        b(ACK, 5000, 1000).passes(Established),
+        a(ACK, 1000, 5000).bytes(500).passes(Established),
+        b(ACK, 5000, 1500).passes(Established),
+        b(ACK, 5000, 1501).passes(OpenerFinWait),
+    ];
+    play_after_handshake(STRICT, &lines);
+    // The other end acknowledges it with its own.
+    let both = [
+        a(FIN | ACK, 1500, 5000).passes(Established),
+        a(ACK, 1000, 5000).bytes(500).passes(Established),
+        b(FIN | ACK, 5000, 1501).passes(Closing),
+    ];
+    play_after_handshake(STRICT, &both);
+}
+
+/// What a stranger said to be the end is data after all.
+#[test]
+fn a_fin_where_data_comes_is_none() {
+    for bytes in [501, 900] {
+        let lines = [
+            a(FIN | ACK, 1500, 5000).passes(Established),
+            a(ACK, 1000, 5000).bytes(bytes).passes(Established),
+            b(ACK, 5000, 1000 + bytes as u32).passes(Established),
+            a(FIN | ACK, 1000 + bytes as u32, 5000).passes(OpenerFinWait),
+        ];
+        play_after_handshake(STRICT, &lines);
+    }
 }
 
 /// An acknowledgement may lag by 1 MiB at most, so that of 1,024 guesses in windows as large as can

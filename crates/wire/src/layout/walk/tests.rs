@@ -205,6 +205,7 @@ fn each_thing_that_can_be_wrong() {
         (damaged(tcp(true), 17, 41), Malformed::Ipv4TotalLength),
         (damaged(tcp(true), 17, 19), Malformed::Ipv4TotalLength),
         (damaged(tcp(true), 17, 39), Malformed::TruncatedTcp),
+        (damaged(tcp(true), 23, 51), Malformed::Ipv4Authentication),
         (damaged(tcp(true), 46, 0x40), Malformed::TcpHeaderLength),
         (damaged(tcp(true), 46, 0x60), Malformed::TcpHeaderLength),
         (damaged(udp(true), 17, 27), Malformed::TruncatedUdp),
