@@ -1,6 +1,6 @@
 //! Access lists: groups of rules, bound to stages of an ENI.
 
-use super::names::{AclGroupId, EniId, TagName};
+use super::names::{AclGroupId, AclRuleId, EniId, TagName};
 use super::values::{Guid, IpVersion, PortRange, PrefixList};
 
 /// A group of rules for one IP version. Many ENIs may share it, in many stages.
@@ -19,7 +19,7 @@ pub struct AclGroup {
 /// match if either does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclRule {
-    /// The lower, the earlier. Rules of the same priority are in the order of their numbers.
+    /// The lower, the earlier. Rules of the same priority are in the order of their names.
     pub priority: u32,
     /// Whether the packet may pass.
     pub action: AclAction,
@@ -63,8 +63,8 @@ pub enum AclAction {
 pub struct AclRuleKey {
     /// The group.
     pub group: AclGroupId,
-    /// Its number in the group.
-    pub rule: u32,
+    /// Which of its rules.
+    pub rule: AclRuleId,
 }
 
 /// A stage: 1 to 5, in this order. One without a group is skipped.

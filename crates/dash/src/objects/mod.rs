@@ -1,13 +1,15 @@
 //! The configuration of a DPU as typed objects.
 //!
 //! An [`Object`] is an entry of a [`Table`]: a key and what is under it. A [`Change`] sets one or
-//! deletes what is under a [`Key`]. What refers to what is told by [`Object::references`].
+//! deletes what is under a [`Key`]. What refers to what is told by [`Object::references`], what can
+//! never be by [`Object::impossible`].
 //!
 //! Objects are what was said, checked each on its own. Whether all that one refers to is there is
 //! for whoever holds them together.
 
 mod acl;
 mod appliance;
+mod checks;
 mod eni;
 mod metering;
 mod names;
@@ -23,13 +25,15 @@ pub use acl::{
     AclAction, AclBinding, AclGroup, AclRule, AclRuleKey, AclStage, AclStageKey, PrefixTag,
 };
 pub use appliance::{Appliance, DirectionLookup, Qos, Switch};
+pub use checks::Impossible;
 pub use eni::{AdminState, Eni, EniMode, EniRoute};
 pub use metering::{MeterPolicy, MeterRule, MeterRuleKey};
 pub use names::{
-    AclGroupId, ApplianceId, EniId, MeterPolicyId, PortMapId, QosName, RouteGroupId, TagName,
-    TunnelName, VnetName,
+    AclGroupId, AclRuleId, ApplianceId, EniId, MeterPolicyId, PortMapId, QosName, RouteGroupId,
+    TagName, TunnelName, VnetName,
 };
 pub use port_map::{PortMap, PortMapRange, PortMapRangeKey};
+pub use references::Referred;
 pub use route::{
     InboundAction, PaValidation, Route, RouteAction, RouteGroup, RouteKey, RouteRule, RouteRuleKey,
     ServiceTunnel, Tunnel,

@@ -64,6 +64,8 @@ names! {
     RouteGroupId,
     /// A group of access control rules.
     AclGroupId,
+    /// A rule of a group: a number for the documents, any word for the public tests.
+    AclRuleId,
     /// A named list of prefixes.
     TagName,
     /// A tunnel with one endpoint or several.

@@ -2,10 +2,13 @@
 
 use super::*;
 
+/// What is told of each reference: the field that has it, or `key`, and what it refers to.
+pub type Referred<'e> = &'e mut dyn FnMut(&'static str, Key);
+
 impl Object {
-    /// Calls `each` with the key of every object without which this one means nothing: the ENI of a
-    /// route rule, the network of a mapping, the group of a rule.
-    pub fn references(&self, each: &mut dyn FnMut(Key)) {
+    /// Calls `each` with every object without which this one means nothing: the ENI of a route
+    /// rule, the network of a mapping, the group of a rule.
+    pub fn references(&self, each: Referred<'_>) {
         match self {
             Self::Switch(..)
             | Self::Appliance(..)
@@ -19,72 +22,81 @@ impl Object {
             | Self::AclGroup(..)
             | Self::RouteGroup(..)
             | Self::PaValidation(..) => {}
-            Self::PortMapRange(key, _) => each(Key::PortMap(key.map.clone())),
-            Self::MeterRule(key, _) => each(Key::MeterPolicy(key.policy.clone())),
+            Self::PortMapRange(key, _) => each("key", Key::PortMap(key.map.clone())),
+            Self::MeterRule(key, _) => each("key", Key::MeterPolicy(key.policy.clone())),
             Self::AclRule(key, rule) => {
-                each(Key::AclGroup(key.group.clone()));
-                rule.tags().cloned().map(Key::PrefixTag).for_each(each);
+                each("key", Key::AclGroup(key.group.clone()));
+                rule.references(each);
             }
             Self::Route(key, route) => {
-                each(Key::RouteGroup(key.group.clone()));
+                each("key", Key::RouteGroup(key.group.clone()));
                 route.references(each);
             }
             Self::VnetMapping(key, mapping) => {
-                each(Key::Vnet(key.vnet.clone()));
+                each("key", Key::Vnet(key.vnet.clone()));
                 mapping.references(each);
             }
             Self::Eni(_, eni) => eni.references(each),
             Self::EniRoute(eni, route) => {
-                each(Key::Eni(eni.clone()));
-                each(Key::RouteGroup(route.group.clone()));
+                each("key", Key::Eni(eni.clone()));
+                each("group_id", Key::RouteGroup(route.group.clone()));
             }
             Self::RouteRule(key, rule) => {
-                each(Key::Eni(key.eni.clone()));
-                rule.vnet.clone().map(Key::Vnet).into_iter().for_each(each);
+                each("key", Key::Eni(key.eni.clone()));
+                told("vnet", &rule.vnet, Key::Vnet, each);
             }
             Self::AclIn(key, binding) | Self::AclOut(key, binding) => {
-                each(Key::Eni(key.eni.clone()));
-                let groups = [&binding.v4, &binding.v6].into_iter().flatten();
-                groups.cloned().map(Key::AclGroup).for_each(each);
+                each("key", Key::Eni(key.eni.clone()));
+                told("v4_acl_group_id", &binding.v4, Key::AclGroup, each);
+                told("v6_acl_group_id", &binding.v6, Key::AclGroup, each);
+            }
+        }
+    }
+}
+
+/// Tells of a reference that an object may have.
+fn told<N: Clone>(field: &'static str, name: &Option<N>, key: fn(N) -> Key, each: Referred<'_>) {
+    if let Some(name) = name {
+        each(field, key(name.clone()));
+    }
+}
+
+impl AclRule {
+    fn references(&self, each: Referred<'_>) {
+        for (field, tags) in [("src_tag", &self.src_tag), ("dst_tag", &self.dst_tag)] {
+            for tag in tags {
+                each(field, Key::PrefixTag(tag.clone()));
             }
         }
     }
 }
 
 impl Route {
-    fn references(&self, each: &mut dyn FnMut(Key)) {
+    /// What a route refers to, beside its group.
+    pub(crate) fn references(&self, each: Referred<'_>) {
         if let Some(vnet) = self.action.vnet() {
-            each(Key::Vnet(vnet.clone()));
+            each("vnet", Key::Vnet(vnet.clone()));
         }
-        if let Some(tunnel) = &self.tunnel {
-            each(Key::Tunnel(tunnel.clone()));
-        }
+        told("tunnel", &self.tunnel, Key::Tunnel, each);
     }
 }
 
 impl VnetMapping {
-    fn references(&self, each: &mut dyn FnMut(Key)) {
-        each(Key::RoutingType(self.routing_type));
-        if let Some(tunnel) = &self.tunnel {
-            each(Key::Tunnel(tunnel.clone()));
-        }
-        if let Some(map) = &self.port_map {
-            each(Key::PortMap(map.clone()));
-        }
+    /// What a mapping refers to, beside its network.
+    pub(crate) fn references(&self, each: Referred<'_>) {
+        each("routing_type", Key::RoutingType(self.routing_type));
+        told("tunnel", &self.tunnel, Key::Tunnel, each);
+        told("port_map", &self.port_map, Key::PortMap, each);
     }
 }
 
 impl Eni {
-    fn references(&self, each: &mut dyn FnMut(Key)) {
-        each(Key::Vnet(self.vnet.clone()));
-        if let Some(qos) = &self.qos {
-            each(Key::Qos(qos.clone()));
-        }
-        for policy in [&self.v4_meter_policy, &self.v6_meter_policy] {
-            if let Some(policy) = policy {
-                each(Key::MeterPolicy(policy.clone()));
-            }
-        }
+    fn references(&self, each: Referred<'_>) {
+        each("vnet", Key::Vnet(self.vnet.clone()));
+        told("qos", &self.qos, Key::Qos, each);
+        let (v4, v6) = (&self.v4_meter_policy, &self.v6_meter_policy);
+        told("v4_meter_policy_id", v4, Key::MeterPolicy, each);
+        told("v6_meter_policy_id", v6, Key::MeterPolicy, each);
     }
 }
 
@@ -105,13 +117,14 @@ mod tests {
             metering: MeterBits::default(),
         };
         let mut references = Vec::new();
-        Object::Route(key, route).references(&mut |key| references.push(key.to_string()));
+        let object = Object::Route(key, route);
+        object.references(&mut |field, key| references.push(format!("{field} {key}")));
         assert_eq!(
             references,
             [
-                "DASH_ROUTE_GROUP_TABLE:group",
-                "DASH_VNET_TABLE:blue",
-                "DASH_TUNNEL_TABLE:far"
+                "key DASH_ROUTE_GROUP_TABLE:group",
+                "vnet DASH_VNET_TABLE:blue",
+                "tunnel DASH_TUNNEL_TABLE:far"
             ]
         );
     }

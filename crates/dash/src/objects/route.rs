@@ -20,7 +20,7 @@ pub struct RouteGroup {
 
 /// Where outbound packets to a prefix go: the longest prefix that covers the inner destination is
 /// taken.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Route {
     /// What is done.
     pub action: RouteAction,
@@ -33,7 +33,7 @@ pub struct Route {
 }
 
 /// What a route does.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteAction {
     /// The mapping of the inner destination says where. A network other than the ENI's is a peer.
     Vnet(VnetName),
@@ -76,7 +76,7 @@ impl RouteAction {
 }
 
 /// Addresses of a service tunnel.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServiceTunnel {
     /// Bits of the inner IPv6 source; the others are the machine's IPv4 address in the last 32.
     pub overlay_sip: MaskedBits,
@@ -89,7 +89,7 @@ pub struct ServiceTunnel {
 }
 
 /// Which prefix of which group a route is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteKey {
     /// The group.
     pub group: RouteGroupId,
@@ -126,7 +126,7 @@ pub enum InboundAction {
 }
 
 /// What an inbound rule matches.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteRuleKey {
     /// Whose packets.
     pub eni: EniId,

@@ -20,7 +20,7 @@ pub struct Vnet {
 }
 
 /// Where an address of a virtual network is: customer address to physical address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VnetMapping {
     /// [`RoutingType::Vnet`], [`RoutingType::VnetEncap`] or [`RoutingType::PrivateLink`]: its
     /// actions are what is done.
