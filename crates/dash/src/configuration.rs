@@ -4,7 +4,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 use crate::objects::{
-    AclBinding, AclGroup, AclGroupId, AclRule, AclStage, Appliance, Eni, EniId, MeterPolicy,
+    AclBinding, AclGroup, AclGroupId, AclRule, AclRuleId, AclStage, Appliance, Eni, EniId, MeterPolicy,
     MeterPolicyId, MeterRule, PaValidation, PortMapId, PortMapRange, PortRange, PrefixTag, Qos,
     QosName, Route, RouteGroupId, RouteRule, RouteRuleKey, RoutingActions, RoutingType, Switch,
     TagName, Tunnel, TunnelName, Vnet, VnetMapping, VnetMappingKey, VnetName, Vni,
@@ -47,8 +47,8 @@ pub trait Configuration {
     fn prefix_tag(&self, tag: &TagName) -> Option<&PrefixTag>;
     /// A group of access control rules.
     fn acl_group(&self, group: &AclGroupId) -> Option<&AclGroup>;
-    /// Its rules, with their numbers.
-    fn acl_rules(&self, group: &AclGroupId, each: &mut dyn FnMut(u32, &AclRule));
+    /// Its rules, by name.
+    fn acl_rules(&self, group: &AclGroupId, each: &mut dyn FnMut(&AclRuleId, &AclRule));
     /// Whether there is a group of routes.
     fn has_route_group(&self, group: &RouteGroupId) -> bool;
     /// Its routes.

@@ -15,7 +15,7 @@ mod entropy;
 mod push;
 mod read;
 
-pub use entropy::{SourcePorts, entropy};
+pub use entropy::{SourcePorts, entropy, entropy_of};
 pub use push::{Outer, Varying};
 pub use read::{Tunnel, TunnelMalformed};
 

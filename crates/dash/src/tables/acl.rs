@@ -17,7 +17,9 @@ use twinpath_core::wire::Address;
 use super::ranges::{Number, Ranges};
 use crate::configuration::Configuration;
 use crate::headers::Headers;
-use crate::objects::{AclAction, AclGroupId, AclRule, IpVersion, PortRange, PrefixList, TagName};
+use crate::objects::{
+    AclAction, AclGroupId, AclRule, AclRuleId, IpVersion, PortRange, PrefixList, TagName,
+};
 
 /// What the rule that matches says.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -26,8 +28,8 @@ pub struct AclMatch {
     pub action: AclAction,
     /// Whether no later stage is asked.
     pub terminating: bool,
-    /// The rule's number in its group.
-    pub rule: u32,
+    /// Its place in the order of priority; [`AclTable::name`] tells its name.
+    pub place: u32,
 }
 
 /// The rules of a group.
@@ -35,6 +37,7 @@ pub struct AclMatch {
 pub struct AclTable {
     /// In the order of priority.
     rules: Box<[AclMatch]>,
+    names: Box<[AclRuleId]>,
     sides: Sides,
     source_ports: Field<u16>,
     destination_ports: Field<u16>,
@@ -70,16 +73,18 @@ impl AclTable {
     pub fn compile(group: &AclGroupId, configuration: &dyn Configuration) -> Option<Self> {
         let version = configuration.acl_group(group)?.ip_version;
         let mut rules = Vec::new();
-        configuration.acl_rules(group, &mut |number, rule| rules.push((number, rule.clone())));
-        // Of two rules with the same priority the one with the lower number comes first.
-        rules.sort_by_key(|(number, rule)| (rule.priority, *number));
+        configuration.acl_rules(group, &mut |name, rule| rules.push((name.clone(), rule.clone())));
+        // Of two rules with the same priority the one whose name comes first is first.
+        rules.sort_by(|(one, first), (other, second)| {
+            (first.priority, one).cmp(&(second.priority, other))
+        });
         let tag = |name: &TagName| configuration.prefix_tag(name).map(|tag| &tag.prefixes);
         Some(Self::new(version, &rules, &tag))
     }
 
     fn new<'a>(
         version: IpVersion,
-        rules: &[(u32, AclRule)],
+        rules: &[(AclRuleId, AclRule)],
         tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
     ) -> Self {
         let mut sets = Builder::new(rules.len());
@@ -99,7 +104,8 @@ impl AclTable {
             source_ports: sets.field(rules, |rule| ports(&rule.src_port)),
             destination_ports: sets.field(rules, |rule| ports(&rule.dst_port)),
             protocols: sets.protocols(rules),
-            rules: rules.iter().map(|(number, rule)| found(*number, rule)).collect(),
+            rules: (0..).zip(rules).map(|(place, (_, rule))| found(place, rule)).collect(),
+            names: rules.iter().map(|(name, _)| name.clone()).collect(),
             sides,
             sets: sets.sets,
         }
@@ -138,6 +144,12 @@ impl AclTable {
         self.rules.get(first).copied()
     }
 
+    /// The name of the rule at a place.
+    #[must_use]
+    pub fn name(&self, place: u32) -> Option<&AclRuleId> {
+        self.names.get(place as usize)
+    }
+
     /// How many rules there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -160,6 +172,7 @@ impl AclTable {
         size_of::<Self>()
             + sides
             + size_of_val(&*self.rules)
+            + size_of_val(&*self.names)
             + self.source_ports.ranges.memory_bytes()
             + self.destination_ports.ranges.memory_bytes()
             + size_of_val(&*self.protocols)
@@ -183,11 +196,11 @@ impl Sets {
     }
 }
 
-const fn found(number: u32, rule: &AclRule) -> AclMatch {
+const fn found(place: u32, rule: &AclRule) -> AclMatch {
     AclMatch {
         action: rule.action,
         terminating: rule.terminating,
-        rule: number,
+        place,
     }
 }
 
@@ -278,7 +291,7 @@ impl Builder {
     /// matches everywhere.
     fn field<N: Number>(
         &mut self,
-        rules: &[(u32, AclRule)],
+        rules: &[(AclRuleId, AclRule)],
         ranges: impl Fn(&AclRule) -> Option<Vec<(N, N)>>,
     ) -> Field<N> {
         let mut bits = vec![0; self.sets.words_each].into_boxed_slice();
@@ -303,7 +316,7 @@ impl Builder {
         Field { ranges, absent }
     }
 
-    fn protocols(&mut self, rules: &[(u32, AclRule)]) -> Box<[u32]> {
+    fn protocols(&mut self, rules: &[(AclRuleId, AclRule)]) -> Box<[u32]> {
         let of = |protocol: u8| {
             let mut bits = vec![0; rules.len().div_ceil(64)];
             for (place, (_, rule)) in rules.iter().enumerate() {

@@ -12,10 +12,11 @@ use twinpath_core::probing::{Places, next};
 use twinpath_core::wire::{Address, MacAddress};
 
 use super::interned::Interned;
-use crate::objects::{PortMapId, PrivateLink, RoutingType, TunnelName, VnetMapping};
+use super::numbers::Numbers;
+use crate::objects::{PrivateLink, RoutingType, VnetMapping};
 
-/// What a mapping says beside addresses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// What a mapping says beside addresses, with numbers for names.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Profile {
     /// What is done.
     pub routing_type: RoutingType,
@@ -26,9 +27,9 @@ pub struct Profile {
     /// Bits that are set in the metering class.
     pub metering_class_or: u32,
     /// A second tunnel around the first.
-    pub tunnel: Option<TunnelName>,
+    pub tunnel: Option<u32>,
     /// Destination ports that have another endpoint.
-    pub port_map: Option<PortMapId>,
+    pub port_map: Option<u32>,
 }
 
 /// A mapping that was found.
@@ -112,11 +113,17 @@ impl MappingTable {
     }
 
     /// Sets the mapping of an address. Returns whether there was room for it.
-    pub fn set(&mut self, vnet: u32, address: Address, mapping: &VnetMapping) -> bool {
+    pub(crate) fn set(
+        &mut self,
+        vnet: u32,
+        address: Address,
+        mapping: &VnetMapping,
+        numbers: &mut Numbers,
+    ) -> bool {
         self.remove(vnet, address);
         let value = Value {
             underlay: self.close(mapping.underlay_ip),
-            profile: self.profiles.take(&profile(mapping)),
+            profile: self.profiles.take(&profile(mapping, numbers)),
             mac: mapping.mac_address,
         };
         let is_in = match address.is_v4() {
@@ -176,14 +183,17 @@ impl MappingTable {
     }
 }
 
-fn profile(mapping: &VnetMapping) -> Profile {
+fn profile(mapping: &VnetMapping, numbers: &mut Numbers) -> Profile {
+    let Numbers {
+        tunnels, port_maps, ..
+    } = numbers;
     Profile {
         routing_type: mapping.routing_type,
         use_dst_vni: mapping.use_dst_vni,
         private_link: mapping.private_link,
         metering_class_or: mapping.metering_class_or,
-        tunnel: mapping.tunnel.clone(),
-        port_map: mapping.port_map.clone(),
+        tunnel: mapping.tunnel.as_ref().map(|name| tunnels.of(name)),
+        port_map: mapping.port_map.as_ref().map(|name| port_maps.of(name)),
     }
 }
 
@@ -405,13 +415,13 @@ mod tests {
                 0..600,
             ),
         ) {
-            let mut table = MappingTable::new(7);
+            let (mut table, mut numbers) = (MappingTable::new(7), Numbers::default());
             let mut model = HashMap::new();
             for (vnet, number, is_v4, underlay, underlay_is_v4, class, sets) in steps {
                 let key = (vnet, address(number % 64, is_v4));
                 if sets {
                     let mapping = mapping(address(underlay % 4, underlay_is_v4), class, number % 2 == 0);
-                    prop_assert!(table.set(key.0, key.1, &mapping));
+                    prop_assert!(table.set(key.0, key.1, &mapping, &mut numbers));
                     model.insert(key, mapping);
                 } else {
                     prop_assert_eq!(table.remove(key.0, key.1), model.remove(&key).is_some());
@@ -426,7 +436,7 @@ mod tests {
                         let expected = model.get(&(vnet, address));
                         prop_assert_eq!(found.map(|found| found.underlay), expected.map(|set| set.underlay_ip));
                         prop_assert_eq!(found.and_then(|found| found.mac), expected.and_then(|set| set.mac_address));
-                        prop_assert_eq!(found.map(|found| found.profile.clone()), expected.map(profile));
+                        prop_assert_eq!(found.map(|found| *found.profile), expected.map(|set| profile(set, &mut numbers)));
                     }
                 }
                 for underlay in 0..4 {
@@ -448,11 +458,11 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_mappings_take_less_than_80_bytes_each() {
-        let mut table = MappingTable::new(7);
+        let (mut table, mut numbers) = (MappingTable::new(7), Numbers::default());
         for number in 0..100_000u32 {
             let underlay = Address::from_v4((0x6400_0000 + number / 10).to_be_bytes());
             let customer = Address::from_v4((0x0a00_0000 + number).to_be_bytes());
-            assert!(table.set(1, customer, &mapping(underlay, number % 3, true)));
+            assert!(table.set(1, customer, &mapping(underlay, number % 3, true), &mut numbers));
         }
         let bytes = table.memory_bytes() / table.len();
         assert!(bytes < 80, "{bytes} bytes a mapping");

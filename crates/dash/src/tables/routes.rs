@@ -5,11 +5,67 @@ use std::collections::HashMap;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
+use super::numbers::Numbers;
 use super::ranges::Ranges;
 use crate::configuration::Configuration;
-use crate::objects::{Route, RouteGroupId};
+use crate::objects::{MeterBits, Route, RouteAction, RouteGroupId, ServiceTunnel};
 
 const NONE: u32 = u32::MAX;
+
+/// What a route does, with numbers for names.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RouteEntry {
+    /// What is done.
+    pub action: RouteKind,
+    /// Outer source of Private Link packets, instead of the ENI's.
+    pub underlay_sip: Option<Address>,
+    /// A tunnel around what the action makes.
+    pub tunnel: Option<u32>,
+    /// What is done to the metering class.
+    pub metering: MeterBits,
+}
+
+/// What is done with packets on a route.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RouteKind {
+    /// A mapping of this network says where: of `overlay_ip`, or else of the inner destination.
+    Vnet {
+        /// Whose mappings.
+        vnet: u32,
+        /// Whose mapping.
+        overlay_ip: Option<Address>,
+    },
+    /// To the underlay as it is, unless there is a tunnel.
+    Direct,
+    /// From IPv4 to IPv6 inside.
+    ServiceTunnel(ServiceTunnel),
+    /// Dropped.
+    Drop,
+}
+
+impl RouteEntry {
+    fn new(route: &Route, numbers: &mut Numbers) -> Self {
+        let action = match &route.action {
+            RouteAction::Vnet(vnet) => RouteKind::Vnet {
+                vnet: numbers.vnets.of(vnet),
+                overlay_ip: None,
+            },
+            RouteAction::VnetDirect { vnet, overlay_ip } => RouteKind::Vnet {
+                vnet: numbers.vnets.of(vnet),
+                overlay_ip: *overlay_ip,
+            },
+            RouteAction::Direct => RouteKind::Direct,
+            RouteAction::ServiceTunnel(addresses) => RouteKind::ServiceTunnel(**addresses),
+            RouteAction::Drop => RouteKind::Drop,
+        };
+        Self {
+            action,
+            underlay_sip: route.underlay_sip,
+            tunnel: route.tunnel.as_ref().map(|name| numbers.tunnels.of(name)),
+            metering: route.metering,
+        }
+    }
+}
 
 /// Routes by prefix. The longest that covers an address is taken.
 #[derive(Clone, Debug)]
@@ -17,25 +73,31 @@ pub struct RouteTable {
     v4: Ranges<u32>,
     v6: Ranges<u128>,
     /// What they do, each once: a hundred thousand routes have few different actions.
-    routes: Box<[Route]>,
+    routes: Box<[RouteEntry]>,
     count: usize,
 }
 
 impl RouteTable {
     /// Compiles a group; `None` if it is not there.
-    pub fn compile(group: &RouteGroupId, configuration: &dyn Configuration) -> Option<Self> {
+    pub(crate) fn compile(
+        group: &RouteGroupId,
+        configuration: &dyn Configuration,
+        numbers: &mut Numbers,
+    ) -> Option<Self> {
         if !configuration.has_route_group(group) {
             return None;
         }
         let mut builder = Builder::default();
-        configuration.routes(group, &mut |prefix, route| builder.add(prefix, route));
+        configuration.routes(group, &mut |prefix, route| {
+            builder.add(prefix, RouteEntry::new(route, numbers));
+        });
         Some(builder.finish())
     }
 
     /// The route of an inner destination.
     #[must_use]
     #[inline]
-    pub fn lookup(&self, address: Address) -> Option<&Route> {
+    pub fn lookup(&self, address: Address) -> Option<&RouteEntry> {
         let number = match address.is_v4() {
             true => self.v4.of(address.0 as u32),
             false => self.v6.of(address.0),
@@ -64,8 +126,8 @@ impl RouteTable {
 
 #[derive(Default)]
 struct Builder {
-    numbers: HashMap<Route, u32>,
-    routes: Vec<Route>,
+    numbers: HashMap<RouteEntry, u32>,
+    routes: Vec<RouteEntry>,
     /// First and last address, and how short the prefix is: the shorter the worse.
     v4: Vec<(u32, u32, u8, u32)>,
     v6: Vec<(u128, u128, u8, u32)>,
@@ -73,16 +135,12 @@ struct Builder {
 }
 
 impl Builder {
-    fn add(&mut self, prefix: Prefix, route: &Route) {
-        let number = match self.numbers.get(route) {
-            Some(&number) => number,
-            None => {
-                let number = self.routes.len() as u32;
-                self.routes.push(route.clone());
-                self.numbers.insert(route.clone(), number);
-                number
-            }
-        };
+    fn add(&mut self, prefix: Prefix, route: RouteEntry) {
+        let next = self.routes.len() as u32;
+        let number = *self.numbers.entry(route).or_insert(next);
+        if number == next {
+            self.routes.push(route);
+        }
         self.count += 1;
         let (network, worse) = (prefix.network().0, 128 - prefix.length());
         let versions = prefix.versions();
@@ -117,11 +175,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::objects::{MeterBits, RouteAction};
 
-    fn route(class: u32) -> Route {
-        Route {
-            action: RouteAction::Direct,
+    fn route(class: u32) -> RouteEntry {
+        RouteEntry {
+            action: RouteKind::Direct,
             underlay_sip: None,
             tunnel: None,
             metering: MeterBits {
@@ -145,7 +202,7 @@ mod tests {
             prefixes in prop::collection::vec((any::<u32>(), 0u8..=32, 0u32..5), 0..60),
             addresses in prop::collection::vec(any::<u32>(), 0..40),
         ) {
-            let mut routes: Vec<(Prefix, Route)> = Vec::new();
+            let mut routes: Vec<(Prefix, RouteEntry)> = Vec::new();
             for (bits, length, class) in prefixes {
                 let prefix = Prefix::covering(address(is_v4, bits), length);
                 if routes.iter().all(|(other, _)| *other != prefix) {
@@ -153,7 +210,7 @@ mod tests {
                 }
             }
             let mut builder = Builder::default();
-            routes.iter().for_each(|(prefix, route)| builder.add(*prefix, route));
+            routes.iter().for_each(|(prefix, route)| builder.add(*prefix, *route));
             let table = builder.finish();
             let ends = routes.iter().flat_map(|(prefix, _)| [prefix.network(), prefix.last()]);
             let looked_at = addresses.iter().map(|&bits| address(is_v4, bits)).chain(ends);
@@ -170,7 +227,7 @@ mod tests {
         let mut builder = Builder::default();
         for at in 0..100_000u32 {
             let network = Address::from_v4((at << 12 | 0x80).to_be_bytes());
-            builder.add(Prefix::covering(network, 25), &route(at % 7));
+            builder.add(Prefix::covering(network, 25), route(at % 7));
         }
         let table = builder.finish();
         assert_eq!(table.len(), 100_000);

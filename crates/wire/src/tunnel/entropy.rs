@@ -1,3 +1,4 @@
+use crate::address::Address;
 use crate::fields;
 use crate::layout::{Fragment, Layout, Network};
 
@@ -43,38 +44,52 @@ impl SourcePorts {
 pub fn entropy(frame: &[u8], layout: &Layout) -> u32 {
     if layout.network == Network::None {
         let (source, destination) = (fields::source_mac(frame), fields::destination_mac(frame));
-        return mix([number(source.0), number(destination.0), 0, 0, 0]);
+        return mix([number(source.0), 0, number(destination.0), 0], 0);
     }
-    let source = fields::source_address(frame, layout).0;
-    let destination = fields::destination_address(frame, layout).0;
     let ports = match layout.fragment {
-        Fragment::Whole => {
-            u64::from(fields::source_port(frame, layout)) << 16
-                | u64::from(fields::destination_port(frame, layout))
-        }
-        _ => 0,
+        Fragment::Whole => [
+            fields::source_port(frame, layout),
+            fields::destination_port(frame, layout),
+        ],
+        _ => [0; 2],
     };
-    mix([
-        source as u64,
-        (source >> 64) as u64,
-        destination as u64,
-        (destination >> 64) as u64,
-        ports << 8 | u64::from(layout.protocol),
-    ])
+    let source = fields::source_address(frame, layout);
+    let destination = fields::destination_address(frame, layout);
+    entropy_of([source, destination], ports, layout.protocol)
 }
 
-fn number(octets: [u8; 6]) -> u64 {
+/// The [`entropy`] of packets with these addresses, ports and protocol.
+#[must_use]
+#[inline]
+pub const fn entropy_of(addresses: [Address; 2], ports: [u16; 2], protocol: u8) -> u32 {
+    let [source, destination] = addresses;
+    let words = [
+        source.0 as u64,
+        (source.0 >> 64) as u64,
+        destination.0 as u64,
+        (destination.0 >> 64) as u64,
+    ];
+    let ports = (ports[0] as u64) << 16 | ports[1] as u64;
+    mix(words, ports << 8 | protocol as u64)
+}
+
+const fn number(octets: [u8; 6]) -> u64 {
     let [a, b, c, d, e, f] = octets;
     u64::from_be_bytes([0, 0, a, b, c, d, e, f])
 }
 
-/// The finaliser of SplitMix64 over words that are added one after the other.
-fn mix(words: [u64; 5]) -> u32 {
-    let mixed = words.into_iter().fold(0x9e37_79b9_7f4a_7c15, |state, word| {
-        let mut mixed: u64 = state ^ word;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    });
+/// Products of pairs, folded: odd numbers without a pattern keep factors from being zero.
+const fn mix([a, b, c, d]: [u64; 4], last: u64) -> u32 {
+    let low = fold(a ^ 0x9e37_79b9_7f4a_7c15, c ^ 0xbf58_476d_1ce4_e5b9);
+    let high = fold(b ^ 0x94d0_49bb_1331_11eb, d ^ 0xd6e8_feb8_6659_fd93);
+    let mixed = fold(
+        low ^ high.rotate_left(32) ^ last,
+        0xa076_1d64_78bd_642f ^ last.rotate_left(17),
+    );
     (mixed >> 32) as u32
+}
+
+const fn fold(one: u64, other: u64) -> u64 {
+    let product = one as u128 * other as u128;
+    product as u64 ^ (product >> 64) as u64
 }

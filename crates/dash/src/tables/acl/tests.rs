@@ -108,15 +108,19 @@ fn compare(
     tags: Vec<PrefixList>,
     packets: &[Headers],
 ) -> Result<(), TestCaseError> {
-    let mut rules: Vec<_> = (0u32..).zip(rules).collect();
-    rules.sort_by_key(|(number, rule)| (rule.priority, *number));
+    let mut rules: Vec<(AclRuleId, AclRule)> = rules
+        .into_iter()
+        .enumerate()
+        .map(|(number, rule)| (format!("{number:02}").as_str().into(), rule))
+        .collect();
+    rules.sort_by_key(|(_, rule)| rule.priority);
     let names = ["one", "two"].map(TagName::from);
     let tags: HashMap<_, _> = names.into_iter().zip(tags).collect();
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
     let table = AclTable::new(version, &rules, &|name| tags.get(name));
     for packet in packets {
-        let first = rules.iter().find(|(_, rule)| matches(rule, packet, &tags));
-        let expected = first.map(|(number, rule)| found(*number, rule));
+        let first = rules.iter().position(|(_, rule)| matches(rule, packet, &tags));
+        let expected = first.map(|place| found(place as u32, &rules[place].1));
         prop_assert_eq!(table.lookup(packet), expected);
     }
     Ok(())
@@ -156,7 +160,7 @@ fn packets_of_the_other_version_match_nothing() {
         src_port: [].into(),
         dst_port: [].into(),
     };
-    let table = AclTable::new(IpVersion::V4, &[(1, any)], &|_| None);
+    let table = AclTable::new(IpVersion::V4, &[("1".into(), any)], &|_| None);
     let packet = |is_v4: bool| Headers {
         source: address(is_v4, 1),
         destination: address(is_v4, 2),
@@ -188,7 +192,7 @@ fn lists_by_lists_take_no_more_than_lists() {
                 src_port: [].into(),
                 dst_port: [Range::one(number as u16)].into(),
             };
-            (number, rule)
+            (AclRuleId::from("rule"), rule)
         })
         .collect();
     let table = AclTable::new(IpVersion::V4, &rules, &|_| None);
@@ -200,5 +204,5 @@ fn lists_by_lists_take_no_more_than_lists() {
         ports: Some([5, 250]),
         protocol: protocol::TCP,
     };
-    assert_eq!(table.lookup(&packet).map(|found| found.rule), Some(250));
+    assert_eq!(table.lookup(&packet).map(|found| found.place), Some(250));
 }

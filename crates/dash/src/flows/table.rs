@@ -1,0 +1,389 @@
+//! The table of flows: an entry for each direction, both made and gone together.
+//!
+//! An entry is one cache line: the key, what is done, when a packet last came, and where the other
+//! direction's entry lies. Entries stand in buckets of eight, with a tag of 16 bits each beside them;
+//! a key has two buckets and goes to the emptier one. So a hit reads a line of tags, the entry, and
+//! an action that many flows share; entries never move, and no search looks at more than two buckets.
+
+use twinpath_core::hash::HashKey;
+use twinpath_core::memory::{CacheLine, ZeroedArray, equal_tags, prefetch};
+
+use super::key::FlowKey;
+
+/// Entries of a bucket.
+const WAYS: usize = 8;
+
+/// Where an entry lies.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(u32);
+
+/// What an entry holds beside its key.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The number of what is done.
+    pub action: u32,
+    /// What policies were when it was decided.
+    pub stamp: u32,
+    /// When a packet last came, in ticks.
+    pub last_seen: u32,
+    /// The other direction's entry.
+    pub peer: Place,
+    /// Where bytes are counted.
+    pub bucket: u16,
+    /// The epoch of the mapping that the decision came from.
+    pub mapping_epoch: u16,
+    /// Whose flow it is.
+    pub eni: u16,
+    /// How far a connection has come; see [`State`](super::State).
+    pub state: u8,
+    /// Whether packets of this direction opened the flow.
+    pub is_forward: bool,
+}
+
+impl Entry {
+    #[inline]
+    const fn write(&self) -> [u64; 3] {
+        [
+            (self.action as u64) << 32 | self.stamp as u64,
+            (self.last_seen as u64) << 32 | self.peer.0 as u64,
+            (self.bucket as u64) << 48
+                | (self.mapping_epoch as u64) << 32
+                | (self.eni as u64) << 16
+                | (self.state as u64) << 8
+                | self.is_forward as u64,
+        ]
+    }
+
+    #[inline]
+    const fn read([first, second, third]: [u64; 3]) -> Self {
+        Self {
+            action: (first >> 32) as u32,
+            stamp: first as u32,
+            last_seen: (second >> 32) as u32,
+            peer: Place(second as u32),
+            bucket: (third >> 48) as u16,
+            mapping_epoch: (third >> 32) as u16,
+            eni: (third >> 16) as u16,
+            state: (third >> 8) as u8,
+            is_forward: third as u8 != 0,
+        }
+    }
+}
+
+/// Entries by key.
+pub struct FlowTable {
+    lines: ZeroedArray<CacheLine>,
+    /// Of each bucket; 0 is a free place.
+    tags: ZeroedArray<u128>,
+    hash_key: HashKey,
+    taken: usize,
+    hand: usize,
+}
+
+impl FlowTable {
+    /// A table for so many flows, each of two entries: three quarters of all places.
+    #[must_use]
+    pub fn new(flows: usize, seed: u64) -> Self {
+        let places = (flows.saturating_mul(8) / 3).min(u32::MAX as usize);
+        let buckets = places.div_ceil(WAYS).max(1);
+        Self {
+            lines: ZeroedArray::new(buckets * WAYS),
+            tags: ZeroedArray::new(buckets),
+            hash_key: HashKey::new(seed),
+            taken: 0,
+            hand: 0,
+        }
+    }
+
+    /// Takes the table's memory now, before packets could wait for it.
+    pub fn touch(&mut self) {
+        self.lines.touch();
+        self.tags.touch();
+    }
+
+    /// How many entries there are, two for each flow.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.taken
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.taken == 0
+    }
+
+    /// How many places there are.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Memory of the whole table, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.lines.len() * size_of::<CacheLine>() + self.tags.len() * size_of::<u128>()
+    }
+
+    /// The hash of a key.
+    #[must_use]
+    #[inline]
+    pub fn hash(&self, key: &FlowKey) -> u64 {
+        self.hash_key.hash(key.0)
+    }
+
+    #[inline]
+    fn buckets(&self, hash: u64) -> [usize; 2] {
+        let count = self.tags.len() as u64;
+        let scaled = |number: u64| ((number & 0xffff_ffff) * count >> 32) as usize;
+        // The second is scattered anew, as both come from the same bits that make the tag.
+        let other = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        [scaled(hash), scaled(other)]
+    }
+
+    #[inline]
+    const fn tag(hash: u64) -> u16 {
+        (hash >> 48) as u16 | 1
+    }
+
+    /// Asks the processor to fetch what a look-up of this hash will read first.
+    #[inline]
+    pub fn prefetch(&self, hash: u64) {
+        let [first, _] = self.buckets(hash);
+        prefetch(&self.tags[first]);
+        prefetch(&self.lines[first * WAYS]);
+    }
+
+    /// Where the entry of a key lies.
+    #[must_use]
+    #[inline]
+    pub fn find(&self, key: &FlowKey, hash: u64) -> Option<Place> {
+        let [first, second] = self.buckets(hash);
+        self.find_in(first, key, hash)
+            .or_else(|| self.find_in(second, key, hash))
+    }
+
+    #[inline]
+    fn find_in(&self, bucket: usize, key: &FlowKey, hash: u64) -> Option<Place> {
+        let mut equal = equal_tags(self.tags[bucket], Self::tag(hash));
+        while equal != 0 {
+            let way = equal.trailing_zeros() as usize / 2;
+            let place = bucket * WAYS + way;
+            if self.lines[place].0[..5] == key.0 {
+                return Some(Place(place as u32));
+            }
+            equal &= !(3 << (2 * way));
+        }
+        None
+    }
+
+    /// What lies at a place.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, place: Place) -> Entry {
+        let [.., a, b, c] = self.lines[place.0 as usize].0;
+        Entry::read([a, b, c])
+    }
+
+    /// The key of what lies at a place.
+    #[must_use]
+    pub fn key(&self, place: Place) -> FlowKey {
+        let [a, b, c, d, e, ..] = self.lines[place.0 as usize].0;
+        FlowKey([a, b, c, d, e])
+    }
+
+    /// Changes what lies at a place.
+    #[inline]
+    pub fn set(&mut self, place: Place, entry: &Entry) {
+        self.lines[place.0 as usize].0[5..].copy_from_slice(&entry.write());
+    }
+
+    /// A packet came.
+    #[inline]
+    pub fn touch_entry(&mut self, place: Place, now: u32) {
+        let word = &mut self.lines[place.0 as usize].0[6];
+        *word = *word & 0xffff_ffff | u64::from(now) << 32;
+    }
+
+    /// Makes the entries of a flow, none of whose keys may have one. Returns whether there was room
+    /// for both.
+    pub fn insert(&mut self, keys: [FlowKey; 2], mut entries: [Entry; 2]) -> Option<[Place; 2]> {
+        let hashes = keys.map(|key| self.hash(&key));
+        let first = self.take(&keys[0], hashes[0])?;
+        let Some(second) = self.take(&keys[1], hashes[1]) else {
+            self.free(first);
+            return None;
+        };
+        entries[0].peer = second;
+        entries[1].peer = first;
+        self.set(first, &entries[0]);
+        self.set(second, &entries[1]);
+        Some([first, second])
+    }
+
+    fn take(&mut self, key: &FlowKey, hash: u64) -> Option<Place> {
+        let free = |bucket: usize| equal_tags(self.tags[bucket], 0);
+        let [first, second] = self.buckets(hash);
+        let (one, other) = (free(first), free(second));
+        let (bucket, free) = match one.count_ones() >= other.count_ones() {
+            true => (first, one),
+            false => (second, other),
+        };
+        if free == 0 {
+            return None;
+        }
+        let way = free.trailing_zeros() as usize / 2;
+        self.tags[bucket] |= u128::from(Self::tag(hash)) << (16 * way);
+        let place = bucket * WAYS + way;
+        self.lines[place].0[..5].copy_from_slice(&key.0);
+        self.taken += 1;
+        Some(Place(place as u32))
+    }
+
+    fn free(&mut self, place: Place) {
+        let place = place.0 as usize;
+        let (bucket, way) = (place / WAYS, place % WAYS);
+        self.tags[bucket] &= !(0xffff << (16 * way));
+        self.lines[place] = CacheLine::default();
+        self.taken -= 1;
+    }
+
+    /// Removes a flow, both of whose entries are gone then.
+    pub fn remove(&mut self, place: Place) {
+        let peer = self.get(place).peer;
+        self.free(place);
+        self.free(peer);
+    }
+
+    fn is_taken(&self, place: usize) -> bool {
+        self.tags[place / WAYS] >> (16 * (place % WAYS)) & 0xffff != 0
+    }
+
+    /// The next places, at most `count`, that the hand comes to; entries of the forward direction
+    /// that lie there are told.
+    pub fn under_the_hand(&mut self, count: usize, into: &mut Vec<Place>) {
+        let places = self.places();
+        for _ in 0..count.min(places) {
+            let place = self.hand;
+            self.hand = if place + 1 < places { place + 1 } else { 0 };
+            if self.is_taken(place) && self.get(Place(place as u32)).is_forward {
+                into.push(Place(place as u32));
+            }
+        }
+    }
+
+    /// All flows, by their forward entries.
+    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+        (0..self.places())
+            .filter(|&place| self.is_taken(place))
+            .map(|place| Place(place as u32))
+            .filter(|&place| self.get(place).is_forward)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+    use twinpath_core::wire::Address;
+
+    use super::*;
+    use crate::headers::Headers;
+
+    fn key(number: u32) -> FlowKey {
+        let headers = Headers {
+            source: Address(u128::from(number)),
+            destination: Address(5),
+            ports: None,
+            protocol: 17,
+        };
+        FlowKey::new(1 + number % 3, &headers, [number as u16, 2])
+    }
+
+    fn entry(action: u32, is_forward: bool) -> Entry {
+        Entry {
+            action,
+            stamp: 0x8000_0001,
+            last_seen: 0xffff_fff0,
+            peer: Place(0),
+            bucket: 0xfffe,
+            mapping_epoch: 0x1234,
+            eni: 0xabcd,
+            state: 7,
+            is_forward,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn flows_are_found_by_either_key(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..300)) {
+            let mut table = FlowTable::new(24, 5);
+            let mut model: HashMap<u32, Place> = HashMap::new();
+            for (step, (inserts, number)) in (0u32..).zip(steps) {
+                let keys = [key(2 * number), key(2 * number + 1)];
+                match (inserts, model.get(&number)) {
+                    (true, None) => {
+                        let entries = [entry(step, true), entry(step, false)];
+                        if let Some([first, _]) = table.insert(keys, entries) {
+                            model.insert(number, first);
+                        }
+                    }
+                    (false, Some(&place)) => {
+                        table.remove(place);
+                        model.remove(&number);
+                    }
+                    _ => {}
+                }
+                prop_assert_eq!(table.len(), 2 * model.len());
+                for number in 0..40 {
+                    let keys = [key(2 * number), key(2 * number + 1)];
+                    let found = keys.map(|key| table.find(&key, table.hash(&key)));
+                    prop_assert_eq!(found[0], model.get(&number).copied());
+                    prop_assert_eq!(found[1].is_some(), found[0].is_some());
+                    if let [Some(one), Some(other)] = found {
+                        prop_assert_eq!((table.get(one).peer, table.get(other).peer), (other, one));
+                        prop_assert_eq!(table.key(other), keys[1]);
+                    }
+                }
+            }
+            prop_assert_eq!(table.iter().count(), model.len());
+        }
+    }
+
+    #[test]
+    fn a_table_holds_what_it_is_for() {
+        let mut table = FlowTable::new(100_000, 9);
+        let refused = (0..100_000u32)
+            .filter(|number| {
+                let keys = [key(2 * number), key(2 * number + 1)];
+                table.insert(keys, [entry(1, true), entry(2, false)]).is_none()
+            })
+            .count();
+        assert_eq!(refused, 0);
+        let bytes = table.memory_bytes() / 100_000;
+        assert!(bytes <= 180, "{bytes} bytes a flow");
+    }
+
+    #[test]
+    fn entries_read_as_written() {
+        let written = entry(0xffff_ffff, true);
+        assert_eq!(Entry::read(written.write()), written);
+    }
+
+    #[test]
+    fn the_hand_comes_to_all() {
+        let mut table = FlowTable::new(64, 5);
+        for number in 0..64 {
+            let keys = [key(2 * number), key(2 * number + 1)];
+            table.insert(keys, [entry(1, true), entry(2, false)]).expect("room");
+        }
+        let mut seen = Vec::new();
+        for _ in 0..table.places().div_ceil(10) {
+            table.under_the_hand(10, &mut seen);
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 64);
+    }
+}
