@@ -101,6 +101,9 @@ pub struct RouteKey {
 /// the one with the lowest priority number is taken, among equals that with the longest prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteRule {
+    /// The lower, the earlier: that of the key, or else the field that older controllers write, or
+    /// else zero.
+    pub priority: u32,
     /// What is done.
     pub action: InboundAction,
     /// The inner protocol number; absent or zero, any.
@@ -134,17 +137,16 @@ pub struct RouteRuleKey {
     pub vni: Vni,
     /// Their outer sources.
     pub source: Prefix,
-    /// The lower, the earlier. Older controllers write it as a field: then it is zero here unless
-    /// the field says otherwise.
-    pub priority: u32,
+    /// The rule's priority, if the key has one; older controllers write it as a field.
+    pub priority: Option<u32>,
 }
 
 impl fmt::Display for RouteRuleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.eni, self.vni, self.source)?;
         match self.priority {
-            0 => Ok(()),
-            priority => write!(f, ":{priority}"),
+            None => Ok(()),
+            Some(priority) => write!(f, ":{priority}"),
         }
     }
 }

@@ -26,7 +26,7 @@ macro_rules! tables {
         }
 
         /// Which object of which table.
-        #[derive(Clone, PartialEq, Eq, Hash)]
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Key {
             $($(#[$doc])* $Table($Key),)*
         }
