@@ -88,6 +88,8 @@ reasons! {
     PaValidation => "pa_validation",
     /// TCP other than a connection's first segment, of no known flow.
     NoFlow => "tcp_without_flow",
+    /// Another flow has the key of the packet's answers.
+    FlowClash => "flow_clash",
     /// A fragment whose first one did not come before it.
     FragmentAlone => "fragment_alone",
     /// An ICMP error about a packet of no known flow, or of a translated one.

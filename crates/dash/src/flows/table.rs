@@ -14,7 +14,7 @@ use super::key::FlowKey;
 const WAYS: usize = 8;
 
 /// Where an entry lies.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u32);
 
 /// What an entry holds beside its key.
@@ -275,9 +275,9 @@ impl FlowTable {
     /// All flows, by their forward entries.
     pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
         (0..self.places())
-            .filter(|&place| self.is_taken(place))
+            .filter(move |&place| self.is_taken(place))
             .map(|place| Place(place as u32))
-            .filter(|&place| self.get(place).is_forward)
+            .filter(move |&place| self.get(place).is_forward)
     }
 }
 

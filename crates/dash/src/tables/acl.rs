@@ -68,6 +68,13 @@ struct Sets {
     words_each: usize,
 }
 
+impl Default for AclTable {
+    /// No rules.
+    fn default() -> Self {
+        Self::new(IpVersion::V4, &[], &|_| None)
+    }
+}
+
 impl AclTable {
     /// Compiles a group; `None` if it is not there.
     pub fn compile(group: &AclGroupId, configuration: &dyn Configuration) -> Option<Self> {

@@ -48,7 +48,7 @@ impl InboundTable {
             let validates = rule.pa_validation.unwrap_or(rule.vnet.is_some());
             rules.entry(key.vni.get()).or_default().push(InboundRule {
                 source: key.source,
-                priority: key.priority,
+                priority: rule.priority,
                 protocol: rule.protocol.filter(|protocol| *protocol != 0),
                 action: rule.action,
                 validated: validates.then_some(sender),

@@ -67,8 +67,8 @@ impl MappingTable {
         Self {
             v4: Entries::new(key),
             v6: Entries::new(key),
-            profiles: Interned::default(),
-            underlays: Interned::default(),
+            profiles: Interned::new(seed),
+            underlays: Interned::new(seed),
             sources: HashMap::new(),
         }
     }

@@ -153,8 +153,10 @@ impl Tables {
             self.update_mapping(mapping, configuration);
         }
         if !stale.enis {
-            // Mappings may have given names their first numbers.
-            self.update_common(configuration);
+            // A mapping may have given a name its first number.
+            if self.has_new_numbers() {
+                self.update_common(configuration);
+            }
             return;
         }
         self.forget_stale(&stale);
@@ -189,6 +191,12 @@ impl Tables {
             .retain(|group, _| !stale.route_groups.contains(group));
         self.meter_policies
             .retain(|policy, _| !stale.meter_policies.contains(policy));
+    }
+
+    fn has_new_numbers(&self) -> bool {
+        self.vnets.len() < self.numbers.vnets.len()
+            || self.tunnels.len() < self.numbers.tunnels.len()
+            || self.port_maps.len() < self.numbers.port_maps.len()
     }
 
     /// Networks, tunnels, routing types and port maps: few, and small.
@@ -345,7 +353,9 @@ impl Tables {
         if let Some(table) = self.acl_groups.get(group) {
             return Some(table.clone());
         }
-        let table = Arc::new(AclTable::compile(group, configuration)?);
+        // A list that is not there is one without rules.
+        let table = AclTable::compile(group, configuration).unwrap_or_default();
+        let table = Arc::new(table);
         self.acl_groups.insert(group.clone(), table.clone());
         Some(table)
     }
