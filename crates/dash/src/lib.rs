@@ -18,6 +18,8 @@ pub mod headers;
 pub mod objects;
 pub mod pipeline;
 pub mod reason;
+#[cfg(feature = "samples")]
+pub mod samples;
 pub mod settings;
 pub mod tables;
 

@@ -3,7 +3,6 @@
 mod common;
 
 use common::interpreter::{Interpreter, Packet, Sent};
-use common::objects::Objects;
 use common::packets::{self, Dice, HEADROOM};
 use proptest::prelude::*;
 use twinpath_core::Instant;
@@ -16,6 +15,7 @@ use twinpath_core::wire::{
 use twinpath_dash::configuration::Direction;
 use twinpath_dash::headers::Headers;
 use twinpath_dash::pipeline::Layer;
+use twinpath_dash::samples::Objects;
 use twinpath_dash::{Dpu, Reason, Settings, Verdict};
 
 const ENIS: u8 = 4;

@@ -314,6 +314,3 @@ fn mend_echo(
     put(frame, at + icmp::CHECKSUM_AT, new.to_be_bytes());
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

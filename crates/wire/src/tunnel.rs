@@ -48,6 +48,3 @@ pub enum Encapsulation {
     /// In GRE, with a virtual subnet and the number of a flow as its key.
     Nvgre,
 }
-
-#[cfg(test)]
-mod tests;

@@ -12,7 +12,7 @@ use twinpath_dash::objects::{self, *};
 use twinpath_dash::pipeline::Layer;
 use twinpath_dash::{Reason, Settings};
 
-use super::objects::Objects;
+use twinpath_dash::samples::Objects;
 
 /// A packet that has come to an ENI.
 #[derive(Clone, Debug)]

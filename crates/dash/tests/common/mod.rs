@@ -3,5 +3,4 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub mod interpreter;
-pub mod objects;
 pub mod packets;

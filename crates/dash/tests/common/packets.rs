@@ -8,7 +8,7 @@ use twinpath_dash::headers::Headers;
 use twinpath_dash::objects::{self, *};
 
 use super::interpreter::Packet;
-use super::objects::Objects;
+use twinpath_dash::samples::Objects;
 
 /// Room in front of frames.
 pub const HEADROOM: usize = 160;

@@ -64,3 +64,49 @@ pub fn set_traffic_class(frame: &mut [u8], layout: &Layout, class: u8) {
         Network::None => {}
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::dissect;
+    use crate::{Endpoint, PacketBuilder, verify_ipv4_checksum};
+
+    /// RFC 6040, figure 4: a row for each inner mark, a column for each outer one, both in the order
+    /// Not-ECT, ECT(0), ECT(1), CE.
+    #[test]
+    fn marks_are_those_of_rfc_6040() {
+        const ORDER: [u8; 4] = [NOT_CAPABLE, CAPABLE_0, CAPABLE_1, CONGESTED];
+        const N: Option<u8> = Some(NOT_CAPABLE);
+        const ZERO: Option<u8> = Some(CAPABLE_0);
+        const ONE: Option<u8> = Some(CAPABLE_1);
+        const CE: Option<u8> = Some(CONGESTED);
+        let figure = [
+            [N, N, N, None],
+            [ZERO, ZERO, ONE, CE],
+            [ONE, ONE, ONE, CE],
+            [CE, CE, CE, CE],
+        ];
+        for (inner, row) in ORDER.into_iter().zip(figure) {
+            for (outer, expected) in ORDER.into_iter().zip(row) {
+                assert_eq!(decapsulated(outer, inner), expected, "{outer} around {inner}");
+                assert_eq!(decapsulated(outer | 0xfc, inner | 0xb8), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn classes_are_written_and_read() {
+        for source in ["10.0.0.1:1", "[fd00::1]:1"] {
+            let source: Endpoint = source.parse().unwrap();
+            let mut frame = PacketBuilder::udp(source, source).to_vec().unwrap();
+            let layout = dissect(&frame).unwrap();
+            let before = frame.clone();
+            for class in [0xff, 0x01, 0xb9, 0] {
+                set_traffic_class(&mut frame, &layout, class);
+                assert_eq!(traffic_class(&frame, &layout), class);
+                assert!(verify_ipv4_checksum(&frame, &layout));
+            }
+            assert_eq!(frame, before);
+        }
+    }
+}

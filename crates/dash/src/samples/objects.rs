@@ -4,28 +4,46 @@ use std::collections::BTreeMap;
 
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
-use twinpath_dash::configuration::{Configuration, Direction};
-use twinpath_dash::objects::*;
+
+use crate::configuration::{Configuration, Direction};
+use crate::objects::*;
 
 /// Objects by key.
 #[derive(Clone, Default)]
 pub struct Objects {
+    /// The appliance.
     pub appliance: Option<Appliance>,
+    /// How the switch speaks VXLAN.
     pub switch: Option<Switch>,
+    /// Virtual networks.
     pub vnets: BTreeMap<VnetName, Vnet>,
+    /// Routing types.
     pub routing_types: BTreeMap<RoutingType, RoutingActions>,
+    /// Tunnels.
     pub tunnels: BTreeMap<TunnelName, Tunnel>,
+    /// Profiles of limits.
     pub qos: BTreeMap<QosName, Qos>,
+    /// Port maps with their ranges.
     pub port_maps: BTreeMap<PortMapId, BTreeMap<PortRange, PortMapRange>>,
+    /// Meter policies with their rules.
     pub meter_policies: BTreeMap<MeterPolicyId, (MeterPolicy, BTreeMap<u32, MeterRule>)>,
+    /// Named lists of prefixes.
     pub tags: BTreeMap<TagName, PrefixTag>,
+    /// Access lists with their rules.
     pub acl_groups: BTreeMap<AclGroupId, (AclGroup, BTreeMap<AclRuleId, AclRule>)>,
+    /// Groups of routes.
     pub route_groups: BTreeMap<RouteGroupId, Vec<(Prefix, Route)>>,
+    /// Mappings by network and address.
     pub mappings: BTreeMap<(VnetName, Address), VnetMapping>,
+    /// Physical addresses by VNI.
     pub pa_validation: BTreeMap<Vni, PaValidation>,
+    /// ENIs.
     pub enis: BTreeMap<EniId, Eni>,
+    /// Which routes ENIs follow.
     pub eni_routes: BTreeMap<EniId, RouteGroupId>,
+    /// Inbound rules.
     pub route_rules: Vec<(RouteRuleKey, RouteRule)>,
+    /// What stages of ENIs ask.
     pub bindings: BTreeMap<(EniId, Direction, AclStage), AclBinding>,
 }
 
