@@ -345,7 +345,7 @@ impl Dpu {
     /// Whether an ENI may have another flow, and now.
     fn may_open(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let enis = self.tables.enis().count().max(1);
+        let enis = self.tables.eni_count().max(1);
         let state = &mut self.enis[usize::from(number)];
         let flows = state.flows as usize;
         if eni.limits.flows != 0 && flows >= eni.limits.flows as usize {

@@ -165,6 +165,12 @@ impl Tables {
         numbered.filter_map(|(number, eni)| Some((number, eni.as_ref()?)))
     }
 
+    /// How many ENIs there are.
+    #[must_use]
+    pub fn eni_count(&self) -> usize {
+        self.eni_numbers.len()
+    }
+
     /// The VNI of a network, if it is there.
     #[must_use]
     #[inline]
