@@ -28,17 +28,28 @@ fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let parts: Vec<String> = std::env::args().skip(1).collect();
     let wanted = |part: &str| {
-        let mut named = parts.iter().filter(|text| !text.starts_with('-')).peekable();
+        let mut named = parts
+            .iter()
+            .filter(|text| !text.starts_with('-'))
+            .peekable();
         named.peek().is_none() || named.any(|text| text == part)
     };
     if wanted("hits") {
-        let counts: &[usize] = if is_test { &[600] } else { &[1_000, 1_000_000, 8_000_000] };
+        let counts: &[usize] = if is_test {
+            &[600]
+        } else {
+            &[1_000, 1_000_000, 8_000_000]
+        };
         for &count in counts {
             hits(count);
         }
     }
     if wanted("opens") {
-        let (rules, routes, count) = if is_test { (50, 100, 600) } else { (1_000, 100_000, 1_000_000) };
+        let (rules, routes, count) = if is_test {
+            (50, 100, 600)
+        } else {
+            (1_000, 100_000, 1_000_000)
+        };
         for prefixes in [1, 100] {
             opens(rules, prefixes, routes, count);
         }
@@ -106,7 +117,9 @@ fn segment(flow: usize, mappings: u32, tcp_flags: u8) -> Vec<u8> {
         source_port: 50_000,
         ..Varying::default()
     };
-    outer.emit(&varying, &mut buffer[HEADROOM..]).expect("sound");
+    outer
+        .emit(&varying, &mut buffer[HEADROOM..])
+        .expect("sound");
     buffer
 }
 
@@ -185,8 +198,12 @@ fn opens(rules: u32, prefixes: u32, routes: u32, count: usize) {
     row(&what, ns, None);
     let memory = dpu.tables().memory_use();
     let per = |(bytes, count): (usize, usize)| bytes as f64 / count.max(1) as f64;
-    println!("    loaded in {loading:.2?}; {:.1} bytes a route, {:.1} a mapping, {:.1} a rule",
-        per(memory.routes), per(memory.mappings), per(memory.acl_rules));
+    println!(
+        "    loaded in {loading:.2?}; {:.1} bytes a route, {:.1} a mapping, {:.1} a rule",
+        per(memory.routes),
+        per(memory.mappings),
+        per(memory.acl_rules)
+    );
 }
 
 /// How long it takes until packets meet a change.
@@ -202,7 +219,10 @@ fn updates(routes: u32) {
         group: "group-0".into(),
         prefix,
     });
-    for (what, key) in [("a mapping changes", mapping), ("one of many routes changes", route)] {
+    for (what, key) in [
+        ("a mapping changes", mapping),
+        ("one of many routes changes", route),
+    ] {
         let mut times: Vec<f64> = (0..20)
             .map(|_| {
                 let started = Instant::now();

@@ -4,10 +4,11 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 use crate::objects::{
-    AclBinding, AclGroup, AclGroupId, AclRule, AclRuleId, AclStage, Appliance, Eni, EniId, MeterPolicy,
-    MeterPolicyId, MeterRule, PaValidation, PortMapId, PortMapRange, PortRange, PrefixTag, Qos,
-    QosName, Route, RouteGroupId, RouteRule, RouteRuleKey, RoutingActions, RoutingType, Switch,
-    TagName, Tunnel, TunnelName, Vnet, VnetMapping, VnetMappingKey, VnetName, Vni,
+    AclBinding, AclGroup, AclGroupId, AclRule, AclRuleId, AclStage, Appliance, Eni, EniId,
+    MeterPolicy, MeterPolicyId, MeterRule, PaValidation, PortMapId, PortMapRange, PortRange,
+    PrefixTag, Qos, QosName, Route, RouteGroupId, RouteRule, RouteRuleKey, RoutingActions,
+    RoutingType, Switch, TagName, Tunnel, TunnelName, Vnet, VnetMapping, VnetMappingKey, VnetName,
+    Vni,
 };
 
 /// A direction of packets, as an ENI's machine sees it.

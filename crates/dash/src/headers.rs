@@ -53,7 +53,9 @@ impl Headers {
         Self {
             source: self.destination,
             destination: self.source,
-            ports: self.ports.map(|[source, destination]| [destination, source]),
+            ports: self
+                .ports
+                .map(|[source, destination]| [destination, source]),
             protocol: self.protocol,
         }
     }

@@ -9,9 +9,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{
-    dissect, fields, verify_ipv4_checksum, verify_transport_checksum,
-};
+use twinpath_core::wire::{dissect, fields, verify_ipv4_checksum, verify_transport_checksum};
 use twinpath_dash::configuration::Direction;
 use twinpath_dash::headers::Headers;
 use twinpath_dash::pipeline::Layer;
@@ -67,7 +65,9 @@ fn compare(frame: &[u8], sent: &Sent, packet: &Packet, came: &[u8]) -> Result<()
     prop_assert!(verify_transport_checksum(&inner, &layout));
     if !sent.underlay.is_empty() {
         let source = sent.source_mac.unwrap_or(fields::source_mac(came));
-        let destination = sent.destination_mac.unwrap_or(fields::destination_mac(came));
+        let destination = sent
+            .destination_mac
+            .unwrap_or(fields::destination_mac(came));
         prop_assert_eq!(fields::source_mac(&inner), source);
         prop_assert_eq!(fields::destination_mac(&inner), destination);
     }
@@ -87,7 +87,9 @@ fn process(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason>
 fn inner_of(bytes: &[u8]) -> &[u8] {
     let frame = &bytes[HEADROOM..];
     let layout = dissect(frame).expect("sound");
-    &frame[Tunnel::read(frame, &layout, VXLAN_PORT).expect("a tunnel").inner()]
+    &frame[Tunnel::read(frame, &layout, VXLAN_PORT)
+        .expect("a tunnel")
+        .inner()]
 }
 
 fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool, TestCaseError> {
@@ -111,7 +113,10 @@ fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool
                 Direction::Inbound => taken_apart(frame).1.len(),
             };
             if sent.meter_class != 0 {
-                prop_assert_eq!(bytes_of_class[packet.direction as usize], inner_bytes as u64);
+                prop_assert_eq!(
+                    bytes_of_class[packet.direction as usize],
+                    inner_bytes as u64
+                );
             }
             // The second packet is a hit, and leaves as the first one did.
             let again = process(&mut dpu, &bytes, Instant(2));
@@ -182,6 +187,9 @@ fn random_packets_come_to_all_ends() {
         Reason::InboundRouteDrop,
         Reason::PaValidation,
     ] {
-        assert!(reasons.contains(&reason), "{reason:?} never happened: {reasons:?}");
+        assert!(
+            reasons.contains(&reason),
+            "{reason:?} never happened: {reasons:?}"
+        );
     }
 }

@@ -40,7 +40,11 @@ fn eni_id() -> EniId {
     "eni".into()
 }
 
-fn action(action: ActionType, of: Option<objects::Encapsulation>, key: Option<u32>) -> RoutingAction {
+fn action(
+    action: ActionType,
+    of: Option<objects::Encapsulation>,
+    key: Option<u32>,
+) -> RoutingAction {
     RoutingAction {
         name: "action".into(),
         action,
@@ -75,7 +79,11 @@ fn private_link() -> Objects {
             .into(),
         },
     );
-    let vxlan = action(ActionType::StaticEncap, Some(objects::Encapsulation::Vxlan), None);
+    let vxlan = action(
+        ActionType::StaticEncap,
+        Some(objects::Encapsulation::Vxlan),
+        None,
+    );
     for kind in [RoutingType::Vnet, RoutingType::VnetEncap] {
         let items = [vxlan.clone()].into();
         objects.routing_types.insert(kind, RoutingActions { items });
@@ -124,10 +132,19 @@ fn private_link() -> Objects {
     );
     objects.route_groups.insert(
         "group".into(),
-        vec![(prefix("10.2.0.0/16"), route(RouteAction::Vnet("Vnet1".into())))],
+        vec![(
+            prefix("10.2.0.0/16"),
+            route(RouteAction::Vnet("Vnet1".into())),
+        )],
     );
     objects.eni_routes.insert(eni_id(), "group".into());
     objects
+}
+
+/// The mapping of the private endpoint.
+fn endpoint(objects: &mut Objects) -> &mut VnetMapping {
+    let key = (VnetName::from("Vnet1"), ip(PE_CA));
+    objects.mappings.get_mut(&key).expect("there")
 }
 
 fn prefix(text: &str) -> Prefix {
@@ -151,8 +168,6 @@ fn tunnel(endpoints: &[&str], key: u32) -> objects::Tunnel {
         metering_class_or: 0,
     }
 }
-
-
 
 /// A DPU and the time.
 struct Bench {
@@ -281,7 +296,13 @@ fn inside(
 }
 
 fn from_vm(packet: PacketBuilder<'_>) -> Vec<u8> {
-    inside(Encapsulation::Vxlan, VM_VNI, VM_PA, [ENI_MAC, REMOTE_MAC], packet)
+    inside(
+        Encapsulation::Vxlan,
+        VM_VNI,
+        VM_PA,
+        [ENI_MAC, REMOTE_MAC],
+        packet,
+    )
 }
 
 const PL_SIP: &str = "fd40:108:20:d107:64:ff71:a00:b";
@@ -290,11 +311,16 @@ const PL_DIP: &str = "2603:10e1:100:2::3401:203";
 #[test]
 fn private_link_there_and_back() {
     let mut bench = Bench::of(private_link());
-    let sent = bench.send(&from_vm(udp((VM_CA, 6789), (PE_CA, 4567)))).expect("sent");
+    let sent = bench
+        .send(&from_vm(udp((VM_CA, 6789), (PE_CA, 4567))))
+        .expect("sent");
     let layer = (Encapsulation::Nvgre, ENCAP_VNI, VIP, ip(PE_PA), 0x28);
     assert_eq!(sent.layers, [layer]);
     let headers = sent.headers();
-    assert_eq!([headers.source, headers.destination], [ip(PL_SIP), ip(PL_DIP)]);
+    assert_eq!(
+        [headers.source, headers.destination],
+        [ip(PL_SIP), ip(PL_DIP)]
+    );
     assert_eq!(headers.ports, Some([6789, 4567]));
     assert_eq!(sent.macs(), [ENI_MAC, REMOTE_MAC]);
     assert_eq!(fields::ttl(&sent.inner, &sent.layout), 64);
@@ -302,14 +328,23 @@ fn private_link_there_and_back() {
     assert_eq!(bench.counters().meters.of(1586), [58, 0]);
 
     let answer = udp((PL_DIP, 4567), (PL_SIP, 6789));
-    let answer = inside(Encapsulation::Nvgre, ENCAP_VNI, PE_PA, [REMOTE_MAC, ENI_MAC], answer);
+    let answer = inside(
+        Encapsulation::Nvgre,
+        ENCAP_VNI,
+        PE_PA,
+        [REMOTE_MAC, ENI_MAC],
+        answer,
+    );
     let back = bench.send(&answer).expect("sent");
     assert_eq!(
         back.layers,
         [(Encapsulation::Vxlan, VM_VNI, VIP, ip(VM_PA), 0x28)]
     );
     let headers = back.headers();
-    assert_eq!([headers.source, headers.destination], [ip(PE_CA), ip(VM_CA)]);
+    assert_eq!(
+        [headers.source, headers.destination],
+        [ip(PE_CA), ip(VM_CA)]
+    );
     assert_eq!(headers.ports, Some([4567, 6789]));
     assert_eq!(back.macs(), [REMOTE_MAC, ENI_MAC]);
     assert_eq!(bench.counters().meters.of(1586), [58, 58]);
@@ -319,16 +354,24 @@ fn private_link_there_and_back() {
 fn an_answer_of_no_flow_needs_an_inbound_rule() {
     let mut bench = Bench::of(private_link());
     let stray = udp((PL_DIP, 4567), (PL_SIP, 6789));
-    let stray = inside(Encapsulation::Nvgre, ENCAP_VNI, PE_PA, [REMOTE_MAC, ENI_MAC], stray);
+    let stray = inside(
+        Encapsulation::Nvgre,
+        ENCAP_VNI,
+        PE_PA,
+        [REMOTE_MAC, ENI_MAC],
+        stray,
+    );
     assert_eq!(bench.send(&stray), Err(Reason::InboundRouteMiss));
 }
 
 #[test]
 fn a_security_group_is_a_second_tunnel() {
     let mut objects = private_link();
-    objects.tunnels.insert("Tunnel4".into(), tunnel(&["90.90.90.90", "10.10.10.10"], 100));
-    let mapping = objects.mappings.get_mut(&("Vnet1".into(), ip(PE_CA)));
-    mapping.expect("there").tunnel = Some("Tunnel4".into());
+    objects.tunnels.insert(
+        "Tunnel4".into(),
+        tunnel(&["90.90.90.90", "10.10.10.10"], 100),
+    );
+    endpoint(&mut objects).tunnel = Some("Tunnel4".into());
     let mut bench = Bench::of(objects);
     let mut counts = std::collections::BTreeMap::new();
     for port in 0..400 {
@@ -338,12 +381,18 @@ fn a_security_group_is_a_second_tunnel() {
             panic!("{:?}", sent.layers);
         };
         assert_eq!((kind, key, source), (Encapsulation::Vxlan, 100, VIP));
-        assert_eq!(inner, (Encapsulation::Nvgre, ENCAP_VNI, VIP, ip(PE_PA), 0x28));
+        assert_eq!(
+            inner,
+            (Encapsulation::Nvgre, ENCAP_VNI, VIP, ip(PE_PA), 0x28)
+        );
         *counts.entry(endpoint).or_insert(0) += 1;
         assert_eq!(sent.headers().destination, ip(PL_DIP));
     }
     assert_eq!(counts.len(), 2);
-    assert!(counts.values().all(|count| (150..250).contains(count)), "{counts:?}");
+    assert!(
+        counts.values().all(|count| (150..250).contains(count)),
+        "{counts:?}"
+    );
 }
 
 #[test]
@@ -354,9 +403,10 @@ fn a_redirect_map_moves_ports_to_a_backend() {
         backend_ip: ip("60.60.60.1"),
         backend_port_base: 42_001,
     };
-    objects.port_maps.insert("portmap_1".into(), [(range, backend)].into());
-    let mapping = objects.mappings.get_mut(&("Vnet1".into(), ip(PE_CA)));
-    mapping.expect("there").port_map = Some("portmap_1".into());
+    objects
+        .port_maps
+        .insert("portmap_1".into(), [(range, backend)].into());
+    endpoint(&mut objects).port_map = Some("portmap_1".into());
     let mut bench = Bench::of(objects);
     for (port, moved) in [(8001, 42_001), (8500, 42_500), (9000, 43_000)] {
         let packet = tcp((VM_CA, 12_345), (PE_CA, port), flags::SYN);
@@ -365,7 +415,11 @@ fn a_redirect_map_moves_ports_to_a_backend() {
         let headers = sent.headers();
         assert_eq!(headers.ports, Some([12_345, moved]));
         assert_eq!(headers.destination, ip("2603:10e1:100:2::3c3c:3c01"));
-        let answer = tcp(("2603:10e1:100:2::3c3c:3c01", moved), (PL_SIP, 12_345), flags::SYN | flags::ACK);
+        let answer = tcp(
+            ("2603:10e1:100:2::3c3c:3c01", moved),
+            (PL_SIP, 12_345),
+            flags::SYN | flags::ACK,
+        );
         let macs = [REMOTE_MAC, ENI_MAC];
         let answer = inside(Encapsulation::Nvgre, ENCAP_VNI, "60.60.60.1", macs, answer);
         let back = bench.send(&answer).expect("sent").headers();
@@ -375,7 +429,11 @@ fn a_redirect_map_moves_ports_to_a_backend() {
     for port in [8000, 9001] {
         let packet = tcp((VM_CA, 12_345), (PE_CA, port), flags::SYN);
         let sent = bench.send(&from_vm(packet)).expect("sent");
-        assert_eq!(sent.layers[0].3, ip(PE_PA), "beside the range nothing is moved");
+        assert_eq!(
+            sent.layers[0].3,
+            ip(PE_PA),
+            "beside the range nothing is moved"
+        );
         assert_eq!(sent.headers().ports, Some([12_345, port]));
     }
 }
@@ -383,7 +441,9 @@ fn a_redirect_map_moves_ports_to_a_backend() {
 #[test]
 fn a_floating_nic_answers_by_its_routes() {
     let mut objects = private_link();
-    objects.tunnels.insert("Tunnel1".into(), tunnel(&["40.40.40.40"], ENCAP_VNI));
+    objects
+        .tunnels
+        .insert("Tunnel1".into(), tunnel(&["40.40.40.40"], ENCAP_VNI));
     let mut back = route(RouteAction::Direct);
     back.tunnel = Some("Tunnel1".into());
     let routes = objects.route_groups.get_mut("group").expect("there");
@@ -419,9 +479,21 @@ fn a_floating_nic_answers_by_its_routes() {
         assert_eq!(sent.macs()[0], ENI_MAC);
     }
     let answer = udp((PL_DIP, 4567), (PL_SIP, 6789));
-    let answer = inside(Encapsulation::Nvgre, ENCAP_VNI, PE_PA, [REMOTE_MAC, ENI_MAC], answer);
+    let answer = inside(
+        Encapsulation::Nvgre,
+        ENCAP_VNI,
+        PE_PA,
+        [REMOTE_MAC, ENI_MAC],
+        answer,
+    );
     let back = bench.send(&answer).expect("sent");
-    let layer = (Encapsulation::Vxlan, ENCAP_VNI, VIP, ip("40.40.40.40"), 0x28);
+    let layer = (
+        Encapsulation::Vxlan,
+        ENCAP_VNI,
+        VIP,
+        ip("40.40.40.40"),
+        0x28,
+    );
     assert_eq!(back.layers, [layer]);
     assert_eq!(back.headers().destination, ip(VM_CA));
     assert_eq!(back.macs(), [ENI_MAC, VM_MAC]);
@@ -448,8 +520,14 @@ fn peers() -> Objects {
         objects.mappings.insert((vnet.into(), ip(address)), mapping);
     }
     let routes = objects.route_groups.get_mut("group").expect("there");
-    routes.push((prefix("10.2.0.8/32"), route(RouteAction::Vnet("Vnet2".into()))));
-    routes.push((prefix("fd02::/64"), route(RouteAction::Vnet("Vnet2".into()))));
+    routes.push((
+        prefix("10.2.0.8/32"),
+        route(RouteAction::Vnet("Vnet2".into())),
+    ));
+    routes.push((
+        prefix("fd02::/64"),
+        route(RouteAction::Vnet("Vnet2".into())),
+    ));
     let direct = RouteAction::VnetDirect {
         vnet: "Vnet2".into(),
         overlay_ip: Some(ip("10.2.0.8")),
@@ -478,29 +556,51 @@ fn peers() -> Objects {
 }
 
 fn from_peer(host: &str, packet: PacketBuilder<'_>) -> Vec<u8> {
-    inside(Encapsulation::Vxlan, 3000, host, [REMOTE_MAC, ENI_MAC], packet)
+    inside(
+        Encapsulation::Vxlan,
+        3000,
+        host,
+        [REMOTE_MAC, ENI_MAC],
+        packet,
+    )
 }
 
 #[test]
 fn peers_speak_with_each_other() {
     let mut bench = Bench::of(peers());
-    let ends = [("10.0.0.11", "10.2.0.8"), ("fd01::11", "fd02::8"), ("10.0.0.11", "10.3.4.5")];
+    let ends = [
+        ("10.0.0.11", "10.2.0.8"),
+        ("fd01::11", "fd02::8"),
+        ("10.0.0.11", "10.3.4.5"),
+    ];
     for (machine, peer) in ends {
-        let sent = bench.send(&from_vm(tcp((machine, 1), (peer, 2), flags::SYN))).expect("sent");
+        let sent = bench
+            .send(&from_vm(tcp((machine, 1), (peer, 2), flags::SYN)))
+            .expect("sent");
         let layer = (Encapsulation::Vxlan, 3000, VIP, ip("100.0.0.8"), 0x28);
         assert_eq!(sent.layers, [layer]);
         assert_eq!(sent.headers().destination, ip(peer));
         assert_eq!(sent.macs(), [ENI_MAC, REMOTE_MAC]);
         let answer = tcp((peer, 2), (machine, 1), flags::SYN | flags::ACK);
         let back = bench.send(&from_peer("100.0.0.8", answer)).expect("sent");
-        assert_eq!(back.layers, [(Encapsulation::Vxlan, VM_VNI, VIP, ip(VM_PA), 0x28)]);
+        assert_eq!(
+            back.layers,
+            [(Encapsulation::Vxlan, VM_VNI, VIP, ip(VM_PA), 0x28)]
+        );
     }
     // The other way round: the answer goes to where the question came from.
     let question = tcp(("10.2.0.8", 5), (VM_CA, 6), flags::SYN);
     bench.send(&from_peer("100.0.0.8", question)).expect("sent");
-    let sent = bench.send(&from_vm(tcp((VM_CA, 6), ("10.2.0.8", 5), flags::SYN | flags::ACK)));
+    let sent = bench.send(&from_vm(tcp(
+        (VM_CA, 6),
+        ("10.2.0.8", 5),
+        flags::SYN | flags::ACK,
+    )));
     let sent = sent.expect("sent");
-    assert_eq!(sent.layers, [(Encapsulation::Vxlan, 3000, VIP, ip("100.0.0.8"), 0x28)]);
+    assert_eq!(
+        sent.layers,
+        [(Encapsulation::Vxlan, 3000, VIP, ip("100.0.0.8"), 0x28)]
+    );
     assert_eq!(sent.macs(), [ENI_MAC, REMOTE_MAC]);
 }
 
@@ -516,10 +616,15 @@ fn physical_addresses_of_nobody_are_refused() {
 #[test]
 fn a_direct_route_leaves_without_a_tunnel() {
     let mut bench = Bench::of(peers());
-    let sent = bench.send(&from_vm(udp((VM_CA, 1), ("30.0.0.1", 2)))).expect("sent");
-    assert_eq!(sent.layers, []);
+    let sent = bench
+        .send(&from_vm(udp((VM_CA, 1), ("30.0.0.1", 2))))
+        .expect("sent");
+    assert!(sent.layers.is_empty());
     // Between the underlay's stations: back to where it came from.
-    let stations = [MacAddress([2, 0, 0, 0, 0, 2]), MacAddress([2, 0, 0, 0, 0, 1])];
+    let stations = [
+        MacAddress([2, 0, 0, 0, 0, 2]),
+        MacAddress([2, 0, 0, 0, 0, 1]),
+    ];
     assert_eq!(sent.macs(), stations);
 }
 
@@ -545,12 +650,20 @@ fn connections_begin_with_their_first_segment() {
     bench.send(&segment(flags::ACK)).expect("of the connection");
     assert_eq!(bench.dpu.flow_count(), 1);
     let answer = |tcp_flags| from_peer("100.0.0.8", tcp(("10.2.0.8", 2), (VM_CA, 1), tcp_flags));
-    bench.send(&answer(flags::SYN | flags::ACK)).expect("answered");
-    bench.send(&segment(flags::FIN | flags::ACK)).expect("half done");
+    bench
+        .send(&answer(flags::SYN | flags::ACK))
+        .expect("answered");
+    bench
+        .send(&segment(flags::FIN | flags::ACK))
+        .expect("half done");
     bench.now = Instant(bench.now.0 + 100_000_000_000);
-    bench.send(&answer(flags::ACK)).expect("the other half goes on");
+    bench
+        .send(&answer(flags::ACK))
+        .expect("the other half goes on");
     bench.send(&answer(flags::FIN | flags::ACK)).expect("done");
-    bench.send(&segment(flags::ACK)).expect("what is under way passes");
+    bench
+        .send(&segment(flags::ACK))
+        .expect("what is under way passes");
     bench.now = Instant(bench.now.0 + 31_000_000_000);
     assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
     assert_eq!(bench.dpu.flow_count(), 0);
@@ -573,13 +686,18 @@ fn a_new_connection_takes_the_place_of_one_that_has_ended() {
 fn idle_flows_are_swept() {
     let mut bench = Bench::of(peers());
     for port in 0..50 {
-        bench.send(&from_vm(udp((VM_CA, port), ("10.2.0.8", 2)))).expect("sent");
+        bench
+            .send(&from_vm(udp((VM_CA, port), ("10.2.0.8", 2))))
+            .expect("sent");
     }
     bench.dpu.age(100_000, bench.now);
     assert_eq!(bench.dpu.flow_count(), 50);
     bench.now = Instant(bench.now.0 + 121_000_000_000);
     bench.dpu.age(100_000, bench.now);
-    assert_eq!((bench.dpu.flow_count(), bench.counters().flows_aged), (0, 50));
+    assert_eq!(
+        (bench.dpu.flow_count(), bench.counters().flows_aged),
+        (0, 50)
+    );
     assert_eq!(bench.dpu.flows_of(0), 0);
 }
 
@@ -588,12 +706,15 @@ fn idle_flows_are_swept() {
 fn policies_change_in_mid_connection() {
     let mut bench = Bench::of(peers());
     let segment = |tcp_flags| from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), tcp_flags));
-    let answer = |host: &str| {
-        from_peer(host, tcp(("10.2.0.8", 2), (VM_CA, 1), flags::ACK))
-    };
+    let answer = |host: &str| from_peer(host, tcp(("10.2.0.8", 2), (VM_CA, 1), flags::ACK));
     bench.send(&segment(flags::SYN)).expect("opened");
-    let key = ("Vnet2".into(), ip("10.2.0.8"));
-    bench.objects.mappings.get_mut(&key).expect("there").underlay_ip = ip("100.0.0.99");
+    let key = (VnetName::from("Vnet2"), ip("10.2.0.8"));
+    bench
+        .objects
+        .mappings
+        .get_mut(&key)
+        .expect("there")
+        .underlay_ip = ip("100.0.0.99");
     let changed = [Key::VnetMapping(VnetMappingKey {
         vnet: "Vnet2".into(),
         address: ip("10.2.0.8"),
@@ -607,7 +728,9 @@ fn policies_change_in_mid_connection() {
 
     // A route to nowhere: the answer is the first to meet it.
     let routes = bench.objects.route_groups.get_mut("group").expect("there");
-    let route = routes.iter_mut().find(|(of, _)| *of == prefix("10.2.0.8/32"));
+    let route = routes
+        .iter_mut()
+        .find(|(of, _)| *of == prefix("10.2.0.8/32"));
     route.expect("there").1.action = RouteAction::Drop;
     let key = RouteKey {
         group: "group".into(),
@@ -634,12 +757,13 @@ fn limits_are_kept_and_neighbours_untouched() {
     neighbour.mac_address = VM_MAC;
     neighbour.qos = None;
     objects.enis.insert("neighbour".into(), neighbour);
-    objects.eni_routes.insert("neighbour".into(), "group".into());
+    objects
+        .eni_routes
+        .insert("neighbour".into(), "group".into());
     let mut bench = Bench::of(objects);
     let packet = |port| udp((VM_CA, port), ("10.2.0.8", 2));
-    let refused = (0..100).filter(|&port| {
-        bench.send(&from_vm(packet(port))) == Err(Reason::FlowLimit)
-    });
+    let refused =
+        (0..100).filter(|&port| bench.send(&from_vm(packet(port))) == Err(Reason::FlowLimit));
     assert_eq!(refused.count(), 90);
     assert_eq!(bench.counters().drops.of(Reason::FlowLimit), 90);
     for port in 0..100 {
@@ -688,11 +812,16 @@ fn congestion_is_told_inside() {
     let outer = dissect(&frame).expect("sound");
     ecn::set_traffic_class(&mut frame, &outer, 0xb8 | ecn::CONGESTED);
     assert_eq!(bench.send(&frame), Err(Reason::Congestion));
-    let at = Tunnel::read(&frame, &outer, VXLAN_PORT).expect("a tunnel").inner();
+    let at = Tunnel::read(&frame, &outer, VXLAN_PORT)
+        .expect("a tunnel")
+        .inner();
     let inner = dissect(&frame[at.clone()]).expect("sound");
     ecn::set_traffic_class(&mut frame[at], &inner, 0x48 | ecn::CAPABLE_0);
     let sent = bench.send(&frame).expect("sent");
-    assert_eq!(ecn::traffic_class(&sent.inner, &sent.layout), 0x48 | ecn::CONGESTED);
+    assert_eq!(
+        ecn::traffic_class(&sent.inner, &sent.layout),
+        0x48 | ecn::CONGESTED
+    );
     // DSCP as it came, and the mark for those who follow.
     assert_eq!(sent.layers[0].4, 0xb8 | ecn::CONGESTED);
 }
@@ -742,7 +871,10 @@ fn errors_go_the_way_of_their_flow() {
     let quoted = packet.to_vec().expect("a packet");
     let kind = twinpath_core::wire::icmp::IcmpError::PacketTooBig { mtu: 1400 };
     let error = PacketBuilder::icmp_error(kind, &quoted).source_address(ip("10.2.0.1"));
-    assert_eq!(bench.send(&from_peer("100.0.0.8", error.clone())), Err(Reason::IcmpError));
+    assert_eq!(
+        bench.send(&from_peer("100.0.0.8", error)),
+        Err(Reason::IcmpError)
+    );
     bench.send(&from_vm(packet)).expect("sent");
     let back = bench.send(&from_peer("100.0.0.8", error)).expect("sent");
     assert_eq!(back.layers[0].3, ip(VM_PA));
@@ -789,6 +921,9 @@ fn damaged_packets_are_counted() {
         }
     }
     let counters = bench.counters();
-    let seen = counters.drops.total() + bench.dpu.drops().total() + counters.sent[0].packets + counters.sent[1].packets;
+    let seen = counters.drops.total()
+        + bench.dpu.drops().total()
+        + counters.sent[0].packets
+        + counters.sent[1].packets;
     assert_eq!(seen, 20_000);
 }

@@ -9,8 +9,8 @@ use common::packets::{self, Dice, HEADROOM, eni_id};
 use proptest::prelude::*;
 use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::{MacAddress, dissect, fields, protocol};
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::{MacAddress, dissect, fields, protocol};
 use twinpath_dash::configuration::Direction;
 use twinpath_dash::objects::{Key, VnetMappingKey};
 use twinpath_dash::samples::Objects;
@@ -174,7 +174,11 @@ fn flows_of_an_eni_end_with_it() {
         objects.enis.insert(eni_id(0), eni);
         dpu.update(&objects, &changed);
         assert_eq!(send(&mut dpu, &segment, Instant(4)), Err(Reason::NoFlow));
-        assert_eq!(dpu.flows_of(0), 0, "those of the old one are not counted for the new");
+        assert_eq!(
+            dpu.flows_of(0),
+            0,
+            "those of the old one are not counted for the new"
+        );
     }
     assert!(hits > 10, "{hits}");
 }

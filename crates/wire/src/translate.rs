@@ -177,7 +177,11 @@ impl Header {
             ttl: self.time_to_live,
             dscp: self.traffic_class >> 2,
             ecn: self.traffic_class & 3,
-            identification: if is_part { self.identification as u16 } else { 0 },
+            identification: if is_part {
+                self.identification as u16
+            } else {
+                0
+            },
             dont_fragment: !is_part && ipv4::HEADER_BYTES + upper_bytes > LONGEST_ANYWHERE,
             more_fragments: self.more,
             fragment_offset_bytes: self.offset_bytes,
@@ -199,7 +203,11 @@ impl Header {
         let header = Ipv6Repr {
             source,
             destination,
-            next_header: if is_part { protocol::FRAGMENT } else { self.protocol },
+            next_header: if is_part {
+                protocol::FRAGMENT
+            } else {
+                self.protocol
+            },
             hop_limit: self.time_to_live,
             traffic_class: self.traffic_class,
             flow_label: 0,

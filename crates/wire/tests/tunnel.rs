@@ -93,7 +93,9 @@ fn every_header_is_that_of_an_independent_implementation() {
         let mut rest = &expected[..];
         for (outer, varying) in layers(name).iter().rev() {
             let layout = dissect(rest).expect("sound");
-            assert!(verify_ipv4_checksum(rest, &layout) && verify_transport_checksum(rest, &layout));
+            assert!(
+                verify_ipv4_checksum(rest, &layout) && verify_transport_checksum(rest, &layout)
+            );
             let tunnel = Tunnel::read(rest, &layout, VXLAN_PORT).expect("a tunnel");
             assert_eq!(tunnel.encapsulation, outer.encapsulation, "{name}");
             let flow = match outer.encapsulation {
@@ -120,7 +122,10 @@ fn ends(frame: &[u8]) -> [Address; 2] {
     ]
 }
 
-fn translated(frame: &[u8], [source, destination]: [Address; 2]) -> Result<Vec<u8>, Untranslatable> {
+fn translated(
+    frame: &[u8],
+    [source, destination]: [Address; 2],
+) -> Result<Vec<u8>, Untranslatable> {
     let mut buffer = with_room(frame);
     let layout = dissect(frame).expect("sound");
     let start = translate(&mut buffer, MOST_GROWTH, &layout, source, destination)?;
@@ -133,8 +138,16 @@ fn every_translation_is_that_of_an_independent_implementation() {
         if !name.starts_with("translate") {
             continue;
         }
-        assert_eq!(translated(&v4, ends(&v6)).as_ref(), Ok(&v6), "{name} to IPv6");
-        assert_eq!(translated(&v6, ends(&v4)).as_ref(), Ok(&v4), "{name} to IPv4");
+        assert_eq!(
+            translated(&v4, ends(&v6)).as_ref(),
+            Ok(&v6),
+            "{name} to IPv6"
+        );
+        assert_eq!(
+            translated(&v6, ends(&v4)).as_ref(),
+            Ok(&v4),
+            "{name} to IPv4"
+        );
     }
 }
 
@@ -145,13 +158,19 @@ fn what_has_no_counterpart_is_left_as_it_is() {
     let end = |address: Address| Endpoint::new(address, 7);
     let udp = PacketBuilder::udp(end(v4[0]), end(v4[1])).to_vec().unwrap();
     assert_eq!(translated(&udp, v4), Err(Untranslatable::Family));
-    assert_eq!(translated(&udp, [v6[0], v4[1]]), Err(Untranslatable::Family));
+    assert_eq!(
+        translated(&udp, [v6[0], v4[1]]),
+        Err(Untranslatable::Family)
+    );
     let quoted = PacketBuilder::udp(end(v4[1]), end(v4[0])).to_vec().unwrap();
     let kind = twinpath_wire::icmp::IcmpError::PacketTooBig { mtu: 1400 };
     let error = PacketBuilder::icmp_error(kind, &quoted).to_vec().unwrap();
     assert_eq!(translated(&error, v6), Err(Untranslatable::Icmp));
     let labels: &[u8] = &[0x88, 0x47, 0, 1, 1, 64];
-    let labelled = PacketBuilder::udp(end(v4[0]), end(v4[1])).link(labels).to_vec().unwrap();
+    let labelled = PacketBuilder::udp(end(v4[0]), end(v4[1]))
+        .link(labels)
+        .to_vec()
+        .unwrap();
     assert_eq!(translated(&labelled, v6), Err(Untranslatable::Family));
     let mut close = udp.clone();
     let layout = dissect(&udp).unwrap();
@@ -163,7 +182,10 @@ fn what_has_no_counterpart_is_left_as_it_is() {
 fn a_datagram_without_a_checksum_gets_one_in_ipv6() {
     let v6 = [Address(0xfd00 << 112 | 1), Address(0xfd00 << 112 | 2)];
     let end = |last| Endpoint::v4([10, 0, 0, last], 7);
-    let mut udp = PacketBuilder::udp(end(1), end(2)).payload(b"odd").to_vec().unwrap();
+    let mut udp = PacketBuilder::udp(end(1), end(2))
+        .payload(b"odd")
+        .to_vec()
+        .unwrap();
     let at = 14 + 20 + 6;
     udp[at..at + 2].fill(0);
     let six = translated(&udp, v6).expect("a whole datagram");
@@ -175,7 +197,10 @@ fn nonsense_is_not_written() {
     let outer = outer(true, Encapsulation::Vxlan, 5);
     let mut frame = vec![0; outer.header_bytes() + 14];
     assert_eq!(outer.emit(&VARYING, &mut frame), Ok(()));
-    assert_eq!(outer.emit(&VARYING, &mut frame[1..]), Err(BuildError::BufferTooSmall));
+    assert_eq!(
+        outer.emit(&VARYING, &mut frame[1..]),
+        Err(BuildError::BufferTooSmall)
+    );
     let key = Outer {
         key: MAX_KEY + 1,
         ..outer
@@ -252,7 +277,10 @@ fn flows_are_spread() {
         assert_eq!(number, entropy_of(addresses, [1000, 53], 17));
         places[(number >> 26) as usize] += 1;
     }
-    assert!(places.iter().all(|count| (50..160).contains(count)), "{places:?}");
+    assert!(
+        places.iter().all(|count| (50..160).contains(count)),
+        "{places:?}"
+    );
 }
 
 proptest! {

@@ -40,7 +40,9 @@ impl Dpu {
     /// How many flows an ENI has.
     #[must_use]
     pub fn flows_of(&self, number: u16) -> u32 {
-        self.enis.get(usize::from(number)).map_or(0, |eni| eni.flows)
+        self.enis
+            .get(usize::from(number))
+            .map_or(0, |eni| eni.flows)
     }
 
     /// Memory that flows take, in bytes, with the actions that they share.
@@ -77,7 +79,11 @@ impl Dpu {
         let mut places = std::mem::take(&mut self.aged);
         self.flows.under_the_hand(count, &mut places);
         for place in places.drain(..) {
-            if self.is_over(&self.flows.get(place), self.flows.key(place).protocol(), now) {
+            if self.is_over(
+                &self.flows.get(place),
+                self.flows.key(place).protocol(),
+                now,
+            ) {
                 self.end(place, |counters| counters.flows_aged += 1);
             }
         }
@@ -382,7 +388,8 @@ impl Dpu {
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(number)].counters.meters;
         let bucket = meters.number(decision.meter_class);
-        let actions = [&decision.forward, &decision.reverse].map(|action| self.actions.take(action));
+        let actions =
+            [&decision.forward, &decision.reverse].map(|action| self.actions.take(action));
         let mut is_forward = true;
         let entries = actions.map(|action| Entry {
             action,
@@ -396,7 +403,9 @@ impl Dpu {
             is_forward: std::mem::take(&mut is_forward),
         });
         let Some(places) = self.flows.insert(keys, entries) else {
-            actions.map(|action| self.actions.give(action));
+            for action in actions {
+                self.actions.give(action);
+            }
             return Err(Reason::FlowTableFull);
         };
         self.enis[usize::from(number)].flows += 1;
@@ -438,7 +447,10 @@ impl Dpu {
         if is_changed {
             return Err(Reason::IcmpError);
         }
-        if !self.policies(eni).accepts(arrival.direction, arrival.key, &action) {
+        if !self
+            .policies(eni)
+            .accepts(arrival.direction, arrival.key, &action)
+        {
             return Err(Reason::FlowVni);
         }
         Ok(Treatment {

@@ -7,12 +7,12 @@ mod flows;
 
 use std::ops::Range;
 
-use twinpath_core::hash::seed_for;
 use twinpath_core::Instant;
+use twinpath_core::hash::seed_for;
 
 use crate::configuration::{Configuration, Direction};
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{Fragments, FlowTable, IdleTicks, Place, Rate};
+use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
 use crate::objects::{EniId, Key};
 use crate::pipeline::{Action, Received, Surroundings, apply};
 use crate::reason::Reason;
@@ -114,7 +114,10 @@ impl Dpu {
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
         self.tables.update(configuration, changed);
-        let count = self.tables.enis().map(|(number, _)| usize::from(number) + 1);
+        let count = self
+            .tables
+            .enis()
+            .map(|(number, _)| usize::from(number) + 1);
         let count = count.max().unwrap_or(0).max(self.enis.len());
         self.enis.resize_with(count, EniState::default);
         for (number, eni) in self.tables.enis() {
@@ -178,7 +181,10 @@ impl Dpu {
             Direction::Outbound => before,
             Direction::Inbound => applied.inner_bytes,
         };
-        state.counters.meters.count(treatment.bucket, direction, bytes);
+        state
+            .counters
+            .meters
+            .count(treatment.bucket, direction, bytes);
         Ok(applied.frame)
     }
 

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
+use twinpath_core::Instant;
 use twinpath_core::hash::HashKey;
 use twinpath_core::wire::Address;
-use twinpath_core::Instant;
 
 use crate::headers::Headers;
 
@@ -85,7 +85,9 @@ impl Fragments {
         let name = name(serial, headers, identification);
         let known = self.share(serial).iter().flatten();
         let mut fresh = known.filter(|known| now.since(known.since) <= LIFETIME);
-        fresh.find(|known| known.name == name).map(|known| known.ports)
+        fresh
+            .find(|known| known.name == name)
+            .map(|known| known.ports)
     }
 
     fn share(&mut self, serial: u32) -> &mut [Option<Datagram>] {
@@ -122,7 +124,11 @@ mod tests {
         assert_eq!(fragments.ports(1, &HEADERS, 7, now), None);
         fragments.learn(1, &HEADERS, 7, [5, 53], now);
         assert_eq!(fragments.ports(1, &HEADERS, 7, now), Some([5, 53]));
-        assert_eq!(fragments.ports(1, &HEADERS, 8, now), None, "another datagram");
+        assert_eq!(
+            fragments.ports(1, &HEADERS, 8, now),
+            None,
+            "another datagram"
+        );
         assert_eq!(fragments.ports(2, &HEADERS, 7, now), None, "another ENI's");
         let later = now + LIFETIME + Duration::from_nanos(1);
         assert_eq!(fragments.ports(1, &HEADERS, 7, later), None);
@@ -136,7 +142,9 @@ mod tests {
             fragments.hash_key.hash([u64::from(serial)]) as usize % (PLACES / SHARE)
         };
         let first = share_of(&fragments, 1);
-        let other = (2..).find(|&serial| share_of(&fragments, serial) != first).expect("some");
+        let other = (2..)
+            .find(|&serial| share_of(&fragments, serial) != first)
+            .expect("some");
         fragments.learn(other, &HEADERS, 7, [5, 53], now);
         for identification in 0..10_000 {
             fragments.learn(1, &HEADERS, identification, [1, 2], now);

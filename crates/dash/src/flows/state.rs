@@ -128,7 +128,13 @@ mod tests {
     #[test]
     fn first_segments_alone_open() {
         assert!(opens(flags::SYN));
-        for other in [0, flags::ACK, flags::SYN | flags::ACK, flags::SYN | flags::RST, flags::FIN] {
+        for other in [
+            0,
+            flags::ACK,
+            flags::SYN | flags::ACK,
+            flags::SYN | flags::RST,
+            flags::FIN,
+        ] {
             assert!(!opens(other));
         }
     }

@@ -357,7 +357,9 @@ mod tests {
         let refused = (0..100_000u32)
             .filter(|number| {
                 let keys = [key(2 * number), key(2 * number + 1)];
-                table.insert(keys, [entry(1, true), entry(2, false)]).is_none()
+                table
+                    .insert(keys, [entry(1, true), entry(2, false)])
+                    .is_none()
             })
             .count();
         assert_eq!(refused, 0);
@@ -376,7 +378,9 @@ mod tests {
         let mut table = FlowTable::new(64, 5);
         for number in 0..64 {
             let keys = [key(2 * number), key(2 * number + 1)];
-            table.insert(keys, [entry(1, true), entry(2, false)]).expect("room");
+            table
+                .insert(keys, [entry(1, true), entry(2, false)])
+                .expect("room");
         }
         let mut seen = Vec::new();
         for _ in 0..table.places().div_ceil(10) {

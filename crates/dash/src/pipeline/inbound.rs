@@ -21,7 +21,9 @@ pub(super) fn admit(policies: &Policies<'_>, arrival: &Arrival) -> Result<MeterB
     let is_valid = rule
         .validated
         .is_none_or(|vnet| policies.tables.is_valid_source(vnet, key, source));
-    is_valid.then_some(rule.metering).ok_or(Reason::PaValidation)
+    is_valid
+        .then_some(rule.metering)
+        .ok_or(Reason::PaValidation)
 }
 
 pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decision, Reason> {

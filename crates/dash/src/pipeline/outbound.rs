@@ -134,8 +134,14 @@ impl Planner<'_> {
         way.metering.or |= mapping.profile.metering_class_or;
         way.action.destination_mac = mapping.mac;
         let far = tables.vni(vnet).ok_or(Reason::Unresolved)?;
-        let own = tables.vni(self.policies.eni.vnet).ok_or(Reason::Unresolved)?;
-        let key = if mapping.profile.use_dst_vni { far } else { own };
+        let own = tables
+            .vni(self.policies.eni.vnet)
+            .ok_or(Reason::Unresolved)?;
+        let key = if mapping.profile.use_dst_vni {
+            far
+        } else {
+            own
+        };
         let mut underlay = mapping.underlay;
         let source = match mapping.profile.private_link {
             Some(addresses) => {
@@ -208,11 +214,7 @@ impl Planner<'_> {
         way.set_addresses(source, destination)
     }
 
-    fn service_tunnel(
-        &self,
-        route: &RouteEntry,
-        addresses: &ServiceTunnel,
-    ) -> Result<Way, Reason> {
+    fn service_tunnel(&self, route: &RouteEntry, addresses: &ServiceTunnel) -> Result<Way, Reason> {
         let headers = &self.arrival.headers;
         let (source, destination) = ipv4_ends(headers)?;
         let mut way = Way::new(route);
@@ -220,7 +222,11 @@ impl Planner<'_> {
             addresses.overlay_sip.over(source),
             addresses.overlay_dip.over(destination),
         )?;
-        let entry = match self.policies.tables.routing_type(RoutingType::ServiceTunnel) {
+        let entry = match self
+            .policies
+            .tables
+            .routing_type(RoutingType::ServiceTunnel)
+        {
             Some(_) => *self.routing_type(RoutingType::ServiceTunnel)?,
             None => RoutingEntry::default(),
         };

@@ -17,7 +17,7 @@ use super::arrival::Arrival;
 use super::{inbound, outbound};
 use crate::configuration::Direction;
 use crate::headers::Headers;
-use crate::objects::{AclAction, EniMode, MeterBits, VniRange, Vni};
+use crate::objects::{AclAction, EniMode, MeterBits, Vni, VniRange};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::tables::{EniEntry, Tables};

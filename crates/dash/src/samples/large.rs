@@ -109,7 +109,10 @@ fn acl_rule(sizes: &Large, stage: u8, number: u32) -> (AclRuleId, AclRule) {
     let is_last = number + 1 == sizes.acl_rules;
     let network = |at: u32| {
         let place = number * sizes.acl_prefixes + at;
-        Prefix::covering(Address::from_v4((0x3000_0000 + place * 512).to_be_bytes()), 24)
+        Prefix::covering(
+            Address::from_v4((0x3000_0000 + place * 512).to_be_bytes()),
+            24,
+        )
     };
     let source = match is_last {
         true => PrefixList::default(),
@@ -170,7 +173,9 @@ fn add_eni(objects: &mut Objects, sizes: &Large, number: u16, vni: Vni) {
         },
     );
     let group: RouteGroupId = format!("group-{number}").as_str().into();
-    objects.route_groups.insert(group.clone(), routes(sizes, &vnet));
+    objects
+        .route_groups
+        .insert(group.clone(), routes(sizes, &vnet));
     objects.eni_routes.insert(id.clone(), group);
     for place in 0..sizes.mappings {
         let [_, b, c, d] = (place / 8).to_be_bytes();
@@ -219,7 +224,11 @@ fn routes(sizes: &Large, vnet: &VnetName) -> Vec<(Prefix, Route)> {
     routes.insert(Prefix::covering(Large::mapped(0), 8), route(1));
     for number in 1..sizes.routes {
         // Half of them among the mappings, half elsewhere.
-        let base = if number % 2 == 0 { 0x0200_0000 } else { 0x5000_0000 };
+        let base = if number % 2 == 0 {
+            0x0200_0000
+        } else {
+            0x5000_0000
+        };
         let network = Address::from_v4((base + number / 2 * 64).to_be_bytes());
         routes.insert(Prefix::covering(network, 27), route(number % 16));
     }

@@ -80,7 +80,9 @@ impl AclTable {
     pub fn compile(group: &AclGroupId, configuration: &dyn Configuration) -> Option<Self> {
         let version = configuration.acl_group(group)?.ip_version;
         let mut rules = Vec::new();
-        configuration.acl_rules(group, &mut |name, rule| rules.push((name.clone(), rule.clone())));
+        configuration.acl_rules(group, &mut |name, rule| {
+            rules.push((name.clone(), rule.clone()))
+        });
         // Of two rules with the same priority the one whose name comes first is first.
         rules.sort_by(|(one, first), (other, second)| {
             (first.priority, one).cmp(&(second.priority, other))
@@ -111,7 +113,10 @@ impl AclTable {
             source_ports: sets.field(rules, |rule| ports(&rule.src_port)),
             destination_ports: sets.field(rules, |rule| ports(&rule.dst_port)),
             protocols: sets.protocols(rules),
-            rules: (0..).zip(rules).map(|(place, (_, rule))| found(place, rule)).collect(),
+            rules: (0..)
+                .zip(rules)
+                .map(|(place, (_, rule))| found(place, rule))
+                .collect(),
             names: rules.iter().map(|(name, _)| name.clone()).collect(),
             sides,
             sets: sets.sets,
@@ -172,9 +177,9 @@ impl AclTable {
     /// Memory taken, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let sides = match &self.sides {
+        let sides: usize = match &self.sides {
             Sides::V4(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum(),
-            Sides::V6(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum::<usize>(),
+            Sides::V6(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum(),
         };
         size_of::<Self>()
             + sides
@@ -226,7 +231,9 @@ fn prefixes<'a>(
 }
 
 fn v4_ranges(prefixes: &[Prefix]) -> Option<Vec<(u32, u32)>> {
-    let of_version = prefixes.iter().filter(|prefix| prefix.versions().includes(true));
+    let of_version = prefixes
+        .iter()
+        .filter(|prefix| prefix.versions().includes(true));
     Some(
         of_version
             .map(|prefix| (prefix.network().0 as u32, last(prefix, true).0 as u32))
@@ -235,7 +242,9 @@ fn v4_ranges(prefixes: &[Prefix]) -> Option<Vec<(u32, u32)>> {
 }
 
 fn v6_ranges(prefixes: &[Prefix]) -> Option<Vec<(u128, u128)>> {
-    let of_version = prefixes.iter().filter(|prefix| prefix.versions().includes(false));
+    let of_version = prefixes
+        .iter()
+        .filter(|prefix| prefix.versions().includes(false));
     Some(
         of_version
             .map(|prefix| (prefix.network().0, last(prefix, false).0))
@@ -332,7 +341,9 @@ impl Builder {
             }
             bits
         };
-        (0..=u8::MAX).map(|protocol| self.number(&of(protocol))).collect()
+        (0..=u8::MAX)
+            .map(|protocol| self.number(&of(protocol)))
+            .collect()
     }
 }
 

@@ -86,18 +86,33 @@ impl EniEntry {
             (None, None) => true,
             _ => false,
         };
-        let stages = |entry: &Self| entry.acl.clone().into_iter().flatten().flatten().collect::<Vec<_>>();
+        let stages = |entry: &Self| {
+            entry
+                .acl
+                .clone()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .collect::<Vec<_>>()
+        };
         let routes = match (&self.routes, &other.routes) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (None, None) => true,
             _ => false,
         };
-        let meters = self.meters.iter().zip(&other.meters).all(|pair| match pair {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (None, None) => true,
-            _ => false,
-        });
-        let bound = stages(self).iter().zip(&stages(other)).all(|(one, other)| same(one, other));
+        let meters = self
+            .meters
+            .iter()
+            .zip(&other.meters)
+            .all(|pair| match pair {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (None, None) => true,
+                _ => false,
+            });
+        let bound = stages(self)
+            .iter()
+            .zip(&stages(other))
+            .all(|(one, other)| same(one, other));
         let plain = |entry: &Self| {
             (
                 entry.mac,

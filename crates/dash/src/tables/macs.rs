@@ -61,7 +61,10 @@ mod tests {
         let mac = |number: u16| MacAddress([0, 0x1a, 0xc5, 0, (number >> 8) as u8, number as u8]);
         let macs: Vec<_> = (0..1000).map(|number| (mac(number), number)).collect();
         let table = MacTable::new(&macs, 3);
-        assert!(macs.iter().all(|&(mac, number)| table.get(mac) == Some(number)));
+        assert!(
+            macs.iter()
+                .all(|&(mac, number)| table.get(mac) == Some(number))
+        );
         assert_eq!(table.get(mac(1000)), None);
         assert_eq!(MacTable::new(&[], 3).get(MacAddress::ZERO), None);
         let zero = MacTable::new(&[(MacAddress::ZERO, 0)], 3);

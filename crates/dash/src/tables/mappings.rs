@@ -203,11 +203,7 @@ const fn v4_key(vnet: u32, address: Address) -> [u64; 1] {
 }
 
 const fn v6_key(vnet: u32, address: Address) -> [u64; 3] {
-    [
-        vnet as u64 + 1,
-        (address.0 >> 64) as u64,
-        address.0 as u64,
-    ]
+    [vnet as u64 + 1, (address.0 >> 64) as u64, address.0 as u64]
 }
 
 #[derive(Copy, Clone)]
@@ -232,10 +228,7 @@ impl Value {
         let [a, b, c, d, e, f] = self.mac.unwrap_or(MacAddress::ZERO).0;
         let mac = u64::from_be_bytes([a, b, c, d, e, f, 0, 0]);
         let flags = flag | if self.mac.is_some() { HAS_MAC } else { 0 };
-        [
-            u64::from(bits) << 32 | u64::from(self.profile),
-            mac | flags,
-        ]
+        [u64::from(bits) << 32 | u64::from(self.profile), mac | flags]
     }
 
     fn of([place, mac]: [u64; 2]) -> Self {
@@ -462,7 +455,12 @@ mod tests {
         for number in 0..100_000u32 {
             let underlay = Address::from_v4((0x6400_0000 + number / 10).to_be_bytes());
             let customer = Address::from_v4((0x0a00_0000 + number).to_be_bytes());
-            assert!(table.set(1, customer, &mapping(underlay, number % 3, true), &mut numbers));
+            assert!(table.set(
+                1,
+                customer,
+                &mapping(underlay, number % 3, true),
+                &mut numbers
+            ));
         }
         let bytes = table.memory_bytes() / table.len();
         assert!(bytes < 80, "{bytes} bytes a mapping");

@@ -76,7 +76,9 @@ fn v4(rules: &[(Prefix, Rank, u32)]) -> Ranges<u32> {
 }
 
 fn v6(rules: &[(Prefix, Rank, u32)]) -> Ranges<u128> {
-    let of_version = rules.iter().filter(|rule| rule.0.versions().includes(false));
+    let of_version = rules
+        .iter()
+        .filter(|rule| rule.0.versions().includes(false));
     let ranges: Vec<_> = of_version
         .map(|&(prefix, rank, class)| {
             let last = match prefix.length() {

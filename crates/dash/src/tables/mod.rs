@@ -212,11 +212,7 @@ impl Tables {
     #[must_use]
     #[inline]
     pub fn epoch_of_mapping(&self, vnet: u32, address: Address) -> u16 {
-        let words = [
-            u64::from(vnet),
-            (address.0 >> 64) as u64,
-            address.0 as u64,
-        ];
+        let words = [u64::from(vnet), (address.0 >> 64) as u64, address.0 as u64];
         self.hash_key.hash(words) as u16
     }
 

@@ -192,7 +192,9 @@ mod tests {
 
     #[test]
     fn neighbours_with_one_value_are_one_range() {
-        let ranges: Vec<_> = (0..1000u32).map(|at| (at * 10, at * 10 + 9, 0, 5)).collect();
+        let ranges: Vec<_> = (0..1000u32)
+            .map(|at| (at * 10, at * 10 + 9, 0, 5))
+            .collect();
         let found = Ranges::best(&ranges, 0);
         assert_eq!(found.len(), 2);
         assert_eq!((found.of(9_999), found.of(10_000)), (5, 0));

@@ -84,7 +84,9 @@ impl RoutingEntry {
             ..Self::default()
         };
         for (layer, action) in entry.layers.iter_mut().zip(actions.encapsulations()) {
-            let kind = action.encapsulation.unwrap_or(objects::Encapsulation::Vxlan);
+            let kind = action
+                .encapsulation
+                .unwrap_or(objects::Encapsulation::Vxlan);
             *layer = Some((encapsulation(kind), action.vni.map(objects::Vni::get)));
         }
         entry
@@ -134,7 +136,9 @@ impl PortMapTable {
     /// The range of a destination port, and its first port.
     #[must_use]
     pub fn lookup(&self, port: u16) -> Option<(u16, PortMapRange)> {
-        let behind = self.ranges.partition_point(|(ports, _)| ports.min() <= port);
+        let behind = self
+            .ranges
+            .partition_point(|(ports, _)| ports.min() <= port);
         let (ports, range) = self.ranges.get(behind.checked_sub(1)?)?;
         ports.contains(port).then_some((ports.min(), *range))
     }
@@ -194,6 +198,11 @@ mod tests {
                 assert_eq!(two.endpoint(entropy), Some(chosen));
             }
         }
-        assert!(counts[1..].iter().all(|&count| (800..1200).contains(&count)), "{counts:?}");
+        assert!(
+            counts[1..]
+                .iter()
+                .all(|&count| (800..1200).contains(&count)),
+            "{counts:?}"
+        );
     }
 }

@@ -230,7 +230,8 @@ impl Tables {
         for (number, eni) in self.enis.iter_mut().enumerate() {
             if eni.as_ref().is_some_and(|eni| !present.contains(&eni.id)) {
                 *eni = None;
-                self.eni_numbers.retain(|_, other| usize::from(*other) != number);
+                self.eni_numbers
+                    .retain(|_, other| usize::from(*other) != number);
             }
         }
         for id in &present {
@@ -283,7 +284,9 @@ impl Tables {
         let free = self.enis.iter().position(Option::is_none);
         let place = free.unwrap_or(self.enis.len());
         // One less than 16 bits have, as the table of MAC addresses counts from one.
-        let number = u16::try_from(place).ok().filter(|&number| number < u16::MAX)?;
+        let number = u16::try_from(place)
+            .ok()
+            .filter(|&number| number < u16::MAX)?;
         if place == self.enis.len() {
             self.enis.push(None);
         }
@@ -375,9 +378,12 @@ impl Tables {
 
     /// What no ENI has any more is not kept.
     fn drop_unused(&mut self) {
-        self.acl_groups.retain(|_, table| Arc::strong_count(table) > 1);
-        self.route_groups.retain(|_, table| Arc::strong_count(table) > 1);
-        self.meter_policies.retain(|_, table| Arc::strong_count(table) > 1);
+        self.acl_groups
+            .retain(|_, table| Arc::strong_count(table) > 1);
+        self.route_groups
+            .retain(|_, table| Arc::strong_count(table) > 1);
+        self.meter_policies
+            .retain(|_, table| Arc::strong_count(table) > 1);
     }
 }
 
@@ -385,7 +391,9 @@ fn appliance(configuration: &dyn Configuration) -> ApplianceEntry {
     let appliance = configuration.appliance();
     ApplianceEntry {
         sip: appliance.map(|appliance| appliance.sip),
-        vm_vni: appliance.and_then(|appliance| appliance.vm_vni).map(Vni::get),
+        vm_vni: appliance
+            .and_then(|appliance| appliance.vm_vni)
+            .map(Vni::get),
         lookup: appliance.map_or(DirectionLookup::default(), |appliance| {
             appliance.outbound_direction_lookup
         }),

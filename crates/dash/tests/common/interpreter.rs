@@ -149,7 +149,10 @@ impl Interpreter<'_> {
         let overlay = &self.packet.overlay;
         let mut sources: Vec<_> = rule.src_addr.iter().collect();
         let mut destinations: Vec<_> = rule.dst_addr.iter().collect();
-        for (tags, prefixes) in [(&rule.src_tag, &mut sources), (&rule.dst_tag, &mut destinations)] {
+        for (tags, prefixes) in [
+            (&rule.src_tag, &mut sources),
+            (&rule.dst_tag, &mut destinations),
+        ] {
             for tag in tags {
                 if let Some(tag) = self.objects.tags.get(tag) {
                     prefixes.extend(tag.prefixes.iter());
@@ -159,11 +162,18 @@ impl Interpreter<'_> {
         let any_source = rule.src_addr.is_empty() && rule.src_tag.is_empty();
         let any_destination = rule.dst_addr.is_empty() && rule.dst_tag.is_empty();
         let in_ports = |ranges: &[PortRange], port: Option<u16>| {
-            let contains = |port| ranges.iter().any(|range| range.min() <= port && port <= range.max());
+            let contains = |port| {
+                ranges
+                    .iter()
+                    .any(|range| range.min() <= port && port <= range.max())
+            };
             ranges.is_empty() || port.is_some_and(contains)
         };
         (any_source || sources.iter().any(|prefix| prefix.includes(overlay.source)))
-            && (any_destination || destinations.iter().any(|prefix| prefix.includes(overlay.destination)))
+            && (any_destination
+                || destinations
+                    .iter()
+                    .any(|prefix| prefix.includes(overlay.destination)))
             && in_ports(&rule.src_port, overlay.ports.map(|ports| ports[0]))
             && in_ports(&rule.dst_port, overlay.ports.map(|ports| ports[1]))
             && (rule.protocols.is_empty() || rule.protocols.contains(&overlay.protocol))
@@ -262,10 +272,11 @@ impl Interpreter<'_> {
         if (policy.ip_version == IpVersion::V4) != far_end.is_v4() {
             return 0;
         }
-        let covering = rules.iter().filter(|(_, rule)| rule.prefix.includes(far_end));
-        let first = covering.min_by_key(|(number, rule)| {
-            (rule.priority, u8::MAX - rule.prefix.length(), **number)
-        });
+        let covering = rules
+            .iter()
+            .filter(|(_, rule)| rule.prefix.includes(far_end));
+        let first = covering
+            .min_by_key(|(number, rule)| (rule.priority, u8::MAX - rule.prefix.length(), **number));
         first.map_or(0, |(_, rule)| rule.metering_class)
     }
 
@@ -329,11 +340,15 @@ impl Interpreter<'_> {
             RouteAction::Drop => return Err(Reason::RouteDrop),
             RouteAction::Direct => {}
             RouteAction::Vnet(vnet) => {
-                tunnel = self.map(route, vnet, overlay.destination, meters, &mut sent)?.or(tunnel);
+                tunnel = self
+                    .map(route, vnet, overlay.destination, meters, &mut sent)?
+                    .or(tunnel);
             }
             RouteAction::VnetDirect { vnet, overlay_ip } => {
                 let looked_up = overlay_ip.unwrap_or(overlay.destination);
-                tunnel = self.map(route, vnet, looked_up, meters, &mut sent)?.or(tunnel);
+                tunnel = self
+                    .map(route, vnet, looked_up, meters, &mut sent)?
+                    .or(tunnel);
             }
             RouteAction::ServiceTunnel(addresses) => self.service_tunnel(addresses, &mut sent)?,
         }
@@ -391,7 +406,11 @@ impl Interpreter<'_> {
     }
 
     fn actions(&self, kind: RoutingType) -> Result<&RoutingActions, Reason> {
-        let actions = self.objects.routing_types.get(&kind).ok_or(Reason::Unresolved)?;
+        let actions = self
+            .objects
+            .routing_types
+            .get(&kind)
+            .ok_or(Reason::Unresolved)?;
         let count = |wanted: ActionType| {
             let of_kind = actions.items.iter().filter(|item| item.action == wanted);
             of_kind.count()
@@ -416,7 +435,9 @@ impl Interpreter<'_> {
         for item in &actions.items {
             if item.action == ActionType::StaticEncap {
                 sent.underlay.push(same_version(Layer {
-                    encapsulation: kind(item.encapsulation.unwrap_or(objects::Encapsulation::Vxlan)),
+                    encapsulation: kind(
+                        item.encapsulation.unwrap_or(objects::Encapsulation::Vxlan),
+                    ),
                     key: item.vni.map_or(vni, Vni::get),
                     source,
                     destination,
@@ -448,7 +469,11 @@ impl Interpreter<'_> {
             | encoding.value();
         let mut new_dip = (dip & !overlay_dip.mask()) | overlay_dip.value();
         if let Some(name) = &mapping.port_map {
-            let map = self.objects.port_maps.get(name).ok_or(Reason::PortMapMiss)?;
+            let map = self
+                .objects
+                .port_maps
+                .get(name)
+                .ok_or(Reason::PortMapMiss)?;
             let port = sent.overlay.ports.map(|ports| ports[1]);
             let range = map
                 .iter()
@@ -482,11 +507,19 @@ impl Interpreter<'_> {
         let new_dip = (dip & !overlay_dip.mask()) | overlay_dip.value();
         four_to_six(new_sip, new_dip, sent)?;
         let none = RoutingActions { items: [].into() };
-        let actions = match self.objects.routing_types.contains_key(&RoutingType::ServiceTunnel) {
+        let actions = match self
+            .objects
+            .routing_types
+            .contains_key(&RoutingType::ServiceTunnel)
+        {
             true => self.actions(RoutingType::ServiceTunnel)?,
             false => &none,
         };
-        let vnet = self.objects.vnets.get(&self.eni().vnet).ok_or(Reason::Unresolved)?;
+        let vnet = self
+            .objects
+            .vnets
+            .get(&self.eni().vnet)
+            .ok_or(Reason::Unresolved)?;
         let source = addresses.underlay_sip.unwrap_or(self.appliance().sip);
         let destination = addresses
             .underlay_dip

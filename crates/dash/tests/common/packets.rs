@@ -119,7 +119,9 @@ fn prefix(dice: &mut Dice, is_v4: bool) -> Prefix {
 }
 
 fn prefixes(dice: &mut Dice, is_v4: bool, most: u64) -> PrefixList {
-    (0..dice.below(most + 1)).map(|_| prefix(dice, is_v4)).collect()
+    (0..dice.below(most + 1))
+        .map(|_| prefix(dice, is_v4))
+        .collect()
 }
 
 fn ports(dice: &mut Dice) -> Box<[PortRange]> {
@@ -134,7 +136,9 @@ fn ports(dice: &mut Dice) -> Box<[PortRange]> {
 fn acl_rule(dice: &mut Dice, is_v4: bool) -> AclRule {
     let tags = |dice: &mut Dice| -> Box<[TagName]> {
         let count = dice.pick(&[0, 0, 0, 1, 2]);
-        (0..count).map(|_| TagName::from(&*name("tag", dice.below(3)))).collect()
+        (0..count)
+            .map(|_| TagName::from(&*name("tag", dice.below(3))))
+            .collect()
     };
     AclRule {
         priority: dice.below(1_000_000) as u32,
@@ -209,8 +213,14 @@ fn route(dice: &mut Dice) -> Route {
     };
     Route {
         action,
-        underlay_sip: if dice.one_in(4) { Some(physical(dice)) } else { None },
-        tunnel: dice.one_in(4).then(|| name("tunnel", dice.below(3)).as_str().into()),
+        underlay_sip: if dice.one_in(4) {
+            Some(physical(dice))
+        } else {
+            None
+        },
+        tunnel: dice
+            .one_in(4)
+            .then(|| name("tunnel", dice.below(3)).as_str().into()),
         metering: meter_bits(dice),
     }
 }
@@ -233,8 +243,11 @@ fn mapping(dice: &mut Dice) -> VnetMapping {
             overlay_dip: masked(dice),
         }),
         metering_class_or: dice.below(16) as u32,
-        tunnel: dice.one_in(4).then(|| name("tunnel", dice.below(3)).as_str().into()),
-        port_map: (is_private && dice.one_in(2)).then(|| name("map", dice.below(3)).as_str().into()),
+        tunnel: dice
+            .one_in(4)
+            .then(|| name("tunnel", dice.below(3)).as_str().into()),
+        port_map: (is_private && dice.one_in(2))
+            .then(|| name("map", dice.below(3)).as_str().into()),
     }
 }
 
@@ -284,24 +297,35 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
             address_space: PrefixList::default(),
             peers: [].into(),
         };
-        objects.vnets.insert(name("vnet", number).as_str().into(), vnet);
+        objects
+            .vnets
+            .insert(name("vnet", number).as_str().into(), vnet);
         let prefixes = prefixes(dice, number != 2, 3);
         let tag = PrefixTag {
-            ip_version: if number == 2 { IpVersion::V6 } else { IpVersion::V4 },
+            ip_version: if number == 2 {
+                IpVersion::V6
+            } else {
+                IpVersion::V4
+            },
             prefixes,
         };
         if !dice.one_in(4) {
-            objects.tags.insert(name("tag", number).as_str().into(), tag);
+            objects
+                .tags
+                .insert(name("tag", number).as_str().into(), tag);
         }
         let endpoints = (0..=dice.below(3)).map(|end| Address::from_v4([60, 60, 60, end as u8]));
         let tunnel = Tunnel {
             endpoints: endpoints.collect(),
-            encapsulation: dice.pick(&[objects::Encapsulation::Vxlan, objects::Encapsulation::Nvgre]),
+            encapsulation: dice
+                .pick(&[objects::Encapsulation::Vxlan, objects::Encapsulation::Nvgre]),
             vni: vni(300 + number as u32),
             metering_class_or: dice.pick(&[0, 0, 32]),
         };
         if !dice.one_in(6) {
-            objects.tunnels.insert(name("tunnel", number).as_str().into(), tunnel);
+            objects
+                .tunnels
+                .insert(name("tunnel", number).as_str().into(), tunnel);
         }
         let mut map = std::collections::BTreeMap::new();
         map.insert(
@@ -313,7 +337,9 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
         );
         map.insert(Range::one(3), PortMapRange::SkipMapping);
         if !dice.one_in(4) {
-            objects.port_maps.insert(name("map", number).as_str().into(), map);
+            objects
+                .port_maps
+                .insert(name("map", number).as_str().into(), map);
         }
     }
     for kind in [
@@ -340,14 +366,24 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
         let rules = rules.collect();
         let ip_version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
         let policy = (MeterPolicy { ip_version }, rules);
-        objects.meter_policies.insert(name("policy", number).as_str().into(), policy);
+        objects
+            .meter_policies
+            .insert(name("policy", number).as_str().into(), policy);
         let rules = (0..dice.below(5)).map(|rule| {
             let name = AclRuleId::from(&*name("rule", rule));
             (name, acl_rule(dice, is_v4))
         });
         let rules = rules.collect();
-        let group = (AclGroup { ip_version, guid: None }, rules);
-        objects.acl_groups.insert(name("acl", number).as_str().into(), group);
+        let group = (
+            AclGroup {
+                ip_version,
+                guid: None,
+            },
+            rules,
+        );
+        objects
+            .acl_groups
+            .insert(name("acl", number).as_str().into(), group);
         let mut routes: Vec<(Prefix, Route)> = Vec::new();
         for _ in 0..dice.below(10) {
             let is_v4 = !dice.one_in(3);
@@ -357,7 +393,9 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
                 routes.push((prefix, route));
             }
         }
-        objects.route_groups.insert(name("group", number).as_str().into(), routes);
+        objects
+            .route_groups
+            .insert(name("group", number).as_str().into(), routes);
     }
     for _ in 0..60 {
         let is_v4 = !dice.one_in(3);
@@ -426,7 +464,9 @@ pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
                     v4: dice.maybe(|dice| name("acl", dice.below(2)).as_str().into()),
                     v6: dice.maybe(|dice| name("acl", 2 + dice.below(2)).as_str().into()),
                 };
-                objects.bindings.insert((id.clone(), direction, stage), binding);
+                objects
+                    .bindings
+                    .insert((id.clone(), direction, stage), binding);
             }
         }
     }
@@ -456,7 +496,11 @@ pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
             false => Direction::Inbound,
         },
         eni,
-        encapsulation: dice.pick(&[Encapsulation::Vxlan, Encapsulation::Vxlan, Encapsulation::Nvgre]),
+        encapsulation: dice.pick(&[
+            Encapsulation::Vxlan,
+            Encapsulation::Vxlan,
+            Encapsulation::Nvgre,
+        ]),
         vni: match is_outbound {
             true => VM_VNI,
             false => 1000 + dice.below(4) as u32,
@@ -510,6 +554,8 @@ pub fn encapsulated(packet: &Packet, inner: &[u8]) -> Vec<u8> {
         traffic_class: 0x28,
         ..Varying::default()
     };
-    outer.emit(&varying, &mut buffer[HEADROOM..]).expect("sound");
+    outer
+        .emit(&varying, &mut buffer[HEADROOM..])
+        .expect("sound");
     buffer
 }

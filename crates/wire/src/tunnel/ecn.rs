@@ -88,7 +88,11 @@ mod tests {
         ];
         for (inner, row) in ORDER.into_iter().zip(figure) {
             for (outer, expected) in ORDER.into_iter().zip(row) {
-                assert_eq!(decapsulated(outer, inner), expected, "{outer} around {inner}");
+                assert_eq!(
+                    decapsulated(outer, inner),
+                    expected,
+                    "{outer} around {inner}"
+                );
                 assert_eq!(decapsulated(outer | 0xfc, inner | 0xb8), expected);
             }
         }

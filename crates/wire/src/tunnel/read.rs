@@ -50,11 +50,7 @@ impl Tunnel {
     /// # Errors
     /// It is none, or nothing that can be taken off.
     #[inline]
-    pub fn read(
-        frame: &[u8],
-        layout: &Layout,
-        vxlan_port: u16,
-    ) -> Result<Self, TunnelMalformed> {
+    pub fn read(frame: &[u8], layout: &Layout, vxlan_port: u16) -> Result<Self, TunnelMalformed> {
         let may_be = matches!(layout.protocol, protocol::UDP | protocol::GRE);
         match (layout.fragment, layout.transport) {
             (Fragment::Whole, Transport::Udp)

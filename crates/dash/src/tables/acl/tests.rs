@@ -8,9 +8,7 @@ use crate::objects::Range;
 fn matches(rule: &AclRule, headers: &Headers, tags: &HashMap<TagName, PrefixList>) -> bool {
     let address = |address: Address, list: &PrefixList, names: &[TagName]| {
         let is_in_tag = |name: &TagName| tags.get(name).is_some_and(|tag| tag.includes(address));
-        list.is_empty() && names.is_empty()
-            || list.includes(address)
-            || names.iter().any(is_in_tag)
+        list.is_empty() && names.is_empty() || list.includes(address) || names.iter().any(is_in_tag)
     };
     let port = |ranges: &[PortRange], end: usize| {
         let contains = |ports: [u16; 2]| ranges.iter().any(|range| range.contains(ports[end]));
@@ -55,9 +53,8 @@ fn tag_names() -> impl Strategy<Value = Box<[TagName]>> {
 
 fn port_ranges() -> impl Strategy<Value = Box<[PortRange]>> {
     let end = || prop_oneof![0u16..6, Just(u16::MAX)];
-    let range = (end(), end()).prop_map(|(one, other)| {
-        Range::new(one.min(other), one.max(other)).expect("in order")
-    });
+    let range = (end(), end())
+        .prop_map(|(one, other)| Range::new(one.min(other), one.max(other)).expect("in order"));
     prop::collection::vec(range, 0..3).prop_map(Vec::into_boxed_slice)
 }
 
@@ -119,7 +116,9 @@ fn compare(
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
     let table = AclTable::new(version, &rules, &|name| tags.get(name));
     for packet in packets {
-        let first = rules.iter().position(|(_, rule)| matches(rule, packet, &tags));
+        let first = rules
+            .iter()
+            .position(|(_, rule)| matches(rule, packet, &tags));
         let expected = first.map(|place| found(place as u32, &rules[place].1));
         prop_assert_eq!(table.lookup(packet), expected);
     }
@@ -176,7 +175,9 @@ fn packets_of_the_other_version_match_nothing() {
 fn lists_by_lists_take_no_more_than_lists() {
     let prefixes = |from: u32| -> PrefixList {
         let network = |at: u32| Address(Address::UNSPECIFIED_V4.0 | u128::from((from + at) * 512));
-        (0..100).map(|at| Prefix::covering(network(at), 24)).collect()
+        (0..100)
+            .map(|at| Prefix::covering(network(at), 24))
+            .collect()
     };
     let rules: Vec<_> = (0..1000u32)
         .map(|number| {
