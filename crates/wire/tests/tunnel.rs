@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use twinpath_wire::translate::{MOST_GROWTH, Untranslatable, translate};
 use twinpath_wire::tunnel::{
-    Encapsulation, MAX_KEY, Outer, SourcePorts, Tunnel, TunnelMalformed, VXLAN_PORT, Varying,
+    Encapsulation, MAX_KEY, Outer, SourcePorts, Tunnel, TunnelMalformed, VXLAN_PORT, Varying, ecn,
     entropy, entropy_of,
 };
 use twinpath_wire::{
@@ -281,6 +281,22 @@ fn flows_are_spread() {
         places.iter().all(|count| (50..160).contains(count)),
         "{places:?}"
     );
+}
+
+#[test]
+fn traffic_classes_are_written_and_read() {
+    for source in ["10.0.0.1:1", "[fd00::1]:1"] {
+        let source: Endpoint = source.parse().unwrap();
+        let mut frame = PacketBuilder::udp(source, source).to_vec().unwrap();
+        let layout = dissect(&frame).unwrap();
+        let before = frame.clone();
+        for class in [0xff, 0x01, 0xb9, 0] {
+            ecn::set_traffic_class(&mut frame, &layout, class);
+            assert_eq!(ecn::traffic_class(&frame, &layout), class);
+            assert!(verify_ipv4_checksum(&frame, &layout));
+        }
+        assert_eq!(frame, before);
+    }
 }
 
 proptest! {
