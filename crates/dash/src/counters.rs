@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::configuration::Direction;
+use crate::headers::Direction;
 use crate::reason::Reason;
 
 /// Most metering classes that an ENI's bytes are counted for, as in SONiC; bytes of others are not.

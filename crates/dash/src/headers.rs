@@ -3,6 +3,16 @@
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::{Address, fields};
 
+/// A direction of packets, as an ENI's machine sees it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Direction {
+    /// From the machine.
+    Outbound,
+    /// To it.
+    Inbound,
+}
+
 /// Addresses, ports and protocol of an inner packet. Both addresses are of the same IP version.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Headers {

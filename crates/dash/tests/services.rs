@@ -12,8 +12,7 @@ use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT, ecn};
 use twinpath_core::wire::{
     Address, Endpoint, MacAddress, PacketBuilder, dissect, fields, verify_transport_checksum,
 };
-use twinpath_dash::configuration::Direction;
-use twinpath_dash::headers::Headers;
+use twinpath_dash::headers::{Direction, Headers};
 use twinpath_dash::objects::{self, *};
 use twinpath_dash::samples::Objects;
 use twinpath_dash::{Dpu, Reason, Settings, Verdict};

@@ -11,7 +11,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{MacAddress, dissect, fields, protocol};
-use twinpath_dash::configuration::Direction;
+use twinpath_dash::headers::Direction;
 use twinpath_dash::objects::{Key, VnetMappingKey};
 use twinpath_dash::samples::Objects;
 use twinpath_dash::{Dpu, Reason, Settings, Verdict};

@@ -6,8 +6,8 @@ use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{Address, fields, fragment, protocol};
 
 use super::{CONNECTION_BURST_NS, Dpu, Treatment};
-use crate::configuration::Direction;
 use crate::flows::{Entry, FlowKey, Place, State, opens};
+use crate::headers::Direction;
 use crate::headers::Headers;
 use crate::objects::EniMode;
 use crate::pipeline::{Action, Arrival, Decision, Policies, Received};

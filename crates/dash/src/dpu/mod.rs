@@ -10,13 +10,14 @@ use std::ops::Range;
 use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
-use crate::configuration::{Configuration, Direction};
 use crate::counters::{Drops, EniCounters};
 use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{Action, Received, Surroundings, apply};
 use crate::reason::Reason;
 use crate::settings::Settings;
+use crate::source::ObjectSource;
 use crate::tables::{Interned, Tables};
 
 pub use flows::FlowView;
@@ -65,7 +66,7 @@ struct Treatment {
 }
 
 impl Dpu {
-    /// A DPU without any configuration. What hashes are keyed with follows from the seed.
+    /// A DPU without any source. What hashes are keyed with follows from the seed.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
         Self {
@@ -110,10 +111,10 @@ impl Dpu {
     /// Flows stay, and are judged anew when their next packet comes.
     pub fn update<'a>(
         &mut self,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
-        self.tables.update(configuration, changed);
+        self.tables.update(source, changed);
         let count = self
             .tables
             .enis()

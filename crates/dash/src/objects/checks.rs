@@ -37,6 +37,11 @@ impl Object {
                 "prefix_list",
                 "a prefix of the other IP version than ip_version says",
             ),
+            Self::EniForward(_, forward) => (
+                !forward.vdpus.contains(&forward.primary),
+                "primary_vdpu",
+                "expected one of vdpu_ids",
+            ),
             Self::VnetMapping(_, mapping) => return mapping.impossible(),
             Self::AclIn(_, binding) | Self::AclOut(_, binding) => (
                 binding.v4.is_none() && binding.v6.is_none(),
@@ -90,7 +95,7 @@ impl PortMapRange {
             Self::PrivateLinkService {
                 backend_port_base, ..
             } => backend_port_base
-                .checked_add(ports.max() - ports.min())
+                .checked_add(ports.last() - ports.first())
                 .is_some(),
         }
     }

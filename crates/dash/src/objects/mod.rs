@@ -11,12 +11,14 @@ mod acl;
 mod appliance;
 mod checks;
 mod eni;
+mod ha;
 mod metering;
 mod names;
 mod port_map;
 mod references;
 mod route;
 mod routing_type;
+mod switch_role;
 mod table;
 mod values;
 mod vnet;
@@ -27,10 +29,14 @@ pub use acl::{
 pub use appliance::{Appliance, DirectionLookup, Qos, Switch};
 pub use checks::Impossible;
 pub use eni::{AdminState, Eni, EniMode, EniRoute};
+pub use ha::{
+    DesiredHaState, HaOwner, HaRole, HaScope, HaScopeConfig, HaScopeConfigKey, HaScopeKind, HaSet,
+    HaSetConfig,
+};
 pub use metering::{MeterPolicy, MeterRule, MeterRuleKey};
 pub use names::{
-    AclGroupId, AclRuleId, ApplianceId, EniId, MeterPolicyId, PortMapId, QosName, RouteGroupId,
-    TagName, TunnelName, VnetName,
+    AclGroupId, AclRuleId, ApplianceId, DpuId, EniId, HaScopeId, HaSetId, MeterPolicyId, PortMapId,
+    QosName, RouteGroupId, SwitchTunnelName, SwitchVnetName, TagName, TunnelName, VdpuId, VnetName,
 };
 pub use port_map::{PortMap, PortMapRange, PortMapRangeKey};
 pub use references::Referred;
@@ -39,6 +45,9 @@ pub use route::{
     ServiceTunnel, Tunnel,
 };
 pub use routing_type::{ActionType, Encapsulation, RoutingAction, RoutingActions, RoutingType};
+pub use switch_role::{
+    Dpu, EniForward, EniForwardKey, RemoteDpu, SwitchTunnel, SwitchVnet, Vdpu, Vip,
+};
 pub use table::{Change, Key, Object, SwitchKey, Table};
 pub use values::{
     Guid, IpVersion, MaskedBits, MeterBits, PortRange, PrefixList, Range, Vni, VniRange,

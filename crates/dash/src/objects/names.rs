@@ -74,4 +74,16 @@ names! {
     PortMapId,
     /// A list of prefixes with metering classes.
     MeterPolicyId,
+    /// A DPU, in this switch or another.
+    DpuId,
+    /// A virtual DPU: what ENIs are placed on.
+    VdpuId,
+    /// A virtual network of a switch, not of its DPUs.
+    SwitchVnetName,
+    /// A tunnel of a switch, not of its DPUs.
+    SwitchTunnelName,
+    /// DPUs that stand in for each other.
+    HaSetId,
+    /// What changes roles together.
+    HaScopeId,
 }

@@ -21,7 +21,14 @@ impl Object {
             | Self::PrefixTag(..)
             | Self::AclGroup(..)
             | Self::RouteGroup(..)
-            | Self::PaValidation(..) => {}
+            | Self::PaValidation(..)
+            | Self::HaSet(..)
+            | Self::HaSetConfig(..)
+            | Self::Vip(..)
+            | Self::Dpu(..)
+            | Self::RemoteDpu(..)
+            | Self::Vdpu(..)
+            | Self::SwitchTunnel(..) => {}
             Self::PortMapRange(key, _) => each("key", Key::PortMap(key.map.clone())),
             Self::MeterRule(key, _) => each("key", Key::MeterPolicy(key.policy.clone())),
             Self::AclRule(key, rule) => {
@@ -49,6 +56,18 @@ impl Object {
                 each("key", Key::Eni(key.eni.clone()));
                 told("v4_acl_group_id", &binding.v4, Key::AclGroup, each);
                 told("v6_acl_group_id", &binding.v6, Key::AclGroup, each);
+            }
+            Self::HaScope(_, scope) => told("ha_set_id", &scope.set, Key::HaSet, each),
+            Self::HaScopeConfig(_, scope) => {
+                told("ha_set_id", &scope.set, Key::HaSetConfig, each);
+            }
+            Self::SwitchVnet(_, vnet) => {
+                each("vxlan_tunnel", Key::SwitchTunnel(vnet.tunnel.clone()));
+            }
+            Self::EniForward(_, forward) => {
+                for vdpu in &forward.vdpus {
+                    each("vdpu_ids", Key::Vdpu(vdpu.clone()));
+                }
             }
         }
     }

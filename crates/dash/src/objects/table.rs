@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::*;
+use twinpath_core::wire::Address;
 
 macro_rules! tables {
     ($($(#[$doc:meta])* $Table:ident, $name:literal, $Key:ty, $Value:ty;)*) => {
@@ -119,6 +120,28 @@ tables! {
     AclIn, "DASH_ACL_IN_TABLE", AclStageKey, AclBinding;
     /// Groups that ask outbound packets.
     AclOut, "DASH_ACL_OUT_TABLE", AclStageKey, AclBinding;
+    /// Sets of DPUs, as a DPU is told.
+    HaSet, "DASH_HA_SET_TABLE", HaSetId, HaSet;
+    /// Roles, as a DPU is told.
+    HaScope, "DASH_HA_SCOPE_TABLE", HaScopeId, HaScope;
+    /// Sets of DPUs, as a switch is told.
+    HaSetConfig, "DASH_HA_SET_CONFIG_TABLE", HaSetId, HaSetConfig;
+    /// Roles, as a switch is told.
+    HaScopeConfig, "DASH_HA_SCOPE_CONFIG_TABLE", HaScopeConfigKey, HaScopeConfig;
+    /// A switch's addresses that hosts send to.
+    Vip, "VIP_TABLE", Address, Vip;
+    /// A switch's DPUs.
+    Dpu, "DPU", DpuId, Dpu;
+    /// Other switches' DPUs.
+    RemoteDpu, "REMOTE_DPU", DpuId, RemoteDpu;
+    /// Virtual DPUs.
+    Vdpu, "VDPU", VdpuId, Vdpu;
+    /// A switch's tunnels.
+    SwitchTunnel, "VXLAN_TUNNEL", SwitchTunnelName, SwitchTunnel;
+    /// A switch's networks.
+    SwitchVnet, "VNET", SwitchVnetName, SwitchVnet;
+    /// Which DPUs ENIs are on.
+    EniForward, "DASH_ENI_FORWARD_TABLE", EniForwardKey, EniForward;
 }
 
 /// The key of the only entry of [`Table::Switch`].
@@ -180,13 +203,15 @@ display_with_colons! {
     AclRuleKey { group, rule }
     AclStageKey { eni, stage }
     MeterRuleKey { policy, rule }
+    EniForwardKey { vnet, mac_address }
+    HaScopeConfigKey { vdpu, scope }
 }
 
 /// With both ports, also where they are the same.
 impl fmt::Display for PortMapRangeKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (min, max) = (self.ports.min(), self.ports.max());
-        write!(f, "{}:{min}-{max}", self.map)
+        let (first, last) = (self.ports.first(), self.ports.last());
+        write!(f, "{}:{first}-{last}", self.map)
     }
 }
 

@@ -68,11 +68,11 @@ impl fmt::Debug for Vni {
     }
 }
 
-/// All values from `min` to `max`, both included; a single value is a range of one.
+/// All values from the first to the last, both included; a single value is a range of one.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Range<T> {
-    min: T,
-    max: T,
+    first: T,
+    last: T,
 }
 
 /// Ports from one to another.
@@ -81,46 +81,46 @@ pub type PortRange = Range<u16>;
 pub type VniRange = Range<Vni>;
 
 impl<T: Ord + Copy> Range<T> {
-    /// The values from `min` to `max`; `None` if there are none.
+    /// The values from `first` to `last`; `None` if there are none.
     #[must_use]
-    pub fn new(min: T, max: T) -> Option<Self> {
-        (min <= max).then_some(Self { min, max })
+    pub fn new(first: T, last: T) -> Option<Self> {
+        (first <= last).then_some(Self { first, last })
     }
 
     /// One value.
     #[must_use]
     pub const fn one(value: T) -> Self {
         Self {
-            min: value,
-            max: value,
+            first: value,
+            last: value,
         }
     }
 
     /// The first.
     #[must_use]
-    pub const fn min(&self) -> T {
-        self.min
+    pub const fn first(&self) -> T {
+        self.first
     }
 
     /// The last.
     #[must_use]
-    pub const fn max(&self) -> T {
-        self.max
+    pub const fn last(&self) -> T {
+        self.last
     }
 
     /// Whether a value is among them.
     #[must_use]
     pub fn contains(&self, value: T) -> bool {
-        self.min <= value && value <= self.max
+        self.first <= value && value <= self.last
     }
 }
 
 impl<T: fmt::Display + PartialEq> fmt::Display for Range<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.min == self.max {
-            return self.min.fmt(f);
+        if self.first == self.last {
+            return self.first.fmt(f);
         }
-        write!(f, "{}-{}", self.min, self.max)
+        write!(f, "{}-{}", self.first, self.last)
     }
 }
 

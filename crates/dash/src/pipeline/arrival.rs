@@ -4,8 +4,7 @@ use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
 use twinpath_core::wire::{Address, MacAddress, dissect, fields, protocol, verify_ipv4_checksum};
 
-use crate::configuration::Direction;
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 use crate::objects::DirectionLookup;
 use crate::reason::Reason;
 use crate::settings::Settings;

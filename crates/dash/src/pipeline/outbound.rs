@@ -1,7 +1,7 @@
 //! Packets from an ENI's machine to the network: route, mapping, port map, tunnel.
 
 use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, MacAddress, protocol};
+use twinpath_core::wire::{Address, protocol};
 
 use super::action::{Action, Decision, Layer};
 use super::arrival::Arrival;

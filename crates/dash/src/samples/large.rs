@@ -6,7 +6,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::{Address, MacAddress, protocol};
 
 use super::Objects;
-use crate::configuration::Direction;
+use crate::headers::Direction;
 use crate::objects::*;
 
 /// How large each part is.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
-use crate::configuration::{Configuration, Direction};
+use crate::headers::Direction;
 use crate::objects::*;
+use crate::source::ObjectSource;
 
 /// Objects by key.
 #[derive(Clone, Default)]
@@ -64,7 +65,7 @@ impl Objects {
     }
 }
 
-impl Configuration for Objects {
+impl ObjectSource for Objects {
     fn appliance(&self) -> Option<&Appliance> {
         self.appliance.as_ref()
     }
@@ -131,14 +132,8 @@ impl Configuration for Objects {
         routes.for_each(|(prefix, route)| each(*prefix, route));
     }
 
-    fn mapping(&self, key: &VnetMappingKey) -> Option<&VnetMapping> {
-        self.mappings.get(&(key.vnet.clone(), key.address))
-    }
-
-    fn mappings(&self, each: &mut dyn FnMut(&VnetName, Address, &VnetMapping)) {
-        for ((vnet, address), mapping) in &self.mappings {
-            each(vnet, *address, mapping);
-        }
+    fn mapping(&self, key: &VnetMappingKey) -> Option<VnetMapping> {
+        self.mappings.get(&(key.vnet.clone(), key.address)).cloned()
     }
 
     fn pa_validation(&self, vni: Vni) -> Option<&PaValidation> {

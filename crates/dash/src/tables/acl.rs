@@ -15,11 +15,11 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 use super::ranges::{Number, Ranges};
-use crate::configuration::Configuration;
 use crate::headers::Headers;
 use crate::objects::{
     AclAction, AclGroupId, AclRule, AclRuleId, IpVersion, PortRange, PrefixList, TagName,
 };
+use crate::source::ObjectSource;
 
 /// What the rule that matches says.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -77,17 +77,19 @@ impl Default for AclTable {
 
 impl AclTable {
     /// Compiles a group; `None` if it is not there.
-    pub fn compile(group: &AclGroupId, configuration: &dyn Configuration) -> Option<Self> {
-        let version = configuration.acl_group(group)?.ip_version;
+    pub fn compile(group: &AclGroupId, source: &dyn ObjectSource) -> Option<Self> {
+        let version = source.acl_group(group)?.ip_version;
         let mut rules = Vec::new();
-        configuration.acl_rules(group, &mut |name, rule| {
+        source.acl_rules(group, &mut |name, rule| {
             rules.push((name.clone(), rule.clone()))
         });
-        // Of two rules with the same priority the one whose name comes first is first.
-        rules.sort_by(|(one, first), (other, second)| {
-            (first.priority, one).cmp(&(second.priority, other))
+        // Of two rules with the same priority the one comes first whose name is the lower number, or
+        // else comes first as a word.
+        rules.sort_by_cached_key(|(name, rule)| {
+            let number = name.as_str().parse().unwrap_or(u64::MAX);
+            (rule.priority, number, name.clone())
         });
-        let tag = |name: &TagName| configuration.prefix_tag(name).map(|tag| &tag.prefixes);
+        let tag = |name: &TagName| source.prefix_tag(name).map(|tag| &tag.prefixes);
         Some(Self::new(version, &rules, &tag))
     }
 
@@ -262,7 +264,7 @@ fn last(prefix: &Prefix, v4: bool) -> Address {
 }
 
 fn ports(ranges: &[PortRange]) -> Option<Vec<(u16, u16)>> {
-    let ends = ranges.iter().map(|range| (range.min(), range.max()));
+    let ends = ranges.iter().map(|range| (range.first(), range.last()));
     (!ranges.is_empty()).then(|| ends.collect())
 }
 

@@ -8,7 +8,7 @@ use super::acl::AclTable;
 use super::inbound::InboundTable;
 use super::meters::MeterTable;
 use super::routes::RouteTable;
-use crate::configuration::Direction;
+use crate::headers::Direction;
 use crate::objects::{AclStage, EniId, EniMode, MaskedBits, VniRange};
 
 /// Stages of access lists, of which those that are bound are asked in order.

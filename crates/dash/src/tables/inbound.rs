@@ -6,8 +6,8 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 use super::numbers::Numbers;
-use crate::configuration::Configuration;
 use crate::objects::{EniId, InboundAction, MeterBits};
+use crate::source::ObjectSource;
 
 /// An inbound rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +35,11 @@ impl InboundTable {
     pub(crate) fn compile(
         eni: &EniId,
         vnet: u32,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
         numbers: &mut Numbers,
     ) -> Self {
         let mut rules: HashMap<u32, Vec<InboundRule>> = HashMap::new();
-        configuration.route_rules(eni, &mut |key, rule| {
+        source.route_rules(eni, &mut |key, rule| {
             let sender = match &rule.vnet {
                 Some(name) => numbers.vnets.of(name),
                 None => vnet,

@@ -6,8 +6,8 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 use super::ranges::Ranges;
-use crate::configuration::Configuration;
 use crate::objects::{IpVersion, MeterPolicyId};
+use crate::source::ObjectSource;
 
 /// Metering classes by address. Class 0 is none.
 #[derive(Clone, Debug)]
@@ -28,10 +28,10 @@ type Rank = (u32, Reverse<u8>, u32);
 
 impl MeterTable {
     /// Compiles a policy; `None` if it is not there.
-    pub fn compile(policy: &MeterPolicyId, configuration: &dyn Configuration) -> Option<Self> {
-        let version = configuration.meter_policy(policy)?.ip_version;
+    pub fn compile(policy: &MeterPolicyId, source: &dyn ObjectSource) -> Option<Self> {
+        let version = source.meter_policy(policy)?.ip_version;
         let mut rules: Vec<(Prefix, Rank, u32)> = Vec::new();
-        configuration.meter_rules(policy, &mut |number, rule| {
+        source.meter_rules(policy, &mut |number, rule| {
             let rank = (rule.priority, Reverse(rule.prefix.length()), number);
             rules.push((rule.prefix, rank, rule.metering_class));
         });

@@ -7,8 +7,8 @@ use twinpath_core::wire::Address;
 
 use super::numbers::Numbers;
 use super::ranges::Ranges;
-use crate::configuration::Configuration;
 use crate::objects::{MeterBits, Route, RouteAction, RouteGroupId, ServiceTunnel};
+use crate::source::ObjectSource;
 
 const NONE: u32 = u32::MAX;
 
@@ -81,14 +81,14 @@ impl RouteTable {
     /// Compiles a group; `None` if it is not there.
     pub(crate) fn compile(
         group: &RouteGroupId,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
         numbers: &mut Numbers,
     ) -> Option<Self> {
-        if !configuration.has_route_group(group) {
+        if !source.has_route_group(group) {
             return None;
         }
         let mut builder = Builder::default();
-        configuration.routes(group, &mut |prefix, route| {
+        source.routes(group, &mut |prefix, route| {
             builder.add(prefix, RouteEntry::new(route, numbers));
         });
         Some(builder.finish())

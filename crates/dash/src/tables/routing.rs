@@ -3,10 +3,10 @@
 use twinpath_core::wire::Address;
 use twinpath_core::wire::tunnel::Encapsulation;
 
-use crate::configuration::Configuration;
 use crate::objects::{
     self, ActionType, PortMapId, PortMapRange, PortRange, RoutingActions, RoutingType, Tunnel,
 };
+use crate::source::ObjectSource;
 
 /// Most tunnels around a packet.
 pub const MAX_LAYERS: usize = 2;
@@ -121,12 +121,12 @@ pub struct PortMapTable {
 
 impl PortMapTable {
     /// Compiles a port map; `None` if it is not there.
-    pub fn compile(map: &PortMapId, configuration: &dyn Configuration) -> Option<Self> {
-        if !configuration.has_port_map(map) {
+    pub fn compile(map: &PortMapId, source: &dyn ObjectSource) -> Option<Self> {
+        if !source.has_port_map(map) {
             return None;
         }
         let mut ranges = Vec::new();
-        configuration.port_map_ranges(map, &mut |ports, range| ranges.push((ports, *range)));
+        source.port_map_ranges(map, &mut |ports, range| ranges.push((ports, *range)));
         ranges.sort_by_key(|(ports, _)| *ports);
         Some(Self {
             ranges: ranges.into(),
@@ -138,9 +138,9 @@ impl PortMapTable {
     pub fn lookup(&self, port: u16) -> Option<(u16, PortMapRange)> {
         let behind = self
             .ranges
-            .partition_point(|(ports, _)| ports.min() <= port);
+            .partition_point(|(ports, _)| ports.first() <= port);
         let (ports, range) = self.ranges.get(behind.checked_sub(1)?)?;
-        ports.contains(port).then_some((ports.min(), *range))
+        ports.contains(port).then_some((ports.first(), *range))
     }
 
     /// Memory taken, in bytes.

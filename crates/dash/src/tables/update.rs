@@ -18,11 +18,12 @@ use super::ranges::Ranges;
 use super::routes::RouteTable;
 use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
 use super::{ApplianceEntry, EPOCHS, SERIAL_BITS, SwitchEntry, Tables};
-use crate::configuration::{Configuration, Direction};
+use crate::headers::Direction;
 use crate::objects::{
     AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MaskedBits,
     MeterPolicyId, PaValidation, RouteGroupId, VnetMappingKey, Vni,
 };
+use crate::source::ObjectSource;
 
 /// Physical addresses that may send with a VNI.
 #[derive(Default)]
@@ -71,8 +72,8 @@ struct Stale {
 }
 
 impl Stale {
-    fn note(&mut self, key: &Key, configuration: &dyn Configuration, pa: &mut PaSources) {
-        self.enis |= !matches!(key, Key::VnetMapping(_));
+    fn note(&mut self, key: &Key, source: &dyn ObjectSource, pa: &mut PaSources) {
+        self.enis |= concerns_enis(key);
         match key {
             Key::AclGroup(group) => _ = self.acl_groups.insert(group.clone()),
             Key::AclRule(rule) => _ = self.acl_groups.insert(rule.group.clone()),
@@ -83,7 +84,7 @@ impl Stale {
             Key::MeterRule(rule) => _ = self.meter_policies.insert(rule.policy.clone()),
             Key::VnetMapping(mapping) => self.mappings.push(mapping.clone()),
             Key::PaValidation(vni) => {
-                pa.set(*vni, configuration.pa_validation(*vni));
+                pa.set(*vni, source.pa_validation(*vni));
                 self.common = true;
             }
             Key::Switch(_)
@@ -93,14 +94,30 @@ impl Stale {
             | Key::Tunnel(_)
             | Key::PortMap(_)
             | Key::PortMapRange(_) => self.common = true,
-            Key::Qos(_)
-            | Key::Eni(_)
-            | Key::EniRoute(_)
-            | Key::RouteRule(_)
-            | Key::AclIn(_)
-            | Key::AclOut(_) => {}
+            // What ENIs have for themselves, and what is told to switches.
+            _ => {}
         }
     }
+}
+
+/// Whether ENIs have to be looked at: mappings are looked up by packets, and the tables of switches and
+/// of high availability are none of theirs.
+const fn concerns_enis(key: &Key) -> bool {
+    !matches!(
+        key,
+        Key::VnetMapping(_)
+            | Key::HaSet(_)
+            | Key::HaScope(_)
+            | Key::HaSetConfig(_)
+            | Key::HaScopeConfig(_)
+            | Key::Vip(_)
+            | Key::Dpu(_)
+            | Key::RemoteDpu(_)
+            | Key::Vdpu(_)
+            | Key::SwitchTunnel(_)
+            | Key::SwitchVnet(_)
+            | Key::EniForward(_)
+    )
 }
 
 impl Tables {
@@ -142,37 +159,37 @@ impl Tables {
     /// Packets between two calls meet what the last one left: never a half of a change.
     pub fn update<'a>(
         &mut self,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
         let mut stale = Stale::default();
         for key in changed {
-            stale.note(key, configuration, &mut self.pa_validation);
+            stale.note(key, source, &mut self.pa_validation);
         }
         for mapping in &stale.mappings {
-            self.update_mapping(mapping, configuration);
+            self.update_mapping(mapping, source);
         }
         if !stale.enis {
             // A mapping may have given a name its first number.
             if self.has_new_numbers() {
-                self.update_common(configuration);
+                self.update_common(source);
             }
             return;
         }
         self.forget_stale(&stale);
         let epoch = self.last_epoch.wrapping_add(1);
-        self.update_enis(configuration, epoch, stale.common);
-        self.update_common(configuration);
+        self.update_enis(source, epoch, stale.common);
+        self.update_common(source);
         self.last_epoch = epoch;
     }
 
-    fn update_mapping(&mut self, key: &VnetMappingKey, configuration: &dyn Configuration) {
+    fn update_mapping(&mut self, key: &VnetMappingKey, source: &dyn ObjectSource) {
         let vnet = self.numbers.vnets.of(&key.vnet);
-        match configuration.mapping(key) {
+        match source.mapping(key) {
             Some(mapping) => {
                 let is_in = self
                     .mappings
-                    .set(vnet, key.address, mapping, &mut self.numbers);
+                    .set(vnet, key.address, &mapping, &mut self.numbers);
                 self.refused_mappings += u64::from(!is_in);
             }
             None => _ = self.mappings.remove(vnet, key.address),
@@ -200,33 +217,33 @@ impl Tables {
     }
 
     /// Networks, tunnels, routing types and port maps: few, and small.
-    fn update_common(&mut self, configuration: &dyn Configuration) {
-        self.appliance = appliance(configuration);
-        self.switch = switch(configuration);
+    fn update_common(&mut self, source: &dyn ObjectSource) {
+        self.appliance = appliance(source);
+        self.switch = switch(source);
         let numbers = &self.numbers;
         self.vnets = vec![None; numbers.vnets.len()];
         for (name, number) in numbers.vnets.iter() {
-            let vni = configuration.vnet(name).map(|vnet| vnet.vni.get());
+            let vni = source.vnet(name).map(|vnet| vnet.vni.get());
             self.vnets[number as usize] = vni;
         }
         self.tunnels = vec![None; numbers.tunnels.len()];
         for (name, number) in numbers.tunnels.iter() {
-            let tunnel = configuration.tunnel(name).and_then(TunnelEntry::compile);
+            let tunnel = source.tunnel(name).and_then(TunnelEntry::compile);
             self.tunnels[number as usize] = tunnel;
         }
         self.port_maps = vec![None; numbers.port_maps.len()];
         for (name, number) in numbers.port_maps.iter() {
-            self.port_maps[number as usize] = PortMapTable::compile(name, configuration);
+            self.port_maps[number as usize] = PortMapTable::compile(name, source);
         }
         for kind in RoutingEntry::KINDS {
-            let actions = configuration.routing_type(kind);
+            let actions = source.routing_type(kind);
             self.routing_types[RoutingEntry::place(kind)] = actions.map(RoutingEntry::compile);
         }
     }
 
-    fn update_enis(&mut self, configuration: &dyn Configuration, epoch: u32, all_changed: bool) {
+    fn update_enis(&mut self, source: &dyn ObjectSource, epoch: u32, all_changed: bool) {
         let mut present = BTreeSet::new();
-        configuration.enis(&mut |id, _| _ = present.insert(id.clone()));
+        source.enis(&mut |id, _| _ = present.insert(id.clone()));
         for (number, eni) in self.enis.iter_mut().enumerate() {
             if eni.as_ref().is_some_and(|eni| !present.contains(&eni.id)) {
                 *eni = None;
@@ -235,8 +252,8 @@ impl Tables {
             }
         }
         for id in &present {
-            if let Some(object) = configuration.eni(id) {
-                self.update_eni(id, object, configuration, epoch, all_changed);
+            if let Some(object) = source.eni(id) {
+                self.update_eni(id, object, source, epoch, all_changed);
             }
         }
         self.drop_unused();
@@ -248,7 +265,7 @@ impl Tables {
         &mut self,
         id: &EniId,
         object: &Eni,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
         epoch: u32,
         all_changed: bool,
     ) {
@@ -256,7 +273,7 @@ impl Tables {
             self.refused_enis += 1;
             return;
         };
-        let mut entry = self.compile_eni(id, object, configuration, epoch);
+        let mut entry = self.compile_eni(id, object, source, epoch);
         let place = usize::from(number);
         match &self.enis[place] {
             Some(old) => {
@@ -298,11 +315,11 @@ impl Tables {
         &mut self,
         id: &EniId,
         object: &Eni,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
         epoch: u32,
     ) -> EniEntry {
         let vnet = self.numbers.vnets.of(&object.vnet);
-        let group = configuration.eni_route(id);
+        let group = source.eni_route(id);
         EniEntry {
             id: id.clone(),
             serial: 0,
@@ -315,21 +332,21 @@ impl Tables {
             pl_underlay_sip: object.pl_underlay_sip,
             pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
             trusted: object.trusted_vnis.clone(),
-            limits: limits(object, configuration),
-            routes: group.and_then(|group| self.routes(group, configuration)),
-            inbound: InboundTable::compile(id, vnet, configuration, &mut self.numbers),
+            limits: limits(object, source),
+            routes: group.and_then(|group| self.routes(group, source)),
+            inbound: InboundTable::compile(id, vnet, source, &mut self.numbers),
             acl: [Direction::Outbound, Direction::Inbound].map(|direction| {
                 [IpVersion::V4, IpVersion::V6].map(|version| {
                     std::array::from_fn(|place| {
                         let stage = AclStage::new(place as u8 + 1)?;
-                        let binding = configuration.acl_binding(id, direction, stage)?;
-                        self.acl(binding.group(version)?, configuration)
+                        let binding = source.acl_binding(id, direction, stage)?;
+                        self.acl(binding.group(version)?, source)
                     })
                 })
             }),
             meters: [IpVersion::V4, IpVersion::V6].map(|version| {
                 let policy = object.meter_policy(version)?;
-                self.meter(policy, configuration)
+                self.meter(policy, source)
             }),
         }
     }
@@ -337,27 +354,23 @@ impl Tables {
     fn routes(
         &mut self,
         group: &RouteGroupId,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
     ) -> Option<Arc<RouteTable>> {
         if let Some(table) = self.route_groups.get(group) {
             return Some(table.clone());
         }
-        let table = RouteTable::compile(group, configuration, &mut self.numbers)?;
+        let table = RouteTable::compile(group, source, &mut self.numbers)?;
         let table = Arc::new(table);
         self.route_groups.insert(group.clone(), table.clone());
         Some(table)
     }
 
-    fn acl(
-        &mut self,
-        group: &AclGroupId,
-        configuration: &dyn Configuration,
-    ) -> Option<Arc<AclTable>> {
+    fn acl(&mut self, group: &AclGroupId, source: &dyn ObjectSource) -> Option<Arc<AclTable>> {
         if let Some(table) = self.acl_groups.get(group) {
             return Some(table.clone());
         }
         // A list that is not there is one without rules.
-        let table = AclTable::compile(group, configuration).unwrap_or_default();
+        let table = AclTable::compile(group, source).unwrap_or_default();
         let table = Arc::new(table);
         self.acl_groups.insert(group.clone(), table.clone());
         Some(table)
@@ -366,12 +379,12 @@ impl Tables {
     fn meter(
         &mut self,
         policy: &MeterPolicyId,
-        configuration: &dyn Configuration,
+        source: &dyn ObjectSource,
     ) -> Option<Arc<MeterTable>> {
         if let Some(table) = self.meter_policies.get(policy) {
             return Some(table.clone());
         }
-        let table = Arc::new(MeterTable::compile(policy, configuration)?);
+        let table = Arc::new(MeterTable::compile(policy, source)?);
         self.meter_policies.insert(policy.clone(), table.clone());
         Some(table)
     }
@@ -387,8 +400,8 @@ impl Tables {
     }
 }
 
-fn appliance(configuration: &dyn Configuration) -> ApplianceEntry {
-    let appliance = configuration.appliance();
+fn appliance(source: &dyn ObjectSource) -> ApplianceEntry {
+    let appliance = source.appliance();
     ApplianceEntry {
         sip: appliance.map(|appliance| appliance.sip),
         vm_vni: appliance
@@ -401,9 +414,9 @@ fn appliance(configuration: &dyn Configuration) -> ApplianceEntry {
     }
 }
 
-fn switch(configuration: &dyn Configuration) -> SwitchEntry {
+fn switch(source: &dyn ObjectSource) -> SwitchEntry {
     let default = SwitchEntry::default();
-    let Some(switch) = configuration.switch() else {
+    let Some(switch) = source.switch() else {
         return default;
     };
     let source_ports = match (switch.vxlan_source_port, switch.vxlan_source_port_bits) {
@@ -420,8 +433,8 @@ fn switch(configuration: &dyn Configuration) -> SwitchEntry {
     }
 }
 
-fn limits(eni: &Eni, configuration: &dyn Configuration) -> Limits {
-    let qos = eni.qos.as_ref().and_then(|name| configuration.qos(name));
+fn limits(eni: &Eni, source: &dyn ObjectSource) -> Limits {
+    let qos = eni.qos.as_ref().and_then(|name| source.qos(name));
     qos.map_or(Limits::default(), |qos| Limits {
         bandwidth_kbps: qos.bandwidth_kbps,
         connections_per_second: qos.connections_per_second,

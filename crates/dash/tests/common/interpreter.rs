@@ -6,7 +6,7 @@
 
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, MacAddress, protocol};
-use twinpath_dash::configuration::{Configuration, Direction};
+use twinpath_dash::headers::Direction;
 use twinpath_dash::headers::Headers;
 use twinpath_dash::objects::{self, *};
 use twinpath_dash::pipeline::Layer;
@@ -89,7 +89,7 @@ impl Interpreter<'_> {
         let is_ours = self.packet.direction == Direction::Outbound;
         let contains = listed
             .iter()
-            .any(|range| (range.min().get()..=range.max().get()).contains(&self.packet.vni));
+            .any(|range| (range.first().get()..=range.last().get()).contains(&self.packet.vni));
         match listed.is_empty() || is_ours || contains {
             true => Ok(()),
             false => Err(Reason::UntrustedVni),
@@ -165,7 +165,7 @@ impl Interpreter<'_> {
             let contains = |port| {
                 ranges
                     .iter()
-                    .any(|range| range.min() <= port && port <= range.max())
+                    .any(|range| range.first() <= port && port <= range.last())
             };
             ranges.is_empty() || port.is_some_and(contains)
         };
@@ -489,7 +489,7 @@ impl Interpreter<'_> {
                     *underlay_dip = *backend_ip;
                     new_dip = (new_dip >> 32 << 32) | (backend_ip.0 & 0xffff_ffff);
                     if let Some([_, port]) = &mut sent.overlay.ports {
-                        *port = backend_port_base + (*port - ports.min());
+                        *port = backend_port_base + (*port - ports.first());
                     }
                 }
                 Some((_, PortMapRange::SkipMapping)) => {}

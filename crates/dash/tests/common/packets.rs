@@ -3,8 +3,7 @@
 use twinpath_classify::Prefix;
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, protocol};
-use twinpath_dash::configuration::Direction;
-use twinpath_dash::headers::Headers;
+use twinpath_dash::headers::{Direction, Headers};
 use twinpath_dash::objects::{self, *};
 
 use super::interpreter::Packet;
