@@ -124,7 +124,7 @@ fn segment(flow: usize, mappings: u32, tcp_flags: u8) -> Vec<u8> {
 }
 
 /// Flows in an order in which neighbours are far apart.
-fn scattered(count: usize) -> impl Iterator<Item = usize> {
+fn scattered(count: usize) -> impl Iterator<Item = usize> + Clone {
     (0..count).map(move |at| (at as u64 * 2_654_435_761 % count as u64) as usize)
 }
 

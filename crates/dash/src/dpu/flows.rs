@@ -5,7 +5,7 @@ use twinpath_core::wire::layout::Fragment;
 use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{Address, fields, fragment, protocol};
 
-use super::{CONNECTION_BURST_NS, Dpu, Treatment};
+use super::{CONNECTION_BURST_NS, Dpu, Treated, Treatment};
 use crate::flows::{Entry, FlowKey, Place, State, opens};
 use crate::headers::Direction;
 use crate::headers::Headers;
@@ -189,22 +189,21 @@ impl Dpu {
         let arrival = &received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let mut entry = self.flows.get(place);
-        let mut action = *self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
+        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
         let policies = self.policies(eni);
-        if !policies.accepts(arrival.direction, arrival.key, &action) {
+        if !policies.accepts(arrival.direction, arrival.key, action) {
             return Err(Reason::FlowVni);
         }
+        let mut place = place;
         if entry.stamp != self.tables.stamp(eni, entry.mapping_epoch) {
-            let place = self.resimulate(place, &entry, &action, arrival, now)?;
+            let action = *action;
+            place = self.resimulate(place, &entry, &action, arrival, now)?;
             entry = self.flows.get(place);
-            action = *self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
-            self.saw(place, &entry, received, tcp_flags, now);
-        } else {
-            self.saw(place, &entry, received, tcp_flags, now);
         }
+        self.saw(place, &entry, received, tcp_flags, now);
         self.enis[usize::from(arrival.eni)].counters.flow_hits += 1;
         Ok(Treatment {
-            action,
+            action: Treated::Flow(entry.action),
             bucket: entry.bucket,
         })
     }
@@ -336,14 +335,18 @@ impl Dpu {
         let decision = self.policies(eni).decide(arrival)?;
         let meters = &mut self.enis[usize::from(number)].counters.meters;
         let bucket = meters.number(decision.meter_class);
-        if !is_stray {
-            let state = State::default().after(tcp_flags, true);
-            let keys = [*key, answer_key(key, &decision)];
-            self.insert(keys, number, &decision, state.bits(), now)?;
-            self.enis[usize::from(number)].counters.flows_created += 1;
+        if is_stray {
+            return Ok(Treatment {
+                action: Treated::Once(Box::new(decision.forward)),
+                bucket,
+            });
         }
+        let state = State::default().after(tcp_flags, true);
+        let keys = [*key, answer_key(key, &decision)];
+        let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
+        self.enis[usize::from(number)].counters.flows_created += 1;
         Ok(Treatment {
-            action: decision.forward,
+            action: Treated::Flow(self.flows.get(place).action),
             bucket,
         })
     }
@@ -439,7 +442,7 @@ impl Dpu {
         if self.is_over(&entry, quote.protocol, now) {
             return Err(Reason::IcmpError);
         }
-        let action = *self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
+        let action = self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
         // The packet in the error would have to be changed as well.
         let is_changed = action.addresses.is_some()
             || action.source_port.is_some()
@@ -449,12 +452,12 @@ impl Dpu {
         }
         if !self
             .policies(eni)
-            .accepts(arrival.direction, arrival.key, &action)
+            .accepts(arrival.direction, arrival.key, action)
         {
             return Err(Reason::FlowVni);
         }
         Ok(Treatment {
-            action,
+            action: Treated::Flow(entry.action),
             bucket: entry.bucket,
         })
     }

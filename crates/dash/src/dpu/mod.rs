@@ -58,11 +58,19 @@ pub struct Dpu {
     aged: Vec<Place>,
 }
 
-/// How a packet is treated, and for which flow.
+/// How a packet is treated.
 struct Treatment {
-    action: Action,
+    action: Treated,
     /// Where its bytes are counted.
     bucket: u16,
+}
+
+/// By what.
+enum Treated {
+    /// The action of its flow, by number.
+    Flow(u32),
+    /// An action of its own: there is no flow.
+    Once(Box<Action>),
 }
 
 impl Dpu {
@@ -173,7 +181,11 @@ impl Dpu {
             settings: &self.settings,
             switch: self.tables.switch(),
         };
-        let applied = apply(buffer, start, received, &treatment.action, &surroundings)?;
+        let action = match &treatment.action {
+            Treated::Flow(number) => self.actions.get(*number).ok_or(Reason::NoFlow)?,
+            Treated::Once(action) => action,
+        };
+        let applied = apply(buffer, start, received, action, &surroundings)?;
         let direction = received.arrival.direction;
         let state = &mut self.enis[usize::from(received.arrival.eni)];
         state.counters.send(direction, applied.inner_bytes);

@@ -81,10 +81,11 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// A table for so many flows, each of two entries: three quarters of all places.
+    /// A table for so many flows, each of two entries: two thirds of all places, so that hardly any
+    /// finds both its buckets full.
     #[must_use]
     pub fn new(flows: usize, seed: u64) -> Self {
-        let places = (flows.saturating_mul(8) / 3).min(u32::MAX as usize);
+        let places = (flows.saturating_mul(3)).min(u32::MAX as usize);
         let buckets = places.div_ceil(WAYS).max(1);
         Self {
             lines: ZeroedArray::new(buckets * WAYS),
@@ -151,7 +152,6 @@ impl FlowTable {
     pub fn prefetch(&self, hash: u64) {
         let [first, _] = self.buckets(hash);
         prefetch(&self.tags[first]);
-        prefetch(&self.lines[first * WAYS]);
     }
 
     /// Where the entry of a key lies.
@@ -169,12 +169,19 @@ impl FlowTable {
         while equal != 0 {
             let way = equal.trailing_zeros() as usize / 2;
             let place = bucket * WAYS + way;
-            if self.lines[place].0[..5] == key.0 {
+            if self.has_key(place, key) {
                 return Some(Place(place as u32));
             }
             equal &= !(3 << (2 * way));
         }
         None
+    }
+
+    #[inline]
+    fn has_key(&self, place: usize, key: &FlowKey) -> bool {
+        let line = &self.lines[place].0;
+        let differing = key.0.iter().zip(line).map(|(one, other)| one ^ other);
+        differing.fold(0, |all, bits| all | bits) == 0
     }
 
     /// What lies at a place.
@@ -364,7 +371,7 @@ mod tests {
             .count();
         assert_eq!(refused, 0);
         let bytes = table.memory_bytes() / 100_000;
-        assert!(bytes <= 180, "{bytes} bytes a flow");
+        assert!(bytes <= 200, "{bytes} bytes a flow");
     }
 
     #[test]

@@ -140,6 +140,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     }
 
     /// How many values there are.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.numbers.len()
     }

@@ -139,6 +139,7 @@ impl<N: Number> Ranges<N> {
     }
 
     /// How many ranges.
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.starts.len()
     }

@@ -1,5 +1,7 @@
 //! Random configurations and packets, small enough that packets often meet something.
 
+use std::collections::BTreeMap;
+
 use twinpath_classify::Prefix;
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, protocol};
@@ -154,6 +156,22 @@ fn acl_rule(dice: &mut Dice, is_v4: bool) -> AclRule {
         dst_tag: tags(dice),
         src_port: ports(dice),
         dst_port: ports(dice),
+    }
+}
+
+/// What nothing else matches may pass, unless a later list says otherwise.
+fn permit_all() -> AclRule {
+    AclRule {
+        priority: u32::MAX,
+        action: AclAction::Permit,
+        terminating: false,
+        protocols: [].into(),
+        src_addr: PrefixList::default(),
+        dst_addr: PrefixList::default(),
+        src_tag: [].into(),
+        dst_tag: [].into(),
+        src_port: [].into(),
+        dst_port: [].into(),
     }
 }
 
@@ -326,7 +344,7 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
                 .tunnels
                 .insert(name("tunnel", number).as_str().into(), tunnel);
         }
-        let mut map = std::collections::BTreeMap::new();
+        let mut map = BTreeMap::new();
         map.insert(
             Range::new(1, 2).expect("in order"),
             PortMapRange::PrivateLinkService {
@@ -372,7 +390,10 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
             let name = AclRuleId::from(&*name("rule", rule));
             (name, acl_rule(dice, is_v4))
         });
-        let rules = rules.collect();
+        let mut rules: BTreeMap<_, _> = rules.collect();
+        if !dice.one_in(3) {
+            rules.insert("any".into(), permit_all());
+        }
         let group = (
             AclGroup {
                 ip_version,
@@ -386,7 +407,10 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
         let mut routes: Vec<(Prefix, Route)> = Vec::new();
         for _ in 0..dice.below(10) {
             let is_v4 = !dice.one_in(3);
-            let prefix = prefix(dice, is_v4);
+            let prefix = match dice.one_in(3) {
+                true => Prefix::covering(customer(dice, is_v4), 0),
+                false => prefix(dice, is_v4),
+            };
             if routes.iter().all(|(other, _)| *other != prefix) {
                 let route = route(dice);
                 routes.push((prefix, route));
@@ -457,7 +481,7 @@ pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
     }
     for direction in [Direction::Outbound, Direction::Inbound] {
         for stage in 1..=5 {
-            if dice.one_in(3) {
+            if dice.one_in(6) {
                 let stage = AclStage::new(stage).expect("1 to 5");
                 let binding = AclBinding {
                     v4: dice.maybe(|dice| name("acl", dice.below(2)).as_str().into()),

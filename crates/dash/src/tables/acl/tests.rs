@@ -32,7 +32,7 @@ fn address(is_v4: bool, low: u8) -> Address {
 }
 
 fn prefix(is_v4: bool) -> impl Strategy<Value = Prefix> {
-    let longest = if is_v4 { 32 } else { 128 };
+    let longest: u8 = if is_v4 { 32 } else { 128 };
     let length = prop_oneof![Just(0u8), Just(8), longest - 4..=longest];
     (0u8..32, length).prop_map(move |(low, length)| Prefix::covering(address(is_v4, low), length))
 }
@@ -87,7 +87,7 @@ prop_compose! {
     fn headers(is_v4: bool)(
         source in 0u8..32,
         destination in 0u8..32,
-        ports in prop::option::of([prop_oneof![0u16..7, Just(u16::MAX)], 0u16..7]),
+        ports in prop::option::of(prop::array::uniform2(prop_oneof![0u16..7, Just(u16::MAX)])),
         protocol in prop::sample::select(vec![0u8, 1, 6, 17, 255]),
     ) -> Headers {
         Headers {
