@@ -79,6 +79,7 @@ fn process(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason>
     match dpu.process(&mut buffer, HEADROOM, now) {
         Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
         Verdict::Drop(reason) => Err(reason),
+        Verdict::TooLong(_) => Err(Reason::TooLong),
     }
 }
 

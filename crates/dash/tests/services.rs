@@ -173,6 +173,8 @@ struct Bench {
     objects: Objects,
     dpu: Dpu,
     now: Instant,
+    /// What the last sender of too long a packet was told.
+    error: Option<Sent>,
 }
 
 impl Bench {
@@ -183,6 +185,7 @@ impl Bench {
             objects,
             dpu,
             now: Instant(1_000_000_000),
+            error: None,
         }
     }
 
@@ -201,6 +204,10 @@ impl Bench {
         match self.dpu.process(&mut buffer, HEADROOM, self.now) {
             Verdict::Forward(range) => Ok(Sent::of(&buffer[range])),
             Verdict::Drop(reason) => Err(reason),
+            Verdict::TooLong(error) => {
+                self.error = Some(Sent::of(&error));
+                Err(Reason::TooLong)
+            }
         }
     }
 
@@ -881,23 +888,52 @@ fn errors_go_the_way_of_their_flow() {
 }
 
 #[test]
-fn what_is_too_long_is_dropped() {
+fn senders_of_too_long_packets_are_told() {
     let settings = Settings {
         mtu: 1500,
         flows: 64,
         ..Settings::default()
     };
     let mut bench = Bench::new(peers(), settings);
-    let send = |bench: &mut Bench, bytes: usize| {
-        let packet = PacketBuilder::udp(
-            Endpoint::new(ip(VM_CA), 1),
-            Endpoint::new(ip("10.2.0.8"), 2),
-        );
-        bench.send(&from_vm(packet.payload_len(bytes)))
+    let send = |bench: &mut Bench, ends: [&str; 2], bytes: usize, may_fragment: bool| {
+        let [source, destination] = ends.map(|end| Endpoint::new(ip(end), 1));
+        let packet = PacketBuilder::udp(source, destination).payload_len(bytes);
+        let packet = match may_fragment {
+            true => packet,
+            false => packet.dont_fragment(),
+        };
+        bench.error = None;
+        bench.send(&from_vm(packet)).map(|_| ())
     };
-    // 20 + 8 + 8 of headers around an inner frame of 14 + 20 + 8 and the payload.
-    assert!(send(&mut bench, 1500 - 78).is_ok());
-    assert_eq!(send(&mut bench, 1500 - 77), Err(Reason::TooLong));
+    // Headers of 20 + 8 + 8 bytes around an inner frame of 14, 20 or 40, 8, and the payload.
+    let (v4, v6) = ([VM_CA, "10.2.0.8"], ["fd01::11", "fd02::8"]);
+    for (ends, most) in [(v4, 1500 - 78), (v6, 1500 - 98)] {
+        assert_eq!(send(&mut bench, ends, most, false), Ok(()));
+        assert_eq!(
+            send(&mut bench, ends, most + 1, false),
+            Err(Reason::TooLong)
+        );
+        let error = bench.error.take().expect("told");
+        let layer = (Encapsulation::Vxlan, VM_VNI, VIP, ip(VM_PA), 0x28);
+        assert_eq!(error.layers, [layer]);
+        assert_eq!(error.headers().destination, ip(ends[0]));
+        assert_eq!(error.macs(), [REMOTE_MAC, ENI_MAC]);
+        let at = usize::from(error.layout.l4) + 4;
+        let mtu = u32::from_be_bytes(error.inner[at..at + 4].try_into().expect("four bytes"));
+        assert_eq!(mtu, 1500 - 50);
+        assert!(error.layout.inner.is_some());
+    }
+    assert_eq!(send(&mut bench, v4, 1500, true), Err(Reason::TooLong));
+    assert!(
+        bench.error.is_none(),
+        "who lets others fragment is not told"
+    );
+    let told = (0..1000).filter(|_| {
+        let _ = send(&mut bench, v4, 1500, false);
+        bench.error.is_some()
+    });
+    assert!((5..20).contains(&told.count()), "errors have a rate");
+    assert_eq!(bench.counters().drops.of(Reason::TooLong), 1003);
 }
 
 /// Packets of any kind in any order neither panic nor leave with broken headers.

@@ -373,6 +373,18 @@ impl Dpu {
         passes.then_some(()).ok_or(Reason::ConnectionRate)
     }
 
+    /// Whether a flow that is not over has a key.
+    fn is_taken(&mut self, key: &FlowKey, now: Instant) -> bool {
+        let Some(place) = self.flows.find(key, self.flows.hash(key)) else {
+            return false;
+        };
+        let is_over = self.is_over(&self.flows.get(place), key.protocol(), now);
+        if is_over {
+            self.end(place, |counters| counters.flows_aged += 1);
+        }
+        !is_over
+    }
+
     /// Makes both entries of a flow.
     fn insert(
         &mut self,
@@ -382,11 +394,10 @@ impl Dpu {
         state: u8,
         now: Instant,
     ) -> Result<[Place; 2], Reason> {
-        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let is_taken = |key: &FlowKey| self.flows.find(key, self.flows.hash(key)).is_some();
-        if keys[0] == keys[1] || keys.iter().any(is_taken) {
+        if keys[0] == keys[1] || keys.iter().any(|key| self.is_taken(key, now)) {
             return Err(Reason::FlowClash);
         }
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(number)].counters.meters;

@@ -4,6 +4,7 @@
 //! dropped comes back with a reason that has been counted.
 
 mod flows;
+mod too_long;
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ use crate::counters::{Drops, EniCounters};
 use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
-use crate::pipeline::{Action, Received, Surroundings, apply};
+use crate::pipeline::{Action, Received, Surroundings, apply, sent_bytes};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::source::ObjectSource;
@@ -32,6 +33,9 @@ pub enum Verdict {
     Forward(Range<usize>),
     /// It is dropped.
     Drop(Reason),
+    /// It is dropped, for it would be longer than the link carries, and its sender is told by this
+    /// frame, which goes back to where it came from.
+    TooLong(Vec<u8>),
 }
 
 /// What is kept of an ENI beside its tables.
@@ -43,6 +47,7 @@ struct EniState {
     flows: u32,
     connections: Rate,
     bandwidth: Rate,
+    errors: Rate,
 }
 
 /// A DPU.
@@ -56,6 +61,8 @@ pub struct Dpu {
     enis: Vec<EniState>,
     drops: Drops,
     aged: Vec<Place>,
+    /// What the sender of the packet in hand is told.
+    error: Option<Vec<u8>>,
 }
 
 /// How a packet is treated.
@@ -86,6 +93,7 @@ impl Dpu {
             enis: Vec::new(),
             drops: Drops::default(),
             aged: Vec::new(),
+            error: None,
             settings,
         }
     }
@@ -151,7 +159,10 @@ impl Dpu {
         let number = received.arrival.eni;
         match self.pass(buffer, start, &mut received, now) {
             Ok(frame) => Verdict::Forward(frame),
-            Err(reason) => self.dropped(reason, Some(number)),
+            Err(reason) => {
+                let verdict = self.dropped(reason, Some(number));
+                self.error.take().map_or(verdict, Verdict::TooLong)
+            }
         }
     }
 
@@ -185,6 +196,11 @@ impl Dpu {
             Treated::Flow(number) => self.actions.get(*number).ok_or(Reason::NoFlow)?,
             Treated::Once(action) => action,
         };
+        if sent_bytes(&received.inner, action, before) > self.settings.mtu {
+            let action = *action;
+            self.error = self.too_long(inside, received, &action, now);
+            return Err(Reason::TooLong);
+        }
         let applied = apply(buffer, start, received, action, &surroundings)?;
         let direction = received.arrival.direction;
         let state = &mut self.enis[usize::from(received.arrival.eni)];

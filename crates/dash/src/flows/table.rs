@@ -2,8 +2,9 @@
 //!
 //! An entry is one cache line: the key, what is done, when a packet last came, and where the other
 //! direction's entry lies. Entries stand in buckets of eight, with a tag of 16 bits each beside them;
-//! a key has two buckets and goes to the emptier one. So a hit reads a line of tags, the entry, and
-//! an action that many flows share; entries never move, and no search looks at more than two buckets.
+//! a key has two buckets and goes to the emptier one; if both are full, one of the entries there makes
+//! room by going to its other bucket. So a hit reads a line of tags, the entry, and an action that many
+//! flows share, and no search looks at more than two buckets.
 
 use twinpath_core::hash::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray, equal_tags, prefetch};
@@ -81,8 +82,7 @@ pub struct FlowTable {
 }
 
 impl FlowTable {
-    /// A table for so many flows, each of two entries: two thirds of all places, so that hardly any
-    /// finds both its buckets full.
+    /// A table for so many flows, each of two entries: two thirds of all places.
     #[must_use]
     pub fn new(flows: usize, seed: u64) -> Self {
         let places = (flows.saturating_mul(3)).min(u32::MAX as usize);
@@ -216,8 +216,8 @@ impl FlowTable {
     /// for both.
     pub fn insert(&mut self, keys: [FlowKey; 2], mut entries: [Entry; 2]) -> Option<[Place; 2]> {
         let hashes = keys.map(|key| self.hash(&key));
-        let first = self.take(&keys[0], hashes[0])?;
-        let Some(second) = self.take(&keys[1], hashes[1]) else {
+        let first = self.take(&keys[0], hashes[0], None)?;
+        let Some(second) = self.take(&keys[1], hashes[1], Some(first)) else {
             self.free(first);
             return None;
         };
@@ -228,31 +228,66 @@ impl FlowTable {
         Some([first, second])
     }
 
-    fn take(&mut self, key: &FlowKey, hash: u64) -> Option<Place> {
+    /// Takes a place for a key; the entry at `fixed` stays where it is.
+    fn take(&mut self, key: &FlowKey, hash: u64, fixed: Option<Place>) -> Option<Place> {
+        let buckets = self.buckets(hash);
+        let place = self
+            .free_place(buckets)
+            .or_else(|| self.make_room(buckets, fixed))?;
+        self.put(place, key, hash);
+        self.taken += 1;
+        Some(place)
+    }
+
+    /// A free place in the emptier of two buckets.
+    fn free_place(&self, [first, second]: [usize; 2]) -> Option<Place> {
         let free = |bucket: usize| equal_tags(self.tags[bucket], 0);
-        let [first, second] = self.buckets(hash);
         let (one, other) = (free(first), free(second));
         let (bucket, free) = match one.count_ones() >= other.count_ones() {
             true => (first, one),
             false => (second, other),
         };
-        if free == 0 {
-            return None;
-        }
         let way = free.trailing_zeros() as usize / 2;
+        (free != 0).then_some(Place((bucket * WAYS + way) as u32))
+    }
+
+    fn put(&mut self, Place(place): Place, key: &FlowKey, hash: u64) {
+        let place = place as usize;
+        let (bucket, way) = (place / WAYS, place % WAYS);
         self.tags[bucket] |= u128::from(Self::tag(hash)) << (16 * way);
-        let place = bucket * WAYS + way;
         self.lines[place].0[..5].copy_from_slice(&key.0);
-        self.taken += 1;
-        Some(Place(place as u32))
+    }
+
+    /// Lets an entry of two full buckets go to its other one. Returns the place that it leaves.
+    fn make_room(&mut self, buckets: [usize; 2], fixed: Option<Place>) -> Option<Place> {
+        let ways = |bucket: usize| (bucket * WAYS..(bucket + 1) * WAYS).map(|at| Place(at as u32));
+        let leaving = buckets.into_iter().flat_map(ways);
+        let (from, to) = leaving
+            .filter(|place| Some(*place) != fixed)
+            .find_map(|place| {
+                let hash = self.hash(&self.key(place));
+                Some((place, self.free_place(self.buckets(hash))?))
+            })?;
+        let (key, entry) = (self.key(from), self.get(from));
+        self.put(to, &key, self.hash(&key));
+        self.set(to, &entry);
+        let mut peer = self.get(entry.peer);
+        peer.peer = to;
+        self.set(entry.peer, &peer);
+        self.clear(from);
+        Some(from)
     }
 
     fn free(&mut self, place: Place) {
-        let place = place.0 as usize;
+        self.clear(place);
+        self.taken -= 1;
+    }
+
+    fn clear(&mut self, Place(place): Place) {
+        let place = place as usize;
         let (bucket, way) = (place / WAYS, place % WAYS);
         self.tags[bucket] &= !(0xffff << (16 * way));
         self.lines[place] = CacheLine::default();
-        self.taken -= 1;
     }
 
     /// Removes a flow, both of whose entries are gone then.
@@ -325,19 +360,21 @@ mod tests {
     proptest! {
         #[test]
         fn flows_are_found_by_either_key(steps in prop::collection::vec((any::<bool>(), 0u32..40), 0..300)) {
-            let mut table = FlowTable::new(24, 5);
-            let mut model: HashMap<u32, Place> = HashMap::new();
+            // So small that entries make room for each other.
+            let mut table = FlowTable::new(11, 5);
+            let mut model: HashMap<u32, u32> = HashMap::new();
             for (step, (inserts, number)) in (0u32..).zip(steps) {
                 let keys = [key(2 * number), key(2 * number + 1)];
                 match (inserts, model.get(&number)) {
                     (true, None) => {
                         let entries = [entry(step, true), entry(step, false)];
-                        if let Some([first, _]) = table.insert(keys, entries) {
-                            model.insert(number, first);
+                        if table.insert(keys, entries).is_some() {
+                            model.insert(number, step);
                         }
                     }
-                    (false, Some(&place)) => {
-                        table.remove(place);
+                    (false, Some(_)) => {
+                        let place = table.find(&keys[0], table.hash(&keys[0]));
+                        table.remove(place.expect("there"));
                         model.remove(&number);
                     }
                     _ => {}
@@ -346,7 +383,8 @@ mod tests {
                 for number in 0..40 {
                     let keys = [key(2 * number), key(2 * number + 1)];
                     let found = keys.map(|key| table.find(&key, table.hash(&key)));
-                    prop_assert_eq!(found[0], model.get(&number).copied());
+                    let action = found[0].map(|place| table.get(place).action);
+                    prop_assert_eq!(action, model.get(&number).copied());
                     prop_assert_eq!(found[1].is_some(), found[0].is_some());
                     if let [Some(one), Some(other)] = found {
                         prop_assert_eq!((table.get(one).peer, table.get(other).peer), (other, one));

@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
-use twinpath_core::wire::layout::{Fragment, Network};
+use twinpath_core::wire::layout::{Fragment, Layout, Network};
 use twinpath_core::wire::translate::{Untranslatable, translate};
-use twinpath_core::wire::tunnel::{Outer, Varying, ecn};
-use twinpath_core::wire::{BuildError, Endpoint, MacAddress, ethernet, fields, rewrite};
+use twinpath_core::wire::tunnel::{Encapsulation, Outer, Varying, ecn};
+use twinpath_core::wire::{
+    BuildError, Endpoint, MacAddress, ethernet, fields, ipv4, ipv6, rewrite,
+};
 
 use super::action::{Action, Layer};
 use super::arrival::Received;
@@ -29,6 +31,34 @@ pub struct Surroundings<'a> {
     pub settings: &'a Settings,
     /// How VXLAN is spoken.
     pub switch: SwitchEntry,
+}
+
+/// How long the outermost IP packet will be around an inner frame of so many bytes. Not to be told of
+/// fragments, which get a header more.
+#[must_use]
+pub fn sent_bytes(inner: &Layout, action: &Action, inner_bytes: usize) -> usize {
+    let is_v4 = inner.network == Network::V4;
+    let header = usize::from(inner.l4 - inner.l3);
+    let translated = match action.addresses {
+        Some([source, _]) if source.is_v4() != is_v4 => match source.is_v4() {
+            true => inner_bytes - header + ipv4::HEADER_BYTES,
+            false => inner_bytes - header + ipv6::HEADER_BYTES,
+        },
+        _ => inner_bytes,
+    };
+    let around = |bytes: usize, layer: &Layer| {
+        let transport = match layer.encapsulation {
+            Encapsulation::Vxlan => 16,
+            Encapsulation::Nvgre => 8,
+        };
+        let ip = match layer.source.is_v4() {
+            true => ipv4::HEADER_BYTES,
+            false => ipv6::HEADER_BYTES,
+        };
+        bytes + transport + ip + ethernet::HEADER_BYTES
+    };
+    let frame = action.layers.iter().flatten().fold(translated, around);
+    frame - ethernet::HEADER_BYTES
 }
 
 /// Takes the outer headers off a packet that begins at `start` of its buffer, and does to it what an

@@ -13,6 +13,6 @@ mod outbound;
 mod policy;
 
 pub use action::{Action, Decision, Layer};
-pub use apply::{Applied, Surroundings, apply};
+pub use apply::{Applied, Surroundings, apply, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
 pub use policy::Policies;
