@@ -40,6 +40,7 @@ fn is_known(table: &str, field: &str) -> bool {
     let keys = [
         "a",
         "a:10.0.0.0/8",
+        "a:10.0.0.1",
         "a:1",
         "a:100:10.0.0.0/8",
         "100",
@@ -58,6 +59,7 @@ fn is_known(table: &str, field: &str) -> bool {
         "privatelink",
         "decap",
         "skip_mapping",
+        "allow",
         "map_private_link_service",
     ];
     let known = |key: &str, kind: &str| {
@@ -74,6 +76,7 @@ fn is_known(table: &str, field: &str) -> bool {
             reading
                 .problems
                 .iter()
+                .filter(|problem| !problem.is_remark())
                 .any(|problem| problem.field.as_deref() == Some(name) && wrong(&problem.wrong))
         };
         let is_of_kind = ["routing_type", "action_type", "action"]

@@ -29,7 +29,7 @@ pub use obstacle::{Obstacle, Why};
 pub use shared_map::SharedMap;
 pub use store::{Applied, Limits, Origin, Snapshot, Store, Waiting};
 pub use tables::{
-    AclTable, ByPrefix, EniTable, InboundMatch, MeterTable, PortMapTable, RouteTable, Stages,
-    VnetTable,
+    AclTable, ByPrefix, Differing, EniTable, InboundMatch, MeterTable, PortMapTable, RouteTable,
+    Stages, VnetTable,
 };
 pub use touched::Touched;

@@ -29,6 +29,9 @@ impl<V> Default for ByPrefix<V> {
     }
 }
 
+/// What is told of each difference: prefix, the other table's value, this one's.
+pub type Differing<'e, V> = &'e mut dyn FnMut(Prefix, Option<&V>, Option<&V>);
+
 impl<V: Clone> ByPrefix<V> {
     /// How many of IPv4, and how many of IPv6.
     #[must_use]
@@ -83,7 +86,7 @@ impl<V: Clone> ByPrefix<V> {
 
     /// Calls `each` for every prefix whose value differs from that in another table: prefix, value
     /// there, value here.
-    pub fn differences(&self, other: &Self, each: &mut dyn FnMut(Prefix, Option<&V>, Option<&V>))
+    pub fn differences(&self, other: &Self, each: Differing<'_, V>)
     where
         V: PartialEq,
     {

@@ -69,14 +69,16 @@ impl Changes {
             add(&mut vnets, &new.vnets, |vnet| vnet.distinct().any(uses));
         }
         let mut route_groups = changed(&old.route_groups, &new.route_groups);
-        add(&mut route_groups, &new.route_groups, |group| {
-            group.distinct().any(|route| {
-                let vnet = route.action.vnet();
-                vnet.is_some_and(|vnet| vnets.contains(vnet))
-                    || has(&tunnels, &route.tunnel)
-                    || types.contains(&route.action.routing_type())
-            })
-        });
+        if !(vnets.is_empty() && tunnels.is_empty() && types.is_empty()) {
+            add(&mut route_groups, &new.route_groups, |group| {
+                group.distinct().any(|route| {
+                    let vnet = route.action.vnet();
+                    vnet.is_some_and(|vnet| vnets.contains(vnet))
+                        || has(&tunnels, &route.tunnel)
+                        || types.contains(&route.action.routing_type())
+                })
+            });
+        }
         let mut acl_groups = changed(&old.acl_groups, &new.acl_groups);
         if !tags.is_empty() {
             add(&mut acl_groups, &new.acl_groups, |group| {

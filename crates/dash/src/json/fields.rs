@@ -59,10 +59,19 @@ impl<'a, 'f> Fields<'a, 'f> {
     /// Adds what is under the object.
     pub fn add(&mut self, pairs: Pairs<'a>) {
         for (name, value) in pairs.0 {
-            match Value::of(value) {
-                Ok(Value::Fields(inside)) if INSIDE.contains(&&*name) => self.add(inside),
-                _ => self.add_field(name, value),
+            match INSIDE.contains(&&*name) {
+                true => self.add_inside(&name, value),
+                false => self.add_field(name, value),
             }
+        }
+    }
+
+    /// Adds the fields inside a field.
+    fn add_inside(&mut self, name: &str, value: &'a RawValue) {
+        match Value::of(value) {
+            Ok(Value::Fields(inside)) => self.add(inside),
+            Ok(Value::Null) => {}
+            _ => self.wrong_value(value, name, no_object(value)),
         }
     }
 
@@ -231,12 +240,7 @@ impl<'a, 'f> Fields<'a, 'f> {
                 read(&mut fields)
             }
             _ => {
-                let wrong = Wrong::Value {
-                    found: shown(raw.get()),
-                    expected: "an object of fields",
-                    meant: String::new(),
-                };
-                fields.wrong("items", wrong);
+                fields.wrong("items", no_object(raw));
                 None
             }
         };
@@ -257,6 +261,15 @@ impl<'a, 'f> Fields<'a, 'f> {
             self.wrong_at(line, &shown(&field.name), Wrong::UnknownField { meant });
         }
         !self.failed
+    }
+}
+
+/// What is wrong with a value that is not an object.
+pub(super) fn no_object(value: &RawValue) -> Wrong {
+    Wrong::Value {
+        found: shown(value.get()),
+        expected: "an object of fields",
+        meant: String::new(),
     }
 }
 

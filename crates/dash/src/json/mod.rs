@@ -32,7 +32,7 @@ use serde_json::value::RawValue;
 pub use problem::{Problem, Wrong};
 
 use crate::objects::{Change, Key, Object, Table};
-use fields::{Fields, shown_object};
+use fields::{Fields, no_object, shown_object};
 use lines::Lines;
 use problem::{did_you_mean, shown};
 use value::Value;
@@ -78,7 +78,9 @@ pub fn read(bytes: &[u8]) -> Reading {
         Ok(file) => reader.file(file),
         Err(error) => return Reading::failed(error.line() as u32, syntax(&error)),
     }
-    reader.reading
+    let mut reading = reader.reading;
+    reading.problems.sort_by_key(|problem| problem.line);
+    reading
 }
 
 /// What a parser says, without the place, which is told apart.
@@ -256,12 +258,7 @@ fn set<'a>(key: Key, value: &'a RawValue, mut fields: Fields<'a, '_>) -> Option<
     match Value::of(value) {
         Ok(Value::Fields(pairs)) => fields.add(pairs),
         Ok(_) => {
-            let wrong = Wrong::Value {
-                found: shown(value.get()),
-                expected: "an object of fields",
-                meant: String::new(),
-            };
-            fields.wrong("", wrong);
+            fields.wrong("", no_object(value));
             return None;
         }
         Err(error) => {
