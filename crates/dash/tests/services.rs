@@ -619,6 +619,28 @@ fn physical_addresses_of_nobody_are_refused() {
     assert_eq!(bench.counters().drops.of(Reason::PaValidation), 1);
 }
 
+/// Whoever knows a connection's ends gets nothing into it from another network.
+#[test]
+fn a_flow_takes_packets_of_its_own_networks_alone() {
+    let mut bench = Bench::of(peers());
+    bench
+        .send(&from_vm(udp((VM_CA, 1), ("10.2.0.8", 2))))
+        .expect("opened");
+    let macs = [REMOTE_MAC, ENI_MAC];
+    let answer = |key| {
+        let packet = udp(("10.2.0.8", 2), (VM_CA, 1));
+        inside(Encapsulation::Vxlan, key, "100.0.0.8", macs, packet)
+    };
+    // The peer's, the machine's own, and one that the appliance trusts.
+    for key in [3000, ENCAP_VNI] {
+        bench.send(&answer(key)).expect("an answer");
+    }
+    for key in [0, 1234, 3001] {
+        assert_eq!(bench.send(&answer(key)), Err(Reason::FlowVni));
+    }
+    assert_eq!(bench.counters().drops.of(Reason::FlowVni), 3);
+}
+
 #[test]
 fn a_direct_route_leaves_without_a_tunnel() {
     let mut bench = Bench::of(peers());
