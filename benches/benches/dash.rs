@@ -22,6 +22,8 @@ use twinpath_dash::{Dpu, Settings, Verdict};
 const HEADROOM: usize = 64;
 /// Packets between two looks at the clock.
 const PART: usize = 512;
+/// Packets of a burst.
+const BURST: usize = 32;
 
 fn main() {
     // `cargo test --benches` only wants to know that it runs.
@@ -141,10 +143,12 @@ fn each(dpu: &mut Dpu, flows: impl Iterator<Item = usize>, mappings: u32, tcp_fl
             .map(|flow| segment(flow, mappings, tcp_flags))
             .collect();
         let started = Instant::now();
-        for buffer in &mut part {
+        for burst in part.chunks_mut(BURST) {
             now += 1;
-            let verdict = dpu.process(buffer, HEADROOM, twinpath_core::Instant(now));
-            assert!(matches!(black_box(verdict), Verdict::Forward(_)));
+            let now = twinpath_core::Instant(now);
+            dpu.process_burst(burst, HEADROOM, now, |_, verdict| {
+                assert!(matches!(black_box(verdict), Verdict::Forward(_)));
+            });
         }
         times.push(ns_each(started.elapsed(), part.len()));
     }

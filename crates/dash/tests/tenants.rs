@@ -124,6 +124,35 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Packets of a burst are treated as if they came one by one.
+    #[test]
+    fn bursts_change_nothing(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let objects = packets::configuration(&mut dice, ENIS);
+        let (mut one_by_one, mut at_once) = (dpu(&objects, 1), dpu(&objects, 1));
+        for step in 1..6 {
+            let now = Instant(step << 30);
+            let packet = |dice: &mut Dice| {
+                let packet = packets::packet(dice, &objects, ENIS);
+                let tcp_flags = dice.pick(&[flags::SYN, flags::ACK, flags::RST]);
+                packets::bytes(&packet, tcp_flags)
+            };
+            let mut burst: Vec<_> = (0..dice.below(40)).map(|_| packet(&mut dice)).collect();
+            let expected: Vec<_> = burst.iter().map(|bytes| send(&mut one_by_one, bytes, now)).collect();
+            let mut found = Vec::new();
+            at_once.process_burst(&mut burst, HEADROOM, now, |buffer, verdict| {
+                found.push(match verdict {
+                    Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
+                    Verdict::Drop(reason) => Err(reason),
+                    Verdict::TooLong(_) => Err(Reason::TooLong),
+                });
+            });
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
+
 /// A mapping changes, or an ENI is replaced by another one with the same MAC address.
 fn change(dice: &mut Dice, objects: &mut Objects, together: &mut Dpu, apart: &mut [Dpu]) {
     let keys: Vec<_> = objects.mappings.keys().cloned().collect();

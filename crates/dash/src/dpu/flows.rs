@@ -90,6 +90,18 @@ impl Dpu {
         self.aged = places;
     }
 
+    /// The hash of a packet's flow, as far as it can be known before it is treated.
+    pub(super) fn hash(&self, frame: &[u8], received: &Received) -> u64 {
+        let inside = frame.get(received.tunnel.inner()).unwrap_or(&[]);
+        let serial = self
+            .tables
+            .eni(received.arrival.eni)
+            .map_or(0, |eni| eni.serial);
+        let ports = received.key_ports(inside);
+        let key = FlowKey::new(serial, &received.arrival.headers, ports);
+        self.flows.hash(&key)
+    }
+
     /// What is done to a packet.
     pub(super) fn treatment(
         &mut self,
@@ -112,10 +124,10 @@ impl Dpu {
         received.arrival.entropy = entropy_of(addresses, ports, headers.protocol);
         let key = FlowKey::new(serial, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
-        let found = self.live_flow(&key, tcp_flags, now);
-        let treatment = match found {
+        let hash = self.flows.hash(&key);
+        let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
             Some(place) => self.hit(place, received, tcp_flags, now),
-            None => self.miss(&key, received, tcp_flags, now),
+            None => self.miss(&key, hash, received, tcp_flags, now),
         }?;
         if received.inner.fragment == Fragment::First
             && let Some(part) = fragment::part(inside, &received.inner)
@@ -141,8 +153,14 @@ impl Dpu {
     }
 
     /// The entry of a key, if its flow is not over.
-    fn live_flow(&mut self, key: &FlowKey, tcp_flags: u8, now: Instant) -> Option<Place> {
-        let place = self.flows.find(key, self.flows.hash(key))?;
+    fn live_flow(
+        &mut self,
+        key: &FlowKey,
+        hash: u64,
+        tcp_flags: u8,
+        now: Instant,
+    ) -> Option<Place> {
+        let place = self.flows.find(key, hash)?;
         let entry = self.flows.get(place);
         if self.is_over(&entry, key.protocol(), now) {
             self.end(place, |counters| counters.flows_aged += 1);
@@ -314,6 +332,7 @@ impl Dpu {
     fn miss(
         &mut self,
         key: &FlowKey,
+        hash: u64,
         received: &Received,
         tcp_flags: u8,
         now: Instant,
@@ -330,24 +349,25 @@ impl Dpu {
         }
         if !is_stray {
             self.may_open(number, now)?;
+            self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let decision = self.policies(eni).decide(arrival)?;
-        let meters = &mut self.enis[usize::from(number)].counters.meters;
-        let bucket = meters.number(decision.meter_class);
         if is_stray {
+            let meters = &mut self.enis[usize::from(number)].counters.meters;
             return Ok(Treatment {
                 action: Treated::Once(Box::new(decision.forward)),
-                bucket,
+                bucket: meters.number(decision.meter_class),
             });
         }
         let state = State::default().after(tcp_flags, true);
         let keys = [*key, answer_key(key, &decision)];
         let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
         self.enis[usize::from(number)].counters.flows_created += 1;
+        let entry = self.flows.get(place);
         Ok(Treatment {
-            action: Treated::Flow(self.flows.get(place).action),
-            bucket,
+            action: Treated::Flow(entry.action),
+            bucket: entry.bucket,
         })
     }
 
@@ -374,8 +394,8 @@ impl Dpu {
     }
 
     /// Whether a flow that is not over has a key.
-    fn is_taken(&mut self, key: &FlowKey, now: Instant) -> bool {
-        let Some(place) = self.flows.find(key, self.flows.hash(key)) else {
+    fn is_taken(&mut self, key: &FlowKey, hash: u64, now: Instant) -> bool {
+        let Some(place) = self.flows.find(key, hash) else {
             return false;
         };
         let is_over = self.is_over(&self.flows.get(place), key.protocol(), now);
@@ -385,7 +405,7 @@ impl Dpu {
         !is_over
     }
 
-    /// Makes both entries of a flow.
+    /// Makes both entries of a flow, of which the first key has none.
     fn insert(
         &mut self,
         keys: [FlowKey; 2],
@@ -394,9 +414,11 @@ impl Dpu {
         state: u8,
         now: Instant,
     ) -> Result<[Place; 2], Reason> {
-        if keys[0] == keys[1] || keys.iter().any(|key| self.is_taken(key, now)) {
+        let hashes = keys.map(|key| self.flows.hash(&key));
+        if keys[0] == keys[1] || self.is_taken(&keys[1], hashes[1], now) {
             return Err(Reason::FlowClash);
         }
+        self.flows.prefetch_room(hashes[1]);
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
         let stamp = self.tables.stamp(eni, mapping_epoch);
@@ -416,7 +438,7 @@ impl Dpu {
             state,
             is_forward: std::mem::take(&mut is_forward),
         });
-        let Some(places) = self.flows.insert(keys, entries) else {
+        let Some(places) = self.flows.insert(keys, hashes, entries) else {
             for action in actions {
                 self.actions.give(action);
             }

@@ -15,7 +15,7 @@ use crate::counters::{Drops, EniCounters};
 use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
-use crate::pipeline::{Action, Received, Surroundings, apply, sent_bytes};
+use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::source::ObjectSource;
@@ -63,6 +63,8 @@ pub struct Dpu {
     aged: Vec<Place>,
     /// What the sender of the packet in hand is told.
     error: Option<Vec<u8>>,
+    /// Packets of a burst, with the hashes of their flows.
+    burst: Vec<(Result<Received, Unreceived>, u64)>,
 }
 
 /// How a packet is treated.
@@ -94,6 +96,7 @@ impl Dpu {
             drops: Drops::default(),
             aged: Vec::new(),
             error: None,
+            burst: Vec::new(),
             settings,
         }
     }
@@ -152,7 +155,51 @@ impl Dpu {
     /// what is in front: 128 bytes are enough for two tunnels.
     pub fn process(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Verdict {
         let frame = buffer.get(start..).unwrap_or(&[]);
-        let mut received = match Received::read(frame, &self.tables, &self.settings) {
+        let received = Received::read(frame, &self.tables, &self.settings);
+        self.finish(buffer, start, received, now)
+    }
+
+    /// The same for a burst, in its order: before the first packet is treated all have been taken
+    /// apart, and reads of memory that their flows need are under way together. `each` is told what
+    /// became of each.
+    pub fn process_burst<B: AsMut<[u8]>>(
+        &mut self,
+        buffers: &mut [B],
+        start: usize,
+        now: Instant,
+        mut each: impl FnMut(&mut B, Verdict),
+    ) {
+        let mut burst = std::mem::take(&mut self.burst);
+        for buffer in &mut *buffers {
+            let frame = buffer.as_mut().get(start..).unwrap_or(&[]);
+            let received = Received::read(frame, &self.tables, &self.settings);
+            let hash = received.as_ref().map_or(0, |it| self.hash(frame, it));
+            self.flows.prefetch(hash);
+            burst.push((received, hash));
+        }
+        for (_, hash) in &burst {
+            self.flows.prefetch_entry(*hash);
+        }
+        for (_, hash) in &burst {
+            if let Some(action) = self.flows.probable_action(*hash) {
+                self.actions.prefetch(action);
+            }
+        }
+        for ((received, _), buffer) in burst.drain(..).zip(buffers) {
+            let verdict = self.finish(buffer.as_mut(), start, received, now);
+            each(buffer, verdict);
+        }
+        self.burst = burst;
+    }
+
+    fn finish(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: Result<Received, Unreceived>,
+        now: Instant,
+    ) -> Verdict {
+        let mut received = match received {
             Ok(received) => received,
             Err((reason, eni)) => return self.dropped(reason, eni),
         };

@@ -154,6 +154,30 @@ impl FlowTable {
         prefetch(&self.tags[first]);
     }
 
+    /// Asks it to fetch the entry that a look-up of this hash will probably find; the tags should be
+    /// there.
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        if let Some(place) = self.probable(hash) {
+            prefetch(&self.lines[place]);
+        }
+    }
+
+    /// The action of that entry, which should be there; that of another flow once in thousands of
+    /// times.
+    #[inline]
+    pub fn probable_action(&self, hash: u64) -> Option<u32> {
+        let place = self.probable(hash)?;
+        Some(self.get(Place(place as u32)).action)
+    }
+
+    #[inline]
+    fn probable(&self, hash: u64) -> Option<usize> {
+        let [first, _] = self.buckets(hash);
+        let equal = equal_tags(self.tags[first], Self::tag(hash));
+        (equal != 0).then(|| first * WAYS + equal.trailing_zeros() as usize / 2)
+    }
+
     /// Where the entry of a key lies.
     #[must_use]
     #[inline]
@@ -212,10 +236,22 @@ impl FlowTable {
         *word = *word & 0xffff_ffff | u64::from(now) << 32;
     }
 
-    /// Makes the entries of a flow, none of whose keys may have one. Returns whether there was room
-    /// for both.
-    pub fn insert(&mut self, keys: [FlowKey; 2], mut entries: [Entry; 2]) -> Option<[Place; 2]> {
-        let hashes = keys.map(|key| self.hash(&key));
+    /// Asks the processor to fetch where an entry of this hash would go.
+    #[inline]
+    pub fn prefetch_room(&self, hash: u64) {
+        if let Some(Place(place)) = self.free_place(self.buckets(hash)) {
+            prefetch(&self.lines[place as usize]);
+        }
+    }
+
+    /// Makes the entries of a flow, none of whose keys, which have these hashes, may have one. `None`
+    /// if there is no room for both.
+    pub fn insert(
+        &mut self,
+        keys: [FlowKey; 2],
+        hashes: [u64; 2],
+        mut entries: [Entry; 2],
+    ) -> Option<[Place; 2]> {
         let first = self.take(&keys[0], hashes[0], None)?;
         let Some(second) = self.take(&keys[1], hashes[1], Some(first)) else {
             self.free(first);
@@ -368,7 +404,7 @@ mod tests {
                 match (inserts, model.get(&number)) {
                     (true, None) => {
                         let entries = [entry(step, true), entry(step, false)];
-                        if table.insert(keys, entries).is_some() {
+                        if table.insert(keys, keys.map(|key| table.hash(&key)), entries).is_some() {
                             model.insert(number, step);
                         }
                     }
@@ -402,9 +438,9 @@ mod tests {
         let refused = (0..100_000u32)
             .filter(|number| {
                 let keys = [key(2 * number), key(2 * number + 1)];
-                table
-                    .insert(keys, [entry(1, true), entry(2, false)])
-                    .is_none()
+                let hashes = keys.map(|key| table.hash(&key));
+                let entries = [entry(1, true), entry(2, false)];
+                table.insert(keys, hashes, entries).is_none()
             })
             .count();
         assert_eq!(refused, 0);
@@ -423,9 +459,9 @@ mod tests {
         let mut table = FlowTable::new(64, 5);
         for number in 0..64 {
             let keys = [key(2 * number), key(2 * number + 1)];
-            table
-                .insert(keys, [entry(1, true), entry(2, false)])
-                .expect("room");
+            let hashes = keys.map(|key| table.hash(&key));
+            let entries = [entry(1, true), entry(2, false)];
+            table.insert(keys, hashes, entries).expect("room");
         }
         let mut seen = Vec::new();
         for _ in 0..table.places().div_ceil(10) {

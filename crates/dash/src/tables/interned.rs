@@ -1,9 +1,10 @@
 //! Values that many entries share, each kept once under a number.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use twinpath_core::hash::HashKey;
+use twinpath_core::memory::prefetch;
+use twinpath_core::probing::Places;
 
 /// Words folded into a state that begins with a secret, and are multiplied by another: whoever does
 /// not know them cannot choose values that collide.
@@ -80,28 +81,38 @@ impl Hasher for Folding {
 }
 
 /// Values under numbers that entries hold instead of them. A value is forgotten with its last use.
-#[derive(Clone, Debug)]
+///
+/// Beside the values stands a table of their numbers, each with half of the value's hash, so that
+/// finding one reads a line of the table and the value.
 pub(crate) struct Interned<T> {
     values: Vec<Option<(T, u32)>>,
-    numbers: HashMap<T, u32, Keyed>,
+    /// Half a hash, and the number plus one; zero is free. A power of two.
+    slots: Vec<u64>,
+    keyed: Keyed,
     free: Vec<u32>,
+    taken: usize,
 }
 
 impl<T: Clone + Eq + Hash> Interned<T> {
     /// No values. What hashes are keyed with follows from the seed.
     pub fn new(seed: u64) -> Self {
         let key = HashKey::new(seed);
-        let secrets = [key.hash([0]), key.hash([1]) | 1];
         Self {
             values: Vec::new(),
-            numbers: HashMap::with_hasher(Keyed { secrets }),
+            slots: vec![0; 64],
+            keyed: Keyed {
+                secrets: [key.hash([0]), key.hash([1]) | 1],
+            },
             free: Vec::new(),
+            taken: 0,
         }
     }
 
     /// The number of a value, in one more use.
     pub fn take(&mut self, value: &T) -> u32 {
-        if let Some(&number) = self.numbers.get(value) {
+        let hash = self.keyed.hash_one(value);
+        let (slot, found) = self.probe(value, hash);
+        if let Some(number) = found {
             if let Some(Some((_, uses))) = self.values.get_mut(number as usize) {
                 *uses += 1;
             }
@@ -113,23 +124,67 @@ impl<T: Clone + Eq + Hash> Interned<T> {
             Some(free) => *free = place,
             None => self.values.push(place),
         }
-        self.numbers.insert(value.clone(), number);
+        self.slots[slot] = hash >> 32 << 32 | u64::from(number) + 1;
+        self.taken += 1;
+        if self.taken * 2 > self.slots.len() {
+            self.grow();
+        }
         number
+    }
+
+    /// Where a value's number is, or would be.
+    fn probe(&self, value: &T, hash: u64) -> (usize, Option<u32>) {
+        let last = self.slots.len() - 1;
+        let mut slot = home(hash >> 32, last);
+        loop {
+            let entry = self.slots[slot];
+            if entry == 0 {
+                return (slot, None);
+            }
+            let number = entry as u32 - 1;
+            if entry >> 32 == hash >> 32 && self.get(number) == Some(value) {
+                return (slot, Some(number));
+            }
+            slot = (slot + 1) & last;
+        }
+    }
+
+    fn grow(&mut self) {
+        let old = std::mem::take(&mut self.slots);
+        self.slots = vec![0; old.len() * 2];
+        let last = self.slots.len() - 1;
+        for entry in old.into_iter().filter(|entry| *entry != 0) {
+            let mut slot = home(entry >> 32, last);
+            while self.slots[slot] != 0 {
+                slot = (slot + 1) & last;
+            }
+            self.slots[slot] = entry;
+        }
     }
 
     /// One use less of a number.
     pub fn give(&mut self, number: u32) {
-        let Some(place) = self.values.get_mut(number as usize) else {
-            return;
-        };
-        let Some((value, uses)) = place else {
+        let Some(Some((value, uses))) = self.values.get_mut(number as usize) else {
             return;
         };
         *uses -= 1;
-        if *uses == 0 {
-            self.numbers.remove(value);
-            *place = None;
-            self.free.push(number);
+        if *uses > 0 {
+            return;
+        }
+        let value = value.clone();
+        let (slot, _) = self.probe(&value, self.keyed.hash_one(&value));
+        let gap = self.close_gap(slot);
+        self.slots[gap] = 0;
+        self.values[number as usize] = None;
+        self.free.push(number);
+        self.taken -= 1;
+    }
+
+    /// Asks the processor to fetch the value under a number.
+    #[inline]
+    pub fn prefetch(&self, number: u32) {
+        if let Some(place) = self.values.get(number as usize) {
+            prefetch(place);
         }
     }
 
@@ -142,18 +197,45 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     /// How many values there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {
-        self.numbers.len()
+        self.taken
     }
 
-    /// Memory taken, in bytes, about: a map has a byte beside each entry and is two thirds full.
+    /// Memory taken, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.values.capacity() * size_of::<Option<(T, u32)>>()
-            + self.numbers.capacity() * (size_of::<(T, u32)>() + 1)
+            + self.slots.len() * size_of::<u64>()
+            + self.free.capacity() * size_of::<u32>()
+    }
+}
+
+const fn home(half_hash: u64, last: usize) -> usize {
+    half_hash as usize & last
+}
+
+impl<T> Places for Interned<T> {
+    fn places(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn is_taken(&self, place: usize) -> bool {
+        self.slots[place] != 0
+    }
+
+    fn home_of(&self, place: usize) -> usize {
+        home(self.slots[place] >> 32, self.slots.len() - 1)
+    }
+
+    fn move_to(&mut self, from: usize, to: usize) {
+        self.slots[to] = self.slots[from];
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -169,5 +251,37 @@ mod tests {
         assert_eq!(words.take(&"three"), one, "its number is used again");
         words.give(77);
         assert_eq!(words.len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_their_values(steps in prop::collection::vec((any::<bool>(), 0u16..200), 0..800)) {
+            let mut interned = Interned::new(3);
+            let mut model: HashMap<u16, (u32, u32)> = HashMap::new();
+            for (takes, value) in steps {
+                match (takes, model.get_mut(&value)) {
+                    (true, Some((number, uses))) => {
+                        prop_assert_eq!(interned.take(&value), *number);
+                        *uses += 1;
+                    }
+                    (true, None) => {
+                        let number = interned.take(&value);
+                        model.insert(value, (number, 1));
+                    }
+                    (false, Some((number, uses))) => {
+                        interned.give(*number);
+                        *uses -= 1;
+                        if *uses == 0 {
+                            model.remove(&value);
+                        }
+                    }
+                    (false, None) => {}
+                }
+                prop_assert_eq!(interned.len(), model.len());
+            }
+            for (value, (number, _)) in &model {
+                prop_assert_eq!(interned.get(*number), Some(value));
+            }
+        }
     }
 }
