@@ -10,8 +10,8 @@ use crate::{Outcome, output};
 /// Looks at the configuration of a DPU, as SONiC writes it for DASH
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
-    "twinpath dash check dpu0/                    # all files of a folder",
-    "twinpath dash check dpu0/*.json --json       # the same, for programs",
+    "twinpath dash check examples/dpu.json        # a small appliance: two networks, six ENIs",
+    "twinpath dash check dpu0/ --json             # all files of a folder, for programs",
 ))]
 pub struct Arguments {
     #[command(subcommand)]
