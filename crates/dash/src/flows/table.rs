@@ -136,7 +136,7 @@ impl FlowTable {
     #[inline]
     fn buckets(&self, hash: u64) -> [usize; 2] {
         let count = self.tags.len() as u64;
-        let scaled = |number: u64| ((number & 0xffff_ffff) * count >> 32) as usize;
+        let scaled = |number: u64| (((number & 0xffff_ffff) * count) >> 32) as usize;
         // The second is scattered anew, as both come from the same bits that make the tag.
         let other = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
         [scaled(hash), scaled(other)]

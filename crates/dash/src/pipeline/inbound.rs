@@ -29,7 +29,7 @@ pub(super) fn admit(policies: &Policies<'_>, arrival: &Arrival) -> Result<MeterB
 pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decision, Reason> {
     let metering = admit(policies, arrival)?;
     let forward = Action {
-        layers: [Some(policies.to_machine()?), None],
+        layers: [Some(policies.layer_to_machine()?), None],
         accepts: [Some(arrival.key), None],
         ..Action::default()
     };

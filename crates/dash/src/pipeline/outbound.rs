@@ -84,7 +84,7 @@ fn undone(policies: &Policies<'_>, arrival: &Arrival, way: &Way) -> Result<Actio
         ..Action::default()
     };
     if policies.eni.mode == EniMode::Vm {
-        action.layers = [Some(policies.to_machine()?), None];
+        action.layers = [Some(policies.layer_to_machine()?), None];
         return Ok(action);
     }
     action.source_mac = Some(policies.eni.mac);
@@ -92,7 +92,7 @@ fn undone(policies: &Policies<'_>, arrival: &Arrival, way: &Way) -> Result<Actio
     let back = Planner { policies, arrival }.way(headers.source);
     action.layers = match back {
         Ok(back) if back.action.addresses.is_none() => back.action.layers,
-        _ => [Some(policies.to_machine()?), None],
+        _ => [Some(policies.layer_to_machine()?), None],
     };
     Ok(action)
 }

@@ -129,7 +129,7 @@ impl Policies<'_> {
     }
 
     /// The header of packets to the ENI's machine.
-    pub(super) fn to_machine(&self) -> Result<Layer, Reason> {
+    pub(super) fn layer_to_machine(&self) -> Result<Layer, Reason> {
         let (host, key) = (self.eni.underlay_ip, self.tables.appliance().vm_vni);
         checked(Layer {
             encapsulation: Encapsulation::Vxlan,

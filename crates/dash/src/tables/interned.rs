@@ -124,7 +124,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
             Some(free) => *free = place,
             None => self.values.push(place),
         }
-        self.slots[slot] = hash >> 32 << 32 | u64::from(number) + 1;
+        self.slots[slot] = (hash >> 32 << 32) | (u64::from(number) + 1);
         self.taken += 1;
         if self.taken * 2 > self.slots.len() {
             self.grow();

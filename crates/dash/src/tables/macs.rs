@@ -22,7 +22,7 @@ impl MacTable {
         for &(mac, number) in macs {
             if table.get(mac).is_none() {
                 let place = table.probe(mac);
-                table.places[place] = word(mac) | u64::from(number) + 1;
+                table.places[place] = word(mac) | (u64::from(number) + 1);
             }
         }
         table

@@ -385,7 +385,7 @@ mod tests {
             routing_type: RoutingType::VnetEncap,
             underlay_ip,
             mac_address: has_mac.then_some(MacAddress([1, 2, 3, 4, 5, 6])),
-            use_dst_vni: class % 2 == 0,
+            use_dst_vni: class.is_multiple_of(2),
             private_link: None,
             metering_class_or: class,
             tunnel: None,
