@@ -26,6 +26,7 @@ const REMOTE_MAC: MacAddress = MacAddress([0x43, 0xbe, 0x65, 0x25, 0xfa, 0x67]);
 const VM_MAC: MacAddress = MacAddress([0x44, 0xe3, 0x9f, 0xef, 0xc4, 0x6e]);
 const VM_VNI: u32 = 2001;
 const ENCAP_VNI: u32 = 100;
+const VNET1_VNI: u32 = 1001;
 
 fn ip(text: &str) -> Address {
     text.parse().expect("an address")
@@ -93,7 +94,7 @@ fn private_link() -> Objects {
         address_space: PrefixList::default(),
         peers: [].into(),
     };
-    objects.vnets.insert("Vnet1".into(), vnet(2001));
+    objects.vnets.insert("Vnet1".into(), vnet(VNET1_VNI));
     objects.vnets.insert("Vnet2".into(), vnet(3000));
     objects.enis.insert(
         eni_id(),
@@ -639,6 +640,22 @@ fn a_flow_takes_packets_of_its_own_networks_alone() {
         assert_eq!(bench.send(&answer(key)), Err(Reason::FlowVni));
     }
     assert_eq!(bench.counters().drops.of(Reason::FlowVni), 3);
+}
+
+/// A packet from the network that looks like one of the machine's is judged as what it is.
+#[test]
+fn packets_from_the_network_are_not_taken_for_the_machines() {
+    let mut bench = Bench::of(peers());
+    let packet = udp((VM_CA, 1), ("10.2.0.8", 2));
+    bench.send(&from_vm(packet)).expect("opened");
+    let macs = [REMOTE_MAC, ENI_MAC];
+    let pretended = inside(Encapsulation::Vxlan, VNET1_VNI, "100.0.0.8", macs, packet);
+    assert_eq!(bench.send(&pretended), Err(Reason::UntrustedVni));
+    let pretended = inside(Encapsulation::Vxlan, 3000, "100.0.0.8", macs, packet);
+    let sent = bench
+        .send(&pretended)
+        .expect("the peer may send what it likes");
+    assert_eq!(sent.layers[0].3, ip(VM_PA), "to the machine, not back out");
 }
 
 #[test]

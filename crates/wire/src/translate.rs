@@ -41,6 +41,9 @@ pub enum Untranslatable {
     /// An IPv6 packet that is to visit others before its destination, or an IPv4 one.
     #[error("source route")]
     SourceRoute,
+    /// An IPv4 packet of a protocol whose number is that of an IPv6 extension header.
+    #[error("protocol number of an IPv6 extension header")]
+    Protocol,
     /// The packet would be longer than a header can say.
     #[error("longer than a header can say")]
     TooLong,
@@ -120,6 +123,9 @@ impl Header {
     fn read(frame: &[u8], layout: &Layout) -> Result<Self, Untranslatable> {
         if fields::is_source_routed(frame, layout) {
             return Err(Untranslatable::SourceRoute);
+        }
+        if layout.network == Network::V4 && ipv6::is_extension(layout.protocol) {
+            return Err(Untranslatable::Protocol);
         }
         let l3 = usize::from(layout.l3);
         let mut header = Self {

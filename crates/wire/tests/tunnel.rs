@@ -178,6 +178,26 @@ fn what_has_no_counterpart_is_left_as_it_is() {
     assert_eq!((result, close), (Err(Untranslatable::Room), udp));
 }
 
+/// What follows would be taken for an extension header.
+#[test]
+fn protocols_with_numbers_of_extension_headers_stay_in_ipv4() {
+    let v6 = [Address(0xfd00 << 112 | 1), Address(0xfd00 << 112 | 2)];
+    let v4 = [1, 2].map(|last| Address::from_v4([10, 0, 0, last]));
+    for protocol in 0..=u8::MAX {
+        let packet = PacketBuilder::raw(protocol, v4[0], v4[1]).payload(&[0xff; 40]);
+        let Ok(frame) = packet.to_vec() else {
+            continue;
+        };
+        match translated(&frame, v6) {
+            Ok(six) => assert!(dissect(&six).is_ok(), "{protocol}"),
+            Err(why) => assert!(
+                matches!(why, Untranslatable::Protocol | Untranslatable::Icmp),
+                "{protocol}"
+            ),
+        }
+    }
+}
+
 #[test]
 fn a_datagram_without_a_checksum_gets_one_in_ipv6() {
     let v6 = [Address(0xfd00 << 112 | 1), Address(0xfd00 << 112 | 2)];

@@ -98,7 +98,8 @@ impl Dpu {
             .eni(received.arrival.eni)
             .map_or(0, |eni| eni.serial);
         let ports = received.key_ports(inside);
-        let key = FlowKey::new(serial, &received.arrival.headers, ports);
+        let arrival = &received.arrival;
+        let key = FlowKey::new(serial, arrival.direction, &arrival.headers, ports);
         self.flows.hash(&key)
     }
 
@@ -122,7 +123,8 @@ impl Dpu {
         let headers = received.arrival.headers;
         let addresses = [headers.source, headers.destination];
         received.arrival.entropy = entropy_of(addresses, ports, headers.protocol);
-        let key = FlowKey::new(serial, &headers, ports);
+        let direction = received.arrival.direction;
+        let key = FlowKey::new(serial, direction, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
         let hash = self.flows.hash(&key);
         let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
@@ -268,6 +270,7 @@ impl Dpu {
         now: Instant,
     ) -> Result<Place, Reason> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
             true => (place, entry.peer),
             false => (entry.peer, place),
@@ -275,7 +278,7 @@ impl Dpu {
         let opening = match entry.is_forward {
             true => *arrival,
             // The way a floating NIC's packets came is not known from their answers.
-            false if eni.mode == EniMode::FloatingNic => return Ok(place),
+            false if mode == EniMode::FloatingNic => return Ok(place),
             false => opening(&self.flows.key(forward), action, arrival),
         };
         let decision = match self.policies(eni).decide(&opening) {
@@ -287,7 +290,7 @@ impl Dpu {
         };
         let keys = [
             self.flows.key(forward),
-            answer_key(&self.flows.key(forward), &decision),
+            answer_key(&self.flows.key(forward), &decision, mode),
         ];
         let counters = &mut self.enis[usize::from(arrival.eni)].counters;
         counters.flows_resimulated += 1;
@@ -352,6 +355,7 @@ impl Dpu {
             self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let mode = eni.mode;
         let decision = self.policies(eni).decide(arrival)?;
         if is_stray {
             let meters = &mut self.enis[usize::from(number)].counters.meters;
@@ -361,7 +365,7 @@ impl Dpu {
             });
         }
         let state = State::default().after(tcp_flags, true);
-        let keys = [*key, answer_key(key, &decision)];
+        let keys = [*key, answer_key(key, &decision, mode)];
         let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
         self.enis[usize::from(number)].counters.flows_created += 1;
         let entry = self.flows.get(place);
@@ -469,7 +473,7 @@ impl Dpu {
         };
         let ports = [destination.port, source.port];
         arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
-        let key = FlowKey::new(eni.serial, &headers, ports);
+        let key = FlowKey::new(eni.serial, arrival.direction, &headers, ports);
         let place = self.flows.find(&key, self.flows.hash(&key));
         let entry = self.flows.get(place.ok_or(Reason::IcmpError)?);
         if self.is_over(&entry, quote.protocol, now) {
@@ -496,11 +500,16 @@ impl Dpu {
     }
 }
 
-/// The key of answers to a flow's packets.
-fn answer_key(forward: &FlowKey, decision: &Decision) -> FlowKey {
+/// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
+/// network.
+fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey {
     let [source, destination] = forward.ports();
     let ports = decision.answers.ports.unwrap_or([destination, source]);
-    FlowKey::new(forward.serial(), &decision.answers, ports)
+    let direction = match (forward.direction(), mode) {
+        (Direction::Inbound, EniMode::Vm) => Direction::Outbound,
+        _ => Direction::Inbound,
+    };
+    FlowKey::new(forward.serial(), direction, &decision.answers, ports)
 }
 
 /// What the packets that opened a flow come with, told from an answer and what is done to it.
@@ -508,10 +517,7 @@ fn opening(forward: &FlowKey, reverse: &Action, answer: &Arrival) -> Arrival {
     let headers = forward.headers();
     let layer = reverse.layers[0];
     Arrival {
-        direction: match answer.direction {
-            Direction::Outbound => Direction::Inbound,
-            Direction::Inbound => Direction::Outbound,
-        },
+        direction: forward.direction(),
         eni: answer.eni,
         encapsulation: layer.map_or(answer.encapsulation, |layer| layer.encapsulation),
         key: layer.map_or(answer.key, |layer| layer.key),

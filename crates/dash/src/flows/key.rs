@@ -2,20 +2,25 @@
 
 use twinpath_core::wire::Address;
 
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 
-/// Whose flow it is, and the headers with which packets of one direction come. Packets of two ENIs
-/// never have the same key, whatever addresses their tenants use: the serial is that of one ENI for
-/// good.
+/// Whose flow it is, which way its packets go, and the headers with which they come. Packets of two
+/// ENIs never have the same key, whatever addresses their tenants use: the serial is that of one ENI
+/// for good. Nor has one from the network that of one from the machine, whatever it pretends to be.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey(pub(super) [u64; 5]);
 
 impl FlowKey {
-    /// The key of packets with these headers; `serial` has 24 bits and is not 0, and `ports` are those
+    /// The key of packets with these headers; `serial` has 23 bits and is not 0, and `ports` are those
     /// of TCP and UDP or an echo's identifier.
     #[must_use]
     #[inline]
-    pub const fn new(serial: u32, headers: &Headers, ports: [u16; 2]) -> Self {
+    pub const fn new(
+        serial: u32,
+        direction: Direction,
+        headers: &Headers,
+        ports: [u16; 2],
+    ) -> Self {
         let ports = (ports[0] as u64) << 16 | ports[1] as u64;
         let (source, destination) = (headers.source.0, headers.destination.0);
         Self([
@@ -23,14 +28,23 @@ impl FlowKey {
             source as u64,
             (destination >> 64) as u64,
             destination as u64,
-            ports << 32 | (serial as u64) << 8 | headers.protocol as u64,
+            ports << 32 | (serial as u64) << 9 | (direction as u64) << 8 | headers.protocol as u64,
         ])
     }
 
     /// Which ENI's.
     #[must_use]
     pub const fn serial(&self) -> u32 {
-        (self.0[4] >> 8) as u32 & 0xff_ffff
+        (self.0[4] >> 9) as u32 & 0x7f_ffff
+    }
+
+    /// Which way.
+    #[must_use]
+    pub const fn direction(&self) -> Direction {
+        match self.0[4] >> 8 & 1 {
+            0 => Direction::Outbound,
+            _ => Direction::Inbound,
+        }
     }
 
     /// IP protocol.
@@ -86,10 +100,16 @@ mod tests {
             ports: Some([0x1234, 0xfffe]),
             protocol: 6,
         };
-        let key = FlowKey::new(0xff_fffe, &headers, [0x1234, 0xfffe]);
-        assert_eq!(key.headers(), headers);
-        assert_eq!((key.serial(), key.ports()), (0xff_fffe, [0x1234, 0xfffe]));
-        let other = FlowKey::new(0xff_fffd, &headers, [0x1234, 0xfffe]);
-        assert_ne!(key, other);
+        let ports = [0x1234, 0xfffe];
+        for direction in [Direction::Outbound, Direction::Inbound] {
+            let key = FlowKey::new(0x7f_fffe, direction, &headers, ports);
+            assert_eq!(key.headers(), headers);
+            assert_eq!(
+                (key.serial(), key.direction(), key.ports()),
+                (0x7f_fffe, direction, ports)
+            );
+            let other = FlowKey::new(0x7f_fffd, direction, &headers, ports);
+            assert_ne!(key, other);
+        }
     }
 }

@@ -367,7 +367,7 @@ mod tests {
     use twinpath_core::wire::Address;
 
     use super::*;
-    use crate::headers::Headers;
+    use crate::headers::{Direction, Headers};
 
     fn key(number: u32) -> FlowKey {
         let headers = Headers {
@@ -376,7 +376,12 @@ mod tests {
             ports: None,
             protocol: 17,
         };
-        FlowKey::new(1 + number % 3, &headers, [number as u16, 2])
+        FlowKey::new(
+            1 + number % 3,
+            Direction::Inbound,
+            &headers,
+            [number as u16, 2],
+        )
     }
 
     fn entry(action: u32, is_forward: bool) -> Entry {

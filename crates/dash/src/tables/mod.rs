@@ -48,7 +48,7 @@ use numbers::Numbers;
 /// Mappings share so many epochs.
 const EPOCHS: usize = 1 << 16;
 /// Serials of ENIs have so many bits, as they stand in keys of flows.
-pub const SERIAL_BITS: u32 = 24;
+pub const SERIAL_BITS: u32 = 23;
 
 /// The appliance, as packets see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
