@@ -35,8 +35,8 @@ mod traffic;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
-    apply, backends, bindings, capture, change, check, compare, completions, counters, dash,
-    drops, explain, flows, generate, init, kv, lab, man, memory_server, rules, run, schema, top, trace,
+    apply, backends, bindings, capture, change, check, compare, completions, counters, dash, drops,
+    explain, flows, generate, init, kv, lab, man, memory_server, rules, run, schema, top, trace,
     validate,
 };
 use std::process::ExitCode;
