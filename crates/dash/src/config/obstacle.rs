@@ -191,13 +191,11 @@ impl Configuration {
     }
 
     fn overlapping_range(&self, key: &PortMapRangeKey) -> Option<Obstacle> {
-        let ranges = &self.port_maps.get(&key.map)?.ranges;
-        let overlaps = |ports: &&PortRange| {
-            **ports != key.ports
-                && ports.first() <= key.ports.last()
-                && key.ports.first() <= ports.last()
-        };
-        let ports = *ranges.keys().find(overlaps)?;
+        // Those that are there do not overlap each other.
+        let neighbors = self.port_maps.get(&key.map)?.ranges.neighbors(&key.ports);
+        let mut neighbors = neighbors.into_iter().flatten().map(|(ports, _)| *ports);
+        let ports = neighbors
+            .find(|ports| ports.first() <= key.ports.last() && key.ports.first() <= ports.last())?;
         let map = key.map.clone();
         Some(Obstacle {
             field: "key",

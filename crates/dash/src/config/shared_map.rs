@@ -98,6 +98,24 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         Some(&mut Arc::make_mut(piece)[place].1)
     }
 
+    /// The entries next to a key on both sides, whether it is there or not.
+    #[must_use]
+    pub fn neighbors(&self, key: &K) -> [Option<(&K, &V)>; 2] {
+        let at = self.piece_of(key);
+        let Some(piece) = self.pieces.get(at) else {
+            return [None, None];
+        };
+        let smaller = piece.partition_point(|(one, _)| one < key);
+        let not_greater = piece.partition_point(|(one, _)| one <= key);
+        let before = match smaller {
+            0 => at.checked_sub(1).and_then(|at| self.pieces[at].last()),
+            smaller => piece.get(smaller - 1),
+        };
+        let behind = piece.get(not_greater);
+        let behind = behind.or_else(|| self.pieces.get(at + 1)?.first());
+        [before, behind].map(|entry| entry.map(|(key, value)| (key, value)))
+    }
+
     /// Whether a key is there.
     #[must_use]
     pub fn contains(&self, key: &K) -> bool {
@@ -347,6 +365,8 @@ mod tests {
             }
             for key in 0..2000 {
                 prop_assert_eq!(map.get(&key), plain.get(&key));
+                let plain = [plain.range(..key).next_back(), plain.range(key + 1..).next()];
+                prop_assert_eq!(map.neighbors(&key), plain);
             }
         }
     }

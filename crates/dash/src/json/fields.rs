@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::decode::Decode;
 use super::lines::Lines;
-use super::problem::{Problem, Wrong, did_you_mean, shown};
+use super::problem::{Problem, Problems, Wrong, did_you_mean, shown};
 use super::value::{Pairs, Value};
 
 /// The fields of an object that are still to be read, and what is wrong with those that were.
@@ -18,8 +18,10 @@ pub(super) struct Fields<'a, 'f> {
     /// Names that were asked for.
     known: Vec<&'static str>,
     lines: &'f mut Lines<'a>,
-    problems: &'f mut Vec<Problem>,
+    problems: &'f mut Problems,
     failed: bool,
+    /// There are more fields than are read, which is told.
+    has_too_many: bool,
     /// Not all that the object may have was asked for.
     given_up: bool,
     /// The table has fields that are not asked for.
@@ -32,6 +34,9 @@ struct Field<'a> {
     read: bool,
 }
 
+/// More fields than any object has.
+const MOST_FIELDS: usize = 64;
+
 /// Fields that SONiC's protobuf has inside another, and files beside it.
 const INSIDE: [&str; 2] = ["vnet_direct", "service_tunnel"];
 
@@ -41,7 +46,7 @@ impl<'a, 'f> Fields<'a, 'f> {
         object: &'f str,
         line: u32,
         lines: &'f mut Lines<'a>,
-        problems: &'f mut Vec<Problem>,
+        problems: &'f mut Problems,
     ) -> Self {
         Self {
             object,
@@ -51,6 +56,7 @@ impl<'a, 'f> Fields<'a, 'f> {
             lines,
             problems,
             failed: false,
+            has_too_many: false,
             given_up: false,
             others_pass: false,
         }
@@ -69,7 +75,11 @@ impl<'a, 'f> Fields<'a, 'f> {
     /// Adds the fields inside a field.
     fn add_inside(&mut self, name: &str, value: &'a RawValue) {
         match Value::of(value) {
-            Ok(Value::Fields(inside)) => self.add(inside),
+            Ok(Value::Fields(inside)) => {
+                for (name, value) in inside.0 {
+                    self.add_field(name, value);
+                }
+            }
             Ok(Value::Null) => {}
             _ => self.wrong_value(value, name, no_object(value)),
         }
@@ -78,7 +88,14 @@ impl<'a, 'f> Fields<'a, 'f> {
     fn add_field(&mut self, name: Cow<'a, str>, value: &'a RawValue) {
         if self.fields.iter().any(|field| field.name == name) {
             let line = self.lines.of(value);
-            self.wrong_at(line, &name, Wrong::Twice);
+            self.wrong_at(line, &shown(&name), Wrong::Twice);
+            return;
+        }
+        if self.fields.len() == MOST_FIELDS {
+            if !self.has_too_many {
+                self.wrong("", Wrong::TooManyFields { most: MOST_FIELDS });
+            }
+            self.has_too_many = true;
             return;
         }
         self.fields.push(Field {
@@ -110,9 +127,9 @@ impl<'a, 'f> Fields<'a, 'f> {
 
     /// A field that must be there, and that has had several names; the first is today's.
     pub fn required_of<T: Decode>(&mut self, names: &[&'static str]) -> Option<T> {
-        let problems = self.problems.len();
+        let problems = self.problems.count();
         let found = self.one_of(names);
-        if found.is_none() && self.problems.len() == problems {
+        if found.is_none() && self.problems.count() == problems {
             let expected = T::EXPECTED;
             self.wrong(names[0], Wrong::Missing { expected });
         }

@@ -34,11 +34,8 @@ pub use problem::{Problem, Wrong};
 use crate::objects::{Change, Key, Object, Table};
 use fields::{Fields, no_object, shown_object};
 use lines::Lines;
-use problem::{did_you_mean, shown};
+use problem::{Problems, did_you_mean, shown};
 use value::Value;
-
-/// Problems of a file that are told; what is beyond is counted.
-const MOST_PROBLEMS: usize = 1000;
 
 /// What a file says.
 #[derive(Debug, Default)]
@@ -72,15 +69,24 @@ pub fn read(bytes: &[u8]) -> Reading {
     };
     let mut reader = Reader {
         lines: Lines::new(text),
-        reading: Reading::default(),
+        changes: Vec::new(),
+        problems: Problems::default(),
     };
     match serde_json::from_str::<&RawValue>(text) {
         Ok(file) => reader.file(file),
         Err(error) => return Reading::failed(error.line() as u32, syntax(&error)),
     }
-    let mut reading = reader.reading;
-    reading.problems.sort_by_key(|problem| problem.line);
-    reading
+    let Reader {
+        changes,
+        mut problems,
+        ..
+    } = reader;
+    problems.told.sort_by_key(|problem| problem.line);
+    Reading {
+        changes,
+        problems: problems.told,
+        more_problems: problems.more,
+    }
 }
 
 /// What a parser says, without the place, which is told apart.
@@ -114,7 +120,8 @@ enum Operation {
 
 struct Reader<'a> {
     lines: Lines<'a>,
-    reading: Reading,
+    changes: Vec<(Change, u32)>,
+    problems: Problems,
 }
 
 impl<'a> Reader<'a> {
@@ -187,8 +194,7 @@ impl<'a> Reader<'a> {
         };
         let mut remarks = Vec::new();
         let key = keys::key(table, rest, &mut remarks);
-        let mut problems = std::mem::take(&mut self.reading.problems);
-        let mut fields = Fields::new(written, line, &mut self.lines, &mut problems);
+        let mut fields = Fields::new(written, line, &mut self.lines, &mut self.problems);
         for remark in remarks {
             fields.remark("key", remark);
         }
@@ -200,11 +206,7 @@ impl<'a> Reader<'a> {
             (Ok(key), Operation::Delete) => Some(Change::Delete(key)),
             (Ok(key), Operation::Set) => set(key, value, fields).map(Change::Set),
         };
-        self.reading.problems = problems;
-        self.reading
-            .changes
-            .extend(change.map(|change| (change, line)));
-        self.bound_problems();
+        self.changes.extend(change.map(|change| (change, line)));
     }
 
     /// The table of an object, and the rest of its key; what is not DASH's is told.
@@ -225,31 +227,23 @@ impl<'a> Reader<'a> {
             } else {
                 Wrong::OtherTable
             };
-        self.reading.problems.push(Problem {
+        self.problems.push(Problem {
             line,
             object: Some(shown_object(written)),
             field: None,
             wrong,
         });
-        self.bound_problems();
         None
     }
 
     fn wrong(&mut self, value: &RawValue, field: Option<&str>, wrong: Wrong) {
         let line = self.lines.of(value);
-        self.reading.problems.push(Problem {
+        self.problems.push(Problem {
             line,
             object: None,
             field: field.map(Into::into),
             wrong,
         });
-        self.bound_problems();
-    }
-
-    fn bound_problems(&mut self) {
-        let more = self.reading.problems.len().saturating_sub(MOST_PROBLEMS);
-        self.reading.problems.truncate(MOST_PROBLEMS);
-        self.reading.more_problems += more;
     }
 }
 

@@ -56,6 +56,12 @@ pub enum Wrong {
     /// A field twice.
     #[error("given twice")]
     Twice,
+    /// More fields than are read.
+    #[error("more than {most} fields, which no object has")]
+    TooManyFields {
+        /// How many are read.
+        most: usize,
+    },
     /// A field that must be there.
     #[error("missing: expected {expected}")]
     Missing {
@@ -105,6 +111,33 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Problems of a file that are told; what is beyond is counted.
+pub(super) const MOST_PROBLEMS: usize = 1000;
+
+/// What is wrong with a file.
+#[derive(Debug, Default)]
+pub(super) struct Problems {
+    /// The first ones.
+    pub told: Vec<Problem>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+impl Problems {
+    /// One more.
+    pub fn push(&mut self, problem: Problem) {
+        match self.told.len() < MOST_PROBLEMS {
+            true => self.told.push(problem),
+            false => self.more += 1,
+        }
+    }
+
+    /// How many there are.
+    pub const fn count(&self) -> usize {
+        self.told.len() + self.more
+    }
+}
+
 /// How much is shown of a value that is wrong.
 const SHOWN_CHARACTERS: usize = 40;
 
@@ -119,6 +152,11 @@ pub(super) fn shown(text: &str) -> String {
 /// The end of a sentence about a word that is not known; nothing if nothing is similar.
 pub(super) fn did_you_mean<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     const LEAST: f64 = 0.6;
+    /// What is longer is no slip, and to compare takes room.
+    const LONGEST: usize = 64;
+    if written.len() > LONGEST {
+        return String::new();
+    }
     let written = written.to_lowercase();
     let likeness =
         |name: &str| strsim::normalized_damerau_levenshtein(&written, &name.to_lowercase());

@@ -1,5 +1,6 @@
 //! What is read, and what is told of what is wrong.
 
+use super::problem::MOST_PROBLEMS;
 use super::*;
 use crate::objects::*;
 
@@ -332,6 +333,40 @@ fn problems_have_a_limit() {
         (MOST_PROBLEMS, 5)
     );
     assert!(!reading.is_whole());
+}
+
+#[test]
+fn an_object_with_fields_without_end_is_refused_at_once() {
+    let fields: Vec<_> = (0..200_000)
+        .map(|number| format!("\"f{number}\": 1"))
+        .collect();
+    let text = format!("{{\"DASH_QOS_TABLE:q\": {{{}}}}}", fields.join(","));
+    let reading = read(text.as_bytes());
+    assert_eq!(reading.changes, []);
+    let told = reading.problems.iter().map(Problem::to_string);
+    let told: Vec<_> = told
+        .filter(|told| told.contains("more than 64 fields"))
+        .collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(reading.problems.len(), 65);
+    // Nor is there an end to nesting.
+    let nested = format!(
+        "{}1{}",
+        "{\"vnet_direct\": ".repeat(100_000),
+        "}".repeat(100_000)
+    );
+    let text = format!("{{\"DASH_ROUTE_TABLE:g:10.0.0.0/8\": {nested}}}");
+    assert!(!read(text.as_bytes()).is_whole());
+    // A long word is not like any other.
+    let text = format!(
+        "{{\"DASH_QOS_TABLE:q\": {{\"{}\": 1}}}}",
+        "b".repeat(1_000_000)
+    );
+    assert!(
+        read(text.as_bytes()).problems[0]
+            .to_string()
+            .ends_with("no such field")
+    );
 }
 
 mod properties {
