@@ -12,7 +12,7 @@ use crate::word::Word;
 pub(crate) const MAPPED_BITS: u8 = 96;
 
 /// IP versions that a prefix speaks of.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Versions {
     /// IPv4 only.
     V4,
@@ -37,8 +37,9 @@ impl Versions {
 
 /// All addresses of one IP version that share their first bits, or all addresses of both.
 ///
-/// `::/0` is all of IPv6 and none of IPv4, although the mapped block lies within it.
-#[derive(Copy, Clone, PartialEq, Eq, Hash)]
+/// `::/0` is all of IPv6 and none of IPv4, although the mapped block lies within it. Prefixes are
+/// ordered by their first address, then by length.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
     network: Address,
     /// In the address's own version: 0 to 32 or 0 to 128.

@@ -103,6 +103,9 @@ pub enum CommandError {
         "which interfaces? expected the one towards hosts inside and the one towards all others, of: {0}"
     )]
     Interfaces(String),
+    /// A file of a DPU's configuration.
+    #[error(transparent)]
+    Dash(#[from] twinpath_dash::FileError),
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),

@@ -7,7 +7,7 @@
 //! `explain` what of it runs where and why, `trace` follows one packet through it,
 //! `generate` makes captures to run it on, `compare` tells whether two hold the same packets,
 //! `check` searches the protocol between the paths for an error, `lab` redoes the papers' figures
-//! under virtual time, `kv` is a client of the key-value store, and
+//! under virtual time, `dash` looks at the configuration of a DPU, `kv` is a client of the key-value store, and
 //! `memory-server` keeps payloads of a switch. `init` writes a service file to
 //! start from, `schema` says what such files look like, `completions` and `man` are for shells and
 //! readers. Each is a file of [`commands`]
@@ -35,7 +35,7 @@ mod traffic;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{CommandFactory, Parser, Subcommand};
 use commands::{
-    apply, backends, bindings, capture, change, check, compare, completions, counters, drops,
+    apply, backends, bindings, capture, change, check, compare, completions, counters, dash, drops,
     explain, flows, generate, init, kv, lab, man, memory_server, rules, run, schema, top, trace,
     validate,
 };
@@ -87,6 +87,7 @@ enum Command {
     Compare(compare::Arguments),
     Check(check::Arguments),
     Lab(lab::Arguments),
+    Dash(dash::Arguments),
     Kv(kv::Arguments),
     MemoryServer(memory_server::Arguments),
     Init(init::Arguments),
@@ -130,6 +131,7 @@ pub fn run() -> ExitCode {
         Command::Compare(arguments) => compare::execute(&arguments),
         Command::Check(arguments) => check::execute(&arguments),
         Command::Lab(arguments) => lab::execute(&arguments),
+        Command::Dash(arguments) => dash::execute(&arguments),
         Command::Kv(arguments) => kv::execute(&arguments),
         Command::MemoryServer(arguments) => memory_server::execute(&arguments),
         Command::Init(arguments) => init::execute(&arguments),

@@ -65,6 +65,11 @@ pub fn mistake(fault: &Fault) {
     bad(fault);
 }
 
+/// One of several things that are wrong with what is no service file.
+pub fn wrong(what: impl Display) {
+    bad(what);
+}
+
 fn bad(text: impl Display) {
     match log::has_begun() {
         true => log::error(text),

@@ -27,7 +27,7 @@ pub const DESTINATION_AT: usize = 16;
 
 /// In the word at [`FRAGMENT_AT`]: no router may fragment the packet.
 pub const DONT_FRAGMENT: u16 = 0x4000;
-const MORE_FRAGMENTS: u16 = 0x2000;
+pub(crate) const MORE_FRAGMENTS: u16 = 0x2000;
 pub(crate) const OFFSET_MASK: u16 = 0x1fff;
 
 /// An IPv4 header that is there, options included.

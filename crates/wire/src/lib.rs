@@ -8,7 +8,9 @@
 //! * [`fields`] reads addresses, ports, sequence numbers and the payload,
 //! * [`rewrite`] changes them in place and mends every checksum that covers them,
 //! * [`kv`] reads and writes the key-value protocol inside a UDP payload, [`roce`] the packets of
-//!   RDMA there.
+//!   RDMA there,
+//! * [`tunnel`] finds and writes Ethernet frames inside VXLAN and NVGRE, [`translate`] turns packets
+//!   of one IP version into the other's.
 //!
 //! Where a single header matters, each protocol has a file ([`ethernet`], [`vlan`], [`ipv4`],
 //! [`ipv6`], [`tcp`], [`udp`], [`icmp`]) with two types: a *view* borrows bytes after one length
@@ -52,6 +54,8 @@ pub mod protocol;
 pub mod rewrite;
 pub mod roce;
 pub mod tcp;
+pub mod translate;
+pub mod tunnel;
 pub mod udp;
 pub mod verify;
 pub mod vlan;

@@ -9,11 +9,16 @@ use crate::{icmp, ipv6, tcp, udp};
 
 /// Whether the IPv4 header checksum holds. True for a frame that is not IPv4.
 #[must_use]
+#[inline]
 pub fn verify_ipv4_checksum(frame: &[u8], layout: &Layout) -> bool {
     if layout.network != Network::V4 {
         return true;
     }
-    checksum::checksum(ipv4_header(frame, layout)) == 0
+    let header = ipv4_header(frame, layout);
+    match header.try_into() {
+        Ok(without_options) => checksum::is_valid_header(without_options),
+        Err(_) => checksum::checksum(header) == 0,
+    }
 }
 
 /// Whether the checksum of the IPv4 header that an ICMP error quotes holds. True where nothing can

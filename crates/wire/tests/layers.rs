@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["layout"],
     &["fields", "fragment"],
     &["verify"],
-    &["rewrite", "arp", "neighbor", "roce"],
+    &["rewrite", "arp", "neighbor", "roce", "tunnel", "translate"],
     &["build"],
 ];
 

@@ -9,6 +9,7 @@ pub mod check;
 pub mod compare;
 pub mod completions;
 pub mod counters;
+pub mod dash;
 pub mod drops;
 pub mod explain;
 pub mod flows;

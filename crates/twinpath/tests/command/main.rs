@@ -4,6 +4,7 @@ mod a_day;
 mod check;
 mod compare;
 mod control;
+mod dash;
 mod examples;
 mod explain;
 mod export;

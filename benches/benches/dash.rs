@@ -1,0 +1,240 @@
+//! DASH on one core: packets of known connections, VXLAN in and out, and new connections through
+//! access lists, routes and mappings; beside what the machine allows.
+//!
+//! `cargo bench -p twinpath-benches --bench dash [hits|opens|update]`. A hit is a whole packet: outer headers off,
+//! the flow found, MAC addresses rewritten, counted, outer headers with checksums on. The limit is a
+//! loop that reads two cache lines at random from as much memory as the flows take. Every figure is
+//! the median over parts of 512 packets.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use twinpath_benches::table::{ns_each, row};
+use twinpath_core::memory::{CacheLine, ZeroedArray};
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
+use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder};
+use twinpath_dash::objects::{Key, SwitchKey, VnetMappingKey};
+use twinpath_dash::samples::{Large, Objects, large};
+use twinpath_dash::{Dpu, Settings, Verdict};
+
+/// Room in front of frames.
+const HEADROOM: usize = 64;
+/// Packets between two looks at the clock.
+const PART: usize = 512;
+/// Packets of a burst.
+const BURST: usize = 32;
+
+fn main() {
+    // `cargo test --benches` only wants to know that it runs.
+    let is_test = std::env::args().any(|argument| argument == "--test");
+    let parts: Vec<String> = std::env::args().skip(1).collect();
+    let wanted = |part: &str| {
+        let mut named = parts
+            .iter()
+            .filter(|text| !text.starts_with('-'))
+            .peekable();
+        named.peek().is_none() || named.any(|text| text == part)
+    };
+    if wanted("hits") {
+        let counts: &[usize] = if is_test {
+            &[600]
+        } else {
+            &[1_000, 1_000_000, 8_000_000]
+        };
+        for &count in counts {
+            hits(count);
+        }
+    }
+    if wanted("opens") {
+        let (rules, routes, count) = if is_test {
+            (50, 100, 600)
+        } else {
+            (1_000, 100_000, 1_000_000)
+        };
+        for prefixes in [1, 100] {
+            opens(rules, prefixes, routes, count);
+        }
+    }
+    if wanted("update") {
+        updates(if is_test { 100 } else { 100_000 });
+    }
+}
+
+fn sizes(acl_stages: u8, acl_rules: u32, acl_prefixes: u32, routes: u32) -> Large {
+    Large {
+        enis: 2,
+        acl_stages,
+        acl_rules,
+        acl_prefixes,
+        routes,
+        mappings: 50_000.min(routes * 32),
+    }
+}
+
+fn dpu(objects: &Objects, flows: usize) -> Dpu {
+    let settings = Settings {
+        flows: flows + flows / 2,
+        ..Settings::default()
+    };
+    let mut dpu = Dpu::new(settings, 1);
+    dpu.update(objects, &keys(objects));
+    dpu.touch();
+    dpu
+}
+
+fn keys(objects: &Objects) -> Vec<Key> {
+    let mut keys = objects.keys();
+    keys.push(Key::Switch(SwitchKey));
+    keys
+}
+
+/// The headers and ports of a connection: there are 50,000 ports for each machine.
+fn segment(flow: usize, mappings: u32, tcp_flags: u8) -> Vec<u8> {
+    let (machine, port) = ((flow / 50_000) as u32, (flow % 50_000) as u16);
+    let peer = Large::mapped((flow as u32).wrapping_mul(2_654_435_761) % mappings);
+    let inner = PacketBuilder::tcp(
+        Endpoint::new(Large::machine(machine), 10_000 + port),
+        Endpoint::new(peer, 443),
+    );
+    let number = (flow % 2) as u16;
+    let inner = inner
+        .flags(tcp_flags)
+        .payload_len(64 - 54)
+        .macs(Large::mac(number), MacAddress([2; 6]));
+    let inner = inner.to_vec().expect("a packet");
+    let outer = Outer {
+        source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+        destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+        source: Large::host(number),
+        destination: "221.0.0.1".parse().expect("an address"),
+        encapsulation: Encapsulation::Vxlan,
+        key: 1,
+        vxlan_port: VXLAN_PORT,
+        ttl: 64,
+    };
+    let mut buffer = vec![0; HEADROOM + outer.header_bytes()];
+    buffer.extend_from_slice(&inner);
+    let varying = Varying {
+        source_port: 50_000,
+        ..Varying::default()
+    };
+    outer
+        .emit(&varying, &mut buffer[HEADROOM..])
+        .expect("sound");
+    buffer
+}
+
+/// Flows in an order in which neighbours are far apart.
+fn scattered(count: usize) -> impl Iterator<Item = usize> + Clone {
+    (0..count).map(move |at| (at as u64 * 2_654_435_761 % count as u64) as usize)
+}
+
+/// Median nanoseconds for one of these packets, each of which must be forwarded. Packets are made for
+/// each part anew, outside of what is measured: they are changed in their places.
+fn each(dpu: &mut Dpu, flows: impl Iterator<Item = usize>, mappings: u32, tcp_flags: u8) -> f64 {
+    let mut times = Vec::new();
+    let mut now = 1;
+    let mut flows = flows.peekable();
+    while flows.peek().is_some() {
+        let mut part: Vec<Vec<u8>> = flows
+            .by_ref()
+            .take(PART)
+            .map(|flow| segment(flow, mappings, tcp_flags))
+            .collect();
+        let started = Instant::now();
+        for burst in part.chunks_mut(BURST) {
+            now += 1;
+            let now = twinpath_core::Instant(now);
+            dpu.process_burst(burst, HEADROOM, now, |_, verdict| {
+                assert!(matches!(black_box(verdict), Verdict::Forward(_)));
+            });
+        }
+        times.push(ns_each(started.elapsed(), part.len()));
+    }
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+/// Nanoseconds to read two of so many bytes' cache lines at random.
+fn limit(bytes: usize) -> f64 {
+    let mut lines: ZeroedArray<CacheLine> = ZeroedArray::new(bytes.div_ceil(64).max(1));
+    lines.iter_mut().for_each(|line| line.0[0] = 1);
+    let count = lines.len() as u64;
+    let mut times = Vec::new();
+    let mut place = 1u64;
+    for _ in 0..200 {
+        let started = Instant::now();
+        for _ in 0..PART {
+            for _ in 0..2 {
+                place = place.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29) + 1;
+                black_box(lines[(place % count) as usize].0[0]);
+            }
+        }
+        times.push(ns_each(started.elapsed(), PART));
+    }
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}
+
+fn hits(count: usize) {
+    let sizes = sizes(0, 0, 0, 1_000);
+    let objects = large(&sizes);
+    let mut dpu = dpu(&objects, count);
+    each(&mut dpu, 0..count, sizes.mappings, flags::SYN);
+    assert_eq!(dpu.flow_count(), count);
+    let packets = count.clamp(20_000, 1_000_000);
+    let order = scattered(count).cycle().take(packets);
+    let ns = each(&mut dpu, order, sizes.mappings, flags::ACK);
+    let bytes = dpu.flow_memory_bytes();
+    row(&format!("hit, {count} flows"), ns, Some(limit(bytes)));
+    println!("    {} bytes a flow", bytes / count);
+}
+
+fn opens(rules: u32, prefixes: u32, routes: u32, count: usize) {
+    let sizes = sizes(5, rules, prefixes, routes);
+    let objects = large(&sizes);
+    let started = Instant::now();
+    let mut dpu = dpu(&objects, count);
+    let loading = started.elapsed();
+    let ns = each(&mut dpu, 0..count, sizes.mappings, flags::SYN);
+    let what = format!("new connection, 5 lists of {rules} rules with {prefixes} prefixes");
+    row(&what, ns, None);
+    let memory = dpu.tables().memory_use();
+    let per = |(bytes, count): (usize, usize)| bytes as f64 / count.max(1) as f64;
+    println!(
+        "    loaded in {loading:.2?}; {:.1} bytes a route, {:.1} a mapping, {:.1} a rule",
+        per(memory.routes),
+        per(memory.mappings),
+        per(memory.acl_rules)
+    );
+}
+
+/// How long it takes until packets meet a change.
+fn updates(routes: u32) {
+    let objects = large(&sizes(1, 1_000.min(routes), 1, routes));
+    let mut dpu = dpu(&objects, 1_000);
+    let mapping = Key::VnetMapping(VnetMappingKey {
+        vnet: "vnet-0".into(),
+        address: Large::mapped(3),
+    });
+    let (prefix, _) = objects.route_groups["group-0"][5];
+    let route = Key::Route(twinpath_dash::objects::RouteKey {
+        group: "group-0".into(),
+        prefix,
+    });
+    for (what, key) in [
+        ("a mapping changes", mapping),
+        ("one of many routes changes", route),
+    ] {
+        let mut times: Vec<f64> = (0..20)
+            .map(|_| {
+                let started = Instant::now();
+                dpu.update(&objects, [&key]);
+                ns_each(started.elapsed(), 1)
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        row(what, times[10], None);
+    }
+}

@@ -1,0 +1,433 @@
+//! What was asked for, and what of it is in force.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::configuration::Configuration;
+use super::obstacle::{Obstacle, Why};
+use super::shared_map::SharedMap;
+use super::tables::AclTable;
+use super::touched::{Touched, touched_enis};
+use crate::objects::*;
+use twinpath_core::wire::MacAddress;
+
+/// Where a change was written.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Origin {
+    /// Which of the files that are read together; what numbers mean is for who reads them.
+    pub file: u32,
+    /// Line, from 1; zero if there are none.
+    pub line: u32,
+}
+
+/// A configuration at one moment: what packets meet.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Counts the changes.
+    pub epoch: u64,
+    /// What is in force.
+    pub configuration: Configuration,
+    eni_epochs: SharedMap<EniId, u64>,
+}
+
+impl Snapshot {
+    /// The epoch of the last change that touched an ENI: what was decided about its packets in an
+    /// earlier one may be decided otherwise now.
+    #[must_use]
+    pub fn eni_epoch(&self, eni: &EniId) -> u64 {
+        self.eni_epochs.get(eni).copied().unwrap_or(self.epoch)
+    }
+}
+
+/// An object that was asked for and is not in force, or not in this version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The object.
+    pub object: Object,
+    /// Where it was asked for.
+    pub origin: Origin,
+    /// What keeps it from being in force.
+    pub obstacle: Obstacle,
+}
+
+/// How much a [`Store`] keeps.
+#[derive(Copy, Clone, Debug)]
+pub struct Limits {
+    /// Objects that wait; what would be one more is dropped, and counted.
+    pub waiting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { waiting: 1 << 20 }
+    }
+}
+
+/// What came of changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The epoch from now on.
+    pub epoch: u64,
+    /// ENIs some of whose packets may be treated otherwise from now on.
+    pub touched: Touched,
+    /// The objects that came into force, are others now, or are in force no more; one may be there
+    /// more than once.
+    pub changed: Vec<Key>,
+    /// Deletions of what was not there.
+    pub absent: usize,
+    /// Objects that were dropped, because as many wait as may.
+    pub dropped: usize,
+}
+
+/// What was asked for, and what of it is in force.
+///
+/// An object that refers to what is not there waits for it, and so does one that cannot be together
+/// with another; [`Store::waiting`] tells which, and why. If another version of it is in force, that
+/// one stays. An object that is to be deleted and that others refer to waits, too, and stays in
+/// force until they are gone ([`Store::leaving`]); meanwhile nothing else may refer to it. A group of
+/// access control rules takes its rules with it, as SONiC's documents want it; all other groups wait
+/// for their entries. So what was asked for may come in any order.
+///
+/// Changes are made in batches: [`Store::snapshot`] has all of a batch or nothing.
+#[derive(Debug, Default)]
+pub struct Store {
+    configuration: Configuration,
+    published: Arc<Snapshot>,
+    /// Since then.
+    changed: Vec<Key>,
+    /// How many objects in force refer to one.
+    referrers: HashMap<Key, usize>,
+    waiting: BTreeMap<Key, Waiting>,
+    /// Which objects wait because of one.
+    kept_by: BTreeMap<Key, BTreeSet<Key>>,
+    leaving: BTreeMap<Key, Origin>,
+    macs: HashMap<MacAddress, EniId>,
+    limits: Limits,
+    absent: usize,
+    dropped: usize,
+}
+
+impl Store {
+    /// An empty one.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            ..Self::default()
+        }
+    }
+
+    /// What is in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.published.clone()
+    }
+
+    /// What was asked for and is not in force, by key.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Key, &Waiting)> {
+        self.waiting.iter()
+    }
+
+    /// What is to be deleted and still in force, by key, with where this was asked for.
+    pub fn leaving(&self) -> impl Iterator<Item = (&Key, Origin)> {
+        self.leaving.iter().map(|(key, origin)| (key, *origin))
+    }
+
+    /// Some of the objects that refer to one, at most so many. Looks at everything.
+    #[must_use]
+    pub fn referring(&self, to: &Key, most: usize) -> Vec<Key> {
+        let mut found = Vec::new();
+        self.configuration.for_each(&mut |object| {
+            let mut refers = false;
+            object.references(&mut |_, key| refers |= key == *to);
+            if refers && found.len() < most {
+                found.push(object.key());
+            }
+        });
+        found
+    }
+
+    /// Makes changes, in order, and puts them in force together. Objects that are set in a row are
+    /// taken in the order of their tables, so that few wait for what comes with them.
+    pub fn apply(&mut self, changes: impl IntoIterator<Item = (Change, Origin)>) -> Applied {
+        let mut row = Vec::new();
+        for (change, origin) in changes {
+            match change {
+                Change::Set(object) => row.push((object, origin)),
+                Change::Delete(key) => {
+                    self.set_all(&mut row);
+                    self.delete(key, origin);
+                }
+            }
+        }
+        self.set_all(&mut row);
+        self.publish()
+    }
+
+    /// Makes these changes to nothing, and puts the outcome in force instead of all that was.
+    /// Groups that are the same stay what they are.
+    pub fn replace(&mut self, changes: impl IntoIterator<Item = (Change, Origin)>) -> Applied {
+        let mut new = Self::new(self.limits);
+        new.apply(changes);
+        new.configuration.adopt(&self.configuration);
+        new.published = self.published.clone();
+        new.changed = new.configuration.changed_since(&self.configuration);
+        *self = new;
+        self.publish()
+    }
+
+    fn set_all(&mut self, row: &mut Vec<(Object, Origin)>) {
+        row.sort_by_key(|(object, _)| object.table());
+        for (object, origin) in row.drain(..) {
+            self.set(object, origin);
+        }
+    }
+
+    fn set(&mut self, object: Object, origin: Origin) {
+        let key = object.key();
+        self.stop_waiting(&key);
+        let mut work = Vec::new();
+        if self.leaving.remove(&key).is_some() {
+            work.push(key);
+        }
+        self.admit(object, origin, &mut work);
+        self.settle(work);
+    }
+
+    fn delete(&mut self, key: Key, origin: Origin) {
+        let waited = self.stop_waiting(&key);
+        if !self.configuration.contains(&key) {
+            self.absent += usize::from(!waited);
+            return;
+        }
+        let mut work = Vec::new();
+        self.leaving.insert(key.clone(), origin);
+        self.leave(&key, &mut work);
+        self.settle(work);
+    }
+
+    /// Tries again what waits because of objects that came, changed or went, until nothing follows.
+    fn settle(&mut self, mut work: Vec<Key>) {
+        while let Some(key) = work.pop() {
+            for kept in self.kept_by.remove(&key).unwrap_or_default() {
+                if let Some(Waiting { object, origin, .. }) = self.waiting.remove(&kept) {
+                    self.admit(object, origin, &mut work);
+                }
+            }
+        }
+    }
+
+    /// Puts an object in force, or has it wait.
+    fn admit(&mut self, object: Object, origin: Origin, work: &mut Vec<Key>) {
+        match self.obstacle(&object) {
+            None => self.put(object, work),
+            Some(obstacle) => self.wait(Waiting {
+                object,
+                origin,
+                obstacle,
+            }),
+        }
+    }
+
+    fn wait(&mut self, waiting: Waiting) {
+        if self.waiting.len() >= self.limits.waiting {
+            self.dropped += 1;
+            return;
+        }
+        let key = waiting.object.key();
+        let kept = self.kept_by.entry(waiting.obstacle.by.clone());
+        kept.or_default().insert(key.clone());
+        self.waiting.insert(key, waiting);
+    }
+
+    /// Forgets a version that waits; whether there was one.
+    fn stop_waiting(&mut self, key: &Key) -> bool {
+        let Some(waiting) = self.waiting.remove(key) else {
+            return false;
+        };
+        let by = waiting.obstacle.by;
+        if let Some(kept) = self.kept_by.get_mut(&by) {
+            kept.remove(key);
+            if kept.is_empty() {
+                self.kept_by.remove(&by);
+            }
+        }
+        true
+    }
+
+    /// The first thing that keeps an object from being in force.
+    fn obstacle(&self, object: &Object) -> Option<Obstacle> {
+        let mut first = None;
+        object.references(&mut |field, by| {
+            if first.is_none() {
+                let why = self.unusable(object, &by);
+                first = why.map(|why| Obstacle { field, by, why });
+            }
+        });
+        first
+            .or_else(|| self.same_mac(object))
+            .or_else(|| self.configuration.conflict(object))
+    }
+
+    /// Why an object cannot refer to another.
+    fn unusable(&self, object: &Object, to: &Key) -> Option<Why> {
+        if !self.configuration.contains(to) {
+            return Some(Why::Missing);
+        }
+        (self.leaving.contains_key(to) && !self.refers_already(object, to)).then_some(Why::Leaving)
+    }
+
+    fn refers_already(&self, object: &Object, to: &Key) -> bool {
+        let mut refers = false;
+        if let Some(known) = self.configuration.get(&object.key()) {
+            known.references(&mut |_, key| refers |= key == *to);
+        }
+        refers
+    }
+
+    fn same_mac(&self, object: &Object) -> Option<Obstacle> {
+        let Object::Eni(id, eni) = object else {
+            return None;
+        };
+        let other = self.macs.get(&eni.mac_address).filter(|other| *other != id);
+        other.map(|other| Obstacle {
+            field: "mac_address",
+            by: Key::Eni(other.clone()),
+            why: Why::MacAddress,
+        })
+    }
+
+    fn put(&mut self, object: Object, work: &mut Vec<Key>) {
+        let key = object.key();
+        let known = self.configuration.get(&key);
+        if known.as_ref() == Some(&object) {
+            return;
+        }
+        self.changed.push(key.clone());
+        object.references(&mut |_, to| *self.referrers.entry(to).or_default() += 1);
+        if let Object::Eni(id, eni) = &object {
+            self.macs.insert(eni.mac_address, id.clone());
+        }
+        let mac = mac_of(&object);
+        self.configuration.set(object);
+        if let Some(known) = known {
+            self.let_go(&known, mac, work);
+        }
+        work.push(key);
+    }
+
+    /// What an object refers to that is gone, or is another version now.
+    fn let_go(&mut self, gone: &Object, mac: Option<MacAddress>, work: &mut Vec<Key>) {
+        if let Some(old) = mac_of(gone)
+            && mac != Some(old)
+        {
+            self.macs.remove(&old);
+        }
+        let mut released = Vec::new();
+        gone.references(&mut |_, to| released.push(to));
+        for to in released {
+            self.release(&to, work);
+        }
+    }
+
+    /// An object is referred to once less.
+    fn release(&mut self, to: &Key, work: &mut Vec<Key>) {
+        if let Some(count) = self.referrers.get_mut(to) {
+            *count -= 1;
+            if *count == 0 {
+                self.referrers.remove(to);
+            }
+        }
+        self.leave(to, work);
+    }
+
+    /// Takes an object out of force that is to be deleted, if nothing refers to it any more.
+    fn leave(&mut self, key: &Key, work: &mut Vec<Key>) {
+        if !self.leaving.contains_key(key) {
+            return;
+        }
+        let referrers = self.referrers.get(key).copied().unwrap_or(0);
+        let group = self.acl_group(key);
+        if referrers > group.map_or(0, |group| group.rules().len()) {
+            return;
+        }
+        self.leaving.remove(key);
+        for rule in self.rules_of(key) {
+            self.take_out(&rule, work);
+        }
+        self.take_out(key, work);
+    }
+
+    fn acl_group(&self, key: &Key) -> Option<&AclTable> {
+        match key {
+            Key::AclGroup(group) => self
+                .configuration
+                .acl_groups
+                .get(group)
+                .map(|table| &**table),
+            _ => None,
+        }
+    }
+
+    /// The rules that go with a group.
+    fn rules_of(&self, key: &Key) -> Vec<Key> {
+        let (Key::AclGroup(group), Some(table)) = (key, self.acl_group(key)) else {
+            return Vec::new();
+        };
+        let rules = table.rules().keys().map(|rule| AclRuleKey {
+            group: group.clone(),
+            rule: rule.clone(),
+        });
+        rules.map(Key::AclRule).collect()
+    }
+
+    fn take_out(&mut self, key: &Key, work: &mut Vec<Key>) {
+        let Some(object) = self.configuration.get(key) else {
+            return;
+        };
+        self.changed.push(key.clone());
+        self.configuration.remove(key);
+        self.let_go(&object, None, work);
+        work.push(key.clone());
+    }
+
+    fn publish(&mut self) -> Applied {
+        let old = &self.published;
+        let mut touched = Touched::default();
+        let changed = std::mem::take(&mut self.changed);
+        if !changed.is_empty() {
+            touched = touched_enis(&old.configuration, &self.configuration);
+            self.published = Arc::new(self.next(&touched));
+        }
+        Applied {
+            epoch: self.published.epoch,
+            touched,
+            changed,
+            absent: std::mem::take(&mut self.absent),
+            dropped: std::mem::take(&mut self.dropped),
+        }
+    }
+
+    fn next(&self, touched: &Touched) -> Snapshot {
+        let epoch = self.published.epoch + 1;
+        let mut eni_epochs = self.published.eni_epochs.clone();
+        for eni in touched.enis() {
+            match self.configuration.enis.contains(eni) {
+                true => eni_epochs.insert(eni.clone(), epoch),
+                false => eni_epochs.remove(eni),
+            };
+        }
+        Snapshot {
+            epoch,
+            configuration: self.configuration.clone(),
+            eni_epochs,
+        }
+    }
+}
+
+fn mac_of(object: &Object) -> Option<MacAddress> {
+    match object {
+        Object::Eni(_, eni) => Some(eni.mac_address),
+        _ => None,
+    }
+}

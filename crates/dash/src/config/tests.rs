@@ -1,0 +1,500 @@
+//! The store against what it promises, on few names and in any order.
+
+use proptest::prelude::*;
+use proptest::sample::{Index, subsequence};
+
+use super::*;
+use crate::json;
+use crate::objects::*;
+
+/// A configuration with every kind of reference.
+const WHOLE: &str = r#"{
+    "DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.5", "vm_vni": 2001},
+    "DASH_ROUTING_TYPE_TABLE:vnet_encap": {"action_name": "1", "action_type": "staticencap", "encap_type": "vxlan"},
+    "DASH_ROUTING_TYPE_TABLE:privatelink": {"items": [
+        {"action_name": "1", "action_type": "4_to_6"},
+        {"action_name": "2", "action_type": "staticencap", "encap_type": "nvgre", "vni": 100}]},
+    "DASH_VNET_TABLE:blue": {"vni": 1001},
+    "DASH_VNET_TABLE:red": {"vni": 1002},
+    "DASH_TUNNEL_TABLE:far": {"endpoints": ["40.0.0.1", "40.0.0.2"], "encap_type": "vxlan", "vni": 100},
+    "DASH_OUTBOUND_PORT_MAP_TABLE:ports": {},
+    "DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:80-90": {"action": "map_private_link_service", "backend_ip": "60.0.0.1", "backend_port_base": 4000},
+    "DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:91-99": {"action": "skip_mapping"},
+    "DASH_QOS_TABLE:slow": {"bw": 1000, "cps": 10, "flows": 100},
+    "DASH_METER_POLICY_TABLE:meter": {"ip_version": "ipv4"},
+    "DASH_METER_RULE_TABLE:meter:1": {"priority": 1, "ip_prefix": "10.0.0.0/8", "metering_class": 7},
+    "DASH_PREFIX_TAG_TABLE:office": {"ip_version": "ipv4", "prefix_list": "10.0.0.0/8,192.0.2.0/24"},
+    "DASH_ACL_GROUP_TABLE:in": {"ip_version": "ipv4"},
+    "DASH_ACL_RULE_TABLE:in:1": {"priority": 1, "action": "allow", "terminating": true, "src_tag": "office"},
+    "DASH_ACL_RULE_TABLE:in:2": {"priority": 2, "action": "deny", "terminating": true, "dst_addr": "10.1.0.0/16"},
+    "DASH_ACL_GROUP_TABLE:in6": {"ip_version": "ipv6"},
+    "DASH_ACL_RULE_TABLE:in6:1": {"priority": 1, "action": "allow", "terminating": true, "src_addr": "2001:db8::/32"},
+    "DASH_ROUTE_GROUP_TABLE:routes": {},
+    "DASH_ROUTE_TABLE:routes:10.0.0.0/8": {"routing_type": "vnet", "vnet": "blue"},
+    "DASH_ROUTE_TABLE:routes:10.1.0.0/16": {"routing_type": "vnet", "vnet": "red"},
+    "DASH_ROUTE_TABLE:routes:0.0.0.0/0": {"routing_type": "direct", "tunnel": "far"},
+    "DASH_ROUTE_TABLE:routes:2001:db8::/32": {"routing_type": "drop"},
+    "DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1", "mac_address": "02:00:00:00:00:01"},
+    "DASH_VNET_MAPPING_TABLE:blue:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1", "mac_address": "02:00:00:00:00:02"},
+    "DASH_VNET_MAPPING_TABLE:red:10.1.0.1": {"routing_type": "privatelink", "underlay_ip": "20.0.0.9", "overlay_sip_prefix": "fd40::/ffff::", "overlay_dip_prefix": "2603::1/ffff::ffff", "port_map": "ports", "tunnel": "far"},
+    "DASH_PA_VALIDATION_TABLE:1001": {"prefixes": "20.0.0.0/24"},
+    "DASH_ENI_TABLE:one": {"mac_address": "00:1A:C5:00:00:01", "vnet": "blue", "admin_state": "enabled", "qos": "slow", "v4_meter_policy_id": "meter"},
+    "DASH_ENI_TABLE:two": {"mac_address": "00:1A:C5:00:00:02", "vnet": "red", "admin_state": "enabled"},
+    "DASH_ENI_ROUTE_TABLE:one": {"group_id": "routes"},
+    "DASH_ROUTE_RULE_TABLE:one:1001:20.0.0.0/24": {"action_type": "decap", "vnet": "blue", "pa_validation": true},
+    "DASH_ROUTE_RULE_TABLE:two:1002:20.0.0.0/24:5": {"action_type": "decap", "vnet": "red"},
+    "DASH_ACL_IN_TABLE:one:1": {"v4_acl_group_id": "in", "v6_acl_group_id": "in6"},
+    "DASH_ACL_OUT_TABLE:two:3": {"v4_acl_group_id": "in"},
+    "SWITCH_TABLE:switch": {"vxlan_port": 4789}
+}"#;
+
+fn read(text: &str) -> Vec<Change> {
+    let reading = json::read(text.as_bytes());
+    assert_eq!(reading.problems, []);
+    reading
+        .changes
+        .into_iter()
+        .map(|(change, _)| change)
+        .collect()
+}
+
+fn whole() -> Vec<Change> {
+    read(WHOLE)
+}
+
+fn from_nowhere(changes: Vec<Change>) -> Vec<(Change, Origin)> {
+    let changes = changes.into_iter();
+    changes.map(|change| (change, Origin::default())).collect()
+}
+
+fn set(store: &mut Store, text: &str) -> Applied {
+    store.apply(from_nowhere(read(text)))
+}
+
+fn delete(store: &mut Store, keys: &[&str]) -> Applied {
+    let entries: Vec<_> = keys
+        .iter()
+        .map(|key| format!(r#"{{"{key}": {{}}, "OP": "DEL"}}"#))
+        .collect();
+    set(store, &format!("[{}]", entries.join(",")))
+}
+
+fn store_of(changes: Vec<Change>) -> Store {
+    let mut store = Store::default();
+    store.apply(from_nowhere(changes));
+    store
+}
+
+fn waiting(store: &Store) -> Vec<String> {
+    let waiting = store.waiting();
+    waiting
+        .map(|(key, waiting)| format!("{key}: {}", waiting.obstacle))
+        .collect()
+}
+
+fn leaving(store: &Store) -> Vec<String> {
+    store.leaving().map(|(key, _)| key.to_string()).collect()
+}
+
+fn touched(applied: &Applied) -> Vec<&str> {
+    applied.touched.enis().map(EniId::as_str).collect()
+}
+
+/// Nothing refers to what is not there.
+fn assert_complete(configuration: &Configuration) {
+    configuration.for_each(&mut |object| {
+        object.references(&mut |field, to| {
+            assert!(
+                configuration.contains(&to),
+                "{}: {field} {to}",
+                object.key()
+            );
+        });
+    });
+}
+
+#[test]
+fn everything_that_belongs_together_is_in_force() {
+    let store = store_of(whole());
+    assert_eq!(waiting(&store), [""; 0]);
+    let snapshot = store.snapshot();
+    let configuration = &snapshot.configuration;
+    assert_complete(configuration);
+    let mut objects = 0;
+    configuration.for_each(&mut |object| {
+        objects += 1;
+        assert_eq!(configuration.get(&object.key()), Some(object));
+    });
+    assert_eq!(objects, whole().len());
+    let counted: usize = Table::ALL
+        .iter()
+        .map(|table| configuration.count(*table))
+        .sum();
+    assert_eq!(counted, objects);
+}
+
+#[test]
+fn an_object_waits_for_what_it_refers_to_and_says_so() {
+    let mut store = Store::default();
+    let eni = r#"{"DASH_ENI_TABLE:one": {"mac_address": "00:1A:C5:00:00:01", "vnet": "blue", "qos": "slow"}}"#;
+    set(&mut store, eni);
+    let expected = ["DASH_ENI_TABLE:one: vnet: waits for DASH_VNET_TABLE:blue, which is not there"];
+    assert_eq!(waiting(&store), expected);
+    set(&mut store, r#"{"DASH_VNET_TABLE:blue": {"vni": 1}}"#);
+    let expected = ["DASH_ENI_TABLE:one: qos: waits for DASH_QOS_TABLE:slow, which is not there"];
+    assert_eq!(waiting(&store), expected);
+    let applied = set(&mut store, r#"{"DASH_QOS_TABLE:slow": {}}"#);
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(touched(&applied), ["one"]);
+}
+
+#[test]
+fn what_is_referred_to_leaves_when_nothing_refers_to_it() {
+    let mut store = store_of(whole());
+    let before = store.snapshot();
+    delete(
+        &mut store,
+        &["DASH_VNET_TABLE:red", "DASH_TUNNEL_TABLE:far"],
+    );
+    assert_eq!(
+        leaving(&store),
+        ["DASH_VNET_TABLE:red", "DASH_TUNNEL_TABLE:far"]
+    );
+    assert_eq!(store.snapshot().configuration, before.configuration);
+    let referring = store.referring(&Key::Vnet("red".into()), 2);
+    assert_eq!(
+        format!("{referring:?}"),
+        "[DASH_ROUTE_TABLE:routes:10.1.0.0/16, DASH_VNET_MAPPING_TABLE:red:10.1.0.1]"
+    );
+    delete(
+        &mut store,
+        &[
+            "DASH_ROUTE_TABLE:routes:10.1.0.0/16",
+            "DASH_ROUTE_TABLE:routes:0.0.0.0/0",
+            "DASH_VNET_MAPPING_TABLE:red:10.1.0.1",
+            "DASH_ROUTE_RULE_TABLE:two:1002:20.0.0.0/24:5",
+        ],
+    );
+    assert_eq!(leaving(&store), ["DASH_VNET_TABLE:red"]);
+    // The binding of the ENI holds the ENI, and the ENI the network.
+    delete(&mut store, &["DASH_ENI_TABLE:two"]);
+    assert_eq!(
+        leaving(&store),
+        ["DASH_VNET_TABLE:red", "DASH_ENI_TABLE:two"]
+    );
+    delete(&mut store, &["DASH_ACL_OUT_TABLE:two:3"]);
+    assert_eq!(leaving(&store), [""; 0]);
+    let snapshot = store.snapshot();
+    assert!(!snapshot.configuration.vnets.contains(&"red".into()));
+    assert_complete(&snapshot.configuration);
+}
+
+#[test]
+fn what_leaves_takes_no_new_references_and_may_be_wanted_again() {
+    let mut store = store_of(whole());
+    delete(&mut store, &["DASH_VNET_TABLE:red"]);
+    let route =
+        r#"{"DASH_ROUTE_TABLE:routes:10.2.0.0/16": {"routing_type": "vnet", "vnet": "red"}}"#;
+    set(&mut store, route);
+    let expected = "DASH_ROUTE_TABLE:routes:10.2.0.0/16: vnet: waits for DASH_VNET_TABLE:red, which is being deleted";
+    assert_eq!(waiting(&store), [expected]);
+    // Who refers to it already may change otherwise.
+    let eni = r#"{"DASH_ENI_TABLE:two": {"mac_address": "00:1A:C5:00:00:02", "vnet": "red", "admin_state": "disabled"}}"#;
+    set(&mut store, eni);
+    let snapshot = store.snapshot();
+    let two = snapshot.configuration.enis.get(&"two".into()).unwrap();
+    assert_eq!(two.eni.admin_state, AdminState::Disabled);
+    set(&mut store, r#"{"DASH_VNET_TABLE:red": {"vni": 1002}}"#);
+    assert_eq!((waiting(&store), leaving(&store)), (vec![], vec![]));
+}
+
+#[test]
+fn a_group_of_rules_takes_them_with_it_once_no_stage_asks_it() {
+    let mut store = store_of(whole());
+    delete(
+        &mut store,
+        &["DASH_ACL_GROUP_TABLE:in", "DASH_PREFIX_TAG_TABLE:office"],
+    );
+    assert_eq!(leaving(&store).len(), 2);
+    let unbind = ["DASH_ACL_IN_TABLE:one:1", "DASH_ACL_OUT_TABLE:two:3"];
+    let applied = delete(&mut store, &unbind);
+    assert_eq!(leaving(&store), [""; 0]);
+    assert_eq!(touched(&applied), ["one", "two"]);
+    let snapshot = store.snapshot();
+    assert_eq!(snapshot.configuration.count(Table::AclRule), 1);
+    assert_eq!(snapshot.configuration.count(Table::PrefixTag), 0);
+}
+
+#[test]
+fn a_version_that_cannot_be_leaves_the_one_in_force() {
+    let mut store = store_of(whole());
+    let before = store.snapshot();
+    let eni = r#"{"DASH_ENI_TABLE:two": {"mac_address": "00:1A:C5:00:00:01", "vnet": "red"}}"#;
+    set(&mut store, eni);
+    let group = r#"{"DASH_ACL_GROUP_TABLE:in": {"ip_version": "ipv6"}}"#;
+    set(&mut store, group);
+    let rule = r#"{"DASH_ACL_RULE_TABLE:in:2": {"action": "deny", "src_addr": "2001:db8::/32"}}"#;
+    set(&mut store, rule);
+    let ports = r#"{"DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:85-95": {"action": "skip_mapping"}}"#;
+    set(&mut store, ports);
+    let expected = [
+        "DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:85-95: key: DASH_OUTBOUND_PORT_MAP_RANGE_TABLE:ports:80-90 has some of the same ports",
+        "DASH_ACL_GROUP_TABLE:in: ip_version: DASH_ACL_RULE_TABLE:in:1 is of the other IP version",
+        "DASH_ACL_RULE_TABLE:in:2: src_addr: DASH_ACL_GROUP_TABLE:in is of the other IP version",
+        "DASH_ENI_TABLE:two: mac_address: DASH_ENI_TABLE:one has the same MAC address",
+    ];
+    assert_eq!(waiting(&store), expected);
+    assert!(
+        store
+            .waiting()
+            .all(|(_, waiting)| waiting.obstacle.refuses())
+    );
+    assert_eq!(store.snapshot().configuration, before.configuration);
+    // What stood in its way gives way.
+    let one = r#"{"DASH_ENI_TABLE:one": {"mac_address": "00:1A:C5:00:00:03", "vnet": "blue"}}"#;
+    set(&mut store, one);
+    assert_eq!(waiting(&store).len(), 3);
+    let snapshot = store.snapshot();
+    let two = snapshot.configuration.enis.get(&"two".into()).unwrap();
+    assert_eq!(two.eni.mac_address.to_string(), "00:1a:c5:00:00:01");
+}
+
+#[test]
+fn only_enis_that_a_change_concerns_are_touched() {
+    let mut store = store_of(whole());
+    let first = store.snapshot();
+    for (text, enis) in [
+        // Equal objects are no change.
+        (r#"{"DASH_VNET_TABLE:blue": {"vni": 1001}}"#, &[][..]),
+        (r#"{"DASH_VNET_TABLE:blue": {"vni": 1003}}"#, &["one"]),
+        // A mapping of a network that one's routes lead to, and that two is in.
+        (
+            r#"{"DASH_VNET_MAPPING_TABLE:red:10.1.0.7": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1"}}"#,
+            &["one", "two"],
+        ),
+        (
+            r#"{"DASH_ROUTE_TABLE:routes:10.3.0.0/16": {"routing_type": "drop"}}"#,
+            &["one"],
+        ),
+        (
+            r#"{"DASH_PREFIX_TAG_TABLE:office": {"ip_version": "ipv4"}}"#,
+            &["one", "two"],
+        ),
+        (
+            r#"{"DASH_ACL_RULE_TABLE:in6:2": {"action": "deny"}}"#,
+            &["one"],
+        ),
+        (r#"{"DASH_QOS_TABLE:slow": {"bw": 5}}"#, &[]),
+        (
+            r#"{"DASH_METER_RULE_TABLE:meter:2": {"ip_prefix": "11.0.0.0/8", "metering_class": 8}}"#,
+            &["one"],
+        ),
+        (
+            r#"{"DASH_PA_VALIDATION_TABLE:1002": {"prefixes": "20.0.0.0/24"}}"#,
+            &["two"],
+        ),
+        (
+            r#"{"DASH_TUNNEL_TABLE:far": {"endpoints": ["40.0.0.1"], "encap_type": "vxlan", "vni": 100}}"#,
+            &["one", "two"],
+        ),
+        (
+            r#"{"DASH_APPLIANCE_TABLE:a": {"sip": "10.1.0.6", "vm_vni": 2001}}"#,
+            &["one", "two"],
+        ),
+    ] {
+        let applied = set(&mut store, text);
+        assert_eq!(touched(&applied), enis, "{text}");
+    }
+    let last = store.snapshot();
+    assert_eq!((first.epoch, last.epoch), (1, 11));
+    assert_eq!(first.eni_epoch(&"one".into()), 1);
+    assert_eq!(last.eni_epoch(&"two".into()), 11);
+}
+
+#[test]
+fn groups_that_did_not_change_are_the_same_ones() {
+    let mut store = store_of(whole());
+    let before = store.snapshot();
+    set(
+        &mut store,
+        r#"{"DASH_ROUTE_TABLE:routes:10.3.0.0/16": {"routing_type": "drop"}}"#,
+    );
+    let mut changes = whole();
+    changes.retain(|change| !change.key().to_string().contains("10.1.0.0/16"));
+    let applied = store.replace(from_nowhere(changes));
+    assert_eq!(touched(&applied), ["one"]);
+    let mut changed: Vec<_> = applied.changed.iter().map(Key::to_string).collect();
+    changed.sort();
+    let expected = [
+        "DASH_ROUTE_TABLE:routes:10.1.0.0/16",
+        "DASH_ROUTE_TABLE:routes:10.3.0.0/16",
+    ];
+    assert_eq!(changed, expected);
+    let after = store.snapshot();
+    assert_eq!(applied.epoch, 3);
+    let same = |name: &str| {
+        let group =
+            |snapshot: &Snapshot| snapshot.configuration.acl_groups.get(&name.into()).cloned();
+        std::sync::Arc::ptr_eq(&group(&before).unwrap(), &group(&after).unwrap())
+    };
+    assert!(same("in") && same("in6"));
+    assert_eq!(after.configuration.count(Table::Route), 3);
+}
+
+#[test]
+fn what_waits_has_a_limit() {
+    let mut store = Store::new(Limits { waiting: 1 });
+    let route =
+        |prefix| format!(r#"{{"DASH_ROUTE_TABLE:routes:{prefix}": {{"routing_type": "drop"}}}}"#);
+    assert_eq!(set(&mut store, &route("10.0.0.0/8")).dropped, 0);
+    assert_eq!(set(&mut store, &route("11.0.0.0/8")).dropped, 1);
+    // A newer version of what waits is not one more.
+    assert_eq!(set(&mut store, &route("10.0.0.0/8")).dropped, 0);
+    assert_eq!(store.waiting().count(), 1);
+}
+
+/// Batches of changes, cut anywhere.
+fn in_batches(changes: Vec<Change>, cuts: &[Index]) -> Vec<Vec<Change>> {
+    let mut ends: Vec<_> = cuts
+        .iter()
+        .map(|cut| cut.index(changes.len() + 1))
+        .collect();
+    ends.sort_unstable();
+    let mut batches = Vec::new();
+    let mut rest = changes;
+    for end in ends.into_iter().rev() {
+        batches.push(rest.split_off(end));
+    }
+    batches.push(rest);
+    batches.reverse();
+    batches
+}
+
+fn applied(batches: Vec<Vec<Change>>) -> Store {
+    let mut store = Store::default();
+    for batch in batches {
+        store.apply(from_nowhere(batch));
+        assert_complete(&store.snapshot().configuration);
+    }
+    store
+}
+
+/// The greatest part of the objects in which nothing refers to what is not there.
+fn greatest_part(changes: &[Change]) -> Configuration {
+    let mut objects: Vec<_> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::Set(object) => Some(object.clone()),
+            Change::Delete(_) => None,
+        })
+        .collect();
+    loop {
+        let keys: std::collections::HashSet<_> = objects.iter().map(Object::key).collect();
+        let all = objects.len();
+        objects.retain(|object| {
+            let mut there = true;
+            object.references(&mut |_, to| there &= keys.contains(&to));
+            there
+        });
+        if objects.len() == all {
+            break;
+        }
+    }
+    objects.sort_by_key(Object::table);
+    let mut configuration = Configuration::default();
+    objects
+        .into_iter()
+        .for_each(|object| configuration.set(object));
+    configuration
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever part of it comes, in whatever order and batches: what is in force is the greatest
+    /// part that is complete, and what is left out waits.
+    #[test]
+    fn order_makes_no_difference(
+        changes in subsequence(whole(), 0..=whole().len()).prop_shuffle(),
+        cuts in prop::collection::vec(any::<Index>(), 0..8),
+    ) {
+        let all = changes.len();
+        let expected = greatest_part(&changes);
+        let store = applied(in_batches(changes, &cuts));
+        prop_assert_eq!(&store.snapshot().configuration, &expected);
+        let mut in_force = 0;
+        expected.for_each(&mut |_| in_force += 1);
+        prop_assert_eq!(store.waiting().count() + in_force, all);
+    }
+
+    /// Whatever is deleted, in whatever order: what is left when all deletions are through is what
+    /// was never deleted.
+    #[test]
+    fn deletions_in_any_order_end_alike(
+        gone in subsequence(whole(), 0..=whole().len()).prop_shuffle(),
+        cuts in prop::collection::vec(any::<Index>(), 0..8),
+    ) {
+        let mut store = store_of(whole());
+        let keys: Vec<_> = gone.iter().map(Change::key).collect();
+        let deletions = keys.iter().cloned().map(Change::Delete).collect();
+        for batch in in_batches(deletions, &cuts) {
+            store.apply(from_nowhere(batch));
+            assert_complete(&store.snapshot().configuration);
+        }
+        let snapshot = store.snapshot();
+        let held: Vec<_> = store.leaving().map(|(key, _)| key.clone()).collect();
+        for key in &keys {
+            // A deleted object is gone, or something in force refers to it.
+            let there = snapshot.configuration.contains(key);
+            prop_assert_eq!(there, held.contains(key), "{}", key);
+            prop_assert_eq!(there, !store.referring(key, 1).is_empty(), "{}", key);
+        }
+        let mut left = whole();
+        left.retain(|change| !keys.contains(&change.key()) || held.contains(&change.key()));
+        // A group takes rules with it that nobody deleted.
+        left.retain(|change| match change.key() {
+            Key::AclRule(rule) => snapshot.configuration.acl_groups.contains(&rule.group),
+            _ => true,
+        });
+        prop_assert_eq!(&snapshot.configuration, &greatest_part(&left));
+    }
+
+    /// Sets and deletions of anything, again and again: nothing is ever half there, counts stay
+    /// right, and a snapshot stays what it was.
+    #[test]
+    fn histories_keep_it_complete(
+        steps in prop::collection::vec((any::<Index>(), any::<bool>()), 0..200),
+        cuts in prop::collection::vec(any::<Index>(), 0..20),
+    ) {
+        let objects = whole();
+        let steps = steps.into_iter().map(|(which, set)| {
+            let change = which.get(&objects);
+            match set {
+                true => change.clone(),
+                false => Change::Delete(change.key()),
+            }
+        });
+        let mut store = Store::default();
+        let mut before = (store.snapshot(), Configuration::default());
+        for batch in in_batches(steps.collect(), &cuts) {
+            let applied = store.apply(from_nowhere(batch));
+            prop_assert_eq!(&before.0.configuration, &before.1);
+            let snapshot = store.snapshot();
+            // All that differs is told.
+            for key in snapshot.configuration.changed_since(&before.1) {
+                prop_assert!(applied.changed.contains(&key), "{}", key);
+            }
+            assert_complete(&snapshot.configuration);
+            let mut deep = Vec::new();
+            snapshot.configuration.for_each(&mut |object| deep.push(Change::Set(object)));
+            before = (snapshot, store_of(deep).snapshot().configuration.clone());
+        }
+        // What is in force is what it would be had it come at once.
+        prop_assert_eq!(&before.0.configuration, &before.1);
+        // And everything else can go.
+        let keys = objects.iter().map(|change| Change::Delete(change.key()));
+        store.apply(from_nowhere(keys.collect()));
+        prop_assert_eq!(&store.snapshot().configuration, &Configuration::default());
+        prop_assert_eq!(store.waiting().count() + store.leaving().count(), 0);
+    }
+}

@@ -1,0 +1,537 @@
+//! From a packet to its flow, or to a new one.
+
+use twinpath_core::Instant;
+use twinpath_core::wire::layout::Fragment;
+use twinpath_core::wire::tunnel::entropy_of;
+use twinpath_core::wire::{Address, fields, fragment, protocol};
+
+use super::{CONNECTION_BURST_NS, Dpu, Treated, Treatment};
+use crate::flows::{Entry, FlowKey, Place, State, opens};
+use crate::headers::Direction;
+use crate::headers::Headers;
+use crate::objects::EniMode;
+use crate::pipeline::{Action, Arrival, Decision, Policies, Received};
+use crate::reason::Reason;
+use crate::settings::Stray;
+use crate::tables::EniEntry;
+
+/// A flow, as reports show it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct FlowView {
+    /// Its key in the direction that opened it, and in the other.
+    pub keys: [FlowKey; 2],
+    /// What is done in either direction.
+    pub actions: [Action; 2],
+    /// The number of its ENI.
+    pub eni: u16,
+    /// How far it has come.
+    pub state: State,
+    /// When a packet last came, in ticks.
+    pub last_seen: u32,
+}
+
+impl Dpu {
+    /// How many flows there are.
+    #[must_use]
+    pub const fn flow_count(&self) -> usize {
+        self.flows.len() / 2
+    }
+
+    /// How many flows an ENI has.
+    #[must_use]
+    pub fn flows_of(&self, number: u16) -> u32 {
+        self.enis
+            .get(usize::from(number))
+            .map_or(0, |eni| eni.flows)
+    }
+
+    /// Memory that flows take, in bytes, with the actions that they share.
+    #[must_use]
+    pub fn flow_memory_bytes(&self) -> usize {
+        self.flows.memory_bytes() + self.actions.memory_bytes()
+    }
+
+    /// Takes the memory of flows now, before packets could wait for it.
+    pub fn touch(&mut self) {
+        self.flows.touch();
+    }
+
+    /// All flows.
+    pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
+        self.flows.iter().filter_map(|place| {
+            let entry = self.flows.get(place);
+            let peer = self.flows.get(entry.peer);
+            Some(FlowView {
+                keys: [self.flows.key(place), self.flows.key(entry.peer)],
+                actions: [
+                    *self.actions.get(entry.action)?,
+                    *self.actions.get(peer.action)?,
+                ],
+                eni: entry.eni,
+                state: State::of(entry.state),
+                last_seen: later(entry.last_seen, peer.last_seen),
+            })
+        })
+    }
+
+    /// Looks at the next `count` places of the table of flows, and ends those that time has ended.
+    pub fn age(&mut self, count: usize, now: Instant) {
+        let mut places = std::mem::take(&mut self.aged);
+        self.flows.under_the_hand(count, &mut places);
+        for place in places.drain(..) {
+            if self.is_over(
+                &self.flows.get(place),
+                self.flows.key(place).protocol(),
+                now,
+            ) {
+                self.end(place, |counters| counters.flows_aged += 1);
+            }
+        }
+        self.aged = places;
+    }
+
+    /// The hash of a packet's flow, as far as it can be known before it is treated.
+    pub(super) fn hash(&self, frame: &[u8], received: &Received) -> u64 {
+        let inside = frame.get(received.tunnel.inner()).unwrap_or(&[]);
+        let serial = self
+            .tables
+            .eni(received.arrival.eni)
+            .map_or(0, |eni| eni.serial);
+        let ports = received.key_ports(inside);
+        let arrival = &received.arrival;
+        let key = FlowKey::new(serial, arrival.direction, &arrival.headers, ports);
+        self.flows.hash(&key)
+    }
+
+    /// What is done to a packet.
+    pub(super) fn treatment(
+        &mut self,
+        inside: &[u8],
+        received: &mut Received,
+        now: Instant,
+    ) -> Result<Treatment, Reason> {
+        let number = received.arrival.eni;
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let serial = eni.serial;
+        if received.inner.inner.is_some() {
+            return self.treatment_of_error(inside, received, now);
+        }
+        let ports = match received.inner.fragment {
+            Fragment::Later => self.ports_of_later(serial, inside, received, now)?,
+            _ => received.key_ports(inside),
+        };
+        let headers = received.arrival.headers;
+        let addresses = [headers.source, headers.destination];
+        received.arrival.entropy = entropy_of(addresses, ports, headers.protocol);
+        let direction = received.arrival.direction;
+        let key = FlowKey::new(serial, direction, &headers, ports);
+        let tcp_flags = fields::tcp_flags(inside, &received.inner);
+        let hash = self.flows.hash(&key);
+        let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
+            Some(place) => self.hit(place, received, tcp_flags, now),
+            None => self.miss(&key, hash, received, tcp_flags, now),
+        }?;
+        if received.inner.fragment == Fragment::First
+            && let Some(part) = fragment::part(inside, &received.inner)
+        {
+            let id = part.identification;
+            self.fragments.learn(serial, &headers, id, ports, now);
+        }
+        Ok(treatment)
+    }
+
+    fn ports_of_later(
+        &mut self,
+        serial: u32,
+        inside: &[u8],
+        received: &Received,
+        now: Instant,
+    ) -> Result<[u16; 2], Reason> {
+        let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
+        let headers = &received.arrival.headers;
+        self.fragments
+            .ports(serial, headers, part.identification, now)
+            .ok_or(Reason::FragmentAlone)
+    }
+
+    /// The entry of a key, if its flow is not over.
+    fn live_flow(
+        &mut self,
+        key: &FlowKey,
+        hash: u64,
+        tcp_flags: u8,
+        now: Instant,
+    ) -> Option<Place> {
+        let place = self.flows.find(key, hash)?;
+        let entry = self.flows.get(place);
+        if self.is_over(&entry, key.protocol(), now) {
+            self.end(place, |counters| counters.flows_aged += 1);
+            return None;
+        }
+        let is_new = key.protocol() == protocol::TCP && opens(tcp_flags);
+        if is_new && State::of(entry.state).has_ended() {
+            self.end(place, |counters| counters.flows_removed += 1);
+            return None;
+        }
+        Some(place)
+    }
+
+    fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
+        let idle = self.idle.of(number, State::of(entry.state));
+        now.ticks_since(entry.last_seen) > idle
+            && now.ticks_since(self.flows.get(entry.peer).last_seen) > idle
+    }
+
+    /// Ends a flow; `count` tells why.
+    fn end(&mut self, place: Place, count: impl Fn(&mut crate::counters::EniCounters)) {
+        let entry = self.flows.get(place);
+        let peer = self.flows.get(entry.peer);
+        let serial = self.flows.key(place).serial();
+        self.flows.remove(place);
+        self.actions.give(entry.action);
+        self.actions.give(peer.action);
+        let state = self.enis.get_mut(usize::from(entry.eni));
+        // A later ENI with the same number has nothing to do with it.
+        if let Some(state) = state.filter(|state| state.serial == serial) {
+            state.flows = state.flows.saturating_sub(1);
+            count(&mut state.counters);
+        }
+    }
+
+    /// A packet of a known flow.
+    fn hit(
+        &mut self,
+        place: Place,
+        received: &Received,
+        tcp_flags: u8,
+        now: Instant,
+    ) -> Result<Treatment, Reason> {
+        let arrival = &received.arrival;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let mut entry = self.flows.get(place);
+        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
+        let policies = self.policies(eni);
+        if !policies.accepts(arrival.direction, arrival.key, action) {
+            return Err(Reason::FlowVni);
+        }
+        let mut place = place;
+        if entry.stamp != self.tables.stamp(eni, entry.mapping_epoch) {
+            let action = *action;
+            place = self.resimulate(place, &entry, &action, arrival, now)?;
+            entry = self.flows.get(place);
+        }
+        self.saw(place, &entry, received, tcp_flags, now);
+        self.enis[usize::from(arrival.eni)].counters.flow_hits += 1;
+        Ok(Treatment {
+            action: Treated::Flow(entry.action),
+            bucket: entry.bucket,
+        })
+    }
+
+    /// A packet of a flow came.
+    #[inline]
+    fn saw(
+        &mut self,
+        place: Place,
+        entry: &Entry,
+        received: &Received,
+        tcp_flags: u8,
+        now: Instant,
+    ) {
+        self.flows.touch_entry(place, now.ticks());
+        if received.arrival.headers.protocol != protocol::TCP {
+            return;
+        }
+        let state = State::of(entry.state).after(tcp_flags, entry.is_forward);
+        if state.bits() != entry.state {
+            for place in [place, entry.peer] {
+                let mut entry = self.flows.get(place);
+                entry.state = state.bits();
+                self.flows.set(place, &entry);
+            }
+        }
+    }
+
+    fn policies<'a>(&'a self, eni: &'a EniEntry) -> Policies<'a> {
+        Policies {
+            tables: &self.tables,
+            settings: &self.settings,
+            eni,
+        }
+    }
+
+    /// Judges a flow anew after a change of policy. Returns where the entry of the packet is now.
+    fn resimulate(
+        &mut self,
+        place: Place,
+        entry: &Entry,
+        action: &Action,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> Result<Place, Reason> {
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let mode = eni.mode;
+        let (forward, reverse) = match entry.is_forward {
+            true => (place, entry.peer),
+            false => (entry.peer, place),
+        };
+        let opening = match entry.is_forward {
+            true => *arrival,
+            // The way a floating NIC's packets came is not known from their answers.
+            false if mode == EniMode::FloatingNic => return Ok(place),
+            false => opening(&self.flows.key(forward), action, arrival),
+        };
+        let decision = match self.policies(eni).decide(&opening) {
+            Ok(decision) => decision,
+            Err(reason) => {
+                self.end(place, |counters| counters.flows_removed += 1);
+                return Err(reason);
+            }
+        };
+        let keys = [
+            self.flows.key(forward),
+            answer_key(&self.flows.key(forward), &decision, mode),
+        ];
+        let counters = &mut self.enis[usize::from(arrival.eni)].counters;
+        counters.flows_resimulated += 1;
+        if keys[1] == self.flows.key(reverse) {
+            self.replace(forward, &decision);
+            return Ok(place);
+        }
+        let state = entry.state;
+        self.end(place, |_| ());
+        let [forward, _] = self.insert(keys, arrival.eni, &decision, state, now)?;
+        match entry.is_forward {
+            true => Ok(forward),
+            // Answers have other addresses now.
+            false => Err(Reason::NoFlow),
+        }
+    }
+
+    /// What is done to a flow's packets from now on.
+    fn replace(&mut self, forward: Place, decision: &Decision) {
+        let mut first = self.flows.get(forward);
+        let mut second = self.flows.get(first.peer);
+        let Some(eni) = self.tables.eni(first.eni) else {
+            return;
+        };
+        let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
+        let stamp = self.tables.stamp(eni, mapping_epoch);
+        let meters = &mut self.enis[usize::from(first.eni)].counters.meters;
+        let bucket = meters.number(decision.meter_class);
+        let actions = [&decision.forward, &decision.reverse];
+        for (entry, action) in [&mut first, &mut second].into_iter().zip(actions) {
+            let number = self.actions.take(action);
+            self.actions.give(entry.action);
+            entry.action = number;
+            (entry.stamp, entry.mapping_epoch, entry.bucket) = (stamp, mapping_epoch, bucket);
+        }
+        let peer = first.peer;
+        self.flows.set(forward, &first);
+        self.flows.set(peer, &second);
+    }
+
+    /// A packet of no known flow.
+    fn miss(
+        &mut self,
+        key: &FlowKey,
+        hash: u64,
+        received: &Received,
+        tcp_flags: u8,
+        now: Instant,
+    ) -> Result<Treatment, Reason> {
+        let arrival = &received.arrival;
+        let number = arrival.eni;
+        self.enis[usize::from(number)].counters.flow_misses += 1;
+        if received.inner.fragment == Fragment::Later {
+            return Err(Reason::FragmentAlone);
+        }
+        let is_stray = arrival.headers.protocol == protocol::TCP && !opens(tcp_flags);
+        if is_stray && self.settings.stray_tcp == Stray::Drop {
+            return Err(Reason::NoFlow);
+        }
+        if !is_stray {
+            self.may_open(number, now)?;
+            self.flows.prefetch_room(hash);
+        }
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let mode = eni.mode;
+        let decision = self.policies(eni).decide(arrival)?;
+        if is_stray {
+            let meters = &mut self.enis[usize::from(number)].counters.meters;
+            return Ok(Treatment {
+                action: Treated::Once(Box::new(decision.forward)),
+                bucket: meters.number(decision.meter_class),
+            });
+        }
+        let state = State::default().after(tcp_flags, true);
+        let keys = [*key, answer_key(key, &decision, mode)];
+        let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
+        self.enis[usize::from(number)].counters.flows_created += 1;
+        let entry = self.flows.get(place);
+        Ok(Treatment {
+            action: Treated::Flow(entry.action),
+            bucket: entry.bucket,
+        })
+    }
+
+    /// Whether an ENI may have another flow, and now.
+    fn may_open(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let enis = self.tables.eni_count().max(1);
+        let state = &mut self.enis[usize::from(number)];
+        let flows = state.flows as usize;
+        if eni.limits.flows != 0 && flows >= eni.limits.flows as usize {
+            return Err(Reason::FlowLimit);
+        }
+        // The last quarter of the table is for those that have less than their share.
+        let count = self.flows.len() / 2;
+        let is_crowded = count >= self.settings.flows / 4 * 3;
+        if count >= self.settings.flows || is_crowded && flows >= self.settings.flows / enis {
+            return Err(Reason::FlowTableFull);
+        }
+        let per_second = eni.limits.connections_per_second.into();
+        let passes = state
+            .connections
+            .take(1, per_second, CONNECTION_BURST_NS, now);
+        passes.then_some(()).ok_or(Reason::ConnectionRate)
+    }
+
+    /// Whether a flow that is not over has a key.
+    fn is_taken(&mut self, key: &FlowKey, hash: u64, now: Instant) -> bool {
+        let Some(place) = self.flows.find(key, hash) else {
+            return false;
+        };
+        let is_over = self.is_over(&self.flows.get(place), key.protocol(), now);
+        if is_over {
+            self.end(place, |counters| counters.flows_aged += 1);
+        }
+        !is_over
+    }
+
+    /// Makes both entries of a flow, of which the first key has none.
+    fn insert(
+        &mut self,
+        keys: [FlowKey; 2],
+        number: u16,
+        decision: &Decision,
+        state: u8,
+        now: Instant,
+    ) -> Result<[Place; 2], Reason> {
+        let hashes = keys.map(|key| self.flows.hash(&key));
+        if keys[0] == keys[1] || self.is_taken(&keys[1], hashes[1], now) {
+            return Err(Reason::FlowClash);
+        }
+        self.flows.prefetch_room(hashes[1]);
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
+        let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
+        let stamp = self.tables.stamp(eni, mapping_epoch);
+        let meters = &mut self.enis[usize::from(number)].counters.meters;
+        let bucket = meters.number(decision.meter_class);
+        let actions =
+            [&decision.forward, &decision.reverse].map(|action| self.actions.take(action));
+        let mut is_forward = true;
+        let entries = actions.map(|action| Entry {
+            action,
+            stamp,
+            last_seen: now.ticks(),
+            peer: Place::default(),
+            bucket,
+            mapping_epoch,
+            eni: number,
+            state,
+            is_forward: std::mem::take(&mut is_forward),
+        });
+        let Some(places) = self.flows.insert(keys, hashes, entries) else {
+            for action in actions {
+                self.actions.give(action);
+            }
+            return Err(Reason::FlowTableFull);
+        };
+        self.enis[usize::from(number)].flows += 1;
+        Ok(places)
+    }
+
+    /// An ICMP error goes the way of the flow that the packet in it is of, in the other direction.
+    fn treatment_of_error(
+        &mut self,
+        inside: &[u8],
+        received: &mut Received,
+        now: Instant,
+    ) -> Result<Treatment, Reason> {
+        let arrival = &mut received.arrival;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let quoted = fields::inner_source(inside, &received.inner)
+            .zip(fields::inner_destination(inside, &received.inner))
+            .zip(received.inner.inner);
+        let ((source, destination), quote) = quoted.ok_or(Reason::IcmpError)?;
+        let headers = Headers {
+            source: destination.address,
+            destination: source.address,
+            ports: None,
+            protocol: quote.protocol,
+        };
+        let ports = [destination.port, source.port];
+        arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
+        let key = FlowKey::new(eni.serial, arrival.direction, &headers, ports);
+        let place = self.flows.find(&key, self.flows.hash(&key));
+        let entry = self.flows.get(place.ok_or(Reason::IcmpError)?);
+        if self.is_over(&entry, quote.protocol, now) {
+            return Err(Reason::IcmpError);
+        }
+        let action = self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
+        // The packet in the error would have to be changed as well.
+        let is_changed = action.addresses.is_some()
+            || action.source_port.is_some()
+            || action.destination_port.is_some();
+        if is_changed {
+            return Err(Reason::IcmpError);
+        }
+        if !self
+            .policies(eni)
+            .accepts(arrival.direction, arrival.key, action)
+        {
+            return Err(Reason::FlowVni);
+        }
+        Ok(Treatment {
+            action: Treated::Flow(entry.action),
+            bucket: entry.bucket,
+        })
+    }
+}
+
+/// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
+/// network.
+fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey {
+    let [source, destination] = forward.ports();
+    let ports = decision.answers.ports.unwrap_or([destination, source]);
+    let direction = match (forward.direction(), mode) {
+        (Direction::Inbound, EniMode::Vm) => Direction::Outbound,
+        _ => Direction::Inbound,
+    };
+    FlowKey::new(forward.serial(), direction, &decision.answers, ports)
+}
+
+/// What the packets that opened a flow come with, told from an answer and what is done to it.
+fn opening(forward: &FlowKey, reverse: &Action, answer: &Arrival) -> Arrival {
+    let headers = forward.headers();
+    let layer = reverse.layers[0];
+    Arrival {
+        direction: forward.direction(),
+        eni: answer.eni,
+        encapsulation: layer.map_or(answer.encapsulation, |layer| layer.encapsulation),
+        key: layer.map_or(answer.key, |layer| layer.key),
+        outer_source: layer.map_or(Address::UNSPECIFIED_V4, |layer| layer.destination),
+        source_mac: reverse.destination_mac.unwrap_or(answer.source_mac),
+        headers,
+        entropy: entropy_of(forward.addresses(), forward.ports(), headers.protocol),
+    }
+}
+
+/// The later of two times in ticks that are not far apart.
+const fn later(one: u32, other: u32) -> u32 {
+    match (one.wrapping_sub(other) as i32) < 0 {
+        true => other,
+        false => one,
+    }
+}

@@ -1,0 +1,290 @@
+//! A DPU: tables, flows, counters and limits, and one packet's walk through them.
+//!
+//! [`Dpu::process`] is the walk. It reads no clock and asks no one: time is an argument, and what is
+//! dropped comes back with a reason that has been counted.
+
+mod flows;
+mod too_long;
+
+use std::ops::Range;
+
+use twinpath_core::Instant;
+use twinpath_core::hash::seed_for;
+
+use crate::counters::{Drops, EniCounters};
+use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::headers::Direction;
+use crate::objects::{EniId, Key};
+use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};
+use crate::reason::Reason;
+use crate::settings::Settings;
+use crate::source::ObjectSource;
+use crate::tables::{Interned, Tables};
+
+pub use flows::FlowView;
+
+/// How long a machine may open connections faster than its limit, as time at that limit.
+const CONNECTION_BURST_NS: u64 = 100_000_000;
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It leaves: these bytes of its buffer.
+    Forward(Range<usize>),
+    /// It is dropped.
+    Drop(Reason),
+    /// It is dropped, for it would be longer than the link carries, and its sender is told by this
+    /// frame, which goes back to where it came from.
+    TooLong(Vec<u8>),
+}
+
+/// What is kept of an ENI beside its tables.
+#[derive(Clone, Debug, Default)]
+struct EniState {
+    /// Of which ENI: another one may have its number later.
+    serial: u32,
+    counters: EniCounters,
+    flows: u32,
+    connections: Rate,
+    bandwidth: Rate,
+    errors: Rate,
+}
+
+/// A DPU.
+pub struct Dpu {
+    settings: Settings,
+    idle: IdleTicks,
+    tables: Tables,
+    flows: FlowTable,
+    actions: Interned<Action>,
+    fragments: Fragments,
+    enis: Vec<EniState>,
+    drops: Drops,
+    aged: Vec<Place>,
+    /// What the sender of the packet in hand is told.
+    error: Option<Vec<u8>>,
+    /// Packets of a burst, with the hashes of their flows.
+    burst: Vec<(Result<Received, Unreceived>, u64)>,
+}
+
+/// How a packet is treated.
+struct Treatment {
+    action: Treated,
+    /// Where its bytes are counted.
+    bucket: u16,
+}
+
+/// By what.
+enum Treated {
+    /// The action of its flow, by number.
+    Flow(u32),
+    /// An action of its own: there is no flow.
+    Once(Box<Action>),
+}
+
+impl Dpu {
+    /// A DPU without any source. What hashes are keyed with follows from the seed.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64) -> Self {
+        Self {
+            idle: IdleTicks::new(&settings.idle),
+            tables: Tables::new(seed),
+            flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
+            actions: Interned::new(seed_for(seed, "dash actions")),
+            fragments: Fragments::new(seed_for(seed, "dash fragments")),
+            enis: Vec::new(),
+            drops: Drops::default(),
+            aged: Vec::new(),
+            error: None,
+            burst: Vec::new(),
+            settings,
+        }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The tables.
+    #[must_use]
+    pub const fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// What is counted of packets of no ENI.
+    #[must_use]
+    pub const fn drops(&self) -> &Drops {
+        &self.drops
+    }
+
+    /// What is counted of an ENI's packets.
+    #[must_use]
+    pub fn counters(&self, eni: &EniId) -> Option<&EniCounters> {
+        let number = self.tables.eni_number(eni)?;
+        Some(&self.enis.get(usize::from(number))?.counters)
+    }
+
+    /// Objects with these keys were set, changed or deleted: the next packet meets what holds now.
+    /// Flows stay, and are judged anew when their next packet comes.
+    pub fn update<'a>(
+        &mut self,
+        source: &dyn ObjectSource,
+        changed: impl IntoIterator<Item = &'a Key>,
+    ) {
+        self.tables.update(source, changed);
+        let count = self
+            .tables
+            .enis()
+            .map(|(number, _)| usize::from(number) + 1);
+        let count = count.max().unwrap_or(0).max(self.enis.len());
+        self.enis.resize_with(count, EniState::default);
+        for (number, eni) in self.tables.enis() {
+            let state = &mut self.enis[usize::from(number)];
+            if state.serial != eni.serial {
+                *state = EniState {
+                    serial: eni.serial,
+                    ..EniState::default()
+                };
+            }
+        }
+    }
+
+    /// Takes a frame that begins at `start` of its buffer and ends where that does. Headers grow into
+    /// what is in front: 128 bytes are enough for two tunnels.
+    pub fn process(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Verdict {
+        let frame = buffer.get(start..).unwrap_or(&[]);
+        let received = Received::read(frame, &self.tables, &self.settings);
+        self.finish(buffer, start, received, now)
+    }
+
+    /// The same for a burst, in its order: before the first packet is treated all have been taken
+    /// apart, and reads of memory that their flows need are under way together. `each` is told what
+    /// became of each.
+    pub fn process_burst<B: AsMut<[u8]>>(
+        &mut self,
+        buffers: &mut [B],
+        start: usize,
+        now: Instant,
+        mut each: impl FnMut(&mut B, Verdict),
+    ) {
+        let mut burst = std::mem::take(&mut self.burst);
+        for buffer in &mut *buffers {
+            let frame = buffer.as_mut().get(start..).unwrap_or(&[]);
+            let received = Received::read(frame, &self.tables, &self.settings);
+            let hash = received.as_ref().map_or(0, |it| self.hash(frame, it));
+            self.flows.prefetch(hash);
+            burst.push((received, hash));
+        }
+        for (_, hash) in &burst {
+            self.flows.prefetch_entry(*hash);
+        }
+        for (_, hash) in &burst {
+            if let Some(action) = self.flows.probable_action(*hash) {
+                self.actions.prefetch(action);
+            }
+        }
+        for ((received, _), buffer) in burst.drain(..).zip(buffers) {
+            let verdict = self.finish(buffer.as_mut(), start, received, now);
+            each(buffer, verdict);
+        }
+        self.burst = burst;
+    }
+
+    fn finish(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: Result<Received, Unreceived>,
+        now: Instant,
+    ) -> Verdict {
+        let mut received = match received {
+            Ok(received) => received,
+            Err((reason, eni)) => return self.dropped(reason, eni),
+        };
+        let number = received.arrival.eni;
+        match self.pass(buffer, start, &mut received, now) {
+            Ok(frame) => Verdict::Forward(frame),
+            Err(reason) => {
+                let verdict = self.dropped(reason, Some(number));
+                self.error.take().map_or(verdict, Verdict::TooLong)
+            }
+        }
+    }
+
+    fn dropped(&mut self, reason: Reason, eni: Option<u16>) -> Verdict {
+        let state = eni.and_then(|number| self.enis.get_mut(usize::from(number)));
+        match state {
+            Some(state) => state.counters.drops.count(reason),
+            None => self.drops.count(reason),
+        }
+        Verdict::Drop(reason)
+    }
+
+    fn pass(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: &mut Received,
+        now: Instant,
+    ) -> Result<Range<usize>, Reason> {
+        let inner = received.tunnel.inner();
+        let inside = buffer.get(start + inner.start..start + inner.end);
+        let inside = inside.unwrap_or(&[]);
+        self.admit(received, inside.len(), now)?;
+        let treatment = self.treatment(inside, received, now)?;
+        let before = inside.len();
+        let surroundings = Surroundings {
+            settings: &self.settings,
+            switch: self.tables.switch(),
+        };
+        let action = match &treatment.action {
+            Treated::Flow(number) => self.actions.get(*number).ok_or(Reason::NoFlow)?,
+            Treated::Once(action) => action,
+        };
+        if sent_bytes(&received.inner, action, before) > self.settings.mtu {
+            let action = *action;
+            self.error = self.too_long(inside, received, &action, now);
+            return Err(Reason::TooLong);
+        }
+        let applied = apply(buffer, start, received, action, &surroundings)?;
+        let direction = received.arrival.direction;
+        let state = &mut self.enis[usize::from(received.arrival.eni)];
+        state.counters.send(direction, applied.inner_bytes);
+        // What the machine sees is what it pays for.
+        let bytes = match direction {
+            Direction::Outbound => before,
+            Direction::Inbound => applied.inner_bytes,
+        };
+        state
+            .counters
+            .meters
+            .count(treatment.bucket, direction, bytes);
+        Ok(applied.frame)
+    }
+
+    /// What a packet of an ENI meets whether its flow is known or not.
+    fn admit(&mut self, received: &Received, bytes: usize, now: Instant) -> Result<(), Reason> {
+        let arrival = &received.arrival;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let state = &mut self.enis[usize::from(arrival.eni)];
+        state.counters.receive(arrival.direction, bytes);
+        if !eni.is_enabled {
+            return Err(Reason::EniDisabled);
+        }
+        let is_elsewhere = eni
+            .underlay_ip
+            .is_some_and(|host| host != arrival.outer_source);
+        let checks = self.settings.check_outbound_source;
+        if checks && arrival.direction == Direction::Outbound && is_elsewhere {
+            return Err(Reason::SpoofedSource);
+        }
+        let bytes_per_second = u64::from(eni.limits.bandwidth_kbps) * 125;
+        let burst_ns = u64::try_from(self.settings.burst.as_nanos()).unwrap_or(u64::MAX);
+        let passes = state
+            .bandwidth
+            .take(bytes as u64, bytes_per_second, burst_ns, now);
+        passes.then_some(()).ok_or(Reason::Bandwidth)
+    }
+}

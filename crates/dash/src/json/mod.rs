@@ -1,0 +1,270 @@
+//! SONiC's JSON.
+//!
+//! A file is a list of changes, made in order:
+//! ```json
+//! [
+//!     {"DASH_VNET_TABLE:Vnet1": {"vni": "1001"}, "OP": "SET"},
+//!     {"DASH_ENI_TABLE:eni-1": {}, "OP": "DEL"}
+//! ]
+//! ```
+//! Instead of the list there may be an object of what is set: `{"DASH_VNET_TABLE:Vnet1": {...}}`, or
+//! with tables, as in SONiC's configuration database, `{"DASH_VNET_TABLE": {"Vnet1": {...}}}`.
+//!
+//! Values are read as the public files have them: numbers and booleans also as texts, words in lower
+//! case, as protobuf has them or as its numbers, lists also as texts with commas, ranges as `8-10` or
+//! `[8, 10]`. What is wrong is told for each field, with its line; an object with something wrong is
+//! left out, and all others are read.
+
+mod decode;
+mod fields;
+mod ha;
+mod keys;
+mod lines;
+mod problem;
+mod switch_role;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use serde_json::value::RawValue;
+
+pub use problem::{Problem, Wrong};
+
+use crate::objects::{Change, Key, Object, Table};
+use fields::{Fields, no_object, shown_object};
+use lines::Lines;
+use problem::{Problems, did_you_mean, shown};
+use value::Value;
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct Reading {
+    /// Changes, in order, each with its line.
+    pub changes: Vec<(Change, u32)>,
+    /// What is wrong, or worth a look, in the order of lines.
+    pub problems: Vec<Problem>,
+    /// How many problems more there are.
+    pub more_problems: usize,
+}
+
+impl Reading {
+    /// Whether every object is read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.more_problems == 0 && self.problems.iter().all(Problem::is_remark)
+    }
+}
+
+/// Reads a file. A file that is no JSON has one problem and no changes.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Reading {
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => {
+            let valid = &bytes[..error.valid_up_to()];
+            let line = 1 + valid.iter().filter(|byte| **byte == b'\n').count() as u32;
+            return Reading::failed(line, Wrong::Encoding);
+        }
+    };
+    let mut reader = Reader {
+        lines: Lines::new(text),
+        changes: Vec::new(),
+        problems: Problems::default(),
+    };
+    match serde_json::from_str::<&RawValue>(text) {
+        Ok(file) => reader.file(file),
+        Err(error) => return Reading::failed(error.line() as u32, syntax(&error)),
+    }
+    let Reader {
+        changes,
+        mut problems,
+        ..
+    } = reader;
+    problems.told.sort_by_key(|problem| problem.line);
+    Reading {
+        changes,
+        problems: problems.told,
+        more_problems: problems.more,
+    }
+}
+
+/// What a parser says, without the place, which is told apart.
+fn syntax(error: &serde_json::Error) -> Wrong {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    Wrong::Syntax(text[..end].to_owned())
+}
+
+impl Reading {
+    fn failed(line: u32, wrong: Wrong) -> Self {
+        let problem = Problem {
+            line: line.max(1),
+            object: None,
+            field: None,
+            wrong,
+        };
+        Self {
+            problems: vec![problem],
+            ..Self::default()
+        }
+    }
+}
+
+/// What is done with an object.
+#[derive(Copy, Clone)]
+enum Operation {
+    Set,
+    Delete,
+}
+
+struct Reader<'a> {
+    lines: Lines<'a>,
+    changes: Vec<(Change, u32)>,
+    problems: Problems,
+}
+
+impl<'a> Reader<'a> {
+    fn file(&mut self, file: &'a RawValue) {
+        match Value::of(file) {
+            Ok(Value::List(entries)) => entries.into_iter().for_each(|entry| self.entry(entry)),
+            Ok(Value::Fields(pairs)) => {
+                for (name, value) in pairs.0 {
+                    self.set_or_table(&name, value);
+                }
+            }
+            Ok(_) => self.wrong(file, None, Wrong::Form),
+            Err(error) => self.wrong(file, None, syntax(&error)),
+        }
+    }
+
+    /// An entry of the list: an object or several, and what is done with them.
+    fn entry(&mut self, entry: &'a RawValue) {
+        let pairs = match Value::of(entry) {
+            Ok(Value::Fields(pairs)) => pairs.0,
+            Ok(_) => return self.wrong(entry, None, Wrong::Entry),
+            Err(error) => return self.wrong(entry, None, syntax(&error)),
+        };
+        let (operations, objects): (Vec<_>, Vec<_>) =
+            pairs.into_iter().partition(|(name, _)| name == "OP");
+        let operation = match *operations {
+            [(_, value)] => match value.get() {
+                "\"SET\"" => Operation::Set,
+                "\"DEL\"" => Operation::Delete,
+                other => {
+                    let found = shown(other);
+                    return self.wrong(value, Some("OP"), Wrong::Operation { found });
+                }
+            },
+            [] => return self.wrong(entry, None, Wrong::Entry),
+            [_, (_, second), ..] => return self.wrong(second, Some("OP"), Wrong::Twice),
+        };
+        if objects.is_empty() {
+            self.wrong(entry, None, Wrong::Entry);
+        }
+        for (name, value) in objects {
+            self.object(operation, &name, value);
+        }
+    }
+
+    /// A member of an object at the top: an object that is set, or a table of such.
+    fn set_or_table(&mut self, name: &str, value: &'a RawValue) {
+        if name.contains(':') {
+            return self.object(Operation::Set, name, value);
+        }
+        let line = self.lines.of(value);
+        if self.table(name, line).is_none() {
+            return;
+        }
+        match Value::of(value) {
+            Ok(Value::Fields(pairs)) => {
+                for (key, value) in pairs.0 {
+                    self.object(Operation::Set, &format!("{name}:{key}"), value);
+                }
+            }
+            Ok(_) => self.wrong(value, Some(name), Wrong::Entry),
+            Err(error) => self.wrong(value, Some(name), syntax(&error)),
+        }
+    }
+
+    fn object(&mut self, operation: Operation, written: &str, value: &'a RawValue) {
+        let line = self.lines.of(value);
+        let Some((table, rest)) = self.table(written, line) else {
+            return;
+        };
+        let mut remarks = Vec::new();
+        let key = keys::key(table, rest, &mut remarks);
+        let mut fields = Fields::new(written, line, &mut self.lines, &mut self.problems);
+        for remark in remarks {
+            fields.remark("key", remark);
+        }
+        let change = match (key, operation) {
+            (Err(wrong), _) => {
+                fields.wrong("key", wrong);
+                None
+            }
+            (Ok(key), Operation::Delete) => Some(Change::Delete(key)),
+            (Ok(key), Operation::Set) => set(key, value, fields).map(Change::Set),
+        };
+        self.changes.extend(change.map(|change| (change, line)));
+    }
+
+    /// The table of an object, and the rest of its key; what is not DASH's is told.
+    fn table<'w>(&mut self, written: &'w str, line: u32) -> Option<(Table, &'w str)> {
+        let (name, rest) = written.split_once(':').unwrap_or((written, ""));
+        let known = |table: &&Table| {
+            // Documents leave the end out here and there.
+            table.name() == name || table.name().strip_suffix("_TABLE") == Some(name)
+        };
+        if let Some(table) = Table::ALL.iter().find(known) {
+            return Some((*table, rest));
+        }
+        let wrong =
+            if name.starts_with("DASH_") || !name.ends_with(|c: char| c.is_ascii_uppercase()) {
+                let names = Table::ALL.iter().map(|table| table.name());
+                let meant = did_you_mean(name, names);
+                Wrong::UnknownTable { meant }
+            } else {
+                Wrong::OtherTable
+            };
+        self.problems.push(Problem {
+            line,
+            object: Some(shown_object(written)),
+            field: None,
+            wrong,
+        });
+        None
+    }
+
+    fn wrong(&mut self, value: &RawValue, field: Option<&str>, wrong: Wrong) {
+        let line = self.lines.of(value);
+        self.problems.push(Problem {
+            line,
+            object: None,
+            field: field.map(Into::into),
+            wrong,
+        });
+    }
+}
+
+/// Reads what is set.
+fn set<'a>(key: Key, value: &'a RawValue, mut fields: Fields<'a, '_>) -> Option<Object> {
+    match Value::of(value) {
+        Ok(Value::Fields(pairs)) => fields.add(pairs),
+        Ok(_) => {
+            fields.wrong("", no_object(value));
+            return None;
+        }
+        Err(error) => {
+            fields.wrong("", syntax(&error));
+            return None;
+        }
+    }
+    let object = tables::object(key, &mut fields);
+    let impossible = object.as_ref().and_then(Object::impossible);
+    if let Some(impossible) = impossible {
+        fields.wrong(impossible.field, Wrong::Impossible(impossible.why.into()));
+    }
+    let whole = fields.finish();
+    object.filter(|_| whole)
+}

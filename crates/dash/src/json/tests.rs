@@ -1,0 +1,407 @@
+//! What is read, and what is told of what is wrong.
+
+use super::problem::MOST_PROBLEMS;
+use super::*;
+use crate::objects::*;
+
+fn objects(text: &str) -> Vec<Object> {
+    let reading = read(text.as_bytes());
+    assert_eq!(reading.problems, []);
+    let changes = reading.changes.into_iter();
+    changes
+        .map(|(change, _)| match change {
+            Change::Set(object) => object,
+            Change::Delete(key) => panic!("{key} is not set"),
+        })
+        .collect()
+}
+
+fn object(text: &str) -> Object {
+    let mut objects = objects(text);
+    assert_eq!(objects.len(), 1);
+    objects.remove(0)
+}
+
+fn problems(text: &str) -> Vec<String> {
+    let reading = read(text.as_bytes());
+    reading.problems.iter().map(Problem::to_string).collect()
+}
+
+#[test]
+fn a_list_is_made_of_changes_in_order() {
+    let text = r#"[
+        {"DASH_VNET_TABLE:Vnet1": {"vni": "1001"}, "OP": "SET"},
+        {"OP": "DEL",
+         "DASH_ENI_TABLE:eni-1": {"whatever": "is told"}},
+        {"DASH_QOS_TABLE:a": {}, "DASH_QOS_TABLE:b": {}, "OP": "SET"}
+    ]"#;
+    let reading = read(text.as_bytes());
+    assert_eq!(reading.problems, []);
+    assert!(reading.is_whole());
+    let told: Vec<_> = reading
+        .changes
+        .iter()
+        .map(|(change, line)| {
+            let what = if matches!(change, Change::Set(_)) {
+                "SET"
+            } else {
+                "DEL"
+            };
+            format!("{line} {what} {}", change.key())
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "2 SET DASH_VNET_TABLE:Vnet1",
+            "4 DEL DASH_ENI_TABLE:eni-1",
+            "5 SET DASH_QOS_TABLE:a",
+            "5 SET DASH_QOS_TABLE:b"
+        ]
+    );
+}
+
+#[test]
+fn an_object_is_what_is_set_with_or_without_tables() {
+    let flat = objects(r#"{"DASH_VNET_TABLE:Vnet1": {"vni": 7}}"#);
+    let nested = objects(r#"{"DASH_VNET_TABLE": {"Vnet1": {"vni": 7}}}"#);
+    assert_eq!(flat, nested);
+    assert_eq!(objects("[]"), []);
+}
+
+#[test]
+fn numbers_booleans_and_words_are_read_in_all_their_forms() {
+    let forms = [
+        r#"{"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1", "use_dst_vni": "true", "metering_class_or": "7"}"#,
+        r#"{"routing_type": "ROUTING_TYPE_VNET_ENCAP", "underlay_ip": "20.0.0.1", "use_dst_vni": true, "metering_class_or": 7}"#,
+        r#"{"routing_type": 4, "underlay_ip": "20.0.0.1", "use_dst_vni": "True", "metering_class_or": "7"}"#,
+        r#"{"action_type": "Vnet_Encap", "underlay_ip": "20.0.0.1", "use_dst_vni": "true", "metering_class_or": "7", "tunnel": "", "port_map": null}"#,
+    ];
+    for form in forms {
+        let Object::VnetMapping(key, mapping) = object(&format!(
+            r#"{{"DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {form}}}"#
+        )) else {
+            panic!("no mapping");
+        };
+        assert_eq!(key.to_string(), "blue:10.0.0.1");
+        assert_eq!(mapping.routing_type, RoutingType::VnetEncap);
+        assert!(mapping.use_dst_vni && mapping.tunnel.is_none());
+        assert_eq!(mapping.metering_class_or, 7);
+    }
+}
+
+#[test]
+fn lists_and_ranges_are_read_in_all_their_forms() {
+    let rule = |fields: &str| {
+        let text = format!(r#"{{"DASH_ACL_RULE_TABLE:g:rule1": {{"action": "allow", {fields}}}}}"#);
+        match object(&text) {
+            Object::AclRule(_, rule) => rule,
+            other => panic!("{other:?}"),
+        }
+    };
+    let text =
+        rule(r#""protocol": "17, 6", "src_port": "8-10,12", "src_addr": "10.0.0.0/8, 11.0.0.0/8""#);
+    let list = rule(
+        r#""protocol": [17, "6"], "src_port": [[8, 10], 12], "src_addr": ["10.0.0.0/8", "11.0.0.0/255.0.0.0"]"#,
+    );
+    assert_eq!(text, list);
+    assert_eq!(*text.protocols, [17, 6]);
+    assert_eq!(*text.src_port, [Range::new(8, 10).unwrap(), Range::one(12)]);
+    assert_eq!(text.src_addr.len(), 2);
+    let all = rule(r#""src_port": "0-65535", "dst_port": "", "dst_tag": "a,b""#);
+    assert!(all.src_port.is_empty() && all.dst_port.is_empty() && all.protocols.is_empty());
+    assert_eq!(
+        all.tags().map(TagName::as_str).collect::<Vec<_>>(),
+        ["a", "b"]
+    );
+}
+
+#[test]
+fn trusted_vnis_are_values_and_ranges() {
+    let vnis = |fields: &str| match object(&format!(
+        r#"{{"DASH_APPLIANCE_TABLE:1": {{"sip": "10.0.0.1", {fields}}}}}"#
+    )) {
+        Object::Appliance(_, appliance) => appliance
+            .trusted_vnis
+            .iter()
+            .map(Range::to_string)
+            .collect::<Vec<_>>()
+            .join(" "),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(vnis(r#""trusted_vnis": "100""#), "100");
+    assert_eq!(vnis(r#""trusted_vnis": [100, 200]"#), "100-200");
+    assert_eq!(vnis(r#""trusted_vnis_list": [100, "200"]"#), "100 200");
+    assert_eq!(
+        vnis(r#""trusted_vnis_list": [[100, 200], 300]"#),
+        "100-200 300"
+    );
+}
+
+#[test]
+fn routing_types_have_one_action_or_several() {
+    let actions = |value: &str| match object(&format!(
+        r#"{{"DASH_ROUTING_TYPE_TABLE:privatelink": {value}}}"#
+    )) {
+        Object::RoutingType(_, actions) => actions,
+        other => panic!("{other:?}"),
+    };
+    let one = actions(r#"{"name": "a", "action_type": "staticencap", "encap_type": "vxlan"}"#);
+    assert_eq!(one.items.len(), 1);
+    let two = actions(
+        r#"{"items": [{"action_name": "a", "action_type": "4_to_6"},
+            {"action_name": "b", "action_type": 3, "encap_type": "ENCAP_TYPE_NVGRE", "vni": "100"}]}"#,
+    );
+    assert!(two.has(ActionType::FourToSix));
+    let outer = two.encapsulations().next().unwrap();
+    assert_eq!(outer.encapsulation, Some(Encapsulation::Nvgre));
+    assert_eq!(outer.vni, Vni::new(100));
+}
+
+#[test]
+fn routes_are_read_by_their_type() {
+    let route = |fields: &str| match object(&format!(
+        r#"{{"DASH_ROUTE_TABLE:g:10.0.0.0/8": {{{fields}}}}}"#
+    )) {
+        Object::Route(_, route) => route,
+        other => panic!("{other:?}"),
+    };
+    let direct =
+        route(r#""routing_type": "vnet_direct", "vnet": "blue", "overlay_ip": "10.0.0.6""#);
+    let nested = route(
+        r#""routing_type": "vnet_direct", "vnet_direct": {"vnet": "blue", "overlay_ip": "10.0.0.6"}"#,
+    );
+    assert_eq!(direct, nested);
+    let tunnel = route(
+        r#""routing_type": "servicetunnel", "overlay_sip": "fd00::", "overlay_dip_prefix": "fd01::1/ffff::ffff",
+            "underlay_sip": "20.0.0.1""#,
+    );
+    let RouteAction::ServiceTunnel(addresses) = tunnel.action else {
+        panic!("no service tunnel");
+    };
+    assert_eq!(addresses.overlay_sip.mask(), !0 << 32);
+    assert_eq!(
+        addresses.overlay_dip.over(0x1_0000),
+        (0xfd01 << 112) | 0x1_0001
+    );
+    assert_eq!(tunnel.underlay_sip, None);
+    let metered =
+        route(r#""action_type": "drop", "metering_class_or": 1, "metering_class_and": "4080""#);
+    assert_eq!(metered.metering, MeterBits { or: 1, and: 4080 });
+}
+
+#[test]
+fn enis_have_what_the_public_tests_write() {
+    let text = r#"{"DASH_ENI_TABLE:497f23d7": {"vnet": "Vnet1", "underlay_ip": "25.1.1.1",
+        "mac_address": "F4939FEFC47E", "eni_id": "497f23d7", "admin_state": 2,
+        "pl_underlay_sip": "10.1.0.5", "pl_sip_encoding": "::d107:64:ff71:0:0/::ffff:ffff:ffff:0:0",
+        "eni_mode": "MODE_FNIC", "v4_meter_policy_id": "m", "trusted_vnis_list": ["800"]}}"#;
+    let Object::Eni(_, eni) = object(text) else {
+        panic!("no ENI");
+    };
+    assert_eq!(eni.mac_address.to_string(), "f4:93:9f:ef:c4:7e");
+    assert_eq!(eni.admin_state, AdminState::Enabled);
+    assert_eq!(eni.mode, EniMode::FloatingNic);
+    let encoding = eni.pl_sip_encoding.unwrap();
+    assert_eq!(
+        encoding.to_string(),
+        "::d107:64:ff71:0:0/::ffff:ffff:ffff:0:0"
+    );
+    assert_eq!(
+        eni.meter_policy(IpVersion::V4).map(MeterPolicyId::as_str),
+        Some("m")
+    );
+}
+
+#[test]
+fn an_inbound_rule_has_its_priority_in_the_key_or_in_a_field() {
+    for (key, fields, priority, told) in [
+        ("eni:100:10.0.0.0/8:5", "", 5, 0),
+        ("eni:100:10.0.0.0/8", r#", "priority": "7""#, 7, 0),
+        ("eni:100:10.0.0.0/8", "", 0, 0),
+        ("eni:100:10.0.0.0/8:5", r#", "priority": 7"#, 5, 1),
+    ] {
+        let text =
+            format!(r#"{{"DASH_ROUTE_RULE_TABLE:{key}": {{"action_type": "decap"{fields}}}}}"#);
+        let reading = read(text.as_bytes());
+        assert!(reading.is_whole());
+        assert_eq!(reading.problems.len(), told);
+        let [(Change::Set(Object::RouteRule(_, rule)), _)] = &reading.changes[..] else {
+            panic!("{reading:?}");
+        };
+        assert_eq!(rule.priority, priority);
+    }
+}
+
+#[test]
+fn everything_wrong_is_told_with_line_object_and_field() {
+    let text = r#"[
+        {"DASH_ENI_TABLE:eni-1": {
+            "mac_adress": "00:1A:C5:00:00:01",
+            "vnet": "blue",
+            "admin_state": "enable",
+            "underlay_ip": "221.1.0.256",
+            "pl_sip_encoding": "10.0.0.1/8"}, "OP": "SET"},
+        {"DASH_VNET_TABLE:blue": {"vni": 16777216}, "OP": "SET"},
+        {"DASH_VNETS_TABLE:blue": {"vni": 1}, "OP": "SET"},
+        {"DASH_ROUTE_TABLE:g:10.0.0.0/8": {"routing_type": "vnet"}, "OP": "SET"},
+        {"DASH_ACL_RULE_TABLE:g:1": {"action": "allow", "src_port": "80,8-x"}, "OP": "SET"},
+        {"DASH_TUNNEL_TABLE:t": {"encap_type": "vxlan", "vni": 1, "endpoints": []}, "OP": "SET"},
+        {"DASH_QOS_TABLE:q": {"bw": 1, "bw": 2}, "OP": "ADD"},
+        {"DASH_QOS_TABLE:q": {"bw": 1, "bw": 2}, "OP": "SET"},
+        {"DASH_QOS_TABLE:q": 7, "OP": "SET"},
+        {"DASH_ACL_IN_TABLE:eni-1:6": {}, "OP": "SET"}
+    ]"#;
+    assert_eq!(
+        problems(text),
+        [
+            "2: DASH_ENI_TABLE:eni-1: mac_address: missing: expected a MAC address such as 02:00:00:00:00:01",
+            "3: DASH_ENI_TABLE:eni-1: mac_adress: no such field; did you mean mac_address?",
+            "5: DASH_ENI_TABLE:eni-1: admin_state: found \"enable\", expected enabled or disabled; did you mean enabled?",
+            "6: DASH_ENI_TABLE:eni-1: underlay_ip: found \"221.1.0.256\", expected an address such as 10.0.0.1 or 2001:db8::1",
+            "7: DASH_ENI_TABLE:eni-1: pl_sip_encoding: found \"10.0.0.1/8\", expected an IPv6 address and a mask such as fd40::1/ffff::",
+            "8: DASH_VNET_TABLE:blue: vni: found 16777216, expected a VNI: a number from 0 to 16777215",
+            "9: DASH_VNETS_TABLE:blue: DASH has no such table; did you mean DASH_VNET_TABLE?",
+            "10: DASH_ROUTE_TABLE:g:10.0.0.0/8: vnet: missing: expected a virtual network's name",
+            "11: DASH_ACL_RULE_TABLE:g:1: src_port: found 8-x, expected a port or ports such as 80 or 8000-8010",
+            "12: DASH_TUNNEL_TABLE:t: endpoints: no endpoint: expected at least one address",
+            "13: OP: found \"ADD\", expected \"SET\" or \"DEL\"",
+            "14: DASH_QOS_TABLE:q: bw: given twice",
+            "15: DASH_QOS_TABLE:q: found 7, expected an object of fields",
+            "16: DASH_ACL_IN_TABLE:eni-1:6: key: found \"eni-1:6\", expected an ENI and a stage from 1 to 5: eni:1",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_json_has_its_line() {
+    assert_eq!(
+        problems("[\n{\"a\": 1,}\n]"),
+        ["2: no JSON: key must be a string"]
+    );
+    assert_eq!(problems(""), ["1: no JSON: EOF while parsing a value"]);
+    assert_eq!(
+        problems("[\n7]"),
+        ["2: expected an object such as {\"DASH_VNET_TABLE:Vnet1\": {...}, \"OP\": \"SET\"}"]
+    );
+    assert_eq!(
+        problems("7"),
+        [
+            "1: expected a list such as [{\"DASH_VNET_TABLE:Vnet1\": {...}, \"OP\": \"SET\"}], or an object of tables"
+        ]
+    );
+    let reading = read(b"[\n\n\xff]");
+    assert_eq!(reading.problems[0].to_string(), "3: no JSON: not UTF-8");
+    let deep = "[".repeat(1_000_000);
+    assert_eq!(read(deep.as_bytes()).problems.len(), 1);
+}
+
+#[test]
+fn remarks_leave_the_object_as_it_is() {
+    let text = r#"{
+        "DASH_ROUTE_TABLE:g:10.0.0.1/8": {"routing_type": "direct", "vnet": "blue", "metering_class": 7},
+        "DASH_VNET_MAPPING_TABLE:blue:10.0.0.1": {"routing_type": "privatelinknsg", "underlay_ip": "20.0.0.1",
+            "overlay_sip": "fd00::", "overlay_dip": "fd01::1"},
+        "DEVICE_METADATA": {"localhost": {}}
+    }"#;
+    let reading = read(text.as_bytes());
+    assert!(reading.is_whole());
+    assert_eq!(reading.changes.len(), 2);
+    let [(Change::Set(Object::Route(key, _)), _), _] = &reading.changes[..] else {
+        panic!("{reading:?}");
+    };
+    assert_eq!(key.to_string(), "g:10.0.0.0/8");
+    assert_eq!(
+        problems(text),
+        [
+            "2: DASH_ROUTE_TABLE:g:10.0.0.1/8: key: 10.0.0.1/8 has bits beyond its length: taken for 10.0.0.0/8",
+            "2: DASH_ROUTE_TABLE:g:10.0.0.1/8: metering_class: has no effect: SONiC no longer reads it; metering_class_or and metering_class_and say it now",
+            "2: DASH_ROUTE_TABLE:g:10.0.0.1/8: vnet: has no effect: the route is of another type",
+            "3: DASH_VNET_MAPPING_TABLE:blue:10.0.0.1: routing_type: privatelinknsg is no longer in use: taken for privatelink",
+            "5: DEVICE_METADATA: a table of SONiC's, not of DASH: not read",
+        ]
+    );
+}
+
+#[test]
+fn problems_have_a_limit() {
+    let entry = r#"{"DASH_VNET_TABLE:v": {"vni": "x"}, "OP": "SET"}"#;
+    let text = format!("[{}]", vec![entry; MOST_PROBLEMS + 5].join(","));
+    let reading = read(text.as_bytes());
+    assert_eq!(
+        (reading.problems.len(), reading.more_problems),
+        (MOST_PROBLEMS, 5)
+    );
+    assert!(!reading.is_whole());
+}
+
+#[test]
+fn an_object_with_fields_without_end_is_refused_at_once() {
+    let fields: Vec<_> = (0..200_000)
+        .map(|number| format!("\"f{number}\": 1"))
+        .collect();
+    let text = format!("{{\"DASH_QOS_TABLE:q\": {{{}}}}}", fields.join(","));
+    let reading = read(text.as_bytes());
+    assert_eq!(reading.changes, []);
+    let told = reading.problems.iter().map(Problem::to_string);
+    let told: Vec<_> = told
+        .filter(|told| told.contains("more than 64 fields"))
+        .collect();
+    assert_eq!(told.len(), 1);
+    assert_eq!(reading.problems.len(), 65);
+    // Nor is there an end to nesting.
+    let nested = format!(
+        "{}1{}",
+        "{\"vnet_direct\": ".repeat(100_000),
+        "}".repeat(100_000)
+    );
+    let text = format!("{{\"DASH_ROUTE_TABLE:g:10.0.0.0/8\": {nested}}}");
+    assert!(!read(text.as_bytes()).is_whole());
+    // A long word is not like any other.
+    let text = format!(
+        "{{\"DASH_QOS_TABLE:q\": {{\"{}\": 1}}}}",
+        "b".repeat(1_000_000)
+    );
+    assert!(
+        read(text.as_bytes()).problems[0]
+            .to_string()
+            .ends_with("no such field")
+    );
+}
+
+mod properties {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Any text is read or told, and told with a line that is there.
+        #[test]
+        fn nothing_falls_over(text in "[\\[\\]{}\":,a-zA-Z0-9_./ \n\\\\-]{0,200}") {
+            check(&text);
+        }
+
+        /// So is what looks like a configuration.
+        #[test]
+        fn odd_values_are_told(
+            table in prop::sample::select(Table::ALL),
+            key in "[a-z0-9:./-]{0,20}",
+            fields in prop::collection::vec((any::<prop::sample::Index>(), "[^\\p{C}\"\\\\]{0,20}"), 0..8),
+        ) {
+            let names = ["vni", "sip", "action_type", "routing_type", "vnet", "src_addr", "dst_port",
+                "endpoints", "items", "mac_address", "pl_sip_encoding", "priority", "underlay_ip"];
+            let fields: Vec<_> = fields
+                .iter()
+                .map(|(name, value)| format!("\"{}\": \"{value}\"", name.get(&names)))
+                .collect();
+            check(&format!("[{{\"{table}:{key}\":\n{{{}}},\n\"OP\": \"SET\"}}]", fields.join(",\n")));
+        }
+    }
+
+    fn check(text: &str) {
+        let reading = read(text.as_bytes());
+        let lines = text.lines().count().max(1) as u32 + 1;
+        for problem in &reading.problems {
+            assert!((1..=lines).contains(&problem.line), "{problem}");
+        }
+    }
+}

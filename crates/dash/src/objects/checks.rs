@@ -1,0 +1,147 @@
+//! Objects that can never be, whatever else there is.
+
+use super::*;
+
+/// What is wrong with an object, and in which field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct Impossible {
+    /// The field, or `key`.
+    pub field: &'static str,
+    /// What is wrong, and what was expected.
+    pub why: &'static str,
+}
+
+impl Object {
+    /// What is wrong with the object by itself; `None` if nothing is.
+    #[must_use]
+    pub fn impossible(&self) -> Option<Impossible> {
+        let (wrong, field, why) = match self {
+            Self::RoutingType(_, actions) => (
+                actions.items.is_empty(),
+                "items",
+                "no action: expected at least one",
+            ),
+            Self::Tunnel(_, tunnel) => (
+                tunnel.endpoints.is_empty(),
+                "endpoints",
+                "no endpoint: expected at least one address",
+            ),
+            Self::PortMapRange(key, range) => (
+                !range.fits(key.ports),
+                "backend_port_base",
+                "the range's last port would become one beyond 65535",
+            ),
+            Self::PrefixTag(_, tag) => (
+                tag.prefixes.of_version(tag.ip_version) != tag.prefixes.len(),
+                "prefix_list",
+                "a prefix of the other IP version than ip_version says",
+            ),
+            Self::EniForward(_, forward) => (
+                !forward.vdpus.contains(&forward.primary),
+                "primary_vdpu",
+                "expected one of vdpu_ids",
+            ),
+            Self::VnetMapping(_, mapping) => return mapping.impossible(),
+            Self::AclIn(_, binding) | Self::AclOut(_, binding) => (
+                binding.v4.is_none() && binding.v6.is_none(),
+                "v4_acl_group_id",
+                "no group: expected v4_acl_group_id, v6_acl_group_id or both",
+            ),
+            Self::Switch(_, switch) => (
+                switch.vxlan_source_port_bits.is_some_and(|bits| bits > 16),
+                "vxlan_mask",
+                "more bits than a port has: expected 0 to 16",
+            ),
+            _ => return None,
+        };
+        wrong.then_some(Impossible { field, why })
+    }
+}
+
+impl VnetMapping {
+    fn impossible(&self) -> Option<Impossible> {
+        let known = matches!(
+            self.routing_type,
+            RoutingType::Vnet | RoutingType::VnetEncap | RoutingType::PrivateLink
+        );
+        let private = self.routing_type == RoutingType::PrivateLink;
+        let (field, why) = if !known {
+            (
+                "routing_type",
+                "no type of mappings: expected vnet, vnet_encap or privatelink",
+            )
+        } else if private && self.private_link.is_none() {
+            (
+                "overlay_dip_prefix",
+                "missing: a mapping of privatelink needs overlay_sip_prefix and overlay_dip_prefix",
+            )
+        } else if !private && self.private_link.is_some() {
+            ("overlay_dip_prefix", "for mappings of privatelink alone")
+        } else if !private && self.port_map.is_some() {
+            ("port_map", "for mappings of privatelink alone")
+        } else {
+            return None;
+        };
+        Some(Impossible { field, why })
+    }
+}
+
+impl PortMapRange {
+    /// Whether every port of the range becomes a port.
+    fn fits(&self, ports: PortRange) -> bool {
+        match self {
+            Self::SkipMapping => true,
+            Self::PrivateLinkService {
+                backend_port_base, ..
+            } => backend_port_base
+                .checked_add(ports.last() - ports.first())
+                .is_some(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_beyond_the_last_is_impossible() {
+        let key = PortMapRangeKey {
+            map: "map".into(),
+            ports: Range::new(8001, 9000).unwrap(),
+        };
+        let range = |backend_port_base| PortMapRange::PrivateLinkService {
+            backend_ip: "60.60.60.1".parse().unwrap(),
+            backend_port_base,
+        };
+        let object = |base| Object::PortMapRange(key.clone(), range(base));
+        assert_eq!(object(64536).impossible(), None);
+        let wrong = object(64537).impossible().unwrap();
+        assert_eq!(wrong.field, "backend_port_base");
+    }
+
+    #[test]
+    fn a_mapping_of_private_link_needs_its_addresses() {
+        let mut mapping = VnetMapping {
+            routing_type: RoutingType::PrivateLink,
+            underlay_ip: "101.1.2.3".parse().unwrap(),
+            mac_address: None,
+            use_dst_vni: false,
+            private_link: None,
+            metering_class_or: 0,
+            tunnel: None,
+            port_map: None,
+        };
+        assert_eq!(mapping.impossible().unwrap().field, "overlay_dip_prefix");
+        mapping.private_link = Some(PrivateLink {
+            overlay_sip: MaskedBits::NONE,
+            overlay_dip: MaskedBits::NONE,
+        });
+        assert_eq!(mapping.impossible(), None);
+        mapping.routing_type = RoutingType::VnetEncap;
+        assert_eq!(mapping.impossible().unwrap().field, "overlay_dip_prefix");
+        mapping.routing_type = RoutingType::Drop;
+        assert_eq!(mapping.impossible().unwrap().field, "routing_type");
+    }
+}

@@ -1,0 +1,58 @@
+//! What is done to a packet, as data: what policies decide for a flow and what its entry keeps.
+
+use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::{Address, MacAddress};
+
+use crate::headers::Headers;
+use crate::tables::MAX_LAYERS;
+
+/// A tunnel's header that is put in front.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Layer {
+    /// Its kind.
+    pub encapsulation: Encapsulation,
+    /// VNI or virtual subnet.
+    pub key: u32,
+    /// Outer source; of the same IP version as the destination.
+    pub source: Address,
+    /// Outer destination.
+    pub destination: Address,
+}
+
+/// What is done to all packets of a flow and direction, once their outer headers are off. The parts
+/// do not depend on each other; layers come last, from the inside out.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Action {
+    /// Inner source and destination. Of the other IP version than the packet's, its header is
+    /// translated.
+    pub addresses: Option<[Address; 2]>,
+    /// Source port of TCP and UDP.
+    pub source_port: Option<u16>,
+    /// Destination port of TCP and UDP.
+    pub destination_port: Option<u16>,
+    /// Inner source MAC address.
+    pub source_mac: Option<MacAddress>,
+    /// Inner destination MAC address.
+    pub destination_mac: Option<MacAddress>,
+    /// Headers put in front. Without any the packet leaves as it is, between MAC addresses of the
+    /// underlay.
+    pub layers: [Option<Layer>; MAX_LAYERS],
+    /// VNIs with which packets of the flow come from the network, beside that of the ENI's own
+    /// network and those that are trusted.
+    pub accepts: [Option<u32>; 2],
+}
+
+/// What policies decide about a flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What is done to packets as the one that was judged.
+    pub forward: Action,
+    /// What is done to answers: the forward action undone.
+    pub reverse: Action,
+    /// What headers an answer comes with. Ports are those of the flow's key.
+    pub answers: Headers,
+    /// What the flow's bytes are counted for; 0 for nothing.
+    pub meter_class: u32,
+    /// The epoch of the mapping that was looked at, if one was.
+    pub mapping_epoch: Option<u16>,
+}

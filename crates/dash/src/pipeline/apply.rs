@@ -1,0 +1,232 @@
+//! Actions on packets.
+
+use std::ops::Range;
+
+use twinpath_core::wire::layout::{Fragment, Layout, Network};
+use twinpath_core::wire::translate::{Untranslatable, translate};
+use twinpath_core::wire::tunnel::{Encapsulation, Outer, Varying, ecn};
+use twinpath_core::wire::{
+    BuildError, Endpoint, MacAddress, ethernet, fields, ipv4, ipv6, rewrite,
+};
+
+use super::action::{Action, Layer};
+use super::arrival::Received;
+use crate::reason::Reason;
+use crate::settings::{Dscp, Settings};
+use crate::tables::SwitchEntry;
+
+/// A packet that is ready to leave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// Where in its buffer it lies now.
+    pub frame: Range<usize>,
+    /// How long its inner frame is now.
+    pub inner_bytes: usize,
+}
+
+/// What all packets share.
+#[derive(Copy, Clone)]
+pub struct Surroundings<'a> {
+    /// What operators want otherwise.
+    pub settings: &'a Settings,
+    /// How VXLAN is spoken.
+    pub switch: SwitchEntry,
+}
+
+/// How long the outermost IP packet will be around an inner frame of so many bytes. Not to be told of
+/// fragments, which get a header more.
+#[must_use]
+pub fn sent_bytes(inner: &Layout, action: &Action, inner_bytes: usize) -> usize {
+    let is_v4 = inner.network == Network::V4;
+    let header = usize::from(inner.l4 - inner.l3);
+    let translated = match action.addresses {
+        Some([source, _]) if source.is_v4() != is_v4 => match source.is_v4() {
+            true => inner_bytes - header + ipv4::HEADER_BYTES,
+            false => inner_bytes - header + ipv6::HEADER_BYTES,
+        },
+        _ => inner_bytes,
+    };
+    let around = |bytes: usize, layer: &Layer| {
+        let transport = match layer.encapsulation {
+            Encapsulation::Vxlan => 16,
+            Encapsulation::Nvgre => 8,
+        };
+        let ip = match layer.source.is_v4() {
+            true => ipv4::HEADER_BYTES,
+            false => ipv6::HEADER_BYTES,
+        };
+        bytes + transport + ip + ethernet::HEADER_BYTES
+    };
+    let frame = action.layers.iter().flatten().fold(translated, around);
+    frame - ethernet::HEADER_BYTES
+}
+
+/// Takes the outer headers off a packet that begins at `start` of its buffer, and does to it what an
+/// action says. The buffer ends where the packet does or later; headers grow into what is in front.
+///
+/// # Errors
+/// Why it is dropped; its bytes are then of no use.
+pub fn apply(
+    buffer: &mut [u8],
+    start: usize,
+    received: &Received,
+    action: &Action,
+    surroundings: &Surroundings<'_>,
+) -> Result<Applied, Reason> {
+    let inner = received.tunnel.inner();
+    let (mut at, end) = (start + inner.start, start + inner.end);
+    let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
+    let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
+    let class = decapsulate(frame, received)?;
+    set_macs(frame, action);
+    set_ports(frame, received, action);
+    if let Some([source, destination]) = action.addresses {
+        let is_same = source.is_v4() == (received.inner.network == Network::V4);
+        match is_same {
+            true => set_addresses(frame, received, [source, destination]),
+            false => {
+                at = translate(buffer, at, &received.inner, source, destination)
+                    .map_err(untranslatable)?;
+            }
+        }
+    }
+    let inner_bytes = end - at;
+    let class = class & 3 | outer_dscp(surroundings.settings, received.outer_class, class) << 2;
+    let stations = stations(surroundings.settings, received);
+    for layer in action.layers.iter().flatten() {
+        let outer = outer(layer, stations, surroundings);
+        if outer.packet_bytes(end - at) > surroundings.settings.mtu {
+            return Err(Reason::TooLong);
+        }
+        at = at.checked_sub(outer.header_bytes()).ok_or(Reason::NoRoom)?;
+        let entropy = received.arrival.entropy;
+        let varying = Varying {
+            source_port: surroundings.switch.source_ports.port(entropy),
+            flow_label: entropy & 0xf_ffff,
+            flow: 0,
+            traffic_class: class,
+            udp_checksum: surroundings.settings.udp_checksum_v6,
+        };
+        let place = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
+        outer.emit(&varying, place).map_err(unbuilt)?;
+    }
+    if action.layers[0].is_none() {
+        if end - at > surroundings.settings.mtu + ethernet::HEADER_BYTES {
+            return Err(Reason::TooLong);
+        }
+        let [own, next_hop] = stations;
+        put_mac(buffer, at, next_hop);
+        put_mac(buffer, at + 6, own);
+    }
+    Ok(Applied {
+        frame: at..end,
+        inner_bytes,
+    })
+}
+
+/// Takes congestion marks over into the inner packet. Returns its DSCP and ECN.
+fn decapsulate(frame: &mut [u8], received: &Received) -> Result<u8, Reason> {
+    let class = ecn::traffic_class(frame, &received.inner);
+    let marked = ecn::decapsulated(received.outer_class, class).ok_or(Reason::Congestion)?;
+    let marked = class & !3 | marked;
+    if marked != class {
+        ecn::set_traffic_class(frame, &received.inner, marked);
+    }
+    Ok(marked)
+}
+
+const fn outer_dscp(settings: &Settings, outer_class: u8, inner_class: u8) -> u8 {
+    match settings.dscp {
+        Dscp::Preserve => outer_class >> 2,
+        Dscp::Uniform => inner_class >> 2,
+        Dscp::Pipe(dscp) => dscp & 0x3f,
+    }
+}
+
+/// The DPU's MAC address and its next hop's: packets go back to where they came from.
+fn stations(settings: &Settings, received: &Received) -> [MacAddress; 2] {
+    let [own, sender] = received.stations;
+    [
+        settings.underlay_mac.unwrap_or(own),
+        settings.next_hop_mac.unwrap_or(sender),
+    ]
+}
+
+const fn outer(
+    layer: &Layer,
+    [own, next_hop]: [MacAddress; 2],
+    surroundings: &Surroundings<'_>,
+) -> Outer {
+    Outer {
+        source_mac: own,
+        destination_mac: next_hop,
+        source: layer.source,
+        destination: layer.destination,
+        encapsulation: layer.encapsulation,
+        key: layer.key,
+        vxlan_port: surroundings.switch.port,
+        ttl: surroundings.settings.ttl,
+    }
+}
+
+fn set_macs(frame: &mut [u8], action: &Action) {
+    if let Some(mac) = action.destination_mac {
+        put_mac(frame, 0, mac);
+    }
+    if let Some(mac) = action.source_mac {
+        put_mac(frame, 6, mac);
+    }
+}
+
+fn put_mac(frame: &mut [u8], at: usize, mac: MacAddress) {
+    if let Some(place) = frame.get_mut(at..at + 6) {
+        place.copy_from_slice(&mac.0);
+    }
+}
+
+/// Ports alone; addresses stay. A later fragment has none.
+fn set_ports(frame: &mut [u8], received: &Received, action: &Action) {
+    let layout = &received.inner;
+    if received.arrival.headers.ports.is_none() || layout.fragment == Fragment::Later {
+        return;
+    }
+    if let Some(port) = action.source_port {
+        let address = fields::source_address(frame, layout);
+        let _ = rewrite::set_source(frame, layout, Endpoint::new(address, port));
+    }
+    if let Some(port) = action.destination_port {
+        let address = fields::destination_address(frame, layout);
+        let _ = rewrite::set_destination(frame, layout, Endpoint::new(address, port));
+    }
+}
+
+fn set_addresses(
+    frame: &mut [u8],
+    received: &Received,
+    [source, destination]: [twinpath_core::wire::Address; 2],
+) {
+    let layout = &received.inner;
+    let ports = [
+        fields::source_port(frame, layout),
+        fields::destination_port(frame, layout),
+    ];
+    // The versions agree, which is all that can be wrong.
+    let _ = rewrite::set_source(frame, layout, Endpoint::new(source, ports[0]));
+    let _ = rewrite::set_destination(frame, layout, Endpoint::new(destination, ports[1]));
+}
+
+const fn untranslatable(why: Untranslatable) -> Reason {
+    match why {
+        Untranslatable::Room => Reason::NoRoom,
+        Untranslatable::TooLong => Reason::TooLong,
+        _ => Reason::Untranslatable,
+    }
+}
+
+const fn unbuilt(why: BuildError) -> Reason {
+    match why {
+        BuildError::TooLong => Reason::TooLong,
+        BuildError::BufferTooSmall => Reason::NoRoom,
+        _ => Reason::Unsupported,
+    }
+}

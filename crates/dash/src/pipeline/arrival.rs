@@ -1,0 +1,156 @@
+//! What came: outer headers, the tunnel, and the packet inside.
+
+use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
+use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
+use twinpath_core::wire::{Address, MacAddress, dissect, fields, protocol, verify_ipv4_checksum};
+
+use crate::headers::{Direction, Headers};
+use crate::objects::DirectionLookup;
+use crate::reason::Reason;
+use crate::settings::Settings;
+use crate::tables::Tables;
+
+/// All that policies look at of a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// Whose it is.
+    pub eni: u16,
+    /// The tunnel it came by.
+    pub encapsulation: Encapsulation,
+    /// VNI or virtual subnet.
+    pub key: u32,
+    /// Outer source.
+    pub outer_source: Address,
+    /// Inner source MAC address.
+    pub source_mac: MacAddress,
+    /// The inner packet's headers.
+    pub headers: Headers,
+    /// By which flows are spread over endpoints; 0 until the flow's ports are known.
+    pub entropy: u32,
+}
+
+/// A packet that was taken apart, as far as that needs no ENI's policy.
+#[derive(Copy, Clone, Debug)]
+pub struct Received {
+    /// What policies look at.
+    pub arrival: Arrival,
+    /// The layer that is taken off.
+    pub tunnel: Tunnel,
+    /// Where the headers are in the inner frame.
+    pub inner: Layout,
+    /// DSCP and ECN of the outer header.
+    pub outer_class: u8,
+    /// The stations of the underlay: whom the frame was sent to, and by whom.
+    pub stations: [MacAddress; 2],
+}
+
+/// Why a packet is dropped before any policy of an ENI, and of whose it is if that is known.
+pub type Unreceived = (Reason, Option<u16>);
+
+impl Received {
+    /// Takes a frame apart and finds its ENI.
+    ///
+    /// # Errors
+    /// It is none for this DPU, or broken.
+    pub fn read(frame: &[u8], tables: &Tables, settings: &Settings) -> Result<Self, Unreceived> {
+        let outer = dissect(frame).map_err(|_| (Reason::OuterMalformed, None))?;
+        if outer.network == Network::V4 && !verify_ipv4_checksum(frame, &outer) {
+            return Err((Reason::OuterMalformed, None));
+        }
+        let switch = tables.switch();
+        let tunnel = Tunnel::read(frame, &outer, switch.port)
+            .map_err(|malformed| (unreceived(malformed), None))?;
+        let destination = fields::destination_address(frame, &outer);
+        if tables.appliance().sip != Some(destination) {
+            return Err((Reason::VipMiss, None));
+        }
+        if switch.checks_source_port && tunnel.encapsulation == Encapsulation::Vxlan {
+            let port = fields::source_port(frame, &outer);
+            if switch.source_ports.port(u32::from(port) << 16) != port {
+                return Err((Reason::VxlanSourcePort, None));
+            }
+        }
+        let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
+        let (direction, eni) = whose(inside, &tunnel, tables);
+        let eni = eni.ok_or((Reason::EniMiss, None))?;
+        let broken = (Reason::InnerMalformed, Some(eni));
+        let inner = dissect(inside).map_err(|_| broken)?;
+        if !is_allowed_inside(inside, &inner, settings) {
+            return Err(broken);
+        }
+        let headers = Headers::of(inside, &inner).ok_or(broken)?;
+        Ok(Self {
+            arrival: Arrival {
+                direction,
+                eni,
+                encapsulation: tunnel.encapsulation,
+                key: tunnel.key,
+                outer_source: fields::source_address(frame, &outer),
+                source_mac: fields::source_mac(inside),
+                headers,
+                entropy: 0,
+            },
+            tunnel,
+            inner,
+            outer_class: ecn::traffic_class(frame, &outer),
+            stations: [fields::destination_mac(frame), fields::source_mac(frame)],
+        })
+    }
+
+    /// The ports of the flow's key: those of TCP and UDP, and an echo's identifier twice.
+    #[must_use]
+    #[inline]
+    pub fn key_ports(&self, inside: &[u8]) -> [u16; 2] {
+        match (self.arrival.headers.ports, self.inner.transport) {
+            (Some(ports), _) => ports,
+            (None, Transport::Icmp | Transport::Icmp6) => [
+                fields::source_port(inside, &self.inner),
+                fields::destination_port(inside, &self.inner),
+            ],
+            _ => [0; 2],
+        }
+    }
+
+    /// Whether the packet is a fragment.
+    #[must_use]
+    pub fn is_fragment(&self) -> bool {
+        self.inner.fragment != Fragment::Whole
+    }
+}
+
+/// The direction, which the VNI tells, and the ENI, which a MAC address does.
+fn whose(inside: &[u8], tunnel: &Tunnel, tables: &Tables) -> (Direction, Option<u16>) {
+    let appliance = tables.appliance();
+    let is_outbound = appliance.vm_vni == Some(tunnel.key);
+    let by_source = is_outbound && appliance.lookup == DirectionLookup::SourceMac;
+    let mac = match by_source {
+        true => fields::source_mac(inside),
+        false => fields::destination_mac(inside),
+    };
+    let direction = match is_outbound {
+        true => Direction::Outbound,
+        false => Direction::Inbound,
+    };
+    (direction, tables.eni_by_mac(mac))
+}
+
+fn is_allowed_inside(inside: &[u8], inner: &Layout, settings: &Settings) -> bool {
+    let first = inside
+        .get(12..14)
+        .and_then(<[u8]>::first_chunk)
+        .map_or(0, |bytes| u16::from_be_bytes(*bytes));
+    let is_bare = matches!(first, protocol::ETHER_IPV4 | protocol::ETHER_IPV6);
+    let is_tagged = settings.inner_vlan && protocol::is_vlan(first);
+    let is_sound = inner.network != Network::V4 || verify_ipv4_checksum(inside, inner);
+    (is_bare || is_tagged) && is_sound
+}
+
+const fn unreceived(malformed: TunnelMalformed) -> Reason {
+    match malformed {
+        TunnelMalformed::NotTunnel | TunnelMalformed::Flags => Reason::NotEncapsulated,
+        TunnelMalformed::Fragment => Reason::OuterFragment,
+        TunnelMalformed::Truncated => Reason::OuterMalformed,
+    }
+}

@@ -1,0 +1,55 @@
+//! Packets from the network to an ENI's machine.
+
+use super::action::{Action, Decision, Layer};
+use super::arrival::Arrival;
+use super::policy::{Policies, checked};
+use crate::objects::{InboundAction, MeterBits};
+use crate::reason::Reason;
+
+/// Asks the inbound rules, and whether the sender's physical address is one of its network's.
+/// Returns what the rule does to the metering class.
+pub(super) fn admit(policies: &Policies<'_>, arrival: &Arrival) -> Result<MeterBits, Reason> {
+    let (key, source) = (arrival.key, arrival.outer_source);
+    let rule = policies
+        .eni
+        .inbound
+        .lookup(key, source, arrival.headers.protocol)
+        .ok_or(Reason::InboundRouteMiss)?;
+    if rule.action == InboundAction::Drop {
+        return Err(Reason::InboundRouteDrop);
+    }
+    let is_valid = rule
+        .validated
+        .is_none_or(|vnet| policies.tables.is_valid_source(vnet, key, source));
+    is_valid
+        .then_some(rule.metering)
+        .ok_or(Reason::PaValidation)
+}
+
+pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decision, Reason> {
+    let metering = admit(policies, arrival)?;
+    let forward = Action {
+        layers: [Some(policies.layer_to_machine()?), None],
+        accepts: [Some(arrival.key), None],
+        ..Action::default()
+    };
+    // Answers go back by the tunnel that the packet came by.
+    let back = checked(Layer {
+        encapsulation: arrival.encapsulation,
+        key: arrival.key,
+        source: policies.own_address()?,
+        destination: arrival.outer_source,
+    })?;
+    let reverse = Action {
+        destination_mac: Some(arrival.source_mac),
+        layers: [Some(back), None],
+        ..Action::default()
+    };
+    Ok(Decision {
+        forward,
+        reverse,
+        answers: arrival.headers.turned(),
+        meter_class: policies.meter_class(metering, arrival.headers.source),
+        mapping_epoch: None,
+    })
+}

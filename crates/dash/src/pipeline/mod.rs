@@ -1,0 +1,18 @@
+//! The pipeline: what comes, what policies say about it, and what is done to it.
+//!
+//! [`Received::read`] takes a frame apart and finds its ENI. [`Policies::decide`] runs all stages and
+//! answers with a [`Decision`], which holds for all packets of the flow; [`apply`](apply()) does it. Between
+//! the two stands the table of flows ([`flows`](crate::flows)), so that the stages see the first
+//! packet of a connection alone.
+
+mod action;
+mod apply;
+mod arrival;
+mod inbound;
+mod outbound;
+mod policy;
+
+pub use action::{Action, Decision, Layer};
+pub use apply::{Applied, Surroundings, apply, sent_bytes};
+pub use arrival::{Arrival, Received, Unreceived};
+pub use policy::Policies;

@@ -1,0 +1,327 @@
+//! Packets from an ENI's machine to the network: route, mapping, port map, tunnel.
+
+use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::{Address, protocol};
+
+use super::action::{Action, Decision, Layer};
+use super::arrival::Arrival;
+use super::policy::{Policies, checked, joined};
+use crate::headers::Headers;
+use crate::objects::{EniMode, MeterBits, PortMapRange, PrivateLink, RoutingType, ServiceTunnel};
+use crate::reason::Reason;
+use crate::tables::{Found, RouteEntry, RouteKind, RoutingEntry};
+
+/// Where a packet is sent, before answers are thought of.
+struct Way {
+    action: Action,
+    metering: MeterBits,
+    mapping_epoch: Option<u16>,
+    /// The tunnel around it: the mapping's, or else the route's.
+    tunnel: Option<u32>,
+    /// VNIs that answers may come with.
+    answered_with: [Option<u32>; 2],
+}
+
+pub(super) fn decide(
+    policies: &Policies<'_>,
+    arrival: &Arrival,
+    metering: MeterBits,
+) -> Result<Decision, Reason> {
+    let way = Planner { policies, arrival }.way(arrival.headers.destination)?;
+    let reverse = undone(policies, arrival, &way)?;
+    let answers = answers(&arrival.headers, &way.action);
+    let forward = Action {
+        source_mac: policies.source_mac(),
+        accepts: [Some(arrival.key), None],
+        ..way.action
+    };
+    let metering = joined(metering, way.metering);
+    Ok(Decision {
+        forward,
+        reverse,
+        answers,
+        meter_class: policies.meter_class(metering, arrival.headers.destination),
+        mapping_epoch: way.mapping_epoch,
+    })
+}
+
+/// What headers an answer to a changed packet has.
+fn answers(headers: &Headers, action: &Action) -> Headers {
+    let [source, destination] = action
+        .addresses
+        .unwrap_or([headers.source, headers.destination]);
+    let is_translated = source.is_v4() != headers.is_v4();
+    let sent = Headers {
+        source,
+        destination,
+        ports: headers.ports.map(|[from, to]| {
+            [
+                action.source_port.unwrap_or(from),
+                action.destination_port.unwrap_or(to),
+            ]
+        }),
+        protocol: match (is_translated, headers.protocol) {
+            (true, protocol::ICMP) => protocol::ICMP6,
+            (_, other) => other,
+        },
+    };
+    sent.turned()
+}
+
+/// What is done to answers, so that the machine gets them as if nothing had been changed.
+fn undone(policies: &Policies<'_>, arrival: &Arrival, way: &Way) -> Result<Action, Reason> {
+    let headers = &arrival.headers;
+    let mut action = Action {
+        addresses: way
+            .action
+            .addresses
+            .map(|_| [headers.destination, headers.source]),
+        source_port: way
+            .action
+            .destination_port
+            .and_then(|_| headers.ports.map(|[_, destination]| destination)),
+        accepts: way.answered_with,
+        ..Action::default()
+    };
+    if policies.eni.mode == EniMode::Vm {
+        action.layers = [Some(policies.layer_to_machine()?), None];
+        return Ok(action);
+    }
+    action.source_mac = Some(policies.eni.mac);
+    action.destination_mac = Some(arrival.source_mac);
+    let back = Planner { policies, arrival }.way(headers.source);
+    action.layers = match back {
+        Ok(back) if back.action.addresses.is_none() => back.action.layers,
+        _ => [Some(policies.layer_to_machine()?), None],
+    };
+    Ok(action)
+}
+
+struct Planner<'a> {
+    policies: &'a Policies<'a>,
+    arrival: &'a Arrival,
+}
+
+impl Planner<'_> {
+    /// The way to a destination.
+    fn way(&self, destination: Address) -> Result<Way, Reason> {
+        let routes = self.policies.eni.routes.as_ref();
+        let routes = routes.ok_or(Reason::RouteGroupMiss)?;
+        let route = routes.lookup(destination).ok_or(Reason::RouteMiss)?;
+        let mut way = match route.action {
+            RouteKind::Drop => return Err(Reason::RouteDrop),
+            RouteKind::Direct => Way::new(route),
+            RouteKind::Vnet { vnet, overlay_ip } => {
+                self.by_mapping(route, vnet, overlay_ip.unwrap_or(destination))?
+            }
+            RouteKind::ServiceTunnel(addresses) => self.service_tunnel(route, &addresses)?,
+        };
+        if let Some(number) = way.tunnel {
+            self.add_tunnel(&mut way, number)?;
+        }
+        Ok(way)
+    }
+
+    fn by_mapping(&self, route: &RouteEntry, vnet: u32, looked_up: Address) -> Result<Way, Reason> {
+        let tables = self.policies.tables;
+        let mapping = tables
+            .mappings()
+            .lookup(vnet, looked_up)
+            .ok_or(Reason::MappingMiss)?;
+        let entry = self.routing_type(mapping.profile.routing_type)?;
+        let mut way = Way::new(route);
+        way.mapping_epoch = Some(tables.epoch_of_mapping(vnet, looked_up));
+        way.metering.or |= mapping.profile.metering_class_or;
+        way.action.destination_mac = mapping.mac;
+        let far = tables.vni(vnet).ok_or(Reason::Unresolved)?;
+        let own = tables
+            .vni(self.policies.eni.vnet)
+            .ok_or(Reason::Unresolved)?;
+        let key = if mapping.profile.use_dst_vni {
+            far
+        } else {
+            own
+        };
+        let mut underlay = mapping.underlay;
+        let source = match mapping.profile.private_link {
+            Some(addresses) => {
+                self.private_link(&mut way, &mapping, &addresses, &mut underlay)?;
+                let listed = route.underlay_sip.or(self.policies.eni.pl_underlay_sip);
+                listed.map_or_else(|| self.policies.own_address(), Ok)?
+            }
+            None => self.policies.own_address()?,
+        };
+        self.encapsulate(&mut way, entry, key, source, underlay)?;
+        way.answered_with = [Some(far), way.action.layers[0].map(|layer| layer.key)];
+        way.tunnel = mapping.profile.tunnel.or(route.tunnel);
+        Ok(way)
+    }
+
+    fn routing_type(&self, kind: RoutingType) -> Result<&RoutingEntry, Reason> {
+        let entry = self.policies.tables.routing_type(kind);
+        let entry = entry.ok_or(Reason::Unresolved)?;
+        match entry {
+            RoutingEntry { drops: true, .. } => Err(Reason::RouteDrop),
+            RoutingEntry {
+                is_unsupported: true,
+                ..
+            } => Err(Reason::Unsupported),
+            _ => Ok(entry),
+        }
+    }
+
+    /// From IPv4 to the IPv6 addresses of a private endpoint, or of the backend that its port map has
+    /// for the destination port.
+    fn private_link(
+        &self,
+        way: &mut Way,
+        mapping: &Found<'_>,
+        addresses: &PrivateLink,
+        underlay: &mut Address,
+    ) -> Result<(), Reason> {
+        let headers = &self.arrival.headers;
+        let (source, destination) = ipv4_ends(headers)?;
+        let encoding = self.policies.eni.pl_sip_encoding;
+        let source = encoding.over(addresses.overlay_sip.over(source));
+        let mut destination = addresses.overlay_dip.over(destination);
+        if let Some(number) = mapping.profile.port_map {
+            let map = self.policies.tables.port_map(number);
+            let map = map.ok_or(Reason::PortMapMiss)?;
+            let port = headers.ports.map(|[_, destination]| destination);
+            match port.and_then(|port| Some((port, map.lookup(port)?))) {
+                Some((
+                    port,
+                    (
+                        first,
+                        PortMapRange::PrivateLinkService {
+                            backend_ip,
+                            backend_port_base,
+                        },
+                    ),
+                )) => {
+                    *underlay = backend_ip;
+                    destination = destination & !0xffff_ffff | backend_ip.0 & 0xffff_ffff;
+                    let moved = backend_port_base.checked_add(port - first);
+                    way.action.destination_port = Some(moved.ok_or(Reason::Unsupported)?);
+                }
+                Some((_, (_, PortMapRange::SkipMapping))) => {}
+                None if self.policies.settings.port_map_must_match => {
+                    return Err(Reason::PortRangeMiss);
+                }
+                None => {}
+            }
+        }
+        way.set_addresses(source, destination)
+    }
+
+    fn service_tunnel(&self, route: &RouteEntry, addresses: &ServiceTunnel) -> Result<Way, Reason> {
+        let headers = &self.arrival.headers;
+        let (source, destination) = ipv4_ends(headers)?;
+        let mut way = Way::new(route);
+        way.set_addresses(
+            addresses.overlay_sip.over(source),
+            addresses.overlay_dip.over(destination),
+        )?;
+        let entry = match self
+            .policies
+            .tables
+            .routing_type(RoutingType::ServiceTunnel)
+        {
+            Some(_) => *self.routing_type(RoutingType::ServiceTunnel)?,
+            None => RoutingEntry::default(),
+        };
+        let own = self.policies.own_address()?;
+        let key = self.policies.tables.vni(self.policies.eni.vnet);
+        self.encapsulate(
+            &mut way,
+            &entry,
+            key.ok_or(Reason::Unresolved)?,
+            addresses.underlay_sip.unwrap_or(own),
+            addresses.underlay_dip.unwrap_or(headers.destination),
+        )?;
+        way.answered_with = [way.action.layers[0].map(|layer| layer.key), None];
+        Ok(way)
+    }
+
+    /// The headers of a routing type, all to the same place; VXLAN if it says none.
+    fn encapsulate(
+        &self,
+        way: &mut Way,
+        entry: &RoutingEntry,
+        key: u32,
+        source: Address,
+        destination: Address,
+    ) -> Result<(), Reason> {
+        let layer = |(encapsulation, own_key): (Encapsulation, Option<u32>)| {
+            checked(Layer {
+                encapsulation,
+                key: own_key.unwrap_or(key),
+                source,
+                destination,
+            })
+        };
+        let first = entry.layers[0].unwrap_or((Encapsulation::Vxlan, None));
+        way.action.layers[0] = Some(layer(first)?);
+        way.action.layers[1] = entry.layers[1].map(layer).transpose()?;
+        Ok(())
+    }
+
+    /// A tunnel around what is there, to the endpoint that the flow's hash says.
+    fn add_tunnel(&self, way: &mut Way, number: u32) -> Result<(), Reason> {
+        let tunnel = self.policies.tables.tunnel(number);
+        let tunnel = tunnel.ok_or(Reason::Unresolved)?;
+        let endpoint = tunnel.endpoint(self.arrival.entropy);
+        let layer = checked(Layer {
+            encapsulation: tunnel.encapsulation,
+            key: tunnel.key,
+            source: self.policies.own_address()?,
+            destination: endpoint.ok_or(Reason::Unresolved)?,
+        })?;
+        let free = way.action.layers.iter_mut().find(|place| place.is_none());
+        *free.ok_or(Reason::Unsupported)? = Some(layer);
+        way.metering.or |= tunnel.metering_class_or;
+        way.answered_with[1] = way.answered_with[1].or(Some(tunnel.key));
+        Ok(())
+    }
+}
+
+impl Way {
+    const fn new(route: &RouteEntry) -> Self {
+        Self {
+            action: Action {
+                addresses: None,
+                source_port: None,
+                destination_port: None,
+                source_mac: None,
+                destination_mac: None,
+                layers: [None; 2],
+                accepts: [None; 2],
+            },
+            metering: route.metering,
+            mapping_epoch: None,
+            tunnel: route.tunnel,
+            answered_with: [None; 2],
+        }
+    }
+
+    fn set_addresses(&mut self, source: u128, destination: u128) -> Result<(), Reason> {
+        let addresses = [source, destination].map(Address);
+        // No packet has IPv4's addresses in an IPv6 header.
+        if addresses.iter().any(|address| address.is_v4()) {
+            return Err(Reason::Unsupported);
+        }
+        self.action.addresses = Some(addresses);
+        Ok(())
+    }
+}
+
+/// Both ends of an IPv4 packet as the last 32 bits of IPv6 addresses.
+fn ipv4_ends(headers: &Headers) -> Result<(u128, u128), Reason> {
+    match headers.is_v4() {
+        true => Ok((
+            headers.source.0 & 0xffff_ffff,
+            headers.destination.0 & 0xffff_ffff,
+        )),
+        false => Err(Reason::Unsupported),
+    }
+}

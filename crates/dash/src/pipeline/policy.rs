@@ -1,0 +1,162 @@
+//! The stages: what policies decide about a packet of no known flow.
+//!
+//! A packet that leaves a stage goes on to the next one on this page, in this order:
+//!
+//! 1. trusted VNI,
+//! 2. access lists, up to five of its direction and IP version,
+//! 3. outbound: route, mapping, port map, tunnel ([`outbound`](super::outbound)); inbound: rule and
+//!    validation of the sender's physical address ([`inbound`](super::inbound)),
+//! 4. metering class.
+//!
+//! Nothing is changed here, neither the packet nor any state: the answer is a [`Decision`].
+
+use twinpath_core::wire::{Address, MacAddress};
+
+use super::action::{Action, Decision, Layer};
+use super::arrival::Arrival;
+use super::{inbound, outbound};
+use crate::headers::{Direction, Headers};
+use crate::objects::{AclAction, EniMode, MeterBits, Vni, VniRange};
+use crate::reason::Reason;
+use crate::settings::Settings;
+use crate::tables::{EniEntry, Tables};
+use twinpath_core::wire::tunnel::Encapsulation;
+
+/// What judging a packet needs.
+#[derive(Copy, Clone)]
+pub struct Policies<'a> {
+    /// Everything that packets meet.
+    pub tables: &'a Tables,
+    /// What operators want otherwise.
+    pub settings: &'a Settings,
+    /// Whose packet it is.
+    pub eni: &'a EniEntry,
+}
+
+impl Policies<'_> {
+    /// Judges a packet.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    pub fn decide(&self, arrival: &Arrival) -> Result<Decision, Reason> {
+        if !self.is_trusted(arrival) {
+            return Err(Reason::UntrustedVni);
+        }
+        match (arrival.direction, self.eni.mode) {
+            (Direction::Outbound, _) => {
+                self.permit(Direction::Outbound, &arrival.headers)?;
+                outbound::decide(self, arrival, MeterBits::default())
+            }
+            (Direction::Inbound, EniMode::Vm) => {
+                self.permit(Direction::Inbound, &arrival.headers)?;
+                inbound::decide(self, arrival)
+            }
+            // What a floating NIC sends comes as what is sent to it does: its way back is among its
+            // routes.
+            (Direction::Inbound, EniMode::FloatingNic) => {
+                let metering = inbound::admit(self, arrival)?;
+                self.permit(Direction::Outbound, &arrival.headers)?;
+                outbound::decide(self, arrival, metering)
+            }
+        }
+    }
+
+    /// Whether a packet may come with its VNI. Where neither the appliance nor the ENI lists any, all
+    /// may; the VNI that machines send with is always among them.
+    #[must_use]
+    pub fn is_trusted(&self, arrival: &Arrival) -> bool {
+        let (common, own) = (&self.tables.appliance().trusted, &self.eni.trusted);
+        let is_unlisted = common.is_empty() && own.is_empty();
+        is_unlisted || arrival.direction == Direction::Outbound || self.lists(arrival.key)
+    }
+
+    fn lists(&self, key: u32) -> bool {
+        let listed = |ranges: &[VniRange]| {
+            Vni::new(key).is_some_and(|vni| ranges.iter().any(|range| range.contains(vni)))
+        };
+        listed(&self.tables.appliance().trusted) || listed(&self.eni.trusted)
+    }
+
+    /// Whether a packet of a known flow may come with this VNI.
+    #[must_use]
+    pub fn accepts(&self, direction: Direction, key: u32, action: &Action) -> bool {
+        direction == Direction::Outbound
+            || action.accepts.contains(&Some(key))
+            || self.tables.vni(self.eni.vnet) == Some(key)
+            || self.lists(key)
+    }
+
+    /// Asks the access lists. Within one the first rule that matches counts, and a packet that none
+    /// matches is refused; a rule that does not end the search may be overruled by the next list.
+    fn permit(&self, direction: Direction, headers: &Headers) -> Result<(), Reason> {
+        let refused = match direction {
+            Direction::Outbound => Reason::AclOutbound,
+            Direction::Inbound => Reason::AclInbound,
+        };
+        let mut action = AclAction::Permit;
+        for list in self.eni.stages(direction, headers.is_v4()).iter().flatten() {
+            if list.is_empty() && !self.settings.empty_acl_denies {
+                continue;
+            }
+            let found = list.lookup(headers).ok_or(refused)?;
+            action = found.action;
+            if found.terminating {
+                break;
+            }
+        }
+        match action {
+            AclAction::Permit => Ok(()),
+            AclAction::Deny => Err(refused),
+        }
+    }
+
+    /// The class that a packet's bytes are counted for: that of routes and mappings, or else that of
+    /// the ENI's meter policy for the other end.
+    #[must_use]
+    pub fn meter_class(&self, bits: MeterBits, far_end: Address) -> u32 {
+        match bits.or & bits.and {
+            0 => {
+                let policy = self.eni.meter(far_end.is_v4());
+                policy.map_or(0, |policy| policy.class(far_end))
+            }
+            class => class,
+        }
+    }
+
+    /// The appliance's address.
+    pub(super) fn own_address(&self) -> Result<Address, Reason> {
+        self.tables.appliance().sip.ok_or(Reason::VipMiss)
+    }
+
+    /// The header of packets to the ENI's machine.
+    pub(super) fn layer_to_machine(&self) -> Result<Layer, Reason> {
+        let (host, key) = (self.eni.underlay_ip, self.tables.appliance().vm_vni);
+        checked(Layer {
+            encapsulation: Encapsulation::Vxlan,
+            key: key.ok_or(Reason::Unsupported)?,
+            source: self.own_address()?,
+            destination: host.ok_or(Reason::Unsupported)?,
+        })
+    }
+
+    /// The source MAC address of what the ENI sends: a floating NIC's own.
+    pub(super) fn source_mac(&self) -> Option<MacAddress> {
+        (self.eni.mode == EniMode::FloatingNic).then_some(self.eni.mac)
+    }
+}
+
+/// A header whose ends are of one IP version.
+pub(super) const fn checked(layer: Layer) -> Result<Layer, Reason> {
+    match layer.source.is_v4() == layer.destination.is_v4() {
+        true => Ok(layer),
+        false => Err(Reason::Unsupported),
+    }
+}
+
+/// What two entries on a packet's way do to its metering class.
+pub(super) const fn joined(one: MeterBits, other: MeterBits) -> MeterBits {
+    MeterBits {
+        or: one.or | other.or,
+        and: one.and & other.and,
+    }
+}

@@ -1,0 +1,7 @@
+//! Configurations for tests and benches: objects in plain maps, and one as large as a DPU's.
+
+mod large;
+mod objects;
+
+pub use large::{Large, large};
+pub use objects::Objects;

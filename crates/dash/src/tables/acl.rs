@@ -1,0 +1,380 @@
+//! A group of access control rules, compiled once and shared by all ENIs that it is bound to.
+//!
+//! A rule is a list of source prefixes by a list of destination prefixes by lists of ports and
+//! protocols: a hundred by a hundred of them would be ten thousand rules of one prefix each, which is
+//! what `twinpath-classify` takes. Here each field of a packet is looked up by itself, among the
+//! ranges that all lists of the group cut the field's space into; what is found is the *set* of
+//! rules whose list for that field holds it, as a bit for each rule in the order of priority (the bit
+//! vectors of Lakshman and Stiliadis, SIGCOMM 1998). The first bit that is set in all five sets is the
+//! first rule that matches. Ranges with the same set share it, so a prefix takes two starts of a
+//! range, however many rules there are.
+
+use std::collections::HashMap;
+
+use twinpath_classify::Prefix;
+use twinpath_core::wire::Address;
+
+use super::ranges::{Number, Ranges};
+use crate::headers::Headers;
+use crate::objects::{
+    AclAction, AclGroupId, AclRule, AclRuleId, IpVersion, PortRange, PrefixList, TagName,
+};
+use crate::source::ObjectSource;
+
+/// What the rule that matches says.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AclMatch {
+    /// Whether the packet may pass.
+    pub action: AclAction,
+    /// Whether no later stage is asked.
+    pub terminating: bool,
+    /// Its place in the order of priority; [`AclTable::name`] tells its name.
+    pub place: u32,
+}
+
+/// The rules of a group.
+#[derive(Clone, Debug)]
+pub struct AclTable {
+    /// In the order of priority.
+    rules: Box<[AclMatch]>,
+    names: Box<[AclRuleId]>,
+    sides: Sides,
+    source_ports: Field<u16>,
+    destination_ports: Field<u16>,
+    /// The set of each protocol.
+    protocols: Box<[u32]>,
+    sets: Sets,
+}
+
+/// The addresses of the group's version.
+#[derive(Clone, Debug)]
+enum Sides {
+    V4([Field<u32>; 2]),
+    V6([Field<u128>; 2]),
+}
+
+/// The numbers of sets, by a field of the packet.
+#[derive(Clone, Debug)]
+struct Field<N> {
+    ranges: Ranges<N>,
+    /// Of packets that have no such field.
+    absent: u32,
+}
+
+/// Sets of rules, a bit for each; those of a number lie behind one another.
+#[derive(Clone, Debug, Default)]
+struct Sets {
+    words: Vec<u64>,
+    words_each: usize,
+}
+
+impl Default for AclTable {
+    /// No rules.
+    fn default() -> Self {
+        Self::new(IpVersion::V4, &[], &|_| None)
+    }
+}
+
+impl AclTable {
+    /// Compiles a group; `None` if it is not there.
+    pub fn compile(group: &AclGroupId, source: &dyn ObjectSource) -> Option<Self> {
+        let version = source.acl_group(group)?.ip_version;
+        let mut rules = Vec::new();
+        source.acl_rules(group, &mut |name, rule| {
+            rules.push((name.clone(), rule.clone()))
+        });
+        // Of two rules with the same priority the one comes first whose name is the lower number, or
+        // else comes first as a word.
+        rules.sort_by_cached_key(|(name, rule)| {
+            let number = name.as_str().parse().unwrap_or(u64::MAX);
+            (rule.priority, number, name.clone())
+        });
+        let tag = |name: &TagName| source.prefix_tag(name).map(|tag| &tag.prefixes);
+        Some(Self::new(version, &rules, &tag))
+    }
+
+    fn new<'a>(
+        version: IpVersion,
+        rules: &[(AclRuleId, AclRule)],
+        tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
+    ) -> Self {
+        let mut sets = Builder::new(rules.len());
+        let source = |rule: &AclRule| prefixes(&rule.src_addr, &rule.src_tag, tag);
+        let destination = |rule: &AclRule| prefixes(&rule.dst_addr, &rule.dst_tag, tag);
+        let sides = match version {
+            IpVersion::V4 => Sides::V4([
+                sets.field(rules, |rule| v4_ranges(&source(rule)?)),
+                sets.field(rules, |rule| v4_ranges(&destination(rule)?)),
+            ]),
+            IpVersion::V6 => Sides::V6([
+                sets.field(rules, |rule| v6_ranges(&source(rule)?)),
+                sets.field(rules, |rule| v6_ranges(&destination(rule)?)),
+            ]),
+        };
+        Self {
+            source_ports: sets.field(rules, |rule| ports(&rule.src_port)),
+            destination_ports: sets.field(rules, |rule| ports(&rule.dst_port)),
+            protocols: sets.protocols(rules),
+            rules: (0..)
+                .zip(rules)
+                .map(|(place, (_, rule))| found(place, rule))
+                .collect(),
+            names: rules.iter().map(|(name, _)| name.clone()).collect(),
+            sides,
+            sets: sets.sets,
+        }
+    }
+
+    /// The first rule that matches. A packet of the other version matches none.
+    #[must_use]
+    pub fn lookup(&self, headers: &Headers) -> Option<AclMatch> {
+        let (source, destination) = match &self.sides {
+            Sides::V4([source, destination]) if headers.is_v4() => (
+                source.ranges.of(headers.source.0 as u32),
+                destination.ranges.of(headers.destination.0 as u32),
+            ),
+            Sides::V6([source, destination]) if !headers.is_v4() => (
+                source.ranges.of(headers.source.0),
+                destination.ranges.of(headers.destination.0),
+            ),
+            _ => return None,
+        };
+        let [source_port, destination_port] = match headers.ports {
+            Some([source, destination]) => [
+                self.source_ports.ranges.of(source),
+                self.destination_ports.ranges.of(destination),
+            ],
+            None => [self.source_ports.absent, self.destination_ports.absent],
+        };
+        let protocol = self.protocols.get(usize::from(headers.protocol)).copied();
+        let sets = [
+            source,
+            destination,
+            source_port,
+            destination_port,
+            protocol.unwrap_or(0),
+        ];
+        let first = self.sets.first_in_all(sets)?;
+        self.rules.get(first).copied()
+    }
+
+    /// The name of the rule at a place.
+    #[must_use]
+    pub fn name(&self, place: u32) -> Option<&AclRuleId> {
+        self.names.get(place as usize)
+    }
+
+    /// How many rules there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Memory taken, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let sides: usize = match &self.sides {
+            Sides::V4(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum(),
+            Sides::V6(sides) => sides.iter().map(|side| side.ranges.memory_bytes()).sum(),
+        };
+        size_of::<Self>()
+            + sides
+            + size_of_val(&*self.rules)
+            + size_of_val(&*self.names)
+            + self.source_ports.ranges.memory_bytes()
+            + self.destination_ports.ranges.memory_bytes()
+            + size_of_val(&*self.protocols)
+            + self.sets.words.capacity() * size_of::<u64>()
+    }
+}
+
+impl Sets {
+    /// The first rule that all of these sets have.
+    #[inline]
+    fn first_in_all(&self, numbers: [u32; 5]) -> Option<usize> {
+        let set = |number: u32| {
+            let from = number as usize * self.words_each;
+            self.words.get(from..from + self.words_each).unwrap_or(&[])
+        };
+        let [a, b, c, d, e] = numbers.map(set);
+        let rows = a.iter().zip(b).zip(c.iter().zip(d)).zip(e);
+        let common = rows.map(|(((a, b), (c, d)), e)| a & b & c & d & e);
+        let (word, bits) = common.enumerate().find(|(_, bits)| *bits != 0)?;
+        Some(word * 64 + bits.trailing_zeros() as usize)
+    }
+}
+
+const fn found(place: u32, rule: &AclRule) -> AclMatch {
+    AclMatch {
+        action: rule.action,
+        terminating: rule.terminating,
+        place,
+    }
+}
+
+/// All prefixes of one end of a rule; `None` if it says nothing of it. A tag that is not there has
+/// none.
+fn prefixes<'a>(
+    addresses: &PrefixList,
+    tags: &[TagName],
+    tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
+) -> Option<Vec<Prefix>> {
+    if addresses.is_empty() && tags.is_empty() {
+        return None;
+    }
+    let tagged = tags.iter().filter_map(tag).flat_map(PrefixList::iter);
+    Some(addresses.iter().chain(tagged).collect())
+}
+
+fn v4_ranges(prefixes: &[Prefix]) -> Option<Vec<(u32, u32)>> {
+    let of_version = prefixes
+        .iter()
+        .filter(|prefix| prefix.versions().includes(true));
+    Some(
+        of_version
+            .map(|prefix| (prefix.network().0 as u32, last(prefix, true).0 as u32))
+            .collect(),
+    )
+}
+
+fn v6_ranges(prefixes: &[Prefix]) -> Option<Vec<(u128, u128)>> {
+    let of_version = prefixes
+        .iter()
+        .filter(|prefix| prefix.versions().includes(false));
+    Some(
+        of_version
+            .map(|prefix| (prefix.network().0, last(prefix, false).0))
+            .collect(),
+    )
+}
+
+/// The last address of a prefix in one version: "any" is of both.
+fn last(prefix: &Prefix, v4: bool) -> Address {
+    match (v4, prefix.length()) {
+        (true, 0) => Address::from_v4([255; 4]),
+        (false, 0) => Address(u128::MAX),
+        _ => prefix.last(),
+    }
+}
+
+fn ports(ranges: &[PortRange]) -> Option<Vec<(u16, u16)>> {
+    let ends = ranges.iter().map(|range| (range.first(), range.last()));
+    (!ranges.is_empty()).then(|| ends.collect())
+}
+
+/// Gives sets numbers; the same sets have the same.
+struct Builder {
+    sets: Sets,
+    numbers: HashMap<Box<[u64]>, u32>,
+    rules: usize,
+}
+
+/// The rules that hold at a point of the sweep: bits, and by how many ranges of each rule.
+struct Open<'a> {
+    bits: Box<[u64]>,
+    counts: Vec<u32>,
+    rule_of: &'a [u32],
+    builder: &'a mut Builder,
+}
+
+impl Builder {
+    fn new(rules: usize) -> Self {
+        Self {
+            sets: Sets {
+                words: Vec::new(),
+                words_each: rules.div_ceil(64),
+            },
+            numbers: HashMap::new(),
+            rules,
+        }
+    }
+
+    fn number(&mut self, set: &[u64]) -> u32 {
+        if let Some(&number) = self.numbers.get(set) {
+            return number;
+        }
+        let number = self.numbers.len() as u32;
+        self.sets.words.extend_from_slice(set);
+        self.numbers.insert(set.into(), number);
+        number
+    }
+
+    /// Cuts a field's space: `ranges` are those of a rule's list, `None` if it has none and so
+    /// matches everywhere.
+    fn field<N: Number>(
+        &mut self,
+        rules: &[(AclRuleId, AclRule)],
+        ranges: impl Fn(&AclRule) -> Option<Vec<(N, N)>>,
+    ) -> Field<N> {
+        let mut bits = vec![0; self.sets.words_each].into_boxed_slice();
+        let (mut ends, mut rule_of) = (Vec::new(), Vec::new());
+        for (place, (_, rule)) in rules.iter().enumerate() {
+            match ranges(rule) {
+                None => set(&mut bits, place as u32, true),
+                Some(listed) => {
+                    rule_of.extend(listed.iter().map(|_| place as u32));
+                    ends.extend(listed);
+                }
+            }
+        }
+        let absent = self.number(&bits);
+        let mut open = Open {
+            bits,
+            counts: vec![0; self.rules],
+            rule_of: &rule_of,
+            builder: self,
+        };
+        let ranges = Ranges::sweep(&ends, &mut open, Open::begin, Open::end, Open::number);
+        Field { ranges, absent }
+    }
+
+    fn protocols(&mut self, rules: &[(AclRuleId, AclRule)]) -> Box<[u32]> {
+        let of = |protocol: u8| {
+            let mut bits = vec![0; rules.len().div_ceil(64)];
+            for (place, (_, rule)) in rules.iter().enumerate() {
+                let matches = rule.protocols.is_empty() || rule.protocols.contains(&protocol);
+                set(&mut bits, place as u32, matches);
+            }
+            bits
+        };
+        (0..=u8::MAX)
+            .map(|protocol| self.number(&of(protocol)))
+            .collect()
+    }
+}
+
+impl Open<'_> {
+    fn begin(&mut self, range: u32) {
+        let rule = self.rule_of[range as usize];
+        self.counts[rule as usize] += 1;
+        set(&mut self.bits, rule, true);
+    }
+
+    fn end(&mut self, range: u32) {
+        let rule = self.rule_of[range as usize];
+        self.counts[rule as usize] -= 1;
+        if self.counts[rule as usize] == 0 {
+            set(&mut self.bits, rule, false);
+        }
+    }
+
+    fn number(&mut self) -> u32 {
+        self.builder.number(&self.bits)
+    }
+}
+
+fn set(bits: &mut [u64], place: u32, value: bool) {
+    if let Some(word) = bits.get_mut(place as usize / 64) {
+        let bit = 1 << (place % 64);
+        *word = if value { *word | bit } else { *word & !bit };
+    }
+}
+
+#[cfg(test)]
+mod tests;

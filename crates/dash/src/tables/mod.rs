@@ -1,0 +1,252 @@
+//! What packets meet, compiled from objects.
+//!
+//! [`Tables::update`] is told which objects have changed and compiles what depends on them anew:
+//! a group of rules or routes as a whole (a hundred thousand routes take some ten milliseconds), a
+//! mapping by itself. What ENIs share is compiled once.
+//!
+//! # Epochs
+//! What was decided for a flow holds as long as its *stamp* does ([`Tables::stamp`]): the sum of the
+//! epoch of the ENI and that of the mapping that was looked at. Both only grow, so the sum is the
+//! same if and only if neither has changed. Mappings share 65,536 epochs by their hash: a change of
+//! one mapping costs the flows of every 65,536th another look at policies, and no scan.
+
+mod acl;
+mod eni;
+mod inbound;
+mod interned;
+mod macs;
+mod mappings;
+mod meters;
+mod numbers;
+mod ranges;
+mod routes;
+mod routing;
+mod update;
+
+pub use acl::{AclMatch, AclTable};
+pub use eni::{AclStages, EniEntry, Limits};
+pub use inbound::{InboundRule, InboundTable};
+pub(crate) use interned::Interned;
+pub use mappings::{Found, MappingTable, Profile};
+pub use meters::{MeterRanges, MeterTable};
+pub use routes::{RouteEntry, RouteKind, RouteTable};
+pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use twinpath_core::hash::HashKey;
+use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
+use twinpath_core::wire::{Address, MacAddress};
+
+use crate::objects::{
+    AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
+};
+use macs::MacTable;
+use numbers::Numbers;
+
+/// Mappings share so many epochs.
+const EPOCHS: usize = 1 << 16;
+/// Serials of ENIs have so many bits, as they stand in keys of flows.
+pub const SERIAL_BITS: u32 = 23;
+
+/// The appliance, as packets see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApplianceEntry {
+    /// Its address; no packet is for a DPU without one.
+    pub sip: Option<Address>,
+    /// The VNI of packets from machines, and to them.
+    pub vm_vni: Option<u32>,
+    /// By which inner address an outbound packet's ENI is found.
+    pub lookup: DirectionLookup,
+    /// VNIs that are trusted for all ENIs.
+    pub trusted: Box<[VniRange]>,
+}
+
+/// VXLAN, as the switch speaks it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SwitchEntry {
+    /// Where it is received and sent to.
+    pub port: u16,
+    /// Where it is sent from.
+    pub source_ports: SourcePorts,
+    /// Whether it must come from those, too.
+    pub checks_source_port: bool,
+}
+
+impl Default for SwitchEntry {
+    fn default() -> Self {
+        Self {
+            port: VXLAN_PORT,
+            source_ports: SourcePorts::default(),
+            checks_source_port: false,
+        }
+    }
+}
+
+/// Everything that packets meet.
+pub struct Tables {
+    seed: u64,
+    hash_key: HashKey,
+    numbers: Numbers,
+    appliance: ApplianceEntry,
+    switch: SwitchEntry,
+    /// VNIs of networks, by number.
+    vnets: Vec<Option<u32>>,
+    tunnels: Vec<Option<TunnelEntry>>,
+    port_maps: Vec<Option<PortMapTable>>,
+    routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
+    mappings: MappingTable,
+    mapping_epochs: Box<[u32]>,
+    route_groups: HashMap<RouteGroupId, Arc<RouteTable>>,
+    acl_groups: HashMap<AclGroupId, Arc<AclTable>>,
+    meter_policies: HashMap<MeterPolicyId, Arc<MeterTable>>,
+    enis: Vec<Option<EniEntry>>,
+    eni_numbers: HashMap<EniId, u16>,
+    macs: MacTable,
+    last_serial: u32,
+    last_epoch: u32,
+    pa_validation: update::PaSources,
+    refused_mappings: u64,
+    refused_enis: u64,
+}
+
+/// Bytes that parts of the tables take.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Mappings, and how many there are.
+    pub mappings: (usize, usize),
+    /// Routes of all groups, and how many there are.
+    pub routes: (usize, usize),
+    /// Rules of all access lists, and how many there are.
+    pub acl_rules: (usize, usize),
+    /// Meter policies, and how many there are.
+    pub meters: (usize, usize),
+}
+
+impl Tables {
+    /// The appliance.
+    #[must_use]
+    #[inline]
+    pub const fn appliance(&self) -> &ApplianceEntry {
+        &self.appliance
+    }
+
+    /// VXLAN.
+    #[must_use]
+    #[inline]
+    pub const fn switch(&self) -> SwitchEntry {
+        self.switch
+    }
+
+    /// The number of the ENI that has a MAC address.
+    #[must_use]
+    #[inline]
+    pub fn eni_by_mac(&self, mac: MacAddress) -> Option<u16> {
+        self.macs.get(mac)
+    }
+
+    /// The number of an ENI.
+    #[must_use]
+    pub fn eni_number(&self, id: &EniId) -> Option<u16> {
+        self.eni_numbers.get(id).copied()
+    }
+
+    /// An ENI.
+    #[must_use]
+    #[inline]
+    pub fn eni(&self, number: u16) -> Option<&EniEntry> {
+        self.enis.get(usize::from(number))?.as_ref()
+    }
+
+    /// All ENIs, with their numbers.
+    pub fn enis(&self) -> impl Iterator<Item = (u16, &EniEntry)> {
+        let numbered = (0..=u16::MAX).zip(&self.enis);
+        numbered.filter_map(|(number, eni)| Some((number, eni.as_ref()?)))
+    }
+
+    /// How many ENIs there are.
+    #[must_use]
+    pub fn eni_count(&self) -> usize {
+        self.eni_numbers.len()
+    }
+
+    /// The VNI of a network, if it is there.
+    #[must_use]
+    #[inline]
+    pub fn vni(&self, vnet: u32) -> Option<u32> {
+        *self.vnets.get(vnet as usize)?
+    }
+
+    /// A tunnel, if it is there.
+    #[must_use]
+    pub fn tunnel(&self, number: u32) -> Option<&TunnelEntry> {
+        self.tunnels.get(number as usize)?.as_ref()
+    }
+
+    /// A port map, if it is there.
+    #[must_use]
+    pub fn port_map(&self, number: u32) -> Option<&PortMapTable> {
+        self.port_maps.get(number as usize)?.as_ref()
+    }
+
+    /// What a routing type comes to, if it is there.
+    #[must_use]
+    pub const fn routing_type(&self, kind: RoutingType) -> Option<&RoutingEntry> {
+        self.routing_types[RoutingEntry::place(kind)].as_ref()
+    }
+
+    /// Mappings.
+    #[must_use]
+    pub const fn mappings(&self) -> &MappingTable {
+        &self.mappings
+    }
+
+    /// Whether a physical address may send as one of a network, with a VNI.
+    #[must_use]
+    pub fn is_valid_source(&self, vnet: u32, vni: u32, source: Address) -> bool {
+        self.mappings.has_source(vnet, source) || self.pa_validation.includes(vni, source)
+    }
+
+    /// Which epoch a mapping has, there or not.
+    #[must_use]
+    #[inline]
+    pub fn epoch_of_mapping(&self, vnet: u32, address: Address) -> u16 {
+        let words = [u64::from(vnet), (address.0 >> 64) as u64, address.0 as u64];
+        self.hash_key.hash(words) as u16
+    }
+
+    /// What is the same as long as neither the ENI's policy nor any mapping with this epoch changes.
+    #[must_use]
+    #[inline]
+    pub fn stamp(&self, eni: &EniEntry, mapping_epoch: u16) -> u32 {
+        let mapping = self.mapping_epochs.get(usize::from(mapping_epoch));
+        eni.epoch.wrapping_add(mapping.copied().unwrap_or(0))
+    }
+
+    /// Mappings and ENIs that there was no room for.
+    #[must_use]
+    pub const fn refused(&self) -> (u64, u64) {
+        (self.refused_mappings, self.refused_enis)
+    }
+
+    /// What the tables take.
+    #[must_use]
+    pub fn memory_use(&self) -> MemoryUse {
+        let routes = self.route_groups.values();
+        let lists = self.acl_groups.values();
+        let meters = self.meter_policies.values();
+        MemoryUse {
+            mappings: (self.mappings.memory_bytes(), self.mappings.len()),
+            routes: routes.fold((0, 0), |(bytes, count), table| {
+                (bytes + table.memory_bytes(), count + table.len())
+            }),
+            acl_rules: lists.fold((0, 0), |(bytes, count), table| {
+                (bytes + table.memory_bytes(), count + table.len())
+            }),
+            meters: meters.fold((0, 0), |(bytes, count), table| {
+                (bytes + table.memory_bytes(), count + 1)
+            }),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! From each number to what was said of the range that it lies in.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// How many starts stand between two that are looked at first.
+const STEP: usize = 64;
+
+/// An unsigned number that ranges are made of: an address of one IP version, or a port.
+pub(crate) trait Number: Copy + Ord + Default {
+    /// The next one; `None` behind the last.
+    fn next(self) -> Option<Self>;
+}
+
+macro_rules! numbers {
+    ($($number:ty)*) => {$(
+        impl Number for $number {
+            #[inline]
+            fn next(self) -> Option<Self> {
+                self.checked_add(1)
+            }
+        }
+    )*};
+}
+
+numbers!(u16 u32 u128);
+
+/// Ranges that lie side by side and cover all numbers, each with a value: sorted starts, and a short
+/// row of every 64th of them that stays in the cache.
+///
+/// This takes a fraction of what the tables of `twinpath-classify` do, and builds in one sweep. They
+/// change route by route and say which bits decided; these are for tables that exist many times
+/// over and are built anew when something in them changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Ranges<N> {
+    starts: Box<[N]>,
+    values: Box<[u32]>,
+    tops: Box<[N]>,
+}
+
+impl<N: Number> Ranges<N> {
+    /// Ranges from their starts, which grow and begin with zero; neighbours with the same value
+    /// become one.
+    fn new(parts: impl IntoIterator<Item = (N, u32)>) -> Self {
+        let (mut starts, mut values) = (Vec::new(), Vec::new());
+        for (start, value) in parts {
+            if values.last() == Some(&value) {
+                continue;
+            }
+            if starts.last() == Some(&start) {
+                starts.pop();
+                values.pop();
+                if values.last() == Some(&value) {
+                    continue;
+                }
+            }
+            starts.push(start);
+            values.push(value);
+        }
+        let tops = starts.iter().copied().step_by(STEP).collect();
+        Self {
+            starts: starts.into(),
+            values: values.into(),
+            tops,
+        }
+    }
+
+    /// Sweeps over ranges (both ends included) that may lie in any order and over each other.
+    /// `state` is told which of them begin and end, by their place in the list, and says after each
+    /// step what holds from there on; it is asked before the first, too.
+    pub fn sweep<S>(
+        ranges: &[(N, N)],
+        state: &mut S,
+        begin: impl Fn(&mut S, u32),
+        end: impl Fn(&mut S, u32),
+        mut value: impl FnMut(&mut S) -> u32,
+    ) -> Self {
+        let mut events = Vec::with_capacity(2 * ranges.len());
+        for (place, &(first, last)) in ranges.iter().enumerate() {
+            events.push((first, true, place as u32));
+            if let Some(behind) = last.next() {
+                events.push((behind, false, place as u32));
+            }
+        }
+        events.sort_unstable();
+        let mut parts = Vec::with_capacity(events.len() + 1);
+        parts.push((N::default(), value(state)));
+        for step in events.chunk_by(|one, other| one.0 == other.0) {
+            for &(_, begins, place) in step {
+                match begins {
+                    true => begin(state, place),
+                    false => end(state, place),
+                }
+            }
+            parts.push((step[0].0, value(state)));
+        }
+        Self::new(parts)
+    }
+
+    /// Each number has the value of the best range that it lies in, or else `none`. Of two ranges
+    /// that one is better which has the lower rank.
+    pub fn best<R: Ord + Copy>(ranges: &[(N, N, R, u32)], none: u32) -> Self {
+        let ends: Vec<_> = ranges.iter().map(|range| (range.0, range.1)).collect();
+        let ranked = |place: u32| {
+            let (_, _, rank, value) = ranges[place as usize];
+            ((rank, place), value)
+        };
+        let mut open = BTreeMap::new();
+        Self::sweep(
+            &ends,
+            &mut open,
+            |open, place| {
+                let (rank, value) = ranked(place);
+                open.insert(rank, value);
+            },
+            |open, place| {
+                open.remove(&ranked(place).0);
+            },
+            |open| open.first_key_value().map_or(none, |(_, value)| *value),
+        )
+    }
+
+    /// The value of the range that a number lies in.
+    #[inline]
+    pub fn of(&self, number: N) -> u32 {
+        // The first start is zero, so that some start is never behind.
+        let top = self.tops.partition_point(|start| *start <= number);
+        let from = top.saturating_sub(1) * STEP;
+        let part = self.starts.get(self.block(from)).unwrap_or(&[]);
+        let at = from + part.partition_point(|start| *start <= number);
+        self.values
+            .get(at.wrapping_sub(1))
+            .copied()
+            .unwrap_or(u32::MAX)
+    }
+
+    fn block(&self, from: usize) -> Range<usize> {
+        from..(from + STEP).min(self.starts.len())
+    }
+
+    /// How many ranges.
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Memory taken, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.starts) + size_of_val(&*self.values) + size_of_val(&*self.tops)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_best_range_is_found(
+            ranges in prop::collection::vec((any::<u8>(), any::<u8>(), 0u8..4), 0..40),
+            shift in 0u32..9,
+        ) {
+            // Numbers near both ends of the space, and far apart.
+            let wide = |byte: u8| u16::from(byte) << shift | if byte > 127 { (1 << shift) - 1 } else { 0 };
+            let ranges: Vec<_> = ranges
+                .iter()
+                .enumerate()
+                .map(|(value, &(one, other, rank))| {
+                    (wide(one.min(other)), wide(one.max(other)), rank, value as u32)
+                })
+                .collect();
+            let found = Ranges::best(&ranges, 999);
+            for number in 0..=u16::MAX {
+                let best = ranges
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, range)| range.0 <= number && number <= range.1)
+                    .min_by_key(|&(place, range)| (range.2, place));
+                prop_assert_eq!(found.of(number), best.map_or(999, |(_, range)| range.3));
+            }
+        }
+    }
+
+    #[test]
+    fn all_of_a_space_and_none_of_it() {
+        let all = Ranges::best(&[(0u128, u128::MAX, 0, 7)], 9);
+        assert_eq!((all.of(0), all.of(u128::MAX), all.len()), (7, 7, 1));
+        let none = Ranges::<u32>::best::<u8>(&[], 9);
+        assert_eq!((none.of(0), none.of(u32::MAX)), (9, 9));
+    }
+
+    #[test]
+    fn neighbours_with_one_value_are_one_range() {
+        let ranges: Vec<_> = (0..1000u32)
+            .map(|at| (at * 10, at * 10 + 9, 0, 5))
+            .collect();
+        let found = Ranges::best(&ranges, 0);
+        assert_eq!(found.len(), 2);
+        assert_eq!((found.of(9_999), found.of(10_000)), (5, 0));
+    }
+}

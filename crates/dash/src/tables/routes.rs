@@ -1,0 +1,237 @@
+//! A group of outbound routes, compiled once and shared by all ENIs that follow it.
+
+use std::collections::HashMap;
+
+use twinpath_classify::Prefix;
+use twinpath_core::wire::Address;
+
+use super::numbers::Numbers;
+use super::ranges::Ranges;
+use crate::objects::{MeterBits, Route, RouteAction, RouteGroupId, ServiceTunnel};
+use crate::source::ObjectSource;
+
+const NONE: u32 = u32::MAX;
+
+/// What a route does, with numbers for names.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RouteEntry {
+    /// What is done.
+    pub action: RouteKind,
+    /// Outer source of Private Link packets, instead of the ENI's.
+    pub underlay_sip: Option<Address>,
+    /// A tunnel around what the action makes.
+    pub tunnel: Option<u32>,
+    /// What is done to the metering class.
+    pub metering: MeterBits,
+}
+
+/// What is done with packets on a route.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RouteKind {
+    /// A mapping of this network says where: of `overlay_ip`, or else of the inner destination.
+    Vnet {
+        /// Whose mappings.
+        vnet: u32,
+        /// Whose mapping.
+        overlay_ip: Option<Address>,
+    },
+    /// To the underlay as it is, unless there is a tunnel.
+    Direct,
+    /// From IPv4 to IPv6 inside.
+    ServiceTunnel(ServiceTunnel),
+    /// Dropped.
+    Drop,
+}
+
+impl RouteEntry {
+    fn new(route: &Route, numbers: &mut Numbers) -> Self {
+        let action = match &route.action {
+            RouteAction::Vnet(vnet) => RouteKind::Vnet {
+                vnet: numbers.vnets.of(vnet),
+                overlay_ip: None,
+            },
+            RouteAction::VnetDirect { vnet, overlay_ip } => RouteKind::Vnet {
+                vnet: numbers.vnets.of(vnet),
+                overlay_ip: *overlay_ip,
+            },
+            RouteAction::Direct => RouteKind::Direct,
+            RouteAction::ServiceTunnel(addresses) => RouteKind::ServiceTunnel(**addresses),
+            RouteAction::Drop => RouteKind::Drop,
+        };
+        Self {
+            action,
+            underlay_sip: route.underlay_sip,
+            tunnel: route.tunnel.as_ref().map(|name| numbers.tunnels.of(name)),
+            metering: route.metering,
+        }
+    }
+}
+
+/// Routes by prefix. The longest that covers an address is taken.
+#[derive(Clone, Debug)]
+pub struct RouteTable {
+    v4: Ranges<u32>,
+    v6: Ranges<u128>,
+    /// What they do, each once: a hundred thousand routes have few different actions.
+    routes: Box<[RouteEntry]>,
+    count: usize,
+}
+
+impl RouteTable {
+    /// Compiles a group; `None` if it is not there.
+    pub(crate) fn compile(
+        group: &RouteGroupId,
+        source: &dyn ObjectSource,
+        numbers: &mut Numbers,
+    ) -> Option<Self> {
+        if !source.has_route_group(group) {
+            return None;
+        }
+        let mut builder = Builder::default();
+        source.routes(group, &mut |prefix, route| {
+            builder.add(prefix, RouteEntry::new(route, numbers));
+        });
+        Some(builder.finish())
+    }
+
+    /// The route of an inner destination.
+    #[must_use]
+    #[inline]
+    pub fn lookup(&self, address: Address) -> Option<&RouteEntry> {
+        let number = match address.is_v4() {
+            true => self.v4.of(address.0 as u32),
+            false => self.v6.of(address.0),
+        };
+        self.routes.get(number as usize)
+    }
+
+    /// How many routes there are.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Memory taken, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.v4.memory_bytes() + self.v6.memory_bytes() + size_of_val(&*self.routes)
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    numbers: HashMap<RouteEntry, u32>,
+    routes: Vec<RouteEntry>,
+    /// First and last address, and how short the prefix is: the shorter the worse.
+    v4: Vec<(u32, u32, u8, u32)>,
+    v6: Vec<(u128, u128, u8, u32)>,
+    count: usize,
+}
+
+impl Builder {
+    fn add(&mut self, prefix: Prefix, route: RouteEntry) {
+        let next = self.routes.len() as u32;
+        let number = *self.numbers.entry(route).or_insert(next);
+        if number == next {
+            self.routes.push(route);
+        }
+        self.count += 1;
+        let (network, worse) = (prefix.network().0, 128 - prefix.length());
+        let versions = prefix.versions();
+        if versions.includes(true) {
+            let last = match prefix.length() {
+                0 => u32::MAX,
+                _ => prefix.last().0 as u32,
+            };
+            self.v4.push((network as u32, last, worse, number));
+        }
+        if versions.includes(false) {
+            let last = match prefix.length() {
+                0 => u128::MAX,
+                _ => prefix.last().0,
+            };
+            self.v6.push((network, last, worse, number));
+        }
+    }
+
+    fn finish(self) -> RouteTable {
+        RouteTable {
+            v4: Ranges::best(&self.v4, NONE),
+            v6: Ranges::best(&self.v6, NONE),
+            routes: self.routes.into(),
+            count: self.count,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn route(class: u32) -> RouteEntry {
+        RouteEntry {
+            action: RouteKind::Direct,
+            underlay_sip: None,
+            tunnel: None,
+            metering: MeterBits {
+                or: class,
+                ..MeterBits::default()
+            },
+        }
+    }
+
+    fn address(is_v4: bool, bits: u32) -> Address {
+        match is_v4 {
+            true => Address::from_v4(bits.to_be_bytes()),
+            false => Address(u128::from(bits) << 96 | u128::from(bits)),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_longest_prefix_wins(
+            is_v4 in any::<bool>(),
+            prefixes in prop::collection::vec((any::<u32>(), 0u8..=32, 0u32..5), 0..60),
+            addresses in prop::collection::vec(any::<u32>(), 0..40),
+        ) {
+            let mut routes: Vec<(Prefix, RouteEntry)> = Vec::new();
+            for (bits, length, class) in prefixes {
+                let prefix = Prefix::covering(address(is_v4, bits), length);
+                if routes.iter().all(|(other, _)| *other != prefix) {
+                    routes.push((prefix, route(class)));
+                }
+            }
+            let mut builder = Builder::default();
+            routes.iter().for_each(|(prefix, route)| builder.add(*prefix, *route));
+            let table = builder.finish();
+            let ends = routes.iter().flat_map(|(prefix, _)| [prefix.network(), prefix.last()]);
+            let looked_at = addresses.iter().map(|&bits| address(is_v4, bits)).chain(ends);
+            for address in looked_at {
+                let covering = routes.iter().filter(|(prefix, _)| prefix.includes(address));
+                let longest = covering.max_by_key(|(prefix, _)| prefix.length());
+                prop_assert_eq!(table.lookup(address), longest.map(|(_, route)| route));
+            }
+        }
+    }
+
+    #[test]
+    fn a_hundred_thousand_routes_take_two_starts_each() {
+        let mut builder = Builder::default();
+        for at in 0..100_000u32 {
+            let network = Address::from_v4((at << 12 | 0x80).to_be_bytes());
+            builder.add(Prefix::covering(network, 25), route(at % 7));
+        }
+        let table = builder.finish();
+        assert_eq!(table.len(), 100_000);
+        let bytes = table.memory_bytes() as f64 / 100_000.0;
+        assert!(bytes <= 17.0, "{bytes} bytes a route");
+    }
+}

@@ -1,0 +1,443 @@
+//! From objects to tables: all of them, or what has changed.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use twinpath_core::hash::{HashKey, seed_for};
+use twinpath_core::wire::Address;
+use twinpath_core::wire::tunnel::SourcePorts;
+
+use super::acl::AclTable;
+use super::eni::{EniEntry, Limits};
+use super::inbound::InboundTable;
+use super::macs::MacTable;
+use super::mappings::MappingTable;
+use super::meters::MeterTable;
+use super::numbers::Numbers;
+use super::ranges::Ranges;
+use super::routes::RouteTable;
+use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
+use super::{ApplianceEntry, EPOCHS, SERIAL_BITS, SwitchEntry, Tables};
+use crate::headers::Direction;
+use crate::objects::{
+    AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MaskedBits,
+    MeterPolicyId, PaValidation, RouteGroupId, VnetMappingKey, Vni,
+};
+use crate::source::ObjectSource;
+
+/// Physical addresses that may send with a VNI.
+#[derive(Default)]
+pub(super) struct PaSources(HashMap<u32, (Ranges<u32>, Ranges<u128>)>);
+
+impl PaSources {
+    /// Whether an address may send with a VNI.
+    pub fn includes(&self, vni: u32, source: Address) -> bool {
+        self.0.get(&vni).is_some_and(|(v4, v6)| {
+            1 == match source.is_v4() {
+                true => v4.of(source.0 as u32),
+                false => v6.of(source.0),
+            }
+        })
+    }
+
+    fn set(&mut self, vni: Vni, validation: Option<&PaValidation>) {
+        let Some(validation) = validation else {
+            self.0.remove(&vni.get());
+            return;
+        };
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for prefix in validation.prefixes.iter() {
+            let (first, last) = (prefix.network(), prefix.last());
+            match first.is_v4() {
+                true => v4.push((first.0 as u32, last.0 as u32, 0u8, 1)),
+                false => v6.push((first.0, last.0, 0u8, 1)),
+            }
+        }
+        let ranges = (Ranges::best(&v4, 0), Ranges::best(&v6, 0));
+        self.0.insert(vni.get(), ranges);
+    }
+}
+
+/// What is to be compiled anew.
+#[derive(Default)]
+struct Stale {
+    acl_groups: HashSet<AclGroupId>,
+    tags: bool,
+    route_groups: HashSet<RouteGroupId>,
+    meter_policies: HashSet<MeterPolicyId>,
+    mappings: Vec<VnetMappingKey>,
+    /// Small tables that packets of any ENI may meet.
+    common: bool,
+    enis: bool,
+}
+
+impl Stale {
+    fn note(&mut self, key: &Key, source: &dyn ObjectSource, pa: &mut PaSources) {
+        self.enis |= concerns_enis(key);
+        match key {
+            Key::AclGroup(group) => _ = self.acl_groups.insert(group.clone()),
+            Key::AclRule(rule) => _ = self.acl_groups.insert(rule.group.clone()),
+            Key::PrefixTag(_) => self.tags = true,
+            Key::RouteGroup(group) => _ = self.route_groups.insert(group.clone()),
+            Key::Route(route) => _ = self.route_groups.insert(route.group.clone()),
+            Key::MeterPolicy(policy) => _ = self.meter_policies.insert(policy.clone()),
+            Key::MeterRule(rule) => _ = self.meter_policies.insert(rule.policy.clone()),
+            Key::VnetMapping(mapping) => self.mappings.push(mapping.clone()),
+            Key::PaValidation(vni) => {
+                pa.set(*vni, source.pa_validation(*vni));
+                self.common = true;
+            }
+            Key::Switch(_)
+            | Key::Appliance(_)
+            | Key::Vnet(_)
+            | Key::RoutingType(_)
+            | Key::Tunnel(_)
+            | Key::PortMap(_)
+            | Key::PortMapRange(_) => self.common = true,
+            // What ENIs have for themselves, and what is told to switches.
+            _ => {}
+        }
+    }
+}
+
+/// Whether ENIs have to be looked at: mappings are looked up by packets, and the tables of switches and
+/// of high availability are none of theirs.
+const fn concerns_enis(key: &Key) -> bool {
+    !matches!(
+        key,
+        Key::VnetMapping(_)
+            | Key::HaSet(_)
+            | Key::HaScope(_)
+            | Key::HaSetConfig(_)
+            | Key::HaScopeConfig(_)
+            | Key::Vip(_)
+            | Key::Dpu(_)
+            | Key::RemoteDpu(_)
+            | Key::Vdpu(_)
+            | Key::SwitchTunnel(_)
+            | Key::SwitchVnet(_)
+            | Key::EniForward(_)
+    )
+}
+
+impl Tables {
+    /// Tables without anything. What hashes are keyed with follows from the seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            hash_key: HashKey::new(seed_for(seed, "dash mapping epochs")),
+            numbers: Numbers::default(),
+            appliance: ApplianceEntry {
+                sip: None,
+                vm_vni: None,
+                lookup: DirectionLookup::default(),
+                trusted: [].into(),
+            },
+            switch: SwitchEntry::default(),
+            vnets: Vec::new(),
+            tunnels: Vec::new(),
+            port_maps: Vec::new(),
+            routing_types: [None; RoutingEntry::KINDS.len()],
+            mappings: MappingTable::new(seed_for(seed, "dash mappings")),
+            mapping_epochs: vec![0; EPOCHS].into(),
+            route_groups: HashMap::new(),
+            acl_groups: HashMap::new(),
+            meter_policies: HashMap::new(),
+            enis: Vec::new(),
+            eni_numbers: HashMap::new(),
+            macs: MacTable::new(&[], seed),
+            last_serial: 0,
+            last_epoch: 0,
+            pa_validation: PaSources::default(),
+            refused_mappings: 0,
+            refused_enis: 0,
+        }
+    }
+
+    /// Compiles what depends on the objects with these keys, which were set, changed or deleted.
+    /// Packets between two calls meet what the last one left: never a half of a change.
+    pub fn update<'a>(
+        &mut self,
+        source: &dyn ObjectSource,
+        changed: impl IntoIterator<Item = &'a Key>,
+    ) {
+        let mut stale = Stale::default();
+        for key in changed {
+            stale.note(key, source, &mut self.pa_validation);
+        }
+        for mapping in &stale.mappings {
+            self.update_mapping(mapping, source);
+        }
+        if !stale.enis {
+            // A mapping may have given a name its first number.
+            if self.has_new_numbers() {
+                self.update_common(source);
+            }
+            return;
+        }
+        self.forget_stale(&stale);
+        let epoch = self.last_epoch.wrapping_add(1);
+        self.update_enis(source, epoch, stale.common);
+        self.update_common(source);
+        self.last_epoch = epoch;
+    }
+
+    fn update_mapping(&mut self, key: &VnetMappingKey, source: &dyn ObjectSource) {
+        let vnet = self.numbers.vnets.of(&key.vnet);
+        match source.mapping(key) {
+            Some(mapping) => {
+                let is_in = self
+                    .mappings
+                    .set(vnet, key.address, &mapping, &mut self.numbers);
+                self.refused_mappings += u64::from(!is_in);
+            }
+            None => _ = self.mappings.remove(vnet, key.address),
+        }
+        let epoch = self.epoch_of_mapping(vnet, key.address);
+        if let Some(epoch) = self.mapping_epochs.get_mut(usize::from(epoch)) {
+            *epoch = epoch.wrapping_add(1);
+        }
+    }
+
+    /// What is compiled when it is next asked for.
+    fn forget_stale(&mut self, stale: &Stale) {
+        self.acl_groups
+            .retain(|group, _| !stale.tags && !stale.acl_groups.contains(group));
+        self.route_groups
+            .retain(|group, _| !stale.route_groups.contains(group));
+        self.meter_policies
+            .retain(|policy, _| !stale.meter_policies.contains(policy));
+    }
+
+    fn has_new_numbers(&self) -> bool {
+        self.vnets.len() < self.numbers.vnets.len()
+            || self.tunnels.len() < self.numbers.tunnels.len()
+            || self.port_maps.len() < self.numbers.port_maps.len()
+    }
+
+    /// Networks, tunnels, routing types and port maps: few, and small.
+    fn update_common(&mut self, source: &dyn ObjectSource) {
+        self.appliance = appliance(source);
+        self.switch = switch(source);
+        let numbers = &self.numbers;
+        self.vnets = vec![None; numbers.vnets.len()];
+        for (name, number) in numbers.vnets.iter() {
+            let vni = source.vnet(name).map(|vnet| vnet.vni.get());
+            self.vnets[number as usize] = vni;
+        }
+        self.tunnels = vec![None; numbers.tunnels.len()];
+        for (name, number) in numbers.tunnels.iter() {
+            let tunnel = source.tunnel(name).and_then(TunnelEntry::compile);
+            self.tunnels[number as usize] = tunnel;
+        }
+        self.port_maps = vec![None; numbers.port_maps.len()];
+        for (name, number) in numbers.port_maps.iter() {
+            self.port_maps[number as usize] = PortMapTable::compile(name, source);
+        }
+        for kind in RoutingEntry::KINDS {
+            let actions = source.routing_type(kind);
+            self.routing_types[RoutingEntry::place(kind)] = actions.map(RoutingEntry::compile);
+        }
+    }
+
+    fn update_enis(&mut self, source: &dyn ObjectSource, epoch: u32, all_changed: bool) {
+        let mut present = BTreeSet::new();
+        source.enis(&mut |id, _| _ = present.insert(id.clone()));
+        for (number, eni) in self.enis.iter_mut().enumerate() {
+            if eni.as_ref().is_some_and(|eni| !present.contains(&eni.id)) {
+                *eni = None;
+                self.eni_numbers
+                    .retain(|_, other| usize::from(*other) != number);
+            }
+        }
+        for id in &present {
+            if let Some(object) = source.eni(id) {
+                self.update_eni(id, object, source, epoch, all_changed);
+            }
+        }
+        self.drop_unused();
+        let macs: Vec<_> = self.enis().map(|(number, eni)| (eni.mac, number)).collect();
+        self.macs = MacTable::new(&macs, seed_for(self.seed, "dash macs"));
+    }
+
+    fn update_eni(
+        &mut self,
+        id: &EniId,
+        object: &Eni,
+        source: &dyn ObjectSource,
+        epoch: u32,
+        all_changed: bool,
+    ) {
+        let Some(number) = self.number_for(id) else {
+            self.refused_enis += 1;
+            return;
+        };
+        let mut entry = self.compile_eni(id, object, source, epoch);
+        let place = usize::from(number);
+        match &self.enis[place] {
+            Some(old) => {
+                entry.serial = old.serial;
+                if !all_changed && entry.is_same_as(old) {
+                    entry.epoch = old.epoch;
+                }
+            }
+            None => {
+                self.last_serial += 1;
+                entry.serial = self.last_serial;
+            }
+        }
+        self.enis[place] = Some(entry);
+    }
+
+    /// The number of an ENI that has one, or else the first free one.
+    fn number_for(&mut self, id: &EniId) -> Option<u16> {
+        if let Some(&number) = self.eni_numbers.get(id) {
+            return Some(number);
+        }
+        if self.last_serial >> SERIAL_BITS != 0 {
+            return None;
+        }
+        let free = self.enis.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.enis.len());
+        // One less than 16 bits have, as the table of MAC addresses counts from one.
+        let number = u16::try_from(place)
+            .ok()
+            .filter(|&number| number < u16::MAX)?;
+        if place == self.enis.len() {
+            self.enis.push(None);
+        }
+        self.eni_numbers.insert(id.clone(), number);
+        Some(number)
+    }
+
+    fn compile_eni(
+        &mut self,
+        id: &EniId,
+        object: &Eni,
+        source: &dyn ObjectSource,
+        epoch: u32,
+    ) -> EniEntry {
+        let vnet = self.numbers.vnets.of(&object.vnet);
+        let group = source.eni_route(id);
+        EniEntry {
+            id: id.clone(),
+            serial: 0,
+            epoch,
+            mac: object.mac_address,
+            underlay_ip: object.underlay_ip,
+            is_enabled: object.admin_state == AdminState::Enabled,
+            vnet,
+            mode: object.mode,
+            pl_underlay_sip: object.pl_underlay_sip,
+            pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
+            trusted: object.trusted_vnis.clone(),
+            limits: limits(object, source),
+            routes: group.and_then(|group| self.routes(group, source)),
+            inbound: InboundTable::compile(id, vnet, source, &mut self.numbers),
+            acl: [Direction::Outbound, Direction::Inbound].map(|direction| {
+                [IpVersion::V4, IpVersion::V6].map(|version| {
+                    std::array::from_fn(|place| {
+                        let stage = AclStage::new(place as u8 + 1)?;
+                        let binding = source.acl_binding(id, direction, stage)?;
+                        self.acl(binding.group(version)?, source)
+                    })
+                })
+            }),
+            meters: [IpVersion::V4, IpVersion::V6].map(|version| {
+                let policy = object.meter_policy(version)?;
+                self.meter(policy, source)
+            }),
+        }
+    }
+
+    fn routes(
+        &mut self,
+        group: &RouteGroupId,
+        source: &dyn ObjectSource,
+    ) -> Option<Arc<RouteTable>> {
+        if let Some(table) = self.route_groups.get(group) {
+            return Some(table.clone());
+        }
+        let table = RouteTable::compile(group, source, &mut self.numbers)?;
+        let table = Arc::new(table);
+        self.route_groups.insert(group.clone(), table.clone());
+        Some(table)
+    }
+
+    fn acl(&mut self, group: &AclGroupId, source: &dyn ObjectSource) -> Option<Arc<AclTable>> {
+        if let Some(table) = self.acl_groups.get(group) {
+            return Some(table.clone());
+        }
+        // A list that is not there is one without rules.
+        let table = AclTable::compile(group, source).unwrap_or_default();
+        let table = Arc::new(table);
+        self.acl_groups.insert(group.clone(), table.clone());
+        Some(table)
+    }
+
+    fn meter(
+        &mut self,
+        policy: &MeterPolicyId,
+        source: &dyn ObjectSource,
+    ) -> Option<Arc<MeterTable>> {
+        if let Some(table) = self.meter_policies.get(policy) {
+            return Some(table.clone());
+        }
+        let table = Arc::new(MeterTable::compile(policy, source)?);
+        self.meter_policies.insert(policy.clone(), table.clone());
+        Some(table)
+    }
+
+    /// What no ENI has any more is not kept.
+    fn drop_unused(&mut self) {
+        self.acl_groups
+            .retain(|_, table| Arc::strong_count(table) > 1);
+        self.route_groups
+            .retain(|_, table| Arc::strong_count(table) > 1);
+        self.meter_policies
+            .retain(|_, table| Arc::strong_count(table) > 1);
+    }
+}
+
+fn appliance(source: &dyn ObjectSource) -> ApplianceEntry {
+    let appliance = source.appliance();
+    ApplianceEntry {
+        sip: appliance.map(|appliance| appliance.sip),
+        vm_vni: appliance
+            .and_then(|appliance| appliance.vm_vni)
+            .map(Vni::get),
+        lookup: appliance.map_or(DirectionLookup::default(), |appliance| {
+            appliance.outbound_direction_lookup
+        }),
+        trusted: appliance.map_or([].into(), |appliance| appliance.trusted_vnis.clone()),
+    }
+}
+
+fn switch(source: &dyn ObjectSource) -> SwitchEntry {
+    let default = SwitchEntry::default();
+    let Some(switch) = source.switch() else {
+        return default;
+    };
+    let source_ports = match (switch.vxlan_source_port, switch.vxlan_source_port_bits) {
+        (None, None) => default.source_ports,
+        (base, bits) => SourcePorts {
+            base: base.unwrap_or(0),
+            bits: bits.unwrap_or(0),
+        },
+    };
+    SwitchEntry {
+        port: switch.vxlan_port.unwrap_or(default.port),
+        source_ports,
+        checks_source_port: switch.vxlan_security.unwrap_or(false),
+    }
+}
+
+fn limits(eni: &Eni, source: &dyn ObjectSource) -> Limits {
+    let qos = eni.qos.as_ref().and_then(|name| source.qos(name));
+    qos.map_or(Limits::default(), |qos| Limits {
+        bandwidth_kbps: qos.bandwidth_kbps,
+        connections_per_second: qos.connections_per_second,
+        flows: qos.flows,
+    })
+}

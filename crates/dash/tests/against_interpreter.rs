@@ -1,0 +1,195 @@
+//! The compiled pipeline against the specification read aloud, on random configurations and packets.
+
+mod common;
+
+use common::interpreter::{Interpreter, Packet, Sent};
+use common::packets::{self, Dice, HEADROOM};
+use proptest::prelude::*;
+use twinpath_core::Instant;
+use twinpath_core::wire::layout::Layout;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::{dissect, fields, verify_ipv4_checksum, verify_transport_checksum};
+use twinpath_dash::headers::{Direction, Headers};
+use twinpath_dash::pipeline::Layer;
+use twinpath_dash::samples::Objects;
+use twinpath_dash::{Dpu, Reason, Settings, Verdict};
+
+const ENIS: u8 = 4;
+
+fn settings(dice: &mut Dice) -> Settings {
+    Settings {
+        flows: 4096,
+        port_map_must_match: dice.one_in(3),
+        ..Settings::default()
+    }
+}
+
+fn dpu(objects: &Objects, settings: &Settings) -> Dpu {
+    let mut dpu = Dpu::new(settings.clone(), 7);
+    dpu.update(objects, &objects.keys());
+    dpu
+}
+
+/// A frame that left, taken apart: its layers from the inside out, and the inner frame.
+fn taken_apart(mut frame: &[u8]) -> (Vec<Layer>, Vec<u8>, Layout) {
+    let mut layers = Vec::new();
+    loop {
+        let layout = dissect(frame).expect("what leaves is sound");
+        assert!(verify_ipv4_checksum(frame, &layout));
+        let Ok(tunnel) = Tunnel::read(frame, &layout, VXLAN_PORT) else {
+            layers.reverse();
+            return (layers, frame.to_vec(), layout);
+        };
+        layers.push(Layer {
+            encapsulation: tunnel.encapsulation,
+            key: tunnel.key,
+            source: fields::source_address(frame, &layout),
+            destination: fields::destination_address(frame, &layout),
+        });
+        frame = &frame[tunnel.inner()];
+    }
+}
+
+/// Whether what left is what the specification says.
+fn compare(frame: &[u8], sent: &Sent, packet: &Packet, came: &[u8]) -> Result<(), TestCaseError> {
+    let (mut layers, inner, layout) = taken_apart(frame);
+    if !sent.endpoints.is_empty() {
+        let last = layers.last_mut().expect("a tunnel");
+        prop_assert!(sent.endpoints.contains(&last.destination));
+        last.destination = sent.underlay.last().expect("a tunnel").destination;
+    }
+    prop_assert_eq!(&layers, &sent.underlay);
+    prop_assert_eq!(Headers::of(&inner, &layout), Some(sent.overlay));
+    prop_assert!(verify_transport_checksum(&inner, &layout));
+    if !sent.underlay.is_empty() {
+        let source = sent.source_mac.unwrap_or(fields::source_mac(came));
+        let destination = sent
+            .destination_mac
+            .unwrap_or(fields::destination_mac(came));
+        prop_assert_eq!(fields::source_mac(&inner), source);
+        prop_assert_eq!(fields::destination_mac(&inner), destination);
+    }
+    let _ = packet;
+    Ok(())
+}
+
+fn process(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason> {
+    let mut buffer = bytes.to_vec();
+    match dpu.process(&mut buffer, HEADROOM, now) {
+        Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
+        Verdict::Drop(reason) => Err(reason),
+        Verdict::TooLong(_) => Err(Reason::TooLong),
+    }
+}
+
+/// The inner frame of bytes that packets are made of.
+fn inner_of(bytes: &[u8]) -> &[u8] {
+    let frame = &bytes[HEADROOM..];
+    let layout = dissect(frame).expect("sound");
+    &frame[Tunnel::read(frame, &layout, VXLAN_PORT)
+        .expect("a tunnel")
+        .inner()]
+}
+
+fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool, TestCaseError> {
+    // Each packet is the first of its flow.
+    let mut dpu = dpu(objects, settings);
+    let bytes = packets::bytes(packet, flags::SYN);
+    let result = process(&mut dpu, &bytes, Instant(1));
+    let expected = Interpreter {
+        objects,
+        settings,
+        packet,
+    }
+    .run();
+    match (&result, &expected) {
+        (Ok(frame), Ok(sent)) => {
+            compare(frame, sent, packet, inner_of(&bytes))?;
+            let counters = dpu.counters(&packet.eni).expect("there");
+            let bytes_of_class = counters.meters.of(sent.meter_class);
+            let inner_bytes = match packet.direction {
+                Direction::Outbound => inner_of(&bytes).len(),
+                Direction::Inbound => taken_apart(frame).1.len(),
+            };
+            if sent.meter_class != 0 {
+                prop_assert_eq!(
+                    bytes_of_class[packet.direction as usize],
+                    inner_bytes as u64
+                );
+            }
+            // The second packet is a hit, and leaves as the first one did.
+            let again = process(&mut dpu, &bytes, Instant(2));
+            prop_assert_eq!(again.as_ref(), Ok(frame));
+            prop_assert_eq!(dpu.counters(&packet.eni).expect("there").flow_hits, 1);
+        }
+        (Err(reason), Err(expected)) => prop_assert_eq!(reason, expected),
+        // A packet to itself has no answers to tell from it.
+        (Err(Reason::FlowClash), Ok(_)) => {
+            prop_assert_eq!(packet.overlay.source, packet.overlay.destination);
+        }
+        _ => prop_assert!(false, "{:?} instead of {:?}", result, expected),
+    }
+    Ok(result.is_ok())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn packets_meet_what_the_specification_says(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let objects = packets::configuration(&mut dice, ENIS);
+        let settings = settings(&mut dice);
+        for _ in 0..40 {
+            let packet = packets::packet(&mut dice, &objects, ENIS);
+            check(&objects, &settings, &packet)?;
+        }
+    }
+}
+
+/// The property says something only if packets come to all ends.
+#[test]
+fn random_packets_come_to_all_ends() {
+    let mut forwarded = 0;
+    let mut reasons = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let mut dice = Dice(seed);
+        let objects = packets::configuration(&mut dice, ENIS);
+        let settings = settings(&mut dice);
+        for _ in 0..40 {
+            let packet = packets::packet(&mut dice, &objects, ENIS);
+            let expected = Interpreter {
+                objects: &objects,
+                settings: &settings,
+                packet: &packet,
+            };
+            match expected.run() {
+                Ok(_) => forwarded += 1,
+                Err(reason) => _ = reasons.insert(reason),
+            }
+        }
+    }
+    assert!(forwarded > 1000, "{forwarded}");
+    for reason in [
+        Reason::UntrustedVni,
+        Reason::AclInbound,
+        Reason::AclOutbound,
+        Reason::RouteGroupMiss,
+        Reason::RouteMiss,
+        Reason::RouteDrop,
+        Reason::MappingMiss,
+        Reason::PortMapMiss,
+        Reason::PortRangeMiss,
+        Reason::Unresolved,
+        Reason::Unsupported,
+        Reason::InboundRouteMiss,
+        Reason::InboundRouteDrop,
+        Reason::PaValidation,
+    ] {
+        assert!(
+            reasons.contains(&reason),
+            "{reason:?} never happened: {reasons:?}"
+        );
+    }
+}

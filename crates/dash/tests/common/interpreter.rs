@@ -1,0 +1,567 @@
+//! The stages straight over the objects, one after the other, as the specification has them: nothing
+//! is compiled, nothing is remembered, and every list is read from its beginning.
+//!
+//! What the outbound packet becomes is told field by field as the documents tell it: `overlay` is the
+//! machine's packet, `underlay` the headers put around it.
+
+use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::{Address, MacAddress, protocol};
+use twinpath_dash::headers::Direction;
+use twinpath_dash::headers::Headers;
+use twinpath_dash::objects::{self, *};
+use twinpath_dash::pipeline::Layer;
+use twinpath_dash::{Reason, Settings};
+
+use twinpath_dash::samples::Objects;
+
+/// A packet that has come to an ENI.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    pub direction: Direction,
+    pub eni: EniId,
+    pub encapsulation: Encapsulation,
+    pub vni: u32,
+    pub outer_source: Address,
+    pub source_mac: MacAddress,
+    pub overlay: Headers,
+}
+
+/// What leaves, and what of it the specification does not fix.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub overlay: Headers,
+    pub source_mac: Option<MacAddress>,
+    pub destination_mac: Option<MacAddress>,
+    /// From the inside out. Of a tunnel with several endpoints each may be chosen: its destination is
+    /// not in here.
+    pub underlay: Vec<Layer>,
+    /// Endpoints that the last layer may go to.
+    pub endpoints: Vec<Address>,
+    pub meter_class: u32,
+}
+
+/// The stages of one packet.
+pub struct Interpreter<'a> {
+    pub objects: &'a Objects,
+    pub settings: &'a Settings,
+    pub packet: &'a Packet,
+}
+
+#[derive(Default)]
+struct Metadata {
+    or: Vec<u32>,
+    and: Vec<u32>,
+}
+
+impl Interpreter<'_> {
+    fn eni(&self) -> &Eni {
+        &self.objects.enis[&self.packet.eni]
+    }
+
+    fn appliance(&self) -> &Appliance {
+        self.objects.appliance.as_ref().expect("a packet has come")
+    }
+
+    /// All stages.
+    pub fn run(&self) -> Result<Sent, Reason> {
+        self.trusted_vni()?;
+        match (self.packet.direction, self.eni().mode) {
+            (Direction::Outbound, _) => {
+                self.acl(Direction::Outbound)?;
+                self.outbound(Metadata::default())
+            }
+            (Direction::Inbound, EniMode::Vm) => {
+                self.acl(Direction::Inbound)?;
+                let meters = self.inbound_routing()?;
+                self.inbound(meters)
+            }
+            (Direction::Inbound, EniMode::FloatingNic) => {
+                let meters = self.inbound_routing()?;
+                self.acl(Direction::Outbound)?;
+                self.outbound(meters)
+            }
+        }
+    }
+
+    fn trusted_vni(&self) -> Result<(), Reason> {
+        let mut listed = self.appliance().trusted_vnis.to_vec();
+        listed.extend(self.eni().trusted_vnis.iter());
+        let is_ours = self.packet.direction == Direction::Outbound;
+        let contains = listed
+            .iter()
+            .any(|range| (range.first().get()..=range.last().get()).contains(&self.packet.vni));
+        match listed.is_empty() || is_ours || contains {
+            true => Ok(()),
+            false => Err(Reason::UntrustedVni),
+        }
+    }
+
+    fn acl(&self, direction: Direction) -> Result<(), Reason> {
+        let denied = match direction {
+            Direction::Outbound => Reason::AclOutbound,
+            Direction::Inbound => Reason::AclInbound,
+        };
+        let mut permitted = true;
+        for stage in 1..=5 {
+            let key = (
+                self.packet.eni.clone(),
+                direction,
+                AclStage::new(stage).expect("1 to 5"),
+            );
+            let Some(binding) = self.objects.bindings.get(&key) else {
+                continue;
+            };
+            let group = match self.packet.overlay.source.is_v4() {
+                true => &binding.v4,
+                false => &binding.v6,
+            };
+            let Some(group) = group else {
+                continue;
+            };
+            let Some(rule) = self.acl_rule(group) else {
+                return Err(denied);
+            };
+            permitted = rule.action == AclAction::Permit;
+            if rule.terminating {
+                break;
+            }
+        }
+        if permitted { Ok(()) } else { Err(denied) }
+    }
+
+    /// The rule with the lowest priority number that matches.
+    fn acl_rule(&self, group: &AclGroupId) -> Option<&AclRule> {
+        let (group, rules) = self.objects.acl_groups.get(group)?;
+        if (group.ip_version == IpVersion::V4) != self.packet.overlay.source.is_v4() {
+            return None;
+        }
+        let mut best: Option<&AclRule> = None;
+        for rule in rules.values() {
+            let is_better = best.is_none_or(|best| rule.priority < best.priority);
+            if is_better && self.acl_rule_matches(rule) {
+                best = Some(rule);
+            }
+        }
+        best
+    }
+
+    fn acl_rule_matches(&self, rule: &AclRule) -> bool {
+        let overlay = &self.packet.overlay;
+        let mut sources: Vec<_> = rule.src_addr.iter().collect();
+        let mut destinations: Vec<_> = rule.dst_addr.iter().collect();
+        for (tags, prefixes) in [
+            (&rule.src_tag, &mut sources),
+            (&rule.dst_tag, &mut destinations),
+        ] {
+            for tag in tags {
+                if let Some(tag) = self.objects.tags.get(tag) {
+                    prefixes.extend(tag.prefixes.iter());
+                }
+            }
+        }
+        let any_source = rule.src_addr.is_empty() && rule.src_tag.is_empty();
+        let any_destination = rule.dst_addr.is_empty() && rule.dst_tag.is_empty();
+        let in_ports = |ranges: &[PortRange], port: Option<u16>| {
+            let contains = |port| {
+                ranges
+                    .iter()
+                    .any(|range| range.first() <= port && port <= range.last())
+            };
+            ranges.is_empty() || port.is_some_and(contains)
+        };
+        (any_source || sources.iter().any(|prefix| prefix.includes(overlay.source)))
+            && (any_destination
+                || destinations
+                    .iter()
+                    .any(|prefix| prefix.includes(overlay.destination)))
+            && in_ports(&rule.src_port, overlay.ports.map(|ports| ports[0]))
+            && in_ports(&rule.dst_port, overlay.ports.map(|ports| ports[1]))
+            && (rule.protocols.is_empty() || rule.protocols.contains(&overlay.protocol))
+    }
+
+    fn inbound_routing(&self) -> Result<Metadata, Reason> {
+        let packet = self.packet;
+        let mut matching: Vec<_> = self
+            .objects
+            .route_rules
+            .iter()
+            .filter(|(key, rule)| {
+                key.eni == packet.eni
+                    && key.vni.get() == packet.vni
+                    && key.source.includes(packet.outer_source)
+                    && (rule.protocol.unwrap_or(0) == 0
+                        || rule.protocol == Some(packet.overlay.protocol))
+            })
+            .collect();
+        matching.sort_by_key(|(key, rule)| {
+            (
+                rule.priority,
+                u8::MAX - key.source.length(),
+                rule.protocol.unwrap_or(0) == 0,
+            )
+        });
+        let (_, rule) = matching.first().ok_or(Reason::InboundRouteMiss)?;
+        if rule.action == InboundAction::Drop {
+            return Err(Reason::InboundRouteDrop);
+        }
+        if rule.pa_validation.unwrap_or(rule.vnet.is_some()) {
+            let vnet = rule.vnet.as_ref().unwrap_or(&self.eni().vnet);
+            self.pa_validation(vnet)?;
+        }
+        Ok(Metadata {
+            or: vec![rule.metering.or],
+            and: vec![rule.metering.and],
+        })
+    }
+
+    fn pa_validation(&self, vnet: &VnetName) -> Result<(), Reason> {
+        let source = self.packet.outer_source;
+        let mapped = self
+            .objects
+            .mappings
+            .iter()
+            .any(|((name, _), mapping)| name == vnet && mapping.underlay_ip == source);
+        let listed = Vni::new(self.packet.vni)
+            .and_then(|vni| self.objects.pa_validation.get(&vni))
+            .is_some_and(|listed| listed.prefixes.includes(source));
+        match mapped || listed {
+            true => Ok(()),
+            false => Err(Reason::PaValidation),
+        }
+    }
+
+    fn inbound(&self, meters: Metadata) -> Result<Sent, Reason> {
+        let underlay = vec![self.to_vm()?];
+        Ok(Sent {
+            overlay: self.packet.overlay,
+            source_mac: None,
+            destination_mac: None,
+            underlay,
+            endpoints: Vec::new(),
+            meter_class: self.metering(&meters, self.packet.overlay.source),
+        })
+    }
+
+    fn to_vm(&self) -> Result<Layer, Reason> {
+        let key = self.appliance().vm_vni.ok_or(Reason::Unsupported)?.get();
+        let destination = self.eni().underlay_ip.ok_or(Reason::Unsupported)?;
+        same_version(Layer {
+            encapsulation: Encapsulation::Vxlan,
+            key,
+            source: self.appliance().sip,
+            destination,
+        })
+    }
+
+    fn metering(&self, meters: &Metadata, far_end: Address) -> u32 {
+        let or = meters.or.iter().fold(0, |all, bits| all | bits);
+        let and = meters.and.iter().fold(u32::MAX, |all, bits| all & bits);
+        if or & and != 0 {
+            return or & and;
+        }
+        let policy = match far_end.is_v4() {
+            true => &self.eni().v4_meter_policy,
+            false => &self.eni().v6_meter_policy,
+        };
+        let Some((policy, rules)) = policy
+            .as_ref()
+            .and_then(|name| self.objects.meter_policies.get(name))
+        else {
+            return 0;
+        };
+        if (policy.ip_version == IpVersion::V4) != far_end.is_v4() {
+            return 0;
+        }
+        let covering = rules
+            .iter()
+            .filter(|(_, rule)| rule.prefix.includes(far_end));
+        let first = covering
+            .min_by_key(|(number, rule)| (rule.priority, u8::MAX - rule.prefix.length(), **number));
+        first.map_or(0, |(_, rule)| rule.metering_class)
+    }
+
+    fn outbound(&self, mut meters: Metadata) -> Result<Sent, Reason> {
+        let mut sent = self.route(&mut meters)?;
+        sent.meter_class = self.metering(&meters, self.packet.overlay.destination);
+        if self.eni().mode == EniMode::FloatingNic {
+            sent.source_mac = Some(self.eni().mac_address);
+        }
+        // What answers come back by must exist, or the connection would be of one direction.
+        self.to_vm_or_back()?;
+        Ok(sent)
+    }
+
+    /// A floating NIC's answers follow its routes; where none leads back they go as a machine's do.
+    fn to_vm_or_back(&self) -> Result<(), Reason> {
+        if self.eni().mode == EniMode::Vm {
+            return self.to_vm().map(|_| ());
+        }
+        let turned = Packet {
+            overlay: Headers {
+                destination: self.packet.overlay.source,
+                ..self.packet.overlay
+            },
+            ..self.packet.clone()
+        };
+        let back = Interpreter {
+            packet: &turned,
+            ..*self
+        };
+        match back.route(&mut Metadata::default()) {
+            Ok(sent) if sent.overlay == turned.overlay => Ok(()),
+            _ => self.to_vm().map(|_| ()),
+        }
+    }
+
+    fn route(&self, meters: &mut Metadata) -> Result<Sent, Reason> {
+        let overlay = self.packet.overlay;
+        let group = self.objects.eni_routes.get(&self.packet.eni);
+        let routes = group
+            .and_then(|group| self.objects.route_groups.get(group))
+            .ok_or(Reason::RouteGroupMiss)?;
+        let covering = routes
+            .iter()
+            .filter(|(prefix, _)| prefix.includes(overlay.destination));
+        let (_, route) = covering
+            .max_by_key(|(prefix, _)| prefix.length())
+            .ok_or(Reason::RouteMiss)?;
+        meters.or.push(route.metering.or);
+        meters.and.push(route.metering.and);
+        let mut sent = Sent {
+            overlay,
+            source_mac: None,
+            destination_mac: None,
+            underlay: Vec::new(),
+            endpoints: Vec::new(),
+            meter_class: 0,
+        };
+        let mut tunnel = route.tunnel.clone();
+        match &route.action {
+            RouteAction::Drop => return Err(Reason::RouteDrop),
+            RouteAction::Direct => {}
+            RouteAction::Vnet(vnet) => {
+                tunnel = self
+                    .map(route, vnet, overlay.destination, meters, &mut sent)?
+                    .or(tunnel);
+            }
+            RouteAction::VnetDirect { vnet, overlay_ip } => {
+                let looked_up = overlay_ip.unwrap_or(overlay.destination);
+                tunnel = self
+                    .map(route, vnet, looked_up, meters, &mut sent)?
+                    .or(tunnel);
+            }
+            RouteAction::ServiceTunnel(addresses) => self.service_tunnel(addresses, &mut sent)?,
+        }
+        if let Some(name) = tunnel {
+            let tunnel = self.objects.tunnels.get(&name).ok_or(Reason::Unresolved)?;
+            meters.or.push(tunnel.metering_class_or);
+            if sent.underlay.len() == 2 {
+                return Err(Reason::Unsupported);
+            }
+            sent.endpoints = tunnel.endpoints.to_vec();
+            sent.underlay.push(Layer {
+                encapsulation: kind(tunnel.encapsulation),
+                key: tunnel.vni.get(),
+                source: self.appliance().sip,
+                destination: Address::UNSPECIFIED_V6,
+            });
+        }
+        Ok(sent)
+    }
+
+    fn map(
+        &self,
+        route: &Route,
+        vnet: &VnetName,
+        looked_up: Address,
+        meters: &mut Metadata,
+        sent: &mut Sent,
+    ) -> Result<Option<TunnelName>, Reason> {
+        let mapping = self
+            .objects
+            .mappings
+            .get(&(vnet.clone(), looked_up))
+            .ok_or(Reason::MappingMiss)?;
+        let actions = self.actions(mapping.routing_type)?;
+        meters.or.push(mapping.metering_class_or);
+        sent.destination_mac = mapping.mac_address;
+        let vni_of = |name: &VnetName| {
+            let vnet = self.objects.vnets.get(name).ok_or(Reason::Unresolved)?;
+            Ok::<_, Reason>(vnet.vni.get())
+        };
+        let far = vni_of(vnet)?;
+        let own = vni_of(&self.eni().vnet)?;
+        let vni = if mapping.use_dst_vni { far } else { own };
+        let mut underlay_sip = self.appliance().sip;
+        let mut underlay_dip = mapping.underlay_ip;
+        if let Some(private_link) = &mapping.private_link {
+            underlay_sip = route
+                .underlay_sip
+                .or(self.eni().pl_underlay_sip)
+                .unwrap_or(underlay_sip);
+            self.private_link(mapping, private_link, &mut underlay_dip, sent)?;
+        }
+        self.static_encap(actions, vni, underlay_sip, underlay_dip, sent)?;
+        Ok(mapping.tunnel.clone())
+    }
+
+    fn actions(&self, kind: RoutingType) -> Result<&RoutingActions, Reason> {
+        let actions = self
+            .objects
+            .routing_types
+            .get(&kind)
+            .ok_or(Reason::Unresolved)?;
+        let count = |wanted: ActionType| {
+            let of_kind = actions.items.iter().filter(|item| item.action == wanted);
+            of_kind.count()
+        };
+        if count(ActionType::Drop) > 0 {
+            return Err(Reason::RouteDrop);
+        }
+        if count(ActionType::Appliance) > 0 || count(ActionType::StaticEncap) > 2 {
+            return Err(Reason::Unsupported);
+        }
+        Ok(actions)
+    }
+
+    fn static_encap(
+        &self,
+        actions: &RoutingActions,
+        vni: u32,
+        source: Address,
+        destination: Address,
+        sent: &mut Sent,
+    ) -> Result<(), Reason> {
+        for item in &actions.items {
+            if item.action == ActionType::StaticEncap {
+                sent.underlay.push(same_version(Layer {
+                    encapsulation: kind(
+                        item.encapsulation.unwrap_or(objects::Encapsulation::Vxlan),
+                    ),
+                    key: item.vni.map_or(vni, Vni::get),
+                    source,
+                    destination,
+                })?);
+            }
+        }
+        if sent.underlay.is_empty() {
+            sent.underlay.push(same_version(Layer {
+                encapsulation: Encapsulation::Vxlan,
+                key: vni,
+                source,
+                destination,
+            })?);
+        }
+        Ok(())
+    }
+
+    fn private_link(
+        &self,
+        mapping: &VnetMapping,
+        private_link: &PrivateLink,
+        underlay_dip: &mut Address,
+        sent: &mut Sent,
+    ) -> Result<(), Reason> {
+        let (sip, dip) = self.ipv4_overlay()?;
+        let (overlay_sip, overlay_dip) = (private_link.overlay_sip, private_link.overlay_dip);
+        let encoding = self.eni().pl_sip_encoding.unwrap_or(MaskedBits::NONE);
+        let new_sip = (((sip & !overlay_sip.mask()) | overlay_sip.value()) & !encoding.mask())
+            | encoding.value();
+        let mut new_dip = (dip & !overlay_dip.mask()) | overlay_dip.value();
+        if let Some(name) = &mapping.port_map {
+            let map = self
+                .objects
+                .port_maps
+                .get(name)
+                .ok_or(Reason::PortMapMiss)?;
+            let port = sent.overlay.ports.map(|ports| ports[1]);
+            let range = map
+                .iter()
+                .find(|(ports, _)| port.is_some_and(|port| ports.contains(port)));
+            match range {
+                Some((
+                    ports,
+                    PortMapRange::PrivateLinkService {
+                        backend_ip,
+                        backend_port_base,
+                    },
+                )) => {
+                    *underlay_dip = *backend_ip;
+                    new_dip = (new_dip >> 32 << 32) | (backend_ip.0 & 0xffff_ffff);
+                    if let Some([_, port]) = &mut sent.overlay.ports {
+                        *port = backend_port_base + (*port - ports.first());
+                    }
+                }
+                Some((_, PortMapRange::SkipMapping)) => {}
+                None if self.settings.port_map_must_match => return Err(Reason::PortRangeMiss),
+                None => {}
+            }
+        }
+        four_to_six(new_sip, new_dip, sent)
+    }
+
+    fn service_tunnel(&self, addresses: &ServiceTunnel, sent: &mut Sent) -> Result<(), Reason> {
+        let (sip, dip) = self.ipv4_overlay()?;
+        let (overlay_sip, overlay_dip) = (addresses.overlay_sip, addresses.overlay_dip);
+        let new_sip = (sip & !overlay_sip.mask()) | overlay_sip.value();
+        let new_dip = (dip & !overlay_dip.mask()) | overlay_dip.value();
+        four_to_six(new_sip, new_dip, sent)?;
+        let none = RoutingActions { items: [].into() };
+        let actions = match self
+            .objects
+            .routing_types
+            .contains_key(&RoutingType::ServiceTunnel)
+        {
+            true => self.actions(RoutingType::ServiceTunnel)?,
+            false => &none,
+        };
+        let vnet = self
+            .objects
+            .vnets
+            .get(&self.eni().vnet)
+            .ok_or(Reason::Unresolved)?;
+        let source = addresses.underlay_sip.unwrap_or(self.appliance().sip);
+        let destination = addresses
+            .underlay_dip
+            .unwrap_or(self.packet.overlay.destination);
+        self.static_encap(actions, vnet.vni.get(), source, destination, sent)
+    }
+
+    fn ipv4_overlay(&self) -> Result<(u128, u128), Reason> {
+        let overlay = &self.packet.overlay;
+        match overlay.source.is_v4() {
+            true => Ok((
+                overlay.source.0 & 0xffff_ffff,
+                overlay.destination.0 & 0xffff_ffff,
+            )),
+            false => Err(Reason::Unsupported),
+        }
+    }
+}
+
+fn four_to_six(sip: u128, dip: u128, sent: &mut Sent) -> Result<(), Reason> {
+    let is_mapped = |address: u128| address >> 32 == 0xffff;
+    if is_mapped(sip) || is_mapped(dip) {
+        return Err(Reason::Unsupported);
+    }
+    sent.overlay.source = Address(sip);
+    sent.overlay.destination = Address(dip);
+    if sent.overlay.protocol == protocol::ICMP {
+        sent.overlay.protocol = protocol::ICMP6;
+    }
+    Ok(())
+}
+
+const fn kind(of: objects::Encapsulation) -> Encapsulation {
+    match of {
+        objects::Encapsulation::Vxlan => Encapsulation::Vxlan,
+        objects::Encapsulation::Nvgre => Encapsulation::Nvgre,
+    }
+}
+
+fn same_version(layer: Layer) -> Result<Layer, Reason> {
+    match layer.source.is_v4() == layer.destination.is_v4() {
+        true => Ok(layer),
+        false => Err(Reason::Unsupported),
+    }
+}

@@ -1,0 +1,6 @@
+//! What tests of the pipeline share: objects in plain maps, and the stages as the specification has
+//! them.
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub mod interpreter;
+pub mod packets;

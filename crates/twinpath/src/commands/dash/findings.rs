@@ -1,0 +1,274 @@
+//! What a configuration holds, and what is wrong with it, as values.
+
+use serde::Serialize;
+use std::collections::BTreeSet;
+use twinpath_dash::Files;
+use twinpath_dash::config::{
+    Applied, Configuration, Cost, EniTable, Origin, Stages, Store, Waiting,
+};
+use twinpath_dash::json::Problem;
+use twinpath_dash::objects::{AclGroupId, AdminState, EniId, Key, Table};
+
+/// How many objects are named that refer to one that is deleted.
+const NAMED: usize = 3;
+
+/// What was found.
+#[derive(Serialize)]
+pub(super) struct Findings {
+    /// Nothing is wrong, and nothing waits.
+    pub is_complete: bool,
+    pub files: usize,
+    pub errors: Vec<Finding>,
+    /// Errors and warnings that are not told.
+    pub more_problems: usize,
+    pub warnings: Vec<Finding>,
+    /// What is asked for and not in force.
+    pub waiting: Vec<WaitingObject>,
+    /// What is deleted and still in force.
+    pub leaving: Vec<LeavingObject>,
+    /// Objects that were dropped, because too many wait.
+    pub dropped: usize,
+    pub tables: Vec<TableObjects>,
+    pub enis: Vec<EniObjects>,
+    pub memory: Memory,
+}
+
+/// Something wrong, or worth a look.
+#[derive(Serialize)]
+pub(super) struct Finding {
+    pub file: String,
+    pub line: u32,
+    pub object: Option<String>,
+    pub field: Option<String>,
+    pub message: String,
+}
+
+/// An object that is not in force.
+#[derive(Serialize)]
+pub(super) struct WaitingObject {
+    pub file: String,
+    pub line: u32,
+    pub object: String,
+    pub field: &'static str,
+    /// The object that keeps it from being in force.
+    pub because_of: String,
+    /// It cannot be together with that one; otherwise it waits.
+    pub is_refused: bool,
+    pub message: String,
+}
+
+/// An object that is deleted and still in force.
+#[derive(Serialize)]
+pub(super) struct LeavingObject {
+    pub file: String,
+    pub line: u32,
+    pub object: String,
+    /// Some of the objects that refer to it.
+    pub referred_to_by: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub(super) struct TableObjects {
+    pub table: &'static str,
+    pub objects: usize,
+}
+
+/// An ENI, and what its packets meet.
+#[derive(Serialize)]
+pub(super) struct EniObjects {
+    pub eni: String,
+    pub vnet: String,
+    pub mac_address: String,
+    pub is_enabled: bool,
+    pub route_group: Option<String>,
+    pub routes: usize,
+    /// Of all networks that its routes lead to.
+    pub mappings: usize,
+    /// Groups that ask inbound packets.
+    pub acl_groups_in: usize,
+    /// Groups that ask outbound packets.
+    pub acl_groups_out: usize,
+    /// Rules in all of these.
+    pub acl_rules: usize,
+    pub route_rules: usize,
+}
+
+/// What it takes to keep it as configured.
+#[derive(Serialize)]
+pub(super) struct Memory {
+    pub bytes: usize,
+    /// The memory for which it is told how many would fit.
+    pub of_bytes: u64,
+    pub costs: Vec<NamedCost>,
+}
+
+#[derive(Serialize)]
+pub(super) struct NamedCost {
+    pub what: &'static str,
+    pub number: usize,
+    pub bytes: usize,
+    pub bytes_each: Option<f64>,
+    /// How many would fit, if nothing else were there.
+    pub would_fit: Option<u64>,
+}
+
+impl Findings {
+    pub fn new(files: &Files, store: &Store, applied: &Applied, memory_bytes: u64) -> Self {
+        let (warnings, errors): (Vec<_>, Vec<_>) = files
+            .problems
+            .iter()
+            .partition(|(_, problem)| problem.is_remark());
+        let findings = |problems: Vec<&(u32, Problem)>| -> Vec<Finding> {
+            let problems = problems.into_iter();
+            problems
+                .map(|(file, problem)| Finding::of(files, *file, problem))
+                .collect()
+        };
+        let waiting = store.waiting();
+        let waiting: Vec<_> = waiting
+            .map(|(key, waiting)| WaitingObject::of(files, key, waiting))
+            .collect();
+        let leaving = store.leaving();
+        let leaving: Vec<_> = leaving
+            .map(|(key, origin)| LeavingObject::of(files, store, key, origin))
+            .collect();
+        let snapshot = store.snapshot();
+        let configuration = &snapshot.configuration;
+        let enis = configuration.enis.iter();
+        Self {
+            is_complete: errors.is_empty()
+                && waiting.is_empty()
+                && leaving.is_empty()
+                && files.more_problems + applied.dropped == 0,
+            files: files.paths.len(),
+            errors: findings(errors),
+            more_problems: files.more_problems,
+            warnings: findings(warnings),
+            waiting,
+            leaving,
+            dropped: applied.dropped,
+            tables: tables(configuration),
+            enis: enis
+                .map(|(id, eni)| EniObjects::of(configuration, id, eni))
+                .collect(),
+            memory: memory(configuration, memory_bytes),
+        }
+    }
+}
+
+fn file_of(files: &Files, file: u32) -> String {
+    let path = files.paths.get(file as usize);
+    path.map_or_else(String::new, |path| path.display().to_string())
+}
+
+impl Finding {
+    fn of(files: &Files, file: u32, problem: &Problem) -> Self {
+        Self {
+            file: file_of(files, file),
+            line: problem.line,
+            object: problem.object.as_deref().map(Into::into),
+            field: problem.field.as_deref().map(Into::into),
+            message: problem.wrong.to_string(),
+        }
+    }
+}
+
+impl WaitingObject {
+    fn of(files: &Files, key: &Key, waiting: &Waiting) -> Self {
+        let Waiting {
+            origin, obstacle, ..
+        } = waiting;
+        Self {
+            file: file_of(files, origin.file),
+            line: origin.line,
+            object: key.to_string(),
+            field: obstacle.field,
+            because_of: obstacle.by.to_string(),
+            is_refused: obstacle.refuses(),
+            message: obstacle.to_string(),
+        }
+    }
+}
+
+impl LeavingObject {
+    fn of(files: &Files, store: &Store, key: &Key, origin: Origin) -> Self {
+        let referring = store.referring(key, NAMED);
+        Self {
+            file: file_of(files, origin.file),
+            line: origin.line,
+            object: key.to_string(),
+            referred_to_by: referring.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+fn tables(configuration: &Configuration) -> Vec<TableObjects> {
+    let tables = Table::ALL.iter().map(|table| TableObjects {
+        table: table.name(),
+        objects: configuration.count(*table),
+    });
+    tables.filter(|table| table.objects > 0).collect()
+}
+
+impl EniObjects {
+    fn of(configuration: &Configuration, id: &EniId, table: &EniTable) -> Self {
+        let group = table.route_group.as_ref();
+        let routes = group.and_then(|group| configuration.route_groups.get(group));
+        let vnets: BTreeSet<_> = routes
+            .iter()
+            .flat_map(|routes| routes.distinct())
+            .filter_map(|route| route.action.vnet())
+            .collect();
+        let mappings = vnets.into_iter().filter_map(|vnet| {
+            let (v4, v6) = configuration.vnets.get(vnet)?.len_by_version();
+            Some(v4 + v6)
+        });
+        let groups = groups(&table.acl_in).chain(groups(&table.acl_out));
+        let rules =
+            groups.filter_map(|group| Some(configuration.acl_groups.get(group)?.rules().len()));
+        Self {
+            eni: id.to_string(),
+            vnet: table.eni.vnet.to_string(),
+            mac_address: table.eni.mac_address.to_string(),
+            is_enabled: table.eni.admin_state == AdminState::Enabled,
+            route_group: group.map(ToString::to_string),
+            routes: routes.map_or(0, |routes| routes.routes().len()),
+            mappings: mappings.sum(),
+            acl_groups_in: groups_in(&table.acl_in),
+            acl_groups_out: groups_in(&table.acl_out),
+            acl_rules: rules.sum(),
+            route_rules: table.route_rules.len(),
+        }
+    }
+}
+
+fn groups(stages: &Stages) -> impl Iterator<Item = &AclGroupId> {
+    let stages = stages.iter();
+    stages.flat_map(|binding| [&binding.v4, &binding.v6].into_iter().flatten())
+}
+
+fn groups_in(stages: &Stages) -> usize {
+    groups(stages).count()
+}
+
+fn memory(configuration: &Configuration, of_bytes: u64) -> Memory {
+    let costs = configuration.costs();
+    let named = |what, cost: Cost| NamedCost {
+        what,
+        number: cost.number,
+        bytes: cost.bytes,
+        bytes_each: cost.bytes_each(),
+        would_fit: cost.fitting(of_bytes),
+    };
+    Memory {
+        bytes: costs.bytes(),
+        of_bytes,
+        costs: vec![
+            named("routes", costs.routes),
+            named("mappings", costs.mappings),
+            named("ACL rules", costs.acl_rules),
+            named("ACL prefixes", costs.acl_prefixes),
+            named("tag prefixes", costs.tag_prefixes),
+        ],
+    }
+}

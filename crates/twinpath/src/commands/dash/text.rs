@@ -1,0 +1,194 @@
+//! Findings as text.
+
+use super::findings::{EniObjects, Findings, LeavingObject, Memory, WaitingObject};
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use twinpath_control::report::units;
+
+/// How many objects are named that wait for the same one.
+const NAMED: usize = 3;
+
+/// Findings, but for errors and warnings.
+pub(super) struct Told<'a>(pub &'a Findings);
+
+impl Display for Told<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let all = self.0;
+        waiting(f, &all.waiting)?;
+        for leaving in &all.leaving {
+            let LeavingObject {
+                file, line, object, ..
+            } = leaving;
+            let by = leaving.referred_to_by.join(", ");
+            writeln!(
+                f,
+                "{file}:{line}: {object}: deleted, but still in force: referred to by {by}"
+            )?;
+        }
+        self.bounds(f)?;
+        verdict(f, all)?;
+        tables(f, all)?;
+        enis(f, &all.enis)?;
+        memory(f, &all.memory)
+    }
+}
+
+impl Told<'_> {
+    /// What was too much to tell or to keep.
+    fn bounds(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let all = self.0;
+        if all.more_problems > 0 {
+            let more = units::count(all.more_problems as u64);
+            writeln!(f, "{more} errors and warnings more")?;
+        }
+        if all.dropped > 0 {
+            let dropped = units::count(all.dropped as u64);
+            writeln!(
+                f,
+                "{dropped} objects more wait than are kept: they were dropped"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// What waits, by what it waits for.
+fn waiting(f: &mut Formatter<'_>, waiting: &[WaitingObject]) -> fmt::Result {
+    let mut by_cause: BTreeMap<&str, Vec<&WaitingObject>> = BTreeMap::new();
+    for object in waiting {
+        by_cause.entry(&object.because_of).or_default().push(object);
+    }
+    for objects in by_cause.values() {
+        for WaitingObject {
+            file,
+            line,
+            object,
+            message,
+            ..
+        } in objects.iter().take(NAMED)
+        {
+            writeln!(f, "{file}:{line}: {object}: {message}")?;
+        }
+        if let Some(more) = objects.len().checked_sub(NAMED + 1) {
+            let (more, cause) = (units::count(more as u64 + 1), &objects[0].because_of);
+            writeln!(f, "{more} objects more because of {cause}")?;
+        }
+    }
+    Ok(())
+}
+
+fn verdict(f: &mut Formatter<'_>, all: &Findings) -> fmt::Result {
+    let in_force: usize = all.tables.iter().map(|table| table.objects).sum();
+    let mut parts = vec![
+        counted(all.files, "file"),
+        format!("{} in force", counted(in_force, "object")),
+    ];
+    let refused = all.waiting.iter().filter(|object| object.is_refused);
+    let refused = refused.count();
+    for (count, what) in [
+        (all.waiting.len() - refused, "waiting"),
+        (refused, "refused"),
+        (all.leaving.len(), "to be deleted and referred to"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {what}", units::count(count as u64)));
+        }
+    }
+    parts.push(match all.errors.len() + all.more_problems {
+        0 => "no error".into(),
+        errors => counted(errors, "error"),
+    });
+    writeln!(f, "{}", parts.join(", "))
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", units::count(count as u64))
+}
+
+fn tables(f: &mut Formatter<'_>, all: &Findings) -> fmt::Result {
+    if all.tables.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\n{:<36} {:>11}", "table", "objects")?;
+    for table in &all.tables {
+        let objects = units::count(table.objects as u64);
+        writeln!(f, "{:<36} {objects:>11}", table.table)?;
+    }
+    Ok(())
+}
+
+fn enis(f: &mut Formatter<'_>, enis: &[EniObjects]) -> fmt::Result {
+    if enis.is_empty() {
+        return Ok(());
+    }
+    let width = |text: fn(&EniObjects) -> &str, least: usize| {
+        let widths = enis.iter().map(|eni| text(eni).chars().count());
+        widths.max().unwrap_or(0).max(least)
+    };
+    let (eni_width, vnet_width) = (width(|eni| &eni.eni, 3), width(|eni| &eni.vnet, 4));
+    writeln!(
+        f,
+        "\n{:<eni_width$}  {:<vnet_width$}  {:<17}  {:<8}  {:>9}  {:>9}  {:>6}  {:>7}  {:>9}  {:>13}",
+        "ENI",
+        "VNET",
+        "MAC address",
+        "state",
+        "routes",
+        "mappings",
+        "ACL in",
+        "ACL out",
+        "ACL rules",
+        "inbound rules",
+    )?;
+    for eni in enis {
+        let state = if eni.is_enabled {
+            "enabled"
+        } else {
+            "disabled"
+        };
+        let routes = match eni.route_group {
+            Some(_) => units::count(eni.routes as u64),
+            None => "none".into(),
+        };
+        writeln!(
+            f,
+            "{:<eni_width$}  {:<vnet_width$}  {:<17}  {state:<8}  {routes:>9}  {:>9}  {:>6}  {:>7}  {:>9}  {:>13}",
+            eni.eni,
+            eni.vnet,
+            eni.mac_address,
+            units::count(eni.mappings as u64),
+            eni.acl_groups_in,
+            eni.acl_groups_out,
+            units::count(eni.acl_rules as u64),
+            units::count(eni.route_rules as u64),
+        )?;
+    }
+    Ok(())
+}
+
+fn memory(f: &mut Formatter<'_>, memory: &Memory) -> fmt::Result {
+    let would_hold = format!("{} would hold", units::bytes(memory.of_bytes));
+    writeln!(
+        f,
+        "\n{:<24} {:>11}  {:>9}  {:>10}  {would_hold:>20}",
+        "memory, as configured", "number", "bytes", "bytes each",
+    )?;
+    for cost in &memory.costs {
+        let (Some(each), Some(fit)) = (cost.bytes_each, cost.would_fit) else {
+            continue;
+        };
+        let (number, bytes) = (
+            units::count(cost.number as u64),
+            units::bytes(cost.bytes as u64),
+        );
+        let fit = units::short_count(fit);
+        let what = cost.what;
+        writeln!(
+            f,
+            "{what:<24} {number:>11}  {bytes:>9}  {each:>10.1}  {fit:>20}"
+        )?;
+    }
+    let all = units::bytes(memory.bytes as u64);
+    writeln!(f, "{:<24} {:>11}  {all:>9}", "all of them", "")
+}

@@ -1,0 +1,133 @@
+//! `twinpath dash check`.
+
+use crate::folder::{Folder, Said};
+use serde_json::Value;
+
+const ENIS: &str = r#"[
+    {"DASH_ENI_TABLE:eni-1": {"mac_address": "00:1A:C5:00:00:01", "vnet": "vnet-1", "admin_state": "enabled"}, "OP": "SET"},
+    {"DASH_ROUTE_GROUP_TABLE:routes": {"guid": "a", "version": "1"}, "OP": "SET"},
+    {"DASH_ROUTE_TABLE:routes:10.0.0.0/8": {"action_type": "vnet", "vnet": "vnet-1"}, "OP": "SET"},
+    {"DASH_ENI_ROUTE_TABLE:eni-1": {"group_id": "routes"}, "OP": "SET"}
+]
+"#;
+
+const NETWORKS: &str = r#"[
+    {"DASH_VNET_TABLE:vnet-1": {"vni": "1001"}, "OP": "SET"},
+    {"DASH_ROUTING_TYPE_TABLE:vnet_encap": {"action_type": "staticencap", "encap_type": "vxlan"}, "OP": "SET"},
+    {"DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.1": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1"}, "OP": "SET"},
+    {"DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.1"}, "OP": "SET"}
+]
+"#;
+
+fn folder(files: &[(&str, &str)]) -> Folder {
+    let folder = Folder::new();
+    for (name, text) in files {
+        folder.write(name, text.as_bytes());
+    }
+    folder
+}
+
+fn json(said: &Said) -> Value {
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+#[test]
+fn a_whole_configuration_is_told_by_table_eni_and_cost() {
+    // The ENIs come first by name, and wait for what comes with the networks.
+    let folder = folder(&[("a.json", ENIS), ("b.json", NETWORKS)]);
+    let said = folder.run(&["dash", "check", "."]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(said.err, "");
+    for line in [
+        "2 files, 8 objects in force, no error",
+        "DASH_VNET_MAPPING_TABLE                        2",
+        "eni-1  vnet-1  00:1a:c5:00:00:01  enabled           1          2",
+        "32.0 GB would hold",
+    ] {
+        assert!(said.out.contains(line), "{line:?} in {}", said.out);
+    }
+    let told = json(&folder.run(&[
+        "dash", "check", "a.json", "b.json", "--json", "--memory", "1",
+    ]));
+    assert_eq!(told["is_complete"], true);
+    assert_eq!(told["memory"]["of_bytes"], 1_000_000_000);
+    let mappings = &told["memory"]["costs"][1];
+    assert_eq!(
+        (&mappings["what"], &mappings["number"]),
+        (&"mappings".into(), &2.into())
+    );
+    let each = mappings["bytes_each"].as_f64().expect("a number");
+    let fit = mappings["would_fit"].as_f64().expect("a number");
+    assert!((fit * each - 1e9).abs() < 2.0 * each);
+}
+
+#[test]
+fn what_is_missing_is_named_with_all_that_waits_for_it() {
+    let folder = folder(&[("a.json", ENIS)]);
+    let said = folder.run(&["dash", "check", "a.json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for line in [
+        "a.json:2: DASH_ENI_TABLE:eni-1: vnet: waits for DASH_VNET_TABLE:vnet-1, which is not there",
+        "a.json:5: DASH_ENI_ROUTE_TABLE:eni-1: key: waits for DASH_ENI_TABLE:eni-1, which is not there",
+        "1 file, 1 object in force, 3 waiting, no error",
+    ] {
+        assert!(said.out.contains(line), "{line:?} in {}", said.out);
+    }
+    let told = json(&folder.run(&["dash", "check", "a.json", "--json"]));
+    let waiting = told["waiting"].as_array().expect("a list");
+    assert_eq!(waiting.len(), 3);
+    let route = waiting.iter().find(|object| object["line"] == 4);
+    assert_eq!(
+        route.expect("a route")["because_of"],
+        "DASH_VNET_TABLE:vnet-1"
+    );
+}
+
+#[test]
+fn errors_have_file_line_object_and_field() {
+    let wrong = r#"[
+    {"DASH_VNET_TABLE:vnet-1": {
+        "vnii": 7}, "OP": "SET"}
+]"#;
+    let folder = folder(&[("wrong.json", wrong), ("b.json", NETWORKS)]);
+    let said = folder.run(&["dash", "check", "wrong.json", "b.json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for line in [
+        "error: wrong.json:2: DASH_VNET_TABLE:vnet-1: vni: missing: expected a VNI",
+        "error: wrong.json:3: DASH_VNET_TABLE:vnet-1: vnii: no such field; did you mean vni?",
+    ] {
+        assert!(said.err.contains(line), "{line:?} in {}", said.err);
+    }
+    let told = json(&folder.run(&["dash", "check", "wrong.json", "--json"]));
+    let error = &told["errors"][1];
+    assert_eq!(
+        (&error["file"], &error["field"]),
+        (&"wrong.json".into(), &"vnii".into())
+    );
+    assert_eq!(error["line"], 3);
+}
+
+#[test]
+fn what_is_deleted_and_referred_to_is_named() {
+    let delete = r#"[{"DASH_VNET_TABLE:vnet-1": {}, "OP": "DEL"}]"#;
+    let folder = folder(&[("a.json", ENIS), ("b.json", NETWORKS), ("c.json", delete)]);
+    let said = folder.run(&["dash", "check", "a.json", "b.json", "c.json"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let line = "c.json:1: DASH_VNET_TABLE:vnet-1: deleted, but still in force: referred to by DASH_ROUTE_TABLE:routes:10.0.0.0/8, DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.1";
+    assert!(said.out.contains(line), "{}", said.out);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_no_answer() {
+    let folder = Folder::new();
+    let said = folder.run(&["dash", "check", "nowhere.json"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("cannot read nowhere.json"), "{said:?}");
+    let said = folder.run(&["dash", "check", "."]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.err
+            .contains("no file in it whose name ends with .json"),
+        "{said:?}"
+    );
+}

@@ -1,0 +1,434 @@
+#!/usr/bin/env python3
+"""Writes the vectors of this folder: configurations as SONiC's documents have them, packets as scapy builds
+them, expected ones by the rules of the documents.
+
+    pip install scapy==2.6.1 && python3 make.py
+"""
+import ipaddress
+import json
+import pathlib
+import shutil
+
+from scapy.all import GRE, ICMP, IP, TCP, UDP, Ether, IPv6, Raw, raw, wrpcap
+from scapy.layers.inet6 import ICMPv6EchoRequest
+from scapy.layers.vxlan import VXLAN
+
+HERE = pathlib.Path(__file__).parent
+VIP, VM_VNI, ENCAP_VNI = "10.1.0.5", 2001, 100
+VM_PA, VM_CA, VM_CA6 = "25.1.1.1", "10.0.0.11", "fd01::11"
+ENI_MAC, REMOTE_MAC, VM_MAC = "f4:93:9f:ef:c4:7e", "43:be:65:25:fa:67", "44:e3:9f:ef:c4:6e"
+DPU_MAC, SWITCH_MAC = "02:00:00:00:00:02", "02:00:00:00:00:01"
+IGNORE = ["outer.macs", "outer.ttl", "outer.id", "outer.source_port", "outer.flow_label"]
+
+
+def item(table, key, **fields):
+    return {f"DASH_{table}_TABLE:{key}": fields, "OP": "SET"}
+
+
+def gone(table, key):
+    return {f"DASH_{table}_TABLE:{key}": {}, "OP": "DEL"}
+
+
+def base(eni=(), appliance=()):
+    """An appliance, two networks and an ENI."""
+    return [
+        item("APPLIANCE", "100", **{"sip": VIP, "vm_vni": VM_VNI, "local_region_id": "100", **dict(appliance)}),
+        item("ROUTING_TYPE", "vnet_encap", items=[{"action_name": "a", "action_type": "staticencap", "encap_type": "vxlan"}]),
+        item("ROUTING_TYPE", "vnet", items=[{"action_name": "a", "action_type": "maprouting"}]),
+        item("VNET", "Vnet1", vni="1001", guid="559c6ce8-26ab-4193-b946-ccc6e8f930b2"),
+        item("VNET", "Vnet2", vni="1002", guid="559c6ce8-26ab-4193-b946-ccc6e8f930b3"),
+        item("ENI", "eni1", **{
+            "eni_id": "eni1", "mac_address": ENI_MAC, "underlay_ip": VM_PA, "admin_state": "enabled",
+            "vnet": "Vnet1", "pl_underlay_sip": VIP,
+            "pl_sip_encoding": "::d107:64:ff71:0:0/::ffff:ffff:ffff:0:0", **dict(eni),
+        }),
+        item("ROUTE_GROUP", "group1", guid="48af6ce8-26cc-4293-bfa6-0126e8fcdeb2", version="1"),
+        item("ENI_ROUTE", "eni1", group_id="group1"),
+    ]
+
+
+def route(prefix, kind="vnet", **fields):
+    if kind == "vnet" and "vnet" not in fields:
+        fields["vnet"] = "Vnet1"
+    return item("ROUTE", f"group1:{prefix}", action_type=kind, **fields)
+
+
+def mapping(address, host, vnet="Vnet1", **fields):
+    fields.setdefault("routing_type", "vnet_encap")
+    return item("VNET_MAPPING", f"{vnet}:{address}", underlay_ip=host, **fields)
+
+
+def rule(vni, prefix, **fields):
+    fields.setdefault("action_type", "decap")
+    fields.setdefault("priority", 1)
+    return item("ROUTE_RULE", f"eni1:{vni}:{prefix}", **fields)
+
+
+def private_link():
+    return [
+        item("ROUTING_TYPE", "privatelink", items=[
+            {"action_name": "a", "action_type": "4_to_6"},
+            {"action_name": "b", "action_type": "staticencap", "encap_type": "nvgre", "vni": ENCAP_VNI},
+        ]),
+        route("10.2.0.0/16"),
+    ]
+
+
+PE = dict(
+    routing_type="privatelink",
+    overlay_sip_prefix="fd40:108:20:abc:abc::0/ffff:ffff:ffff:ffff:ffff:ffff::",
+    overlay_dip_prefix="2603:10e1:100:2::3401:203/ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+)
+PE_CA, PE_PA, PE_DIP = "10.2.0.100", "101.1.2.3", "2603:10e1:100:2::3401:203"
+
+
+def pl_sip(source):
+    """(((source & ~overlay mask) | overlay) & ~encoding mask) | encoding."""
+    number = lambda text: int(ipaddress.ip_address(text))
+    full = (1 << 128) - 1
+    overlay = number(source) & (full ^ number("ffff:ffff:ffff:ffff:ffff:ffff::")) | number("fd40:108:20:abc:abc::")
+    encoded = overlay & (full ^ number("::ffff:ffff:ffff:0:0")) | number("::d107:64:ff71:0:0")
+    return str(ipaddress.IPv6Address(encoded))
+
+
+PL_SIP = pl_sip(VM_CA)
+
+
+def ip(source, destination, **fields):
+    if ":" in source:
+        return IPv6(src=source, dst=destination, **fields)
+    return IP(src=source, dst=destination, **fields)
+
+
+def udp(source, destination, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC), body=b"sixteen bytes..."):
+    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination) / UDP(sport=ports[0], dport=ports[1]) / Raw(body)
+
+
+def tcp(source, destination, flags, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC)):
+    segment = TCP(sport=ports[0], dport=ports[1], flags=flags, seq=7, ack=9 if "A" in flags else 0)
+    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination) / segment / Raw(b"sixteen bytes...")
+
+
+def vxlan(source, destination, vni, inner, out=False):
+    macs = dict(src=DPU_MAC, dst=SWITCH_MAC) if out else dict(src=SWITCH_MAC, dst=DPU_MAC)
+    flags = dict(flags="DF", id=0) if out else {}
+    header = UDP(sport=50000, dport=4789, chksum=0) / VXLAN(flags=0x08, vni=vni)
+    return Ether(**macs) / IP(src=source, dst=destination, ttl=64, **flags) / header / Ether(raw(inner))
+
+
+def nvgre(source, destination, key, inner, out=False):
+    macs = dict(src=DPU_MAC, dst=SWITCH_MAC) if out else dict(src=SWITCH_MAC, dst=DPU_MAC)
+    flags = dict(flags="DF", id=0) if out else {}
+    header = GRE(key_present=1, proto=0x6558, key=key << 8)
+    return Ether(**macs) / IP(src=source, dst=destination, ttl=64, **flags) / header / Ether(raw(inner))
+
+
+def from_vm(inner, vni=VM_VNI):
+    return vxlan(VM_PA, VIP, vni, inner)
+
+
+def to_vm(inner):
+    return vxlan(VIP, VM_PA, VM_VNI, inner, out=True)
+
+
+def to_host(host, vni, inner):
+    return vxlan(VIP, host, vni, inner, out=True)
+
+
+class Vector:
+    """A folder: steps of a configuration, packets in and packets out."""
+
+    def __init__(self, name, about, **compare):
+        self.folder, self.compare = HERE / name, {"ignore": IGNORE, **compare}
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        (self.folder / "about.txt").write_text(about + "\n")
+        (self.folder / "compare.json").write_text(json.dumps(self.compare) + "\n")
+        self.steps, self.time = 0, 1.0
+
+    def step(self, config, *packets):
+        """Packets, each with what becomes of it; None if it is dropped."""
+        self.steps += 1
+        folder = self.folder if self.steps == 1 else self.folder / f"step{self.steps}"
+        folder.mkdir(exist_ok=True)
+        lines = ",\n".join("  " + json.dumps(line) for line in config)
+        (folder / "config.json").write_text(f"[\n{lines}\n]\n")
+        for name, row in (("in", [packet[0] for packet in packets]), ("expected", [packet[1] for packet in packets])):
+            row = [Ether(raw(packet)) for packet in row if packet is not None]
+            for number, packet in enumerate(row):
+                packet.time = self.time + number / 1000
+            # A capture without packets still has a header.
+            wrpcap(str(folder / f"{name}.pcap"), row or [], linktype=1)
+        self.time += 1
+        return self
+
+    def counters(self, **counters):
+        (self.folder / "counters.json").write_text(json.dumps(counters) + "\n")
+
+
+def vnet():
+    peer, peer6 = ("10.2.0.8", "fd02::8")
+    config = base() + [
+        route("10.2.0.0/16"), route("fd02::/64"),
+        mapping(peer, "100.0.0.8", mac_address=REMOTE_MAC), mapping(peer6, "100.0.0.8", mac_address=REMOTE_MAC),
+    ]
+    sent, sent6 = udp(VM_CA, peer, macs=(ENI_MAC, VM_MAC)), udp(VM_CA6, peer6, macs=(ENI_MAC, VM_MAC))
+    left = lambda inner: to_host("100.0.0.8", 1001, inner)
+    back = lambda inner: vxlan("100.0.0.8", VIP, 1001, inner)
+    answer, answer6 = udp(peer, VM_CA, (4567, 6789), (REMOTE_MAC, ENI_MAC)), udp(peer6, VM_CA6, (4567, 6789), (REMOTE_MAC, ENI_MAC))
+    stray = udp(peer, VM_CA, (1, 2), (REMOTE_MAC, ENI_MAC))
+    Vector("vnet", "Outbound by a route and a mapping, IPv4 and IPv6; answers by the flow; others have no inbound rule.").step(
+        config,
+        (from_vm(sent), left(udp(VM_CA, peer))),
+        (from_vm(sent6), left(udp(VM_CA6, peer6))),
+        (back(answer), to_vm(answer)),
+        (back(answer6), to_vm(answer6)),
+        (back(stray), None),
+        (from_vm(udp(VM_CA, "10.2.0.9")), None),
+        (from_vm(udp(VM_CA, "10.9.0.9")), None),
+    ).counters(drops={"inbound_route_miss": 1, "mapping_miss": 1, "route_miss": 1})
+
+
+def routes():
+    config = base() + [
+        item("ROUTING_TYPE", "vnet_direct", items=[{"action_name": "a", "action_type": "maprouting"}]),
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("ROUTING_TYPE", "drop", items=[{"action_name": "a", "action_type": "drop"}]),
+        route("10.1.0.0/16"), route("10.1.0.0/24", "vnet_direct", vnet="Vnet1", overlay_ip="10.0.0.6"),
+        route("10.2.5.0/24", "drop"), route("10.3.0.0/16", vnet="Vnet2"), route("10.3.1.0/24", vnet="Vnet2"),
+        mapping("10.0.0.6", "100.1.2.6", mac_address=REMOTE_MAC), mapping("10.1.1.1", "101.1.2.3", mac_address=REMOTE_MAC),
+        mapping("10.3.0.1", "102.1.2.3", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="true"),
+        mapping("10.3.1.1", "102.1.2.4", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="false"),
+    ]
+    packet = lambda destination: udp(VM_CA, destination)
+    Vector("routes", "The longest prefix; vnet, vnet_direct, drop; a peer's VNI or one's own.").step(
+        config,
+        (from_vm(packet("10.1.1.1")), to_host("101.1.2.3", 1001, packet("10.1.1.1"))),
+        (from_vm(packet("10.1.0.1")), to_host("100.1.2.6", 1001, packet("10.1.0.1"))),
+        (from_vm(packet("10.2.5.1")), None),
+        (from_vm(packet("10.3.0.1")), to_host("102.1.2.3", 1002, packet("10.3.0.1"))),
+        (from_vm(packet("10.3.1.1")), to_host("102.1.2.4", 1001, packet("10.3.1.1"))),
+    ).counters(drops={"route_drop": 1})
+
+
+def six(inner, source, destination):
+    """The same packet in IPv6."""
+    return Ether(src=inner.src, dst=inner.dst) / IPv6(src=source, dst=destination, hlim=64) / inner[IP].payload.copy()
+
+
+def fresh(packet):
+    """With checksums computed anew."""
+    for layer in (UDP, TCP):
+        if layer in packet:
+            del packet[layer].chksum
+    return packet
+
+
+def private_link_vector():
+    config = base() + private_link() + [mapping(PE_CA, PE_PA, metering_class_or="1586", **PE)]
+    out = lambda inner: nvgre(VIP, PE_PA, ENCAP_VNI, inner, out=True)
+    steps = []
+    for make in (udp, lambda *ends, **more: tcp(*ends, "S" if ends[0] == VM_CA else "SA", **more)):
+        sent = make(VM_CA, PE_CA)
+        steps.append((from_vm(sent), out(make(VM_CA, PE_CA).__class__(raw(fresh(six(make(VM_CA, PE_CA), PL_SIP, PE_DIP)))))))
+    answer = udp(PE_DIP, PL_SIP, (4567, 6789), (REMOTE_MAC, ENI_MAC))
+    back = Ether(src=REMOTE_MAC, dst=ENI_MAC) / IP(src=PE_CA, dst=VM_CA, id=0) / UDP(sport=4567, dport=6789) / Raw(b"sixteen bytes...")
+    steps.append((nvgre(PE_PA, VIP, ENCAP_VNI, answer), to_vm(back)))
+    echo = Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=PE_CA) / ICMP(id=7, seq=1) / Raw(b"echo")
+    echo6 = Ether(src=ENI_MAC, dst=REMOTE_MAC) / IPv6(src=PL_SIP, dst=PE_DIP, hlim=64) / ICMPv6EchoRequest(id=7, seq=1, data=b"echo")
+    steps.append((from_vm(echo), out(echo6)))
+    Vector("private_link", "From IPv4 to IPv6 in NVGRE, and back; 96-bit masks; metering as the machine sees it.").step(
+        config, *steps
+    ).counters(meters={"1586": [58 + 70 + 46, 58]})
+
+
+def redirect():
+    config = base() + private_link() + [
+        item("OUTBOUND_PORT_MAP", "map1", guid="600c6ce8-26ab-4193-b946-ccc6e8f93001"),
+        item("OUTBOUND_PORT_MAP_RANGE", "map1:8001-9000", action="map_private_link_service", backend_ip="60.60.60.1", backend_port_base=42001),
+        mapping(PE_CA, PE_PA, port_map="map1", **PE),
+    ]
+    steps = []
+    backend = "2603:10e1:100:2::3c3c:3c01"
+    for port, moved, host, dip in ((8000, 8000, PE_PA, PE_DIP), (8001, 42001, "60.60.60.1", backend), (8500, 42500, "60.60.60.1", backend), (9000, 43000, "60.60.60.1", backend), (9001, 9001, PE_PA, PE_DIP)):
+        sent = tcp(VM_CA, PE_CA, "S", (12345, port))
+        left = tcp(VM_CA, PE_CA, "S", (12345, moved))
+        steps.append((from_vm(sent), nvgre(VIP, host, ENCAP_VNI, fresh(six(left, PL_SIP, dip)), out=True)))
+    Vector("private_link_redirect", "Ports of a range go to a backend, others to the endpoint.").step(config, *steps)
+
+
+def security_group():
+    endpoints = ["90.90.90.90", "10.10.10.10"]
+    config = base() + private_link() + [
+        item("TUNNEL", "tunnel4", endpoints=endpoints, vni=200, encap_type="vxlan"),
+        mapping(PE_CA, PE_PA, tunnel="tunnel4", **PE),
+    ]
+    steps = []
+    for port in range(40000, 40020):
+        sent = udp(VM_CA, PE_CA, (port, 4567))
+        once = nvgre(VIP, PE_PA, ENCAP_VNI, fresh(six(sent, PL_SIP, PE_DIP)), out=True)
+        steps.append((from_vm(udp(VM_CA, PE_CA, (port, 4567))), vxlan(VIP, endpoints[0], 200, once, out=True)))
+    Vector("private_link_nsg", "A second tunnel around Private Link's, to one of two endpoints.", endpoints=endpoints).step(config, *steps)
+
+
+def service_tunnel():
+    config = base() + [
+        item("ROUTING_TYPE", "servicetunnel", items=[
+            {"action_name": "a", "action_type": "4_to_6"},
+            {"action_name": "b", "action_type": "staticencap", "encap_type": "nvgre", "vni": ENCAP_VNI},
+        ]),
+        route("50.0.0.0/8", "servicetunnel", overlay_sip="fd00:108:0:d204:0:200::0/ffff:ffff:ffff:ffff:ffff:ffff::",
+              overlay_dip="2603:10e1:100:2::0/ffff:ffff:ffff:ffff:ffff:ffff::", underlay_sip="40.1.2.1", underlay_dip="25.3.3.3"),
+        route("51.0.0.0/8", "servicetunnel", overlay_sip="fd00:108:0:d204:0:200::0/ffff:ffff:ffff:ffff:ffff:ffff::",
+              overlay_dip="2603:10e1:100:2::0/ffff:ffff:ffff:ffff:ffff:ffff::"),
+    ]
+    steps = []
+    for destination, source, host in (("50.1.2.1", "40.1.2.1", "25.3.3.3"), ("51.1.2.1", VIP, "51.1.2.1")):
+        last = ipaddress.ip_address(destination).packed.hex()
+        dip = f"2603:10e1:100:2::{last[:4]}:{last[4:]}"
+        inner = fresh(six(udp(VM_CA, destination), "fd00:108:0:d204:0:200:a00:b", dip))
+        steps.append((from_vm(udp(VM_CA, destination)), nvgre(source, host, ENCAP_VNI, inner, out=True)))
+    Vector("service_tunnel", "From IPv4 to IPv6 by a route; outer addresses of the route, or the packet's own.").step(config, *steps)
+
+
+def acl_group(name, *rules, version="ipv4"):
+    lines = [item("ACL_GROUP", name, ip_version=version, guid="0f05e1b3-bfe8-4193-b946-ccc6e8f930b2")]
+    for number, fields in enumerate(rules, 1):
+        lines.append(item("ACL_RULE", f"{name}:{number}", **fields))
+    return lines
+
+
+def acl():
+    peer, peer6 = ("10.2.0.8", "fd02::8")
+    allow = lambda priority, **fields: dict(priority=priority, action="allow", terminating="false", **fields)
+    deny = lambda priority, **fields: dict(priority=priority, action="deny", terminating="true", **fields)
+    soft = lambda priority, **fields: dict(priority=priority, action="deny", terminating="false", **fields)
+    final = lambda priority, **fields: dict(priority=priority, action="allow", terminating="true", **fields)
+    config = base() + [
+        route("10.2.0.0/16"), route("fd02::/64"), mapping(peer, "100.0.0.8"), mapping(peer6, "100.0.0.8"),
+        item("PREFIX_TAG", "tag1", ip_version="ipv4", prefix_list="10.0.0.11/32,10.0.5.0/24"),
+        *acl_group(
+            "first",
+            deny(1, protocol="17", src_addr="10.0.0.0/8", src_port="1"), allow(2, protocol="17", src_port="1"),
+            final(3, protocol="17", src_port="2"), deny(4, protocol="17", src_port="2"),
+            soft(5, protocol="17", src_port="3"),
+            allow(6, protocol="17", src_port="4"),
+            allow(7, protocol="6,17", src_tag="tag1", dst_port="8-10,12"),
+            soft(8, protocol="17", src_port="5"),
+        ),
+        *acl_group("second", allow(1, src_port="3"), deny(2, src_port="4"), allow(3, dst_port="8-10,12")),
+        *acl_group("six", deny(1, dst_addr="fd02::8/128", dst_port="9"), allow(2)  , version="ipv6"),
+        item("ACL_OUT", "eni1:1", v4_acl_group_id="first", v6_acl_group_id="six"),
+        item("ACL_OUT", "eni1:3", v4_acl_group_id="second"),
+    ]
+    left = lambda inner: to_host("100.0.0.8", 1001, inner)
+    cases = [
+        ((1, 99), VM_CA, False), ((2, 99), VM_CA, True), ((3, 99), VM_CA, True), ((4, 99), VM_CA, False),
+        ((5, 99), VM_CA, False), ((7, 8), VM_CA, True), ((7, 10), VM_CA, True), ((7, 11), VM_CA, False),
+        ((7, 12), VM_CA, True), ((7, 8), "10.0.5.9", True), ((7, 8), "10.0.6.9", False),
+    ]
+    steps = []
+    for ports, source, passes in cases:
+        sent = udp(source, peer, ports)
+        steps.append((from_vm(sent), left(sent) if passes else None))
+    for port, passes in ((9, False), (10, True)):
+        sent = udp(VM_CA6, peer6, (7, port))
+        steps.append((from_vm(sent), left(sent) if passes else None))
+    # The list changes while a connection is open: it follows at once.
+    open_, more = tcp(VM_CA, peer, "S", (77, 8)), tcp(VM_CA, peer, "A", (77, 8))
+    steps.append((from_vm(open_), left(open_)))
+    Vector("acl", "Priorities, lists, tags, ranges, soft denials, two stages, IPv6; then rules change in mid-connection.").step(
+        config, *steps, (from_vm(more), left(more)),
+    ).step(
+        [item("ACL_RULE", "first:9", **deny(0, protocol="6", dst_port="8"))], (from_vm(more), None),
+    ).step(
+        [gone("ACL_RULE", "first:9")], (from_vm(more), None), (from_vm(open_), left(open_)), (from_vm(more), left(more)),
+    ).counters(drops={"acl_outbound": 7, "tcp_without_flow": 1})
+
+
+def inbound():
+    config = base() + [
+        mapping("10.2.0.8", "100.0.0.8", "Vnet2"),
+        item("PA_VALIDATION", "1002", prefixes="100.0.1.0/24"),
+        rule(1002, "100.0.0.0/16", vnet="Vnet2", pa_validation="true", priority=2),
+        rule(1002, "100.0.2.0/24", action_type="drop", priority=1),
+        rule(1003, "0.0.0.0/0"),
+    ]
+    came = lambda host, vni, port: vxlan(host, VIP, vni, udp("10.2.0.8", VM_CA, (port, 2), (REMOTE_MAC, ENI_MAC)))
+    left = lambda port: to_vm(udp("10.2.0.8", VM_CA, (port, 2), (REMOTE_MAC, ENI_MAC)))
+    answer = udp(VM_CA, "10.2.0.8", (2, 1), (ENI_MAC, VM_MAC))
+    turned = udp(VM_CA, "10.2.0.8", (2, 1), (ENI_MAC, REMOTE_MAC))
+    Vector("inbound", "Inbound rules by priority, validation of physical addresses, answers to where the question came from.").step(
+        config,
+        (came("100.0.0.8", 1002, 1), left(1)), (came("100.0.1.77", 1002, 2), left(2)),
+        (came("100.0.0.9", 1002, 3), None), (came("100.0.2.8", 1002, 4), None), (came("100.0.0.8", 1004, 5), None),
+        (came("99.9.9.9", 1003, 6), left(6)),
+        (from_vm(answer), vxlan(VIP, "100.0.0.8", 1002, turned, out=True)),
+    ).counters(drops={"pa_validation": 1, "inbound_route_drop": 1, "inbound_route_miss": 1})
+
+
+def mid_connection():
+    peer = "10.2.0.8"
+    config = base() + [route("10.2.0.0/16"), mapping(peer, "100.0.0.8", mac_address=REMOTE_MAC)]
+    first, more = tcp(VM_CA, peer, "S"), tcp(VM_CA, peer, "A")
+    answer = tcp(peer, VM_CA, "SA", (4567, 6789), (REMOTE_MAC, ENI_MAC))
+    stray = tcp(VM_CA, peer, "A", (1, 2))
+    Vector("mid_connection", "A machine moves while a connection is open; one that is not open has no segments but the first.").step(
+        config, (from_vm(stray), None), (from_vm(first), to_host("100.0.0.8", 1001, first)),
+        (vxlan("100.0.0.8", VIP, 1001, answer), to_vm(answer)), (from_vm(more), to_host("100.0.0.8", 1001, more)),
+    ).step(
+        [mapping(peer, "100.0.0.9", mac_address=REMOTE_MAC)], (from_vm(more), to_host("100.0.0.9", 1001, more)),
+        (vxlan("100.0.0.9", VIP, 1001, answer), to_vm(answer)),
+    ).step(
+        [gone("ROUTE", "group1:10.2.0.0/16")], (from_vm(more), None), (vxlan("100.0.0.9", VIP, 1001, answer), None),
+    ).counters(drops={"tcp_without_flow": 2, "route_miss": 1})
+
+
+def metering():
+    config = base(eni={"v4_meter_policy_id": "policy1"}) + [
+        item("METER_POLICY", "policy1", ip_version="ipv4"),
+        item("METER_RULE", "policy1:1", priority="10", ip_prefix="10.2.0.0/16", metering_class=512),
+        item("METER_RULE", "policy1:2", priority="20", ip_prefix="10.2.0.7/32", metering_class=520),
+        item("METER_RULE", "policy1:3", priority="5", ip_prefix="10.2.0.6/32", metering_class=521),
+        route("10.2.0.0/16"), route("10.2.1.0/24", metering_class_or="2566", vnet="Vnet1"),
+        route("10.2.2.0/24", metering_class_or="2566", metering_class_and="4080", vnet="Vnet1"),
+        mapping("10.2.0.7", "100.0.0.8"), mapping("10.2.0.6", "100.0.0.8"),
+        mapping("10.2.1.7", "100.0.0.8", metering_class_or="1038"), mapping("10.2.2.7", "100.0.0.8", metering_class_or="1038"),
+    ]
+    left = lambda inner: to_host("100.0.0.8", 1001, inner)
+    packet = lambda destination: udp(VM_CA, destination)
+    Vector("metering", "Classes by policy, by route and mapping, and by masks.").step(
+        config, *((from_vm(packet(to)), left(packet(to))) for to in ("10.2.0.7", "10.2.0.6", "10.2.1.7", "10.2.2.7"))
+    ).counters(meters={"512": [58, 0], "521": [58, 0], "3598": [58, 0], "3584": [58, 0]})
+
+
+def trusted():
+    config = base(eni={"trusted_vnis_list": ["800", [900, 910]]}, appliance={"trusted_vnis_list": [100]}) + [
+        rule(vni, "0.0.0.0/0") for vni in (100, 800, 905, 911)
+    ]
+    came = lambda vni: vxlan("100.0.0.8", VIP, vni, udp("10.2.0.8", VM_CA, (vni, 2), (REMOTE_MAC, ENI_MAC)))
+    left = lambda vni: to_vm(udp("10.2.0.8", VM_CA, (vni, 2), (REMOTE_MAC, ENI_MAC)))
+    Vector("trusted_vni", "VNIs of the appliance's list and of the ENI's, single and ranges.").step(
+        config, *((came(vni), left(vni)) for vni in (100, 800, 905)), (came(911), None),
+    ).counters(drops={"untrusted_vni": 1})
+
+
+def floating_nic():
+    config = base(eni={"eni_mode": "fnic", "trusted_vnis_list": ["800"]}, appliance={"trusted_vnis_list": [100], "outbound_direction_lookup": "dst_mac"}) + private_link() + [
+        item("TUNNEL", "tunnel1", endpoints=["40.40.40.40"], vni=100, encap_type="vxlan"),
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("ROUTE", "group1:10.0.0.0/16", action_type="direct", tunnel="tunnel1"),
+        mapping(PE_CA, PE_PA, **PE), rule(800, f"{VM_PA}/32"), rule(100, f"{PE_PA}/32"),
+    ]
+    sent = udp(VM_CA, PE_CA, macs=(VM_MAC, ENI_MAC))
+    left = udp(VM_CA, PE_CA, macs=(ENI_MAC, ENI_MAC))
+    answer = udp(PE_DIP, PL_SIP, (4567, 6789), (REMOTE_MAC, ENI_MAC))
+    back = Ether(src=ENI_MAC, dst=VM_MAC) / IP(src=PE_CA, dst=VM_CA, id=0) / UDP(sport=4567, dport=6789) / Raw(b"sixteen bytes...")
+    Vector("floating_nic", "Outbound packets that come as inbound ones do; answers by the route of the machine.").step(
+        config, (from_vm(sent, 800), nvgre(VIP, PE_PA, ENCAP_VNI, fresh(six(left, PL_SIP, PE_DIP)), out=True)),
+        (nvgre(PE_PA, VIP, ENCAP_VNI, answer), vxlan(VIP, "40.40.40.40", 100, back, out=True)),
+    )
+
+
+for make in (vnet, routes, private_link_vector, redirect, security_group, service_tunnel, acl, inbound, mid_connection, metering, trusted, floating_nic):
+    make()
