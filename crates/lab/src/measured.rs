@@ -117,7 +117,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                run(text, parameters).expect_err(parameters).field,
+                run(text, parameters).expect_err(parameters).field.as_deref(),
                 Some(field)
             );
         }

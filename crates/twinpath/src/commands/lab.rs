@@ -3,6 +3,7 @@
 mod told;
 
 use crate::error::CommandError;
+use crate::stop::Stop;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
@@ -32,8 +33,10 @@ enum Subject {
 
 /// Runs one plan
 ///
-/// Writes points.csv, verdicts.csv and a figure for each that the plan describes. Exit code 0 if
-/// every value is where the plan expects it, or the plan tells why not, 1 otherwise.
+/// Writes points.csv, verdicts.csv and a figure for each that the plan describes, and prints a table of
+/// values. Exit code 0 if every value is where the plan expects it, or the plan tells why not, 1
+/// otherwise. Ctrl-C ends it after the points that are being run: what was measured until then is
+/// written.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath lab run plans/turboswitch-fig4.toml",
@@ -116,6 +119,7 @@ impl Run {
         let options = Options {
             scale: scale(self.quick),
             shard: self.shard,
+            stop: Stop::on_signals()?.flag(),
         };
         let out = match &self.out {
             Some(out) => out.clone(),
@@ -123,6 +127,7 @@ impl Run {
         };
         let found = run_one(&plan, options, &out)?;
         output::print(&told::outcome(&found))?;
+        output::print(&told::table(&found))?;
         Ok(judged(&[found]))
     }
 }
@@ -137,6 +142,7 @@ impl All {
     }
 
     fn write(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
+        let stop = Stop::on_signals()?.flag();
         let mut outcomes = Vec::new();
         for plan in plans {
             let kept = match self.only.is_empty() || self.only.contains(&plan.name) {
@@ -144,8 +150,12 @@ impl All {
                 false => reproduction::kept(plan, &self.out)?.ok(),
             };
             let found = match kept {
-                Some(found) => found,
-                None => with_bar(|progress| reproduction::renew(plan, &self.out, progress))?,
+                Some(found) => Some(found),
+                None => with_bar(|progress| reproduction::renew(plan, &self.out, &stop, progress))?,
+            };
+            let Some(found) = found else {
+                output::print("cancelled: plans that were done are written, the page is not\n")?;
+                return Ok(Outcome::Bad);
             };
             output::print(&told::outcome(&found))?;
             outcomes.push(found);
@@ -209,16 +219,19 @@ fn with_bar<T>(act: impl FnOnce(reproduction::Progress<'_>) -> T) -> T {
     found
 }
 
-/// A value that is outside is a negative answer, unless the plan knows the cause.
+/// A value that is outside is a negative answer, unless the plan knows the cause. So are points that were
+/// not run.
 fn judged(outcomes: &[run::Outcome]) -> Outcome {
     let unexplained = outcomes.iter().any(|outcome| {
-        let outside = outcome.verdicts.iter().filter(|verdict| !verdict.inside);
+        let counted = outcome.verdicts.iter().filter(|verdict| !verdict.is_input);
+        let outside = counted.filter(|verdict| !verdict.inside);
         let expectations = &outcome.plan.expectations;
         outside
             .map(|verdict| &expectations[verdict.expectation])
             .any(|expectation| expectation.cause.is_empty())
     });
-    match unexplained {
+    let is_incomplete = outcomes.iter().any(|outcome| outcome.missing > 0);
+    match unexplained || is_incomplete {
         true => Outcome::Bad,
         false => Outcome::Good,
     }
