@@ -115,7 +115,9 @@ impl Axes {
         };
         let least = xs().filter(|x| *x > 0.0).min_by(f64::total_cmp);
         let has_zero = x == Scale::Log && xs().any(|x| x == 0.0);
-        let zero = least.filter(|_| has_zero).map(|x| libm::log10(x).floor() - 1.0);
+        let zero = least
+            .filter(|_| has_zero)
+            .map(|x| libm::log10(x).floor() - 1.0);
         Self {
             x,
             y: scale(figure.y_scale, all().map(|(_, y)| *y)),
@@ -238,7 +240,10 @@ fn draw_on(
         .y_desc(y_words(figure))
         .label_style(("sans-serif", FONT))
         .draw()?;
-    let bars = series.iter().filter(|one| one.stroke == Stroke::Bars).count();
+    let bars = series
+        .iter()
+        .filter(|one| one.stroke == Stroke::Bars)
+        .count();
     let half = BARS / bars.max(1) as f64 / 2.0;
     for one in series {
         draw_series(&mut chart, one, (half, ys.start))?;
@@ -248,8 +253,7 @@ fn draw_on(
     Ok(())
 }
 
-type Chart<'a, 'b> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// Bars are twice `half` wide and stand on `ground`.
 fn draw_series(chart: &mut Chart<'_, '_>, one: &Series, (half, ground): (f64, f64)) -> Drawn {
@@ -271,7 +275,8 @@ fn draw_series(chart: &mut Chart<'_, '_>, one: &Series, (half, ground): (f64, f6
             chart.draw_series(dashes)?;
             // One point makes no line.
             let dash = |point: &(f64, f64)| {
-                EmptyElement::at(*point) + PathElement::new([(-2 * MARKER, 0), (2 * MARKER, 0)], style)
+                EmptyElement::at(*point)
+                    + PathElement::new([(-2 * MARKER, 0), (2 * MARKER, 0)], style)
             };
             chart.draw_series(one.points.iter().map(dash))?;
         }
@@ -345,9 +350,9 @@ fn ranges(axes: &Axes, series: &[Series]) -> (Span, Span) {
     let y = match axes.y {
         Scale::Log => low.floor()..high.ceil().max(low.floor() + 1.0),
         Scale::Linear | Scale::Auto => {
-            let ends = all().map(|(_, y)| *y).fold((0.0, 0.0), |(low, high): Ends, y| {
-                (low.min(y), high.max(y))
-            });
+            let ends = all()
+                .map(|(_, y)| *y)
+                .fold((0.0, 0.0), |(low, high): Ends, y| (low.min(y), high.max(y)));
             ends.0 * 1.08..(ends.1 * 1.08).max(1e-9)
         }
     };
@@ -357,7 +362,10 @@ fn ranges(axes: &Axes, series: &[Series]) -> (Span, Span) {
 /// How high the legend is.
 fn legend_height(series: &[Series]) -> i32 {
     let lines = |one: &Series| words::wrapped(&one.label, LETTERS).len() as i32;
-    series.iter().map(|one| lines(one) * LINE + BETWEEN_ENTRIES).sum()
+    series
+        .iter()
+        .map(|one| lines(one) * LINE + BETWEEN_ENTRIES)
+        .sum()
 }
 
 fn legend(area: &DrawingArea<SVGBackend, Shift>, series: &[Series]) -> Drawn {

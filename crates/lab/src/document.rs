@@ -68,14 +68,25 @@ fn index(text: &mut String, outcomes: &[&Outcome]) {
     for outcome in outcomes {
         let counts = Counts::of(&outcome.verdicts);
         let (name, figure) = (&outcome.plan.name, &outcome.plan.figure);
-        let Counts { all, inside, inputs } = counts;
+        let Counts {
+            all,
+            inside,
+            inputs,
+        } = counts;
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "| [{name}](#{name}) | {figure} | {all} | {inside} | {inputs} |");
+        let _ = writeln!(
+            text,
+            "| [{name}](#{name}) | {figure} | {all} | {inside} | {inputs} |"
+        );
         sum.all += all;
         sum.inside += inside;
         sum.inputs += inputs;
     }
-    let Counts { all, inside, inputs } = sum;
+    let Counts {
+        all,
+        inside,
+        inputs,
+    } = sum;
     let _ = writeln!(text, "| all | | {all} | {inside} | {inputs} |");
 }
 

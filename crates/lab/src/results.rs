@@ -125,7 +125,11 @@ impl Results {
                 columns.push(column);
             }
         }
-        let names = swept.iter().chain(columns.iter().copied()).cloned().collect();
+        let names = swept
+            .iter()
+            .chain(columns.iter().copied())
+            .cloned()
+            .collect();
         let line = |point: &usize| {
             let parameters = swept.iter().map(|name| shown(&self.points[*point][name]));
             let values = columns.iter().map(|column| {
@@ -134,7 +138,9 @@ impl Results {
             });
             parameters.chain(values).collect()
         };
-        std::iter::once(names).chain(self.rows.keys().map(line)).collect()
+        std::iter::once(names)
+            .chain(self.rows.keys().map(line))
+            .collect()
     }
 
     fn record(&self, plan: &Plan, number: usize, row: &[f64]) -> Vec<String> {

@@ -106,7 +106,11 @@ fn causes_are_tested_by_plans_that_expect_something() {
 #[test]
 fn every_column_of_a_table_has_a_name_of_its_own() {
     for plan in PLANS.iter() {
-        let columns = plan.model.columns().iter().map(|column| column.name.to_owned());
+        let columns = plan
+            .model
+            .columns()
+            .iter()
+            .map(|column| column.name.to_owned());
         let mut names: Vec<String> = plan.parameters(false).into_iter().chain(columns).collect();
         names.sort();
         let doubled = names.windows(2).find(|pair| pair[0] == pair[1]);
@@ -132,18 +136,30 @@ fn a_cancelled_run_keeps_what_it_has() {
     let turbo = self::plan("turboswitch-fig4");
     let some = run::run(
         turbo,
-        Options { scale: Scale::Quick, ..options },
+        Options {
+            scale: Scale::Quick,
+            ..options
+        },
         folder.path(),
         &mut |_, _| stop.store(true, Ordering::Relaxed),
     )
     .unwrap();
     // Points that were being run are finished.
-    assert!(some.points >= 1 && some.missing >= 1, "{} {}", some.points, some.missing);
+    assert!(
+        some.points >= 1 && some.missing >= 1,
+        "{} {}",
+        some.points,
+        some.missing
+    );
     assert_eq!(points().lines().count(), 1 + some.points);
     assert_eq!(some.table.len(), 1 + some.points);
     let root = tempdir().unwrap();
     stop.store(true, Ordering::Relaxed);
-    assert!(reproduction::renew(plan, root.path(), &stop, &mut |_, _, _| ()).unwrap().is_none());
+    assert!(
+        reproduction::renew(plan, root.path(), &stop, &mut |_, _, _| ())
+            .unwrap()
+            .is_none()
+    );
     assert!(!root.path().join("reproduction").exists());
 }
 
@@ -257,7 +273,12 @@ fn figures_are_well_formed_and_show_what_is_expected() {
         .filter_map(|node| node.text())
         .map(str::trim)
         .collect();
-    for expected in ["at most: Theorem 1", "at least: Fact 2", "queue", "input, Gb/s"] {
+    for expected in [
+        "at most: Theorem 1",
+        "at least: Fact 2",
+        "queue",
+        "input, Gb/s",
+    ] {
         assert!(texts.contains(&expected), "{expected} is not in {texts:?}");
     }
     let circles = document

@@ -298,7 +298,10 @@ mod tests {
         let (with, rate) = gaps(pauses);
         // Of pauses of 200 ms in the mean, a share of 1/e is longer.
         let expected = 0.05 * (-1.0f64).exp();
-        assert!((with - without) > 0.7 * expected && with < 1.5 * expected, "{without} {with}");
+        assert!(
+            (with - without) > 0.7 * expected && with < 1.5 * expected,
+            "{without} {with}"
+        );
         assert!((rate / 100_000.0 - 1.0).abs() < 0.1, "{rate}");
     }
 }

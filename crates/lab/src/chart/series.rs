@@ -53,11 +53,16 @@ impl Shown<'_> {
     /// The combinations that there are, in the order of the sweep.
     fn groups(&self) -> Vec<Group> {
         let swept = self.plan.swept(self.results.quick);
-        let others: Vec<&String> = swept.iter().filter(|name| **name != self.figure.x).collect();
+        let others: Vec<&String> = swept
+            .iter()
+            .filter(|name| **name != self.figure.x)
+            .collect();
         let mut groups: Vec<Group> = Vec::new();
         for point in self.points() {
             let parameters = &self.results.points[point];
-            let named = others.iter().map(|name| ((*name).clone(), parameters[*name].clone()));
+            let named = others
+                .iter()
+                .map(|name| ((*name).clone(), parameters[*name].clone()));
             let group = named.collect();
             if !groups.contains(&group) {
                 groups.push(group);
@@ -130,8 +135,7 @@ impl Shown<'_> {
         let drawn = of_column.map(|expectation| {
             let points = self.points().filter_map(|point| {
                 let parameters = &self.results.points[point];
-                let is_meant =
-                    matches(group, parameters) && matches(&expectation.only, parameters);
+                let is_meant = matches(group, parameters) && matches(&expectation.only, parameters);
                 let y = expected_at(self.plan, expectation, self.results, point)?;
                 is_meant.then_some((self.along(point)?, y))
             });

@@ -15,7 +15,9 @@ fn drawn(parameters: &str, more: &str, value: impl Fn(usize) -> f64) -> String {
     let points = plan.points(false);
     let results = Results {
         quick: false,
-        rows: (0..points.len()).map(|point| (point, vec![value(point)])).collect(),
+        rows: (0..points.len())
+            .map(|point| (point, vec![value(point)]))
+            .collect(),
         points,
     };
     draw(&plan, &plan.figures[0], &results).expect("a figure")
@@ -95,17 +97,25 @@ fn axes_have_words_and_units_and_papers_are_named() {
     assert!(texts.contains(&"native, ns".to_owned()), "{texts:?}");
     let legend = texts.join(" ");
     assert!(legend.contains(source), "{legend}");
-    assert!(texts.iter().all(|text| text.len() <= 2 * LETTERS), "{texts:?}");
+    assert!(
+        texts.iter().all(|text| text.len() <= 2 * LETTERS),
+        "{texts:?}"
+    );
 }
 
 #[test]
 fn values_over_decades_are_divided_by_logarithm() {
     let over = |high: f64| {
-        let svg = drawn("functions = [1, 2, 3]", "", move |point| [1.0, 10.0, high][point]);
+        let svg = drawn("functions = [1, 2, 3]", "", move |point| {
+            [1.0, 10.0, high][point]
+        });
         texts(&svg)
     };
     let log = over(1000.0);
-    assert!(log.contains(&"1000".to_owned()) && !log.contains(&"500".to_owned()), "{log:?}");
+    assert!(
+        log.contains(&"1000".to_owned()) && !log.contains(&"500".to_owned()),
+        "{log:?}"
+    );
     let linear = over(20.0);
     assert!(linear.contains(&"5".to_owned()), "{linear:?}");
 }
@@ -122,5 +132,8 @@ fn nothing_has_a_place_on_a_logarithmic_axis() {
         names: Vec::new(),
     };
     assert_eq!(axes.along(0.0), Some(-6.0));
-    assert_eq!((axes.x_label(-6.0), axes.x_label(-5.0)), ("0".into(), "1e-5".into()));
+    assert_eq!(
+        (axes.x_label(-6.0), axes.x_label(-5.0)),
+        ("0".into(), "1e-5".into())
+    );
 }

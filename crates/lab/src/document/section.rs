@@ -2,7 +2,7 @@
 
 use super::{Counts, tested};
 use crate::plan::{Expectation, Figure, Relation};
-use crate::results::{shown, short};
+use crate::results::{short, shown};
 use crate::run::Outcome;
 use crate::verdict::Verdict;
 use std::fmt::Write;
@@ -26,7 +26,11 @@ pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcom
         .map(|name| format!("[{name}](#{name})"))
         .collect();
     if !tests.is_empty() {
-        let _ = writeln!(text, "It tests a cause that is supposed in {}.\n", tests.join(", "));
+        let _ = writeln!(
+            text,
+            "It tests a cause that is supposed in {}.\n",
+            tests.join(", ")
+        );
     }
     pictures(text, outcome, base);
     put_in(text, outcome);
@@ -36,11 +40,15 @@ pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcom
         .partition(|(expectation, _)| expectation.is_input());
     if !inputs.is_empty() {
         text.push_str("\n**Put in and read back**, not counted:\n\n| measured | said | ours | at | implied by |\n|---|---|---|---|---|\n");
-        inputs.iter().for_each(|(e, verdicts)| input_rows(text, e, verdicts));
+        inputs
+            .iter()
+            .for_each(|(e, verdicts)| input_rows(text, e, verdicts));
     }
     if !judged.is_empty() {
         text.push_str("\n**What could fail:**\n\n| measured | said by | said | passes | ours | at | |\n|---|---|---|---|---|---|---|\n");
-        judged.iter().for_each(|(e, verdicts)| judged_rows(text, e, verdicts));
+        judged
+            .iter()
+            .for_each(|(e, verdicts)| judged_rows(text, e, verdicts));
     }
     let outside = judged
         .iter()
@@ -100,7 +108,9 @@ fn of(outcome: &Outcome, index: usize) -> Vec<&Verdict> {
 }
 
 fn input_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdict]) {
-    let Expectation { of, source, input, .. } = expectation;
+    let Expectation {
+        of, source, input, ..
+    } = expectation;
     for verdict in verdicts.iter().take(MOST_LINES) {
         let (ours, place) = (short(verdict.ours), &verdict.place);
         let _ = writeln!(text, "| {of} | {source} | {ours} | {place} | {input} |");
@@ -118,7 +128,11 @@ fn judged_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdic
             let (said, passes) = (short(verdict.expected), passes(expectation.is, verdict));
             let (ours, place) = (short(verdict.ours), &verdict.place);
             let off = off(verdict);
-            let how = if verdict.inside { "inside" } else { "**outside**" };
+            let how = if verdict.inside {
+                "inside"
+            } else {
+                "**outside**"
+            };
             let _ = writeln!(
                 text,
                 "| {of} | {source} | {said} | {passes} | {ours}{off} | {place} | {how} |"
@@ -132,7 +146,11 @@ fn judged_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdic
     };
     let (said, passes) = (short(extreme.expected), passes(expectation.is, extreme));
     let (ours, off, place) = (short(extreme.ours), off(extreme), &extreme.place);
-    let how = if inside == all { "inside" } else { "**outside**" };
+    let how = if inside == all {
+        "inside"
+    } else {
+        "**outside**"
+    };
     let _ = writeln!(
         text,
         "| {of} | {source} | {said} | {passes} | {ours}{off} | of {all} the nearest to failing, or the farthest off: {place} | {inside} of {all} {how} |"
@@ -174,8 +192,17 @@ fn extreme<'a>(is: Relation, verdicts: &[&'a Verdict]) -> Option<&'a Verdict> {
 
 /// A cause counts as known if a plan has changed it and the value moved.
 fn why(text: &mut String, expectation: &Expectation) {
-    let Expectation { of, source, tested_by, .. } = expectation;
-    let cause = expectation.cause.split_whitespace().collect::<Vec<_>>().join(" ");
+    let Expectation {
+        of,
+        source,
+        tested_by,
+        ..
+    } = expectation;
+    let cause = expectation
+        .cause
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     let told = match (cause.is_empty(), tested_by.is_empty()) {
         (true, _) => "cause unknown.".to_owned(),
         (false, true) => format!("cause unknown. Supposed, and tested by no run: {cause}"),

@@ -41,7 +41,10 @@ pub(super) fn write(text: &mut String, outcomes: &[Outcome]) {
 }
 
 fn differing<'a>(plans: &[&'a Plan]) -> Vec<(String, Values<'a>)> {
-    let names: BTreeSet<String> = plans.iter().flat_map(|plan| plan.parameters(false)).collect();
+    let names: BTreeSet<String> = plans
+        .iter()
+        .flat_map(|plan| plan.parameters(false))
+        .collect();
     let each = names.into_iter().map(|name| {
         let mut values = Values::new();
         for plan in plans {
@@ -50,7 +53,8 @@ fn differing<'a>(plans: &[&'a Plan]) -> Vec<(String, Values<'a>)> {
         }
         (name, values)
     });
-    each.filter(|(name, values)| values.len() > 1 && name != "testbed").collect()
+    each.filter(|(name, values)| values.len() > 1 && name != "testbed")
+        .collect()
 }
 
 /// What a plan gives a setting.
@@ -84,7 +88,13 @@ mod tests {
         assert_eq!(found.len(), 1);
         let (name, values) = &found[0];
         assert_eq!(name, "functions");
-        let told: Vec<_> = values.iter().map(|(v, plans)| (v.as_str(), plans.as_slice())).collect();
-        assert_eq!(told, [("1, 2", &["a"][..]), ("3", &["b"]), ("default", &["c"])]);
+        let told: Vec<_> = values
+            .iter()
+            .map(|(v, plans)| (v.as_str(), plans.as_slice()))
+            .collect();
+        assert_eq!(
+            told,
+            [("1, 2", &["a"][..]), ("3", &["b"]), ("default", &["c"])]
+        );
     }
 }

@@ -205,7 +205,10 @@ impl Testbed {
             "agent" => self.agent.as_mut().and_then(|p| p.constant_mut(number)),
             "store" => self.store.as_mut().and_then(|p| p.constant_mut(number)),
             "sharing" => self.sharing.as_mut().and_then(|p| p.constant_mut(number)),
-            cores => self.cores.get_mut(cores).and_then(|p| p.constant_mut(number)),
+            cores => self
+                .cores
+                .get_mut(cores)
+                .and_then(|p| p.constant_mut(number)),
         };
         let (constant, bounds) = found.ok_or_else(unknown)?;
         bounds.check(value)?;
@@ -337,7 +340,11 @@ mod tests {
         let text = std::fs::read_to_string(folder().join("switchnic.toml")).expect("a file");
         let server = text.find("[cores.server]").expect("it is there");
         for (number, value, told) in [
-            ("devices", "0", "devices: must be a whole number from 1 to 64"),
+            (
+                "devices",
+                "0",
+                "devices: must be a whole number from 1 to 64",
+            ),
             ("cores", "0", "cores: must be a whole number from 1 to 64"),
             ("cores", "1.5", "cores: must be a whole number"),
             ("port_gbps", "0", "port_gbps: must be 0.001 to 100000"),

@@ -203,7 +203,10 @@ fn what_does_not_go_together_is_refused_by_name() {
         assert_eq!(error.field.as_deref(), Some(field), "{text}: {error}");
     }
     let none = TrafficParameters::default().check_complete();
-    assert_eq!(none.expect_err("no rate").field.as_deref(), Some("input_gbps"));
+    assert_eq!(
+        none.expect_err("no rate").field.as_deref(),
+        Some("input_gbps")
+    );
 }
 
 /// Every file of published distributions, and every capture, can be named in a plan.

@@ -74,7 +74,10 @@ impl Model for TwoPaths {
 
     fn remarks(&self, parameters: &Table, folder: &Path) -> Vec<String> {
         let setting = setting(parameters, folder).ok();
-        setting.and_then(|setting| setting.remark()).into_iter().collect()
+        setting
+            .and_then(|setting| setting.remark())
+            .into_iter()
+            .collect()
     }
 }
 

@@ -50,7 +50,14 @@ impl Setting {
         let chain = |error: BuildError| ParameterError::new("chain", error.to_string());
         let service = self.service()?;
         let programs = wiring::chain(&service).map_err(chain)?.programs();
-        let placed = Budget::asic().place(&programs, service.fast_path.slots);
+        let (asic, ways) = (Budget::asic(), self.parameters.ways);
+        if ways > asic.ways {
+            return Ok(Some(format!(
+                "{ways} ways of a bucket; asic has {}",
+                asic.ways
+            )));
+        }
+        let placed = asic.place(&programs, service.fast_path.slots);
         Ok(placed.err().map(|error| error.to_string()))
     }
 

@@ -1,5 +1,6 @@
 //! `twinpath lab`: the papers' figures, redone under virtual time.
 
+mod overheads;
 mod told;
 
 use crate::error::CommandError;
@@ -7,6 +8,7 @@ use crate::stop::Stop;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use twinpath_lab::{Options, Plan, Scale, Shard, registry, reproduction, run};
 
 /// Redoes the papers' figures, or asks a question of your own, under virtual time
@@ -27,6 +29,7 @@ enum Subject {
     Run(Run),
     All(All),
     Merge(Merge),
+    Overheads(Overheads),
     /// What a plan can measure
     Models,
 }
@@ -103,12 +106,28 @@ struct Merge {
     out: PathBuf,
 }
 
+/// Measures what caching costs the cores of this machine
+///
+/// Writes the table that plans of the model `measured` show, and what machine it was. `twinpath lab all`
+/// does so, too, whenever it runs such a plan.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!("twinpath lab overheads     # a minute or so"))]
+struct Overheads {
+    /// The table
+    #[arg(long, value_name = "FILE.csv", default_value = OVERHEADS)]
+    out: PathBuf,
+}
+
+/// Where plans look for what was measured on the code.
+const OVERHEADS: &str = "plans/measured/sfcache-overheads.csv";
+
 /// Does what is asked.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     match &arguments.subject {
         Subject::Run(run) => run.execute(),
         Subject::All(all) => all.execute(),
         Subject::Merge(merge) => merge.execute(),
+        Subject::Overheads(overheads) => overheads.execute(),
         Subject::Models => models(),
     }
 }
@@ -143,9 +162,10 @@ impl All {
 
     fn write(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
         let stop = Stop::on_signals()?.flag();
+        self.measure(plans, &stop)?;
         let mut outcomes = Vec::new();
         for plan in plans {
-            let kept = match self.only.is_empty() || self.only.contains(&plan.name) {
+            let kept = match self.is_run(plan) {
                 true => None,
                 false => reproduction::kept(plan, &self.out)?.ok(),
             };
@@ -164,10 +184,40 @@ impl All {
         Ok(judged(&outcomes))
     }
 
+    fn is_run(&self, plan: &Plan) -> bool {
+        self.only.is_empty() || self.only.contains(&plan.name)
+    }
+
+    /// Plans that show what was measured on this machine need that first.
+    fn measure(&self, plans: &[Plan], stop: &AtomicBool) -> Result<(), CommandError> {
+        let mut run = plans.iter().filter(|plan| self.is_run(plan));
+        if run.any(|plan| plan.model.name() == "measured") {
+            let table = self.plans.join("measured/sfcache-overheads.csv");
+            overheads::write(&table, overheads::Scale::FULL, stop)?;
+        }
+        Ok(())
+    }
+
     fn check(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
         let stale = with_bar(|progress| reproduction::check(plans, &self.out, progress))?;
         output::print(&told::stale(&stale))?;
         Ok(match stale.is_empty() {
+            true => Outcome::Good,
+            false => Outcome::Bad,
+        })
+    }
+}
+
+impl Overheads {
+    fn execute(&self) -> Result<Outcome, CommandError> {
+        let stop = Stop::on_signals()?.flag();
+        let is_done = overheads::write(&self.out, overheads::Scale::FULL, &stop)?;
+        let told = match is_done {
+            true => format!("{}\n", self.out.display()),
+            false => "cancelled: nothing was written\n".to_owned(),
+        };
+        output::print(&told)?;
+        Ok(match is_done {
             true => Outcome::Good,
             false => Outcome::Bad,
         })

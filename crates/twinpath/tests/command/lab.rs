@@ -165,9 +165,16 @@ fn a_run_ends_with_its_values() {
     let said = folder.succeed(&["lab", "run", "question.toml"]);
     assert!(said.out.contains("input: it was chosen so"), "{said:?}");
     let lines: Vec<&str> = said.out.lines().map(str::trim).collect();
-    let head = lines.iter().position(|line| line.starts_with("input_gbps  queue_kb  output_gbps"));
+    let head = lines
+        .iter()
+        .position(|line| line.starts_with("input_gbps  queue_kb  output_gbps"));
     let head = head.expect("a table");
     let cells: Vec<&str> = lines[head + 2].split_whitespace().collect();
     assert_eq!((lines.len() - head, cells[0]), (4, "50"), "{said:?}");
-    assert!(cells[2].parse::<f64>().is_ok_and(|gbps| (45.0..55.0).contains(&gbps)), "{said:?}");
+    assert!(
+        cells[2]
+            .parse::<f64>()
+            .is_ok_and(|gbps| (45.0..55.0).contains(&gbps)),
+        "{said:?}"
+    );
 }

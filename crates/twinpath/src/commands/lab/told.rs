@@ -50,7 +50,10 @@ pub fn table(outcome: &Outcome) -> String {
     let widths = outcome.table.iter().fold(Vec::new(), |widths, line| {
         let lengths = line.iter().map(|cell| cell.chars().count());
         let before = widths.into_iter().chain(std::iter::repeat(0));
-        lengths.zip(before).map(|(a, b): (usize, usize)| a.max(b)).collect::<Vec<_>>()
+        lengths
+            .zip(before)
+            .map(|(a, b): (usize, usize)| a.max(b))
+            .collect::<Vec<_>>()
     });
     let mut text = String::new();
     for line in &outcome.table {
