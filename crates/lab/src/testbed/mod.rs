@@ -74,12 +74,10 @@ macro_rules! presets {
         impl $name {
             /// Every constant with its name and what it may be.
             pub fn constants(&self) -> Vec<(&'static str, &Constant, Bounds)> {
-                use Bounds::{Amount, Count};
                 vec![$((stringify!($field), &self.$field, $bounds)),*]
             }
 
             fn constant_mut(&mut self, name: &str) -> Option<(&mut Constant, Bounds)> {
-                use Bounds::{Amount, Count};
                 match name {
                     $(stringify!($field) => Some((&mut self.$field, $bounds)),)*
                     _ => None,
@@ -93,74 +91,74 @@ presets! {
     /// A switch.
     SwitchPreset {
         /// From the first bit in to the first bit out, ns.
-        pipeline_ns: Amount(0.0, 1e9),
+        pipeline_ns: Bounds::Amount(0.0, 1e9),
         /// Rate of its ports, Gb/s.
-        port_gbps: Amount(0.001, 1e5),
+        port_gbps: Bounds::Amount(0.001, 1e5),
         /// What the queue of a port may hold, kB.
-        port_queue_kb: Amount(2.0, 1e9),
+        port_queue_kb: Bounds::Amount(2.0, 1e9),
         /// Bytes of wire that each frame takes besides its own.
-        wire_bytes: Count(0.0, 1000.0),
+        wire_bytes: Bounds::Count(0.0, 1000.0),
         /// Packets that the pipeline can take, millions a second.
-        capacity_mpps: Amount(0.001, 1e6),
+        capacity_mpps: Bounds::Amount(0.001, 1e6),
         /// Power of a port in use, W.
-        port_w: Amount(0.0, 1e6),
+        port_w: Bounds::Amount(0.0, 1e6),
     }
 
     /// Cores behind the switch: on network cards or in servers.
     CoresPreset {
         /// Cards or sockets.
-        devices: Count(1.0, 64.0),
+        devices: Bounds::Count(1.0, 64.0),
         /// Cores of each that work on packets.
-        cores: Count(1.0, 64.0),
+        cores: Bounds::Count(1.0, 64.0),
         /// Rate of each one's port, Gb/s.
-        port_gbps: Amount(0.001, 1e5),
+        port_gbps: Bounds::Amount(0.001, 1e5),
         /// From the switch to a core and back without the core's work, us.
-        round_trip_us: Amount(0.0, 1e6),
+        round_trip_us: Bounds::Amount(0.0, 1e6),
         /// Bytes that a packet is longer on this link, for what is told with it.
-        link_bytes: Count(0.0, 9000.0),
+        link_bytes: Bounds::Count(0.0, 9000.0),
         /// Packets that may wait for a core.
-        ring_packets: Count(1.0, 1e6),
+        ring_packets: Bounds::Count(1.0, 1e6),
         /// What a packet takes a core, ns.
-        packet_ns: Amount(0.001, 1e9),
+        packet_ns: Bounds::Amount(0.001, 1e9),
         /// What each byte takes more where payload is searched, ns.
-        byte_ns: Amount(0.0, 1e6),
+        byte_ns: Bounds::Amount(0.0, 1e6),
         /// Power of each device without its cores, W.
-        device_w: Amount(0.0, 1e6),
+        device_w: Bounds::Amount(0.0, 1e6),
         /// Power of a core at work, W.
-        core_w: Amount(0.0, 1e6),
+        core_w: Bounds::Amount(0.0, 1e6),
     }
 
     /// A control-plane agent.
     AgentPreset {
         /// Table entries that it writes a second.
-        entries_per_s: Amount(0.001, 1e9),
+        entries_per_s: Bounds::Amount(0.001, 1e9),
         /// From a request's turn to the entry that packets meet, us.
-        latency_us: Amount(0.0, 1e9),
+        latency_us: Bounds::Amount(0.0, 1e9),
         /// Requests that may wait.
-        backlog: Count(1.0, 1e9),
+        backlog: Bounds::Count(1.0, 1e9),
         /// Entries that a rule takes.
-        entries_per_rule: Count(1.0, 1000.0),
+        entries_per_rule: Bounds::Count(1.0, 1000.0),
         /// Rules that the tables hold.
-        entries: Count(1.0, 16e6),
+        entries: Bounds::Count(1.0, 16e6),
     }
 
     /// Cores that two functions share.
     SharingPreset {
         /// What is left of a core for each packet, where the system switches between two functions: a
         /// share of one.
-        core_share: Amount(0.001, 1.0),
+        core_share: Bounds::Amount(0.001, 1.0),
     }
 
     /// A store for payloads, over RDMA.
     StorePreset {
         /// Payload that a store's card moves each way, Gb/s.
-        port_gbps: Amount(0.001, 1e5),
+        port_gbps: Bounds::Amount(0.001, 1e5),
         /// From a read to its answer, ns.
-        read_ns: Amount(0.0, 1e9),
+        read_ns: Bounds::Amount(0.0, 1e9),
         /// Bytes of a packet that go to the cores.
-        header_bytes: Count(14.0, 9000.0),
+        header_bytes: Bounds::Count(14.0, 9000.0),
         /// Power of a store, W.
-        device_w: Amount(0.0, 1e6),
+        device_w: Bounds::Amount(0.0, 1e6),
     }
 }
 

@@ -47,7 +47,7 @@ pub fn outcome(outcome: &Outcome) -> String {
 
 /// What was measured, a line for each point.
 pub fn table(outcome: &Outcome) -> String {
-    let widths = outcome.table.iter().fold(Vec::new(), |widths, line| {
+    let widths = outcome.table.iter().fold(Vec::new(), |widths: Vec<usize>, line| {
         let lengths = line.iter().map(|cell| cell.chars().count());
         let before = widths.into_iter().chain(std::iter::repeat(0));
         lengths
@@ -58,7 +58,7 @@ pub fn table(outcome: &Outcome) -> String {
     let mut text = String::new();
     for line in &outcome.table {
         let cells = line.iter().zip(&widths);
-        let cells = cells.map(|(cell, width)| format!("{cell:>width$}"));
+        let cells = cells.map(|(cell, &width)| format!("{cell:>width$}"));
         let _ = writeln!(text, "  {}", cells.collect::<Vec<_>>().join("  "));
     }
     text
