@@ -285,24 +285,28 @@ fn draw_series(chart: &mut Chart<'_, '_>, one: &Series, (half, ground): (f64, f6
     Ok(())
 }
 
+/// Expected values are larger than measured ones, so that both are seen where they fall together.
 fn draw_markers(chart: &mut Chart<'_, '_>, one: &Series, style: ShapeStyle) -> Drawn {
+    let size = match one.stroke {
+        Stroke::Points => MARKER + 2,
+        _ => MARKER,
+    };
     let points = || one.points.iter().copied();
     match one.shape {
         Shape::Circle => {
-            chart.draw_series(points().map(|point| Circle::new(point, MARKER, style)))?;
+            chart.draw_series(points().map(|point| Circle::new(point, size, style)))?;
         }
         Shape::Square => {
             let square = |point| {
-                EmptyElement::at(point)
-                    + Rectangle::new([(-MARKER, -MARKER), (MARKER, MARKER)], style)
+                EmptyElement::at(point) + Rectangle::new([(-size, -size), (size, size)], style)
             };
             chart.draw_series(points().map(square))?;
         }
         Shape::Triangle => {
-            chart.draw_series(points().map(|p| TriangleMarker::new(p, MARKER + 1, style)))?;
+            chart.draw_series(points().map(|p| TriangleMarker::new(p, size + 1, style)))?;
         }
         Shape::Cross => {
-            chart.draw_series(points().map(|point| Cross::new(point, MARKER, style)))?;
+            chart.draw_series(points().map(|point| Cross::new(point, size, style)))?;
         }
     }
     Ok(())

@@ -56,7 +56,7 @@ pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcom
     let outside: Vec<_> = outside.collect();
     if !outside.is_empty() {
         text.push_str("\n**Why the rest differs:**\n\n");
-        outside.iter().for_each(|(e, _)| why(text, e));
+        outside.iter().for_each(|(e, _)| why(text, e, all));
     }
 }
 
@@ -190,26 +190,47 @@ fn extreme<'a>(is: Relation, verdicts: &[&'a Verdict]) -> Option<&'a Verdict> {
     verdicts.max_by(|a, b| off(a).total_cmp(&off(b)))
 }
 
-/// A cause counts as known if a plan has changed it and the value moved.
-fn why(text: &mut String, expectation: &Expectation) {
+/// A cause counts as known if a plan has changed it and all came of it that was expected.
+fn why(text: &mut String, expectation: &Expectation, all: &[Outcome]) {
     let Expectation {
         of,
         source,
         tested_by,
         ..
     } = expectation;
-    let cause = expectation
-        .cause
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-    let told = match (cause.is_empty(), tested_by.is_empty()) {
+    let words = expectation.cause.split_whitespace();
+    let cause = words.collect::<Vec<_>>().join(" ");
+    let test = all.iter().find(|outcome| outcome.plan.name == *tested_by);
+    let told = match (cause.is_empty(), test.map(moved)) {
         (true, _) => "cause unknown.".to_owned(),
-        (false, true) => format!("cause unknown. Supposed, and tested by no run: {cause}"),
-        (false, false) => format!("{cause} Tested in [{tested_by}](#{tested_by})."),
+        (false, None) => format!("cause unknown. Supposed, and tested by no run: {cause}"),
+        (false, Some((moved, expected))) => {
+            let tested = format!(
+                "[{tested_by}](#{tested_by}), where {moved} of {expected} values moved as they should"
+            );
+            match (moved == expected, moved) {
+                (true, _) => format!("{cause} Tested in {tested}."),
+                (false, 0) => format!(
+                    "cause unknown. It is not what was supposed: {cause} Tested in {tested}."
+                ),
+                (false, _) => format!("known in part. {cause} Tested in {tested}."),
+            }
+        }
     };
     let _ = writeln!(text, "- {of}, {source}: {told}");
 }
+
+/// Of what a test says must come of a changed cause, how much did, and how much there is. Values of the
+/// paper that it shows beside that are another matter.
+fn moved(test: &Outcome) -> (usize, usize) {
+    let expectations = &test.plan.expectations;
+    let says = |verdict: &&Verdict| expectations[verdict.expectation].source.starts_with(CAUSE);
+    let Counts { all, inside, .. } = Counts::of(test.verdicts.iter().filter(says));
+    (inside, all)
+}
+
+/// How the source of an expectation begins that says what must come of a changed cause.
+const CAUSE: &str = "the cause:";
 
 #[cfg(test)]
 mod tests {

@@ -47,14 +47,17 @@ pub fn outcome(outcome: &Outcome) -> String {
 
 /// What was measured, a line for each point.
 pub fn table(outcome: &Outcome) -> String {
-    let widths = outcome.table.iter().fold(Vec::new(), |widths: Vec<usize>, line| {
-        let lengths = line.iter().map(|cell| cell.chars().count());
-        let before = widths.into_iter().chain(std::iter::repeat(0));
-        lengths
-            .zip(before)
-            .map(|(a, b): (usize, usize)| a.max(b))
-            .collect::<Vec<_>>()
-    });
+    let widths = outcome
+        .table
+        .iter()
+        .fold(Vec::new(), |widths: Vec<usize>, line| {
+            let lengths = line.iter().map(|cell| cell.chars().count());
+            let before = widths.into_iter().chain(std::iter::repeat(0));
+            lengths
+                .zip(before)
+                .map(|(a, b): (usize, usize)| a.max(b))
+                .collect::<Vec<_>>()
+        });
     let mut text = String::new();
     for line in &outcome.table {
         let cells = line.iter().zip(&widths);
