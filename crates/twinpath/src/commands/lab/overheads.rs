@@ -35,9 +35,9 @@ const REQUESTS_PER_S: [u32; 5] = [10_000, 20_000, 30_000, 40_000, 50_000];
 const LOADS: [u32; 4] = [20, 40, 60, 80];
 /// The one of Fig. 8.
 const REQUESTS_LOAD: u32 = 80;
-/// Packets of a piece, and pieces of each kind.
-const PIECE: u32 = 10_000;
-const PIECES: u32 = 41;
+/// Packets of a piece, and pieces of each kind: so short that other programs disturb few of them.
+const PIECE: u32 = 500;
+const PIECES: u32 = 801;
 /// Packets before anything counts: every flow is known then.
 const WARM_UP: u32 = 4 * FLOWS;
 /// Rules that there may be.
