@@ -292,7 +292,11 @@ fn figures_are_well_formed_and_show_what_is_expected() {
 #[test]
 fn the_page_tells_every_plan_and_what_is_outside() {
     let folder: TempDir = tempdir().unwrap();
-    let names = ["turboswitch-fig6-exact", "turboswitch-fig7"];
+    let names = [
+        "turboswitch-fig6-exact",
+        "turboswitch-fig7",
+        "turboswitch-fig7-port",
+    ];
     let outcomes = names.map(|name| {
         let out = folder.path().join("reproduction").join(name);
         quick(plan(name), "1/1", &out)
@@ -303,8 +307,10 @@ fn the_page_tells_every_plan_and_what_is_outside() {
     for expected in [
         "## turboswitch-fig6-exact",
         "](reproduction/turboswitch-fig7/queue.svg)",
-        "- recirculations, paper: 3 at low load: 3 rounds at 10 Gb/s",
-        "Tested in [turboswitch-fig7-port]",
+        "- recirculations, paper: 3 at low load: ",
+        "3 rounds at 10 Gb/s fill 40 Gb/s",
+        "Tested in [turboswitch-fig7-port](#turboswitch-fig7-port), where 4 of 4 values moved",
+        "It tests a cause that is supposed in [turboswitch-fig7](#turboswitch-fig7).",
         "| recirculations | paper: 3 at low load | 3 | 2.55 to 3.45 |",
         "**Put in:** `cores_us` 25.0; `input_gbps` {10, 20,",
     ] {
