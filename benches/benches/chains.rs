@@ -4,10 +4,9 @@
 //! `cargo bench -p twinpath-benches --bench chains`. One core; packets of 64 bytes that no cache
 //! holds. Every figure is the median of several passes with the best one beside it; compare only
 //! figures of one run. Words behind `--` (`length`, `flows`, `node`, `overhead`, `requests`, `changes`,
-//! `elements`, `headers`) run those parts alone; `--csv=FILE` writes what `overhead` and `requests` measure, for the plans
-//! of SFCache's Fig. 7 and 8. The cost of more distinct masks is in `--bench classify -- masked`.
+//! `elements`, `headers`) run those parts alone. What the plans of SFCache's Fig. 7 and 8 show is measured by
+//! `twinpath lab overheads`. The cost of more distinct masks is in `--bench classify -- masked`.
 
-use std::io::Write;
 use std::time::{Duration, Instant as Clock};
 use twinpath_benches::bench_node::BenchNode;
 use twinpath_benches::chains::{build, chain, connections_chain, gateway_service};
@@ -55,7 +54,6 @@ fn main() {
         ("elements", elements),
         ("headers", headers),
     ];
-    start_table();
     for (_, part) in parts.iter().filter(|(name, _)| wanted(name)) {
         part(scale);
         println!();
@@ -224,45 +222,21 @@ fn overheads(scale: Scale) {
             RuleBench::send_to_worker,
             |_, _| (),
         );
-        let changes = compared(&format!("{length} functions"), times[0], times[1]);
-        keep(&format!("functions-{length}"), changes);
+        compare(&format!("{length} functions"), times[0], times[1]);
     }
 }
 
 /// A mean and a 99th percentile, in ns per packet.
 type Times = (f64, f64);
 
-/// Prints what was measured with something and without it, and returns the changes in percent: of
-/// throughput and of the 99th percentile.
-fn compared(what: &str, without: Times, with: Times) -> [f64; 2] {
+/// Prints what was measured with something and without it, and the changes.
+fn compare(what: &str, without: Times, with: Times) {
     let throughput = 100.0 * (without.0 / with.0 - 1.0);
     let tail = 100.0 * (with.1 / without.1 - 1.0);
     println!(
         "{what}: {:.1} ns without, {:.1} ns with: {throughput:+.2} % of throughput; p99 {:.1} and {:.1} ns: {tail:+.2} %",
         without.0, with.0, without.1, with.1,
     );
-    [throughput, tail]
-}
-
-/// The file that `--csv=FILE` names.
-fn table() -> Option<String> {
-    let mut arguments = std::env::args();
-    arguments.find_map(|argument| argument.strip_prefix("--csv=").map(str::to_owned))
-}
-
-fn start_table() {
-    if let Some(path) = table() {
-        let header = "what,throughput_change_percent,p99_change_percent\n";
-        std::fs::write(&path, header).unwrap_or_else(|error| panic!("{path}: {error}"));
-    }
-}
-
-/// Adds a row to the table, if one is wanted.
-fn keep(what: &str, [throughput, tail]: [f64; 2]) {
-    let Some(path) = table() else { return };
-    let file = std::fs::OpenOptions::new().append(true).open(&path);
-    let written = file.and_then(|mut file| writeln!(file, "{what},{throughput:.2},{tail:.2}"));
-    written.unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
 /// What asking for rules costs the workers that handle the packets, at the paper's highest rate: nobody
@@ -282,10 +256,7 @@ fn requests(scale: Scale) {
     });
     let asked = benches[1].requests as f64 / benches[1].punted as f64 / times[1].0 * 1e9;
     println!("asked for {asked:.0} a second");
-    keep(
-        "requests-50000",
-        compared("up to 50,000 a second", times[0], times[1]),
-    );
+    compare("up to 50,000 a second", times[0], times[1]);
 }
 
 /// Parts of a trace in a window of [`requests`].

@@ -5,10 +5,19 @@
 //! word that it depends on. Words that depend on each other must share a stateful ALU, which
 //! holds a pair and no more. Software has no such limits, but the same check runs with other
 //! numbers, so that `explain` can tell for any chain which devices could run it and why not.
+//!
+//! What an update depends on follows from the state being there twice (SwitchNIC §4.4). Its first copy is
+//! updated as if the packet were simple; if it turns out to be complex the flow is frozen, and the second
+//! copy, in later stages, still has the state that it left. So a word need not wait for conditions that,
+//! where they fail, make the packet complex. It waits for what tells apart two steps that would do
+//! different things to it, and that fields of the packet do not tell apart.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use twinpath_core::program::{Action, Condition, FastProgram, Operand, Step};
+use twinpath_core::program::{
+    Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Step,
+};
+use twinpath_core::wire::protocol;
 
 /// The limits of one kind of device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,12 +28,14 @@ pub struct Budget {
     pub words: usize,
     /// Steps per program.
     pub steps: usize,
-    /// Conditions per step.
+    /// Conditions on state per step. What is asked of fields alone is one match of a table.
     pub conditions: usize,
     /// Pipeline stages for state words.
     pub stages: usize,
     /// Words that may depend on each other: what one stateful ALU holds.
     pub words_per_alu: usize,
+    /// How often keys and words are there: the duplicate is in stages of its own.
+    pub copies: usize,
     /// Memory for the state table, in bytes.
     pub table_bytes: usize,
     /// Ways per bucket of the state table.
@@ -46,6 +57,7 @@ impl Budget {
             conditions: 4,
             stages: 7,
             words_per_alu: 2,
+            copies: 2,
             table_bytes: 8 << 20,
             ways: 1,
             ternary_entries: 24_576,
@@ -62,6 +74,7 @@ impl Budget {
             conditions: 16,
             stages: 64,
             words_per_alu: 36,
+            copies: 1,
             table_bytes: 4 << 30,
             ways: 8,
             ternary_entries: 1 << 24,
@@ -194,8 +207,10 @@ pub struct Placement {
     pub ternary_entries: usize,
 }
 
-/// Bytes of a slot on a device, beside its words: key, generation, indicators, time.
-const SLOT_BYTES: usize = 40 + 4 + 4 + 8;
+/// Bytes of a slot's key on a device.
+const KEY_BYTES: usize = 40;
+/// Bytes that a slot has besides: generation, indicators, time.
+const SLOT_BYTES: usize = 4 + 4 + 8;
 
 impl Budget {
     /// Checks a chain of programs with a state table of `slots` slots.
@@ -209,7 +224,7 @@ impl Budget {
             .sum::<usize>();
         let mut placement = Placement {
             words,
-            table_bytes: slots * (SLOT_BYTES + 4 * words),
+            table_bytes: slots * (SLOT_BYTES + self.copies * (KEY_BYTES + 4 * words)),
             ..Placement::default()
         };
         within(words, self.words, |have, limit| BudgetError::Words {
@@ -251,7 +266,8 @@ impl Budget {
             }
         })?;
         for step in &program.steps {
-            within(step.when.len(), self.conditions, |have, limit| {
+            let of_state = step.when.iter().filter(|c| !tested_words(c).is_empty());
+            within(of_state.count(), self.conditions, |have, limit| {
                 BudgetError::Conditions {
                     device,
                     program: name(),
@@ -318,7 +334,9 @@ impl Budget {
             placed.extend(group);
             stages += 1;
         }
-        Ok(stages)
+        // By then all that decides is known, so the duplicates need no more than a stage.
+        let has_words = usize::from(!inputs.is_empty());
+        Ok(stages + has_words * (self.copies - 1))
     }
 }
 
@@ -358,53 +376,118 @@ fn target_word(action: &Action) -> Option<u8> {
     }
 }
 
-/// For each word, the words that its updates depend on: those in the conditions that guard the
-/// update and those it is computed from (through temporaries too, approximated by all words that
-/// any temporary of the program is computed from).
+/// For each word, the words that its updates depend on: those that they are computed from (through
+/// temporaries too, approximated by all words that any temporary of the program is computed from), and
+/// those that tell apart steps that do different things to it.
 fn dependencies(program: &FastProgram) -> Vec<BTreeSet<u8>> {
-    let through_temporaries: BTreeSet<u8> = program
-        .prologue
-        .iter()
-        .chain(program.steps.iter().flat_map(|step| &step.then))
-        .filter(|action| {
-            matches!(
-                action,
-                Action::Compute {
-                    to: Operand::Temporary(_),
-                    ..
-                }
-            )
-        })
-        .flat_map(read_words)
-        .collect();
-    let mut inputs = vec![BTreeSet::new(); program.words.len()];
-    for step in &program.steps {
-        let guards: BTreeSet<u8> = step.when.iter().flat_map(tested_words).collect();
-        for action in &step.then {
-            let Some(word) = target_word(action) else {
-                continue;
-            };
-            let Some(input) = inputs.get_mut(usize::from(word)) else {
-                continue;
-            };
-            input.extend(
-                guards
-                    .iter()
-                    .chain(&read_words(action))
-                    .copied()
-                    .filter(|&other| other != word),
-            );
+    let through_temporaries = words_of_temporaries(program);
+    let inputs_of = |word: u8| -> BTreeSet<u8> {
+        let mut inputs = deciding(program, word);
+        for action in program.steps.iter().flat_map(|step| changes(step, word)) {
+            inputs.extend(read_words(action));
             if reads_temporary(action) {
-                input.extend(
-                    through_temporaries
-                        .iter()
-                        .copied()
-                        .filter(|&other| other != word),
-                );
+                inputs.extend(&through_temporaries);
+            }
+        }
+        inputs.remove(&word);
+        inputs
+    };
+    (0..program.words.len() as u8).map(inputs_of).collect()
+}
+
+fn words_of_temporaries(program: &FastProgram) -> BTreeSet<u8> {
+    let steps = program.steps.iter().flat_map(|step| &step.then);
+    let to_temporaries = program.prologue.iter().chain(steps).filter(|action| {
+        matches!(
+            action,
+            Action::Compute {
+                to: Operand::Temporary(_),
+                ..
+            }
+        )
+    });
+    to_temporaries.flat_map(read_words).collect()
+}
+
+/// What a step does to a word.
+fn changes(step: &Step, word: u8) -> Vec<&Action> {
+    let actions = step.then.iter();
+    actions
+        .filter(|action| target_word(action) == Some(word))
+        .collect()
+}
+
+/// The words that decide which of two changes, or none, this word gets.
+fn deciding(program: &FastProgram, word: u8) -> BTreeSet<u8> {
+    let simple = || {
+        program
+            .steps
+            .iter()
+            .filter(|step| step.exit != Exit::Escalate)
+    };
+    let mut deciding = BTreeSet::new();
+    for (place, one) in simple().enumerate() {
+        for other in simple().skip(place + 1) {
+            if changes(one, word) != changes(other, word) && !are_apart(one, other) {
+                let tested = one.when.iter().chain(&other.when);
+                deciding.extend(tested.flat_map(tested_words));
             }
         }
     }
-    inputs
+    deciding
+}
+
+/// Whether no packet can be meant by both steps, by its fields alone.
+fn are_apart(one: &Step, other: &Step) -> bool {
+    let pairs = one
+        .when
+        .iter()
+        .flat_map(|a| other.when.iter().map(move |b| (a, b)));
+    let mut apart = pairs.map(|(a, b)| {
+        contradict(a, b) || is_tcp_alone(a) && is_not_tcp(b) || is_tcp_alone(b) && is_not_tcp(a)
+    });
+    apart.any(|apart| apart)
+}
+
+/// Whether the same of a packet is to be two different things.
+fn contradict(a: &Condition, b: &Condition) -> bool {
+    let Operand::Field(_) = a.a else {
+        return false;
+    };
+    let (Operand::Constant(_), Operand::Constant(_)) = (a.b, a.with) else {
+        return false;
+    };
+    let is_of_same = (a.a, a.b, a.mask) == (b.a, b.b, b.mask);
+    is_of_same
+        && match (a.comparison, b.comparison) {
+            (Comparison::Equal, Comparison::Equal) => {
+                matches!(b.with, Operand::Constant(_)) && a.with != b.with
+            }
+            (Comparison::Equal, Comparison::NotEqual)
+            | (Comparison::NotEqual, Comparison::Equal) => a.with == b.with,
+            _ => false,
+        }
+}
+
+/// Other packets than TCP's have no TCP flags.
+fn is_tcp_alone(condition: &Condition) -> bool {
+    let Operand::Constant(with) = condition.with else {
+        return false;
+    };
+    condition.a == Operand::Field(Field::TcpFlags)
+        && condition.b == Operand::Constant(0)
+        && condition.comparison == Comparison::Equal
+        && with != 0
+}
+
+fn is_not_tcp(condition: &Condition) -> bool {
+    let tcp = u32::from(protocol::TCP);
+    *condition
+        == Condition::of(
+            Operand::Field(Field::Protocol),
+            Comparison::NotEqual,
+            Operand::Constant(tcp),
+        )
 }
 
 fn tested_words(condition: &Condition) -> Vec<u8> {
@@ -483,7 +566,7 @@ fn closure(inputs: &[BTreeSet<u8>], word: u8, placed: &BTreeSet<u8>) -> BTreeSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_core::program::{Comparison, Exit, Field, Word, set};
+    use twinpath_core::program::{Word, set};
 
     fn program(words: usize, steps: Vec<Step>) -> FastProgram {
         FastProgram {
@@ -530,36 +613,65 @@ mod tests {
                 ],
             )],
         );
-        assert_eq!(
-            asic.place(&[flat], 1024).map(|placement| placement.stages),
-            Ok(1)
-        );
+        let stages = |program| asic.place(&[program], 1024).map(|placed| placed.stages);
+        // The duplicates take one more.
+        assert_eq!(stages(flat), Ok(1 + 1));
         let chained = program(
             2,
-            vec![step(
-                vec![equals(0)],
-                vec![set(Operand::Word(1), Operand::Constant(1))],
-            )],
+            vec![
+                step(
+                    vec![equals(0)],
+                    vec![set(Operand::Word(1), Operand::Constant(1))],
+                ),
+                step(vec![], vec![]),
+            ],
         );
-        assert_eq!(
-            asic.place(&[chained], 1024)
-                .map(|placement| placement.stages),
-            Ok(2)
+        assert_eq!(stages(chained), Ok(2 + 1));
+    }
+
+    /// A condition that makes a packet complex where it fails need not be known: the flow is frozen then,
+    /// and the duplicate has what was before.
+    #[test]
+    fn what_would_be_complex_otherwise_decides_nothing() {
+        let alone = step(
+            vec![equals(0)],
+            vec![set(Operand::Word(1), Operand::Constant(1))],
         );
+        let stages = |steps| {
+            let placed = Budget::asic().place(&[program(2, steps)], 1024);
+            placed.map(|placed| placed.stages)
+        };
+        assert_eq!(stages(vec![alone.clone()]), Ok(1 + 1));
+        let direction = |way| {
+            Condition::of(
+                Operand::Field(Field::Direction),
+                Comparison::Equal,
+                Operand::Constant(way),
+            )
+        };
+        let going = |mut step: Step, way| {
+            step.when.push(direction(way));
+            step
+        };
+        let other = step(vec![], vec![]);
+        // Fields tell these apart, and then nothing has to wait.
+        let apart = vec![going(alone.clone(), 0), going(other.clone(), 1)];
+        assert_eq!(stages(apart), Ok(1 + 1));
+        let alike = vec![going(alone.clone(), 0), going(other.clone(), 0)];
+        assert_eq!(stages(alike), Ok(2 + 1));
+        // The same change in both steps: which of them it is does not matter.
+        let same = vec![alone.clone(), step(vec![], alone.then.clone())];
+        assert_eq!(stages(same), Ok(1 + 1));
     }
 
     #[test]
     fn words_that_depend_on_each_other_must_share_an_alu() {
         let cycle = |count: u8| {
-            let steps = (0..count)
-                .map(|word| {
-                    step(
-                        vec![equals((word + 1) % count)],
-                        vec![set(Operand::Word(word), Operand::Constant(1))],
-                    )
-                })
-                .collect();
-            program(usize::from(count), steps)
+            let cyclic = (0..count).map(|word| {
+                let next = Operand::Word((word + 1) % count);
+                step(vec![], vec![set(Operand::Word(word), next)])
+            });
+            program(usize::from(count), cyclic.collect())
         };
         assert!(Budget::asic().place(&[cycle(2)], 1024).is_ok());
         assert!(matches!(
@@ -589,6 +701,13 @@ mod tests {
             Err(BudgetError::Conditions { .. })
         ));
         let twice = vec![set(Operand::Word(0), Operand::Constant(1)); 2];
+        let of_fields = Condition::of(
+            Operand::Field(Field::Protocol),
+            Comparison::Equal,
+            Operand::Constant(6),
+        );
+        let many = step(vec![of_fields; 9], vec![]);
+        assert!(asic.place(&[program(1, vec![many])], 1).is_ok());
         assert!(matches!(
             asic.place(&[program(1, vec![step(vec![], twice)])], 1),
             Err(BudgetError::WrittenTwice { word: 0, .. })

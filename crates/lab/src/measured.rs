@@ -1,8 +1,8 @@
-//! What was measured on the code itself, by a bench that writes its results to a file.
+//! What was measured on the code itself, by a command that writes its results to a file.
 //!
 //! Such a plan measures nothing: it shows a kept file's rows beside what a paper measured on its own
-//! code, with the same verdicts as all other plans. The file says by its name which command writes it; see
-//! `plans/measured/README.md`.
+//! code, with the same verdicts as all other plans. Which command writes it is in
+//! `plans/measured/README.md`; the file beside it with the ending `machine.txt` says on what machine.
 
 use crate::model::{Column, Model, ParameterError};
 use serde::Deserialize;
@@ -18,18 +18,34 @@ pub struct Measured;
 struct Parameters {
     file: Option<PathBuf>,
     row: Option<String>,
-    count: Option<u64>,
+    load_percent: Option<u64>,
+    asked_per_s: Option<u64>,
 }
 
-const COLUMNS: [Column; 2] = [
-    Column {
-        name: "throughput_change_percent",
-        meaning: "packets a second with what is looked at, against without it",
-    },
-    Column {
-        name: "p99_change_percent",
-        meaning: "99th percentile of the time for a packet, the same way",
-    },
+const fn column(name: &'static str, meaning: &'static str) -> Column {
+    Column { name, meaning }
+}
+
+const COLUMNS: [Column; 7] = [
+    column(
+        "throughput_change_percent",
+        "packets a second with what is looked at, against without it",
+    ),
+    column(
+        "p99_change_percent",
+        "99th percentile of the time for a packet, the same way",
+    ),
+    column(
+        "packet_ns_without",
+        "mean time of a packet without what is looked at",
+    ),
+    column("packet_ns_with", "the same with it"),
+    column(
+        "p99_ns_without",
+        "99th percentile of the time from when a packet is due to when it is handled, without it",
+    ),
+    column("p99_ns_with", "the same with it"),
+    column("requests_per_s", "rules asked for a second, with it"),
 ];
 
 impl Model for Measured {
@@ -48,16 +64,30 @@ impl Model for Measured {
     fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
         row(parameters, folder)
     }
+
+    fn remarks(&self, parameters: &Table, folder: &Path) -> Vec<String> {
+        let file = parameters.get("file").and_then(toml::Value::as_str);
+        let machine = file.map(|file| folder.join(file).with_extension("machine.txt"));
+        let told = machine.and_then(|path| std::fs::read_to_string(path).ok());
+        let told = told.map(|machine| format!("Measured on {}.", machine.trim()));
+        told.into_iter().collect()
+    }
 }
 
-/// The row of the file that is named `row`, or `row-count`.
+/// The row of the file that is named `row`, with the numbers that are swept behind it.
 fn row(parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
-    let Parameters { file, row, count } = parameters.clone().try_into()?;
+    let Parameters {
+        file,
+        row,
+        load_percent,
+        asked_per_s,
+    } = parameters.clone().try_into()?;
     let file =
         file.ok_or_else(|| ParameterError::new("file", "missing: what a bench has written"))?;
     let name =
         row.ok_or_else(|| ParameterError::new("row", "missing: the name of a row of the file"))?;
-    let name = count.map_or(name.clone(), |count| format!("{name}-{count}"));
+    let swept = load_percent.or(asked_per_s);
+    let name = swept.map_or(name.clone(), |swept| format!("{name}-{swept}"));
     let path = folder.join(file);
     let wrong =
         |error: csv::Error| ParameterError::new("file", format!("{}: {error}", path.display()));
@@ -66,8 +96,9 @@ fn row(parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
     let expected = COLUMNS.iter().map(|column| column.name);
     if !headers.iter().skip(1).eq(expected) {
         let message = format!(
-            "{}: expected the columns what, throughput_change_percent, p99_change_percent",
-            path.display()
+            "{}: expected the columns what, {}",
+            path.display(),
+            COLUMNS.map(|column| column.name).join(", ")
         );
         return Err(ParameterError::new("file", message));
     }
@@ -98,28 +129,25 @@ mod tests {
 
     #[test]
     fn rows_are_found_by_name_and_what_is_missing_is_named() {
-        let text = "what,throughput_change_percent,p99_change_percent\nn-1,-2.5,3\nn-2,0,1\n";
+        let head = format!("what,{}", COLUMNS.map(|column| column.name).join(","));
+        let text = format!("{head}\nn-1,-2.5,3,1,1,1,1,0\nn-2,0,1,1,1,1,1,0\n");
         assert_eq!(
-            run(text, "file = 'a.csv'\nrow = 'n'\ncount = 1"),
-            Ok(vec![-2.5, 3.0])
+            run(&text, "file = 'a.csv'\nrow = 'n'\nload_percent = 1"),
+            Ok(vec![-2.5, 3.0, 1.0, 1.0, 1.0, 1.0, 0.0])
         );
-        assert_eq!(run(text, "file = 'a.csv'\nrow = 'n-2'"), Ok(vec![0.0, 1.0]));
+        let second = run(&text, "file = 'a.csv'\nrow = 'n-2'").expect("a row");
+        assert_eq!(second[..2], [0.0, 1.0]);
+        let spoilt = text.replace("-2.5", "x");
         for (text, parameters, field) in [
-            (text, "row = 'n-1'", "file"),
-            (text, "file = 'a.csv'", "row"),
-            (text, "file = 'b.csv'\nrow = 'n-1'", "file"),
-            (text, "file = 'a.csv'\nrow = 'n-3'", "row"),
+            (text.as_str(), "row = 'n-1'", "file"),
+            (&text, "file = 'a.csv'", "row"),
+            (&text, "file = 'b.csv'\nrow = 'n-1'", "file"),
+            (&text, "file = 'a.csv'\nrow = 'n-3'", "row"),
             ("what,x\nn-1,1\n", "file = 'a.csv'\nrow = 'n-1'", "file"),
-            (
-                &text.replace("-2.5", "x"),
-                "file = 'a.csv'\nrow = 'n-1'",
-                "file",
-            ),
+            (&spoilt, "file = 'a.csv'\nrow = 'n-1'", "file"),
         ] {
-            assert_eq!(
-                run(text, parameters).expect_err(parameters).field,
-                Some(field)
-            );
+            let error = run(text, parameters).expect_err(parameters);
+            assert_eq!(error.field.as_deref(), Some(field));
         }
     }
 }

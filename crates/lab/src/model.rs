@@ -1,5 +1,6 @@
 //! What a model is: a testbed with parameters and measurements.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 /// A testbed under virtual time.
@@ -22,6 +23,11 @@ pub trait Model: Sync {
     /// # Errors
     /// As [`Self::check`].
     fn run(&self, parameters: &toml::Table, folder: &Path) -> Result<Vec<f64>, ParameterError>;
+
+    /// What a reader of the results should know of what runs at this point, in sentences.
+    fn remarks(&self, _parameters: &toml::Table, _folder: &Path) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// One thing that a model measures.
@@ -38,16 +44,16 @@ pub struct Column {
 #[error("{message}")]
 pub struct ParameterError {
     /// The parameter, if it is one alone.
-    pub field: Option<&'static str>,
+    pub field: Option<Cow<'static, str>>,
     /// What is wrong.
     pub message: String,
 }
 
 impl ParameterError {
     /// A parameter that is out of range.
-    pub fn new(field: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self {
-            field: Some(field),
+            field: Some(field.into()),
             message: message.into(),
         }
     }

@@ -12,17 +12,27 @@
 //! [quick]                         # instead of these, for a quick run
 //! packets = 20_000
 //!
+//! [[without]]                     # combinations that are not run
+//! flows = 1
+//! input_gbps = 90
+//!
 //! [[figure]]
 //! name = "recirculations"
 //! x    = "input_gbps"
-//! y    = ["recirculations"]       # by = "flows" gives a line for each number of flows
+//! y    = ["recirculations"]       # with a line for each combination of the other parameters' values
+//! where = { flows = [10, 100] }   # only these
 //!
 //! [[expect]]
 //! of     = "recirculations"
 //! source = "Fact 1"
 //! along  = "input_gbps"
 //! values = [[10, 9.0], [50, 1.0]] # or one number, or the name of a column
+//! times  = 1.0                    # and how many times that
 //! within = 0.05                   # or within_absolute; is = "below" or "above" makes it a bound
+//! pick   = "largest"              # of all points, or "smallest": where a paper says "up to"
+//! input  = "loopback_gbps"        # what was put in that implies the value: then it is shown, not counted
+//! cause  = "why"                  # a value is outside, if that is known
+//! tested_by = "another-plan"      # which changes the cause and shows that the value moves
 //!
 //! [[ratio]]                       # another column: a value, divided by the value at another point
 //! name = "more_than_alone"
@@ -32,9 +42,12 @@
 //!
 //! Parsing is checking: a [`Plan`] that exists can be run.
 
+mod check;
+
 use crate::error::{Misplaced, PlanError};
 use crate::model::Model;
 use crate::registry;
+use crate::results::number;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,6 +81,7 @@ pub struct Plan {
     pub folder: PathBuf,
     parameters: Axes,
     quick: Axes,
+    without: Vec<Table>,
 }
 
 /// The values of each parameter, by name; what was given alone is a list of one.
@@ -84,11 +98,18 @@ pub struct Figure {
     pub title: String,
     /// The parameter along the horizontal axis.
     pub x: String,
-    /// The columns to draw.
+    /// The columns to draw, each with a line for each combination of the other parameters' values.
     pub y: Vec<String>,
-    /// A parameter with a line for each of its values.
-    pub by: Option<String>,
-    /// What the vertical axis measures.
+    /// Only points with these parameters; a list is any of its values.
+    #[serde(default, rename = "where")]
+    pub only: Table,
+    /// What the horizontal axis is called, instead of the parameter's name in words.
+    #[serde(default)]
+    pub x_words: String,
+    /// What the vertical axis is called, instead of the column's name in words.
+    #[serde(default)]
+    pub y_words: String,
+    /// The unit of the vertical axis.
     #[serde(default)]
     pub unit: String,
     /// How the horizontal axis is divided.
@@ -103,10 +124,12 @@ pub struct Figure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
-    /// Evenly.
+    /// By logarithm if all values are above 0 and span two decades or more, else evenly.
     #[default]
+    Auto,
+    /// Evenly.
     Linear,
-    /// By logarithm; what is not above 0 is left out.
+    /// By logarithm; on the vertical axis what is not above 0 is left out.
     Log,
 }
 
@@ -138,20 +161,56 @@ pub struct Expectation {
     pub is: Relation,
     /// The values.
     pub values: Values,
+    /// What the values are multiplied by: how much below or above another column something must be.
+    #[serde(default = "once")]
+    pub times: f64,
     /// The parameter that a list of values goes along.
     pub along: Option<String>,
-    /// Only points with these parameters.
+    /// Only points with these parameters; a list is any of its values.
     #[serde(default, rename = "where")]
     pub only: Table,
+    /// Which of the points are judged.
+    #[serde(default)]
+    pub pick: Pick,
     /// How far off a value may be, as a share of the expected one.
     #[serde(default)]
     pub within: f64,
     /// How far off a value may be.
     #[serde(default)]
     pub within_absolute: f64,
-    /// Why a value that is outside is outside, once that was found.
+    /// What was put in that implies the value: it cannot fail then, so it is shown and not counted.
+    #[serde(default)]
+    pub input: String,
+    /// Why a value that is outside is outside.
     #[serde(default)]
     pub cause: String,
+    /// The plan that changes this cause and shows that the value moves.
+    #[serde(default)]
+    pub tested_by: String,
+}
+
+fn once() -> f64 {
+    1.0
+}
+
+impl Expectation {
+    /// Whether something that was put in implies the value.
+    pub fn is_input(&self) -> bool {
+        !self.input.is_empty()
+    }
+}
+
+/// Which of an expectation's points are judged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pick {
+    /// All of them.
+    #[default]
+    Each,
+    /// The one with the largest value: what a paper calls "up to".
+    Largest,
+    /// The one with the smallest.
+    Smallest,
 }
 
 /// How a value lies to an expected one.
@@ -198,6 +257,8 @@ struct File {
     parameters: BTreeMap<String, Spanned<Value>>,
     #[serde(default)]
     quick: BTreeMap<String, Spanned<Value>>,
+    #[serde(default)]
+    without: Vec<Spanned<Table>>,
     #[serde(default)]
     ratio: Vec<Spanned<Ratio>>,
     #[serde(default)]
@@ -252,7 +313,14 @@ impl Plan {
 
     /// Every point of the sweep, in order: the last parameter by name changes fastest.
     pub fn points(&self, quick: bool) -> Vec<Table> {
-        product(&self.axes(quick))
+        let mut points = product(&self.axes(quick));
+        points.retain(|point| !self.without.iter().any(|without| matches(without, point)));
+        points
+    }
+
+    /// What the plan gives a parameter in a full run: one value, or several.
+    pub fn values(&self, parameter: &str) -> &[Value] {
+        self.parameters.get(parameter).map_or(&[], Vec::as_slice)
     }
 
     /// The parameters that the plan gives, by name.
@@ -300,7 +368,7 @@ impl File {
             .ok_or_else(|| (self.plan.model.span(), unknown_model()))?;
         for parameters in [&self.parameters, &self.quick] {
             if checks == Checks::All {
-                check_each(model, parameters, &folder)?;
+                check::each(model, parameters, &folder)?;
             }
         }
         let plan = Plan {
@@ -316,22 +384,26 @@ impl File {
             folder,
             parameters: axes(&self.parameters),
             quick: axes(&self.quick),
+            without: self.without.iter().map(|w| w.get_ref().clone()).collect(),
         };
+        self.without
+            .iter()
+            .try_for_each(|w| check::without(&plan, w))?;
         if checks == Checks::All {
             let tables = [&self.quick, &self.parameters];
-            check_points(&plan, false, &tables)?;
+            check::points(&plan, false, &tables)?;
             // Without parameters of its own a quick run has the same points.
             if !plan.quick.is_empty() {
-                check_points(&plan, true, &tables)?;
+                check::points(&plan, true, &tables)?;
             }
         }
-        self.ratio.iter().try_for_each(|r| check_ratio(&plan, r))?;
+        self.ratio.iter().try_for_each(|r| check::ratio(&plan, r))?;
         self.figure
             .iter()
-            .try_for_each(|f| check_figure(&plan, f))?;
+            .try_for_each(|f| check::figure(&plan, f))?;
         self.expect
             .iter()
-            .try_for_each(|e| check_expectation(&plan, e))?;
+            .try_for_each(|e| check::expectation(&plan, e))?;
         Ok(plan)
     }
 }
@@ -355,137 +427,19 @@ fn axes(parameters: &BTreeMap<String, Spanned<Value>>) -> Axes {
         .collect()
 }
 
-/// Each value of each parameter alone: so the one at fault is known.
-fn check_each(
-    model: &dyn Model,
-    parameters: &BTreeMap<String, Spanned<Value>>,
-    folder: &Path,
-) -> Result<(), Misplaced> {
-    for (name, value) in parameters {
-        let values = listed(value.get_ref());
-        if values.is_empty() {
-            return Err((value.span(), format!("{name}: a sweep over nothing")));
-        }
-        for each in values {
-            let alone = Table::from_iter([(name.clone(), each)]);
-            let checked = model.check(&alone, folder);
-            // Others may be needed to make it right; then the whole point is checked below.
-            if let Err(error) = checked
-                && error.field.is_none_or(|field| field == name)
-            {
-                return Err((value.span(), format!("{name}: {error}")));
-            }
-        }
-    }
-    Ok(())
+/// Whether a point has all these parameters' values; a list is any of its values.
+pub(crate) fn matches(only: &Table, parameters: &Table) -> bool {
+    only.iter().all(|(name, value)| {
+        let found = parameters.get(name);
+        let wanted = listed(value);
+        found.is_some_and(|found| wanted.iter().any(|value| is_same(found, value)))
+    })
 }
 
-fn check_points(
-    plan: &Plan,
-    quick: bool,
-    tables: &[&BTreeMap<String, Spanned<Value>>],
-) -> Result<(), Misplaced> {
-    let sizes = plan.axes(quick).into_values().map(|values| values.len());
-    let points = sizes.fold(1usize, usize::saturating_mul);
-    if points > MAX_POINTS {
-        let message = format!("a sweep of {points} points; {MAX_POINTS} are the most");
-        return Err((0..0, message));
-    }
-    for point in plan.points(quick) {
-        let Err(error) = plan.model.check(&point, &plan.folder) else {
-            continue;
-        };
-        let field = error.field.unwrap_or_default();
-        let span = tables.iter().find_map(|table| table.get(field));
-        let span = span.map_or(0..0, Spanned::span);
-        return Err((span, format!("{field}: {error}")));
-    }
-    Ok(())
-}
-
-fn check_ratio(plan: &Plan, ratio: &Spanned<Ratio>) -> Result<(), Misplaced> {
-    let found = ratio.get_ref();
-    let at = |message: String| (ratio.span(), message);
-    let measures = plan.model.columns().iter().map(|column| column.name);
-    let mut taken = measures.chain(plan.ratios.iter().map(|r| r.name.as_str()));
-    if taken.by_ref().filter(|name| *name == found.name).count() != 1 {
-        return Err(at(format!("name: there is another {}", found.name)));
-    }
-    measured(plan, &found.of).map_err(|e| at(format!("of: {e}")))?;
-    for (name, value) in &found.to {
-        parameter(plan, name).map_err(|e| at(format!("to: {e}")))?;
-        let values = plan.parameters.get(name);
-        if !values.is_some_and(|values| values.contains(value)) {
-            return Err(at(format!("to: {name} is nowhere {value}")));
-        }
-    }
-    match found.to.is_empty() {
-        true => Err(at("to: expected a parameter and its value".into())),
-        false => Ok(()),
-    }
-}
-
-fn check_figure(plan: &Plan, figure: &Spanned<Figure>) -> Result<(), Misplaced> {
-    let found = figure.get_ref();
-    let at = |message: String| (figure.span(), message);
-    parameter(plan, &found.x).map_err(|e| at(format!("x: {e}")))?;
-    for y in &found.y {
-        column(plan, y).map_err(|e| at(format!("y: {e}")))?;
-    }
-    if let Some(by) = &found.by {
-        parameter(plan, by).map_err(|e| at(format!("by: {e}")))?;
-    }
-    match found
-        .name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || c == '-')
-    {
-        true => Ok(()),
-        false => Err(at("name: letters, digits and - only".into())),
-    }
-}
-
-fn check_expectation(plan: &Plan, expect: &Spanned<Expectation>) -> Result<(), Misplaced> {
-    let found = expect.get_ref();
-    let at = |message: String| (expect.span(), message);
-    column(plan, &found.of).map_err(|e| at(format!("of: {e}")))?;
-    match (&found.values, &found.along) {
-        (Values::Column(name), _) => column(plan, name).map_err(|e| at(format!("values: {e}")))?,
-        (Values::Along(_), None) => return Err(at("along: a list of values needs it".into())),
-        (Values::Along(_), Some(along)) => {
-            parameter(plan, along).map_err(|e| at(format!("along: {e}")))?;
-        }
-        (Values::Number(_), _) => (),
-    }
-    for name in found.only.keys() {
-        parameter(plan, name).map_err(|e| at(format!("where: {e}")))?;
-    }
-    let tolerances = [found.within, found.within_absolute];
-    match tolerances.iter().all(|t| t.is_finite() && *t >= 0.0) {
-        true => Ok(()),
-        false => Err(at("within: a tolerance is not negative".into())),
-    }
-}
-
-fn parameter(plan: &Plan, name: &str) -> Result<(), String> {
-    match plan.parameters.contains_key(name) {
-        true => Ok(()),
-        false => Err(format!("{name} is not among the plan's parameters")),
-    }
-}
-
-fn column(plan: &Plan, name: &str) -> Result<(), String> {
-    match plan.ratios.iter().any(|ratio| ratio.name == name) {
-        true => Ok(()),
-        false => measured(plan, name),
-    }
-}
-
-fn measured(plan: &Plan, name: &str) -> Result<(), String> {
-    let mut names = plan.model.columns().iter().map(|column| column.name);
-    match names.any(|column| column == name) {
-        true => Ok(()),
-        false => Err(format!("{} does not measure {name}", plan.model.name())),
+fn is_same(found: &Value, value: &Value) -> bool {
+    match (number(found), number(value)) {
+        (Some(found), Some(value)) => found == value,
+        _ => found == value,
     }
 }
 

@@ -10,8 +10,11 @@ use crate::document;
 use crate::error::ExperimentError;
 use crate::plan::Plan;
 use crate::run::{self, Options, Outcome, PLAN_FILE, Scale};
+use crate::sweep::Shard;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The page, in the root of what is written.
 pub const PAGE: &str = "REPRODUCTION.md";
@@ -28,21 +31,38 @@ pub fn folder(root: &Path, plan: &Plan) -> PathBuf {
     root.join(RESULTS).join(&plan.name)
 }
 
-/// Runs a plan in full and in its reduced form, and writes its folder.
+/// Runs a plan in full and in its reduced form, and writes its folder. If it is to stop before that is
+/// done the folder stays as it was, and there is no outcome.
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn renew(plan: &Plan, root: &Path, progress: Progress<'_>) -> Result<Outcome, ExperimentError> {
+pub fn renew(
+    plan: &Plan,
+    root: &Path,
+    stop: &Arc<AtomicBool>,
+    progress: Progress<'_>,
+) -> Result<Option<Outcome>, ExperimentError> {
     let folder = folder(root, plan);
+    let options = |scale| Options {
+        scale,
+        stop: Arc::clone(stop),
+        ..Options::default()
+    };
+    let mut measure = |scale| {
+        run::measure(plan, options(scale), &mut |done, points| {
+            progress(&plan.name, done, points);
+        })
+    };
+    let (full, quick) = (measure(Scale::Full)?, measure(Scale::Quick)?);
+    if !full.is_complete() || !quick.is_complete() {
+        return Ok(None);
+    }
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(ExperimentError::file(&folder))?;
     }
-    let outcome = run::run(plan, Options::default(), &folder, &mut |done, points| {
-        progress(&plan.name, done, points);
-    })?;
-    let quick = quick_points(plan, progress)?;
-    run::write(&folder.join(QUICK_FILE), &quick)?;
-    Ok(outcome)
+    let outcome = run::keep(plan, &full, Shard::default(), &folder)?;
+    run::write(&folder.join(QUICK_FILE), &quick.text(plan)?)?;
+    Ok(Some(outcome))
 }
 
 /// Writes the page of these outcomes, which are all plans'.

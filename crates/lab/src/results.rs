@@ -30,6 +30,24 @@ pub(crate) fn number(value: &Value) -> Option<f64> {
     }
 }
 
+/// Four significant digits or so.
+pub(crate) fn short(value: f64) -> String {
+    if value != 0.0 && value.abs() < 1e-3 {
+        return format!("{value:.1e}");
+    }
+    let digits = match value.abs() {
+        large if large >= 1000.0 => 0,
+        middle if middle >= 10.0 => 1,
+        small if small >= 0.1 || small == 0.0 => 3,
+        _ => 4,
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
 impl Results {
     /// What was measured at a point, or a ratio of that to another point.
     pub(crate) fn value(&self, plan: &Plan, column: &str, point: usize) -> Option<f64> {
@@ -51,6 +69,11 @@ impl Results {
         let columns = plan.model.columns();
         let index = columns.iter().position(|c| c.name == column)?;
         self.rows.get(&point)?.get(index).copied()
+    }
+
+    /// Whether every point of the sweep is there.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.rows.len() == self.points.len()
     }
 
     /// Writes the ratios.
@@ -88,6 +111,36 @@ impl Results {
         }
         let bytes = writer.into_inner().unwrap_or_default();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What the plan draws or expects, at each point, for people: swept parameters and columns, with a
+    /// line of names first.
+    pub(crate) fn told(&self, plan: &Plan) -> Vec<Vec<String>> {
+        let swept = plan.swept(self.quick);
+        let drawn = plan.figures.iter().flat_map(|figure| &figure.y);
+        let expected = plan.expectations.iter().map(|expectation| &expectation.of);
+        let mut columns: Vec<&String> = Vec::new();
+        for column in drawn.chain(expected) {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        let names = swept
+            .iter()
+            .chain(columns.iter().copied())
+            .cloned()
+            .collect();
+        let line = |point: &usize| {
+            let parameters = swept.iter().map(|name| shown(&self.points[*point][name]));
+            let values = columns.iter().map(|column| {
+                let value = self.value(plan, column, *point);
+                value.map_or_else(String::new, short)
+            });
+            parameters.chain(values).collect()
+        };
+        std::iter::once(names)
+            .chain(self.rows.keys().map(line))
+            .collect()
     }
 
     fn record(&self, plan: &Plan, number: usize, row: &[f64]) -> Vec<String> {
@@ -165,4 +218,28 @@ fn read_row(
     let rest = record.iter().skip(identity.len());
     let row = rest.map(|text| text.parse().ok());
     Some((number, row.collect::<Option<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.111, "0.111"),
+            (0.0123, "0.0123"),
+            (0.0000134, "1.3e-5"),
+            (9.0, "9"),
+            (1.0004, "1"),
+            (1.016, "1.016"),
+            (20.04, "20"),
+            (333.26, "333.3"),
+            (13_281.4, "13281"),
+            (-2.5, "-2.5"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
 }

@@ -9,6 +9,8 @@ use crate::verdict::{self, Verdict};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// The plan as it was run, in the directory of its results.
 pub const PLAN_FILE: &str = "plan.toml";
@@ -24,12 +26,14 @@ pub enum Scale {
 }
 
 /// How a plan is run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// How much of it.
     pub scale: Scale,
     /// Which part of it.
     pub shard: Shard,
+    /// Once this is set no further point is begun.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What came of a plan.
@@ -41,12 +45,16 @@ pub struct Outcome {
     pub folder: PathBuf,
     /// Points that were run or merged.
     pub points: usize,
+    /// Points that were not run, because it was to stop.
+    pub missing: usize,
     /// Every expected value and ours; none for a shard.
     pub verdicts: Vec<Verdict>,
+    /// What the plan draws or expects at each point, for people, with a line of names first.
+    pub table: Vec<Vec<String>>,
 }
 
-/// Runs a plan, or a shard of it, and writes its files to `out`. `progress` hears how many of how
-/// many points are done.
+/// Runs a plan, or a shard of it, and writes its files to `out`, also if it was to stop before all of its
+/// points were run. `progress` hears how many of how many points are done.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -56,15 +64,30 @@ pub fn run(
     out: &Path,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Outcome, ExperimentError> {
+    let shard = options.shard;
     let results = measure(plan, options, progress)?;
+    keep(plan, &results, shard, out)
+}
+
+/// Writes what was measured.
+pub(crate) fn keep(
+    plan: &Plan,
+    results: &Results,
+    shard: Shard,
+    out: &Path,
+) -> Result<Outcome, ExperimentError> {
     create(out)?;
     write(&out.join(PLAN_FILE), &plan.text)?;
-    write(&out.join(options.shard.file_name()), &results.text(plan)?)?;
-    let verdicts = match options.shard.is_whole() {
-        true => tell(plan, &results, out)?,
+    write(&out.join(shard.file_name()), &results.text(plan)?)?;
+    let verdicts = match shard.is_whole() {
+        true => tell(plan, results, out)?,
         false => Vec::new(),
     };
-    Ok(outcome(plan.clone(), out, results.rows.len(), verdicts))
+    let missing = shard.points(results.points.len()).count() - results.rows.len();
+    Ok(Outcome {
+        missing,
+        ..outcome(plan.clone(), out, results, verdicts)
+    })
 }
 
 /// Runs a plan, or a shard of it.
@@ -77,7 +100,10 @@ pub(crate) fn measure(
     let points = plan.points(quick);
     let numbers: Vec<usize> = options.shard.points(points.len()).collect();
     let count = numbers.len();
-    let rows = sweep::run(plan, &points, &numbers, &mut |done| progress(done, count));
+    let stop = &options.stop;
+    let rows = sweep::run(plan, &points, &numbers, stop, &mut |done| {
+        progress(done, count)
+    });
     let rows = rows.map_err(|error| {
         PlanError::at(
             (0..0, error.to_string()),
@@ -99,19 +125,16 @@ pub(crate) fn measure(
 pub fn recall(plan: &Plan, folder: &Path) -> Result<Outcome, ExperimentError> {
     let results = Results::read(plan, &folder.join(Shard::default().file_name()))?;
     let verdicts = verdict::judge(plan, &results);
-    Ok(outcome(
-        plan.clone(),
-        folder,
-        results.points.len(),
-        verdicts,
-    ))
+    Ok(outcome(plan.clone(), folder, &results, verdicts))
 }
 
-fn outcome(plan: Plan, out: &Path, points: usize, verdicts: Vec<Verdict>) -> Outcome {
+fn outcome(plan: Plan, out: &Path, results: &Results, verdicts: Vec<Verdict>) -> Outcome {
     Outcome {
+        table: results.told(&plan),
         plan,
         folder: out.into(),
-        points,
+        points: results.rows.len(),
+        missing: 0,
         verdicts,
     }
 }
@@ -147,7 +170,7 @@ pub fn merge(folders: &[PathBuf], out: &Path) -> Result<Outcome, ExperimentError
         &results.text(&plan)?,
     )?;
     let verdicts = tell(&plan, &results, out)?;
-    Ok(outcome(plan, out, points, verdicts))
+    Ok(outcome(plan, out, &results, verdicts))
 }
 
 fn add(whole: &mut Results, part: Results, path: &Path) -> Result<(), ExperimentError> {

@@ -65,7 +65,7 @@ const fn column(name: &'static str, meaning: &'static str) -> Column {
     Column { name, meaning }
 }
 
-const COLUMNS: [Column; 10] = [
+const COLUMNS: [Column; 12] = [
     column("native_ns", "latency of the functions' own tables"),
     column("sfcache_ns", "latency of SFCache's pipeline"),
     column("p4sfc_ns", "latency of P4SFC's, rounds included"),
@@ -87,6 +87,14 @@ const COLUMNS: [Column; 10] = [
     column(
         "p4sfc_passes",
         "times that a packet passes P4SFC's pipeline",
+    ),
+    column(
+        "sram_saving_share",
+        "SRAM that SFCache saves against P4SFC, of P4SFC's",
+    ),
+    column(
+        "native_against_sfcache",
+        "latency of the functions' own tables, against SFCache's",
     ),
 ];
 
@@ -193,6 +201,8 @@ impl Parameters {
             share(self.p4sfc_sram()),
             f64::from(tcam) / f64::from(chip.tcam_blocks()),
             passes,
+            1.0 - f64::from(self.sfcache_sram()) / f64::from(self.p4sfc_sram()),
+            pass(native) / pass(sfcache),
         ]
     }
 

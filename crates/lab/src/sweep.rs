@@ -4,7 +4,7 @@ use crate::model::ParameterError;
 use crate::plan::Plan;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use toml::Table;
@@ -65,7 +65,8 @@ impl Shard {
     }
 }
 
-/// Runs the points with these numbers on all cores. `progress` hears how many are done.
+/// Runs the points with these numbers on all cores. `progress` hears how many are done. Once `stop` is
+/// set no further point is begun, and the answer is what there is.
 ///
 /// # Errors
 /// A model that refuses its parameters, which a checked plan does not let happen.
@@ -73,6 +74,7 @@ pub(crate) fn run(
     plan: &Plan,
     points: &[Table],
     numbers: &[usize],
+    stop: &AtomicBool,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<(usize, Vec<f64>)>, ParameterError> {
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -84,6 +86,9 @@ pub(crate) fn run(
             let (next, rows, done) = (&next, &rows, done.clone());
             scope.spawn(move || {
                 while let Some(number) = numbers.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if stop.load(Ordering::Relaxed) {
+                        break;
+                    }
                     let row = plan
                         .model
                         .run(&points[*number], &plan.folder)

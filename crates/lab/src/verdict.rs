@@ -1,7 +1,7 @@
 //! Expected values beside ours.
 
 use crate::error::ExperimentError;
-use crate::plan::{Expectation, Plan, Relation, Values};
+use crate::plan::{Expectation, Pick, Plan, Relation, Values, matches};
 use crate::results::{Results, number, shown};
 use std::path::Path;
 use toml::Table;
@@ -23,6 +23,8 @@ pub struct Verdict {
     pub tolerance: f64,
     /// Whether it is inside.
     pub inside: bool,
+    /// Whether something that was put in implies it: then it does not count.
+    pub is_input: bool,
 }
 
 impl Verdict {
@@ -36,11 +38,24 @@ impl Verdict {
 pub(crate) fn judge(plan: &Plan, results: &Results) -> Vec<Verdict> {
     let all = plan.expectations.iter().enumerate();
     all.flat_map(|(index, expectation)| {
-        let points = results.rows.iter();
-        points
-            .filter_map(move |(point, _)| judge_point(plan, results, (index, expectation), *point))
+        let points = results.rows.keys();
+        let judged = points
+            .filter_map(|point| judge_point(plan, results, (index, expectation), *point))
+            .collect();
+        picked(expectation.pick, judged)
     })
     .collect()
+}
+
+/// Of a point's verdicts the ones that count.
+fn picked(pick: Pick, verdicts: Vec<Verdict>) -> Vec<Verdict> {
+    let by_ours = |a: &Verdict, b: &Verdict| a.ours.total_cmp(&b.ours);
+    let picked = match pick {
+        Pick::Each => return verdicts,
+        Pick::Largest => verdicts.into_iter().max_by(by_ours),
+        Pick::Smallest => verdicts.into_iter().min_by(by_ours),
+    };
+    picked.into_iter().collect()
 }
 
 fn judge_point(
@@ -69,18 +84,7 @@ fn judge_point(
         ours,
         tolerance,
         inside,
-    })
-}
-
-/// Whether a point has all these parameters' values.
-pub(crate) fn matches(only: &Table, parameters: &Table) -> bool {
-    only.iter().all(|(name, value)| {
-        let found = parameters.get(name);
-        let same = |found: &toml::Value| match (number(found), number(value)) {
-            (Some(found), Some(value)) => found == value,
-            _ => found == value,
-        };
-        found.is_some_and(same)
+        is_input: expectation.is_input(),
     })
 }
 
@@ -90,16 +94,16 @@ pub(crate) fn expected_at(
     results: &Results,
     point: usize,
 ) -> Option<f64> {
-    match &expectation.values {
-        Values::Number(value) => Some(*value),
-        Values::Column(column) => results.value(plan, column, point),
+    let value = match &expectation.values {
+        Values::Number(value) => *value,
+        Values::Column(column) => results.value(plan, column, point)?,
         Values::Along(pairs) => {
             let parameters = &results.points[point];
             let at = number(parameters.get(expectation.along.as_ref()?)?)?;
-            let pair = pairs.iter().find(|(x, _)| *x == at);
-            pair.map(|(_, value)| *value)
+            pairs.iter().find(|(x, _)| *x == at)?.1
         }
-    }
+    };
+    Some(value * expectation.times)
 }
 
 /// The swept parameters of a point.
@@ -124,6 +128,7 @@ pub(crate) fn write(plan: &Plan, verdicts: &[Verdict], path: &Path) -> Result<()
         "ours",
         "tolerance",
         "inside",
+        "is_input",
     ];
     writer.write_record(header).map_err(&at)?;
     for verdict in verdicts {
@@ -137,8 +142,39 @@ pub(crate) fn write(plan: &Plan, verdicts: &[Verdict], path: &Path) -> Result<()
             verdict.ours.to_string(),
             verdict.tolerance.to_string(),
             verdict.inside.to_string(),
+            verdict.is_input.to_string(),
         ];
         writer.write_record(record).map_err(&at)?;
     }
     writer.flush().map_err(ExperimentError::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(ours: f64) -> Verdict {
+        Verdict {
+            expectation: 0,
+            point: 0,
+            place: String::new(),
+            expected: 2.0,
+            ours,
+            tolerance: 0.0,
+            inside: ours == 2.0,
+            is_input: false,
+        }
+    }
+
+    #[test]
+    fn up_to_is_about_one_of_the_points() {
+        let ours = |pick| -> Vec<f64> {
+            let all = [1.0, 3.0, 2.0].map(verdict).to_vec();
+            picked(pick, all).into_iter().map(|v| v.ours).collect()
+        };
+        assert_eq!(ours(Pick::Each), [1.0, 3.0, 2.0]);
+        assert_eq!(ours(Pick::Largest), [3.0]);
+        assert_eq!(ours(Pick::Smallest), [1.0]);
+        assert!(picked(Pick::Largest, Vec::new()).is_empty());
+    }
 }

@@ -27,6 +27,24 @@ pub struct OpenConfig {
     /// How long before the start flows may have begun, in seconds. Of those only what is left after the
     /// start is sent.
     pub history_s: f64,
+    /// Silences between a flow's packets, besides what its rate makes.
+    pub pauses: Pauses,
+}
+
+/// Silences within flows.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Pauses {
+    /// The share of a flow's packets that a pause follows.
+    pub share: f64,
+    /// The mean length of a pause, in seconds; lengths are exponentially distributed.
+    pub mean_s: f64,
+}
+
+impl Pauses {
+    /// What is left of a flow's rate, in packets a second.
+    fn slowed(&self, rate: f64) -> f64 {
+        1.0 / (1.0 / rate + self.share * self.mean_s)
+    }
 }
 
 /// Flows drawn to estimate a mean.
@@ -43,7 +61,7 @@ impl OpenConfig {
         let mut sent = || {
             let size = self.sizes.sample(&mut random) as f64;
             let rate = random.log_normal(self.flow_pps, self.spread);
-            size.min(rate * self.history_s)
+            size.min(self.pauses.slowed(rate) * self.history_s)
         };
         (0..DRAWN).map(|_| sent()).sum::<f64>() / f64::from(DRAWN)
     }
@@ -127,12 +145,21 @@ impl OpenFlows {
 
     fn go_on(&mut self, sent: Next) {
         if sent.left > 1 {
-            let gap_ns = self.random.exponential(sent.gap_ps as f64 / 1e3);
+            let gap_ns = self.random.exponential(sent.gap_ps as f64 / 1e3) + self.pause_ns();
             self.waiting.push(Reverse(Next {
                 at_ns: sent.at_ns + (gap_ns as u64).max(1),
                 left: sent.left - 1,
                 ..sent
             }));
+        }
+    }
+
+    /// How long a flow is silent before its next packet. Without pauses no random number is drawn.
+    fn pause_ns(&mut self) -> f64 {
+        let pauses = self.config.pauses;
+        match pauses.share > 0.0 && self.random.unit() < pauses.share {
+            true => self.random.exponential(pauses.mean_s * 1e9),
+            false => 0.0,
         }
     }
 
@@ -143,7 +170,7 @@ impl OpenFlows {
         let rate = self
             .random
             .log_normal(self.config.flow_pps, self.config.spread);
-        let gone = (-begin_ns).max(0.0) / 1e9 * rate;
+        let gone = (-begin_ns).max(0.0) / 1e9 * self.config.pauses.slowed(rate);
         if gone >= size as f64 {
             return;
         }
@@ -180,6 +207,7 @@ mod tests {
             flow_pps: 500.0,
             spread: 1.0,
             history_s: 30.0,
+            pauses: Pauses::default(),
         }
     }
 
@@ -236,5 +264,44 @@ mod tests {
             share(10)
         );
         assert!(early.iter().all(|size| *size <= 1000));
+    }
+
+    /// Pauses make flows slower, not the link: more of them live.
+    #[test]
+    fn flows_pause_and_the_rate_is_still_the_one_asked_for() {
+        let pauses = Pauses {
+            share: 0.05,
+            mean_s: 0.2,
+        };
+        let gaps = |pauses| {
+            let mut flows = OpenFlows::new(
+                OpenConfig {
+                    pauses,
+                    ..config(100_000.0)
+                },
+                7,
+            );
+            let mut last: BTreeMap<u64, u64> = BTreeMap::new();
+            let (mut long, mut count, mut end_ns) = (0, 0, 0);
+            for _ in 0..300_000 {
+                let packet = flows.next_packet();
+                end_ns = packet.at_ns;
+                if let Some(before) = last.insert(packet.flow, packet.at_ns) {
+                    count += 1;
+                    long += u32::from(packet.at_ns - before > 200_000_000);
+                }
+            }
+            let rate = 300_000.0 * 1e9 / end_ns as f64;
+            (f64::from(long) / f64::from(count), rate)
+        };
+        let (without, _) = gaps(Pauses::default());
+        let (with, rate) = gaps(pauses);
+        // Of pauses of 200 ms in the mean, a share of 1/e is longer.
+        let expected = 0.05 * (-1.0f64).exp();
+        assert!(
+            (with - without) > 0.7 * expected && with < 1.5 * expected,
+            "{without} {with}"
+        );
+        assert!((rate / 100_000.0 - 1.0).abs() < 0.1, "{rate}");
     }
 }

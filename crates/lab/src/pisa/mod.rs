@@ -52,12 +52,16 @@ const COLUMNS: [Column; 12] = [
         "packets that were told a lower value than an earlier packet of their flow",
     ),
     column(
+        "overtaken_per_freeze",
+        "the same for each time that a state was frozen",
+    ),
+    column(
         "freezes",
         "times that a complex packet found its flow's state at the switch",
     ),
     column("fast_share", "packets that did not visit the cores"),
     column("cycles", "cycles until the last packet had its value"),
-    column("stages", "stages with registers of the table"),
+    column("table_stages", "stages with registers of the table"),
     column("alu_share", "stateful ALUs, of those of the chip"),
     column(
         "hash_share",
@@ -65,10 +69,6 @@ const COLUMNS: [Column; 12] = [
     ),
     column("sram_share", "SRAM blocks, of those of the chip"),
     column("sram_blocks", "SRAM blocks"),
-    column(
-        "tcam_share",
-        "TCAM blocks for SFCache's 5000 ternary rules, of those of the chip",
-    ),
 ];
 
 impl Model for Pisa {
@@ -92,6 +92,7 @@ impl Model for Pisa {
             key_words: parameters.key_words,
             value_words: parameters.value_words,
             is_doubled: parameters.freeze == Freeze::Duplicate,
+            sketch_columns: parameters.sketch_columns,
         };
         let (chip, used) = (Chip::TOFINO, table.usage());
         let freezes = outcome.freezes.max(1) as f64;
@@ -99,6 +100,7 @@ impl Model for Pisa {
             outcome.doubled as f64,
             outcome.doubled as f64 / freezes,
             outcome.overtaken as f64,
+            outcome.overtaken as f64 / freezes,
             outcome.freezes as f64,
             outcome.fast as f64 / parameters.packets as f64,
             outcome.cycles as f64,
@@ -107,7 +109,6 @@ impl Model for Pisa {
             f64::from(used.hash_units) / f64::from(chip.hash_units()),
             f64::from(used.sram_blocks) / f64::from(chip.sram_blocks()),
             f64::from(used.sram_blocks),
-            f64::from(resources::tcam_blocks(5000, 104)) / f64::from(chip.tcam_blocks()),
         ])
     }
 }

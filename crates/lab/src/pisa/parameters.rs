@@ -33,6 +33,8 @@ pub struct Parameters {
     pub key_words: u32,
     /// 32-bit words of a flow's state. Our assumption.
     pub value_words: u32,
+    /// Registers of sketches and timers beside the table (SwitchNIC §5.2). The paper gives no number.
+    pub sketch_columns: u32,
 }
 
 /// `freeze`
@@ -62,6 +64,7 @@ impl Default for Parameters {
             entries: 32_768,
             key_words: 4,
             value_words: 1,
+            sketch_columns: 0,
         }
     }
 }
@@ -117,6 +120,7 @@ impl Parameters {
                 "value_words",
                 "1 to 36",
             ),
+            (self.sketch_columns <= 64, "sketch_columns", "at most 64"),
         ];
         let wrong = checks.into_iter().find(|(holds, ..)| !holds);
         wrong.map_or(Ok(()), |(_, field, range)| {

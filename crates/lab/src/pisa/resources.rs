@@ -65,6 +65,8 @@ pub struct Table {
     pub value_words: u32,
     /// Whether key and value are there twice (§4.4).
     pub is_doubled: bool,
+    /// Registers of sketches and timers beside it (§5.2).
+    pub sketch_columns: u32,
 }
 
 /// What a table takes.
@@ -85,17 +87,18 @@ const FLAGS: u32 = 5;
 
 impl Table {
     /// One stateful ALU and one hash distribution unit for each column, for its index; blocks for the
-    /// bits, and one more for each column, as stateful memory needs it to write while it reads.
+    /// bits, and one more for each column, as stateful memory needs it to write while it reads. Columns of
+    /// sketches, whose sizes the paper does not give, have the one block that a register needs at least.
     pub fn usage(&self) -> Usage {
         let copies = if self.is_doubled { 2 } else { 1 };
         let words = copies * (self.key_words + self.value_words);
-        let columns = words + FLAGS;
+        let columns = words + FLAGS + self.sketch_columns;
         let blocks = |bits: u64| (bits * u64::from(self.entries)).div_ceil(BLOCK_BITS) as u32 + 1;
         Usage {
             stages: columns.div_ceil(Chip::TOFINO.stateful_alus_per_stage),
             stateful_alus: columns,
             hash_units: columns,
-            sram_blocks: words * blocks(32) + FLAGS * blocks(1),
+            sram_blocks: words * blocks(32) + FLAGS * blocks(1) + self.sketch_columns * 2,
         }
     }
 }
@@ -127,8 +130,15 @@ mod tests {
             key_words: 4,
             value_words: 1,
             is_doubled: true,
+            sketch_columns: 0,
         };
         let usage = table.usage();
         assert_eq!((usage.stateful_alus, usage.sram_blocks), (15, 100));
+        let usage = Table {
+            sketch_columns: 16,
+            ..table
+        }
+        .usage();
+        assert_eq!((usage.stateful_alus, usage.sram_blocks), (31, 132));
     }
 }

@@ -62,6 +62,14 @@ impl TryFrom<Written> for Constant {
 }
 
 impl Constant {
+    /// What a plan says instead of a testbed's number.
+    pub(super) fn of_plan(value: f64) -> Self {
+        Self {
+            value,
+            evidence: Evidence::Assumption("set by the plan".into()),
+        }
+    }
+
     /// The number, in the unit that its name ends with.
     pub fn value(&self) -> f64 {
         self.value

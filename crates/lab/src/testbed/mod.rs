@@ -3,8 +3,9 @@
 //! A testbed is a switch, one or more kinds of cores behind it, and where a paper has them a
 //! control-plane agent and a store for payloads. The files are in `plans/testbeds`; a plan names one
 //! (`testbed = "testbeds/switchnic.toml"`, as seen from the plan) and may set some of its numbers
-//! itself, where a figure sweeps them. A number without a paper's section, a derivation or the word
-//! `assumption` beside it is refused.
+//! itself, where a figure sweeps them (`"agent.entries_per_s" = [5000, 50_000]`). A number without a
+//! paper's section, a derivation or the word `assumption` beside it is refused, and so is one that no
+//! device can have.
 
 mod constant;
 
@@ -13,7 +14,9 @@ pub use constant::{Constant, ConstantError, Evidence};
 use crate::error::PlanError;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
+use toml::de::{DeTable, DeValue};
 
 /// A testbed, read and checked.
 #[derive(Clone, Debug, Deserialize)]
@@ -35,8 +38,32 @@ pub struct Testbed {
     pub sharing: Option<SharingPreset>,
 }
 
+/// What a constant may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bounds {
+    /// Any value between these.
+    Amount(f64, f64),
+    /// A whole number between these.
+    Count(f64, f64),
+}
+
+impl Bounds {
+    fn check(self, value: f64) -> Result<(), String> {
+        let (low, high) = match self {
+            Self::Amount(low, high) | Self::Count(low, high) => (low, high),
+        };
+        let is_whole = matches!(self, Self::Amount(..)) || value.fract() == 0.0;
+        let fits = RangeInclusive::new(low, high).contains(&value);
+        match (fits && is_whole, self) {
+            (true, _) => Ok(()),
+            (false, Self::Amount(..)) => Err(format!("must be {low} to {high}")),
+            (false, Self::Count(..)) => Err(format!("must be a whole number from {low} to {high}")),
+        }
+    }
+}
+
 macro_rules! presets {
-    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident,)* })*) => {$(
+    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $bounds:expr,)* })*) => {$(
         $(#[$meta])*
         #[derive(Clone, Debug, Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -45,9 +72,16 @@ macro_rules! presets {
         }
 
         impl $name {
-            /// Every constant with its name.
-            pub fn constants(&self) -> Vec<(&'static str, &Constant)> {
-                vec![$((stringify!($field), &self.$field)),*]
+            /// Every constant with its name and what it may be.
+            pub fn constants(&self) -> Vec<(&'static str, &Constant, Bounds)> {
+                vec![$((stringify!($field), &self.$field, $bounds)),*]
+            }
+
+            fn constant_mut(&mut self, name: &str) -> Option<(&mut Constant, Bounds)> {
+                match name {
+                    $(stringify!($field) => Some((&mut self.$field, $bounds)),)*
+                    _ => None,
+                }
             }
         }
     )*};
@@ -57,74 +91,74 @@ presets! {
     /// A switch.
     SwitchPreset {
         /// From the first bit in to the first bit out, ns.
-        pipeline_ns,
+        pipeline_ns: Bounds::Amount(0.0, 1e9),
         /// Rate of its ports, Gb/s.
-        port_gbps,
+        port_gbps: Bounds::Amount(0.001, 1e5),
         /// What the queue of a port may hold, kB.
-        port_queue_kb,
+        port_queue_kb: Bounds::Amount(2.0, 1e9),
         /// Bytes of wire that each frame takes besides its own.
-        wire_bytes,
+        wire_bytes: Bounds::Count(0.0, 1000.0),
         /// Packets that the pipeline can take, millions a second.
-        capacity_mpps,
+        capacity_mpps: Bounds::Amount(0.001, 1e6),
         /// Power of a port in use, W.
-        port_w,
+        port_w: Bounds::Amount(0.0, 1e6),
     }
 
     /// Cores behind the switch: on network cards or in servers.
     CoresPreset {
         /// Cards or sockets.
-        devices,
+        devices: Bounds::Count(1.0, 64.0),
         /// Cores of each that work on packets.
-        cores,
+        cores: Bounds::Count(1.0, 64.0),
         /// Rate of each one's port, Gb/s.
-        port_gbps,
+        port_gbps: Bounds::Amount(0.001, 1e5),
         /// From the switch to a core and back without the core's work, us.
-        round_trip_us,
+        round_trip_us: Bounds::Amount(0.0, 1e6),
         /// Bytes that a packet is longer on this link, for what is told with it.
-        link_bytes,
+        link_bytes: Bounds::Count(0.0, 9000.0),
         /// Packets that may wait for a core.
-        ring_packets,
+        ring_packets: Bounds::Count(1.0, 1e6),
         /// What a packet takes a core, ns.
-        packet_ns,
+        packet_ns: Bounds::Amount(0.001, 1e9),
         /// What each byte takes more where payload is searched, ns.
-        byte_ns,
+        byte_ns: Bounds::Amount(0.0, 1e6),
         /// Power of each device without its cores, W.
-        device_w,
+        device_w: Bounds::Amount(0.0, 1e6),
         /// Power of a core at work, W.
-        core_w,
+        core_w: Bounds::Amount(0.0, 1e6),
     }
 
     /// A control-plane agent.
     AgentPreset {
         /// Table entries that it writes a second.
-        entries_per_s,
+        entries_per_s: Bounds::Amount(0.001, 1e9),
         /// From a request's turn to the entry that packets meet, us.
-        latency_us,
+        latency_us: Bounds::Amount(0.0, 1e9),
         /// Requests that may wait.
-        backlog,
+        backlog: Bounds::Count(1.0, 1e9),
         /// Entries that a rule takes.
-        entries_per_rule,
+        entries_per_rule: Bounds::Count(1.0, 1000.0),
         /// Rules that the tables hold.
-        entries,
+        entries: Bounds::Count(1.0, 16e6),
     }
 
     /// Cores that two functions share.
     SharingPreset {
         /// What is left of a core for each packet, where the system switches between two functions: a
         /// share of one.
-        core_share,
+        core_share: Bounds::Amount(0.001, 1.0),
     }
 
     /// A store for payloads, over RDMA.
     StorePreset {
         /// Payload that a store's card moves each way, Gb/s.
-        port_gbps,
+        port_gbps: Bounds::Amount(0.001, 1e5),
         /// From a read to its answer, ns.
-        read_ns,
+        read_ns: Bounds::Amount(0.0, 1e9),
         /// Bytes of a packet that go to the cores.
-        header_bytes,
+        header_bytes: Bounds::Count(14.0, 9000.0),
         /// Power of a store, W.
-        device_w,
+        device_w: Bounds::Amount(0.0, 1e6),
     }
 }
 
@@ -146,19 +180,54 @@ impl Testbed {
     /// # Errors
     /// As [`Self::load`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, PlanError> {
-        toml::from_str(text).map_err(|error| PlanError::of_toml(&error, text, path))
+        let testbed: Self =
+            toml::from_str(text).map_err(|error| PlanError::of_toml(&error, text, path))?;
+        for (part, name, constant, bounds) in testbed.all() {
+            bounds.check(constant.value()).map_err(|wrong| {
+                let span = place(text, part, name).unwrap_or(0..0);
+                PlanError::at((span, format!("{name}: {wrong}")), text, path)
+            })?;
+        }
+        Ok(testbed)
+    }
+
+    /// The same with another value of one number, named as `agent.entries_per_s`.
+    ///
+    /// # Errors
+    /// There is no such number, or it may not be that.
+    pub fn set(&mut self, name: &str, value: f64) -> Result<(), String> {
+        let unknown = || format!("the testbed has no number {name}");
+        let (part, number) = name.split_once('.').ok_or_else(unknown)?;
+        let found = match part {
+            "switch" => self.switch.constant_mut(number),
+            "agent" => self.agent.as_mut().and_then(|p| p.constant_mut(number)),
+            "store" => self.store.as_mut().and_then(|p| p.constant_mut(number)),
+            "sharing" => self.sharing.as_mut().and_then(|p| p.constant_mut(number)),
+            cores => self
+                .cores
+                .get_mut(cores)
+                .and_then(|p| p.constant_mut(number)),
+        };
+        let (constant, bounds) = found.ok_or_else(unknown)?;
+        bounds.check(value)?;
+        *constant = Constant::of_plan(value);
+        Ok(())
     }
 
     /// Every number.
     pub fn rows(&self) -> Vec<Row<'_>> {
+        let all = self.all().into_iter();
+        all.map(|(part, name, constant, _)| (part.to_owned(), name, constant))
+            .collect()
+    }
+
+    fn all(&self) -> Vec<(&str, &'static str, &Constant, Bounds)> {
         let cores = self.cores.iter();
         let cores = cores.map(|(name, cores)| (name.as_str(), cores.constants()));
         let agent = self.agent.iter().map(|part| ("agent", part.constants()));
         let store = self.store.iter().map(|part| ("store", part.constants()));
-        let sharing = self
-            .sharing
-            .iter()
-            .map(|part| ("sharing", part.constants()));
+        let sharing = self.sharing.iter();
+        let sharing = sharing.map(|part| ("sharing", part.constants()));
         let parts = std::iter::once(("switch", self.switch.constants()))
             .chain(cores)
             .chain(agent)
@@ -167,10 +236,23 @@ impl Testbed {
         parts
             .flat_map(|(part, constants)| {
                 let named = constants.into_iter();
-                named.map(move |(name, constant)| (part.to_owned(), name, constant))
+                named.map(move |(name, constant, bounds)| (part, name, constant, bounds))
             })
             .collect()
     }
+}
+
+/// Where a testbed's text has a number.
+fn place(text: &str, part: &str, number: &str) -> Option<Range<usize>> {
+    let document = DeTable::parse(text).ok()?;
+    let table = document.get_ref();
+    let at_top = table.get(part).map(|part| part.get_ref());
+    let of_cores = || {
+        let cores = table.get("cores")?.get_ref().as_table()?;
+        cores.get(part).map(|part| part.get_ref())
+    };
+    let part: &DeValue<'_> = at_top.or_else(of_cores)?;
+    part.as_table()?.get(number).map(|number| number.span())
 }
 
 #[cfg(test)]
@@ -239,6 +321,7 @@ mod tests {
                 "expected one of source",
             ),
             ("value = 350", "value = -1", "not negative"),
+            ("value = 350", "value = 1e12", "must be 0 to 1000000000"),
             ("pipeline_ns ", "pipeline_us ", "pipeline_us"),
         ] {
             let message = parse(from, to);
@@ -246,6 +329,55 @@ mod tests {
                 message.contains(&place) && message.contains(told),
                 "{message}"
             );
+        }
+    }
+
+    /// What no device can have is refused where it stands, not when packets come.
+    #[test]
+    fn numbers_have_ranges() {
+        let text = std::fs::read_to_string(folder().join("switchnic.toml")).expect("a file");
+        let server = text.find("[cores.server]").expect("it is there");
+        for (number, value, told) in [
+            (
+                "devices",
+                "0",
+                "devices: must be a whole number from 1 to 64",
+            ),
+            ("cores", "0", "cores: must be a whole number from 1 to 64"),
+            ("cores", "1.5", "cores: must be a whole number"),
+            ("port_gbps", "0", "port_gbps: must be 0.001 to 100000"),
+            ("packet_ns", "0", "packet_ns: must be"),
+            ("ring_packets", "0", "ring_packets: must be"),
+        ] {
+            let at = server + text[server..].find(&format!("\n{number} ")).expect(number) + 1;
+            let begin = at + text[at..].find("value = ").expect(number) + "value = ".len();
+            let end = begin + text[begin..].find(',').expect(number);
+            let changed = format!("{}{value}{}", &text[..begin], &text[end..]);
+            let line = 1 + text[..at].matches('\n').count();
+            let error = Testbed::parse(&changed, Path::new("t.toml")).expect_err(number);
+            let message = error.to_string();
+            let is_told = message.contains(&format!("t.toml:{line}:")) && message.contains(told);
+            assert!(is_told, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_plan_can_set_a_number() {
+        let mut testbed = Testbed::load(&folder().join("switchnic.toml")).expect("a testbed");
+        assert_eq!(testbed.set("agent.entries_per_s", 5.0), Ok(()));
+        assert_eq!(testbed.set("smartnic.packet_ns", 7.0), Ok(()));
+        let agent = testbed.agent.as_ref().expect("there is one");
+        assert_eq!(agent.entries_per_s.value(), 5.0);
+        assert_eq!(testbed.cores["smartnic"].packet_ns.value(), 7.0);
+        for (name, value, told) in [
+            ("agent.entries", 0.0, "whole number"),
+            ("agent.speed", 1.0, "no number agent.speed"),
+            ("sharing.core_share", 0.5, "no number"),
+            ("gpu.cores", 1.0, "no number"),
+            ("entries", 1.0, "no number"),
+        ] {
+            let error = testbed.set(name, value).expect_err(name);
+            assert!(error.contains(told), "{error}");
         }
     }
 }

@@ -17,6 +17,8 @@
 //! | `flow_sizes_between` | what it is straight over between two points, `"sizes"` or `"logarithms"` | `"sizes"` |
 //! | `flow_model` | `"closed"`: so many flows live; `"open"`: flows begin at random, each with a rate of its own | `"closed"` |
 //! | `flow_pps`, `flow_spread`, `history_s` | of the open model: median rate, deviation of its logarithm, seconds of flows before the start | 1000, 1.5, 300 |
+//! | `pause_share`, `pause_ms` | of the open model: the share of a flow's packets that a pause follows, and its mean length | 0, 0 |
+//! | `pace` | of the open model: packets come when `"flows"` send them, or `"even"`ly spaced in that order | `"flows"` |
 //! | `capture` | a capture to replay instead, again and again until there are enough packets | none |
 //! | `time_scale` | how much faster than it was captured | 1 |
 //!
@@ -28,7 +30,7 @@ mod parameters;
 mod replay;
 
 pub use parameters::{
-    ArrivalsName, FIELDS, FlowModel, FrameBytes, TrafficParameters, misfit_of_traffic,
+    ArrivalsName, FIELDS, FlowModel, FrameBytes, Pace, TrafficParameters, misfit_of_traffic,
 };
 
 pub(crate) use frames::SERVICE;
@@ -63,7 +65,7 @@ pub struct Traffic {
 #[expect(clippy::large_enum_variant, reason = "there is one per run")]
 enum Source {
     Generated(Generator),
-    Open(OpenFlows, Template),
+    Open(OpenFlows, Template, Option<Even>),
     Replay(Replay),
 }
 
@@ -80,8 +82,9 @@ impl Traffic {
             (Some(path), _) => Source::Replay(Replay::load(path, parameters.time_scale)?),
             (None, FlowModel::Open) => {
                 let template = Template::new(parameters.fixed_frame_bytes()?)?;
-                let flows = OpenFlows::new(parameters.open_config()?, parameters.seed);
-                Source::Open(flows, template)
+                let config = parameters.open_config()?;
+                let even = (parameters.pace == Pace::Even).then(|| Even::new(config.packets_per_s));
+                Source::Open(OpenFlows::new(config, parameters.seed), template, even)
             }
             (None, FlowModel::Closed) => {
                 let generator = Generator::new(config, parameters.seed);
@@ -90,7 +93,7 @@ impl Traffic {
         };
         let buffer_bytes = match &source {
             Source::Generated(generator) => generator.frame_bytes_max(),
-            Source::Open(_, template) => template.bytes(),
+            Source::Open(_, template, _) => template.bytes(),
             Source::Replay(replay) => replay.longest(),
         };
         Ok(Self {
@@ -111,11 +114,12 @@ impl Traffic {
         self.left = self.left.checked_sub(1)?;
         let incoming = match &mut self.source {
             Source::Generated(generator) => generated(generator, buffer)?,
-            Source::Open(flows, template) => {
+            Source::Open(flows, template, even) => {
                 let packet = flows.next_packet();
                 template.write(packet.flow, buffer);
+                let sent = Time::from_ns(packet.at_ns);
                 Incoming {
-                    at: Time::from_ns(packet.at_ns),
+                    at: even.as_mut().map_or(sent, Even::next),
                     len: template.bytes(),
                     flow: Some(packet.flow),
                 }
@@ -123,6 +127,27 @@ impl Traffic {
             Source::Replay(replay) => replay.next_into(buffer)?,
         };
         (incoming.at <= self.end).then_some(incoming)
+    }
+}
+
+/// Times at even distances.
+struct Even {
+    packets_per_s: f64,
+    packets: u64,
+}
+
+impl Even {
+    fn new(packets_per_s: f64) -> Self {
+        Self {
+            packets_per_s,
+            packets: 0,
+        }
+    }
+
+    fn next(&mut self) -> Time {
+        let at = Time::from_us_f64(self.packets as f64 * 1e6 / self.packets_per_s);
+        self.packets += 1;
+        at
     }
 }
 

@@ -7,7 +7,7 @@ use twinpath_engine::Time;
 use twinpath_traffic::config::{
     Arrivals, Between, FlowSize, PacketSize, Popularity, SizeUnit, TrafficConfig,
 };
-use twinpath_traffic::open::OpenConfig;
+use twinpath_traffic::open::{OpenConfig, Pauses};
 use twinpath_traffic::{Cdf, Generator, TrafficError};
 
 /// How many nanoseconds of the generator are one of ours: it then counts picoseconds.
@@ -37,12 +37,15 @@ pub struct TrafficParameters {
     pub flow_pps: f64,
     pub flow_spread: f64,
     pub history_s: f64,
+    pub pause_share: f64,
+    pub pause_ms: f64,
+    pub pace: Pace,
     pub capture: Option<PathBuf>,
     pub time_scale: f64,
 }
 
 /// The parameters' names.
-pub const FIELDS: [&str; 21] = [
+pub const FIELDS: [&str; 24] = [
     "seed",
     "packets",
     "duration_ms",
@@ -62,6 +65,9 @@ pub const FIELDS: [&str; 21] = [
     "flow_pps",
     "flow_spread",
     "history_s",
+    "pause_share",
+    "pause_ms",
+    "pace",
     "capture",
     "time_scale",
 ];
@@ -88,6 +94,18 @@ pub enum FlowModel {
     Closed,
     /// Flows begin at random, and each sends at a rate of its own.
     Open,
+}
+
+/// When the packets of the open model come.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// When their flows send them.
+    #[default]
+    Flows,
+    /// In the order in which their flows send them, evenly spaced at the rate of the plan: as a capture
+    /// that is replayed at a constant rate.
+    Even,
 }
 
 /// How long frames are.
@@ -122,6 +140,9 @@ impl Default for TrafficParameters {
             flow_pps: 1000.0,
             flow_spread: 1.5,
             history_s: 300.0,
+            pause_share: 0.0,
+            pause_ms: 0.0,
+            pace: Pace::default(),
             capture: None,
             time_scale: 1.0,
         }
@@ -200,6 +221,12 @@ impl TrafficParameters {
             ),
             (within(self.flow_spread, 0.0, 5.0), "flow_spread", "0 to 5"),
             (within(self.history_s, 0.0, 1e4), "history_s", "0 to 10,000"),
+            (within(self.pause_share, 0.0, 1.0), "pause_share", "0 to 1"),
+            (
+                within(self.pause_ms, 0.0, 1e6),
+                "pause_ms",
+                "0 to a thousand seconds",
+            ),
             (within(self.time_scale, 1e-6, 1e9), "time_scale", "above 0"),
         ];
         for (holds, field, range) in checks {
@@ -402,6 +429,10 @@ impl TrafficParameters {
             flow_pps: self.flow_pps,
             spread: self.flow_spread,
             history_s: self.history_s,
+            pauses: Pauses {
+                share: self.pause_share,
+                mean_s: self.pause_ms / 1e3,
+            },
         })
     }
 }
@@ -436,7 +467,7 @@ pub fn misfit_of_traffic(error: &TrafficError) -> ParameterError {
         _ => None,
     };
     ParameterError {
-        field: parameter,
+        field: parameter.map(Into::into),
         message: with_cause(error),
     }
 }

@@ -183,7 +183,7 @@ fn what_does_not_go_together_is_refused_by_name() {
     ] {
         let parameters: TrafficParameters = toml::from_str(text).expect(text);
         let error = parameters.check().expect_err(text);
-        assert_eq!(error.field, Some(field), "{text}");
+        assert_eq!(error.field.as_deref(), Some(field), "{text}");
     }
     for (text, field) in [
         ("flow_sizes = '/no/such/file'\ninput_gbps = 1", "flow_sizes"),
@@ -200,10 +200,13 @@ fn what_does_not_go_together_is_refused_by_name() {
             .generator(24.0)
             .and_then(|config| Traffic::new(&parameters, &config));
         let error = made.err().expect(text);
-        assert_eq!(error.field, Some(field), "{text}: {error}");
+        assert_eq!(error.field.as_deref(), Some(field), "{text}: {error}");
     }
     let none = TrafficParameters::default().check_complete();
-    assert_eq!(none.expect_err("no rate").field, Some("input_gbps"));
+    assert_eq!(
+        none.expect_err("no rate").field.as_deref(),
+        Some("input_gbps")
+    );
 }
 
 /// Every file of published distributions, and every capture, can be named in a plan.

@@ -13,8 +13,8 @@ const fn column(name: &'static str, meaning: &'static str) -> Column {
 }
 
 pub(super) const COLUMNS: [Column; 37] = [
-    column("input_gbps", "what came, on the wire"),
-    column("input_mpps", "packets that came, in millions a second"),
+    column("offered_gbps", "what came, on the wire"),
+    column("offered_mpps", "packets that came, in millions a second"),
     column("output_gbps", "what left, on the wire"),
     column("output_mpps", "packets that left, in millions a second"),
     column(
@@ -65,7 +65,7 @@ pub(super) const COLUMNS: [Column; 37] = [
         "requests_refused",
         "requests for which the control plane had no room",
     ),
-    column("flows", "flows that sent a packet"),
+    column("flows_seen", "flows that sent a packet"),
     column(
         "flows_by_rules",
         "of these, the ones of which a packet met a rule",

@@ -44,7 +44,7 @@ mod tests;
 mod throughput;
 mod world;
 
-pub use parameters::{Parameters, RateName, System};
+pub use parameters::{DeviceName, Parameters, RateName, System};
 
 use crate::model::{Column, Model, ParameterError};
 use parameters::Setting;
@@ -70,6 +70,14 @@ impl Model for TwoPaths {
 
     fn run(&self, parameters: &Table, folder: &Path) -> Result<Vec<f64>, ParameterError> {
         throughput::run(&setting(parameters, folder)?)
+    }
+
+    fn remarks(&self, parameters: &Table, folder: &Path) -> Vec<String> {
+        let setting = setting(parameters, folder).ok();
+        setting
+            .and_then(|setting| setting.remark())
+            .into_iter()
+            .collect()
     }
 }
 

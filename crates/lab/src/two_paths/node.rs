@@ -1,9 +1,11 @@
 //! The node of a system: production's, with less on the fast path in some.
 
-use super::parameters::{Setting, System};
+use super::parameters::{DeviceName, Setting, System};
 use crate::model::ParameterError;
 use twinpath_control::service::{Instance, Paths};
 use twinpath_core::Steering;
+use twinpath_fastpath::Budget;
+use twinpath_node::wiring::BuildError;
 use twinpath_node::{Limits, Node, NodeConfig, wiring};
 
 /// Whether a node can be built, without building its tables.
@@ -21,10 +23,59 @@ pub(super) fn check(setting: &Setting) -> Result<(), ParameterError> {
             "no function of the chain has flow state",
         ));
     }
-    Ok(())
+    match setting.parameters.device {
+        DeviceName::Software => Ok(()),
+        DeviceName::Asic => setting.refusal()?.map_or(Ok(()), |why| {
+            let message =
+                format!("{why}; with device = \"software\" the plan claims nothing about a switch");
+            Err(ParameterError::new("device", message))
+        }),
+    }
 }
 
 impl Setting {
+    /// Whether the fast path has flow state.
+    pub(super) fn has_state(&self) -> bool {
+        matches!(
+            self.parameters.system,
+            System::TwoPaths | System::ReadOnlyCache
+        )
+    }
+
+    /// Why a switch's ASIC has no room for the chain's flow state, if it has none.
+    pub(super) fn refusal(&self) -> Result<Option<String>, ParameterError> {
+        if !self.has_state() {
+            return Ok(None);
+        }
+        let chain = |error: BuildError| ParameterError::new("chain", error.to_string());
+        let service = self.service()?;
+        let programs = wiring::chain(&service).map_err(chain)?.programs();
+        let (asic, ways) = (Budget::asic(), self.parameters.ways);
+        if ways > asic.ways {
+            return Ok(Some(format!(
+                "{ways} ways of a bucket; asic has {}",
+                asic.ways
+            )));
+        }
+        let placed = asic.place(&programs, service.fast_path.slots);
+        Ok(placed.err().map(|error| error.to_string()))
+    }
+
+    /// What runs the flow state, and whether a switch could.
+    pub(super) fn remark(&self) -> Option<String> {
+        if !self.has_state() {
+            return None;
+        }
+        let chain = &self.parameters.chain;
+        Some(match self.refusal().ok()? {
+            None => format!("{chain}: its flow state fits the budget of a switch's ASIC."),
+            Some(why) => format!(
+                "{chain}: the fast path is software here, as fast as the testbed's switch. Our budget of a switch's \
+                 ASIC refuses the program: {why}."
+            ),
+        })
+    }
+
     /// The functions, element by element.
     pub(super) fn elements(&self) -> Result<Vec<Vec<String>>, ParameterError> {
         let service = self.service()?;

@@ -1,11 +1,12 @@
 //! What a plan says of the system under test.
 
 use crate::model::ParameterError;
+use crate::results::number;
 use crate::testbed::{AgentPreset, CoresPreset, StorePreset, Testbed};
 use crate::traffic::{self, TrafficParameters};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use toml::Table;
+use toml::{Table, Value};
 
 /// Most cores of all devices together: a node's workers.
 const MOST_CORES: usize = 64;
@@ -73,9 +74,35 @@ pub struct Parameters {
     pub rate: RateName,
     /// What may be lost at the highest rate: a share of the packets.
     pub loss_share: f64,
+    /// What the fast path runs on.
+    pub device: DeviceName,
+    /// Instead of the testbed's: numbers of its parts, named as `agent.entries_per_s`.
+    #[serde(skip)]
+    pub instead: Vec<(String, f64)>,
     /// The traffic.
     #[serde(skip)]
     pub traffic: TrafficParameters,
+}
+
+/// What the fast path runs on.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceName {
+    /// A switch's ASIC: what its budget has no room for is refused.
+    #[default]
+    Asic,
+    /// Something that runs any program as fast: a plan with it claims nothing about a switch's room.
+    Software,
+}
+
+impl DeviceName {
+    /// As service files have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asic => "asic",
+            Self::Software => "software",
+        }
+    }
 }
 
 /// What runs; the [module](super) has a table.
@@ -137,6 +164,8 @@ impl Default for Parameters {
             slow_start: 1.0,
             rate: RateName::Given,
             loss_share: 0.001,
+            device: DeviceName::default(),
+            instead: Vec::new(),
             traffic: TrafficParameters::default(),
         }
     }
@@ -161,11 +190,15 @@ pub(super) struct Setting {
 impl Parameters {
     /// Reads and checks the parameters by themselves.
     pub(super) fn read(table: &Table, folder: &Path) -> Result<Self, ParameterError> {
-        let (traffic, own): (Table, Table) = table
+        let (instead, rest): (Table, Table) = table
             .clone()
+            .into_iter()
+            .partition(|(name, _)| name.contains('.'));
+        let (traffic, own): (Table, Table) = rest
             .into_iter()
             .partition(|(name, _)| traffic::FIELDS.contains(&name.as_str()));
         let mut parameters: Self = own.try_into()?;
+        parameters.instead = numbers(instead)?;
         parameters.traffic = traffic.try_into()?;
         parameters.traffic.resolve(folder);
         parameters.traffic.check()?;
@@ -251,8 +284,12 @@ impl Parameters {
             .testbed
             .as_deref()
             .ok_or_else(|| ParameterError::new("testbed", "missing: the file with the devices"))?;
-        let testbed =
+        let mut testbed =
             Testbed::load(path).map_err(|e| ParameterError::new("testbed", e.to_string()))?;
+        for (name, value) in &self.instead {
+            let set = testbed.set(name, *value);
+            set.map_err(|wrong| ParameterError::new(name.clone(), wrong))?;
+        }
         self.traffic.check_complete()?;
         let on = self.cores_name(&testbed)?;
         let preset = &testbed.cores[&on];
@@ -312,6 +349,15 @@ impl Parameters {
             && numbers.iter().all(|n| *n > 0);
         fits.then_some(numbers).ok_or_else(wrong)
     }
+}
+
+/// What a plan says instead of a testbed's numbers.
+fn numbers(table: Table) -> Result<Vec<(String, f64)>, ParameterError> {
+    let each = |(name, value): (String, Value)| match number(&value) {
+        Some(value) => Ok((name, value)),
+        None => Err(ParameterError::new(name, "expected a number")),
+    };
+    table.into_iter().map(each).collect()
 }
 
 /// The names in a chain as plans write it.

@@ -1,6 +1,6 @@
 //! The service file that a plan's chain becomes, and what its functions must meet.
 
-use super::parameters::{Setting, System};
+use super::parameters::{DeviceName, Setting, System};
 use super::read_only::make_read_only;
 use crate::model::ParameterError;
 use crate::traffic::SERVICE;
@@ -61,12 +61,17 @@ impl Setting {
         let ns = |us: f64| format!("{}ns", (us * 1e3) as u64);
         let round_trip_us = 2.0 * self.one_way_us();
         let timeout = ns((1000.0f64).max(20.0 * round_trip_us));
+        let device = match self.has_state() {
+            true => parameters.device,
+            false => DeviceName::Software,
+        };
         let mut text = format!(
             "[service]\nname = \"plan\"\nchain = {chain:?}\nseed = {seed}\n\
-             [fast_path]\nslots = {slots}\nways = {ways}\nhot_packets = {hot}\nsketch_window = \"{sketch}\"\n\
+             [fast_path]\ndevice = \"{device}\"\nslots = {slots}\nways = {ways}\nhot_packets = {hot}\nsketch_window = \"{sketch}\"\n\
              sketch_width = 65536\ntime_to_live = \"{life}\"\nsweep_slots = 16\n\
              [slow_path]\nworkers = {workers}\nflows = {flows}\n\
              [link]\nring_frames = {ring}\nincomplete_timeout = \"{timeout}\"\nwrite_back_timeout = \"{timeout}\"\n",
+            device = device.name(),
             seed = parameters.traffic.seed,
             slots = parameters.slots,
             ways = parameters.ways,

@@ -17,6 +17,8 @@ fn table(text: &str) -> Table {
     let mut table: Table = toml::from_str(text).expect(text);
     let testbed = table.entry("testbed");
     testbed.or_insert("testbeds/switchnic.toml".into());
+    let device = table.entry("device");
+    device.or_insert("software".into());
     table
 }
 
@@ -121,7 +123,7 @@ fn every_packet_leaves_or_is_counted_as_lost() {
         "chain = 'kv_store'\nsystem = 'read_only_cache'\nwrite_share = 0.5\ninput_mpps = 100",
     ] {
         let found = run(&format!("{text}\npackets = 60_000\nwarm_up = 0"));
-        let whole = found.of("output_mpps") / found.of("input_mpps") + found.of("lost_share");
+        let whole = found.of("output_mpps") / found.of("offered_mpps") + found.of("lost_share");
         assert!(found.of("lost_share") > 0.05, "{text}: nothing is lost");
         // What is in queues at the end is neither.
         assert!((0.7..1.001).contains(&whole), "{text}: {whole}");
@@ -236,12 +238,68 @@ fn what_cannot_run_is_refused_by_name() {
         ("replace_chain = 'inspektor'", "replace_chain"),
         ("slots = 0", "slots"),
         ("ways = 3", "ways"),
+        ("'agent.entries_per_s' = 0", "agent.entries_per_s"),
+        ("'agent.speed' = 1", "agent.speed"),
+        ("'agent.entries' = 'x'", "agent.entries"),
+        ("chain = 'firewall'\ndevice = 'asic'", "device"),
+        ("chain = 'kv_store'\ndevice = 'asic'", "device"),
+        ("ways = 2\ndevice = 'asic'", "device"),
     ] {
         let error = refused(&format!("{good}{text}"));
-        assert_eq!(error.field, Some(field), "{text}: {error}");
+        assert_eq!(error.field.as_deref(), Some(field), "{text}: {error}");
     }
-    assert_eq!(refused("input_mpps = 2000").field, Some("input_mpps"));
-    assert_eq!(refused("flows = 10").field, Some("input_gbps"));
+    assert_eq!(
+        refused("input_mpps = 2000").field.as_deref(),
+        Some("input_mpps")
+    );
+    assert_eq!(refused("flows = 10").field.as_deref(), Some("input_gbps"));
     let without = TwoPaths.check(&toml::from_str("flows = 10").expect("a table"), &plans());
-    assert_eq!(without.expect_err("no testbed").field, Some("testbed"));
+    assert_eq!(
+        without.expect_err("no testbed").field.as_deref(),
+        Some("testbed")
+    );
+}
+
+/// A switch is charged for what its fast path runs; what only the cores run costs it nothing.
+#[test]
+fn a_switch_has_room_for_what_its_budget_allows() {
+    let remarks = |text: &str| {
+        let text = format!("input_gbps = 1\ndevice = 'asic'\n{text}");
+        TwoPaths.check(&table(&text), &plans()).expect(&text);
+        TwoPaths.remarks(&table(&text), &plans())
+    };
+    for chain in ["load_balancer", "reassembler"] {
+        let told = remarks(&format!("chain = '{chain}'"));
+        assert!(told[0].contains("fits the budget"), "{told:?}");
+    }
+    assert!(remarks("chain = 'firewall'\nsystem = 'server_only'").is_empty());
+    let software = table("input_gbps = 1\nchain = 'firewall'");
+    let told = TwoPaths.remarks(&software, &plans());
+    assert!(
+        told[0].contains("software") && told[0].contains("11 state words"),
+        "{told:?}"
+    );
+}
+
+/// A number of the devices that a plan sets is the one that holds.
+#[test]
+fn a_plan_can_set_a_number_of_its_devices() {
+    let text = "chain = 'load_balancer'\nsystem = 'server_only'\ninput_gbps = 1\nflows = 10\npackets = 5000";
+    let latency = |more: &str| run(&format!("{text}\n{more}")).of("latency_p50_us");
+    let longer = latency("'server.packet_ns' = 1218") - latency("");
+    assert!((longer - 1.0).abs() < 0.01, "{longer}");
+}
+
+/// A capture that is replayed at a constant rate has no bursts, and its flows are the same.
+#[test]
+fn packets_of_the_open_model_can_come_evenly() {
+    let text = "testbed = 'testbeds/sfcache.toml'\nchain = 'napt+load_balancer'\nsystem = 'server_only'\ninput_gbps = 39\n\
+                flow_model = 'open'\nflow_sizes = 'traffic/internet-flows.txt'\nhistory_s = 10\nframe_bytes = 870\npackets = 40_000";
+    let [flows, even] = ["flows", "even"].map(|pace| run(&format!("{text}\npace = '{pace}'")));
+    assert!(
+        (even.of("offered_gbps") - 39.0).abs() < 0.1,
+        "{}",
+        even.of("offered_gbps")
+    );
+    assert!(flows.of("latency_p99_us") > even.of("latency_p99_us"));
 }

@@ -146,3 +146,17 @@ fn not_tcp() -> Step {
         exit: Exit::Continue,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_fastpath::Budget;
+
+    /// SwitchNIC's own switch runs a reassembler (Appendix A.1).
+    #[test]
+    fn a_switch_asic_runs_it() {
+        let program = program("reassembler", &Config::default());
+        let placement = Budget::asic().place(&[program], 32_768);
+        assert_eq!(placement.map(|placement| placement.stages), Ok(2));
+    }
+}

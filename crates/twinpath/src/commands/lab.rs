@@ -1,11 +1,14 @@
 //! `twinpath lab`: the papers' figures, redone under virtual time.
 
+mod overheads;
 mod told;
 
 use crate::error::CommandError;
+use crate::stop::Stop;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use twinpath_lab::{Options, Plan, Scale, Shard, registry, reproduction, run};
 
 /// Redoes the papers' figures, or asks a question of your own, under virtual time
@@ -26,14 +29,17 @@ enum Subject {
     Run(Run),
     All(All),
     Merge(Merge),
+    Overheads(Overheads),
     /// What a plan can measure
     Models,
 }
 
 /// Runs one plan
 ///
-/// Writes points.csv, verdicts.csv and a figure for each that the plan describes. Exit code 0 if
-/// every value is where the plan expects it, or the plan tells why not, 1 otherwise.
+/// Writes points.csv, verdicts.csv and a figure for each that the plan describes, and prints a table of
+/// values. Exit code 0 if every value is where the plan expects it, or the plan tells why not, 1
+/// otherwise. Ctrl-C ends it after the points that are being run: what was measured until then is
+/// written.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath lab run plans/turboswitch-fig4.toml",
@@ -100,12 +106,28 @@ struct Merge {
     out: PathBuf,
 }
 
+/// Measures what caching costs the cores of this machine
+///
+/// Writes the table that plans of the model `measured` show, and what machine it was. `twinpath lab all`
+/// does so, too, whenever it runs such a plan.
+#[derive(clap::Args)]
+#[command(after_help = output::examples!("twinpath lab overheads     # a minute or so"))]
+struct Overheads {
+    /// The table
+    #[arg(long, value_name = "FILE.csv", default_value = OVERHEADS)]
+    out: PathBuf,
+}
+
+/// Where plans look for what was measured on the code.
+const OVERHEADS: &str = "plans/measured/sfcache-overheads.csv";
+
 /// Does what is asked.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     match &arguments.subject {
         Subject::Run(run) => run.execute(),
         Subject::All(all) => all.execute(),
         Subject::Merge(merge) => merge.execute(),
+        Subject::Overheads(overheads) => overheads.execute(),
         Subject::Models => models(),
     }
 }
@@ -116,6 +138,7 @@ impl Run {
         let options = Options {
             scale: scale(self.quick),
             shard: self.shard,
+            stop: Stop::on_signals()?.flag(),
         };
         let out = match &self.out {
             Some(out) => out.clone(),
@@ -123,6 +146,7 @@ impl Run {
         };
         let found = run_one(&plan, options, &out)?;
         output::print(&told::outcome(&found))?;
+        output::print(&told::table(&found))?;
         Ok(judged(&[found]))
     }
 }
@@ -137,15 +161,21 @@ impl All {
     }
 
     fn write(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
+        let stop = Stop::on_signals()?.flag();
+        self.measure(plans, &stop)?;
         let mut outcomes = Vec::new();
         for plan in plans {
-            let kept = match self.only.is_empty() || self.only.contains(&plan.name) {
+            let kept = match self.is_run(plan) {
                 true => None,
                 false => reproduction::kept(plan, &self.out)?.ok(),
             };
             let found = match kept {
-                Some(found) => found,
-                None => with_bar(|progress| reproduction::renew(plan, &self.out, progress))?,
+                Some(found) => Some(found),
+                None => with_bar(|progress| reproduction::renew(plan, &self.out, &stop, progress))?,
+            };
+            let Some(found) = found else {
+                output::print("cancelled: plans that were done are written, the page is not\n")?;
+                return Ok(Outcome::Bad);
             };
             output::print(&told::outcome(&found))?;
             outcomes.push(found);
@@ -154,10 +184,40 @@ impl All {
         Ok(judged(&outcomes))
     }
 
+    fn is_run(&self, plan: &Plan) -> bool {
+        self.only.is_empty() || self.only.contains(&plan.name)
+    }
+
+    /// Plans that show what was measured on this machine need that first.
+    fn measure(&self, plans: &[Plan], stop: &AtomicBool) -> Result<(), CommandError> {
+        let mut run = plans.iter().filter(|plan| self.is_run(plan));
+        if run.any(|plan| plan.model.name() == "measured") {
+            let table = self.plans.join("measured/sfcache-overheads.csv");
+            overheads::write(&table, overheads::Scale::FULL, stop)?;
+        }
+        Ok(())
+    }
+
     fn check(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
         let stale = with_bar(|progress| reproduction::check(plans, &self.out, progress))?;
         output::print(&told::stale(&stale))?;
         Ok(match stale.is_empty() {
+            true => Outcome::Good,
+            false => Outcome::Bad,
+        })
+    }
+}
+
+impl Overheads {
+    fn execute(&self) -> Result<Outcome, CommandError> {
+        let stop = Stop::on_signals()?.flag();
+        let is_done = overheads::write(&self.out, overheads::Scale::FULL, &stop)?;
+        let told = match is_done {
+            true => format!("{}\n", self.out.display()),
+            false => "cancelled: nothing was written\n".to_owned(),
+        };
+        output::print(&told)?;
+        Ok(match is_done {
             true => Outcome::Good,
             false => Outcome::Bad,
         })
@@ -209,16 +269,19 @@ fn with_bar<T>(act: impl FnOnce(reproduction::Progress<'_>) -> T) -> T {
     found
 }
 
-/// A value that is outside is a negative answer, unless the plan knows the cause.
+/// A value that is outside is a negative answer, unless the plan knows the cause. So are points that were
+/// not run.
 fn judged(outcomes: &[run::Outcome]) -> Outcome {
     let unexplained = outcomes.iter().any(|outcome| {
-        let outside = outcome.verdicts.iter().filter(|verdict| !verdict.inside);
+        let counted = outcome.verdicts.iter().filter(|verdict| !verdict.is_input);
+        let outside = counted.filter(|verdict| !verdict.inside);
         let expectations = &outcome.plan.expectations;
         outside
             .map(|verdict| &expectations[verdict.expectation])
             .any(|expectation| expectation.cause.is_empty())
     });
-    match unexplained {
+    let is_incomplete = outcomes.iter().any(|outcome| outcome.missing > 0);
+    match unexplained || is_incomplete {
         true => Outcome::Bad,
         false => Outcome::Good,
     }

@@ -110,3 +110,72 @@ fn models_tell_what_they_measure() {
         "{said:?}"
     );
 }
+
+/// The question that the plans' page goes through is asked as it stands there: its files as printed, and
+/// its commands.
+#[test]
+fn the_page_of_plans_has_an_example_that_runs_as_printed() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("plans/README.md")).unwrap();
+    let folder = Folder::new();
+    let commands = |program: &str| -> Vec<Vec<String>> {
+        let lines = page.lines().filter_map(|line| line.strip_prefix("    "));
+        let ours = lines.filter_map(|line| line.strip_prefix(program));
+        let words = |line: &str| {
+            let command = line.split('#').next().unwrap_or_default();
+            command.split_whitespace().map(str::to_owned).collect()
+        };
+        ours.map(words).collect()
+    };
+    let copies = commands("cp ");
+    assert_eq!(copies.len(), 2, "{copies:?}");
+    for copy in &copies {
+        std::fs::copy(root.join(&copy[0]), folder.path(&copy[1])).unwrap();
+    }
+    // A block belongs to the file that the line before it names.
+    let mut written = 0;
+    let parts: Vec<&str> = page.split("```").collect();
+    for pair in parts.chunks_exact(2) {
+        let (before, block) = (pair[0], pair[1]);
+        let name = before.trim().rsplit('`').nth(1).expect("a file's name");
+        let (_, text) = block.split_once('\n').expect("a block");
+        folder.write(name, text.as_bytes());
+        written += 1;
+    }
+    assert_eq!(written, 2);
+    let runs = commands("twinpath ");
+    assert!(runs.len() >= 2, "{runs:?}");
+    for run in runs {
+        let arguments: Vec<&str> = run.iter().map(String::as_str).collect();
+        let said = folder.run(&arguments);
+        // Bursts spoil what was hoped for.
+        let is_run = arguments[1] == "run";
+        assert_eq!(said.code, Some(i32::from(is_run)), "{said:?}");
+        assert_eq!(said.out.contains("5 of 6 inside"), is_run, "{said:?}");
+    }
+    for file in ["points.csv", "verdicts.csv", "latency.svg"] {
+        assert!(!folder.read(&format!("lab-results/mine/{file}")).is_empty());
+    }
+}
+
+/// A table of what was measured ends a run, and values that were put in are told apart.
+#[test]
+fn a_run_ends_with_its_values() {
+    let plan = PLAN.replace("within = 0.1", "within = 0.1\ninput = \"it was chosen so\"");
+    let folder = Folder::with("question.toml", &plan);
+    let said = folder.succeed(&["lab", "run", "question.toml"]);
+    assert!(said.out.contains("input: it was chosen so"), "{said:?}");
+    let lines: Vec<&str> = said.out.lines().map(str::trim).collect();
+    let head = lines
+        .iter()
+        .position(|line| line.starts_with("input_gbps  queue_kb  output_gbps"));
+    let head = head.expect("a table");
+    let cells: Vec<&str> = lines[head + 2].split_whitespace().collect();
+    assert_eq!((lines.len() - head, cells[0]), (4, "50"), "{said:?}");
+    assert!(
+        cells[2]
+            .parse::<f64>()
+            .is_ok_and(|gbps| (45.0..55.0).contains(&gbps)),
+        "{said:?}"
+    );
+}

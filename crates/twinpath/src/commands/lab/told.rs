@@ -12,16 +12,24 @@ pub fn outcome(outcome: &Outcome) -> String {
     let folder = outcome.folder.display();
     // Writing to a string cannot fail.
     let mut text = format!("{}: {} points, in {folder}\n", plan.figure, outcome.points);
+    if outcome.missing > 0 {
+        let missing = outcome.missing;
+        let _ = writeln!(text, "  cancelled: {missing} points were not run");
+    }
     for (index, expectation) in plan.expectations.iter().enumerate() {
         let of = |verdict: &&Verdict| verdict.expectation == index;
         let verdicts: Vec<_> = outcome.verdicts.iter().filter(of).collect();
         let outside: Vec<_> = verdicts.iter().filter(|verdict| !verdict.inside).collect();
         let (all, inside) = (verdicts.len(), verdicts.len() - outside.len());
         let (of, is, source) = (&expectation.of, expectation.is.name(), &expectation.source);
-        let _ = writeln!(
-            text,
-            "  {of:<20} {is:<5} {source:<40} {inside} of {all} inside"
-        );
+        let counted = match expectation.is_input() {
+            true => format!("input: {}", expectation.input),
+            false => format!("{inside} of {all} inside"),
+        };
+        let _ = writeln!(text, "  {of:<20} {is:<5} {source:<40} {counted}");
+        if expectation.is_input() {
+            continue;
+        }
         for verdict in &outside {
             let (ours, expected) = (verdict.ours, verdict.expected);
             let _ = writeln!(
@@ -33,6 +41,28 @@ pub fn outcome(outcome: &Outcome) -> String {
         if !outside.is_empty() && !expectation.cause.is_empty() {
             let _ = writeln!(text, "    because: {}", expectation.cause.trim());
         }
+    }
+    text
+}
+
+/// What was measured, a line for each point.
+pub fn table(outcome: &Outcome) -> String {
+    let widths = outcome
+        .table
+        .iter()
+        .fold(Vec::new(), |widths: Vec<usize>, line| {
+            let lengths = line.iter().map(|cell| cell.chars().count());
+            let before = widths.into_iter().chain(std::iter::repeat(0));
+            lengths
+                .zip(before)
+                .map(|(a, b): (usize, usize)| a.max(b))
+                .collect::<Vec<_>>()
+        });
+    let mut text = String::new();
+    for line in &outcome.table {
+        let cells = line.iter().zip(&widths);
+        let cells = cells.map(|(cell, &width)| format!("{cell:>width$}"));
+        let _ = writeln!(text, "  {}", cells.collect::<Vec<_>>().join("  "));
     }
     text
 }

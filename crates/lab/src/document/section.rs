@@ -1,0 +1,274 @@
+//! What the page tells of one plan.
+
+use super::{Counts, tested};
+use crate::plan::{Expectation, Figure, Relation};
+use crate::results::{short, shown};
+use crate::run::Outcome;
+use crate::verdict::Verdict;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Values of one expectation that have a line each, at most; more are told together.
+const MOST_LINES: usize = 6;
+/// Values of a parameter that are listed, at most.
+const MOST_VALUES: usize = 12;
+
+pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcome], &Path)) {
+    let plan = &outcome.plan;
+    let (name, figure, title) = (&plan.name, &plan.figure, &plan.title);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "\n## {name}\n\n{figure}: {title}.\n");
+    if !plan.note.is_empty() {
+        let _ = writeln!(text, "{}\n", plan.note.trim());
+    }
+    let tests: Vec<String> = tested(all, name)
+        .into_iter()
+        .map(|name| format!("[{name}](#{name})"))
+        .collect();
+    if !tests.is_empty() {
+        let _ = writeln!(
+            text,
+            "It tests a cause that is supposed in {}.\n",
+            tests.join(", ")
+        );
+    }
+    pictures(text, outcome, base);
+    put_in(text, outcome);
+    let (inputs, judged): (Vec<_>, Vec<_>) = (0..plan.expectations.len())
+        .map(|index| (&plan.expectations[index], of(outcome, index)))
+        .filter(|(_, verdicts)| !verdicts.is_empty())
+        .partition(|(expectation, _)| expectation.is_input());
+    if !inputs.is_empty() {
+        text.push_str("\n**Put in and read back**, not counted:\n\n| measured | said | ours | at | implied by |\n|---|---|---|---|---|\n");
+        inputs
+            .iter()
+            .for_each(|(e, verdicts)| input_rows(text, e, verdicts));
+    }
+    if !judged.is_empty() {
+        text.push_str("\n**What could fail:**\n\n| measured | said by | said | passes | ours | at | |\n|---|---|---|---|---|---|---|\n");
+        judged
+            .iter()
+            .for_each(|(e, verdicts)| judged_rows(text, e, verdicts));
+    }
+    let outside = judged
+        .iter()
+        .filter(|(_, verdicts)| verdicts.iter().any(|verdict| !verdict.inside));
+    let outside: Vec<_> = outside.collect();
+    if !outside.is_empty() {
+        text.push_str("\n**Why the rest differs:**\n\n");
+        outside.iter().for_each(|(e, _)| why(text, e, all));
+    }
+}
+
+fn pictures(text: &mut String, outcome: &Outcome, base: &Path) {
+    let folder = outcome.folder.strip_prefix(base).unwrap_or(&outcome.folder);
+    let folder = folder.display();
+    let _ = writeln!(
+        text,
+        "[points]({folder}/points.csv), [verdicts]({folder}/verdicts.csv), [plan]({folder}/plan.toml)\n"
+    );
+    for figure in &outcome.plan.figures {
+        let Figure { name, title, .. } = figure;
+        let _ = writeln!(text, "![{title}]({folder}/{name}.svg)");
+    }
+}
+
+/// The plan's settings, and what the model has to say of what runs.
+fn put_in(text: &mut String, outcome: &Outcome) {
+    let plan = &outcome.plan;
+    let setting = |name: String| {
+        let values = plan.values(&name);
+        let listed: Vec<String> = values.iter().take(MOST_VALUES).map(shown).collect();
+        match values.len() {
+            1 => format!("`{name}` {}", listed[0]),
+            _ => format!("`{name}` {{{}}}", listed.join(", ")),
+        }
+    };
+    let settings: Vec<String> = plan.parameters(false).into_iter().map(setting).collect();
+    let _ = writeln!(text, "\n**Put in:** {}.", settings.join("; "));
+    let mut remarks = Vec::new();
+    for point in plan.points(false) {
+        for remark in plan.model.remarks(&point, &plan.folder) {
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+    }
+    if !remarks.is_empty() {
+        let _ = writeln!(text);
+    }
+    for remark in remarks {
+        let _ = writeln!(text, "- {remark}");
+    }
+}
+
+fn of(outcome: &Outcome, index: usize) -> Vec<&Verdict> {
+    let verdicts = outcome.verdicts.iter();
+    verdicts.filter(|v| v.expectation == index).collect()
+}
+
+fn input_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdict]) {
+    let Expectation {
+        of, source, input, ..
+    } = expectation;
+    for verdict in verdicts.iter().take(MOST_LINES) {
+        let (ours, place) = (short(verdict.ours), &verdict.place);
+        let _ = writeln!(text, "| {of} | {source} | {ours} | {place} | {input} |");
+    }
+    if verdicts.len() > MOST_LINES {
+        let more = verdicts.len() - MOST_LINES;
+        let _ = writeln!(text, "| {of} | {source} | | {more} more | {input} |");
+    }
+}
+
+fn judged_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdict]) {
+    let Expectation { of, source, .. } = expectation;
+    if verdicts.len() <= MOST_LINES {
+        for verdict in verdicts {
+            let (said, passes) = (short(verdict.expected), passes(expectation.is, verdict));
+            let (ours, place) = (short(verdict.ours), &verdict.place);
+            let off = off(verdict);
+            let how = if verdict.inside {
+                "inside"
+            } else {
+                "**outside**"
+            };
+            let _ = writeln!(
+                text,
+                "| {of} | {source} | {said} | {passes} | {ours}{off} | {place} | {how} |"
+            );
+        }
+        return;
+    }
+    let Counts { all, inside, .. } = Counts::of(verdicts.iter().copied());
+    let Some(extreme) = extreme(expectation.is, verdicts) else {
+        return;
+    };
+    let (said, passes) = (short(extreme.expected), passes(expectation.is, extreme));
+    let (ours, off, place) = (short(extreme.ours), off(extreme), &extreme.place);
+    let how = if inside == all {
+        "inside"
+    } else {
+        "**outside**"
+    };
+    let _ = writeln!(
+        text,
+        "| {of} | {source} | {said} | {passes} | {ours}{off} | of {all} the nearest to failing, or the farthest off: {place} | {inside} of {all} {how} |"
+    );
+}
+
+/// From where to where a value would be inside.
+fn passes(is: Relation, verdict: &Verdict) -> String {
+    let (low, high) = (
+        verdict.expected - verdict.tolerance,
+        verdict.expected + verdict.tolerance,
+    );
+    match is {
+        Relation::Near if verdict.tolerance == 0.0 => format!("exactly {}", short(low)),
+        Relation::Near => format!("{} to {}", short(low), short(high)),
+        Relation::Below => format!("at most {}", short(high)),
+        Relation::Above => format!("at least {}", short(low)),
+    }
+}
+
+/// How far off it is, where that can be told as a share.
+fn off(verdict: &Verdict) -> String {
+    match verdict.expected == 0.0 {
+        true => String::new(),
+        false => format!(" ({:+.1} %)", verdict.deviation() * 100.0),
+    }
+}
+
+/// The value that is farthest from the expected one, or farthest on the wrong side of a bound.
+fn extreme<'a>(is: Relation, verdicts: &[&'a Verdict]) -> Option<&'a Verdict> {
+    let off = |verdict: &Verdict| match is {
+        Relation::Near => verdict.deviation().abs(),
+        Relation::Below => verdict.deviation(),
+        Relation::Above => -verdict.deviation(),
+    };
+    let verdicts = verdicts.iter().copied();
+    verdicts.max_by(|a, b| off(a).total_cmp(&off(b)))
+}
+
+/// A cause counts as known if a plan has changed it and all came of it that was expected.
+fn why(text: &mut String, expectation: &Expectation, all: &[Outcome]) {
+    let Expectation {
+        of,
+        source,
+        tested_by,
+        ..
+    } = expectation;
+    let words = expectation.cause.split_whitespace();
+    let cause = words.collect::<Vec<_>>().join(" ");
+    let test = all.iter().find(|outcome| outcome.plan.name == *tested_by);
+    let told = match (cause.is_empty(), test.map(moved)) {
+        (true, _) => "cause unknown.".to_owned(),
+        (false, None) => format!("cause unknown. Supposed, and tested by no run: {cause}"),
+        (false, Some((moved, expected))) => {
+            let tested = format!(
+                "[{tested_by}](#{tested_by}), where {moved} of {expected} values moved as they should"
+            );
+            match (moved == expected, moved) {
+                (true, _) => format!("{cause} Tested in {tested}."),
+                (false, 0) => format!(
+                    "cause unknown. It is not what was supposed: {cause} Tested in {tested}."
+                ),
+                (false, _) => format!("known in part. {cause} Tested in {tested}."),
+            }
+        }
+    };
+    let _ = writeln!(text, "- {of}, {source}: {told}");
+}
+
+/// Of what a test says must come of a changed cause, how much did, and how much there is. Values of the
+/// paper that it shows beside that are another matter.
+fn moved(test: &Outcome) -> (usize, usize) {
+    let expectations = &test.plan.expectations;
+    let says = |verdict: &&Verdict| expectations[verdict.expectation].source.starts_with(CAUSE);
+    let Counts { all, inside, .. } = Counts::of(test.verdicts.iter().filter(says));
+    (inside, all)
+}
+
+/// How the source of an expectation begins that says what must come of a changed cause.
+const CAUSE: &str = "the cause:";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(expected: f64, ours: f64, tolerance: f64) -> Verdict {
+        Verdict {
+            expectation: 0,
+            point: 0,
+            place: String::new(),
+            expected,
+            ours,
+            tolerance,
+            inside: true,
+            is_input: false,
+        }
+    }
+
+    #[test]
+    fn it_is_told_what_would_have_failed() {
+        let verdict = verdict(10.0, 9.0, 1.5);
+        for (is, told) in [
+            (Relation::Near, "8.5 to 11.5"),
+            (Relation::Below, "at most 11.5"),
+            (Relation::Above, "at least 8.5"),
+        ] {
+            assert_eq!(passes(is, &verdict), told);
+        }
+        assert_eq!(off(&verdict), " (-10.0 %)");
+    }
+
+    #[test]
+    fn the_nearest_to_a_bound_is_told() {
+        let verdicts = [8.0, 9.5, 7.0].map(|ours| verdict(10.0, ours, 0.0));
+        let verdicts: Vec<&Verdict> = verdicts.iter().collect();
+        let ours = |is| extreme(is, &verdicts).map(|verdict| verdict.ours);
+        assert_eq!(ours(Relation::Below), Some(9.5));
+        assert_eq!(ours(Relation::Above), Some(7.0));
+        assert_eq!(ours(Relation::Near), Some(7.0));
+    }
+}
