@@ -1,18 +1,20 @@
 //! What remote memory takes of one core, frames in memory.
 //!
-//! `cargo bench -p twinpath-benches --bench remote`: the ICRC alone, a memory server's end, and a
-//! switch's end of WRITEs and READs. Words behind `--` (`icrc`, `server`, `switch`) run those parts
-//! alone.
+//! `cargo bench -p twinpath-benches --bench remote`: the ICRC alone, a memory server's end, packets that
+//! are split and made whole again with memory of this process, and a switch's end of WRITEs and READs.
+//! Words behind `--` (`icrc`, `server`, `split`, `switch`) run those parts alone.
 
 use std::hint::black_box;
 use std::time::Duration;
 use twinpath_benches::table::{median, ns_each, row};
+use twinpath_core::split::{Left, Parcel, PendingHeaders, Sent, stretch};
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, icrc};
-use twinpath_core::wire::{Address, MacAddress, dissect};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::wire::{Address, MacAddress, PacketBuilder, dissect};
+use twinpath_core::{Frame, Instant, Pools, Ticket};
+use twinpath_remote::fast::{self, Server};
 use twinpath_remote::responder::{self, Access, Region, Responder};
 use twinpath_remote::server::{Config as ServerConfig, MemoryServer};
-use twinpath_remote::{Handle, HeaderSlot, Output, PayloadMemory, Requester, requester};
+use twinpath_remote::{Handle, Output, PayloadMemory, Requester, Stage, Store, requester};
 
 const ROUNDS: usize = 5;
 const SIZES: [usize; 5] = [64, 256, 512, 1024, 1500];
@@ -32,6 +34,9 @@ fn main() {
             server(many, bytes, Opcode::WRITE_ONLY);
             server(many, bytes, Opcode::READ_REQUEST);
         }
+    }
+    if wanted("split") {
+        SIZES.into_iter().for_each(|bytes| split(many, bytes));
     }
     if wanted("switch") {
         SIZES.into_iter().for_each(|bytes| switch(many, bytes));
@@ -219,6 +224,90 @@ impl Both {
 }
 
 /// The switch's share of WRITE, READ, and the payload's arrival.
+/// Packets that are under way at a time, as behind a ring to the slow path.
+const UNDER_WAY: usize = 64;
+
+/// What splitting and rebuilding takes on top of a slow path that does nothing: the payload is left
+/// behind, the header is made as long as its packet and short again, and finds its payload.
+fn split(many: usize, bytes: usize) {
+    let store = Server {
+        name: "store".into(),
+        port: None,
+        memory: Box::new(Store::new(0, 4 * UNDER_WAY)),
+    };
+    let config = fast::Config {
+        threshold_bytes: 1,
+        ..fast::Config::default()
+    };
+    let end = |text: &str| text.parse().expect("an endpoint");
+    let packet = PacketBuilder::tcp(end("10.0.0.1:1000"), end("192.0.2.1:80"))
+        .payload(&vec![0x5a; bytes.saturating_sub(54)])
+        .to_vec()
+        .expect("a packet that is sound");
+    let mut pools = Pools::new(4 * UNDER_WAY, 1);
+    let frames = (0..UNDER_WAY).map(|_| pools.take_filled(&packet));
+    let mut switch = Splitter {
+        frames: frames.collect(),
+        stage: Stage::new(config, vec![store]),
+        pools,
+        pending: PendingHeaders::default(),
+    };
+    let rounds = many / UNDER_WAY;
+    let run = |switch: &mut Splitter| (0..rounds).for_each(|_| switch.round());
+    let time = median(ROUNDS, &mut switch, |_| {}, run);
+    let counters = switch.stage.counters();
+    assert_eq!(counters.merged, counters.packets);
+    row(
+        &format!("split and rebuild, packets of {bytes} bytes"),
+        ns_each(time, rounds * UNDER_WAY),
+        Some(SPLIT_LIMIT_NS),
+    );
+}
+
+/// What splitting and rebuilding may take on top of the slow path, at any size.
+const SPLIT_LIMIT_NS: f64 = 120.0;
+
+struct Splitter {
+    stage: Stage,
+    frames: Vec<Option<Frame>>,
+    pools: Pools,
+    pending: PendingHeaders,
+}
+
+impl Splitter {
+    /// All packets are split, pass a worker that does nothing, and are whole again.
+    fn round(&mut self) {
+        let Self {
+            stage,
+            frames,
+            pools,
+            pending,
+        } = self;
+        for (flow, place) in (0..).zip(frames.iter_mut()) {
+            let frame = place.take().expect("a packet");
+            let layout = dissect(frame.bytes()).expect("a packet that is sound");
+            *place = match stage.send(frame, &layout, flow << 32, NOW, pools) {
+                Sent::Header(frame) | Sent::Whole(frame) | Sent::Refused(frame) => Some(frame),
+            };
+        }
+        for (flow, place) in (0..).zip(frames.iter_mut()) {
+            let mut frame = place.take().expect("a packet");
+            let is_sound = pending.receive(&mut frame) && pending.give_back(&mut frame);
+            assert!(is_sound && stretch(&mut frame));
+            stage.came_back(frame.ticket());
+            let parcel = Parcel {
+                frame,
+                is_reply: false,
+            };
+            let Left::Now(parcel) = stage.leave(parcel, flow << 32, NOW, pools) else {
+                panic!("the payload is at hand");
+            };
+            *place = Some(parcel.frame);
+        }
+        stage.poll(NOW, pools);
+    }
+}
+
 fn switch(many: usize, bytes: usize) {
     let mut both = Both::new();
     let (mut writing, mut reading, mut arriving) = (Vec::new(), Vec::new(), Vec::new());
@@ -236,7 +325,7 @@ fn switch(many: usize, bytes: usize) {
         both.serve();
         let began = std::time::Instant::now();
         for handle in &handles {
-            let header = HeaderSlot::default();
+            let header = Ticket::default();
             let (requester, pools) = (&mut both.requester, &mut both.pools);
             let read = requester.read(handle, header, NOW, pools, &mut both.output);
             read.expect("it is there");

@@ -22,19 +22,21 @@ const SHARED_AFTER: &str = "[service]\nchain = [\"firewall\", \"reassembler\"]\n
     [fast_path]\nslots = 8\nhot_packets = 1\n[slow_path]\nflows = 64\nworkers = 2\n\
     [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = 53 }]\n";
 
-/// Decisions that are cached as rules, before flow state.
+/// Decisions that are cached as rules, before flow state; packets are split.
 const CACHED: &str = "[service]\nchain = [\"acl\", \"napt\", \"firewall\"]\n\
     [fast_path]\nslots = 8\nhot_packets = 1\n[slow_path]\nflows = 64\n\
     [rule_cache]\nexact = 4\nmasked = 4\nmasks = 2\nheld = 4\nwindow = \"1ms\"\nthreshold = 0\n\
     [acl]\ndefault = \"allow\"\n[firewall]\ndefault = \"allow\"\n\
-    [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n";
+    [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nsessions = 64\n\
+    [split]\nthreshold_bytes = 60\nheader_slots = 4\nstore = { payloads = 4 }\n";
 
 /// The same without translation.
 const CACHED_AFTER: &str = "[service]\nchain = [\"acl\", \"firewall\"]\ninside = [\"10.0.0.0/8\"]\n\
     [fast_path]\nslots = 8\nhot_packets = 1\n[slow_path]\nflows = 64\n\
     [rule_cache]\nexact = 4\nmasked = 4\nmasks = 2\nheld = 4\nwindow = \"1ms\"\nthreshold = 0\n\
     [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = 53 }]\n\
-    [firewall]\ndefault = \"allow\"\n";
+    [firewall]\ndefault = \"allow\"\n\
+    [split]\nthreshold_bytes = 60\nheader_slots = 4\nstore = { payloads = 4 }\n";
 
 /// Building a chain takes longer than all else here.
 const MOST_CHANGES: usize = 2;

@@ -16,7 +16,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
 use crate::report::{
-    KernelFigures, PortLosses, RuleTableCounters, Sample, SlotCounters, total_drops, units,
+    KernelFigures, PortLosses, RuleTableCounters, Sample, SlotCounters, Split, SplitCounts,
+    total_drops, units,
 };
 use view::{Rates, View};
 
@@ -56,6 +57,35 @@ pub struct Snapshot {
     pub port_losses: PortLosses,
     /// What is followed of the kernel's routes, if they are wanted.
     pub kernel: Option<KernelFigures>,
+    /// Packets whose payloads wait in remote memory, if they may.
+    pub split: Option<SplitSnapshot>,
+}
+
+/// Packets that were split, at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SplitSnapshot {
+    /// What became of packets.
+    pub counts: SplitCounts,
+    /// Servers, and those of them that take payloads.
+    pub servers: [usize; 2],
+}
+
+impl SplitSnapshot {
+    /// Of what a report would say.
+    pub fn of(split: &Split) -> Self {
+        Self {
+            counts: split.counts,
+            servers: [split.servers.len(), split.servers_up()],
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        let (own, others) = (&mut self.servers, other.servers);
+        own.iter_mut()
+            .zip(others)
+            .for_each(|(own, more)| *own += more);
+    }
 }
 
 impl Snapshot {
@@ -75,6 +105,11 @@ impl Snapshot {
             *self.drops.entry(reason.clone()).or_default() += count;
         }
         self.port_losses.add(&other.port_losses);
+        match (&mut self.split, &other.split) {
+            (Some(own), Some(more)) => own.add(more),
+            (own @ None, more) => *own = *more,
+            (Some(_), None) => {}
+        }
     }
 
     /// The same as a sample for the report's series, at a time on that series'
@@ -292,6 +327,7 @@ mod tests {
         Snapshot {
             port_losses: PortLosses::default(),
             kernel: None,
+            split: None,
             packets_in,
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,

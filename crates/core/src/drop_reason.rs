@@ -121,7 +121,14 @@ reasons! {
     NoEgress => "no_egress", Loss;
     /// The queue in which payloads are parked had no room.
     ParkingFull => "parking_full", Loss;
-    /// A parked payload was given up, because its header did not come back in time.
+    /// A packet's payload did not come back from remote memory: it was lost on its way, or with its
+    /// server, or had lost its place there to others.
+    PayloadLost => "payload_lost", Loss;
+    /// A whole packet had to wait for others of its flow whose payloads were in remote memory, and there
+    /// was no room.
+    SplitFull => "split_full", Loss;
+    /// A payload that was parked or in remote memory was given up, because its header did not come back
+    /// in time.
     HeaderMissing => "header_missing", Loss;
     /// A header came back from the slow path with more bytes than fit in front of its payload.
     HeaderTooLong => "header_too_long", Loss;

@@ -28,6 +28,7 @@ pub mod packet;
 pub mod pool;
 pub mod probing;
 pub mod program;
+pub mod split;
 pub mod steering;
 pub mod time;
 

@@ -8,12 +8,13 @@ use std::path::Path;
 use twinpath_nf::catalogue::FUNCTIONS;
 
 /// Pages that stand in front, and behind, with what they are called.
-const FRONT: [(&str, &str); 5] = [
+const FRONT: [(&str, &str); 6] = [
     ("Twinpath", "README.md"),
     ("First steps", "first-steps.md"),
     ("How it works", "two-paths.md"),
     ("Between cables", "between-cables.md"),
     ("As a service", "as-a-service.md"),
+    ("Remote memory", "remote-memory.md"),
 ];
 const BACK: [(&str, &str); 4] = [
     ("Report", "report.md"),

@@ -208,6 +208,11 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
+    /// Why headers will do for a function that does not need payloads, for people to read.
+    fn does_with_headers(&self) -> &'static str {
+        "reads and writes headers alone"
+    }
+
     /// What the function gives to those behind it, and needs of those in front of it, in both
     /// directions: the same as its fast program says.
     fn guarantees(&self) -> Guarantees {

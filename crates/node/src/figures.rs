@@ -93,6 +93,10 @@ impl MachineFigures {
         if let (Some(own), Some(more)) = (&mut own.parking, &more.parking) {
             own.add(more);
         }
+        match (&mut own.split, &more.split) {
+            (Some(own), Some(more)) => own.add(more),
+            (own, more) => *own = own.take().or_else(|| more.clone()),
+        }
         own.rings.full_events += more.rings.full_events;
         self.drops.absorb(&other.drops);
         self.answers.add(&other.answers);
@@ -127,6 +131,7 @@ impl MachineFigures {
         (report.slots, report.slots_at_end) = (known.slots, known.slots_at_end);
         report.rules = rules_of(&self.tables, workers);
         (report.parking, report.port_losses) = (known.parking, known.port_losses);
+        report.split = known.split;
         report.latency.fast = fast.percentiles();
         report.latency.slow = slow.percentiles();
         report.functions = functions(workers);

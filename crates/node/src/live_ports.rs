@@ -52,7 +52,10 @@ const BURST: usize = 64;
 
 /// The ports.
 pub struct LivePorts {
+    /// Those of the service, and behind them those that lead to memory servers.
     ports: Vec<Port>,
+    /// How many are the service's.
+    own_ports: usize,
     /// Whom packets leave for.
     adjacencies: egress::Neighbors,
     neighbors: Neighbors,
@@ -93,7 +96,8 @@ impl LivePorts {
     /// An interface is not there, or it is not permitted.
     pub fn open(service: &Service) -> Result<Vec<Self>, OpenError> {
         let shards = service.run.shards.0;
-        let parts: Vec<_> = service.devices.iter().map(|_| Part::all(shards)).collect();
+        let devices = service.devices.len() + service.memory_links().len();
+        let parts: Vec<_> = (0..devices).map(|_| Part::all(shards)).collect();
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
             Self::open_parts(service, parts)
@@ -105,7 +109,8 @@ impl LivePorts {
         service: &Service,
         parts: impl Iterator<Item = &'a Part>,
     ) -> Result<Self, OpenError> {
-        let devices = &service.devices;
+        let own_ports = service.devices.len();
+        let devices = [service.devices.clone(), service.memory_links()].concat();
         let is_kernels = wiring::follows_kernel(service);
         let mut is_first = true;
         let open = |(device, part): (_, &Part)| {
@@ -118,6 +123,7 @@ impl LivePorts {
         let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
         let neighbors = Neighbors::new(addresses.collect(), Limits::default());
         Ok(Self {
+            own_ports,
             adjacencies: egress::Neighbors::new(service),
             neighbors: match is_first {
                 true => neighbors,
@@ -133,7 +139,7 @@ impl LivePorts {
             next: 0,
             next_look: WallClock::now(),
             unsent: 0,
-            names: service.ports.clone(),
+            names: names(service),
             kernel: None,
             host: None,
             host_packets: 0,
@@ -249,7 +255,7 @@ impl LivePorts {
 
     /// A burst of each port, of which some may be other shards'.
     fn take_from_ports(&mut self, room: usize, burst: &mut Vec<Frame>, pools: &mut Pools) {
-        let (first, ports) = (burst.len(), self.ports.len());
+        let (first, ports) = (burst.len(), self.own_ports);
         for turn in 0..ports {
             let number = (self.next + turn) % ports;
             let (begin, most) = (burst.len(), room.saturating_sub(burst.len()).min(BURST));
@@ -544,8 +550,9 @@ impl PacketIo for LivePorts {
         self.now = now;
         self.look(machine.pools());
         // Whatever the chain has become.
-        machine.set_stations(&self.stations);
-        machine.set_links(&self.links);
+        machine.set_stations(&self.stations[..self.own_ports]);
+        machine.set_server_stations(&self.stations);
+        machine.set_links(&self.links[..self.own_ports]);
         let room = machine.room();
         let pools = machine.pools();
         self.others_first = !self.others_first;
@@ -585,6 +592,31 @@ impl PacketIo for LivePorts {
         Ok(())
     }
 
+    fn tell_servers(&mut self, frames: &mut Vec<(u16, Frame)>, pools: &mut Pools) {
+        for (port, frame) in frames.drain(..) {
+            match self.ports.get_mut(usize::from(port)) {
+                Some(port) => port.transmit(frame, pools),
+                None => pools.give(frame),
+            }
+        }
+        let links = self.ports[self.own_ports..].iter_mut();
+        links.for_each(|port| port.flush(pools));
+    }
+
+    fn hear_servers(&mut self, pools: &mut Pools, frames: &mut Vec<Frame>) {
+        let first = frames.len();
+        for number in self.own_ports..self.ports.len() {
+            let begin = frames.len();
+            self.ports[number].receive(pools, frames, BURST);
+            let new = frames[begin..].iter_mut();
+            new.for_each(|frame| frame.set_port(number as u16));
+        }
+        if frames.len() > first {
+            self.take_neighbors(first, frames, pools, |_, _, _| ());
+            self.transmit_leaving(pools);
+        }
+    }
+
     fn rest(&mut self, time: Duration) {
         let ports = &self.ports;
         match &mut self.handoff {
@@ -598,7 +630,7 @@ impl PacketIo for LivePorts {
     }
 
     fn each_port(&self, each: &mut dyn FnMut(usize, bool)) {
-        for (number, port) in self.ports.iter().enumerate() {
+        for (number, port) in self.ports[..self.own_ports].iter().enumerate() {
             each(number, port.state() == State::Up);
         }
     }
@@ -625,6 +657,13 @@ impl PacketIo for LivePorts {
     fn kernel_figures(&self) -> Option<KernelFigures> {
         self.kernel_figures()
     }
+}
+
+/// The names of the service's ports, and of the interfaces that lead to memory servers.
+fn names(service: &Service) -> Vec<String> {
+    let links = service.memory_links().into_iter();
+    let links = links.map(|link| format!("memory:{}", link.device));
+    service.ports.iter().cloned().chain(links).collect()
 }
 
 /// Where a packet is for.

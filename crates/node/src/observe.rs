@@ -2,6 +2,7 @@
 
 mod parking;
 pub(crate) mod rules;
+mod split;
 
 use crate::departure::{Departure, Via};
 use crate::fast_path::FastPath;
@@ -10,7 +11,7 @@ use crate::health::Pulse;
 use crate::machine::Machine;
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
-use twinpath_control::live::{Live, Snapshot};
+use twinpath_control::live::{Live, Snapshot, SplitSnapshot};
 use twinpath_control::report::{
     Coherence, KernelFigures, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
 };
@@ -271,6 +272,7 @@ impl MachineFigures {
         report.coherence = coherence(fast_path);
         report.slots_at_end = slot_counts(fast_path);
         report.parking = fast_path.parking().map(parking::parking);
+        report.split = fast_path.split().map(split::split);
         report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         Self {
             report,
@@ -299,6 +301,9 @@ fn inside(fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         rules: rules::tables(fast_path),
         worker_restarts: restarts,
         drops: by_name(&drops),
+        split: fast_path
+            .split()
+            .map(|stage| SplitSnapshot::of(&split::split(stage))),
         ..Snapshot::default()
     }
 }

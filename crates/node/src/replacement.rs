@@ -92,6 +92,7 @@ impl Replacement {
         let mut replacement = Self {
             admission: wiring::admission(new)?,
             long_packets: wiring::long_packets(new),
+            splits: new.splits().is_some(),
             steering: wiring::steering(new)?,
             order: wiring::element_order(new),
             fast: Vec::new(),
@@ -282,6 +283,7 @@ fn check_settings(old: &Service, new: &Service) -> Result<(), ReplaceError> {
         ("slow_path", old.slow_path == new.slow_path),
         ("rule_cache", old.rule_cache == new.rule_cache),
         ("parking", old.parking == new.parking),
+        ("split", old.split == new.split),
         ("link", old.link == new.link),
         ("traffic", old.traffic == new.traffic),
         ("metrics", old.metrics == new.metrics),

@@ -36,6 +36,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant};
 use twinpath_io::CaptureError;
+use twinpath_remote::fast::News;
 use worker::{WorkerLink, WorkerPulse, WorkerThread, worker_link};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
@@ -105,6 +106,7 @@ pub fn run_on<P: PacketIo>(
             output: Output::default(),
             burst: Vec::with_capacity(BURST),
             returned: Vec::new(),
+            heard: Vec::new(),
             began: WallClock::now(),
             started,
             packet_clock: started,
@@ -205,6 +207,16 @@ fn figures(
     figures
 }
 
+/// What happened at memory servers goes into the log.
+fn tell_news(machine: &mut Machine) {
+    for (server, News { event, .. }) in machine.take_news() {
+        match event.is_error() {
+            true => tracing::error!("memory server {server}: {event}; packets go on unsplit"),
+            false => tracing::info!("memory server {server}: {event}"),
+        }
+    }
+}
+
 /// How long the machine's thread may rest while frames are under way to workers, and while none are.
 const SHORTEST_REST: Duration = Duration::from_micros(20);
 const LONGEST_REST: Duration = Duration::from_millis(1);
@@ -239,6 +251,8 @@ struct Driver<'a, P> {
     output: Output,
     burst: Vec<Frame>,
     returned: Vec<Frame>,
+    /// Of memory servers; empty between turns.
+    heard: Vec<Frame>,
     began: WallClock,
     started: Instant,
     packet_clock: Instant,
@@ -269,6 +283,7 @@ impl<P: PacketIo> Driver<'_, P> {
             self.rest_if_idle();
             self.receive()?;
             self.take_returns()?;
+            self.hear_servers()?;
             self.tick();
         }
         let pools = self.machine.pools();
@@ -328,8 +343,24 @@ impl<P: PacketIo> Driver<'_, P> {
         self.put_out()
     }
 
+    /// Takes what memory servers have sent.
+    fn hear_servers(&mut self) -> Result<(), CaptureError> {
+        let pools = self.machine.pools();
+        self.packets.hear_servers(pools, &mut self.heard);
+        if self.heard.is_empty() {
+            return Ok(());
+        }
+        let clock = self.clock();
+        self.machine.heard(&mut self.heard, clock, &mut self.output);
+        self.put_out()
+    }
+
     /// What came out goes where it belongs.
     fn put_out(&mut self) -> Result<(), CaptureError> {
+        if !self.output.messages.is_empty() {
+            let pools = self.machine.pools();
+            self.packets.tell_servers(&mut self.output.messages, pools);
+        }
         self.depart()?;
         for (worker, frame) in self.output.frames.drain(..) {
             self.links[worker].send(frame);
@@ -390,6 +421,7 @@ impl<P: PacketIo> Driver<'_, P> {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
+        tell_news(self.machine);
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let (links, packets) = (&self.links, &*self.packets);
         let pulse = self.observer.pulse();

@@ -20,7 +20,7 @@ use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
-use twinpath_core::{Frame, Instant};
+use twinpath_core::{Frame, Instant, Pools};
 use twinpath_io::CaptureError;
 
 /// What is on its way, due at its time.
@@ -40,6 +40,18 @@ enum ToWorker {
 struct Returns {
     frames: Vec<Frame>,
     progress: Progress,
+}
+
+/// Who is at the other end of the ports that lead to memory servers, under virtual time.
+pub trait Peers {
+    /// A frame was sent by this port.
+    fn send(&mut self, port: u16, frame: &[u8], now: Instant);
+
+    /// When something is to be taken from here next.
+    fn next(&self) -> Instant;
+
+    /// Appends what arrives now, each frame with its port.
+    fn take(&mut self, now: Instant, pools: &mut Pools, frames: &mut Vec<Frame>);
 }
 
 /// How packets enter a run under virtual time: each when the packet clock has come to it.
@@ -67,6 +79,7 @@ pub struct VirtualRun<'a, S: Sink> {
     /// How far it is ahead of the packet clock.
     ahead: Duration,
     commands: CommandQueue<'a>,
+    peers: Option<&'a mut dyn Peers>,
     /// When the first packet arrived.
     started: Option<Instant>,
     /// When the run began, on the wall.
@@ -84,6 +97,8 @@ const MOST_HAPPENINGS: usize = 1 << 20;
 enum Happening {
     Arrival,
     Return,
+    /// Frames of memory servers arrive.
+    Heard,
     /// The machine is told the time.
     Tick,
 }
@@ -110,6 +125,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             now: Instant::ZERO,
             ahead: Duration::ZERO,
             commands: CommandQueue::new(None),
+            peers: None,
             started: None,
             began: WallClock::now(),
             is_over: false,
@@ -120,6 +136,12 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     pub fn hearing(self, commands: &'a Commands) -> Self {
         let commands = CommandQueue::new(Some(commands));
         Self { commands, ..self }
+    }
+
+    /// The same, with somebody at the other end of ports that lead to memory servers.
+    pub fn with_peers(self, peers: &'a mut dyn Peers) -> Self {
+        let peers = Some(peers);
+        Self { peers, ..self }
     }
 
     /// Runs until the source ends and nothing is under way any more. Returns how much packet time
@@ -303,6 +325,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
                 self.node.machine.pools().give(departure.frame);
             }
             self.put_on_the_link();
+            self.tell_peers();
             let commands = std::mem::take(&mut self.output.commands);
             if commands.is_empty() {
                 break;
@@ -320,6 +343,28 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
             self.is_over |= self.commands.came_of_command(outcome).is_some();
         }
         self.sink.advance(self.node.machine.oldest())
+    }
+
+    fn tell_peers(&mut self) {
+        for (port, frame) in self.output.messages.drain(..) {
+            if let Some(peers) = &mut self.peers {
+                peers.send(port, frame.bytes(), self.now);
+            }
+            self.node.machine.pools().give(frame);
+        }
+    }
+
+    fn hear_peers(&mut self) -> Result<(), CaptureError> {
+        let Some(peers) = &mut self.peers else {
+            return Ok(());
+        };
+        let (mut frames, machine) = (Vec::new(), &mut self.node.machine);
+        peers.take(self.now, machine.pools(), &mut frames);
+        let clock = self.clock();
+        self.node
+            .machine
+            .heard(&mut frames, clock, &mut self.output);
+        self.put_out()
     }
 
     fn put_on_the_link(&mut self) {
@@ -360,6 +405,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         match what {
             Happening::Arrival => self.arrive_at_worker(),
             Happening::Return => self.return_from_worker()?,
+            Happening::Heard => self.hear_peers()?,
             Happening::Tick => self.advance()?,
         }
         Ok(())
@@ -371,7 +417,10 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         let back = self.from_workers.front();
         let arrival = arrival.map(|frame| (frame.due, Happening::Arrival));
         let back = back.map(|returns| (returns.due, Happening::Return));
-        [back, arrival]
+        let heard = self.peers.as_ref().map(|peers| peers.next());
+        let heard = heard.filter(|&at| at != Instant::NEVER);
+        let heard = heard.map(|at| (at.max(self.now), Happening::Heard));
+        [back, arrival, heard]
             .into_iter()
             .flatten()
             .min_by_key(|&(at, _)| at)

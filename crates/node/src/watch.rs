@@ -62,6 +62,11 @@ pub enum Step {
         /// Bytes of payload.
         bytes: u16,
     },
+    /// Its payload waits in remote memory, and its header goes alone.
+    Split {
+        /// Bytes of payload.
+        bytes: u16,
+    },
     /// It met an element on its worker.
     Receive {
         /// The element.
@@ -90,6 +95,11 @@ pub enum Step {
     PassParking {
         /// Whether it found its payload again.
         has_joined: bool,
+    },
+    /// It may leave now: its payload is back from remote memory, or those before it have left.
+    Merge {
+        /// Whether it found its payload again.
+        has_payload: bool,
     },
     /// It is dropped.
     Drop {
@@ -549,12 +559,14 @@ impl Step {
             Self::Hold { .. } => "hold",
             Self::Punt { .. } => "punt",
             Self::Park { .. } => "park",
+            Self::Split { .. } => "split",
             Self::Receive { .. } => "receive",
             Self::Resume { .. } => "resume",
             Self::Returned { .. } => "returned",
             Self::GoOn { .. } => "go_on",
             Self::HoldBack => "hold_back",
             Self::PassParking { .. } => "pass_parking",
+            Self::Merge { .. } => "merge",
             Self::Drop { .. } => "drop",
             Self::PutOut { .. } => "put_out",
         }

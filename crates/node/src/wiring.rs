@@ -6,6 +6,7 @@ mod functions;
 mod memory;
 mod room;
 mod settings;
+mod split;
 mod steering;
 
 pub use crate::build_error::BuildError;
@@ -19,6 +20,7 @@ pub use memory::{MemoryPart, memory};
 pub use room::{Room, budget, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
+pub use split::{ServerConfig, SplitConfig};
 pub(crate) use steering::{admission, admits_otherwise, long_packets};
 pub use steering::{causality, causality_of_hosts, follows_kernel, steering};
 
@@ -68,6 +70,8 @@ pub struct NodeConfig {
     pub slow_rules: SlowRulesConfig,
     /// The queue in which payloads wait while their headers are on the slow path, and its port.
     pub parking: Option<(ParkingConfig, PortConfig)>,
+    /// Remote memory in which they wait.
+    pub split: Option<SplitConfig>,
     /// For packets that arrive.
     pub buffers: Buffers,
     /// Of each worker, for messages and packets made on the slow path.
@@ -87,6 +91,7 @@ impl NodeConfig {
             rule_table: rule_table(service),
             slow_rules: settings::slow_rules(service, paths),
             parking: parking.map(|parking| (parking.queue(), parking.port())),
+            split: SplitConfig::of(service),
             buffers: buffers(service)?,
             worker_buffers: worker_buffers(service),
             service: service.clone(),
@@ -123,6 +128,9 @@ impl NodeConfig {
             .with_mirror(mirror);
         if let Some((queue, port)) = &self.parking {
             path = path.with_parking(Stage::new(queue.clone(), *port)?);
+        }
+        if let Some(split) = &self.split {
+            path = path.with_split(split.stage());
         }
         path.set_long_packets(long_packets(service));
         let limits = Limits {

@@ -100,6 +100,8 @@ enum Kind {
     Alerts,
     /// Datagrams whose payloads are parked while workers have their headers.
     Parked,
+    /// The same where they wait in memory of the process.
+    Split,
 }
 
 /// A node whose driver allocates nothing itself.
@@ -126,6 +128,7 @@ impl Bench {
         let settings = way.settings();
         let parking = match kind {
             Kind::Parked => "[parking]\n",
+            Kind::Split => "[split]\n",
             _ => "",
         };
         let rules = concat!(
@@ -283,7 +286,7 @@ fn rounds(chain: &[&str], is_v6: bool, kind: Kind) -> Vec<Vec<Vec<u8>>> {
     };
     match kind {
         Kind::Datagrams => datagrams(100),
-        Kind::Parked => datagrams(600),
+        Kind::Parked | Kind::Split => datagrams(600),
         Kind::Segments => all.map(|round| segments(chain, is_v6, round, "")).collect(),
         Kind::Alerts => {
             let card = "card=1234-5678-1234-5678";
@@ -341,7 +344,7 @@ fn requests(is_v6: bool) -> Vec<Vec<u8>> {
     (0..FLOWS).flat_map(of_entry).collect()
 }
 
-const CHAINS: [(&[&str], Kind); 21] = [
+const CHAINS: [(&[&str], Kind); 23] = [
     (&["acl", "monitor"], Kind::Datagrams),
     (&["firewall", "reassembler"], Kind::Datagrams),
     (&["load_balancer"], Kind::Datagrams),
@@ -369,6 +372,8 @@ const CHAINS: [(&[&str], Kind); 21] = [
     (&["reassembler", "inspector"], Kind::Alerts),
     (&["load_balancer"], Kind::Parked),
     (&["acl", "load_balancer", "monitor"], Kind::Parked),
+    (&["load_balancer"], Kind::Split),
+    (&["acl", "load_balancer", "monitor"], Kind::Split),
 ];
 
 /// How packets of a kind can pass.
@@ -378,7 +383,7 @@ fn ways(chain: &[&str], kind: Kind) -> &'static [Way] {
         _ if chain.contains(&"nat64") => &[Way::Punted, Way::Slow],
         Kind::Datagrams | Kind::Segments => &[Way::Fast, Way::Punted, Way::Slow],
         Kind::Alerts => &[Way::Punted, Way::Slow],
-        Kind::Parked => &[Way::Punted],
+        Kind::Parked | Kind::Split => &[Way::Punted],
     }
 }
 
@@ -446,7 +451,8 @@ fn assert_frugal(chain: &[&str], kind: Kind, is_v6: bool, way: Way) {
         Way::Punted | Way::Slow => [0, all],
     };
     assert_eq!(left, expected, "{what}: on the fast path, by the slow path");
-    assert_eq!(bench.parked > 0, kind == Kind::Parked, "{what}");
+    let has_headers = matches!(kind, Kind::Parked | Kind::Split);
+    assert_eq!(bench.parked > 0, has_headers, "{what}");
     assert_eq!(warm.count_total, 0, "{what}");
     let most = MOST_PER_FLOW * u64::from(FLOWS);
     let count = cold.count_total;

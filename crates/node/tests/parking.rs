@@ -4,9 +4,13 @@
 
 mod common;
 
+use common::headers_only::{
+    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, balancer, conversations, crossing_traffic, firewall,
+    multiset,
+};
 use common::{
-    Flows, Outcome, assert_same, balanced_traffic_of, by_direction, captures, generate, load, run,
-    service, tcp_traffic, traffic,
+    Outcome, assert_same, by_direction, captures, generate, load, run, service, tcp_traffic,
+    traffic,
 };
 use twinpath_coherence::Clock;
 use twinpath_control::report::Parking;
@@ -16,54 +20,11 @@ use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
 use twinpath_node::{Limits, Node, Output, build};
 
-const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
-    { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
-const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"53\" }]\n";
-
-/// Chains of rules, alone and beside flow state; several packets are under way at any time.
-const GATEWAY: &str = r#"
-[acl]
-default = "allow"
-rules = [
-    { action = "deny", protocol = "udp", to_port = "137-139" },
-    { action = "deny", from = "10.0.0.0/29", protocol = "udp" },
-]
-[napt]
-inside = ["10.0.0.0/8", "192.168.0.0/16"]
-external = ["198.51.100.1", "198.51.100.2"]
-timeouts = { udp = "1s", tcp_transitory = "1s", tcp_established = "2s", icmp = "1s" }
-[router]
-address = "192.0.2.254"
-address6 = "2001:db8::254"
-next_hops = [
-    { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
-    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 7 },
-]
-routes = [
-    { to = "0.0.0.0/0", via = "uplink" },
-    { to = "::/0", via = "uplink" },
-    { to = "10.0.0.0/8", via = "lab" },
-]
-[rule_cache]
-window = "100ms"
-threshold = 0
-[link]
-round_trip = "200us"
-incomplete_timeout = "10ms"
-"#;
-
 const MODES: [&str; 4] = [
     "[parking]\n",
     "[parking]\nport_pass = true\npartitions = 4\n",
     "[parking]\nmode = \"multicast\"\n",
     "[parking]\nmode = \"multicast\"\nmulticast = { target_bytes = 20000, most_copies = 8 }\n",
-];
-
-const EVERYWHERE: [(Paths, Execution); 4] = [
-    (Paths::Both, Execution::Virtual),
-    (Paths::Both, Execution::Threads),
-    (Paths::Slow, Execution::Virtual),
-    (Paths::Slow, Execution::Threads),
 ];
 
 /// What happened to payloads.
@@ -114,31 +75,6 @@ fn compare_answered(
     }
 }
 
-fn balancer() -> String {
-    format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}")
-}
-
-fn firewall() -> String {
-    format!("[service]\nchain = [\"firewall\"]\n{FIREWALL}")
-}
-
-/// Clients and servers of the balanced service, with payloads.
-fn conversations() -> Trace {
-    balanced_traffic_of(BALANCED, 4_000, "packet_size = { kind = \"imix\" }\n")
-}
-
-/// Every packet, with how often it is there.
-fn multiset(flows: &Flows) -> Vec<(String, Vec<&[u8]>)> {
-    flows
-        .iter()
-        .map(|(key, packets)| {
-            let mut packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
-            packets.sort_unstable();
-            (format!("{key:?}"), packets)
-        })
-        .collect()
-}
-
 #[test]
 fn load_balancer() {
     let trace = conversations();
@@ -169,14 +105,7 @@ fn firewall_and_load_balancer_with_several_workers() {
 /// for others, far longer than the header timeout that payloads have with the slow path.
 #[test]
 fn chains_of_rules() {
-    let trace = generate(
-        &traffic(
-            "packets = 6000\nflows = 200\nchurn_per_minute = 60000.0\npopularity = { distribution = \"zipf\", exponent = 0.99 }\n\
-             arrivals = { process = \"poisson\", rate_pps = 100000.0 }\npacket_size = { kind = \"imix\" }\nreply_share = 0.5\n\
-             fragment_share = 0.01\nicmp_error_share = 0.005\n",
-        ),
-        3,
-    );
+    let trace = crossing_traffic();
     let chains = [
         "\"acl\", \"napt\", \"router\"",
         "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",

@@ -95,16 +95,24 @@ fn names(steps: &[Step]) -> Vec<&'static str> {
 fn may_follow(step: &'static str) -> &'static [&'static str] {
     match step {
         "look_ahead" => &["meet", "drop", "put_out"],
-        "meet" => &["meet", "hold", "punt", "drop", "put_out", "hold_back"],
+        "meet" => &[
+            "meet",
+            "hold",
+            "punt",
+            "drop",
+            "put_out",
+            "hold_back",
+            "merge",
+        ],
         "hold" => &["go_on", "punt", "drop"],
-        "punt" => &["park", "receive", "drop"],
-        "park" => &["receive", "drop"],
+        "punt" => &["park", "split", "receive", "drop"],
+        "park" | "split" => &["receive", "drop"],
         "receive" => &["receive", "resume", "returned", "drop"],
         "resume" => &["receive", "returned", "drop"],
         "returned" => &["go_on", "put_out", "drop"],
-        "go_on" => &["meet", "put_out", "hold_back", "drop"],
-        "hold_back" => &["pass_parking", "drop"],
-        "pass_parking" => &["put_out"],
+        "go_on" => &["meet", "put_out", "hold_back", "merge", "drop"],
+        "hold_back" => &["pass_parking", "merge", "drop"],
+        "pass_parking" | "merge" => &["put_out"],
         _ => &[],
     }
 }
@@ -279,6 +287,21 @@ fn of_parked_payloads() {
         }
         let joins = |step: &Step| matches!(step, Step::PassParking { has_joined: true });
         assert!(has(&walks, joins));
+    }
+}
+
+#[test]
+fn of_split_packets() {
+    for chain in ["\"load_balancer\"", "\"acl\", \"load_balancer\""] {
+        let text = format!(
+            "[service]\nchain = [{chain}]\n{BALANCED}[acl]\ndefault = \"allow\"\nrules = []\n[split]\n"
+        );
+        let packets = balanced_traffic_of(BALANCED, 4000, "packet_size = { kind = \"imix\" }\n");
+        let walks = compare(&text, &packets);
+        let names = seen(&walks);
+        for step in ["split", "merge"] {
+            assert!(names.contains(step), "{step}: {names:?}");
+        }
     }
 }
 

@@ -4,9 +4,9 @@
 use crate::buffer::{Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal};
 use crate::config::{Config, ConfigError};
 use crate::port::{Port, PortConfig};
-use crate::split::{cut, header_bytes, join, split};
-use twinpath_core::wire::{Layout, fields, verify_transport_checksum};
-use twinpath_core::{Frame, Instant, Metadata, Pools, Ticket};
+use twinpath_core::split::{Left, Parcel, Sent, Unfit, cut, cut_at, join, split};
+use twinpath_core::wire::Layout;
+use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
 
 /// A parking queue of frames, and the port that it belongs to.
 #[derive(Debug)]
@@ -49,43 +49,10 @@ impl StageCounters {
     }
 }
 
-/// A frame that is about to leave: a header, stretched to its packet's length, or a whole packet.
-#[derive(Debug)]
-pub struct Parcel {
-    /// The frame.
-    pub frame: Frame,
-    /// Whether it goes back to the sender of the request it answers.
-    pub is_reply: bool,
-}
-
 impl Load for Parcel {
     fn bytes(&self) -> u32 {
         Load::bytes(&self.frame)
     }
-}
-
-/// What becomes of a packet that goes to the slow path.
-#[derive(Debug)]
-pub enum Sent {
-    /// Its header goes.
-    Header(Frame),
-    /// It goes whole.
-    Whole(Frame),
-    /// There is no room for its payload, and the workers are not to have it whole: it is dropped.
-    Refused(Frame),
-}
-
-/// What becomes of a frame that is about to leave.
-#[derive(Debug)]
-pub enum Left {
-    /// It leaves now: it is whole, and overtakes nobody.
-    Now(Parcel),
-    /// It waits: a header for its payload, a whole packet for others.
-    Waits,
-    /// A whole packet that would have to wait, but there is no room.
-    Refused(Frame),
-    /// A header whose payload was given up, or that came a second time; that is counted already.
-    Stale,
 }
 
 /// What comes out of the queue and leaves.
@@ -111,9 +78,6 @@ impl Output {
         }
     }
 }
-
-/// Functions of a chain that may each take one off a packet's time to live, at most.
-pub const MOST_HOPS: u8 = 16;
 
 impl Stage {
     /// An empty stage.
@@ -153,16 +117,17 @@ impl Stage {
         now: Instant,
         pools: &mut Pools,
     ) -> Sent {
-        let at = header_bytes(frame.bytes(), layout);
-        if at == frame.len() || fields::ttl(frame.bytes(), layout) <= MOST_HOPS {
-            // Who answers a packet whose time to live ends quotes its payload.
-            self.counts.unsuited += 1;
-            return Sent::Whole(frame);
-        }
-        if frame.len() - at < self.buffer.config().least_payload_bytes as usize {
-            self.counts.small += 1;
-            return Sent::Whole(frame);
-        }
+        let least_bytes = self.buffer.config().least_payload_bytes as usize;
+        let at = match cut_at(frame.bytes(), layout, least_bytes) {
+            Ok(at) => at,
+            Err(unfit) => {
+                *match unfit {
+                    Unfit::Unsuited => &mut self.counts.unsuited,
+                    Unfit::Small => &mut self.counts.small,
+                } += 1;
+                return Sent::Whole(frame);
+            }
+        };
         if let Err(refusal) = self.buffer.check_room((frame.len() - at) as u32) {
             return self.without_room(frame, refusal, has_state);
         }
@@ -177,18 +142,13 @@ impl Stage {
         now: Instant,
         pools: &mut Pools,
     ) -> Sent {
-        let has_bad_checksum = !verify_transport_checksum(frame.bytes(), layout);
-        let (mut header, payload) = match split(frame, at, pools) {
+        let (mut header, payload) = match split(frame, layout, at, pools) {
             Ok(parts) => parts,
             Err(frame) => {
                 self.counts.no_buffer += 1;
                 return Sent::Whole(frame);
             }
         };
-        header.set_metadata(Metadata {
-            has_bad_checksum,
-            ..header.metadata()
-        });
         let bytes = payload.len() as u64;
         let parcel = Parcel {
             frame: payload,
@@ -265,7 +225,7 @@ impl Stage {
                 self.note_queue();
                 Left::Waits
             }
-            Followed::Refused(parcel) => Left::Refused(parcel.frame),
+            Followed::Refused(parcel) => Left::Dropped(parcel.frame, DropReason::ParkingFull),
         }
     }
 

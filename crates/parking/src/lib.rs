@@ -5,7 +5,7 @@
 //! that is kept long enough for the header to be back when the payload comes out. One packet's walk:
 //!
 //! ```text
-//!  packet ── Stage::send ──► header with ticket ──► workers (slow::PendingHeaders) ──┐
+//!  packet ── Stage::send ──► header with ticket ──► workers (split::PendingHeaders)──┐
 //!                │                                                         │ the rest of the chain
 //!                ▼                                                         ▼
 //!            PayloadBuffer::park                                     Stage::leave, PayloadBuffer::answered_for
@@ -68,8 +68,6 @@ pub mod order;
 pub mod port;
 mod queue;
 mod slots;
-pub mod slow;
-pub mod split;
 
 pub use buffer::{
     Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal, Refused, Resident,

@@ -8,12 +8,11 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_core::HashKey;
+use twinpath_core::split::{Left, Parcel, PendingHeaders, Sent, stretch};
 use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools};
-use twinpath_parking::fast::{Left, Output, Parcel, Sent};
-use twinpath_parking::slow::PendingHeaders;
-use twinpath_parking::split::stretch;
+use twinpath_parking::fast::Output;
 use twinpath_parking::{
     BufferCounters, Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Target,
     Variant,
@@ -288,7 +287,7 @@ impl World {
                 self.check(&parcel.frame);
             }
             Left::Waits => self.finished.push(number),
-            Left::Refused(frame) => self.drop(frame),
+            Left::Dropped(frame, _) => self.drop(frame),
             Left::Stale => (),
         }
     }

@@ -36,6 +36,7 @@
 
 pub mod back_off;
 mod counters;
+pub mod fast;
 pub mod handle;
 pub mod header_slots;
 pub mod payloads;
@@ -44,10 +45,12 @@ pub mod requester;
 pub mod responder;
 pub mod ring;
 pub mod server;
+pub mod simulated;
 pub mod store;
 
+pub use fast::Stage;
 pub use handle::{Handle, Sequence};
-pub use header_slots::{HeaderSlot, HeaderSlots};
+pub use header_slots::HeaderSlots;
 pub use payloads::{Lost, Output, PayloadMemory, Refusal, Returned};
 pub use requester::Requester;
 pub use responder::Responder;

@@ -2,9 +2,11 @@
 //! [memory of this process](crate::Store).
 
 use crate::handle::Handle;
-use crate::header_slots::HeaderSlot;
+use std::fmt;
+use std::time::Duration;
 use thiserror::Error;
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::wire::MacAddress;
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 
 /// A place where payloads wait.
 ///
@@ -38,7 +40,7 @@ pub trait PayloadMemory {
     fn read(
         &mut self,
         handle: &Handle,
-        header: HeaderSlot,
+        header: Ticket,
         now: Instant,
         pools: &mut Pools,
         output: &mut Output,
@@ -61,6 +63,123 @@ pub trait PayloadMemory {
 
     /// When [`poll`](Self::poll) is to be called at the latest.
     fn deadline(&self) -> Instant;
+
+    /// For how long a payload does not lose its place to others; [`Duration::MAX`] if for ever.
+    fn protect(&mut self, protection: Duration);
+
+    /// Whether any queue pair takes payloads now.
+    fn is_up(&self) -> bool {
+        (0..self.queue_pairs()).any(|index| self.is_ready(index))
+    }
+
+    /// Whether there is somebody at the other end, or need be nobody.
+    fn is_known(&self) -> bool {
+        true
+    }
+
+    /// The switch has this address on the link to it.
+    fn set_station(&mut self, _mac: MacAddress) {}
+
+    /// Octets that the link to it has carried of this, in the direction that is the fuller.
+    fn octets(&self) -> u64 {
+        0
+    }
+
+    /// All that was counted, by name.
+    fn named_counters(&self) -> Vec<(&'static str, u64)>;
+
+    /// What is known of each queue pair.
+    fn queue_pair_figures(&self) -> Vec<QueuePairFigures> {
+        Vec::new()
+    }
+}
+
+/// What is known of a queue pair.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePairFigures {
+    /// Whether it takes payloads.
+    pub is_ready: bool,
+    /// Payloads that were sent by it.
+    pub writes: u64,
+    /// Payloads that were asked for by it.
+    pub reads: u64,
+    /// Payloads that came back by it.
+    pub payloads: u64,
+    /// Lives that have begun.
+    pub lives: u64,
+    /// Lives that ended by an error.
+    pub errors: u64,
+    /// Why the last of them ended.
+    pub last_error: Option<DownReason>,
+}
+
+/// What happened at the other end, for people.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A server that was not known has announced itself; what another at its place had is lost.
+    Announced,
+    /// What announces itself is of no use.
+    AnnouncementRefused(AnnouncementRefusal),
+    /// Nobody has announced itself for long.
+    Silent,
+    /// A queue pair begins a life.
+    Up(u16),
+    /// A queue pair's life has ended.
+    Down(u16, DownReason),
+}
+
+impl Event {
+    /// Whether something is wrong.
+    #[must_use]
+    pub const fn is_error(self) -> bool {
+        !matches!(self, Self::Announced | Self::Up(_))
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Announced => write!(f, "it has announced its memory"),
+            Self::AnnouncementRefused(why) => write!(f, "its announcement is of no use: {why}"),
+            Self::Silent => write!(
+                f,
+                "it has not announced itself: expected a memory server of this number and address at the other end of the port"
+            ),
+            Self::Up(index) => write!(f, "queue pair {index} takes payloads"),
+            Self::Down(index, why) => write!(f, "queue pair {index} is down: {why}"),
+        }
+    }
+}
+
+/// Why an announcement is of no use.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Error)]
+pub enum AnnouncementRefusal {
+    /// It comes from another address than the switch expects.
+    #[error("another address than the service names")]
+    Address,
+    /// It is of the other IP version.
+    #[error("another IP version than the switch's address on that port")]
+    Version,
+    /// There is too little memory, or none that can be read.
+    #[error("too little memory, or packets too short")]
+    Memory,
+}
+
+/// Why a queue pair's life ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Error)]
+pub enum DownReason {
+    /// The server did not answer.
+    #[error("the server does not answer")]
+    NoAnswer,
+    /// The server found a request wrong.
+    #[error("the server calls a request invalid")]
+    InvalidRequest,
+    /// The server has no such memory.
+    #[error("the key or the address does not fit the server's memory")]
+    RemoteAccess,
+    /// The server could not do it.
+    #[error("the server's memory failed")]
+    RemoteOperation,
 }
 
 /// What comes out of a place for payloads.
@@ -70,13 +189,15 @@ pub struct Output {
     pub frames: Vec<Frame>,
     /// Payloads that were asked for.
     pub payloads: Vec<Returned>,
+    /// What happened; no more than a queue pair and burst can cause.
+    pub events: Vec<Event>,
 }
 
 /// What became of a payload that was asked for.
 #[derive(Debug)]
 pub struct Returned {
     /// Whose it is.
-    pub header: HeaderSlot,
+    pub header: Ticket,
     /// The payload, which is all of the frame; there is headroom for its headers.
     pub payload: Result<Frame, Lost>,
 }

@@ -6,6 +6,8 @@
 //! read is never overtaken: then there is no room, for as long as a READ may take at most.
 
 use crate::handle::{Handle, Sequence, stored_bytes};
+use std::time::Duration;
+use twinpath_core::Instant;
 
 /// Payloads begin at multiples of it: no two share a line of the server's cache.
 const ALIGNMENT: u64 = 64;
@@ -32,6 +34,7 @@ struct Record {
     bytes: u16,
     state: State,
     is_read: bool,
+    taken_at: Instant,
 }
 
 const NO_RECORD: Record = Record {
@@ -40,6 +43,7 @@ const NO_RECORD: Record = Record {
     bytes: 0,
     state: State::Free,
     is_read: false,
+    taken_at: Instant::ZERO,
 };
 
 /// One queue pair's share of a server's memory, as the requester keeps account of it.
@@ -58,6 +62,8 @@ pub struct Ring {
     /// How much is taken.
     taken: u64,
     overtaken: u64,
+    /// How long a payload does not lose its place.
+    protection: Duration,
 }
 
 /// What a payload that is there is to a reader.
@@ -89,12 +95,18 @@ impl Ring {
             end: 0,
             taken: 0,
             overtaken: 0,
+            protection: Duration::ZERO,
         }
     }
 
+    /// For how long a payload does not lose its place to others.
+    pub fn protect(&mut self, protection: Duration) {
+        self.protection = protection;
+    }
+
     /// Takes a place for a payload. `None` if there is none: it is too long, or the oldest payload is
-    /// being read.
-    pub fn take(&mut self, bytes: u16) -> Option<(Sequence, u64)> {
+    /// being read or protected.
+    pub fn take(&mut self, bytes: u16, now: Instant) -> Option<(Sequence, u64)> {
         let needed = (stored_bytes(bytes.into()) as u64).next_multiple_of(ALIGNMENT);
         if needed > self.bytes {
             return None;
@@ -105,7 +117,7 @@ impl Ring {
             true => (self.end, needed),
             false => (0, needed + left),
         };
-        self.make_room(taken)?;
+        self.make_room(taken, now)?;
         // When all is free again there is nothing to go around.
         let (at, taken) = match self.taken {
             0 => (0, needed),
@@ -118,6 +130,7 @@ impl Ring {
             bytes,
             state: State::Writing,
             is_read: false,
+            taken_at: now,
         };
         self.next = sequence.next();
         self.taken += taken;
@@ -126,13 +139,14 @@ impl Ring {
     }
 
     /// Lets go of the oldest until there is a record and `taken` bytes.
-    fn make_room(&mut self, taken: u64) -> Option<()> {
+    fn make_room(&mut self, taken: u64, now: Instant) -> Option<()> {
         while self.len() == self.records.len() || self.taken + taken > self.bytes {
             if self.is_empty() {
                 return Some(());
             }
             let oldest = self.first;
-            if self.record(oldest).is_read {
+            let record = self.record(oldest);
+            if record.is_read || now.since(record.taken_at) < self.protection {
                 return None;
             }
             self.overtaken += 1;
@@ -228,14 +242,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const NOW: Instant = Instant(1_000_000);
+
     #[test]
     fn the_oldest_is_overtaken_and_known_to_be() {
         let mut ring = Ring::new(0x1000, 256, 16, Sequence::new(u32::MAX));
-        let (first, address) = ring.take(100).unwrap();
+        let (first, address) = ring.take(100, NOW).unwrap();
         assert_eq!(address, 0x1000);
-        let (second, address) = ring.take(100).unwrap();
+        let (second, address) = ring.take(100, NOW).unwrap();
         assert_eq!(address, 0x1080);
-        let (third, address) = ring.take(100).unwrap();
+        let (third, address) = ring.take(100, NOW).unwrap();
         assert_eq!((address, ring.overtaken()), (0x1000, 1));
         assert!(ring.place(first).is_none() && ring.place(second).is_some());
         assert!(ring.place(third).is_some());
@@ -244,24 +260,36 @@ mod tests {
     #[test]
     fn what_is_being_read_is_not_overtaken() {
         let mut ring = Ring::new(0, 128, 16, Sequence::new(u32::MAX));
-        let (first, _) = ring.take(100).unwrap();
+        let (first, _) = ring.take(100, NOW).unwrap();
         ring.reading(first);
-        assert!(ring.take(1).is_none());
+        assert!(ring.take(1, NOW).is_none());
         ring.free(first);
-        assert!(ring.take(1).is_some() && ring.overtaken() == 0);
+        assert!(ring.take(1, NOW).is_some() && ring.overtaken() == 0);
+    }
+
+    #[test]
+    fn what_is_protected_is_not_overtaken() {
+        let mut ring = Ring::new(0, 128, 16, Sequence::new(0));
+        ring.protect(Duration::from_micros(10));
+        let (first, _) = ring.take(100, NOW).unwrap();
+        let later = |ns: u64| Instant(NOW.0 + ns);
+        assert!(ring.take(1, later(9_999)).is_none() && ring.place(first).is_some());
+        assert!(ring.take(1, later(10_000)).is_some() && ring.overtaken() == 1);
+        ring.protect(Duration::MAX);
+        assert!(ring.take(100, Instant::NEVER).is_none());
     }
 
     #[test]
     fn too_long_a_payload_has_no_place() {
         let mut ring = Ring::new(0, 128, 16, Sequence::new(u32::MAX));
-        assert!(ring.take(125).is_none());
-        assert!(ring.take(124).is_some());
+        assert!(ring.take(125, NOW).is_none());
+        assert!(ring.take(124, NOW).is_some());
     }
 
     #[test]
     fn a_handle_must_be_as_it_was_given_out() {
         let mut ring = Ring::new(0, 1024, 4, Sequence::new(u32::MAX));
-        let (sequence, address) = ring.take(10).unwrap();
+        let (sequence, address) = ring.take(10, NOW).unwrap();
         let handle = Handle {
             address,
             bytes: 10,
@@ -290,9 +318,9 @@ mod tests {
     #[test]
     fn a_ring_that_moved_has_none_of_what_it_had() {
         let mut ring = Ring::new(0, 1024, 4, Sequence::new(u32::MAX));
-        let (before, _) = ring.take(10).unwrap();
+        let (before, _) = ring.take(10, NOW).unwrap();
         ring.move_to(4096, 1024);
-        let (after, address) = ring.take(10).unwrap();
+        let (after, address) = ring.take(10, NOW).unwrap();
         assert!(ring.place(before).is_none() && ring.place(after).is_some());
         assert_eq!(address, 4096);
     }
@@ -320,7 +348,7 @@ mod tests {
             let mut known: Vec<Sequence> = Vec::new();
             for step in steps {
                 match step {
-                    Step::Take(bytes) => known.extend(ring.take(bytes).map(|(sequence, _)| sequence)),
+                    Step::Take(bytes) => known.extend(ring.take(bytes, NOW).map(|(sequence, _)| sequence)),
                     Step::Read(at) => known.get(at).into_iter().for_each(|&one| ring.reading(one)),
                     Step::Free(at) => known.get(at).into_iter().for_each(|&one| ring.free(one)),
                 }

@@ -1,28 +1,32 @@
 //! A place for payloads in this process: the frames themselves wait, nothing is copied.
 
+use crate::counters::counters;
 use crate::handle::{Handle, Sequence};
-use crate::header_slots::HeaderSlot;
 use crate::payloads::{Output, PayloadMemory, Refusal, Returned};
-use twinpath_core::{Frame, Instant, Pools};
+use std::time::Duration;
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 
 struct Entry {
     sequence: Sequence,
     payload: Frame,
+    taken_at: Instant,
 }
 
-/// What a store has counted.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+counters! {
+    /// What a store has counted.
+    =>
     /// Payloads taken.
-    pub writes: u64,
+    writes,
     /// Payloads given back.
-    pub reads: u64,
+    reads,
     /// Payloads that lost their place to others.
-    pub overtaken: u64,
+    overtaken,
     /// Payloads that nobody needed any more.
-    pub discarded: u64,
+    discarded,
+    /// Payloads that were not taken: none of the others may lose its place yet.
+    refused_memory,
     /// Handles of no payload.
-    pub unknown: u64,
+    unknown,
 }
 
 /// Payloads of this process, each under the number of its place; a new one takes the place of the
@@ -32,6 +36,7 @@ pub struct Store {
     places: Box<[Option<Entry>]>,
     next: Sequence,
     counters: Counters,
+    protection: Duration,
     /// Frames of payloads that lost their place, until a pool takes them.
     freed: Vec<Frame>,
 }
@@ -48,6 +53,7 @@ impl Store {
             places: std::iter::repeat_with(|| None).take(places).collect(),
             next: Sequence::default(),
             counters: Counters::default(),
+            protection: Duration::ZERO,
             freed: Vec::new(),
         }
     }
@@ -90,7 +96,7 @@ impl PayloadMemory for Store {
         &mut self,
         queue_pair: u16,
         payload: Frame,
-        _now: Instant,
+        now: Instant,
         _output: &mut Output,
     ) -> Result<Handle, (Frame, Refusal)> {
         if queue_pair != 0 {
@@ -100,9 +106,19 @@ impl PayloadMemory for Store {
             return Err((payload, Refusal::TooLong));
         };
         let sequence = self.next;
-        self.next = sequence.next();
         let index = self.index(sequence);
-        if let Some(old) = self.places[index].replace(Entry { sequence, payload }) {
+        let is_protected = |entry: &Entry| now.since(entry.taken_at) < self.protection;
+        if self.places[index].as_ref().is_some_and(is_protected) {
+            self.counters.refused_memory += 1;
+            return Err((payload, Refusal::Memory));
+        }
+        self.next = sequence.next();
+        let entry = Entry {
+            sequence,
+            payload,
+            taken_at: now,
+        };
+        if let Some(old) = self.places[index].replace(entry) {
             self.counters.overtaken += 1;
             self.freed.push(old.payload);
         }
@@ -119,7 +135,7 @@ impl PayloadMemory for Store {
     fn read(
         &mut self,
         handle: &Handle,
-        header: HeaderSlot,
+        header: Ticket,
         _now: Instant,
         _pools: &mut Pools,
         output: &mut Output,
@@ -157,6 +173,14 @@ impl PayloadMemory for Store {
     fn deadline(&self) -> Instant {
         Instant::NEVER
     }
+
+    fn protect(&mut self, protection: Duration) {
+        self.protection = protection;
+    }
+
+    fn named_counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters.named().collect()
+    }
 }
 
 #[cfg(test)]
@@ -172,7 +196,7 @@ mod tests {
         let payload = pools.take_filled(b"payload").unwrap();
         let buffer = payload.buffer();
         let handle = store.write(0, payload, NOW, &mut output).unwrap();
-        let header = HeaderSlot::default();
+        let header = Ticket::default();
         let mut read = |handle: &Handle, output: &mut Output| {
             store.read(handle, header, NOW, &mut pools, output)
         };
@@ -208,7 +232,7 @@ mod tests {
             let payload = pools.take_filled(text).unwrap();
             handles.push(store.write(0, payload, NOW, &mut output).unwrap());
         }
-        let header = HeaderSlot::default();
+        let header = Ticket::default();
         let refused = store.read(&handles[0], header, NOW, &mut pools, &mut output);
         assert_eq!(refused, Err(Refusal::Unknown));
         store.discard(&handles[1]);

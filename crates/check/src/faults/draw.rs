@@ -10,6 +10,8 @@ pub const SABOTAGE: u64 = 1_000_004;
 pub const CHANGES: u64 = 1_000_005;
 pub const RULES: u64 = 1_000_006;
 pub const PARKING: u64 = 1_000_007;
+pub const SPLIT: u64 = 1_000_008;
+pub const SERVERS: u64 = 1_000_009;
 /// The first line's; each line has one of its own.
 pub const LINES: u64 = 1_000_100;
 

@@ -50,7 +50,7 @@ invariants! {
         "rules: an entry ends only when its idle time-out has passed since its last use, and is not used after that",
     BooksAgree: "rules: the workers know every rule that packets meet, and in the end no other",
     Whole:
-        "parking: packets leave whole, byte for byte, and in the end every payload has come to one end",
+        "payloads: packets leave whole, byte for byte, and in the end every payload has come to one end",
     Watermark:
         "departures: no packet is under way that arrived before the watermark, which never goes back",
 }

@@ -26,7 +26,8 @@
 //! service file. Whatever comes out is compared with what the functions alone make of the packet;
 //! which external port stands for whom is read from the translation's bindings, of which the
 //! simulation knows when each was in force and who used it. In some of these runs, and in some with
-//! the ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]).
+//! the ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]), or in remote memory on servers that
+//! fail ([`SplitSettings`]).
 //!
 //! **From bottom to top**: a `scenario` is drawn; its `chain` is built of `functions`; the `world`
 //! that is simulated has the node, the link and the clocks; the `record` beside it has what is
@@ -59,8 +60,8 @@ pub use invariant::{Invariant, Violation};
 pub use outcome::Outcome;
 pub use record::{Coverage, Event};
 pub use scenario::{
-    Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, Traffic,
-    WorkerFaults,
+    Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, SplitSettings,
+    Traffic, WorkerFaults,
 };
 pub use simulation::Simulation;
 pub use world::SetupError;

@@ -103,6 +103,7 @@ impl Simulation {
             Next::Arrival => arrivals::arrive(run),
             Next::Frame { line, ticket } => slow_path::arrive_at_end(run, line, ticket),
             Next::Tick => fast_path::tick(run),
+            Next::Servers => fast_path::hear(run),
             Next::Wake { worker } => slow_path::wake(run, worker),
             Next::Pause { worker } => slow_path::pause(run, worker),
             Next::Resume { worker } => slow_path::resume(run, worker),
@@ -154,9 +155,10 @@ fn plan(run: &mut Run) {
     if let Some(at) = due {
         world.agenda.add_tick(at.max(soon));
     }
-    if world.chain.next.is_some() || world.is_ending() || world.parks_anything() {
+    if world.chain.next.is_some() || world.is_ending() || world.keeps_anything() {
         world.agenda.add_tick(world.now + delay_ns);
     }
+    plan_servers(world);
     for number in 0..world.workers.len() {
         let worker = &world.workers[number];
         if worker.told != world.machine.time() {
@@ -164,8 +166,19 @@ fn plan(run: &mut Run) {
             world.agenda.add_wake(number, at);
         }
     }
-    if let Some(at) = world.machine.next_deadline(world.clock()) {
+    let deadline = world.machine.next_deadline(world.clock());
+    let has_idle_servers = world.scenario.servers() > 0 && world.needs_no_servers();
+    if let Some(at) = deadline.filter(|_| !has_idle_servers) {
         world.agenda.add_tick(at.0.max(soon));
+    }
+}
+
+/// What memory servers do next, as long as somebody waits for it.
+fn plan_servers(world: &mut World) {
+    world.tell_servers();
+    let next = world.servers.next();
+    if next != Instant::NEVER && !world.needs_no_servers() {
+        world.agenda.add_servers(next.0.max(world.now + 1));
     }
 }
 
@@ -175,6 +188,7 @@ fn calm_down(run: &mut Run) {
     let world = &mut run.world;
     world.is_calm = true;
     world.lines_mut().for_each(Line::calm_down);
+    world.servers.calm_down(Instant(world.now));
     for (worker, remote) in world.workers.iter_mut().enumerate() {
         remote.paused_until = remote.paused_until.min(world.now);
         world.agenda.add(world.now, Next::Resume { worker });
@@ -194,18 +208,22 @@ fn rest(run: &mut Run) {
     let Run { world, record, .. } = run;
     record.step.is_rest = true;
     settle_inside(world, record);
-    settle_parking(world, record);
+    settle_payloads(world, record);
     record.tally.buffers_missing = world.buffers_missing();
     run.check();
 }
 
 /// In the end nothing waits, and every payload has come to one end.
-fn settle_parking(world: &World, record: &mut Record) {
-    let Some(stats) = world.parking().map(|stage| *stage.buffer().counters()) else {
-        return;
+fn settle_payloads(world: &World, record: &mut Record) {
+    let parking = world.parking().map(|stage| stage.buffer().counters());
+    let split = world.split().map(|stage| stage.counters());
+    let ends = match (parking, split) {
+        (Some(counters), _) => (counters.parked, counters.ended()),
+        (None, Some(counters)) => (counters.packets, counters.ended()),
+        (None, None) => return,
     };
-    let (parked, ended) = (stats.parked, stats.ended());
-    if world.parks_anything() || parked != ended {
+    let (parked, ended) = ends;
+    if world.keeps_anything() || parked != ended {
         let what = format!("of {parked} payloads {ended} have come to an end");
         record.step.fault(Invariant::Whole, what);
     }
@@ -221,6 +239,9 @@ fn outcome(run: Run) -> Outcome {
     rules.for_each(|rules| coverage.count_rules(rules.table, rules.book));
     if let Some(stage) = world.parking() {
         coverage.count_parking(stage);
+    }
+    if let Some(stage) = world.split() {
+        coverage.count_split(stage);
     }
     coverage.count_fast_path(world.machine.path());
     let (events, digest) = record.log.close();

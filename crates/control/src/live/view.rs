@@ -1,6 +1,6 @@
 //! A snapshot in words: rates, shares, and the lines they are shown in.
 
-use super::{Expected, Snapshot};
+use super::{Expected, Snapshot, SplitSnapshot};
 use crate::report::summary::most_frequent;
 use crate::report::{losses, restarts_in_words, total_drops, units};
 
@@ -113,6 +113,7 @@ impl View<'_> {
         if !restarts.is_empty() {
             rows.push(("restarted", restarts));
         }
+        rows.extend(self.split().map(|split| ("split", split)));
         rows.extend(self.kernel().map(|kernel| ("kernel", kernel)));
         rows.push(("drops", self.drops()));
         let row = |(name, text)| clipped(&format!("  {name:<9}{text}"));
@@ -170,6 +171,19 @@ impl View<'_> {
             units::count(kernel.routes),
             units::count(kernel.neighbors),
             units::count(kernel.resyncs)
+        ))
+    }
+
+    /// Packets whose payloads wait in remote memory.
+    fn split(&self) -> Option<String> {
+        let SplitSnapshot { counts, servers } = self.snapshot.split.as_ref()?;
+        let [servers, up] = servers;
+        Some(format!(
+            "{} of {}   whole {}   lost {}   servers {up} of {servers} up",
+            units::count(counts.packets),
+            units::count(counts.packets + counts.whole()),
+            units::count(counts.whole()),
+            units::count(counts.lost()),
         ))
     }
 

@@ -103,6 +103,50 @@
 //! | `parking.parked_bytes` | bytes | did not cross the link to the slow path |
 //! | `parking.most_queue_bytes` | bytes | most in the queue at any time |
 //! | `parking.limit_bytes` | bytes | that the queue may hold |
+//! | `split` | | packets whose payloads waited in remote memory; only if the service has `[split]` |
+//! | `split.packets` | packets | packets whose payload was written, and whose header went alone |
+//! | `split.bytes` | bytes | bytes that did not go to the slow path |
+//! | `split.whole_small` | packets | travelled whole: too short |
+//! | `split.whole_unsuited` | packets | travelled whole: fragments, neither TCP nor UDP, or a time to live that ends |
+//! | `split.whole_class` | packets | travelled whole: of a class that is never split |
+//! | `split.whole_chain` | packets | travelled whole: a function of the chain needs payloads |
+//! | `split.whole_no_buffer` | packets | travelled whole: no buffer for their header |
+//! | `split.whole_no_slot` | packets | travelled whole: no header slot |
+//! | `split.whole_no_server` | packets | travelled whole: no server takes payloads of their flow |
+//! | `split.whole_down` | packets | travelled whole: their queue pair was down |
+//! | `split.whole_window` | packets | travelled whole: too many requests were under way |
+//! | `split.whole_no_memory` | packets | travelled whole: no room in remote memory |
+//! | `split.whole_too_long` | packets | travelled whole: longer than a packet to the server may be |
+//! | `split.merged` | packets | of the split, those that left with their payload |
+//! | `split.declined` | packets | of the split, those that a function dropped |
+//! | `split.missing` | packets | of the split, those whose header did not come back |
+//! | `split.payload_lost` | packets | of the split, those whose payload did not come back |
+//! | `split.payload_gone` | packets | of the split, those whose payload had lost its place before it was asked for |
+//! | `split.payload_refused` | packets | of the split, those whose payload could not be asked for, because too many were |
+//! | `split.header_too_long` | packets | of the split, those whose header did not fit in front of their payload |
+//! | `split.headers_stale` | headers | headers that came when their slot was another's |
+//! | `split.dropped_late` | headers | of these, headers of packets that were dropped |
+//! | `split.headers_doubled` | headers | headers that came a second time |
+//! | `split.followers` | packets | whole packets that waited because they must not overtake others |
+//! | `split.followers_refused` | packets | whole packets that should have, and were dropped for want of room |
+//! | `split.most_slots` | slots | most header slots that were in use at any time |
+//! | `split.other_frames` | frames | frames at ports of memory servers that were none of theirs |
+//! | `split.events_lost` | events | events at servers that nobody was told of |
+//! | `split.servers[]` | | each memory server; memory of the process itself is one, `store` |
+//! | `split.servers[].name` | | its name |
+//! | `split.servers[].is_up` | bool | whether it takes payloads |
+//! | `split.servers[].share_per_mille` | ‰ | the share of its flows that it takes, less while its link is busy |
+//! | `split.servers[].rate_bps` | bit/s | what its link carried when it was last looked at |
+//! | `split.servers[].last_error` | | what went wrong last, in words, or null |
+//! | `split.servers[].counters.<name>` | | everything it counted, by name |
+//! | `split.servers[].queue_pairs[]` | | each of its queue pairs, by number; the process itself has none |
+//! | `split.servers[].queue_pairs[].is_up` | bool | whether it takes payloads |
+//! | `split.servers[].queue_pairs[].writes` | payloads | sent by it |
+//! | `split.servers[].queue_pairs[].reads` | payloads | asked for by it |
+//! | `split.servers[].queue_pairs[].payloads` | payloads | came back by it |
+//! | `split.servers[].queue_pairs[].lives` | events | it began to take payloads |
+//! | `split.servers[].queue_pairs[].errors` | events | it ended by an error |
+//! | `split.servers[].queue_pairs[].last_error` | | why it last did, or null |
 //! | `latency.fast`, `latency.slow` | | arrival to leaving, by path, each with the fields below |
 //! | `latency.*.count` | packets | measured |
 //! | `latency.*.min_ns` | ns | shortest |
@@ -269,8 +313,8 @@ mod tests {
 
     use super::super::testing::{any_report, edge_report};
     use super::super::{
-        ControlCounters, ExportCounters, KernelFigures, NeighborFigures, Parking, PortFigures,
-        PortLosses, ShardFigures,
+        ControlCounters, ExportCounters, KernelFigures, MemoryServer, NeighborFigures, Parking,
+        PortFigures, PortLosses, QueuePair, ShardFigures, Split,
     };
     use super::*;
 
@@ -313,6 +357,13 @@ mod tests {
     fn the_table_documents_every_field_and_no_other() {
         let report = Report {
             parking: Some(Parking::default()),
+            split: Some(Split {
+                servers: vec![MemoryServer {
+                    queue_pairs: vec![QueuePair::default()],
+                    ..MemoryServer::default()
+                }],
+                ..Split::default()
+            }),
             control: Some(ControlCounters::default()),
             ipfix: Some(ExportCounters::default()),
             ports: vec![PortFigures::default()],
@@ -340,7 +391,7 @@ mod tests {
     /// The dotted names of all leaves, with the parts that vary made general.
     fn collect_fields(prefix: &str, value: &Value, fields: &mut BTreeSet<String>) {
         match (prefix, value) {
-            ("drops" | "functions[].counters", _) => {}
+            ("drops" | "functions[].counters" | "split.servers[].counters", _) => {}
             (name, _) if name.ends_with(".obstacles") => {}
             (_, Value::Object(members)) => {
                 for (name, member) in members {
@@ -367,8 +418,11 @@ mod tests {
     }
 
     /// Rows that stand for several fields, which are documented once.
-    const IN_GENERAL: [&str; 5] = [
+    const IN_GENERAL: [&str; 8] = [
         "parking",
+        "split",
+        "split.servers[]",
+        "split.servers[].queue_pairs[]",
         "latency.fast",
         "latency.slow",
         "rules.total",

@@ -26,6 +26,9 @@
 //! | `twinpath_rule_table_events_total`, `twinpath_rule_slow_path_packets_total`, `twinpath_rule_manager_events_total`, `twinpath_rule_selection_events_total` | `element`, `event` | `rules.elements[].counts` |
 //! | `twinpath_rule_obstacles_total` | `element`, `reason` | packets that made no rule |
 //! | `twinpath_parking_events_total`, `twinpath_parking_bytes_total`, `twinpath_parking_queue_bytes` | `event`, `bytes` | `parking` |
+//! | `twinpath_split_events_total`, `twinpath_split_bytes_total`, `twinpath_split_slots` | `event` | `split` |
+//! | `twinpath_memory_server_up`, `twinpath_memory_server_share`, `twinpath_memory_server_link_bps`, `twinpath_memory_server_events_total` | `server`, `event` | `split.servers[]` |
+//! | `twinpath_queue_pair_up`, `twinpath_queue_pair_events_total` | `server`, `queue_pair`, `event` | `split.servers[].queue_pairs[]` |
 //! | `twinpath_latency_seconds` | `path`, `quantile` | `latency` |
 //! | `twinpath_function_value` | `function`, `value` | the counters of each function; some of them stand for what there is at the moment |
 //! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
@@ -40,7 +43,7 @@ use std::fmt::{Display, Write};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Percentiles, PortFigures, Report, RuleElement};
+use super::{MemoryServer, Percentiles, PortFigures, Report, RuleElement, SplitCounts};
 
 /// What an HTTP answer with this text says that it is.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -54,6 +57,10 @@ pub fn metrics(report: &Report) -> String {
     state(report, &mut page);
     rules(&report.rules.elements, &mut page);
     parking(report, &mut page);
+    if let Some(split) = &report.split {
+        split_packets(&split.counts, &mut page);
+        memory_servers(&split.servers, &mut page);
+    }
     latency(report, &mut page);
     functions(report, &mut page);
     memory(report, &mut page);
@@ -272,6 +279,76 @@ fn parking(report: &Report, page: &mut Page) {
     queue.put(&[("bytes", "limit")], parking.limit_bytes);
 }
 
+fn split_packets(counts: &SplitCounts, page: &mut Page) {
+    let help = "What became of packets whose payloads wait in remote memory";
+    let mut events = page.counter("split_events_total", help);
+    let is_event = |name: &str| name != "bytes" && name != "most_slots";
+    for (event, count) in fields(counts).filter(|(name, _)| is_event(name)) {
+        events.put(&[("event", &event)], count);
+    }
+    let help = "Bytes that did not go to the slow path";
+    page.counter("split_bytes_total", help)
+        .put(&[], counts.bytes);
+    let help = "Most header slots in use at any time";
+    page.gauge("split_slots", help).put(&[], counts.most_slots);
+}
+
+fn memory_servers(servers: &[MemoryServer], page: &mut Page) {
+    let mut up = page.gauge("memory_server_up", "Whether it takes payloads");
+    for server in servers {
+        up.put(&[("server", &server.name)], u8::from(server.is_up));
+    }
+    let help = "The share of its flows that it takes, in thousandths";
+    let mut share = page.gauge("memory_server_share", help);
+    for server in servers {
+        share.put(&[("server", &server.name)], server.share_per_mille);
+    }
+    let help = "What its link carried when it was last looked at";
+    let mut rate = page.gauge("memory_server_link_bps", help);
+    for server in servers {
+        rate.put(&[("server", &server.name)], server.rate_bps);
+    }
+    let mut events = page.counter("memory_server_events_total", "What happened at it");
+    for server in servers {
+        for (event, count) in &server.counters {
+            events.put(&[("server", &server.name), ("event", event)], *count);
+        }
+    }
+    queue_pairs(servers, page);
+}
+
+fn queue_pairs(servers: &[MemoryServer], page: &mut Page) {
+    let all = || {
+        servers.iter().flat_map(|server| {
+            let pairs = server.queue_pairs.iter().enumerate();
+            pairs.map(|(number, pair)| (&*server.name, number.to_string(), pair))
+        })
+    };
+    let mut up = page.gauge("queue_pair_up", "Whether it takes payloads");
+    for (server, number, pair) in all() {
+        let labels = [("server", server), ("queue_pair", &*number)];
+        up.put(&labels, u8::from(pair.is_up));
+    }
+    let mut events = page.counter("queue_pair_events_total", "What happened at it");
+    for (server, number, pair) in all() {
+        let counts = [
+            ("writes", pair.writes),
+            ("reads", pair.reads),
+            ("payloads", pair.payloads),
+            ("lives", pair.lives),
+            ("errors", pair.errors),
+        ];
+        for (event, count) in counts {
+            let labels = [
+                ("server", server),
+                ("queue_pair", &*number),
+                ("event", event),
+            ];
+            events.put(&labels, count);
+        }
+    }
+}
+
 fn latency(report: &Report, page: &mut Page) {
     let both = [
         ("fast", &report.latency.fast),
@@ -431,7 +508,9 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::testing::edge_report;
-    use super::super::{ControlCounters, ExportCounters, NeighborFigures, Parking, PortLosses};
+    use super::super::{
+        ControlCounters, ExportCounters, NeighborFigures, Parking, PortLosses, QueuePair, Split,
+    };
     use super::*;
 
     fn full_report() -> Report {
@@ -450,6 +529,25 @@ mod tests {
                 parked: 815,
                 limit_bytes: 816,
                 ..Parking::default()
+            }),
+            split: Some(Split {
+                counts: SplitCounts {
+                    packets: 821,
+                    most_slots: 822,
+                    ..SplitCounts::default()
+                },
+                servers: vec![MemoryServer {
+                    name: "m1".into(),
+                    is_up: true,
+                    share_per_mille: 823,
+                    rate_bps: 824,
+                    last_error: None,
+                    counters: [("writes".to_owned(), 825)].into(),
+                    queue_pairs: vec![QueuePair {
+                        reads: 826,
+                        ..QueuePair::default()
+                    }],
+                }],
             }),
             control: Some(ControlCounters {
                 answered: 817,

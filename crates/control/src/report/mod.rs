@@ -23,6 +23,7 @@ mod plot;
 mod ports;
 mod rules;
 mod series;
+mod split;
 pub mod summary;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -48,6 +49,7 @@ pub use rules::{
     Rules, SlowRuleCounters,
 };
 pub use series::{MAX_SAMPLES, Series};
+pub use split::{MemoryServer, QueuePair, Split, SplitCounts};
 pub use summary::summary;
 
 /// The version of the format; readers refuse any other.
@@ -94,6 +96,9 @@ pub struct Report {
     /// Payloads that waited on the fast path's side (TurboSwitch §III); absent if none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parking: Option<Parking>,
+    /// Packets whose payloads waited in remote memory (Ribosome §3.1); absent if none may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
     /// Time from a packet's arrival to its leaving, by path.
     pub latency: Latency,
     /// Rates over the whole run, by the wall clock.
@@ -444,6 +449,7 @@ impl Default for Report {
             slots_at_end: SlotCounters::default(),
             rules: Rules::default(),
             parking: None,
+            split: None,
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),

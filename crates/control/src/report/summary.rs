@@ -1,8 +1,8 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Execution, Parking, PathTotals, Paths, Percentiles, PortFigures, Report, RuleCounters, losses,
-    ranked, restarts_in_words, units,
+    Execution, MemoryServer, Parking, PathTotals, Paths, Percentiles, PortFigures, Report,
+    RuleCounters, Split, losses, ranked, restarts_in_words, units,
 };
 use std::collections::BTreeMap;
 
@@ -33,6 +33,7 @@ pub fn summary(report: &Report) -> String {
     lines.extend(protocol(report));
     lines.extend(rules(report));
     lines.extend(report.parking.iter().flat_map(parking));
+    lines.extend(report.split.iter().flat_map(split));
     lines.push(line("drops", &drops(report)));
     lines.extend(lost(report));
     lines.extend(ports(report));
@@ -327,6 +328,61 @@ fn rules(report: &Report) -> Vec<String> {
             &format!("{}; no rule: {none_made}", counts(&changes)),
         ),
     ]
+}
+
+/// Most servers that get a line.
+const MAX_SERVERS: usize = 4;
+
+fn split(split: &Split) -> Vec<String> {
+    let c = &split.counts;
+    let ends = [
+        ("merged", c.merged),
+        ("declined", c.declined),
+        ("without header", c.missing),
+        (
+            "without payload",
+            c.payload_lost + c.payload_gone + c.payload_refused,
+        ),
+    ];
+    let whole = [
+        ("small", c.whole_small),
+        ("unsuited", c.whole_unsuited + c.whole_class + c.whole_chain),
+        ("no slot", c.whole_no_slot + c.whole_no_buffer),
+        ("no server", c.whole_no_server + c.whole_down),
+        (
+            "no room",
+            c.whole_window + c.whole_no_memory + c.whole_too_long,
+        ),
+    ];
+    let (packets, bytes) = (units::count(c.packets), units::bytes(c.bytes));
+    let mut lines = vec![
+        line("split", &format!("{packets} ({bytes}): {}", counts(&ends))),
+        line("whole", &counts(&whole)),
+    ];
+    lines.extend(split.servers.iter().take(MAX_SERVERS).map(memory_server));
+    if split.servers.len() > MAX_SERVERS {
+        let more = split.servers.len() - MAX_SERVERS;
+        lines.push(line("memory", &format!("and {more} more servers")));
+    }
+    lines
+}
+
+fn memory_server(server: &MemoryServer) -> String {
+    let state = match (&server.last_error, server.is_up) {
+        (_, true) => String::from("up"),
+        (None, false) => String::from("down"),
+        (Some(error), false) => format!("down, {error}"),
+    };
+    let (writes, reads) = (server.counter("writes"), server.counter("reads"));
+    line(
+        "memory",
+        &format!(
+            "{}: {state}; {} written, {} read",
+            plain(&server.name),
+            units::count(writes),
+            units::count(reads)
+        ),
+    )
 }
 
 fn parking(parking: &Parking) -> [String; 2] {

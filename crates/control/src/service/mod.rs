@@ -100,6 +100,7 @@ mod ports;
 mod rule_lines;
 pub mod schema;
 mod sections;
+mod split;
 mod telemetry;
 mod warnings;
 
@@ -115,6 +116,7 @@ pub use rule_lines::RuleLines;
 pub use sections::{
     Cpus, Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath, Ways,
 };
+pub use split::{BackOff, BackOffMode, Class, MemoryServer, Split, Store};
 pub use telemetry::{Ipfix, Metrics};
 pub use warnings::warnings;
 
@@ -134,7 +136,7 @@ use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
 
 /// The tables of a service file that configure no function.
-pub const SETTINGS: [&str; 11] = [
+pub const SETTINGS: [&str; 12] = [
     "service",
     "ports",
     "run",
@@ -142,6 +144,7 @@ pub const SETTINGS: [&str; 11] = [
     "slow_path",
     "rule_cache",
     "parking",
+    "split",
     "link",
     "traffic",
     "metrics",
@@ -180,6 +183,8 @@ pub struct Service {
     pub rule_cache: RuleCache,
     /// Payloads that wait on the fast path's side, if they do.
     pub parking: Option<Parking>,
+    /// Payloads that wait in remote memory, if they do.
+    pub split: Option<Split>,
     /// Between them.
     pub link: Link,
     /// Generated traffic, if the file describes any.
@@ -247,6 +252,12 @@ struct File {
     /// nor UDP, and packets whose time to live ends cross whole.
     #[schemars(with = "Option<Parking>")]
     parking: Option<Spanned<Parking>>,
+    /// With this table, even an empty one, payloads of packets for the slow path wait in remote memory,
+    /// and only headers cross the link (Ribosome): in memory of this process, or on memory servers
+    /// over RoCEv2. Of a chain with a function that needs payloads no packet is split, and
+    /// `twinpath explain` says which that is.
+    #[schemars(with = "Option<Split>")]
+    split: Option<Spanned<Split>>,
     /// What lies between the two paths.
     #[serde(default)]
     link: Link,
@@ -468,6 +479,7 @@ struct Settings {
     slow_path: Option<Option<Spanned<SlowPath>>>,
     rule_cache: Option<RuleCache>,
     parking: Option<Option<Spanned<Parking>>>,
+    split: Option<Option<Spanned<Split>>>,
     link: Option<Link>,
     traffic: Option<Option<Spanned<TrafficConfig>>>,
     metrics: Option<Metrics>,
@@ -493,6 +505,7 @@ impl Settings {
             slow_path: faults.settings(tables, "slow_path"),
             rule_cache: faults.settings_or_default(tables, "rule_cache"),
             parking: faults.settings(tables, "parking"),
+            split: faults.settings(tables, "split"),
             link: faults.settings_or_default(tables, "link"),
             traffic: faults.settings(tables, "traffic"),
             metrics: faults.settings_or_default(tables, "metrics"),
@@ -548,6 +561,14 @@ impl Settings {
         let parking = self.parking.and_then(|parking| {
             faults.take(parking::checked(parking, &functions, names.get_ref()))
         });
+        let split = self.split.and_then(|split| {
+            let beside = split::Beside {
+                is_parking: matches!(parking, Some(Some(_))),
+                devices: &devices,
+                shards: self.run.as_ref().map_or(1, |run| run.shards.0),
+            };
+            faults.take(split::checked(split, &beside))
+        });
         let inside_ports = inside_ports.flatten();
         // What was said, and is wrong, is there.
         let is_said = |key: &str| gone.has(key);
@@ -586,6 +607,7 @@ impl Settings {
             metrics: self.metrics?,
             ipfix: self.ipfix?,
             parking: parking?,
+            split: split?,
             link: self.link?,
             traffic: traffic?,
             folder,

@@ -215,7 +215,7 @@ impl Parking {
 }
 
 const _: () = assert!(
-    super::MAX_CHAIN <= twinpath_parking::fast::MOST_HOPS as usize,
+    super::MAX_CHAIN <= twinpath_core::split::MOST_HOPS as usize,
     "a packet whose time to live ends within a chain is not parked"
 );
 

@@ -26,6 +26,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
         found.networks_elsewhere(service, name, &translation);
     }
     found.dead_forwards(service);
+    found.split_in_vain(service);
     found.lists_behind_monitors(service);
     found.on_cables(service);
     found.placed(service)
@@ -70,6 +71,18 @@ impl Found {
                 let message = format!("the chain has no {name}: this table is not used");
                 self.add([name], message);
             }
+        }
+    }
+
+    /// Packets are to be split, and a function needs their payloads.
+    fn split_in_vain(&mut self, service: &Service) {
+        let needs = |one: &Instance| Some((one.name.to_string(), one.config.needs_payload()?));
+        let Some((name, why)) = service.chain.iter().find_map(needs) else {
+            return;
+        };
+        if service.split.is_some() {
+            let message = format!("no packet is split: {name} {why}");
+            self.add(["split"], message);
         }
     }
 

@@ -61,6 +61,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "decides by addresses, ports and protocol"
+    }
+
     fn warnings(&self) -> Vec<ConfigWarning> {
         unreachable_rules(self.rules(), &self.ports)
     }

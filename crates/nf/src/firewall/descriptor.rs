@@ -65,6 +65,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "judges connections by addresses, ports, flags, numbers and lengths, which headers tell"
+    }
+
     fn guarantees(&self) -> Guarantees {
         GUARANTEES
     }

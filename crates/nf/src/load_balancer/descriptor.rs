@@ -38,6 +38,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "chooses by addresses and ports, and mends checksums by what it changed"
+    }
+
     fn needs_ports(&self) -> bool {
         true
     }

@@ -53,6 +53,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "counts packets and bytes, and lengths are in headers"
+    }
+
     fn looks_at_each(&self) -> Option<&'static str> {
         Some(match self.by {
             By::Connection => "connection",

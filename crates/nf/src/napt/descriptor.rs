@@ -36,6 +36,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "rewrites addresses and ports, and mends checksums by what it changed"
+    }
+
     fn memory(&self, _flows: usize) -> Vec<TableMemory> {
         Self::memory(self)
     }

@@ -31,6 +31,10 @@ impl FunctionConfig for Config {
         None
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "rewrites prefixes so that checksums stay right"
+    }
+
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }

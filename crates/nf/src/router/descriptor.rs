@@ -44,6 +44,10 @@ impl FunctionConfig for Config {
         )
     }
 
+    fn does_with_headers(&self) -> &'static str {
+        "decides by the destination, and rewrites MAC addresses and the time to live"
+    }
+
     fn routed_ports(&self) -> Option<Vec<(Prefix, u16)>> {
         Some(self.routed_ports())
     }

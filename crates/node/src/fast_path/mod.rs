@@ -10,7 +10,7 @@ mod hints;
 mod lane;
 mod leaving;
 mod look_ahead;
-mod parking;
+mod payloads;
 mod rules;
 mod walk;
 mod watched;
@@ -29,7 +29,7 @@ use crate::under_way::UnderWay;
 use crate::watch::{Step, Watch};
 use hints::HintTable;
 use lane::Batch;
-use parking::Parking;
+use payloads::Payloads;
 use std::sync::Arc;
 use twinpath_coherence::{Clock, CoherenceCounters, StateStage};
 use twinpath_core::wire::MacAddress;
@@ -150,7 +150,7 @@ pub struct FastPath {
     /// By element: virtual reassembly in front of it, if it needs ports.
     fragments: Vec<Option<Box<Fragments>>>,
     /// Where payloads wait while their headers are on the slow path.
-    parking: Option<Box<Parking>>,
+    payloads: Option<Box<Payloads>>,
     /// By which ports packets leave.
     egress: Egress,
     /// Who tells senders of packets that are too long to leave, if somebody does.
@@ -191,7 +191,7 @@ impl FastPath {
             drops: DropCounters::default(),
             counts: PathCounters::default(),
             fragments: Vec::new(),
-            parking: None,
+            payloads: None,
             egress: Egress::default(),
             long: None,
             departing: Vec::new(),
@@ -413,9 +413,9 @@ impl FastPath {
             }
             true => self.counts.punted_again += 1,
         }
-        match self.parking.is_some() {
+        match self.keeps_payloads() {
             false => self.send(frame, &header, hash, io),
-            true => self.park(frame, &header, hash, io),
+            true => self.send_header(frame, &header, hash, io),
         }
     }
 

@@ -86,7 +86,7 @@ impl FastPath {
         (direction, first, mut fetched): (Direction, u64, &[Frame]),
         io: &mut Io<'_>,
     ) {
-        if self.parking.is_some() {
+        if self.keeps_payloads() {
             lane.number(first);
         }
         if self.watch.is_some() {

@@ -369,7 +369,12 @@ impl Machine {
             Goal::Change(_) => self.have_told_deadlines_come(),
             Goal::Stop => self.have_deadlines_come(),
         };
-        are_over && self.is_quiet()
+        let is_over = are_over && self.is_quiet();
+        if is_over {
+            // Headers that are not back now are lost.
+            self.let_split_pass(clock, out);
+        }
+        is_over
     }
 
     /// Workers are told the next, or there is nothing more to tell.
@@ -415,6 +420,7 @@ impl Machine {
         let Replacement {
             admission,
             long_packets,
+            splits,
             steering,
             order,
             fast,
@@ -431,6 +437,7 @@ impl Machine {
         self.path
             .replace(admission, steering, (fast, order, &needs_ports), left);
         self.path.set_long_packets(long_packets);
+        self.path.set_splitting(splits);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

@@ -9,7 +9,9 @@
 //! 1. It hands in bursts that arrived ([`Machine::receive`]), never more frames than there is
 //!    [room](Machine::room) for.
 //! 2. It carries what comes out: [departures](Output::departures) to ports, [frames](Output::frames)
-//!    to workers and what those give back to [`Machine::returned`], in order, each way.
+//!    to workers and what those give back to [`Machine::returned`], in order, each way;
+//!    [messages](Output::messages) to ports that lead to memory servers, and all that comes by those
+//!    ports to [`Machine::heard`].
 //! 3. When all that a worker gave back has been handed in, it says [how far the worker
 //!    is](Machine::progress).
 //! 4. It takes [commands](Output::commands) to workers behind the frames before them, and their
@@ -42,6 +44,8 @@ use twinpath_coherence::Clock;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::carries_packet;
+use twinpath_remote::Stage as SplitStage;
+use twinpath_remote::fast::News;
 
 /// How a machine treats what it has no room for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -63,6 +67,9 @@ pub struct Output {
     pub departures: Vec<Departure>,
     /// Frames, each for a worker.
     pub frames: Vec<(usize, Frame)>,
+    /// Frames for memory servers, each with the port that leads to them. They are no packets of the
+    /// service.
+    pub messages: Vec<(u16, Frame)>,
     /// What workers are to do, each for one.
     pub commands: Vec<(usize, WorkerCommand)>,
     /// What became of a change, or of the run.
@@ -155,6 +162,16 @@ impl Machine {
         self.path.watch(watch);
     }
 
+    /// What happened at memory servers since this was asked last, each with the server's name.
+    pub fn take_news(&mut self) -> Vec<(String, News)> {
+        let Some(stage) = self.path.split_at(Instant::ZERO) else {
+            return Vec::new();
+        };
+        let news: Vec<_> = stage.take_news().collect();
+        let named = |news: News| (stage.name(news.server).to_owned(), news);
+        news.into_iter().map(named).collect()
+    }
+
     /// Who copies packets for whoever wants them.
     pub fn mirror(&self) -> &Arc<Mirror> {
         self.path.mirror()
@@ -168,6 +185,11 @@ impl Machine {
     /// Packets come in by interfaces with these MAC addresses.
     pub fn set_stations(&mut self, stations: &[MacAddress]) {
         self.path.set_stations(stations);
+    }
+
+    /// The same of all ports, those behind the service's own that lead to memory servers included.
+    pub fn set_server_stations(&mut self, stations: &[MacAddress]) {
+        self.path.set_server_stations(stations);
     }
 
     /// Links of ports carry IP packets of so many bytes.
@@ -234,8 +256,8 @@ impl Machine {
     /// Takes a burst from a port, stamped with its time; it is emptied.
     #[inline]
     pub fn receive(&mut self, burst: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
-        if self.path.parking().is_some() {
-            self.let_parking_pass(clock, out);
+        if self.path.keeps_payloads() {
+            self.let_payloads_pass(clock, out);
         }
         self.path
             .process(burst, clock, &mut self.pools, &mut self.out);
@@ -250,8 +272,8 @@ impl Machine {
         clock: Clock,
         out: &mut Output,
     ) {
-        if self.path.parking().is_some() {
-            self.let_parking_pass(clock, out);
+        if self.path.keeps_payloads() {
+            self.let_payloads_pass(clock, out);
         }
         if !frames.is_empty() {
             self.heard = self.heard.max(clock.link);
@@ -281,11 +303,23 @@ impl Machine {
         }
     }
 
+    /// Takes frames that came by ports which lead to memory servers, each with its port; they are
+    /// drained. There is always room for them.
+    pub fn heard(&mut self, frames: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        let Some(stage) = self.path.split_at(clock.link) else {
+            return frames.drain(..).for_each(|frame| self.pools.give(frame));
+        };
+        for frame in frames.drain(..) {
+            stage.receive(frame, clock.link, &mut self.pools);
+        }
+        self.let_split_pass(clock, out);
+    }
+
     /// It is that late: timers go on, and what is to be done besides packets.
     #[inline]
     pub fn advance(&mut self, clock: Clock, out: &mut Output) {
-        if self.path.parking().is_some() {
-            self.let_parking_pass(clock, out);
+        if self.path.keeps_payloads() {
+            self.let_payloads_pass(clock, out);
         }
         self.path.sweep(clock, &mut self.pools, &mut self.out);
         self.put_out(out);
@@ -301,16 +335,46 @@ impl Machine {
         if self.path.parking().is_some_and(|stage| !stage.is_empty()) {
             return Some(clock.link + PARKING_TICK);
         }
-        let is_waiting = !self.phase.is_idle() || !self.is_quiet();
+        let servers = self.path.split().map(SplitStage::deadline);
+        let servers = servers.filter(|&at| at != Instant::NEVER);
+        let has_lost_headers = self.is_quiet() && self.awaits_headers();
+        let is_waiting = !self.phase.is_idle() || !self.is_quiet() || has_lost_headers;
         // What is on the link comes back by itself.
         let is_at_rest = !self.links.iter().any(Link::has_in_flight);
         let tick = (is_waiting && is_at_rest).then(|| clock.link + TICK);
         let deadline = self.next_deadline_of_functions(clock);
-        tick.into_iter().chain(deadline).min()
+        tick.into_iter().chain(deadline).chain(servers).min()
+    }
+
+    /// Whether payloads wait in remote memory for headers that have not come back.
+    fn awaits_headers(&self) -> bool {
+        let split = self.path.split();
+        split.is_some_and(|stage| stage.headers_away() > 0)
+    }
+
+    /// Lets payloads that wait go on.
+    #[cold]
+    fn let_payloads_pass(&mut self, clock: Clock, out: &mut Output) {
+        match self.path.parking().is_some() {
+            true => self.let_parking_pass(clock, out),
+            false => self.let_split_pass(clock, out),
+        }
+    }
+
+    /// Lets remote memory go on. Where nothing is inside, headers that are not back will never be.
+    pub(super) fn let_split_pass(&mut self, clock: Clock, out: &mut Output) {
+        let is_resting = self.is_quiet();
+        let Some(stage) = self.path.split_at(clock.link) else {
+            return;
+        };
+        if is_resting && stage.headers_away() > 0 {
+            stage.release_lost();
+        }
+        stage.poll(clock.link, &mut self.pools);
+        self.put_out(out);
     }
 
     /// Lets the queue in which payloads wait go on.
-    #[cold]
     fn let_parking_pass(&mut self, clock: Clock, out: &mut Output) {
         if !self.limits.is_replay {
             return self.pass_parking(clock.link, out);
@@ -343,6 +407,9 @@ impl Machine {
     /// What the fast path has put out goes to the links and ports.
     #[inline]
     fn put_out(&mut self, out: &mut Output) {
+        if self.path.keeps_payloads() {
+            self.take_from_split(out);
+        }
         let floor = self.floor;
         for departure in &mut self.out.departures {
             if departure.via == Via::Slow && departure.frame.timestamp() < floor {
@@ -366,6 +433,14 @@ impl Machine {
         }
         self.path.under_way_mut().settle();
         self.floor = floor.max(self.path.under_way().oldest());
+    }
+
+    /// What remote memory has put out.
+    fn take_from_split(&mut self, out: &mut Output) {
+        self.path.pass_split(&mut self.pools, &mut self.out);
+        if let Some(stage) = self.path.split_at(Instant::ZERO) {
+            out.messages.append(stage.messages());
+        }
     }
 
     fn send_punts(&mut self, out: &mut Output) {

@@ -13,6 +13,8 @@ pub struct Replacement {
     pub admission: Admission,
     /// Who tells senders of packets that are too long to leave.
     pub long_packets: Option<LongPackets>,
+    /// Whether the functions do without payloads, so that packets may be split.
+    pub splits: bool,
     /// Which flows they belong to.
     pub steering: Steering,
     /// In which order they pass the elements.

@@ -39,6 +39,15 @@ pub trait PacketIo {
     /// It cannot be written.
     fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError>;
 
+    /// Frames leave for memory servers at once, each by the port that leads to its own; they are
+    /// drained.
+    fn tell_servers(&mut self, frames: &mut Vec<(u16, Frame)>, pools: &mut Pools) {
+        frames.drain(..).for_each(|(_, frame)| pools.give(frame));
+    }
+
+    /// Takes what has come by ports that lead to memory servers, each frame with its port.
+    fn hear_servers(&mut self, _pools: &mut Pools, _frames: &mut Vec<Frame>) {}
+
     /// What has left until now goes out; no packet older than `watermark` will leave any more.
     ///
     /// # Errors

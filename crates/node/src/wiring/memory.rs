@@ -52,8 +52,30 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
             key: ["parking", "limit_bytes"].map(Into::into),
         });
     }
+    if let Some(split) = &service.split {
+        let servers = split.servers.len();
+        let what = match servers {
+            0 => "split packets, and payloads that wait here",
+            _ => "split packets, and what is on its way to memory servers",
+        };
+        parts.push(MemoryPart {
+            what: what.into(),
+            count: split.header_slots as u64,
+            of: "slots",
+            bytes: (split.header_slots * SLOT_BYTES
+                + (split.header_slots + split.followers) * PLACE_BYTES
+                + servers * split.queue_pairs * split.ring_payloads * RECORD_BYTES)
+                as u64,
+            key: ["split", "header_slots"].map(Into::into),
+        });
+    }
     Ok(parts)
 }
+
+/// What a header slot takes, a place in front of leaving, and a payload in the account of a ring.
+const SLOT_BYTES: usize = 80;
+const PLACE_BYTES: usize = 80;
+const RECORD_BYTES: usize = 32;
 
 /// Tables of so many rules tell what each more takes.
 const FEW: usize = 1 << 10;

@@ -51,6 +51,7 @@ pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
             + in_flight
             + fragments
             + 2 * service.parked_frames()
+            + service.split_frames()
             + handed_over(service),
         long: LONG_FRAMES + held.min(8 * LONG_FRAMES),
     })

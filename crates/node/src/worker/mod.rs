@@ -24,9 +24,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
+use twinpath_core::split::PendingHeaders;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Receiver, Sender, detach, peek};
-use twinpath_parking::slow::PendingHeaders;
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
 use twinpath_slowpath::Common;
 

@@ -7,6 +7,8 @@ pub mod chains;
 pub mod changing;
 pub mod conversing;
 pub mod derived;
+pub mod headers_only;
+pub mod memory_servers;
 pub mod racing;
 pub mod talk;
 pub mod trial;

@@ -7,7 +7,8 @@ use super::{Outcome, Variant, assert_same, assert_same_but_for_names, by_directi
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use twinpath_captures::{FunctionText, Seen, ServiceText};
-use twinpath_control::service::{Execution, Instance, Paths, Service};
+use twinpath_control::report::SplitCounts;
+use twinpath_control::service::{Execution, Instance, Paths, Service, Split};
 use twinpath_io::Trace;
 
 /// Of what the fast path could settle, it must have settled so much.
@@ -208,6 +209,50 @@ impl<'a> Trial<'a> {
                 both_paths(&vary(&service, variant), &self.trace, execution, &what);
             }
         }
+    }
+
+    /// Runs it with packets that are split, and compares what leaves with what the slow path alone makes
+    /// of whole ones; the functions must have acted. Returns what became of packets, of all runs
+    /// together.
+    pub fn split(&self, split: &Split, runs: &[(Paths, Execution)]) -> SplitCounts {
+        let whole = self.service();
+        let mut service = whole.clone();
+        service.split = Some(split.clone());
+        let mut sum = SplitCounts::default();
+        if service.splits().is_none() {
+            return sum;
+        }
+        let slow = run(&whole, &self.trace, Paths::Slow, Execution::Virtual);
+        let unmet = self
+            .derived
+            .expectations
+            .iter()
+            .filter(|all| !all.is_met_by(seen(all, &slow, &slow)));
+        assert_eq!(
+            unmet.count(),
+            0,
+            "{} {}: functions act",
+            self.capture.name,
+            self.what
+        );
+        for &(paths, execution) in runs {
+            let what = format!(
+                "{} {} split {paths:?} {execution:?}",
+                self.capture.name, self.what
+            );
+            let found = run(&service, &self.trace, paths, execution);
+            assert_equal(&whole, &slow, &found, None, &what);
+            let counts = found.report.split.expect("with [split]").counts;
+            let ended = counts.merged + counts.declined + counts.lost();
+            assert_eq!(
+                (counts.packets, counts.lost()),
+                (ended, 0),
+                "{what}: {counts:?}"
+            );
+            sum.add(&counts);
+        }
+        println!("{:<34} {:<32} {sum:?}", self.capture.name, self.what);
+        sum
     }
 
     /// The share of packets that is asked of the fast path, or why none is.

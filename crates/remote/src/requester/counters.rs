@@ -75,4 +75,6 @@ counters! {
     no_buffer,
     /// Bytes sent to the server, with all headers.
     transmitted_bytes,
+    /// Bytes that came from the server, with all headers.
+    received_bytes,
 }

@@ -30,8 +30,9 @@ mod queue_pair;
 pub use counters::Counters;
 
 use crate::handle::{Handle, Sequence, front_bytes, header_info, stored_bytes};
-use crate::header_slots::HeaderSlot;
-use crate::payloads::{Lost, Output, PayloadMemory, Refusal, Returned};
+use crate::payloads::{
+    AnnouncementRefusal, Event, Lost, Output, PayloadMemory, QueuePairFigures, Refusal, Returned,
+};
 use crate::registration::{self, MAX_FRAME_BYTES, Memory, Message, Restore};
 use crate::ring::{MAX_RECORDS, Ring};
 use crate::server::Draws;
@@ -39,7 +40,7 @@ use queue_pair::{QueuePair, Read};
 use std::time::Duration;
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, RocePacket, is_roce};
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 
 /// What a requester is like.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct Config {
     pub mac: MacAddress,
     /// The switch's address there.
     pub ip: Address,
+    /// The server's address, if only that one is to be taken for it.
+    pub expected: Option<Address>,
     /// How many queue pairs, at most [`MAX_QUEUE_PAIRS`] and as many as the server has.
     pub queue_pairs: u16,
     /// The most payload of a packet that the link to the server carries.
@@ -80,6 +83,7 @@ impl Config {
             server,
             mac,
             ip,
+            expected: None,
             queue_pairs: 8,
             mtu: 4096,
             window: 256,
@@ -133,7 +137,7 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn lose(&mut self, header: HeaderSlot, why: Lost) {
+    fn lose(&mut self, header: Ticket, why: Lost) {
         lose(self.counters, self.output, header, why);
     }
 
@@ -158,7 +162,7 @@ impl Context<'_> {
     }
 }
 
-fn lose(counters: &mut Counters, output: &mut Output, header: HeaderSlot, why: Lost) {
+fn lose(counters: &mut Counters, output: &mut Output, header: Ticket, why: Lost) {
     *match why {
         Lost::Write => &mut counters.lost_write,
         Lost::Timeout => &mut counters.lost_timeout,
@@ -231,6 +235,9 @@ impl Requester {
                     true => &mut self.counters.lives,
                     false => &mut self.counters.stale,
                 } += 1;
+                output
+                    .events
+                    .extend(has_begun.then_some(Event::Up(answer.index)));
             }
             _ => return false,
         }
@@ -245,11 +252,16 @@ impl Requester {
         {
             return;
         }
-        let Some(peer) = self.peer_of(memory) else {
-            self.counters.announcements_refused += 1;
-            return;
+        let peer = match self.peer_of(memory) {
+            Ok(peer) => peer,
+            Err(why) => {
+                self.counters.announcements_refused += 1;
+                output.events.push(Event::AnnouncementRefused(why));
+                return;
+            }
         };
         self.counters.incarnations += 1;
+        output.events.push(Event::Announced);
         let used = usize::from(self.queue_pairs_of(memory));
         for (index, ring) in self.rings.iter_mut().enumerate() {
             let bytes = if index < used { peer.share } else { 0 };
@@ -267,17 +279,26 @@ impl Requester {
     }
 
     /// What the server says, if it is of use.
-    fn peer_of(&self, memory: &Memory) -> Option<Peer> {
+    fn peer_of(&self, memory: &Memory) -> Result<Peer, AnnouncementRefusal> {
         const SHARE_STEP: u64 = 64;
+        if self.config.expected.is_some_and(|known| known != memory.ip) {
+            return Err(AnnouncementRefusal::Address);
+        }
+        if memory.ip.is_v4() != self.config.ip.is_v4() {
+            return Err(AnnouncementRefusal::Version);
+        }
         let mtu = memory.mtu.min(self.config.mtu) / 4 * 4;
         let queue_pairs = u64::from(self.queue_pairs_of(memory));
-        let share = memory.bytes.checked_div(queue_pairs)? / SHARE_STEP * SHARE_STEP;
+        let share = memory.bytes.checked_div(queue_pairs).unwrap_or_default();
+        let share = share / SHARE_STEP * SHARE_STEP;
         let is_of_use = mtu >= 64
             && share >= u64::from(mtu)
             && memory.reads > 0
-            && memory.ip.is_v4() == self.config.ip.is_v4()
             && memory.address.checked_add(memory.bytes).is_some();
-        is_of_use.then_some(Peer {
+        if !is_of_use {
+            return Err(AnnouncementRefusal::Memory);
+        }
+        Ok(Peer {
             memory: *memory,
             path: Path {
                 source_mac: self.config.mac,
@@ -400,7 +421,7 @@ impl PayloadMemory for Requester {
             return Err((payload, Refusal::Window));
         }
         let bytes = payload.len() as u16;
-        let Some((sequence, address)) = self.rings[index].take(bytes) else {
+        let Some((sequence, address)) = self.rings[index].take(bytes, now) else {
             self.counters.refused_memory += 1;
             return Err((payload, Refusal::Memory));
         };
@@ -427,7 +448,7 @@ impl PayloadMemory for Requester {
     fn read(
         &mut self,
         handle: &Handle,
-        header: HeaderSlot,
+        header: Ticket,
         now: Instant,
         pools: &mut Pools,
         output: &mut Output,
@@ -494,10 +515,11 @@ impl PayloadMemory for Requester {
         pools: &mut Pools,
         output: &mut Output,
     ) -> Option<Frame> {
+        let length = frame.len() as u64;
         if registration::is_registration(frame.bytes()) {
             match Message::read(frame.bytes()) {
                 Ok(message) if !self.message(&message, now, output) => return Some(frame),
-                Ok(_) => {}
+                Ok(_) => self.counters.received_bytes += length,
                 Err(_) => self.counters.bad_messages += 1,
             }
             pools.give(frame);
@@ -514,6 +536,7 @@ impl PayloadMemory for Requester {
         if !is_ours {
             return Some(frame);
         }
+        self.counters.received_bytes += length;
         match RocePacket::read(bytes, &layout) {
             Ok(packet) => self.answer(frame, &packet, now, pools, output),
             Err(_) => {
@@ -556,6 +579,39 @@ impl PayloadMemory for Requester {
         let deadlines = self.queue_pairs[..used].iter();
         let deadlines = deadlines.map(|one| one.deadline(&self.config));
         deadlines.min().unwrap_or(Instant::NEVER)
+    }
+
+    fn protect(&mut self, protection: Duration) {
+        let rings = self.rings.iter_mut();
+        rings.for_each(|ring| ring.protect(protection));
+    }
+
+    fn is_known(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    fn set_station(&mut self, mac: MacAddress) {
+        self.config.mac = mac;
+        if let Some(peer) = &mut self.peer {
+            peer.path.source_mac = mac;
+        }
+    }
+
+    fn octets(&self) -> u64 {
+        let Counters {
+            transmitted_bytes,
+            received_bytes,
+            ..
+        } = self.counters;
+        transmitted_bytes.max(received_bytes)
+    }
+
+    fn named_counters(&self) -> Vec<(&'static str, u64)> {
+        self.counters().named().collect()
+    }
+
+    fn queue_pair_figures(&self) -> Vec<QueuePairFigures> {
+        self.queue_pairs.iter().map(QueuePair::figures).collect()
     }
 }
 

@@ -2,14 +2,13 @@
 
 use super::{Config, Context, INDEX_BITS, SERVER_BITS, read_header};
 use crate::handle::{Sequence, front_bytes, header_info, stored_bytes};
-use crate::header_slots::HeaderSlot;
-use crate::payloads::{Lost, Returned};
+use crate::payloads::{DownReason, Event, Lost, QueuePairFigures, Returned};
 use crate::ring::Place;
 use crate::server::Draws;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::wire::roce::{Header, Nak, Opcode, Psn, Reth, RocePacket, Syndrome};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 
 /// A payload that was asked for.
 #[derive(Copy, Clone, Debug)]
@@ -19,7 +18,7 @@ pub struct Read {
     /// Which payload of it.
     pub sequence: Sequence,
     /// Whose header waits.
-    pub header: HeaderSlot,
+    pub header: Ticket,
     /// When it is too late.
     pub deadline: Instant,
 }
@@ -80,6 +79,8 @@ pub struct QueuePair {
     not_before: Instant,
     /// WRITEs since an acknowledgement was last asked for.
     unacknowledged: u32,
+    /// What was counted of it alone.
+    figures: QueuePairFigures,
 }
 
 impl QueuePair {
@@ -106,6 +107,15 @@ impl QueuePair {
             attempts: 0,
             not_before: ask_at,
             unacknowledged: 0,
+            figures: QueuePairFigures::default(),
+        }
+    }
+
+    /// What is known of it.
+    pub fn figures(&self) -> QueuePairFigures {
+        QueuePairFigures {
+            is_ready: self.is_ready(),
+            ..self.figures
         }
     }
 
@@ -160,6 +170,7 @@ impl QueuePair {
     pub fn begin(&mut self, epoch: u16, peer_qpn: u32, now: Instant) -> bool {
         let begins = !self.is_ready() && self.has_psn && self.epoch == epoch;
         if begins {
+            self.figures.lives += 1;
             self.state = State::Ready;
             self.peer_qpn = peer_qpn;
             self.executed = self.first;
@@ -183,7 +194,7 @@ impl QueuePair {
     }
 
     /// The server has nothing any more: whose headers wait in vain.
-    pub fn forget(&mut self, now: Instant) -> impl Iterator<Item = HeaderSlot> + use<> {
+    pub fn forget(&mut self, now: Instant) -> impl Iterator<Item = Ticket> + use<> {
         let under_way = self.window.iter().filter_map(|request| match request {
             Request::Read(read) => Some(*read),
             _ => None,
@@ -194,8 +205,11 @@ impl QueuePair {
     }
 
     /// An error from which only another life helps. What the server has is still there then.
-    fn disable(&mut self, context: &mut Context<'_>) {
+    fn disable(&mut self, why: DownReason, context: &mut Context<'_>) {
         context.counters.disabled += 1;
+        self.figures.errors += 1;
+        self.figures.last_error = Some(why);
+        context.output.events.push(Event::Down(self.index, why));
         self.give_up_from(self.executed, context);
         // What was asked for and is there is asked for again, in front of what waits.
         for request in self.window.iter().rev() {
@@ -316,6 +330,7 @@ impl QueuePair {
 
     /// It is under way.
     pub fn wrote(&mut self, sequence: Sequence, now: Instant, is_acknowledged: bool) {
+        self.figures.writes += 1;
         self.unacknowledged = match is_acknowledged {
             true => 0,
             false => self.unacknowledged + 1,
@@ -330,6 +345,7 @@ impl QueuePair {
 
     /// Asks for a payload, now or when there is room.
     pub fn read(&mut self, read: Read, context: &mut Context<'_>, pools: &mut Pools) {
+        self.figures.reads += 1;
         self.waiting.push_back(read);
         self.ask_for_waiting(context, pools);
     }
@@ -470,12 +486,16 @@ impl QueuePair {
             }
             Syndrome::Nak(why) => {
                 self.executed_before(psn, context);
-                *match why {
-                    Nak::RemoteAccess => &mut context.counters.naks_access,
-                    Nak::RemoteOperation => &mut context.counters.naks_operation,
-                    _ => &mut context.counters.naks_invalid,
-                } += 1;
-                self.disable(context);
+                let counters = &mut *context.counters;
+                let (count, why) = match why {
+                    Nak::RemoteAccess => (&mut counters.naks_access, DownReason::RemoteAccess),
+                    Nak::RemoteOperation => {
+                        (&mut counters.naks_operation, DownReason::RemoteOperation)
+                    }
+                    _ => (&mut counters.naks_invalid, DownReason::InvalidRequest),
+                };
+                *count += 1;
+                self.disable(why, context);
             }
             Syndrome::Reserved(_) => context.counters.stale += 1,
         }
@@ -535,7 +555,7 @@ impl QueuePair {
 
     /// A payload came, if it is one.
     fn came(
-        &self,
+        &mut self,
         read: &Read,
         mut frame: Frame,
         packet: &RocePacket,
@@ -559,6 +579,7 @@ impl QueuePair {
             frame.pull_front(packet.payload_at + front_bytes(bytes)) && frame.set_len(bytes);
         debug_assert!(is_cut);
         context.counters.payloads += 1;
+        self.figures.payloads += 1;
         context.output.payloads.push(Returned {
             header: read.header,
             payload: Ok(frame),
@@ -589,7 +610,7 @@ impl QueuePair {
         self.since = context.now;
         self.mended = None;
         if self.attempts > context.config.attempts {
-            self.disable(context);
+            self.disable(DownReason::NoAnswer, context);
             return;
         }
         if self.attempts > 1 {

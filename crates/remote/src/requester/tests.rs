@@ -97,8 +97,8 @@ impl Both {
 
     fn read(&mut self, handle: &Handle) -> Result<(), Refusal> {
         self.slots += 1;
-        let header = HeaderSlot {
-            index: self.slots,
+        let header = Ticket {
+            slot: self.slots,
             generation: 1,
         };
         let (now, pools) = (self.now, &mut self.pools);

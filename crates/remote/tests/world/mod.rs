@@ -1,19 +1,15 @@
 //! The simulated world: two ends, a link, and time.
 
-mod link;
-mod tally;
+pub use twinpath_remote::simulated::{Faults, Tally};
 
-pub use link::Faults;
-pub use tally::Tally;
-
-use link::Link;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use twinpath_core::wire::{Address, MacAddress};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 use twinpath_remote::server::{Config as ServerConfig, MemoryServer};
+use twinpath_remote::simulated::{Link, Random};
 use twinpath_remote::{
-    Handle, HeaderSlot, Output, PayloadMemory, Refusal, Requester, Returned, requester, responder,
+    Handle, Output, PayloadMemory, Refusal, Requester, Returned, requester, responder,
 };
 
 pub const SWITCH_MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
@@ -25,33 +21,6 @@ const TIMEOUT: Duration = Duration::from_micros(300);
 /// As often as a driver that has nothing else to do looks at its deadlines.
 const TICK: Duration = Duration::from_micros(50);
 const SERVER_MEMORY: usize = 64 << 10;
-
-/// Numbers that follow from a seed.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def0)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11
-    }
-
-    /// Below a number.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
-    }
-
-    /// So often of a thousand times.
-    pub fn happens(&mut self, per_mille: u64) -> bool {
-        self.below(1000) < per_mille
-    }
-}
 
 /// What a payload is: its number says all of it.
 fn content(number: u64, bytes: usize) -> Vec<u8> {
@@ -96,7 +65,7 @@ pub struct World {
     next_forgery: Instant,
     next_number: u64,
     headers: Vec<Header>,
-    waiting: HashMap<HeaderSlot, Waiting>,
+    waiting: HashMap<Ticket, Waiting>,
     next_slot: u32,
     asked: u64,
     /// The last payload that came by each queue pair, by the order in which they were asked for.
@@ -351,8 +320,8 @@ impl World {
                 self.tally.count("written_by_another_queue_pair");
             }
         }
-        let slot = HeaderSlot {
-            index: self.next_slot,
+        let slot = Ticket {
+            slot: self.next_slot,
             generation: 1,
         };
         self.next_slot += 1;
@@ -376,7 +345,7 @@ impl World {
     }
 
     /// A handle that was changed is none.
-    fn forged_handles(&mut self, handle: &Handle, slot: HeaderSlot) {
+    fn forged_handles(&mut self, handle: &Handle, slot: Ticket) {
         let mut forged = *handle;
         match self.random.below(5) {
             0 => forged.address ^= 64 << self.random.below(12),

@@ -5,6 +5,7 @@ mod parking;
 mod places;
 mod residence;
 mod rules;
+mod split;
 mod text;
 mod verdict;
 
@@ -17,6 +18,7 @@ use places::{FunctionPlace, places};
 use residence::resident_share;
 use rules::RuleFacts;
 use serde::Serialize;
+use split::SplitFacts;
 use std::path::PathBuf;
 use twinpath_coherence::Config as CoherenceConfig;
 use twinpath_control::service::{Paths, Service};
@@ -36,7 +38,8 @@ use verdict::Verdict;
 /// fits, or the limit that it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
 /// how many rules there may be, and which packets make none. Where payloads are parked: which, and
-/// how slow the workers may be. Where routes are the kernel's: what is taken from it, and what is left to it.
+/// how slow the workers may be. Where packets are split: why each function may see headers only, or may
+/// not, and where payloads wait. Where routes are the kernel's: what is taken from it, and what is left to it.
 /// With --programs the state words and the fast program of each function,
 /// which says which packets the fast path can do alone.
 /// Exit code 1 if the chain does not fit the device that the service is for.
@@ -98,6 +101,9 @@ struct Explanation {
     /// Which payloads wait while their headers are on the slow path; absent if none do.
     #[serde(skip_serializing_if = "Option::is_none")]
     parking: Option<ParkingFacts>,
+    /// Which packets are split, and what each function sees of them; absent without `[split]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    split: Option<SplitFacts>,
     /// What comes from this host's kernel; absent if nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<KernelFacts>,
@@ -230,6 +236,7 @@ impl Explanation {
             places,
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
+            split: SplitFacts::of(service),
             kernel: KernelFacts::of(service),
             functions: Vec::new(),
             slow_path_only: Vec::new(),

@@ -322,3 +322,51 @@ fn rules_that_are_left_out_are_told() {
     folder.write("x.toml", format!("{service}strict = true\n").as_bytes());
     folder.fail(&["explain", "x.toml"], "a.rules:2:");
 }
+
+/// Each function says why it may see headers only, or why it may not.
+#[test]
+fn what_functions_see_of_split_packets_is_told() {
+    let tables = "[firewall]\n[reassembler]\n";
+    let service = |chain: &str, more: &str| {
+        format!("[service]\nname = \"x\"\nchain = [{chain}]\n{tables}[split]\n{more}")
+    };
+    let folder = Folder::with(
+        "x.toml",
+        &service("\"firewall\"", "never = [{ dscp = 46 }]\n"),
+    );
+    let said = folder.succeed(&["explain", "x.toml"]);
+    for expected in [
+        "Only headers go to the slow path of packets from 128 bytes on\n",
+        "  firewall         headers only: judges connections by addresses",
+        "  payloads wait in this process, 8,192 at most\n",
+        ", and a class that is never split",
+    ] {
+        assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
+    }
+    folder.write(
+        "x.toml",
+        service("\"firewall\", \"reassembler\"", "").as_bytes(),
+    );
+    let said = folder.succeed(&["explain", "x.toml"]);
+    for expected in [
+        "No packet is split: a function of the chain needs payloads\n",
+        "  firewall         headers only: ",
+        "  reassembler      whole packets: ",
+    ] {
+        assert!(said.out.contains(expected), "{expected:?} in\n{}", said.out);
+    }
+    assert!(
+        said.err.contains("no packet is split: reassembler"),
+        "{}",
+        said.err
+    );
+    let json = folder.succeed(&["explain", "x.toml", "--json"]);
+    let told: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(told["split"]["is_split"], false);
+    assert_eq!(told["split"]["functions"][1]["sees_headers_only"], false);
+    let server = "[[split.servers]]\nname = \"m\"\nnumber = 3\ndevice = \"eth2\"\nown_address = \"169.254.0.1/24\"\n";
+    folder.write("x.toml", service("\"firewall\"", server).as_bytes());
+    let said = folder.succeed(&["explain", "x.toml"]);
+    let expected = "    m: number 3 at eth2, 8 queue pairs\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+}

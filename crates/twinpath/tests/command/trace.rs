@@ -379,6 +379,21 @@ fn a_parked_payload_is_followed() {
     assert_eq!(told["end"]["packet"]["hex"], hex(&packet));
 }
 
+/// The same where it waits in remote memory.
+#[test]
+fn a_split_packet_is_followed() {
+    let service = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[split]\n";
+    let folder = Folder::with("x.toml", service);
+    let packet = udp("10.0.0.9:5000", "192.0.2.1:53").payload_len(900);
+    let packet = packet.to_vec().expect("fits");
+    let told = traced(&folder, &["--hex", &hex(&packet)]);
+    assert_eq!(steps(&told, "split")[0]["bytes"], 900);
+    let returned = &steps(&told, "returned")[0]["message"];
+    assert_eq!(returned["parked_bytes"], 900, "{told}");
+    assert_eq!(steps(&told, "merge")[0]["has_payload"], true);
+    assert_eq!(told["end"]["packet"]["hex"], hex(&packet));
+}
+
 #[test]
 fn chains_of_one_kind_are_traced_too() {
     let rules = TRANSLATION.replace("\"firewall\", ", "").replace(

@@ -16,6 +16,7 @@ mod raw;
 mod routed;
 mod shards;
 mod soak;
+mod split;
 mod watched;
 
 /// How packets are exchanged with interfaces.

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Clock};
 use twinpath_core::wire::{Address, MacAddress};
-use twinpath_core::{Instant, Pools};
+use twinpath_core::{Instant, Pools, Ticket};
 use twinpath_io::CaptureWriter;
 use twinpath_netns::{Network, has_program, is_possible};
 use twinpath_ports::{Driver, Port, PortConfig, wait};
-use twinpath_remote::{HeaderSlot, Output, PayloadMemory, Requester, requester};
+use twinpath_remote::{Output, PayloadMemory, Requester, requester};
 
 const PAYLOADS: u32 = 3000;
 
@@ -99,7 +99,7 @@ impl Switch {
         }
         self.port.flush(&mut self.pools);
         for returned in output.payloads {
-            let number = self.asked[returned.header.index as usize];
+            let number = self.asked[returned.header.slot as usize];
             let Ok(frame) = returned.payload else {
                 self.lost += 1;
                 continue;
@@ -134,8 +134,8 @@ impl Switch {
         let written = self.requester.write(pair, payload, now, &mut output);
         match written {
             Ok(handle) => {
-                let slot = HeaderSlot {
-                    index: self.asked.len() as u32,
+                let slot = Ticket {
+                    slot: self.asked.len() as u32,
                     generation: 0,
                 };
                 self.asked.push(number);
@@ -161,19 +161,21 @@ impl Switch {
     }
 }
 
-struct Server(Option<Child>);
+/// `twinpath memory-server` on a host of its own.
+pub struct Server(Option<Child>);
 
 impl Server {
-    fn start(network: &Network) -> Self {
-        let mut command = network.command("server", env!("CARGO_BIN_EXE_twinpath"));
+    /// Starts it, with this number.
+    pub fn start(network: &Network, host: &str, number: u16) -> Self {
+        let mut command = network.command(host, env!("CARGO_BIN_EXE_twinpath"));
         command.args(["memory-server", "--listen", "eth0", "--memory", "16M"]);
-        command.args(["--server", "5"]);
+        command.args(["--server", &number.to_string()]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Self(Some(command.spawn().expect("it starts")))
     }
 
     /// Ends it as Ctrl-C does, and gives what it said.
-    fn stop(mut self) -> String {
+    pub fn stop(mut self) -> String {
         let child = self.0.take().expect("it runs");
         let pid = child.id().to_string();
         let killed = Command::new("kill").args(["-INT", &pid]).status();
@@ -214,7 +216,7 @@ fn payloads_go_and_come_through_a_server_that_is_killed_and_back() {
     network.cable("switch eth0", "server eth0");
     let folder = tempfile::tempdir().expect("a folder");
     let capture = folder.path().join("cable.pcap");
-    let first = Server::start(&network);
+    let first = Server::start(&network, "server", 5);
     let path = capture.clone();
     let (to_switch, from_test) = std::sync::mpsc::channel();
     let (to_test, from_switch) = std::sync::mpsc::channel();
@@ -249,7 +251,7 @@ fn payloads_go_and_come_through_a_server_that_is_killed_and_back() {
     );
     drop(first);
     let _ = to_switch.send(());
-    let second = Server::start(&network);
+    let second = Server::start(&network, "server", 5);
     thread.join().expect("payloads came as they were written");
     let said = second.stop();
     assert!(said.contains("writes") && said.contains("reads"), "{said}");

@@ -148,6 +148,10 @@ pub fn node_config(scenario: &Scenario, service: &Service) -> Result<NodeConfig,
         rule_table: scenario.rules.table,
         slow_rules: scenario.rules.slow,
         parking: parking.map(|parking| (parking.queue, parking.port)),
+        split: scenario
+            .split
+            .as_ref()
+            .map(|split| split.config(service.seed)),
         buffers: buffers(resources.buffers),
         worker_buffers: buffers(resources.worker_buffers),
         ..NodeConfig::of(service, Paths::Both)?

@@ -33,7 +33,7 @@ pub fn come_out(world: &World, record: &mut Record, exit: &Exit, bytes: &[u8]) {
     }
     let leaves = exit.kind == ExitKind::Leaves;
     if let Err(what) = is_as_alone(world, record, exit, bytes) {
-        let invariant = match world.scenario.parks() && leaves {
+        let invariant = match world.scenario.keeps_payloads() && leaves {
             true => Invariant::Whole,
             false => Invariant::AsAlone,
         };

@@ -109,7 +109,7 @@ fn was_just_passed(
     if exit.kind == ExitKind::FromWorker {
         return is_alone;
     }
-    if exit.kind == ExitKind::Leaves && scenario.parks() {
+    if exit.kind == ExitKind::Leaves && scenario.keeps_payloads() {
         return false;
     }
     let end = exit.passed + usize::from(exit.kind == ExitKind::Punted);

@@ -36,7 +36,7 @@ fn ask_for(run: &mut Run, variant: Variant) -> Result<(), String> {
         replacement.brings_flows_home = false;
     }
     run.note(Happened::ChangeAsked);
-    let has_parked = run.world.parks_anything();
+    let has_parked = run.world.keeps_anything();
     if run.world.machine.change(Box::new(replacement)).is_ok() {
         run.world.chain.next = Some(NextChain {
             variant,

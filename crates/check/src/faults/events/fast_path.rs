@@ -8,7 +8,7 @@ use crate::faults::checks::{go_inside, note_inside};
 use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, Happened, PacketState, Record};
 use crate::faults::world::{LineId, Transit, number_of};
-use twinpath_core::Frame;
+use twinpath_core::{Frame, Instant};
 use twinpath_node::Departure;
 
 /// Packets come in together.
@@ -89,6 +89,27 @@ pub fn tick(run: &mut Run) {
     world.machine.advance(clock, &mut world.out);
     record.step.is_sweep = true;
     record.step.lacks_buffer = world.machine.path().counters().no_own_buffer > lacking;
+    record.coverage.ring_full += world.refused() - refused;
+    follow_out(run);
+    run.check();
+}
+
+/// Something happens at memory servers, and what they have sent arrives.
+pub fn hear(run: &mut Run) {
+    run.begin(Cause::Tick);
+    let Run { world, record, .. } = run;
+    note_inside(record);
+    let now = Instant(world.now);
+    let (mut frames, pools) = (Vec::new(), world.machine.pools());
+    world.servers.pass(now, |port, bytes| {
+        // Without a buffer it is lost.
+        if let Some(mut frame) = pools.take_filled(bytes) {
+            frame.set_port(port);
+            frames.push(frame);
+        }
+    });
+    let (refused, clock) = (world.refused(), world.clock());
+    world.machine.heard(&mut frames, clock, &mut world.out);
     record.coverage.ring_full += world.refused() - refused;
     follow_out(run);
     run.check();

@@ -4,6 +4,7 @@ use twinpath_coherence::SlowFlows;
 use twinpath_core::DropReason;
 use twinpath_node::FastPath;
 use twinpath_parking::Stage;
+use twinpath_remote::Stage as SplitStage;
 use twinpath_rulecache::{RuleTable, SlowRules};
 
 macro_rules! coverage {
@@ -143,6 +144,22 @@ coverage! {
     headers_stale,
     /// Packets whose payload found no room.
     parking_full,
+    /// Payloads that were written to remote memory.
+    payloads_split,
+    /// Payloads that came back from there to their headers.
+    payloads_merged,
+    /// Payloads there that nobody needed, because their packets were dropped.
+    payloads_split_declined,
+    /// Payloads there whose headers did not come back.
+    payloads_split_missing,
+    /// Payloads that did not come back from there.
+    payloads_lost,
+    /// Payloads that lost their place there before they were asked for.
+    payloads_gone,
+    /// Payloads for which there was no room there, or no server.
+    payloads_unsplit,
+    /// Whole packets that waited for others whose payloads were there.
+    payloads_followers,
     /// Bindings of a translation that began or ended.
     bindings_changed,
 }
@@ -192,6 +209,20 @@ impl Coverage {
         self.rules_replaced += manager.replaced;
         self.rules_aged += manager.aged;
         self.rule_requests_repeated += manager.repeated;
+    }
+
+    /// Adds what was counted of payloads in remote memory.
+    pub(crate) fn count_split(&mut self, stage: &SplitStage) {
+        let counters = stage.counters();
+        self.payloads_split += counters.packets;
+        self.payloads_merged += counters.merged;
+        self.payloads_split_declined += counters.declined;
+        self.payloads_split_missing += counters.missing;
+        self.payloads_lost += counters.payload_lost;
+        self.payloads_gone += counters.payload_gone;
+        self.payloads_unsplit += counters.whole() - counters.whole_small - counters.whole_unsuited;
+        self.payloads_followers += counters.followers;
+        self.headers_stale += counters.headers_stale;
     }
 
     /// Adds what was counted of payloads.

@@ -10,6 +10,7 @@ mod line_faults;
 mod parking;
 mod resources;
 mod rules;
+mod split;
 mod traffic;
 mod worker_faults;
 
@@ -19,6 +20,7 @@ pub use line_faults::LineFaults;
 pub use parking::ParkingSettings;
 pub use resources::{PLENTY, Resources};
 pub use rules::RuleSettings;
+pub use split::SplitSettings;
 pub use traffic::Traffic;
 pub use worker_faults::WorkerFaults;
 
@@ -45,6 +47,8 @@ pub struct Scenario {
     pub resources: Resources,
     /// The queue in which payloads wait, if there is one.
     pub parking: Option<ParkingSettings>,
+    /// The remote memory in which they wait, if there is some.
+    pub split: Option<SplitSettings>,
     /// The link to the slow path, the same for every worker.
     pub to_worker: LineFaults,
     /// The link back.
@@ -56,10 +60,12 @@ pub struct Scenario {
 impl Scenario {
     /// The scenario of a seed. One in four has functions that users run, of which some stand beside
     /// elements with rules; one in four has elements with rules beside the simulation's own function.
-    /// In some of these and of the others payloads are parked.
+    /// In some of these and of the others payloads are parked, or wait in remote memory.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
+            _ if seed % 16 == 13 => Self::with_ledger(seed).with_split(seed),
             _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
+            2 if seed % 64 == 34 => Self::with_rules(seed).with_split(seed),
             2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
             2 => Self::with_rules(seed),
             3 if seed % 8 == 3 => Self::with_mixed(seed),
@@ -78,6 +84,7 @@ impl Scenario {
             functions: Functions::Ledger,
             rules: RuleSettings::default(),
             parking: None,
+            split: None,
             protocol: protocol(&mut draw, delay_ns, traffic.clock_rate),
             resources,
             to_worker: LineFaults::drawn(&mut draw, delay_ns),
@@ -139,13 +146,29 @@ impl Scenario {
         scenario
     }
 
+    /// What a function keeps it has to have whole.
+    fn with_headers_only(&mut self) {
+        (self.resources.is_lossless, self.resources.ring_frames) = (false, PLENTY);
+        let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
+        self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
+    }
+
+    /// Payloads wait in remote memory while their headers are on the slow path.
+    fn with_split(mut self, seed: u64) -> Self {
+        let mut draw = Draw::new(seed, draw::SPLIT);
+        self.with_headers_only();
+        let delay_ns = self.to_worker.delay_ns;
+        let split = SplitSettings::drawn(&mut draw, delay_ns);
+        // Headers and payloads, here and on their way to servers.
+        self.resources.buffers += 2 * split.stage.header_slots + split.store_payloads + 512;
+        self.split = Some(split);
+        self
+    }
+
     /// Payloads wait while their headers are on the slow path.
     fn with_parking(mut self, seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::PARKING);
-        (self.resources.is_lossless, self.resources.ring_frames) = (false, PLENTY);
-        // What a function keeps it has to have whole.
-        let is_kept = |kind| matches!(kind, Kind::Reply | Kind::Hold);
-        self.traffic.mix.retain(|&(kind, _)| !is_kept(kind));
+        self.with_headers_only();
         let delay_ns = self.to_worker.delay_ns;
         self.parking = Some(ParkingSettings::drawn(&mut draw, &self.traffic, delay_ns));
         self
@@ -169,14 +192,19 @@ impl Scenario {
         self
     }
 
-    /// Whether payloads are parked.
-    pub(crate) fn parks(&self) -> bool {
-        self.parking.is_some()
+    /// Whether payloads wait somewhere.
+    pub(crate) fn keeps_payloads(&self) -> bool {
+        self.parking.is_some() || self.split.is_some()
+    }
+
+    /// How many memory servers there are.
+    pub(crate) fn servers(&self) -> u16 {
+        self.split.as_ref().map_or(0, |split| split.servers)
     }
 
     /// Whether packets may stay inside the fast path.
     pub(crate) fn keeps_packets_inside(&self) -> bool {
-        self.elements.have_rules() || self.parks()
+        self.elements.have_rules() || self.keeps_payloads()
     }
 
     /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a

@@ -14,6 +14,8 @@ pub enum Next {
     },
     /// The machine is told the time.
     Tick,
+    /// Memory servers, and the links to them.
+    Servers,
     Wake {
         worker: usize,
     },
@@ -40,6 +42,7 @@ pub struct Agenda {
     queue: BinaryHeap<Reverse<(u64, u64, Next)>>,
     planned: u64,
     next_tick: Option<u64>,
+    next_servers: Option<u64>,
     next_wakes: Vec<Option<u64>>,
 }
 
@@ -55,6 +58,14 @@ impl Agenda {
         if self.next_tick.is_none_or(|planned| planned > at) {
             self.next_tick = Some(at);
             self.add(at, Next::Tick);
+        }
+    }
+
+    /// Plans that something happens at memory servers, unless something does before.
+    pub fn add_servers(&mut self, at: u64) {
+        if self.next_servers.is_none_or(|planned| planned > at) {
+            self.next_servers = Some(at);
+            self.add(at, Next::Servers);
         }
     }
 
@@ -75,6 +86,7 @@ impl Agenda {
             let Reverse((at, _, next)) = self.queue.pop()?;
             let planned = match next {
                 Next::Tick => &mut self.next_tick,
+                Next::Servers => &mut self.next_servers,
                 Next::Wake { worker } => &mut self.next_wakes[worker],
                 _ => return Some((at, next)),
             };

@@ -20,7 +20,7 @@ pub use source::is_inside;
 use super::chain::{Chain, Variant, service};
 use super::draw::{self, Draw};
 use super::functions::Notes;
-use super::scenario::Scenario;
+use super::scenario::{Scenario, SplitSettings};
 use agenda::Agenda;
 use arrivals::Arrivals;
 use rules::ElementRules;
@@ -30,6 +30,8 @@ use twinpath_core::{DropReason, Instant, Pools};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{Limits, Machine, Node, Output};
 use twinpath_parking::Stage;
+use twinpath_remote::Stage as SplitStage;
+use twinpath_remote::simulated::{Faults, Rack};
 use twinpath_traffic::TrafficError;
 
 /// Why a simulation cannot be set up.
@@ -63,6 +65,8 @@ pub struct World {
     pub machine: Machine,
     /// What the machine has put out.
     pub out: Output,
+    /// Memory servers, and the links to them.
+    pub servers: Rack,
     pub chain: Chain,
     /// Decides when another chain is wanted, and which.
     pub changes: Draw,
@@ -102,6 +106,14 @@ impl World {
         let workers = workers.into_iter().zip(worker_pools).enumerate();
         let remote = |(number, worker)| RemoteWorker::new(worker, scenario, (seed, number));
         let workers = workers.map(remote).collect();
+        let faults = scenario
+            .split
+            .as_ref()
+            .map_or(Faults::NONE, |split| split.faults);
+        let mut servers = Rack::new(seed ^ draw::SERVERS, faults);
+        for number in 0..scenario.servers() {
+            servers.add(number, SplitSettings::server(number), Instant::ZERO);
+        }
         Ok(Self {
             seed,
             scenario: scenario.clone(),
@@ -110,6 +122,7 @@ impl World {
             arrivals: Arrivals::new(seed, scenario)?,
             machine,
             out: Output::default(),
+            servers,
             chain: Chain {
                 variant,
                 service,
@@ -204,9 +217,28 @@ impl World {
         self.machine.path().parking()
     }
 
-    /// Whether payloads or packets wait in the queue.
-    pub fn parks_anything(&self) -> bool {
+    /// The remote memory in which payloads wait.
+    pub fn split(&self) -> Option<&SplitStage> {
+        self.machine.path().split()
+    }
+
+    /// Whether payloads or packets wait in the queue, or in remote memory.
+    pub fn keeps_anything(&self) -> bool {
         self.parking().is_some_and(|stage| !stage.is_empty())
+            || self.split().is_some_and(|stage| !stage.is_empty())
+    }
+
+    /// What the machine has for memory servers is on its way to them.
+    pub fn tell_servers(&mut self) {
+        for (port, frame) in self.out.messages.drain(..) {
+            self.servers.send(port, frame.bytes(), Instant(self.now));
+            self.machine.pools().give(frame);
+        }
+    }
+
+    /// Whether nothing is awaited of memory servers any more: only they themselves go on for ever.
+    pub fn needs_no_servers(&self) -> bool {
+        self.is_calm && self.machine.is_quiet() && !self.keeps_anything()
     }
 
     /// Whether the run is to end and has not.

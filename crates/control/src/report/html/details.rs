@@ -3,6 +3,7 @@
 mod parking;
 mod ports;
 mod rules;
+mod split;
 
 use std::fmt::Write;
 
@@ -18,6 +19,7 @@ pub fn detail_cards(report: &Report) -> String {
     let mut cards = drops_card(report);
     cards.push_str(&rules::cards(&report.rules));
     cards.extend(report.parking.iter().map(parking::card));
+    cards.extend(report.split.iter().map(split::cards));
     if report.shows_flow_state() {
         cards.push_str(&coherence_cards(&report.coherence));
     }

@@ -37,6 +37,9 @@ impl Display for Told<'_> {
         if let Some(parking) = &all.parking {
             writeln!(f, "\n{parking}")?;
         }
+        if let Some(split) = &all.split {
+            writeln!(f, "\n{split}")?;
+        }
         if let Some(kernel) = &all.kernel {
             writeln!(f, "\n{kernel}")?;
         }

@@ -74,6 +74,10 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
                 "{name}: {bytes} bytes of payload wait, the header goes alone"
             )
         }
+        Step::Split { bytes } => writeln!(
+            f,
+            "{name}: {bytes} bytes of payload wait in remote memory, the header goes alone"
+        ),
         Step::Receive {
             element: number,
             slow_path,
@@ -96,6 +100,8 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
         Step::HoldBack => writeln!(f, "{name}: for its payload, or packets before it"),
         Step::PassParking { has_joined: true } => writeln!(f, "{name}: with its payload"),
         Step::PassParking { has_joined: false } => writeln!(f, "{name}: its turn has come"),
+        Step::Merge { has_payload: true } => writeln!(f, "{name}: with its payload"),
+        Step::Merge { has_payload: false } => writeln!(f, "{name}: its turn has come"),
         Step::Drop { reason } => writeln!(f, "{name}: {reason}"),
         Step::PutOut {
             egress,

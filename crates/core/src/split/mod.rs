@@ -1,7 +1,76 @@
-//! Where a packet is cut, and how it is put together again.
+//! Packets whose headers alone go to the slow path: where a packet is cut, how it is put together
+//! again, and what becomes of it on the way. Payloads wait in the switch's queues or in remote memory;
+//! what workers see is the same either way.
 
-use twinpath_core::wire::layout::{Fragment, Layout, Transport};
-use twinpath_core::{Frame, Metadata, Pools};
+mod pending;
+
+pub use pending::PendingHeaders;
+
+use crate::wire::layout::{Fragment, Layout, Transport};
+use crate::wire::{fields, verify_transport_checksum};
+use crate::{DropReason, Frame, Metadata, Pools};
+
+/// Functions of a chain that may each take one off a packet's time to live, at most.
+pub const MOST_HOPS: u8 = 16;
+
+/// A frame that is about to leave: a header, stretched to its packet's length, or a whole packet.
+#[derive(Debug)]
+pub struct Parcel {
+    /// The frame.
+    pub frame: Frame,
+    /// Whether it goes back to the sender of the request it answers.
+    pub is_reply: bool,
+}
+
+/// What becomes of a packet that goes to the slow path.
+#[derive(Debug)]
+pub enum Sent {
+    /// Its header goes.
+    Header(Frame),
+    /// It goes whole.
+    Whole(Frame),
+    /// There is no room for its payload, and the workers are not to have it whole: it is dropped.
+    Refused(Frame),
+}
+
+/// What becomes of a frame that is about to leave.
+#[derive(Debug)]
+pub enum Left {
+    /// It leaves now: it is whole, and overtakes nobody.
+    Now(Parcel),
+    /// It waits: a header for its payload, a whole packet for others.
+    Waits,
+    /// It is dropped: a whole packet would have to wait, and there is no room; or a header's payload is
+    /// not to be had.
+    Dropped(Frame, DropReason),
+    /// A header whose payload was given up, or that came a second time; that is counted already.
+    Stale,
+}
+
+/// Why a packet goes to the slow path whole, as its headers tell.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// No TCP or UDP packet in one piece, or one whose time to live may end in the chain: who answers
+    /// it quotes its payload.
+    Unsuited,
+    /// Too little payload.
+    Small,
+}
+
+/// Where a packet is to be cut, which has at least so many bytes of payload then.
+///
+/// # Errors
+/// It is not to be cut.
+pub fn cut_at(frame: &[u8], layout: &Layout, least_payload_bytes: usize) -> Result<usize, Unfit> {
+    let at = header_bytes(frame, layout);
+    if at == frame.len() || fields::ttl(frame, layout) <= MOST_HOPS {
+        return Err(Unfit::Unsuited);
+    }
+    match frame.len() - at < least_payload_bytes {
+        true => Err(Unfit::Small),
+        false => Ok(at),
+    }
+}
 
 /// How many bytes of a frame are headers: all up to the end of TCP's or UDP's. Anything else, as a
 /// fragment or an ICMP error, has its whole frame for a header: there the workers may look further.
@@ -14,12 +83,18 @@ pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
 }
 
 /// Cuts `frame` at `at`: a new frame with the header, whose buffer has room for all of the packet,
-/// and the old one with what is left, which is not copied.
+/// and the old one with what is left, which is not copied. The header knows whether its transport
+/// checksum was right, which nobody can verify without the payload.
 ///
 /// # Errors
 /// The frame comes back if the pools have no buffer for the header, or the frame is shorter or has
 /// more than 65535 bytes behind it.
-pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, Frame), Frame> {
+pub fn split(
+    mut frame: Frame,
+    layout: &Layout,
+    at: usize,
+    pools: &mut Pools,
+) -> Result<(Frame, Frame), Frame> {
     let parked = frame
         .len()
         .checked_sub(at)
@@ -27,6 +102,7 @@ pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, F
     let Some(parked_bytes) = parked.filter(|&bytes| bytes > 0) else {
         return Err(frame);
     };
+    let has_bad_checksum = !verify_transport_checksum(frame.bytes(), layout);
     let Some(mut header) = pools.take(frame.len()) else {
         return Err(frame);
     };
@@ -45,6 +121,7 @@ pub fn split(mut frame: Frame, at: usize, pools: &mut Pools) -> Result<(Frame, F
     header.set_segment_bytes(frame.segment_bytes());
     header.set_metadata(Metadata {
         parked_bytes,
+        has_bad_checksum,
         ..frame.metadata()
     });
     frame.pull_front(at);
@@ -92,7 +169,7 @@ pub fn cut(header: &mut Frame) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
+    use crate::wire::{Endpoint, PacketBuilder, dissect};
 
     fn packet(payload: &[u8]) -> Vec<u8> {
         let end = |text: &str| text.parse::<Endpoint>().unwrap();
@@ -108,9 +185,11 @@ mod tests {
         let mut pool = Pools::new(2, 1);
         let mut frame = pool.take_filled(&whole).unwrap();
         frame.set_port(3);
-        let at = header_bytes(&whole, &dissect(&whole).unwrap());
+        let layout = dissect(&whole).unwrap();
+        assert_eq!(cut_at(&whole, &layout, 18), Err(Unfit::Small));
+        let at = cut_at(&whole, &layout, 17).unwrap();
         assert_eq!(at, 42);
-        let (mut header, payload) = split(frame, at, &mut pool).unwrap();
+        let (mut header, payload) = split(frame, &layout, at, &mut pool).unwrap();
         assert_eq!(payload.bytes()[..17], *b"something to park");
         assert!(stretch(&mut header) && header.len() == whole.len());
         assert!(dissect(header.bytes()).is_ok() && cut(&mut header));
@@ -122,10 +201,12 @@ mod tests {
     #[test]
     fn what_cannot_be_split_comes_back() {
         let mut pool = Pools::new(1, 1);
-        let frame = pool.take_filled(&[1; 100]).unwrap();
-        let frame = split(frame, 100, &mut pool).unwrap_err();
-        let frame = split(frame, 50, &mut pool).unwrap_err();
-        assert_eq!(frame.len(), 100);
+        let whole = packet(&[1; 100]);
+        let layout = dissect(&whole).unwrap();
+        let frame = pool.take_filled(&whole).unwrap();
+        let frame = split(frame, &layout, whole.len(), &mut pool).unwrap_err();
+        let frame = split(frame, &layout, 50, &mut pool).unwrap_err();
+        assert_eq!(frame.bytes(), whole);
     }
 
     #[test]

@@ -9,20 +9,30 @@ use twinpath_core::wire::roce::{Aeth, Header, Nak, Opcode, Path, Psn, Reth, Roce
 use twinpath_core::wire::{Layout, dissect, fields};
 
 /// How often something goes wrong, of a thousand times.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Faults {
+    /// A frame is lost.
     pub lost: u64,
+    /// It comes twice.
     pub doubled: u64,
+    /// It is late, and overtaken.
     pub late: u64,
+    /// Some of its bits are turned.
     pub damaged: u64,
+    /// It comes again after long.
     pub repeated_after_long: u64,
+    /// A server that was started dies.
     pub crashes: u64,
+    /// A server's memory fails for a while.
     pub failing: u64,
+    /// Somebody on the link sends something.
     pub forged: u64,
+    /// There are few buffers at either end.
     pub has_few_buffers: bool,
 }
 
 impl Faults {
+    /// Nothing goes wrong.
     pub const NONE: Self = Self {
         lost: 0,
         doubled: 0,
@@ -36,6 +46,7 @@ impl Faults {
     };
 
     /// Each seed has some of them.
+    #[must_use]
     pub fn drawn(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x5eed);
         let mut some = |most: u64| match random.happens(500) {
@@ -60,6 +71,7 @@ const DELAY: Duration = Duration::from_micros(5);
 /// Frames that were seen are kept to be sent again.
 const KEPT: usize = 64;
 
+/// One direction.
 pub struct Link {
     random: Random,
     under_way: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
@@ -70,6 +82,8 @@ pub struct Link {
 }
 
 impl Link {
+    /// An empty one.
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
@@ -81,11 +95,14 @@ impl Link {
         }
     }
 
+    /// When the next frame arrives.
+    #[must_use]
     pub fn next(&self) -> Instant {
         let first = self.under_way.peek();
         first.map_or(Instant::NEVER, |Reverse((at, ..))| *at)
     }
 
+    /// What has arrived by now, one by one.
     pub fn arrived(&mut self, now: Instant) -> Option<Vec<u8>> {
         if self.next() > now {
             return None;
@@ -101,6 +118,7 @@ impl Link {
         self.under_way.push(Reverse((at, self.sent, bytes)));
     }
 
+    /// A frame is sent.
     pub fn send(&mut self, bytes: &[u8], now: Instant, faults: &Faults, tally: &mut Tally) {
         tally.add_to("frames_overtaken", std::mem::take(&mut self.overtaken));
         if self.seen.len() == KEPT {

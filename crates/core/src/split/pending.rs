@@ -1,8 +1,8 @@
 //! What the workers do with headers: they make them look like their packets, and tell which of them
 //! they have dropped.
 
-use crate::split::{cut, stretch};
-use twinpath_core::{Frame, Metadata, Ticket};
+use super::{cut, stretch};
+use crate::{Frame, Metadata, Ticket};
 
 /// Headers that are on the slow path. Functions work on them as if they were packets: the frame is as
 /// long as the whole packet, with zeros for what is parked.

@@ -1,0 +1,560 @@
+//! `[split]`: payloads that wait in remote memory while the workers see headers (Ribosome).
+//!
+//! ```toml
+//! [split]
+//! threshold_bytes = 256
+//! never = [{ protocol = "udp", ports = 53 }]
+//!
+//! [[split.servers]]
+//! name = "memory-1"
+//! number = 1
+//! device = "eth2"
+//! own_address = "169.254.0.1/24"
+//! ```
+//! Without servers payloads wait in memory of this process.
+
+use super::port_address::PortAddress;
+use super::sections::{count, positive};
+use super::{Instance, Misplaced, PortDevice, PortDriver, Service};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use toml::Spanned;
+use twinpath_classify::Prefix;
+use twinpath_core::wire::{Address, MacAddress};
+use twinpath_nf::duration::Human;
+use twinpath_nf::firewall::rule::{Ports, Protocol};
+use twinpath_nf::text::Text;
+use twinpath_remote::back_off::{self, MAX_SERVERS};
+use twinpath_remote::fast;
+use twinpath_remote::requester::{self, MAX_QUEUE_PAIRS};
+use twinpath_remote::ring::MAX_RECORDS;
+
+/// Most packets that are split at a time.
+const MOST_SLOTS: u64 = 1 << 20;
+/// Most lists of flows.
+const MOST_PARTITIONS: u64 = 1 << 20;
+/// Most payloads of a ring, or of the store.
+const MOST_PAYLOADS: u64 = MAX_RECORDS as u64;
+/// Most queue pairs of a server.
+const MOST_QUEUE_PAIRS: u64 = MAX_QUEUE_PAIRS as u64;
+/// Most requests of a queue pair.
+const MOST_REQUESTS: u64 = 1 << 16;
+/// Most classes that are never split: each packet is held against them all.
+const MOST_CLASSES: usize = 32;
+/// Numbers of servers fit the numbers of their queue pairs.
+const MOST_NUMBER: u16 = MAX_SERVERS as u16 - 1;
+
+/// `[split]`
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Split {
+    /// A packet for the slow path of at least so many bytes leaves its payload behind, if it has more
+    /// than the 22 bytes that name a payload.
+    pub threshold_bytes: u32,
+    /// Packets that may be split at a time. A packet that finds no slot travels whole.
+    #[serde(deserialize_with = "count::<_, MOST_SLOTS>")]
+    #[schemars(range(min = 1, max = MOST_SLOTS))]
+    pub header_slots: usize,
+    /// For so long neither a packet's slot nor its place in remote memory is given to another packet,
+    /// each time that the workers have its header; later a header that is not back costs its packet.
+    /// With `"0s"` places are taken at once, as in the paper, which needs slots and rings that are
+    /// longer than the workers are slow. In a run that must lose nothing they are never taken.
+    pub header_timeout: Human,
+    /// Flows are hashed to so many lists, which keep their order.
+    #[serde(deserialize_with = "count::<_, MOST_PARTITIONS>")]
+    #[schemars(range(min = 1, max = MOST_PARTITIONS))]
+    pub partitions: usize,
+    /// Whole packets that may wait for others of their flow, whose payloads are on their way; more are
+    /// dropped (`split_full`), unless nothing may be lost.
+    #[serde(deserialize_with = "count::<_, MOST_SLOTS>")]
+    #[schemars(range(min = 1, max = MOST_SLOTS))]
+    pub followers: usize,
+    /// Traffic that is never split.
+    pub never: Vec<Class>,
+    /// Where payloads wait if no server is named: memory of this process.
+    pub store: Store,
+    /// Memory servers (`twinpath memory-server`).
+    #[schemars(with = "Vec<MemoryServer>")]
+    pub servers: Vec<Spanned<MemoryServer>>,
+    /// Queue pairs of each server, over which flows are spread.
+    #[serde(deserialize_with = "count::<_, MOST_QUEUE_PAIRS>")]
+    #[schemars(range(min = 1, max = MOST_QUEUE_PAIRS))]
+    pub queue_pairs: usize,
+    /// Payloads that the ring of a queue pair may hold. Its share of the server's memory bounds it,
+    /// too.
+    #[serde(deserialize_with = "count::<_, MOST_PAYLOADS>")]
+    #[schemars(range(min = 1, max = MOST_PAYLOADS))]
+    pub ring_payloads: usize,
+    /// Requests of a queue pair that may be under way.
+    #[serde(deserialize_with = "count::<_, MOST_REQUESTS>")]
+    #[schemars(range(min = 1, max = MOST_REQUESTS))]
+    pub requests: usize,
+    /// How long a server may say nothing before it is asked again; after four times a queue pair begins
+    /// anew.
+    pub request_timeout: Human,
+    /// How long a payload may take from when it is asked for; then its packet is lost.
+    pub read_timeout: Human,
+    /// When servers whose links are busy are left alone.
+    pub back_off: BackOff,
+}
+
+/// Memory of this process.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// Payloads that it holds, rounded up to a power of two.
+    #[serde(deserialize_with = "count::<_, MOST_PAYLOADS>")]
+    #[schemars(range(min = 1, max = MOST_PAYLOADS))]
+    pub payloads: usize,
+}
+
+/// A class of traffic: what all that is said holds for.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Class {
+    /// The protocol, `tcp` or `udp`: others are never split in any case.
+    pub protocol: Protocol,
+    /// One of both ports: a number, or text such as `"53,5060-5070"`.
+    pub ports: Ports,
+    /// One of both addresses.
+    pub addresses: Option<Text<Prefix>>,
+    /// Differentiated services code point, 0 to 63, as 46 for voice.
+    #[schemars(range(max = 63))]
+    pub dscp: Option<u8>,
+}
+
+/// A memory server.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryServer {
+    /// What it is called in reports.
+    pub name: String,
+    /// Its number, as `--server` says there.
+    #[schemars(range(max = MOST_NUMBER))]
+    pub number: u16,
+    /// The interface that leads to it, which carries nothing else of this service. Several servers may
+    /// share one.
+    pub device: String,
+    /// How packets are exchanged with it.
+    #[serde(default)]
+    pub driver: PortDriver,
+    /// The switch's own address there, of the IP version that RoCE is to use.
+    #[schemars(with = "PortAddress")]
+    pub own_address: Text<PortAddress>,
+    /// The server's address. Without it whoever announces itself under this number is taken for
+    /// the server.
+    #[serde(default)]
+    pub address: Option<Text<Address>>,
+}
+
+/// When servers are left alone (Ribosome §3.1).
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BackOff {
+    /// How.
+    pub mode: BackOffMode,
+    /// A link that carries more is left alone, in bits a second.
+    #[serde(deserialize_with = "positive")]
+    #[schemars(range(min = 1))]
+    pub threshold_bps: u64,
+    /// So much less must it carry to be used again.
+    pub hysteresis_bps: u64,
+    /// How often links are looked at.
+    pub interval: Human,
+}
+
+/// How a server's share of the flows follows the load of its link.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BackOffMode {
+    /// It does not.
+    #[default]
+    Off,
+    /// All below the threshold, nothing above; one server always stays.
+    OnOff,
+    /// As much as the link has room for.
+    Proportional,
+}
+
+impl Default for Split {
+    fn default() -> Self {
+        let stage = fast::Config::default();
+        Self {
+            threshold_bytes: stage.threshold_bytes as u32,
+            header_slots: 8192,
+            header_timeout: Human(stage.header_timeout),
+            partitions: stage.partitions,
+            followers: stage.followers,
+            never: Vec::new(),
+            store: Store::default(),
+            servers: Vec::new(),
+            queue_pairs: 8,
+            ring_payloads: MAX_RECORDS,
+            requests: 256,
+            request_timeout: Human(Duration::from_millis(1)),
+            read_timeout: Human(Duration::from_millis(20)),
+            back_off: BackOff::default(),
+        }
+    }
+}
+
+impl Default for Store {
+    fn default() -> Self {
+        Self { payloads: 8192 }
+    }
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        let back_off::Config {
+            threshold_bps,
+            hysteresis_bps,
+            interval,
+            ..
+        } = back_off::Config::PAPER;
+        Self {
+            mode: BackOffMode::default(),
+            threshold_bps,
+            hysteresis_bps,
+            interval: Human(interval),
+        }
+    }
+}
+
+impl Class {
+    fn class(&self) -> fast::Class {
+        fast::Class {
+            protocol: self.protocol.0,
+            ports: self.ports.ranges().to_vec(),
+            addresses: self
+                .addresses
+                .map(|Text(prefix)| prefix.network()..=prefix.last()),
+            dscp: self.dscp,
+        }
+    }
+}
+
+impl BackOff {
+    fn config(&self) -> Option<back_off::Config> {
+        let mode = match self.mode {
+            BackOffMode::Off => return None,
+            BackOffMode::OnOff => back_off::Mode::OnOff,
+            BackOffMode::Proportional => back_off::Mode::Proportional,
+        };
+        Some(back_off::Config {
+            threshold_bps: self.threshold_bps,
+            hysteresis_bps: self.hysteresis_bps,
+            interval: self.interval.duration(),
+            mode,
+        })
+    }
+}
+
+impl Split {
+    /// The stage that splits and rebuilds.
+    pub fn stage(&self) -> fast::Config {
+        fast::Config {
+            threshold_bytes: self.threshold_bytes as usize,
+            header_slots: self.header_slots,
+            header_timeout: self.header_timeout.duration(),
+            partitions: self.partitions,
+            followers: self.followers,
+            never: self.never.iter().map(Class::class).collect(),
+            back_off: self.back_off.config(),
+            ..fast::Config::default()
+        }
+    }
+
+    /// The servers, in the order of the file.
+    pub fn servers(&self) -> impl Iterator<Item = &MemoryServer> {
+        self.servers.iter().map(Spanned::get_ref)
+    }
+
+    /// The switch's end of a server. Its MAC address is known when the interface is open.
+    pub fn requester(&self, server: &MemoryServer, seed: u64) -> requester::Config {
+        let own = server.own_address.0.address;
+        let mac = MacAddress([0; 6]);
+        requester::Config {
+            expected: server.address.map(|Text(address)| address),
+            queue_pairs: self.queue_pairs as u16,
+            window: self.requests,
+            // No header waits without a slot.
+            waiting: self.header_slots,
+            records: self.ring_payloads,
+            timeout: self.request_timeout.duration(),
+            read_timeout: self.read_timeout.duration(),
+            ..requester::Config::new(server.number, mac, own, seed)
+        }
+    }
+
+    /// The interfaces that lead to servers, each once.
+    pub fn links(&self) -> Vec<PortDevice> {
+        let mut links: Vec<PortDevice> = Vec::new();
+        for server in self.servers() {
+            if !links.iter().any(|link| link.device == server.device) {
+                links.push(PortDevice {
+                    device: server.device.clone(),
+                    driver: server.driver,
+                    addresses: vec![server.own_address],
+                    answers_for: Vec::new(),
+                    mtu: None,
+                });
+            }
+        }
+        links
+    }
+
+    fn check_server(&self, place: usize, devices: &[PortDevice]) -> Result<(), Misplaced> {
+        let written = &self.servers[place];
+        let server = written.get_ref();
+        let wrong = |message: String| Err((written.span(), message));
+        let others = || self.servers[..place].iter().map(Spanned::get_ref);
+        if server.number > MOST_NUMBER {
+            return wrong(format!(
+                "number = {}: expected 0 to {MOST_NUMBER}",
+                server.number
+            ));
+        }
+        if devices.iter().any(|device| device.device == server.device) {
+            return wrong(format!(
+                "{} is a port of the service: expected an interface that leads to memory servers alone",
+                server.device
+            ));
+        }
+        if others().any(|other| other.name == server.name) {
+            return wrong(format!(
+                "two servers are called {}: expected different names",
+                server.name
+            ));
+        }
+        let is_beside = |other: &&MemoryServer| other.device == server.device;
+        if let Some(other) = others().find(is_beside) {
+            if other.number == server.number {
+                return wrong(format!(
+                    "{} has number {} on {}, too: expected another number, which the server is told with --server",
+                    other.name, server.number, server.device
+                ));
+            }
+            if (other.own_address, other.driver) != (server.own_address, server.driver) {
+                return wrong(format!(
+                    "{} is on {}, too: expected the same own_address and driver",
+                    other.name, server.device
+                ));
+            }
+        }
+        let own = server.own_address.0.address;
+        match server.address {
+            Some(Text(address)) if address.is_v4() != own.is_v4() => wrong(format!(
+                "{address} and {own} are of two IP versions: expected one"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check(&self, span: std::ops::Range<usize>, shards: u16) -> Result<(), Misplaced> {
+        let wrong = |message: String| Err((span.clone(), message));
+        if self.servers.len() > MAX_SERVERS {
+            return wrong(format!(
+                "{} servers: expected at most {MAX_SERVERS}",
+                self.servers.len()
+            ));
+        }
+        if self.never.len() > MOST_CLASSES {
+            return wrong(format!(
+                "never has {} classes: expected at most {MOST_CLASSES}",
+                self.never.len()
+            ));
+        }
+        if let Some(dscp) = self
+            .never
+            .iter()
+            .find_map(|class| class.dscp.filter(|&it| it > 63))
+        {
+            return wrong(format!("dscp = {dscp}: expected 0 to 63"));
+        }
+        if !self.servers.is_empty() && shards > 1 {
+            return wrong(format!(
+                "memory servers and {shards} shards: expected shards = 1, or payloads in memory of this process"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What else in a service `[split]` has to go with.
+pub(super) struct Beside<'a> {
+    pub is_parking: bool,
+    pub devices: &'a [PortDevice],
+    pub shards: u16,
+}
+
+/// Checks the table.
+pub(super) fn checked(
+    written: Option<Spanned<Split>>,
+    beside: &Beside<'_>,
+) -> Result<Option<Split>, Misplaced> {
+    let Some(written) = written else {
+        return Ok(None);
+    };
+    let span = written.span();
+    if beside.is_parking {
+        let message = "payloads cannot wait in two places: expected [parking] or [split]";
+        return Err((span, message.into()));
+    }
+    let split = written.into_inner();
+    split.check(span, beside.shards)?;
+    for place in 0..split.servers.len() {
+        split.check_server(place, beside.devices)?;
+    }
+    Ok(Some(split))
+}
+
+impl Service {
+    /// `[split]`, if there is one and all functions of the chain do without payloads.
+    pub fn splits(&self) -> Option<&Split> {
+        let needs = |one: &Instance| one.config.needs_payload().is_some();
+        let split = self.split.as_ref()?;
+        (!self.chain.iter().any(needs)).then_some(split)
+    }
+
+    /// The interfaces that lead to memory servers, which are numbered behind the ports.
+    pub fn memory_links(&self) -> Vec<PortDevice> {
+        self.split.as_ref().map_or_else(Vec::new, Split::links)
+    }
+
+    /// Frames that wait here for their headers, with a header each on its way, and payloads that are on
+    /// their way to or from servers.
+    pub fn split_frames(&self) -> usize {
+        self.split.as_ref().map_or(0, |split| {
+            let waiting = match split.servers.len() {
+                0 => split.store.payloads.next_power_of_two(),
+                servers => servers * split.queue_pairs * 2 * split.requests,
+            };
+            waiting + 2 * split.header_slots + split.followers
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn parse(text: &str) -> Result<Service, String> {
+        let parsed = Service::parse(text, Path::new("folder/edge.toml"));
+        parsed.map_err(|error| error.to_string())
+    }
+
+    const FIREWALL: &str =
+        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[split]\n";
+
+    fn server(name: &str, more: &str) -> String {
+        format!("[[split.servers]]\nname = \"{name}\"\ndevice = \"eth2\"\n{more}")
+    }
+
+    const FIRST: &str = "number = 1\nown_address = \"10.9.0.1/24\"\n";
+
+    #[test]
+    fn an_empty_table_has_defaults_and_a_store() {
+        let service = parse(FIREWALL).expect("valid");
+        assert_eq!(service.split, Some(Split::default()));
+        assert!(service.splits().is_some() && service.memory_links().is_empty());
+        assert_eq!(service.split_frames(), 8192 + 2 * 8192 + 4096);
+        let none = parse("[service]\nchain = [\"reassembler\"]\n").expect("valid");
+        assert_eq!((none.split.is_some(), none.split_frames()), (false, 0));
+    }
+
+    #[test]
+    fn a_chain_that_needs_payloads_is_not_split() {
+        let text = "[service]\nchain = [\"firewall\", \"reassembler\"]\n[firewall]\n[split]\n";
+        let service = parse(text).expect("valid");
+        assert!(service.split.is_some() && service.splits().is_none());
+    }
+
+    #[test]
+    fn servers_classes_and_back_off() {
+        let second = "number = 2\nown_address = \"10.9.0.1/24\"\naddress = \"10.9.0.3\"\n";
+        let text = format!(
+            "{FIREWALL}never = [{{ protocol = \"udp\", ports = \"53,5000-5010\", addresses = \"10.0.0.0/8\", dscp = 46 }}]\n\
+             back_off = {{ mode = \"proportional\", interval = \"100ms\" }}\nqueue_pairs = 4\n{}{}",
+            server("a", FIRST),
+            server("b", second)
+        );
+        let service = parse(&text).expect("valid");
+        let split = service.splits().expect("there");
+        let stage = split.stage();
+        assert_eq!(stage.never[0].ports, [53..=53, 5000..=5010]);
+        assert_eq!(
+            (stage.never[0].protocol, stage.never[0].dscp),
+            (Some(17), Some(46))
+        );
+        let back_off = stage.back_off.expect("on");
+        assert_eq!(back_off.mode, back_off::Mode::Proportional);
+        assert_eq!(back_off.interval, Duration::from_millis(100));
+        let servers: Vec<_> = split.servers().collect();
+        let requester = split.requester(servers[1], 7);
+        assert_eq!((requester.server, requester.queue_pairs), (2, 4));
+        assert_eq!(requester.expected, Some("10.9.0.3".parse().expect("one")));
+        assert_eq!(service.memory_links().len(), 1);
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_told_with_its_place() {
+        let refusal = |more: &str| parse(&format!("{FIREWALL}{more}")).expect_err("wrong");
+        let cases = [
+            (
+                "[parking]\n",
+                "folder/edge.toml:5:1: payloads cannot wait in two places",
+            ),
+            ("header_slots = 0\n", "folder/edge.toml:6:16:"),
+            (
+                "never = [{ dscp = 64 }]\n",
+                "folder/edge.toml:5:1: dscp = 64: expected 0 to 63",
+            ),
+            (
+                &server("a", "number = 64\nown_address = \"10.9.0.1/24\"\n"),
+                "folder/edge.toml:6:1: number = 64: expected 0 to 63",
+            ),
+            (
+                &server("a", "number = 1\nown_address = \"10.9.0.1\"\n"),
+                "folder/edge.toml:10:15: ",
+            ),
+            (
+                &format!("{}{}", server("a", FIRST), server("a", FIRST)),
+                "folder/edge.toml:11:1: two servers are called a",
+            ),
+            (
+                &format!("{}{}", server("a", FIRST), server("b", FIRST)),
+                "folder/edge.toml:11:1: a has number 1 on eth2, too",
+            ),
+            (
+                &format!(
+                    "{}{}",
+                    server("a", FIRST),
+                    server("b", "number = 2\nown_address = \"10.9.0.4/24\"\n")
+                ),
+                "folder/edge.toml:11:1: a is on eth2, too",
+            ),
+            (
+                &server("a", &format!("{FIRST}address = \"2001:db8::1\"\n")),
+                "folder/edge.toml:6:1: 2001:db8::1 and 10.9.0.1 are of two IP versions",
+            ),
+            (
+                &format!(
+                    "{}[ports]\nleft = {{ device = \"eth2\" }}\n",
+                    server("a", FIRST)
+                ),
+                "folder/edge.toml:6:1: eth2 is a port of the service",
+            ),
+            (
+                &format!("{}[run]\nshards = 2\n", server("a", FIRST)),
+                "folder/edge.toml:5:1: memory servers and 2 shards",
+            ),
+        ];
+        for (more, start) in cases {
+            let told = refusal(more);
+            assert!(told.starts_with(start), "{more}: {told}");
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Services whose workers see headers alone, wherever payloads wait, and packets for them.
+
+use super::{Flows, balanced_traffic_of, generate, traffic};
+use twinpath_control::service::{Execution, Paths};
+use twinpath_io::Trace;
+
+pub const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
+    { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
+pub const FIREWALL: &str = "[firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"53\" }]\n";
+
+/// Chains of rules, alone and beside flow state; several packets are under way at any time.
+pub const GATEWAY: &str = r#"
+[acl]
+default = "allow"
+rules = [
+    { action = "deny", protocol = "udp", to_port = "137-139" },
+    { action = "deny", from = "10.0.0.0/29", protocol = "udp" },
+]
+[napt]
+inside = ["10.0.0.0/8", "192.168.0.0/16"]
+external = ["198.51.100.1", "198.51.100.2"]
+timeouts = { udp = "1s", tcp_transitory = "1s", tcp_established = "2s", icmp = "1s" }
+[router]
+address = "192.0.2.254"
+address6 = "2001:db8::254"
+next_hops = [
+    { name = "uplink", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 },
+    { name = "lab", mac = "02:00:00:00:02:01", source_mac = "02:00:00:00:00:02", port = 7 },
+]
+routes = [
+    { to = "0.0.0.0/0", via = "uplink" },
+    { to = "::/0", via = "uplink" },
+    { to = "10.0.0.0/8", via = "lab" },
+]
+[rule_cache]
+window = "100ms"
+threshold = 0
+[link]
+round_trip = "200us"
+incomplete_timeout = "10ms"
+"#;
+
+pub const EVERYWHERE: [(Paths, Execution); 4] = [
+    (Paths::Both, Execution::Virtual),
+    (Paths::Both, Execution::Threads),
+    (Paths::Slow, Execution::Virtual),
+    (Paths::Slow, Execution::Threads),
+];
+
+/// Packets of many flows both ways, with fragments and ICMP errors.
+pub fn crossing_traffic() -> Trace {
+    generate(
+        &traffic(
+            "packets = 6000\nflows = 200\nchurn_per_minute = 60000.0\npopularity = { distribution = \"zipf\", exponent = 0.99 }\n\
+             arrivals = { process = \"poisson\", rate_pps = 100000.0 }\npacket_size = { kind = \"imix\" }\nreply_share = 0.5\n\
+             fragment_share = 0.01\nicmp_error_share = 0.005\n",
+        ),
+        3,
+    )
+}
+
+pub fn balancer() -> String {
+    format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}")
+}
+
+pub fn firewall() -> String {
+    format!("[service]\nchain = [\"firewall\"]\n{FIREWALL}")
+}
+
+/// Clients and servers of the balanced service, with payloads.
+pub fn conversations() -> Trace {
+    balanced_traffic_of(BALANCED, 4_000, "packet_size = { kind = \"imix\" }\n")
+}
+
+/// Every packet, with how often it is there.
+pub fn multiset(flows: &Flows) -> Vec<(String, Vec<&[u8]>)> {
+    flows
+        .iter()
+        .map(|(key, packets)| {
+            let mut packets: Vec<&[u8]> = packets.iter().map(Vec::as_slice).collect();
+            packets.sort_unstable();
+            (format!("{key:?}"), packets)
+        })
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! Server-only is the oracle where packets are split: each capture, and generated traffic of both IP
+//! versions, meets services that are derived from it, so that every function has something to do.
+
+mod common;
+
+use common::derived::{Capture, profiled};
+use common::headers_only::EVERYWHERE;
+use common::trial::Trial;
+use common::{generate, traffic};
+use twinpath_captures::{FunctionText, Lacking, Profile};
+use twinpath_control::report::SplitCounts;
+use twinpath_control::service::{Execution, Paths, Split, Store};
+
+type Derived = fn(&Profile) -> Result<FunctionText, Lacking>;
+
+/// Those that do with headers.
+const FUNCTIONS: [Derived; 8] = [
+    Profile::firewall,
+    Profile::acl,
+    Profile::napt,
+    Profile::napt_filtered,
+    Profile::nptv6,
+    Profile::load_balancer,
+    Profile::monitor,
+    Profile::router,
+];
+
+/// All that can be split, on threads too where there are few packets; and with few slots, places and
+/// lists.
+fn modes(packets: usize) -> [(Split, &'static [(Paths, Execution)]); 2] {
+    const VIRTUAL: [(Paths, Execution); 2] = [
+        (Paths::Both, Execution::Virtual),
+        (Paths::Slow, Execution::Virtual),
+    ];
+    let runs = match packets {
+        0..1000 => &EVERYWHERE[..],
+        _ => &VIRTUAL,
+    };
+    let every = Split {
+        threshold_bytes: 60,
+        ..Split::default()
+    };
+    let tiny = Split {
+        header_slots: 3,
+        partitions: 2,
+        store: Store { payloads: 2 },
+        ..every.clone()
+    };
+    [(every, runs), (tiny, &VIRTUAL[1..])]
+}
+
+fn alone(captures: &[Capture]) {
+    for table in FUNCTIONS {
+        let mut sum = SplitCounts::default();
+        let mut trials = 0;
+        for capture in captures {
+            let Ok(function) = table(&capture.profile) else {
+                continue;
+            };
+            trials += 1;
+            let trial = Trial::alone(capture, function);
+            for (split, runs) in modes(capture.trace.len()) {
+                sum.add(&trial.split(&split, runs));
+            }
+        }
+        assert!(trials == 0 || sum.merged > 0, "{trials} trials: {sum:?}");
+    }
+}
+
+#[test]
+fn functions_over_captures() {
+    alone(profiled());
+}
+
+#[test]
+fn chains_over_captures() {
+    let chains: [(&[&str], Option<&str>); 3] = [
+        (&["acl", "napt", "monitor", "router"], Some("napt")),
+        (&["firewall", "nptv6", "monitor", "router"], Some("nptv6")),
+        (&["firewall", "load_balancer"], Some("load_balancer")),
+    ];
+    for (chain, answers) in chains {
+        let mut sum = SplitCounts::default();
+        for capture in profiled() {
+            let trial = Trial::of_chain(capture, chain, answers);
+            for (split, runs) in modes(capture.trace.len()) {
+                sum.add(&trial.split(&split, runs));
+            }
+        }
+        assert!(profiled().is_empty() || sum.merged > 0, "{chain:?}");
+    }
+}
+
+#[test]
+fn functions_over_generated_traffic_of_both_versions() {
+    let generated = |name: &str, ipv6_share: f64| {
+        let text = format!(
+            "packets = 6000\nflows = 150\nchurn_per_minute = 30000.0\ntcp_share = 0.7\nreply_share = 0.4\n\
+             popularity = {{ distribution = \"zipf\", exponent = 0.99 }}\npacket_size = {{ kind = \"imix\" }}\n\
+             arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\nfragment_share = 0.01\nicmp_error_share = 0.005\n\
+             tcp = {{ out_of_order_share = 0.01, reset_share = 0.05 }}\nhosts = {{ servers = 6, ipv6_share = {ipv6_share} }}\n"
+        );
+        Capture::of(name, &generate(&traffic(&text), 9))
+    };
+    alone(&[generated("generated-split", 0.5)]);
+    alone(&[generated("generated-split-v6", 1.0)]);
+}

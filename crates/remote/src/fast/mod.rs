@@ -1,0 +1,288 @@
+//! What the switch does with frames: splits packets, takes headers back, asks for payloads, and makes
+//! packets whole again (Ribosome §3.1).
+//!
+//! | what happens | what becomes of the packet | counted |
+//! |---|---|---|
+//! | too short; a fragment; neither TCP nor UDP; a time to live that may end in the chain; a class that is never split | travels whole | `whole_small`, `whole_unsuited`, `whole_class` |
+//! | no buffer, no slot, no server, a queue pair that is down, no room | travels whole | `whole_no_buffer` and so on |
+//! | its header has passed the chain | the payload is asked for; it leaves when that is here and others of its flow have left | `merged` |
+//! | a function drops it | the payload's place is free | `declined` |
+//! | its header does not come back | its slot is another's one day, not before [`Config::header_timeout`]; or nothing is under way any more | `missing` |
+//! | its payload is lost, or was overtaken in remote memory | dropped | `payload_lost`, `payload_gone` |
+//! | a late or doubled header | freed; it never meets another payload | `headers_stale`, `headers_doubled` |
+//! | a whole packet would overtake others of its flow | waits for them | `followers` |
+//!
+//! Who owns what: the payload's [`Handle`] stays with the stage, in the header slot; what travels is the
+//! [`Ticket`], which names the slot and its use. So nothing that a worker or somebody on the link writes
+//! can name another packet's payload. A worker that crashes loses headers, whose slots are found to be
+//! lost as those of any lost header. Nothing is under way while a chain becomes another.
+
+mod classes;
+mod counters;
+mod departures;
+mod rebuilding;
+mod servers;
+mod splitting;
+
+pub use classes::Class;
+pub use counters::Counters;
+
+use crate::back_off::{self, BackOff};
+use crate::handle::{CUSTOM_HEADER_BYTES, Handle};
+use crate::header_slots::HeaderSlots;
+use crate::payloads::{self, Event, PayloadMemory, QueuePairFigures};
+use departures::{Departures, Place};
+use std::collections::VecDeque;
+use std::time::Duration;
+use twinpath_core::split::Parcel;
+use twinpath_core::wire::MacAddress;
+use twinpath_core::{DropReason, Frame, Instant};
+
+/// What a stage is like.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Packets of at least so many bytes are split.
+    pub threshold_bytes: usize,
+    /// Packets with less payload are not: it would take more to name it.
+    pub least_payload_bytes: usize,
+    /// How many packets may be split at a time (2000 in the paper).
+    pub header_slots: usize,
+    /// So long no slot and no payload loses its place to another. At zero they do at once, as in the
+    /// paper, where the ring has to be long enough.
+    pub header_timeout: Duration,
+    /// Flows are hashed to so many lists, which keep their order.
+    pub partitions: usize,
+    /// Whole packets that may wait for others of their flow.
+    pub followers: usize,
+    /// What is never split.
+    pub never: Vec<Class>,
+    /// When servers are left alone; `None` if never.
+    pub back_off: Option<back_off::Config>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            threshold_bytes: 128,
+            least_payload_bytes: CUSTOM_HEADER_BYTES,
+            header_slots: 2000,
+            header_timeout: Duration::from_millis(50),
+            partitions: 4096,
+            followers: 4096,
+            never: Vec::new(),
+            back_off: None,
+        }
+    }
+}
+
+/// A place where payloads wait, as a service names it.
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// The port that leads to it; `None` if it is in this process.
+    pub port: Option<u16>,
+    /// What is behind it.
+    pub memory: Box<dyn PayloadMemory + Send>,
+}
+
+struct Member {
+    name: String,
+    port: Option<u16>,
+    memory: Box<dyn PayloadMemory + Send>,
+    last_error: Option<Event>,
+    is_told_silent: bool,
+    /// How much is still told of it until links are looked at again.
+    news_left: u16,
+}
+
+/// A packet that is split.
+struct Record {
+    member: u16,
+    handle: Handle,
+    state: State,
+    received_ns: u64,
+    segment_bytes: u16,
+}
+
+#[derive(Copy, Clone)]
+enum State {
+    /// The workers have its header, since then.
+    Away(Instant),
+    /// Its header is back, and goes on, or waits on the fast path for something.
+    Between,
+    /// Its header has passed the chain and waits at this place.
+    Waits(Place),
+}
+
+/// What comes out and had waited.
+#[derive(Debug)]
+pub enum Output {
+    /// A packet leaves; the frame, if there is one, held its header and is for its pool.
+    Packet(Parcel, Option<Frame>),
+    /// A packet is lost: its header, and why.
+    Lost(Frame, DropReason),
+    /// The new header did not fit in front of the payload. The frames are for their pool.
+    HeaderTooLong(Frame, Frame),
+}
+
+impl Output {
+    /// The number of the packet that this is about, in the order of arrival.
+    #[must_use]
+    pub fn ordinal(&self) -> u64 {
+        match self {
+            Self::Packet(parcel, _) => parcel.frame.ordinal(),
+            Self::Lost(header, _) | Self::HeaderTooLong(header, _) => header.ordinal(),
+        }
+    }
+}
+
+/// What is known of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFigures {
+    /// Its name.
+    pub name: String,
+    /// Whether it takes payloads.
+    pub is_up: bool,
+    /// The share of its flows that it takes, in thousandths.
+    pub share_per_mille: u64,
+    /// What its link carried when it was last looked at, in bits a second.
+    pub rate_bps: u64,
+    /// What went wrong last, in words.
+    pub last_error: Option<String>,
+    /// All that was counted, by name.
+    pub counters: Vec<(&'static str, u64)>,
+    /// Its queue pairs, by number.
+    pub queue_pairs: Vec<QueuePairFigures>,
+}
+
+/// Something happened at a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// Which of the servers, by number in the service.
+    pub server: usize,
+    /// What.
+    pub event: Event,
+}
+
+/// Most news that wait for somebody to take them.
+const MOST_NEWS: usize = 256;
+/// Most of one server between two looks at the links: somebody on the cable may end a life again and
+/// again.
+const MOST_NEWS_EACH: u16 = 32;
+/// A server that has not announced itself for so long is told of.
+const LONGEST_SILENCE: Duration = Duration::from_secs(3);
+
+/// The stage.
+pub struct Stage {
+    config: Config,
+    is_active: bool,
+    members: Vec<Member>,
+    slots: HeaderSlots<Record>,
+    departures: Departures<Parcel, Output>,
+    back_off: BackOff,
+    /// Of a call to a member; empty between.
+    output: payloads::Output,
+    /// Frames for servers, each by its port.
+    messages: Vec<(u16, Frame)>,
+    news: VecDeque<News>,
+    /// Packets that were given up because their headers did not come back, and were not told of yet.
+    given_up: u64,
+    /// Headers that wait for their payloads.
+    waiting: usize,
+    is_lossless: bool,
+    began: Option<Instant>,
+    counters: Counters,
+}
+
+impl Stage {
+    /// A stage over up to [`back_off::MAX_SERVERS`] servers.
+    #[must_use]
+    pub fn new(config: Config, servers: Vec<Server>) -> Self {
+        let member = |server: Server| Member {
+            name: server.name,
+            port: server.port,
+            memory: server.memory,
+            last_error: None,
+            is_told_silent: false,
+            news_left: MOST_NEWS_EACH,
+        };
+        let most = servers.into_iter().take(back_off::MAX_SERVERS);
+        let members: Vec<_> = most.map(member).collect();
+        let shares = config.back_off.unwrap_or(back_off::Config {
+            threshold_bps: u64::MAX,
+            ..back_off::Config::PAPER
+        });
+        let mut stage = Self {
+            is_active: true,
+            slots: HeaderSlots::new(config.header_slots),
+            departures: Departures::new(config.partitions),
+            back_off: BackOff::new(shares, members.len(), Instant::ZERO),
+            members,
+            output: payloads::Output::default(),
+            messages: Vec::new(),
+            news: VecDeque::new(),
+            given_up: 0,
+            waiting: 0,
+            is_lossless: false,
+            began: None,
+            counters: Counters::default(),
+            config,
+        };
+        stage.set_lossless(false);
+        stage.note_who_is_up();
+        stage
+    }
+
+    /// Whether nothing waits here, and no header is awaited.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots.used() == 0 && !self.departures.is_any()
+    }
+
+    /// How it was made.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Whether packets must not be lost for want of room: slots, payloads and whole packets that wait
+    /// keep their places for ever.
+    pub fn set_lossless(&mut self, is_lossless: bool) {
+        self.is_lossless = is_lossless;
+        let protection = self.protection();
+        for member in &mut self.members {
+            member.memory.protect(protection);
+        }
+    }
+
+    const fn protection(&self) -> Duration {
+        match self.is_lossless {
+            true => Duration::MAX,
+            false => self.config.header_timeout,
+        }
+    }
+
+    /// Whether packets are split: a chain may have functions that need payloads.
+    pub fn set_active(&mut self, is_active: bool) {
+        self.is_active = is_active;
+    }
+
+    /// The switch has these MAC addresses at its ports.
+    pub fn set_stations(&mut self, macs: &[MacAddress]) {
+        for member in &mut self.members {
+            let port = member.port.map(usize::from);
+            if let Some(mac) = port.and_then(|port| macs.get(port)) {
+                member.memory.set_station(*mac);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

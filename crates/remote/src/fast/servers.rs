@@ -1,0 +1,154 @@
+//! The servers' end: frames from them, time, and what is known of them.
+
+use super::{LONGEST_SILENCE, MOST_NEWS, MOST_NEWS_EACH, Member, News, ServerFigures, Stage};
+use crate::back_off;
+use crate::payloads::{self, Event};
+use twinpath_core::{Frame, Instant, Pools};
+
+impl Stage {
+    /// A frame came by a port that leads to servers.
+    pub fn receive(&mut self, frame: Frame, now: Instant, pools: &mut Pools) {
+        let port = Some(frame.port());
+        let mut rest = Some(frame);
+        for number in 0..self.members.len() {
+            let member = &mut self.members[number];
+            if member.port != port {
+                continue;
+            }
+            let Some(frame) = rest.take() else { break };
+            rest = member.memory.receive(frame, now, pools, &mut self.output);
+            self.gather(number);
+        }
+        if let Some(frame) = rest {
+            self.counters.other_frames += 1;
+            pools.give(frame);
+        }
+        self.note_who_is_up();
+    }
+
+    /// Does what time and new room ask for.
+    pub fn poll(&mut self, now: Instant, pools: &mut Pools) {
+        for number in 0..self.members.len() {
+            let memory = &mut self.members[number].memory;
+            memory.poll(now, pools, &mut self.output);
+            self.gather(number);
+        }
+        if self.has_servers() {
+            self.note_who_is_up();
+            self.look(now);
+        }
+    }
+
+    fn has_servers(&self) -> bool {
+        self.members.iter().any(|member| member.port.is_some())
+    }
+
+    /// Links are looked at, and who has not been heard of for long.
+    fn look(&mut self, now: Instant) {
+        let began = *self.began.get_or_insert(now);
+        if now >= self.back_off.deadline() {
+            for (number, member) in self.members.iter_mut().enumerate() {
+                self.back_off.carried(number, member.memory.octets());
+                member.news_left = MOST_NEWS_EACH;
+            }
+            self.back_off.look(now);
+        }
+        if now.since(began) < LONGEST_SILENCE {
+            return;
+        }
+        for number in 0..self.members.len() {
+            let member = &mut self.members[number];
+            let is_silent = !member.memory.is_known();
+            if is_silent && !std::mem::replace(&mut member.is_told_silent, true) {
+                self.note(number, Event::Silent);
+            }
+        }
+    }
+
+    pub(super) fn note_who_is_up(&mut self) {
+        for (number, member) in self.members.iter().enumerate() {
+            self.back_off.set_up(number, member.memory.is_up());
+        }
+    }
+
+    /// When [`Self::poll`] is to be called at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        let memories = self.members.iter().map(|member| member.memory.deadline());
+        let own = match self.has_servers() {
+            true => self.back_off.deadline(),
+            false => Instant::NEVER,
+        };
+        memories.chain([own]).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Frames for servers, each by its port.
+    pub fn messages(&mut self) -> &mut Vec<(u16, Frame)> {
+        &mut self.messages
+    }
+
+    /// Takes what a member has put out.
+    pub(super) fn gather(&mut self, number: usize) {
+        let payloads::Output {
+            mut frames,
+            mut payloads,
+            mut events,
+        } = std::mem::take(&mut self.output);
+        let port = self.members[number].port.unwrap_or_default();
+        self.messages
+            .extend(frames.drain(..).map(|frame| (port, frame)));
+        payloads
+            .drain(..)
+            .for_each(|returned| self.returned(returned));
+        events.drain(..).for_each(|event| self.note(number, event));
+        self.output = payloads::Output {
+            frames,
+            payloads,
+            events,
+        };
+    }
+
+    fn note(&mut self, server: usize, event: Event) {
+        let member = &mut self.members[server];
+        if event.is_error() {
+            let is_told = member.last_error.replace(event) == Some(event);
+            // What is said again and again is told once.
+            if is_told && matches!(event, Event::AnnouncementRefused(_)) {
+                return;
+            }
+        }
+        if member.news_left == 0 || self.news.len() >= MOST_NEWS {
+            self.counters.events_lost += 1;
+            return;
+        }
+        member.news_left -= 1;
+        self.news.push_back(News { server, event });
+    }
+
+    /// What is known of each server.
+    #[must_use]
+    pub fn servers(&self) -> Vec<ServerFigures> {
+        let figures = |(number, member): (usize, &Member)| ServerFigures {
+            name: member.name.clone(),
+            is_up: member.memory.is_up(),
+            share_per_mille: u64::from(self.back_off.share(number)) * 1000
+                / u64::from(back_off::WHOLE),
+            rate_bps: self.back_off.rate_bps(number),
+            last_error: member.last_error.map(|event| event.to_string()),
+            counters: member.memory.named_counters(),
+            queue_pairs: member.memory.queue_pair_figures(),
+        };
+        self.members.iter().enumerate().map(figures).collect()
+    }
+
+    /// The name of a server.
+    #[must_use]
+    pub fn name(&self, server: usize) -> &str {
+        self.members.get(server).map_or("", |member| &member.name)
+    }
+
+    /// What happened at servers since this was called last.
+    pub fn take_news(&mut self) -> impl Iterator<Item = News> {
+        self.news.drain(..)
+    }
+}

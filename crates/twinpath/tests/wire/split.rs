@@ -1,0 +1,99 @@
+//! Payloads wait on two memory servers while a file crosses the service between: it comes as it was,
+//! also while one of the servers is killed and started again.
+
+use super::memory_server::Server as MemoryServer;
+use super::middle::{Middle, cut_network, wait_for};
+use super::programs::{WebServer, begin_fetch, succeeds_soon};
+use twinpath_control::report::json;
+use twinpath_netns::{Network, has_program, is_possible};
+
+fn service() -> String {
+    let server = |number: u8| {
+        format!(
+            "[[split.servers]]\nname = \"memory-{number}\"\nnumber = {number}\ndevice = \"memory{number}\"\n\
+             driver = \"af_packet\"\nown_address = \"169.254.0.1/16\"\n"
+        )
+    };
+    format!(
+        "[service]\nname = \"split\"\nchain = [\"firewall\"]\nunparsed = \"forward\"\n\
+         inside = [\"10.9.0.1\", \"fd09::1\"]\ninside_ports = [\"inside\"]\n\
+         [run]\npaths = \"slow\"\n\
+         [ports]\ninside = {{ device = \"inside\", driver = \"af_xdp\" }}\n\
+         outside = {{ device = \"outside\", driver = \"af_xdp\" }}\n\
+         [firewall]\ndefault = \"deny\"\nrules = [\n\
+         {{ action = \"allow\", from = \"10.9.0.1\" }},\n{{ action = \"allow\", from = \"fd09::1\" }},\n\
+         {{ action = \"allow\", protocol = \"icmp6\" }},\n]\n\
+         [split]\nqueue_pairs = 4\nrequest_timeout = \"50ms\"\nread_timeout = \"500ms\"\n{}{}",
+        server(1),
+        server(2)
+    )
+}
+
+/// The middle, and a cable to each memory server that carries longer packets than the others.
+fn network() -> Network {
+    let mut network = cut_network();
+    for number in [1, 2] {
+        let (port, host) = (format!("memory{number}"), format!("memory-{number}"));
+        network.cable(&format!("middle {port}"), &format!("{host} eth0"));
+        network.ip("middle", &format!("link set {port} mtu 2000"));
+        network.ip(&host, "link set eth0 mtu 2000");
+    }
+    network
+}
+
+/// Whether so many servers take payloads, as figures say.
+fn are_up(middle: &Middle, servers: usize) -> bool {
+    let said = middle.asked(&["top", "--once", "--json"]);
+    let report = said.and_then(|said| json::from_text(&said).ok());
+    let split = report.and_then(|report| report.split);
+    split.is_some_and(|split| split.servers_up() == servers)
+}
+
+#[test]
+fn a_file_crosses_while_its_payloads_wait_on_servers() {
+    if !is_possible() || !has_program("curl", "curl") || !has_program("nginx", "nginx") {
+        return;
+    }
+    let network = network();
+    let first = MemoryServer::start(&network, "memory-1", 1);
+    let second = MemoryServer::start(&network, "memory-2", 2);
+    let middle = Middle::start(&network, &service());
+    let ping = ["-c1", "-W1", "10.9.0.2"];
+    assert!(succeeds_soon(&network, "client", "ping", &ping));
+    let web = WebServer::start(&network, "server");
+    assert!(wait_for(|| are_up(&middle, 2)), "both servers are there");
+    web.is_fetched(&network, "client", "10.9.0.2");
+    // One dies while the next file is under way, and comes back.
+    let download = begin_fetch(&network, "client", "[fd09::2]", "20M");
+    assert!(wait_for(|| download.len() > 1 << 20));
+    drop(first);
+    assert!(wait_for(|| are_up(&middle, 1)), "it is noticed");
+    download.comes_whole();
+    let first = MemoryServer::start(&network, "memory-1", 1);
+    assert!(wait_for(|| are_up(&middle, 2)), "it is there again");
+    web.is_fetched(&network, "client", "10.9.0.2");
+    let report = middle.stop();
+    let split = report.split.expect("with [split]");
+    println!("{split:#?}\n{:?}", report.drops);
+    let counts = split.counts;
+    assert!(counts.merged > 20_000, "{counts:?}");
+    assert_eq!(
+        counts.packets,
+        counts.merged + counts.declined + counts.lost()
+    );
+    for server in &split.servers {
+        assert!(
+            server.is_up && server.counter("payloads") > 1000,
+            "{server:?}"
+        );
+    }
+    let lost = &split.servers[0];
+    assert!(
+        lost.queue_pairs.iter().any(|pair| pair.lives > 1),
+        "{lost:?}"
+    );
+    for server in [first, second] {
+        let said = server.stop();
+        assert!(said.contains("writes"), "{said}");
+    }
+}
