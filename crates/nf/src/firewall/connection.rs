@@ -235,7 +235,7 @@ impl Connection {
         };
         let marks = |index: usize| {
             let half = &self.windows.halves[index];
-            u32::from(half.has_gap) * GAP[index] | u32::from(half.has_fin) * FIN[index]
+            (u32::from(half.has_gap) * GAP[index]) | (u32::from(half.has_fin) * FIN[index])
         };
         original | reply << SCALE_BITS | self.phase.bits() | opener | marks(0) | marks(1)
     }
