@@ -3,12 +3,13 @@
 //!
 //! A switch has no memory for payloads, but servers have memory and bandwidth to spare, and their
 //! network cards serve RDMA without a processor. So the switch splits a packet (§3.1): the payload is
-//! written to a server, the header goes to the function with a [`Handle`] in its tail. When the
-//! header is back it waits in a [header slot](HeaderSlots) while the payload is read, and what leaves is
-//! the packet with the function's header.
+//! written to a server, the header goes to the function with a ticket: its [header slot](HeaderSlots),
+//! and which use of it. (In the paper the whole [`Handle`] travels; here it stays in the slot, so that
+//! nothing that comes back can name another payload.) When the header is back it waits in its slot while
+//! the payload is read, and what leaves is the packet with the function's header.
 //!
 //! ```text
-//!  packet ─► split ── header, Handle ──► function ── header, Handle ──┐
+//!  packet ─► split ── header, ticket ──► function ── header, ticket ──┐
 //!              │                                                      ▼
 //!              │ payload                                  HeaderSlots::store, read
 //!              ▼                                                      │ READ
