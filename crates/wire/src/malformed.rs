@@ -110,12 +110,4 @@ mod tests {
             assert!(!malformed.to_string().is_empty());
         }
     }
-
-    #[test]
-    fn meanings_state_the_bounds_that_hold() {
-        assert_eq!(crate::link::MAX_VLAN_TAGS, 4);
-        assert!(Malformed::TooManyVlanTags.meaning().contains("four"));
-        assert_eq!(crate::layout::MAX_FRAME_BYTES, 65_553);
-        assert!(Malformed::Oversized.meaning().contains("65,553"));
-    }
 }

@@ -281,3 +281,11 @@ fn icmp_of_the_other_version_is_not_looked_into() {
     let raw = PacketBuilder::raw(58, source.address, destination.address).payload_len(8);
     assert_eq!(layout(raw).transport, Transport::Other);
 }
+
+#[test]
+fn meanings_state_the_bounds_that_hold() {
+    assert_eq!(crate::link::MAX_VLAN_TAGS, 4);
+    assert!(Malformed::TooManyVlanTags.meaning().contains("four"));
+    assert_eq!(MAX_FRAME_BYTES, 65_553);
+    assert!(Malformed::Oversized.meaning().contains("65,553"));
+}
