@@ -177,12 +177,13 @@ impl fmt::Debug for MaskedBits {
     }
 }
 
-/// What a route or mapping does to the metering class: `(class & and) | or`.
+/// What a route or mapping gives to the metering class: of all that a packet meets, the bits that any
+/// `or` has and every `and` leaves.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MeterBits {
-    /// Bits that are set.
+    /// Bits that it adds.
     pub or: u32,
-    /// Bits that are kept.
+    /// Bits that it leaves.
     pub and: u32,
 }
 

@@ -87,9 +87,9 @@
 //! whether the session is alive.
 //!
 //! # Changes
-//! Any part of the configuration can change while packets flow (`twinpath apply`). That concerns the cached rules of packets from and to
-//! addresses, prefixes and forwards that join or leave, and of protocols with another time-out; another
-//! filtering, or other blocks, concern all. An operator can end the bindings of an endpoint: its
+//! Any part of the configuration can change while packets flow (`twinpath apply`). That concerns the
+//! cached rules of packets from and to addresses, prefixes and forwards that join or leave, and of
+//! protocols with another time-out; another filtering, or other blocks, concern all. An operator can end the bindings of an endpoint: its
 //! next packet opens new ones. Bindings and sessions stay, those excepted whose external address or
 //! host inside is no longer listed, or that forwards or blocks give to others. With stricter
 //! filtering, a host has to send again before others may.
