@@ -10,6 +10,7 @@
 //! nftables on the same packets, between network namespaces.
 #![forbid(unsafe_code)]
 
+mod circles;
 mod deb;
 mod side_by_side;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
             "manual",
             cargo(&["run", "--quiet", "--package", "twinpath-manual"]),
         )]),
+        ["circles"] => run_all(&[circles_step()]),
         ["deb"] => run_all(&[step("Debian package", deb::build)]),
         ["bench"] => run_all(&[step(
             "benches",
@@ -109,6 +111,7 @@ fn test_steps() -> Vec<Step> {
                 "warnings",
             ]),
         ),
+        circles_step(),
         step("tests", tests()),
         properties_step(fresh_seed()),
         step(
@@ -119,6 +122,11 @@ fn test_steps() -> Vec<Step> {
         step("hyperscan", hyperscan()),
         fuzz_step(FUZZ_SECONDS),
     ]
+}
+
+/// No two files need each other, but for a parent and what is inside it.
+fn circles_step() -> Step {
+    step("circles of files", || circles::check(&root()))
 }
 
 /// Runs every step, also after one has failed, and tells at the end which did.

@@ -30,6 +30,7 @@ pub mod document;
 mod error;
 pub mod measured;
 pub mod model;
+mod number;
 pub mod pisa;
 pub mod plan;
 pub mod registry;

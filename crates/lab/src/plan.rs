@@ -46,8 +46,8 @@ mod check;
 
 use crate::error::{Misplaced, PlanError};
 use crate::model::Model;
+use crate::number::number;
 use crate::registry;
-use crate::results::number;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

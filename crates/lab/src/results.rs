@@ -21,15 +21,6 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// A parameter's value as a number, if it is one.
-pub(crate) fn number(value: &Value) -> Option<f64> {
-    match value {
-        Value::Integer(integer) => Some(*integer as f64),
-        Value::Float(float) => Some(*float),
-        _ => None,
-    }
-}
-
 /// Four significant digits or so.
 pub(crate) fn short(value: f64) -> String {
     if value != 0.0 && value.abs() < 1e-3 {

@@ -1,8 +1,9 @@
 //! Expected values beside ours.
 
 use crate::error::ExperimentError;
+use crate::number::number;
 use crate::plan::{Expectation, Pick, Plan, Relation, Values, matches};
-use crate::results::{Results, number, shown};
+use crate::results::{Results, shown};
 use std::path::Path;
 use toml::Table;
 

@@ -1,11 +1,12 @@
 //! What functions tell of what they have, a part at a time: whoever asks may ask for millions, and
 //! the function does nothing else while it tells.
 
-use crate::bindings::Kind;
 use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
-use twinpath_core::Instant;
 use twinpath_core::wire::Endpoint;
+use twinpath_core::{FlowKey, Instant};
 
 /// Part of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +27,77 @@ impl<T> Page<T> {
             next: ((end as usize) < bound).then_some(end),
         }
     }
+}
+
+/// What has ports of its own.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Kind {
+    /// TCP.
+    Tcp = 0,
+    /// UDP.
+    Udp = 1,
+    /// Echoes, whose identifiers are as ports.
+    Icmp = 2,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Tcp, Self::Udp, Self::Icmp];
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::Icmp => "icmp",
+        })
+    }
+}
+
+/// A word that is no kind.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not tcp, udp or icmp")]
+pub struct KindError;
+
+impl FromStr for Kind {
+    type Err = KindError;
+
+    fn from_str(text: &str) -> Result<Self, KindError> {
+        let mut kinds = Self::ALL.into_iter();
+        kinds.find(|kind| kind.to_string() == text).ok_or(KindError)
+    }
+}
+
+/// Packets and the bytes of their frames.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Count {
+    pub(crate) fn add(&mut self, packets: u64, bytes: u64) {
+        self.packets += packets;
+        self.bytes += bytes;
+    }
+}
+
+/// What is known of one flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The flow. Of a flow by hosts, ports and protocol are 0; of one by source or destination,
+    /// the low end is `::` as well.
+    pub key: FlowKey,
+    /// When its first packet arrived.
+    pub first: Instant,
+    /// When its last packet arrived, as far as is known.
+    pub last: Instant,
+    /// What its low end sent, and its high end.
+    pub sent: [Count; 2],
 }
 
 /// A binding of a translation.

@@ -2,8 +2,13 @@
 //! worker what it knows, and whoever wants a report puts them together. So it is at the end of a
 //! run, and so it is while the run goes on, when each party tells between two bursts.
 
-use crate::observe::{by_name, rules};
+pub(crate) mod machine;
+mod parking;
+pub(crate) mod rules;
+pub(crate) mod split;
+
 use crate::worker::{LinkCounters, SlowElement, Worker};
+use machine::by_name;
 use std::sync::mpsc;
 use twinpath_control::report::{
     Flows, FunctionCounters, LatencyRecorder, Report, RuleElement, RuleTableCounters, Rules,

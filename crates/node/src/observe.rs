@@ -1,21 +1,18 @@
 //! What is seen of a run: live, over time, and at its end.
 
-mod parking;
-pub(crate) mod rules;
-mod split;
-
 use crate::departure::{Departure, Via};
 use crate::fast_path::FastPath;
-use crate::figures::{MachineFigures, WorkerFigures};
+use crate::figures::machine::{by_name, slot_counts};
+use crate::figures::{MachineFigures, WorkerFigures, rules, split};
 use crate::health::Pulse;
 use crate::machine::Machine;
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
 use twinpath_control::live::{Live, Snapshot, SplitSnapshot};
 use twinpath_control::report::{
-    Coherence, KernelFigures, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
+    KernelFigures, LatencyRecorder, PortLosses, Report, Series, SlotCounters,
 };
-use twinpath_core::{DropCounters, DropReason, Pools};
+use twinpath_core::{DropCounters, Pools};
 use twinpath_nf::kv_store::Answers;
 
 /// Watches a run.
@@ -257,33 +254,6 @@ impl Observer {
     }
 }
 
-impl MachineFigures {
-    /// What a machine knows, without what whoever watches it has seen leave.
-    pub fn of(machine: &Machine) -> Self {
-        let fast_path = machine.path();
-        let mut report = Report::default();
-        let counts = *fast_path.counters();
-        report.totals.packets_in = counts.packets_in;
-        report.totals.bytes_in = counts.bytes_in;
-        report.slow.packets = counts.punted_packets;
-        report.slow.bytes = counts.punted_bytes;
-        report.fast.packets = counts.packets_in - counts.punted_packets;
-        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
-        report.coherence = coherence(fast_path);
-        report.slots_at_end = slot_counts(fast_path);
-        report.parking = fast_path.parking().map(parking::parking);
-        report.split = fast_path.split().map(split::split);
-        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
-        Self {
-            report,
-            drops: fast_path.drops().clone(),
-            latency: Default::default(),
-            tables: rules::each_table(fast_path),
-            answers: Answers::default(),
-        }
-    }
-}
-
 /// What is seen inside a node, at one moment.
 fn inside(fast_path: &FastPath, tallies: Tallies) -> Snapshot {
     let counts = fast_path.counters();
@@ -340,48 +310,6 @@ pub fn pool_figures(pools: &mut Pools, report: &mut Report) {
     report.pool.frames += (small + large) as u64;
     report.pool.low_water_frames += (pools.small().low_water() + pools.large().low_water()) as u64;
     report.pool.exhausted_events += pools.small().exhausted() + pools.large().exhausted();
-}
-
-pub(crate) fn by_name(drops: &DropCounters) -> std::collections::BTreeMap<String, u64> {
-    drops
-        .nonzero()
-        .map(|(reason, count)| (reason.name().to_owned(), count))
-        .collect()
-}
-
-fn slot_counts(fast_path: &FastPath) -> SlotCounters {
-    let mut all = SlotCounters::default();
-    for stage in fast_path.stages() {
-        let [initial, incomplete, active, frozen] = stage.counters().population;
-        all.capacity += stage.slots() as u64;
-        all.initial += initial;
-        all.incomplete += incomplete;
-        all.active += active;
-        all.frozen += frozen;
-    }
-    all
-}
-
-/// Frames that workers missed are still to be added.
-fn coherence(fast_path: &FastPath) -> Coherence {
-    let stats = fast_path.coherence();
-    let counts = fast_path.counters();
-    Coherence {
-        pulls: stats.pulls,
-        pulls_granted: stats.installs,
-        pulls_declined: stats.declines,
-        cancellations: stats.cancellations,
-        rearms: stats.rearms,
-        incomplete_timeouts: stats.incomplete_timeouts,
-        write_backs: stats.write_backs + stats.idle_write_backs,
-        write_back_retries: stats.write_back_retries,
-        ttl_write_backs: stats.idle_write_backs,
-        acknowledgements: stats.acknowledgements,
-        stale_messages_ignored: stats.stale_messages,
-        collisions: stats.collisions,
-        reordered_frames: counts.link_reordered,
-        lost_frames: counts.link_lost,
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod drive;
 mod finished;
 mod operate;
+pub mod shards;
 
 pub use drive::{drive, drive_live};
 pub use finished::Finished;
@@ -14,7 +15,7 @@ use crate::kernel::{Following, KernelError};
 use crate::live_ports::{self, LivePorts, Privilege};
 use crate::observe::{Observer, Together};
 use crate::operator::{Operator, Reload, export_rest};
-use crate::shards::{self, CurrentPartition, Ends, Handoff, ShardRun};
+use crate::shards::{CurrentPartition, Handoff};
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::threads::{PacketIo, pinning};
@@ -22,6 +23,7 @@ use crate::udp_port::{UdpPort, UdpSink};
 use crate::wiring::{self, BuildError};
 use finished::Ran;
 use operate::{Reached, attend, look_after};
+use shards::{Ends, ShardRun};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,9 +1,11 @@
 //! Where packets come from.
 
+mod part;
 mod piped;
 
+pub use part::{Clocks, Part};
+
 use crate::ingress::Ingress;
-use crate::shards::Part;
 use piped::Piped;
 use std::path::Path;
 use std::sync::Arc;

@@ -19,9 +19,8 @@ use twinpath_nf::shard::Shard;
 use twinpath_node::Ports;
 use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
-use twinpath_node::shards::{
-    CurrentPartition, Ends, Partition, ShardRun, drive_all, nodes, parts, share,
-};
+use twinpath_node::run::shards::{Ends, ShardRun, drive_all, nodes, parts};
+use twinpath_node::shards::{CurrentPartition, Partition, share};
 use twinpath_node::source::Source;
 
 const COUNTS: [u16; 3] = [1, 2, 4];

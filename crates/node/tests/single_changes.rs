@@ -13,8 +13,9 @@ use common::{
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::Trace;
-use twinpath_nf::bindings::{EndBindings, Kind};
+use twinpath_nf::bindings::EndBindings;
 use twinpath_nf::edit::Edit;
+use twinpath_nf::records::Kind;
 use twinpath_node::replacement::Replacement;
 
 const HEAD: &str = "inside = [\"10.0.0.0/8\", \"fd00::/8\"]\n[rule_cache]\nwindow = \"20ms\"\nthreshold = 0\n\

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 #[derive(Debug)]
 pub(crate) struct Followers<T> {
     flows: HashMap<u64, List>,
-    places: Vec<Place<T>>,
+    places: Vec<Node<T>>,
     free: Option<usize>,
 }
 
@@ -20,7 +20,7 @@ struct List {
 }
 
 #[derive(Debug)]
-struct Place<T> {
+struct Node<T> {
     item: Option<T>,
     /// The next of the flow, or the next free place.
     next: Option<usize>,
@@ -51,7 +51,7 @@ impl<T> Followers<T> {
     }
 
     fn place(&mut self, item: T) -> usize {
-        let new = Place {
+        let new = Node {
             item: Some(item),
             next: None,
         };

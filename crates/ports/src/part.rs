@@ -5,7 +5,7 @@
 //! by queue, as the card divides. What all parts of an AF_XDP port have in common is its program.
 
 use crate::interface::Interface;
-use crate::xdp::program::Program;
+use crate::program::Program;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

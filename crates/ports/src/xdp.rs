@@ -1,6 +1,6 @@
 //! AF_XDP: packets come from the driver of an interface, past the kernel's network stack.
 //!
-//! A [program](program) on the interface hands each packet to the socket of the queue that it came
+//! A [program](crate::program) on the interface hands each packet to the socket of the queue that it came
 //! by. Each queue has a socket with memory of its own, of which one half is for packets that come
 //! and the other for packets that leave. Zero copy is taken where the driver has it, else the kernel
 //! copies. Between that memory and buffers of the pool packets are copied, too: a burst's cost on the
@@ -10,9 +10,7 @@
 //! [`segments`]; checksums of packets from a virtual cable are
 //! [completed](crate::offload::complete_if_partial).
 
-mod assembler;
 mod flood;
-pub(crate) mod program;
 mod rings;
 mod socket;
 
@@ -20,10 +18,9 @@ use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::offload::{Oversized, complete_if_partial, segments};
 use crate::part::Part;
+use crate::program::{HostPrefix, Program};
 pub use flood::Flood;
-pub use program::HostPrefix;
 
-use program::Program;
 use socket::Socket;
 use std::collections::BTreeSet;
 use std::io;

@@ -68,7 +68,7 @@ pub struct Ring {
 
 /// What a payload that is there is to a reader.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct StoredPayload {
     /// Where its Header Info begins in the server's memory.
     pub address: u64,
     /// The payload in bytes.
@@ -175,11 +175,11 @@ impl Ring {
 
     /// Where a payload is, unless its place was given up.
     #[must_use]
-    pub fn place(&self, sequence: Sequence) -> Option<Place> {
+    pub fn place(&self, sequence: Sequence) -> Option<StoredPayload> {
         let is_inside = sequence.since(self.first) < self.next.since(self.first);
         let record = self.record(sequence);
         let is_there = is_inside && record.state != State::Free;
-        is_there.then_some(Place {
+        is_there.then_some(StoredPayload {
             address: self.address + record.at,
             bytes: record.bytes,
             is_written: record.state == State::Written,
@@ -189,9 +189,9 @@ impl Ring {
 
     /// The same for a handle that came from outside: all that it says must be as it was given out.
     #[must_use]
-    pub fn place_of(&self, handle: &Handle) -> Option<Place> {
+    pub fn place_of(&self, handle: &Handle) -> Option<StoredPayload> {
         let is_same =
-            |place: &Place| place.address == handle.address && place.bytes == handle.bytes;
+            |place: &StoredPayload| place.address == handle.address && place.bytes == handle.bytes;
         self.place(handle.sequence).filter(is_same)
     }
 

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::adopt::adopt;
-use super::shared_map::SharedMap;
+use super::shared_map::{SharedMap, adopt};
 use super::tables::{
     AclTable, EniTable, InboundMatch, MeterTable, PortMapTable, RouteTable, VnetTable,
 };

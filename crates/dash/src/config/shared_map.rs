@@ -304,6 +304,20 @@ impl<K: Ord + Clone, V: Clone> FromIterator<(K, V)> for SharedMap<K, V> {
     }
 }
 
+/// A map has the very values of another one where they are equal.
+pub(super) fn adopt<K: Ord + Clone, T: PartialEq>(
+    map: &mut SharedMap<K, Arc<T>>,
+    other: &SharedMap<K, Arc<T>>,
+) {
+    for (key, known) in other.iter() {
+        if let Some(value) = map.get_mut(key)
+            && **value == **known
+        {
+            *value = known.clone();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

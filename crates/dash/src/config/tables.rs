@@ -169,20 +169,20 @@ impl RouteTable {
 pub struct VnetTable {
     /// The network.
     pub vnet: Vnet,
-    v4: SharedMap<u32, Place>,
-    v6: SharedMap<[u8; 16], Place>,
+    v4: SharedMap<u32, MappedHost>,
+    v6: SharedMap<[u8; 16], MappedHost>,
     distinct: Interned<VnetMapping>,
 }
 
 /// Where an address is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct MappedHost {
     /// Without a MAC address.
     mapping: Arc<VnetMapping>,
     mac_address: Option<MacAddress>,
 }
 
-impl Place {
+impl MappedHost {
     fn mapping(&self) -> VnetMapping {
         VnetMapping {
             mac_address: self.mac_address,
@@ -214,7 +214,7 @@ impl VnetTable {
             true => self.v4.get(&v4_bits(address)),
             false => self.v6.get(&address.octets16()),
         };
-        place.map(Place::mapping)
+        place.map(MappedHost::mapping)
     }
 
     /// All mappings: those of IPv4 first, by their addresses.
@@ -230,7 +230,7 @@ impl VnetTable {
             .map(|(address, place)| (address, &place.mapping, place.mac_address))
     }
 
-    fn places(&self) -> impl Iterator<Item = (Address, &Place)> {
+    fn places(&self) -> impl Iterator<Item = (Address, &MappedHost)> {
         let v4 = self.v4.iter();
         let v4 = v4.map(|(bits, place)| (Address::from_v4(bits.to_be_bytes()), place));
         let v6 = self.v6.iter();
@@ -250,8 +250,12 @@ impl VnetTable {
         other: &Self,
         each: &mut dyn FnMut(Address, Option<VnetMapping>, Option<VnetMapping>),
     ) {
-        let mut told = |address, old: Option<&Place>, new: Option<&Place>| {
-            each(address, old.map(Place::mapping), new.map(Place::mapping));
+        let mut told = |address, old: Option<&MappedHost>, new: Option<&MappedHost>| {
+            each(
+                address,
+                old.map(MappedHost::mapping),
+                new.map(MappedHost::mapping),
+            );
         };
         self.v4.differences(&other.v4, &mut |bits, old, new| {
             told(Address::from_v4(bits.to_be_bytes()), old, new);
@@ -264,7 +268,7 @@ impl VnetTable {
     pub(super) fn insert(&mut self, address: Address, mut mapping: VnetMapping) {
         let mac_address = mapping.mac_address.take();
         let mapping = self.distinct.take(mapping);
-        let place = Place {
+        let place = MappedHost {
             mapping,
             mac_address,
         };

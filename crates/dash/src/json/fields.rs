@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::decode::Decode;
+use super::decode::{Decode, List};
 use super::lines::Lines;
 use super::problem::{Problem, Problems, Wrong, did_you_mean, shown};
 use super::value::{Pairs, Value};
@@ -39,6 +39,12 @@ const MOST_FIELDS: usize = 64;
 
 /// Fields that SONiC's protobuf has inside another, and files beside it.
 const INSIDE: [&str; 2] = ["vnet_direct", "service_tunnel"];
+
+/// The items of a field that has one of these names, none if it is not there.
+pub(super) fn list<T: Decode>(fields: &mut Fields<'_, '_>, names: &[&'static str]) -> Vec<T> {
+    let list: Option<List<T>> = fields.one_of(names);
+    list.map_or_else(Vec::new, |list| list.0)
+}
 
 impl<'a, 'f> Fields<'a, 'f> {
     /// The fields of an object that begins on this line.

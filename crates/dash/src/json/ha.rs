@@ -1,7 +1,6 @@
 //! Fields of high availability.
 
-use super::fields::Fields;
-use super::tables::list;
+use super::fields::{Fields, list};
 use crate::objects::*;
 
 /// As a DPU is told of its set.

@@ -2,8 +2,7 @@
 //! are passed over.
 
 use super::decode::DpuState;
-use super::fields::Fields;
-use super::tables::list;
+use super::fields::{Fields, list};
 use crate::objects::*;
 
 /// An address that hosts send to.

@@ -1,7 +1,7 @@
 //! Which fields each table has.
 
-use super::decode::{self, AllBits, BitsAround, List, PortMapAction};
-use super::fields::Fields;
+use super::decode::{AllBits, BitsAround, PortMapAction};
+use super::fields::{Fields, list};
 use super::problem::Wrong;
 use super::{ha, switch_role};
 use crate::objects::*;
@@ -457,9 +457,4 @@ fn route_rule(key: &RouteRuleKey, f: &mut Fields<'_, '_>) -> Option<RouteRule> {
 fn prefixes(f: &mut Fields<'_, '_>, names: &[&'static str]) -> PrefixList {
     let prefixes: Vec<Prefix> = list(f, names);
     prefixes.into_iter().collect()
-}
-
-pub(super) fn list<T: decode::Decode>(f: &mut Fields<'_, '_>, names: &[&'static str]) -> Vec<T> {
-    let list: Option<List<T>> = f.one_of(names);
-    list.map_or_else(Vec::new, |list| list.0)
 }

@@ -11,6 +11,7 @@ mod arrival;
 mod inbound;
 mod outbound;
 mod policy;
+mod stages;
 
 pub use action::{Action, Decision, Layer};
 pub use apply::{Applied, Surroundings, apply, sent_bytes};

@@ -1,20 +1,9 @@
-//! The stages: what policies decide about a packet of no known flow.
-//!
-//! A packet that leaves a stage goes on to the next one on this page, in this order:
-//!
-//! 1. trusted VNI,
-//! 2. access lists, up to five of its direction and IP version,
-//! 3. outbound: route, mapping, port map, tunnel ([`outbound`](super::outbound)); inbound: rule and
-//!    validation of the sender's physical address ([`inbound`](super::inbound)),
-//! 4. metering class.
-//!
-//! Nothing is changed here, neither the packet nor any state: the answer is a [`Decision`].
+//! What judging a packet needs, and what its stages have in common.
 
 use twinpath_core::wire::{Address, MacAddress};
 
-use super::action::{Action, Decision, Layer};
+use super::action::{Action, Layer};
 use super::arrival::Arrival;
-use super::{inbound, outbound};
 use crate::headers::{Direction, Headers};
 use crate::objects::{AclAction, EniMode, MeterBits, Vni, VniRange};
 use crate::reason::Reason;
@@ -34,33 +23,6 @@ pub struct Policies<'a> {
 }
 
 impl Policies<'_> {
-    /// Judges a packet.
-    ///
-    /// # Errors
-    /// Why it is dropped.
-    pub fn decide(&self, arrival: &Arrival) -> Result<Decision, Reason> {
-        if !self.is_trusted(arrival) {
-            return Err(Reason::UntrustedVni);
-        }
-        match (arrival.direction, self.eni.mode) {
-            (Direction::Outbound, _) => {
-                self.permit(Direction::Outbound, &arrival.headers)?;
-                outbound::decide(self, arrival, MeterBits::default())
-            }
-            (Direction::Inbound, EniMode::Vm) => {
-                self.permit(Direction::Inbound, &arrival.headers)?;
-                inbound::decide(self, arrival)
-            }
-            // What a floating NIC sends comes as what is sent to it does: its way back is among its
-            // routes.
-            (Direction::Inbound, EniMode::FloatingNic) => {
-                let metering = inbound::admit(self, arrival)?;
-                self.permit(Direction::Outbound, &arrival.headers)?;
-                outbound::decide(self, arrival, metering)
-            }
-        }
-    }
-
     /// Whether a packet may come with its VNI. Where neither the appliance nor the ENI lists any, all
     /// may; the VNI that machines send with is always among them.
     #[must_use]
@@ -88,7 +50,7 @@ impl Policies<'_> {
 
     /// Asks the access lists. Within one the first rule that matches counts, and a packet that none
     /// matches is refused; a rule that does not end the search may be overruled by the next list.
-    fn permit(&self, direction: Direction, headers: &Headers) -> Result<(), Reason> {
+    pub(super) fn permit(&self, direction: Direction, headers: &Headers) -> Result<(), Reason> {
         let refused = match direction {
             Direction::Outbound => Reason::AclOutbound,
             Direction::Inbound => Reason::AclInbound,

@@ -3,8 +3,9 @@
 
 use super::words::words;
 use super::{COLOURS, Series, Shape, Stroke};
+use crate::number::number;
 use crate::plan::{Expectation, Figure, Plan, Relation, Values, matches};
-use crate::results::{Results, number, shown};
+use crate::results::{Results, shown};
 use crate::verdict::expected_at;
 use plotters::style::RGBColor;
 use toml::{Table, Value};

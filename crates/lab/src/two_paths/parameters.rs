@@ -1,7 +1,7 @@
 //! What a plan says of the system under test.
 
 use crate::model::ParameterError;
-use crate::results::number;
+use crate::number::number;
 use crate::testbed::{AgentPreset, CoresPreset, StorePreset, Testbed};
 use crate::traffic::{self, TrafficParameters};
 use serde::Deserialize;

@@ -11,7 +11,7 @@ mod suricata;
 
 pub(super) use draft::KEPT_BYTES;
 pub use item::{Item, ItemIndex, Sought};
-pub(super) use item::{ItemKind, Number, Place};
+pub(super) use item::{ItemBounds, ItemKind, Number};
 pub use left_out::{LeftOut, Summary};
 
 use super::error::{Problem, RulesError};
@@ -202,7 +202,7 @@ impl Rules {
     pub(super) fn rule_of_one(&self, index: ItemIndex) -> Option<RuleIndex> {
         let item = self.items.get(usize::from(index))?;
         let is_all = self.rule(item.rule)?.items.len() == 1;
-        let is_anywhere = item.place == Place::ANYWHERE && !item.negated;
+        let is_anywhere = item.place == ItemBounds::ANYWHERE && !item.negated;
         (is_all && is_anywhere).then_some(item.rule)
     }
 

@@ -6,7 +6,7 @@
 //! to know is known when its last byte has come, but for what must *not* be there: that is known
 //! where its place ends, or the stream.
 
-use super::rules::{Item, ItemIndex, ItemKind, KEPT_BYTES, Number, Place, RuleIndex, Rules};
+use super::rules::{Item, ItemBounds, ItemIndex, ItemKind, KEPT_BYTES, Number, RuleIndex, Rules};
 
 /// Most places that one item waits behind. Of more the oldest are forgotten.
 const MOST_OF_ONE: usize = 32;
@@ -130,7 +130,7 @@ impl Tracker<'_> {
     }
 
     /// Whether an item that is relative begins and ends where one waits for it.
-    fn fits_behind(&self, index: ItemIndex, place: Place, start: u32, end: u32) -> bool {
+    fn fits_behind(&self, index: ItemIndex, place: ItemBounds, start: u32, end: u32) -> bool {
         let mut waiting = self.progress.waiting.iter();
         waiting
             .any(|one| one.item == index && !one.at_end && is_behind(place, one.cursor, start, end))
@@ -244,7 +244,7 @@ impl Tracker<'_> {
             cursor,
             at_end,
         };
-        let is_open = |place: &Place, negated: bool| place.within.is_none() && !negated;
+        let is_open = |place: &ItemBounds, negated: bool| place.within.is_none() && !negated;
         let keeps_first = !at_end
             && self
                 .item(item)
@@ -352,20 +352,20 @@ fn bytes_of(item: &Item) -> u32 {
 }
 
 /// Whether an item from `start` to `end` is where it has to be in its stream.
-fn is_at(place: Place, start: u32, end: u32) -> bool {
+fn is_at(place: ItemBounds, start: u32, end: u32) -> bool {
     let last = place.depth.map(|depth| place.offset.saturating_add(depth));
     start >= place.offset && last.is_none_or(|last| end <= last)
 }
 
 /// Whether an item can no longer be where it must not be. Without a depth nobody waits for more.
-fn is_past(place: Place, position: u32) -> bool {
+fn is_past(place: ItemBounds, position: u32) -> bool {
     place
         .depth
         .is_none_or(|depth| place.offset.saturating_add(depth) <= position)
 }
 
 /// Whether an item from `start` to `end` is where it has to be behind the one before it.
-fn is_behind(place: Place, cursor: u32, start: u32, end: u32) -> bool {
+fn is_behind(place: ItemBounds, cursor: u32, start: u32, end: u32) -> bool {
     let distance = i64::from(start) - i64::from(cursor);
     let last = place.within.map(|within| cursor.saturating_add(within));
     distance >= i64::from(place.distance) && last.is_none_or(|last| end <= last)

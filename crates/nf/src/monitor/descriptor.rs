@@ -1,10 +1,10 @@
 //! What the catalogue knows of monitors.
 
-use super::flows::{FlowRecord, Flows};
+use super::flows::Flows;
 use super::{By, Config, Monitor, NAME, NewMonitor};
 use crate::descriptor::{self, Descriptor, Form, Function, FunctionConfig, FunctionError};
 use crate::memory::TableMemory;
-use crate::records::Page;
+use crate::records::{FlowRecord, Page};
 use crate::schema;
 use std::any::Any;
 use std::path::Path;

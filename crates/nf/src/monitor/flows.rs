@@ -1,40 +1,11 @@
 //! The table of flows.
 
 use crate::memory::{map_bytes, slab_bytes};
+use crate::records::{Count, FlowRecord};
 use crate::seeded::{Seed, SeededMap};
 use std::time::Duration;
 use twinpath_core::{FlowKey, Instant, Side};
 use twinpath_slowpath::Slab;
-
-/// Packets and the bytes of their frames.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Count {
-    pub(super) fn add(&mut self, packets: u64, bytes: u64) {
-        self.packets += packets;
-        self.bytes += bytes;
-    }
-}
-
-/// What is known of one flow.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct FlowRecord {
-    /// The flow. Of a flow by hosts, ports and protocol are 0; of one by source or destination,
-    /// the low end is `::` as well.
-    pub key: FlowKey,
-    /// When its first packet arrived.
-    pub first: Instant,
-    /// When its last packet arrived, as far as is known.
-    pub last: Instant,
-    /// What its low end sent, and its high end.
-    pub sent: [Count; 2],
-}
 
 /// A flow, and whose rules it may still have.
 #[derive(Debug)]

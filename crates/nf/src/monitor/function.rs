@@ -1,8 +1,8 @@
 //! The monitor at work.
 
 use super::config::{By, Config};
-use super::flows::{Count, FlowRecord, Flows};
-use crate::records::Page;
+use super::flows::Flows;
+use crate::records::{Count, FlowRecord, Page};
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::wire::{Address, Endpoint, Fragment, Network};

@@ -55,7 +55,6 @@ mod tests;
 pub use change::NewMonitor;
 pub use config::{By, Config, ConfigError, MAX_FLOWS};
 pub use descriptor::FUNCTION;
-pub use flows::{Count, FlowRecord};
 pub use function::{MAX_ENDED, Monitor};
 
 /// The function's name.

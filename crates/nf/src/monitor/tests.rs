@@ -1,4 +1,5 @@
 use super::*;
+use crate::records::Count;
 use crate::two_caches::Bench;
 use proptest::prelude::*;
 use std::collections::HashMap;

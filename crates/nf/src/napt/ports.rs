@@ -4,7 +4,7 @@ mod search;
 
 use super::config::{Assignment, Config, Deterministic, Forwards, Pooling};
 use super::taken::{Span, Taken};
-use crate::bindings::Kind;
+use crate::records::Kind;
 use std::collections::HashMap;
 use twinpath_core::HashKey;
 use twinpath_core::wire::{Address, Endpoint};

@@ -1,21 +1,18 @@
 //! Other routes and next hops, while packets flow.
 
-use super::config::LIMITED;
-use super::config::{Config, DISCARD_NAME, NextHop};
-use super::function::{Hop, NO_ROUTE, Router};
+use super::config::{Config, NextHop};
+use super::function::{Hop, Router};
 use super::group::{Group, NextHopGroup};
-use super::kernel::Learned;
-use super::route_file::DISCARD;
-use super::routes::{self, BROADCAST, NOWHERE, Target};
+use super::kernel::{Learned, MOST_CHANGES};
+use super::numbers::{BROADCAST, DISCARD, DISCARD_NAME, NO_ROUTE, NOWHERE};
+use super::route::LIMITED;
+use super::routes::{self, Target};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use twinpath_classify::acl::Rule as Packets;
 use twinpath_classify::lpm::RouteError;
 use twinpath_classify::{Prefix, Versions};
 use twinpath_rulecache::{Affected, Concern, Reconfigure};
-
-/// More changes than this take longer than the packets that wait for them should wait.
-pub(super) const MOST_CHANGES: usize = 1000;
 
 /// A change of a route or of a next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]

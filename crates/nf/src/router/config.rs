@@ -2,6 +2,8 @@
 
 use super::group::NextHopGroup;
 use super::kernel::{KernelSource, KernelTable, WrittenRoutes};
+use super::numbers::DISCARD_NAME;
+use super::route::Route;
 use crate::checked;
 use crate::descriptor::{ConfigWarning, Reception};
 use crate::schema::TextOr;
@@ -16,9 +18,6 @@ use twinpath_classify::lpm::MAX_ROUTES;
 use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Adjacencies, Adjacency};
-
-/// All hosts on a cable (RFC 1812 §5.3.5.1).
-pub(super) const LIMITED: Address = Address::from_v4([255; 4]);
 
 /// Most next hops.
 pub const MAX_NEXT_HOPS: usize = 65_536;
@@ -362,66 +361,6 @@ pub enum NextHopError {
     Alone(&'static str, &'static str),
 }
 
-/// Where packets to a prefix go.
-#[derive(Clone, Debug, PartialEq, JsonSchema)]
-#[schemars(with = "WrittenRoute")]
-pub(super) struct Route {
-    pub to: Text<Prefix>,
-    pub via: String,
-}
-
-impl<'de> Deserialize<'de> for Route {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        checked::table::<D, WrittenRoute, Self>(deserializer)
-    }
-}
-
-/// Where packets to a prefix go.
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Route")]
-struct WrittenRoute {
-    /// The prefix.
-    to: Text<Prefix>,
-    /// The name of a next hop, or `"discard"` for packets that go nowhere.
-    via: String,
-}
-
-impl TryFrom<WrittenRoute> for Route {
-    type Error = GroupRoute;
-
-    fn try_from(WrittenRoute { to, via }: WrittenRoute) -> Result<Self, GroupRoute> {
-        check_destination(to.0, via == DISCARD_NAME).map(|()| Self { to, via })
-    }
-}
-
-/// A route to a group, or to all hosts.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0} is {kind}, which is not routed: expected a prefix outside 224.0.0.0/4, 255.255.255.255/32 and ff00::/8, or \"discard\" as the next hop",
-    kind = if .0.network() == LIMITED { "broadcast" } else { "multicast" }
-)]
-pub struct GroupRoute(Prefix);
-
-/// Checks that packets to a prefix may be sent somewhere, if they are.
-///
-/// # Errors
-/// No router sends packets to groups, or to all hosts on a cable.
-pub(super) fn check_destination(to: Prefix, is_discard: bool) -> Result<(), GroupRoute> {
-    let network = to.network();
-    let is_group = match to.versions() {
-        Versions::V4 => {
-            to.length() >= 4 && network.octets4()[0] >> 4 == 0xe || to == LIMITED.into()
-        }
-        Versions::V6 => to.length() >= 8 && network.octets16()[0] == 0xff,
-        Versions::Both => false,
-    };
-    match is_group && !is_discard {
-        true => Err(GroupRoute(to)),
-        false => Ok(()),
-    }
-}
-
 /// What happens to a packet without a route.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -486,9 +425,6 @@ pub enum ConfigError {
     #[error("kernel_table without routes = \"kernel\": expected both, or none of them")]
     TableAlone,
 }
-
-/// The name of the next hop that is none.
-pub(super) const DISCARD_NAME: &str = "discard";
 
 impl TryFrom<Written> for Config {
     type Error = ConfigError;

@@ -1,6 +1,8 @@
 //! Single changes of a configuration.
 
-use super::config::{Config, ConfigError, DISCARD_NAME, GroupRoute, Route, check_destination};
+use super::config::{Config, ConfigError};
+use super::numbers::DISCARD_NAME;
+use super::route::{GroupRoute, Route, check_destination};
 use crate::edit::{Edit, EditError, Object, word};
 use crate::text::Text;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The router at work.
 
 use super::config::{Config, NextHop, NoRoute, Reached};
-use super::group::{FIRST_GROUP, Group, number_of};
-use super::route_file::DISCARD;
-use super::routes::{self, BROADCAST, LOCAL, PROHIBITED, RouterError, UNREACHABLE};
+use super::group::Group;
+use super::numbers::{BROADCAST, DISCARD, FIRST_GROUP, LOCAL, NO_ROUTE, PROHIBITED, UNREACHABLE};
+use super::routes::{self, RouterError};
 use crate::files::Disk;
 use crate::icmp_messages::{Cause, Icmp};
 use crate::rate_limit::RateLimit;
@@ -14,9 +14,6 @@ use twinpath_classify::lpm::RouteTable;
 use twinpath_core::wire::protocol;
 use twinpath_core::{DropReason, HashKey, Instant};
 use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
-
-/// What packets without a route are credited to; next hops have other numbers.
-pub(super) const NO_ROUTE: u32 = DISCARD - 1;
 
 /// Addresses are examined in steps of so many bits, so that cached rules share few masks.
 const STEP_BITS: u8 = 8;
@@ -41,6 +38,15 @@ pub(super) struct Hop {
     pub next_hop: NextHop,
     pub packets: u64,
     pub bytes: u64,
+}
+
+/// A next hop's place, and that of a group behind all of them.
+fn number_of(hops: &[Option<Hop>], groups: &[Option<Group>], name: &str) -> Option<u32> {
+    let is_hop = |hop: &Option<Hop>| hop.as_ref().is_some_and(|hop| hop.next_hop.name == name);
+    let is_group = |group: &Option<Group>| group.as_ref().is_some_and(|group| group.name == name);
+    let hop = hops.iter().position(is_hop).map(|place| place as u32);
+    let group = || groups.iter().position(is_group);
+    hop.or_else(|| group().map(|place| FIRST_GROUP + place as u32))
 }
 
 #[derive(Debug, Default)]

@@ -5,12 +5,8 @@
 //! for each pair of hosts. Each member of a group is given a number for the pair, and the
 //! largest counts (rendezvous hashing): when a member goes, flows of all others stay where they are.
 
-use super::function::Hop;
 use twinpath_core::hash::{HashKey, seed_for};
 use twinpath_core::wire::Address;
-
-/// Groups have numbers from here on, which no next hop has.
-pub(super) const FIRST_GROUP: u32 = 1 << 24;
 
 /// Numbers that the members of a group are given for a pair of hosts, all together, at most.
 const MOST_DRAWS: u32 = 64;
@@ -79,15 +75,6 @@ impl Group {
         let best = self.members.iter().max_by_key(|member| drawn(member));
         best.map(|member| member.number)
     }
-}
-
-/// A next hop's place, and that of a group behind all of them.
-pub(super) fn number_of(hops: &[Option<Hop>], groups: &[Option<Group>], name: &str) -> Option<u32> {
-    let is_hop = |hop: &Option<Hop>| hop.as_ref().is_some_and(|hop| hop.next_hop.name == name);
-    let is_group = |group: &Option<Group>| group.as_ref().is_some_and(|group| group.name == name);
-    let hop = hops.iter().position(is_hop).map(|place| place as u32);
-    let group = || groups.iter().position(is_group);
-    hop.or_else(|| group().map(|place| FIRST_GROUP + place as u32))
 }
 
 #[cfg(test)]

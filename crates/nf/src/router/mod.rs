@@ -85,6 +85,9 @@ mod edit;
 mod function;
 mod group;
 mod kernel;
+mod learning;
+mod numbers;
+mod route;
 mod route_file;
 mod routes;
 #[cfg(test)]
@@ -92,13 +95,14 @@ mod tests;
 
 pub use change::{NewRoutes, RouteChange};
 pub use config::{
-    Config, ConfigError, GroupRoute, MAX_NEXT_HOPS, Martians, NextHop, NextHopError, NoRoute,
-    Reached,
+    Config, ConfigError, MAX_NEXT_HOPS, Martians, NextHop, NextHopError, NoRoute, Reached,
 };
 pub use descriptor::FUNCTION;
 pub use function::Router;
 pub use group::NextHopGroup;
-pub use kernel::{KernelRoutes, Learned, Learning, is_routable};
+pub use kernel::{KernelRoutes, Learned};
+pub use learning::{Learning, is_routable};
+pub use route::GroupRoute;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 pub use routes::RouterError;
 

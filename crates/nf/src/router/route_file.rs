@@ -1,11 +1,9 @@
 //! Files of routes: a prefix and the name of a next hop on each line, `#` begins a comment.
 
-use super::config::{DISCARD_NAME, GroupRoute, check_destination};
+use super::numbers::{DISCARD, DISCARD_NAME};
+use super::route::{GroupRoute, check_destination};
 use std::collections::HashMap;
 use twinpath_classify::{Prefix, PrefixError};
-
-/// The next hop that is none.
-pub(super) const DISCARD: u32 = u32::MAX >> 1;
 
 /// Numbers of next hops by name, and of `discard`.
 #[derive(Clone, Debug)]

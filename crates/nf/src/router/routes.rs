@@ -1,9 +1,11 @@
 //! The table of routes as it is first filled.
 
-use super::config::LIMITED;
-use super::config::{Config, DISCARD_NAME};
-use super::function::NO_ROUTE;
-use super::route_file::{DISCARD, NextHopNames, RouteFileError, WrongRoute, read_routes};
+use super::config::Config;
+use super::numbers::{
+    BROADCAST, DISCARD, DISCARD_NAME, LOCAL, NO_ROUTE, NOWHERE, PROHIBITED, UNREACHABLE,
+};
+use super::route::LIMITED;
+use super::route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 use crate::files::Files;
 use crate::memory::TableMemory;
 use std::io;
@@ -11,31 +13,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use twinpath_classify::Prefix;
 use twinpath_classify::lpm::{ROUTE_BYTES_V4, ROUTE_BYTES_V6, RouteError, RouteLimits, RouteTable};
-
-/// What no router forwards to (RFC 1812 §5.3.7, RFC 4291 §2.4).
-pub(super) const NOWHERE: [&str; 9] = [
-    "0.0.0.0/8",
-    "127.0.0.0/8",
-    "169.254.0.0/16",
-    "224.0.0.0/4",
-    "240.0.0.0/4",
-    "::/128",
-    "::1/128",
-    "fe80::/10",
-    "ff00::/8",
-];
-
-/// Where packets to the router itself go; next hops have other numbers.
-pub(super) const LOCAL: u32 = DISCARD - 2;
-
-/// Where packets to all hosts of a network go, which is nowhere.
-pub(super) const BROADCAST: u32 = DISCARD - 3;
-
-/// Where packets to a prefix go whose senders are told that there is no way.
-pub(super) const UNREACHABLE: u32 = DISCARD - 4;
-
-/// The same where they are told that it is prohibited.
-pub(super) const PROHIBITED: u32 = DISCARD - 5;
 
 /// Where packets to a prefix go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -16,9 +16,10 @@ use std::time::Instant as WallClock;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{Service, ServiceError, warnings};
 use twinpath_core::wire::Endpoint;
-use twinpath_nf::bindings::{EndBindings, Kind, KindError};
+use twinpath_nf::bindings::EndBindings;
 use twinpath_nf::edit::{Edit, Object};
 use twinpath_nf::files::{Disk, Files};
+use twinpath_nf::records::{Kind, KindError};
 use twinpath_nf::shard::Shard;
 
 /// How often a change is tried that finds another under way.

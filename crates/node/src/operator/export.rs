@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::service::{Instance, Service};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::monitor::FlowRecord;
+use twinpath_nf::records::FlowRecord;
 use twinpath_nf::records::{BindingEvents, Page};
 use twinpath_rulecache::RuleFunction;
 

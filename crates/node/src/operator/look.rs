@@ -20,7 +20,7 @@ use twinpath_core::key::KeyKind;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{FlowKey, Instant, Side};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::monitor::FlowRecord;
+use twinpath_nf::records::FlowRecord;
 use twinpath_nf::records::Page;
 use twinpath_rulecache::RuleFunction;
 

@@ -3,171 +3,17 @@
 //!
 //! A packet's [`Partition`] says which shard it belongs to. A shard's node is built from
 //! [its share](share()) of the service. Where packets come from a capture or a generator, each shard
-//! reads that by itself and takes its [`Part`]; what leaves all of them is [`Merged`] in the order of
-//! time. Where packets come from network interfaces, each shard has some of their queues, and there is a
-//! [`Handoff`] for packets that come by another's.
+//! reads that by itself and takes its [`Part`](crate::source::Part); what leaves all of them is
+//! [`Merged`] in the order of time. Where packets come from network interfaces, each shard has some of
+//! their queues, and there is a [`Handoff`] for packets that come by another's. A run with all its shards
+//! is in [`run`](crate::run).
 
 mod handoff;
 mod merged;
-mod part;
 mod partition;
 mod share;
 
 pub use handoff::Handoff;
 pub use merged::{Merged, MergedEnd};
-pub use part::{Clocks, Part};
 pub use partition::{CurrentPartition, Partition};
 pub use share::share;
-
-use crate::command::Commands;
-use crate::live_ports::LivePorts;
-use crate::mirror::Mirror;
-use crate::observe::Observer;
-use crate::run::{Ports, RunError, drive, drive_live};
-use crate::sink::Sink;
-use crate::source::Source;
-use crate::threads::pinning;
-use crate::wiring::{Node, NodeConfig};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-use twinpath_control::service::{Execution, Service};
-use twinpath_nf::shard::Shard;
-use twinpath_slowpath::Common;
-
-/// A shard that is about to run.
-pub struct ShardRun {
-    /// Which one.
-    pub shard: Shard,
-    /// What it has of the service.
-    pub service: Service,
-    /// Its node.
-    pub node: Node,
-    /// Where its packets come from.
-    pub ends: Ends,
-    /// Who watches it.
-    pub observer: Observer,
-    /// What its operator wants.
-    pub commands: Commands,
-}
-
-/// Where a shard's packets come from, and go if that is the same.
-pub enum Ends {
-    /// From a source; they go to a sink.
-    Source(Box<Source>),
-    /// They are exchanged with network interfaces.
-    Live(Box<LivePorts>),
-}
-
-impl Ends {
-    /// The network interfaces.
-    pub fn live(&self) -> Option<&LivePorts> {
-        match self {
-            Self::Source(_) => None,
-            Self::Live(ports) => Some(ports),
-        }
-    }
-}
-
-/// Builds the nodes of all shards: what limits a host counts in all of them together.
-///
-/// # Errors
-/// The parts do not go together, or there is not enough of something for so many.
-pub fn nodes(service: &Service) -> Result<Vec<(Shard, Service, Node)>, RunError> {
-    let (common, mirror) = (Common::default(), Arc::<Mirror>::default());
-    let shards = Shard::all(service.run.shards.0);
-    let built = shards.map(|shard| {
-        let own = share(service, shard)?;
-        let mut node = NodeConfig::of(&own, own.run.paths)?.build_with(&common, &mirror)?;
-        let threads = 1 + node.workers.len();
-        let before = usize::from(shard.number) * threads;
-        node.cpus = pinning::in_turn(own.run.cpus, before, threads);
-        Ok((shard, own, node))
-    });
-    built.collect()
-}
-
-/// The parts of sources that each shard reads by itself.
-pub fn parts(service: &Service, sources: Vec<Source>, partition: &CurrentPartition) -> Vec<Source> {
-    let shards = sources.len() as u16;
-    // Virtual time has no threads that could wait for each other.
-    let is_virtual = service.run.execution == Execution::Virtual;
-    let clocks = (!is_virtual).then(|| Clocks::new(shards));
-    let parts = sources.into_iter().zip(Shard::all(shards));
-    let part = |(source, shard): (Source, _)| {
-        source.of_shard(Part::new(partition.clone(), shard, clocks.clone()))
-    };
-    parts.map(part).collect()
-}
-
-/// Runs all shards to their end, each on a thread of its own. Returns how much packet time passed at
-/// most, and the sink.
-///
-/// # Errors
-/// Packets cannot be read or written.
-pub fn drive_all<S: Sink + Send>(
-    ports: &Ports,
-    shards: &mut [ShardRun],
-    sink: S,
-    is_stopped: &AtomicBool,
-) -> Result<(Duration, S), RunError> {
-    if let [only] = shards {
-        let mut sink = sink;
-        let passed = only.drive(ports, &mut sink, is_stopped)?;
-        return Ok((passed, sink));
-    }
-    let merged = Merged::new(sink, shards.len() as u16);
-    let passed = std::thread::scope(|scope| {
-        let runs = shards.iter_mut().map(|one| {
-            let mut end = merged.end(one.shard.number);
-            scope.spawn(move || one.drive_to_end(ports, &mut end, is_stopped))
-        });
-        let runs: Vec<_> = runs.collect();
-        let ended = runs.into_iter().map(|run| match run.join() {
-            Ok(passed) => passed,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
-        // All are over before the first mishap is told.
-        let ended: Vec<_> = ended.collect();
-        ended
-            .into_iter()
-            .collect::<Result<Vec<Duration>, RunError>>()
-    })?;
-    let longest = passed.into_iter().max().unwrap_or_default();
-    Ok((longest, merged.into_sink()))
-}
-
-impl ShardRun {
-    /// As [`Self::drive`]; then no other shard waits for this one, nor does what has left them.
-    fn drive_to_end<S: Sink>(
-        &mut self,
-        ports: &Ports,
-        sink: &mut S,
-        is_stopped: &AtomicBool,
-    ) -> Result<Duration, RunError> {
-        let passed = self.drive(ports, sink, is_stopped);
-        if let Ends::Source(source) = &mut self.ends {
-            source.leave_shard();
-        }
-        sink.advance(twinpath_core::Instant::NEVER)?;
-        passed
-    }
-
-    fn drive<S: Sink>(
-        &mut self,
-        ports: &Ports,
-        sink: &mut S,
-        is_stopped: &AtomicBool,
-    ) -> Result<Duration, RunError> {
-        let (service, node, observer) = (&self.service, &mut self.node, &mut self.observer);
-        let commands = &self.commands;
-        match &mut self.ends {
-            Ends::Source(source) => drive(
-                service, ports, node, source, sink, observer, commands, is_stopped,
-            ),
-            Ends::Live(packets) => {
-                drive_live(service, node, packets, observer, commands, is_stopped)
-            }
-        }
-    }
-}

@@ -5,8 +5,8 @@
 //! (`BPF_F_TEST_XDP_LIVE_FRAMES`). The far end of a virtual cable takes them if it polls, as it does
 //! with an XDP program, or with generic receive offload on.
 
-use super::assembler::{Assembler, Width};
-use super::program::{load, words};
+use crate::program::assembler::{Assembler, Width};
+use crate::program::{load, words};
 use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

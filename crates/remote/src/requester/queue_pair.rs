@@ -3,7 +3,7 @@
 use super::{Config, Context, INDEX_BITS, SERVER_BITS, read_header};
 use crate::handle::{Sequence, front_bytes, header_info, stored_bytes};
 use crate::payloads::{DownReason, Event, Lost, QueuePairFigures, Returned};
-use crate::ring::Place;
+use crate::ring::StoredPayload;
 use crate::server::Draws;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -374,7 +374,7 @@ impl QueuePair {
     fn send_read(
         &self,
         psn: Psn,
-        place: &Place,
+        place: &StoredPayload,
         context: &mut Context<'_>,
         pools: &mut Pools,
     ) -> bool {
@@ -667,7 +667,7 @@ impl QueuePair {
 }
 
 /// Where what is asked for lies, unless it was given up.
-fn place(context: &Context<'_>, read: &Read) -> Option<Place> {
+fn place(context: &Context<'_>, read: &Read) -> Option<StoredPayload> {
     context.rings[usize::from(read.ring)].place(read.sequence)
 }
 

@@ -47,7 +47,7 @@ impl Random {
 }
 
 /// A server, its cable, and what happens to it.
-struct Place {
+struct RackUnit {
     config: Config,
     port: u16,
     server: Option<MemoryServer>,
@@ -64,7 +64,7 @@ struct Place {
 
 /// Servers, each at a port of the switch.
 pub struct Rack {
-    places: Vec<Place>,
+    places: Vec<RackUnit>,
     faults: Faults,
     random: Random,
     tally: Tally,
@@ -101,7 +101,7 @@ impl Rack {
             1024
         };
         let random = &mut self.random;
-        let mut place = Place {
+        let mut place = RackUnit {
             config,
             port,
             server: None,
@@ -169,7 +169,7 @@ impl Rack {
     /// When something happens next.
     #[must_use]
     pub fn next(&self) -> Instant {
-        let next = |place: &Place| {
+        let next = |place: &RackUnit| {
             let sends = match place.server {
                 Some(_) => place.sends,
                 None => Instant::NEVER,
@@ -197,7 +197,7 @@ impl Rack {
     }
 }
 
-impl Place {
+impl RackUnit {
     /// The server dies or comes back.
     fn change(&mut self, now: Instant, faults: &Faults, random: &mut Random, tally: &mut Tally) {
         let within = |most: Duration, random: &mut Random| {

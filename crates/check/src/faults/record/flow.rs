@@ -3,7 +3,7 @@
 use super::packet::PacketHistory;
 use crate::faults::functions::Account;
 use crate::faults::scenario::Kind;
-use crate::faults::world::Contents;
+use crate::faults::world::{Contents, FlowName};
 use std::collections::VecDeque;
 use twinpath_coherence::Grant;
 use twinpath_core::{Direction, FlowKey, Instant, Side};
@@ -72,9 +72,6 @@ impl Truth {
         }
     }
 }
-
-/// What a flow is found by: the element, and the key there with its hash.
-pub type FlowName<'a> = (u8, &'a FlowKey, u64);
 
 /// What is known of one flow.
 pub struct FlowHistory {

@@ -1,11 +1,12 @@
 //! What an observer who sees everything knows: of every flow, and of every packet.
 
-use super::flow::{FlowHistory, FlowName, Imported, Truth};
+use super::flow::{FlowHistory, Imported, Truth};
 use super::packet::{PacketHistory, PacketState};
 use super::step::{Application, Departure, Import, Step};
 use crate::faults::functions::Account;
 use crate::faults::invariant::Invariant;
 use crate::faults::scenario::Kind;
+use crate::faults::world::FlowName;
 use std::collections::HashMap;
 use twinpath_core::{FlowKey, Instant};
 

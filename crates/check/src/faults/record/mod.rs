@@ -13,7 +13,7 @@ mod tally;
 
 pub use bindings::{Pair, Why};
 pub use coverage::Coverage;
-pub use flow::{FlowHistory, FlowName};
+pub use flow::FlowHistory;
 pub use happened::{Brief, Happened};
 pub use log::Event;
 pub use mirror::{SeenSlot, each_slot};

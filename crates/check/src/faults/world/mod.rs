@@ -14,7 +14,7 @@ pub use agenda::Next;
 pub use frame::{Contents, behind_header, number_of, overwrite};
 pub use line::{Line, Sending, Transit, copy};
 pub use line_id::LineId;
-pub use remote_worker::{Counted, RemoteWorker, Report};
+pub use remote_worker::{Counted, FlowName, RemoteWorker, Report};
 pub use source::is_inside;
 
 use super::chain::{Chain, Variant, service};

@@ -3,16 +3,18 @@
 use super::STARTED;
 use super::line::Line;
 use crate::faults::draw::{self, Draw};
-use crate::faults::record::FlowName;
 use crate::faults::scenario::Scenario;
 use std::any::Any;
 use std::collections::VecDeque;
 use twinpath_coherence::{Grant, SlowFlows};
-use twinpath_core::{DropReason, Frame, Pools};
+use twinpath_core::{DropReason, FlowKey, Frame, Pools};
 use twinpath_node::machine::{Answer, Progress, Time, WorkerCommand};
 use twinpath_node::{SlowElement, Worker};
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::FlowId;
+
+/// What a flow is found by: the element, and the key there with its hash.
+pub type FlowName<'a> = (u8, &'a FlowKey, u64);
 
 /// A worker, with all that waits for it.
 pub struct RemoteWorker {

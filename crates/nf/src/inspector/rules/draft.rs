@@ -1,6 +1,6 @@
 //! From what a rule says to items that a stream can be searched for.
 
-use super::item::{Item, ItemKind, Place, Sought};
+use super::item::{Item, ItemBounds, ItemKind, Sought};
 use super::{GateLiterals, Pattern, RuleIndex};
 use crate::inspector::error::Problem;
 use crate::inspector::expression;
@@ -18,7 +18,7 @@ pub(in crate::inspector) const KEPT_BYTES: usize = 64;
 #[derive(Debug, Clone)]
 pub(super) struct Draft {
     pub what: What,
-    pub place: Place,
+    pub place: ItemBounds,
     /// It is placed by the item before it.
     pub relative: bool,
     pub negated: bool,
@@ -136,19 +136,19 @@ fn fixed_end(bytes: i32, draft: &Draft, before: Option<i32>) -> Option<i32> {
 }
 
 /// An expression, which flags may be about, and where `^` and `$` say that it is.
-pub(super) fn anchored(text: &str, whole: impl Fn(&str) -> String) -> (String, Place) {
+pub(super) fn anchored(text: &str, whole: impl Fn(&str) -> String) -> (String, ItemBounds) {
     let anchored = expression::anchored(text);
     let inner = whole(anchored.text);
     let length = expression::parse(&inner, false).ok();
     let length = length.and_then(|parsed| expression::length(&parsed));
-    let place = Place {
+    let place = ItemBounds {
         depth: length.filter(|_| anchored.begins),
         ends_with: anchored.ends,
-        ..Place::ANYWHERE
+        ..ItemBounds::ANYWHERE
     };
     match anchored.begins && length.is_none() {
         // It is refused where it stands.
-        true => (whole(text), Place::ANYWHERE),
+        true => (whole(text), ItemBounds::ANYWHERE),
         false => (inner, place),
     }
 }
@@ -217,14 +217,14 @@ fn kind(what: What, at: usize) -> At<ItemKind> {
 
 /// What is relative to nothing is relative to the beginning.
 fn begin_at_start(draft: &mut Draft) -> At<()> {
-    let Place {
+    let ItemBounds {
         distance, within, ..
     } = draft.place;
     let Ok(offset) = u32::try_from(distance) else {
         return Err((draft.at, Problem::TooFarBack));
     };
     draft.relative = false;
-    draft.place = Place {
+    draft.place = ItemBounds {
         offset,
         depth: within.map(|within| within.saturating_sub(offset)),
         distance: 0,
@@ -264,10 +264,10 @@ fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
 }
 
 /// Whether it matters where an item begins.
-fn is_placed(place: Place) -> bool {
-    let anywhere = Place {
+fn is_placed(place: ItemBounds) -> bool {
+    let anywhere = ItemBounds {
         ends_with: place.ends_with,
-        ..Place::ANYWHERE
+        ..ItemBounds::ANYWHERE
     };
     place != anywhere
 }
@@ -284,7 +284,7 @@ fn bytes_of(what: &What) -> Option<u64> {
     }
 }
 
-fn does_not_fit(bytes: u64, place: Place) -> bool {
+fn does_not_fit(bytes: u64, place: ItemBounds) -> bool {
     let is_short = |room: Option<u32>| room.is_some_and(|room| u64::from(room) < bytes);
     is_short(place.depth) || is_short(place.within)
 }
@@ -325,7 +325,7 @@ fn fused(drafts: Vec<Draft>) -> At<Vec<Draft>> {
                 nocase: false,
                 follows: Follows::Behind,
             },
-            place: Place::ANYWHERE,
+            place: ItemBounds::ANYWHERE,
             relative: false,
             negated: false,
             at: draft.at,
@@ -344,7 +344,7 @@ fn in_front(drafts: &[Draft]) -> Option<String> {
         match &draft.what {
             What::Literal { bytes, nocase } if !negated && !place.ends_with => {
                 match number {
-                    0 if place != Place::ANYWHERE => return None,
+                    0 if place != ItemBounds::ANYWHERE => return None,
                     0 => {}
                     _ => whole += &gap(place, bytes.len() as u32)?,
                 }
@@ -355,7 +355,7 @@ fn in_front(drafts: &[Draft]) -> Option<String> {
                 whole.push(')');
             }
             What::Regex { text, nocase, .. }
-                if number == 0 && !negated && place == Place::ANYWHERE =>
+                if number == 0 && !negated && place == ItemBounds::ANYWHERE =>
             {
                 let flag = if *nocase { "i" } else { "-i" };
                 whole += &format!("(?{flag}:{text})");
@@ -366,7 +366,7 @@ fn in_front(drafts: &[Draft]) -> Option<String> {
     (!drafts.is_empty()).then_some(whole)
 }
 
-fn gap(place: Place, bytes: u32) -> Option<String> {
+fn gap(place: ItemBounds, bytes: u32) -> Option<String> {
     let least = u32::try_from(place.distance).ok()?;
     let most = place.within.map(|within| within - bytes.min(within));
     let longest = most.unwrap_or(least);

@@ -13,7 +13,7 @@ pub type ItemIndex = u16;
 pub struct Item {
     pub(in crate::inspector) rule: RuleIndex,
     pub(in crate::inspector) kind: ItemKind,
-    pub(in crate::inspector) place: Place,
+    pub(in crate::inspector) place: ItemBounds,
     /// It must not be there.
     pub(in crate::inspector) negated: bool,
     /// It is not relative to the item before it.
@@ -78,7 +78,7 @@ impl Sought {
 
 /// Where an item has to be. All in bytes; 0 is a stream's or datagram's first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::inspector) struct Place {
+pub(in crate::inspector) struct ItemBounds {
     /// It begins here or later.
     pub offset: u32,
     /// It ends at most so far behind `offset`.
@@ -91,7 +91,7 @@ pub(in crate::inspector) struct Place {
     pub ends_with: bool,
 }
 
-impl Place {
+impl ItemBounds {
     /// Everywhere.
     pub const ANYWHERE: Self = Self {
         offset: 0,

@@ -1,7 +1,7 @@
 //! Rules in the inspector's own words, one a line.
 
 use super::draft::{Draft, Follows, What, anchored};
-use super::item::Place;
+use super::item::ItemBounds;
 use super::suricata::numbers;
 use super::{Action, MAX_NAME_BYTES};
 use crate::inspector::error::{Expected, Problem};
@@ -117,7 +117,7 @@ struct Options {
     nocase: bool,
     relative: bool,
     starts_with: bool,
-    place: Place,
+    place: ItemBounds,
     seen: Vec<&'static str>,
 }
 

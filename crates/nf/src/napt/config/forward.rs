@@ -1,9 +1,9 @@
 //! External endpoints that always stand for the same ones inside.
 
 use super::ConfigError;
-use crate::bindings::Kind;
 use crate::descriptor::Placed;
 use crate::firewall::Opening;
+use crate::records::Kind;
 use crate::text::Text;
 use crate::unicast::check_host;
 use schemars::JsonSchema;

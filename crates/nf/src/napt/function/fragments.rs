@@ -10,7 +10,7 @@ use super::super::sides::Course;
 use super::Napt;
 use super::datagram::Datagram;
 use super::held::Held;
-use crate::bindings::Kind;
+use crate::records::Kind;
 use crate::seeded::{Seed, SeededMap};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -6,7 +6,7 @@
 
 use super::plan::{Stop, must_be_free};
 use super::{Napt, session_entry};
-use crate::bindings::Kind;
+use crate::records::Kind;
 use twinpath_core::Instant;
 use twinpath_core::wire::Address;
 use twinpath_rulecache::Recorded;

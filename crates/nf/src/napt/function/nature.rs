@@ -1,7 +1,7 @@
 //! What of a packet can be translated.
 
 use super::fragments::Part;
-use crate::bindings::Kind;
+use crate::records::Kind;
 use twinpath_core::Packet;
 use twinpath_core::wire::{Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_rulecache::Recorded;

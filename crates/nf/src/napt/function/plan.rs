@@ -7,7 +7,7 @@
 use super::super::config::Filtering;
 use super::super::ports::Slot;
 use super::{Napt, session_entry};
-use crate::bindings::Kind;
+use crate::records::Kind;
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Instant};

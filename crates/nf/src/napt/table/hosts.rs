@@ -1,9 +1,9 @@
 //! How many external ports each inside host has, and which of its bindings may be over. A host of
 //! IPv6 may take any address of its network, so that counts as one.
 
-use crate::bindings::Kind;
 use crate::hosts::PrefixLength;
 use crate::memory::map_bytes;
+use crate::records::Kind;
 use crate::seeded::{Seed, SeededMap};
 use twinpath_core::wire::Address;
 

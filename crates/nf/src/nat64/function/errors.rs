@@ -2,12 +2,12 @@
 
 use super::rewriting::{datagram_of, put};
 use super::{Course, Nat64, ends, of_kind};
-use crate::bindings::Kind;
 use crate::icmp_errors::judge;
 use crate::napt::core::{Leg, Stop, kind_of, reason_of, rewrite_error};
 use crate::nat64::datagram::Datagram;
 use crate::nat64::ends::Ends;
 use crate::nat64::errors::{self, ErrorEnds};
+use crate::records::Kind;
 use twinpath_core::wire::{Endpoint, fields};
 use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_rulecache::{Recorded, Verdict};

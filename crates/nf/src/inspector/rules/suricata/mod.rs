@@ -12,7 +12,7 @@ mod pcre;
 mod tests;
 
 use super::draft::{Draft, What};
-use super::item::{ItemKind, Place};
+use super::item::{ItemBounds, ItemKind};
 use super::scope::Scope;
 use super::{Action, Variables};
 use crate::inspector::error::Problem;
@@ -171,7 +171,7 @@ impl Body {
     fn push(&mut self, what: What, relative: bool, negated: bool, at: usize) {
         self.drafts.push(Draft {
             what,
-            place: Place::ANYWHERE,
+            place: ItemBounds::ANYWHERE,
             relative,
             negated,
             at,

@@ -1,14 +1,14 @@
 //! A `pcre`: an expression between slashes, and letters that say how it is meant.
 
 use crate::inspector::rules::draft::{Follows, What, anchored};
-use crate::inspector::rules::item::Place;
+use crate::inspector::rules::item::ItemBounds;
 
 pub(super) struct Expression {
     pub what: What,
     /// It is looked for behind the item before it.
     pub relative: bool,
     /// Where `^` and `$` say that it is.
-    pub place: Place,
+    pub place: ItemBounds,
 }
 
 /// The expression, and whether it must not match. An error is the letter that cannot be honoured,
@@ -49,7 +49,7 @@ pub(super) fn read(value: &str) -> Result<(Expression, bool), Option<char>> {
     };
     // Lines begin and end anywhere; what is relative to something is one expression with it.
     let (mut text, place) = match by_line || relative {
-        true => (flagged(text), Place::ANYWHERE),
+        true => (flagged(text), ItemBounds::ANYWHERE),
         false => anchored(text, flagged),
     };
     if place.ends_with && !ends_alone {

@@ -1,6 +1,6 @@
 //! Suricata's words, well and badly written, and what is said of them.
 
-use crate::inspector::rules::item::{Compare, Encoding, ItemKind, Place};
+use crate::inspector::rules::item::{Compare, Encoding, ItemBounds, ItemKind};
 use crate::inspector::rules::{Action, Pattern, Rules, Variables};
 
 fn read(text: &str) -> Rules {
@@ -59,9 +59,9 @@ fn a_rule_is_items_at_places() {
     assert_eq!(of(0), (b"GET /\n".to_vec(), true));
     assert_eq!(
         items[0].place,
-        Place {
+        ItemBounds {
             depth: Some(6),
-            ..Place::ANYWHERE
+            ..ItemBounds::ANYWHERE
         }
     );
     assert_eq!(of(1), (b"end".to_vec(), false));

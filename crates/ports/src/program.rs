@@ -4,8 +4,10 @@
 //! for all, and what is no IP packet go to its network stack; so do questions about neighbours, but
 //! for those about addresses that the node answers for.
 
-use super::assembler::{Assembler, When, Width};
+pub(crate) mod assembler;
+
 use crate::sys;
+use assembler::{Assembler, When, Width};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

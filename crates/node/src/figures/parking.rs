@@ -4,7 +4,7 @@ use twinpath_control::report::Parking;
 use twinpath_parking::Stage;
 
 /// What happened to payloads.
-pub(super) fn parking(stage: &Stage) -> Parking {
+pub(crate) fn parking(stage: &Stage) -> Parking {
     let (stats, counts) = (stage.buffer().counters(), stage.counters());
     Parking {
         parked: stats.parked,

@@ -1,7 +1,7 @@
 //! A shard's packets of a source that each shard reads by itself.
 
-use super::partition::CurrentPartition;
-use crate::source::{Read, Source};
+use super::{Read, Source};
+use crate::shards::CurrentPartition;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

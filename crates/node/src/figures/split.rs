@@ -6,7 +6,7 @@ use twinpath_remote::fast::ServerFigures;
 use twinpath_remote::payloads::QueuePairFigures;
 
 /// What happened to payloads, and at servers.
-pub(super) fn split(stage: &Stage) -> Split {
+pub(crate) fn split(stage: &Stage) -> Split {
     Split {
         counts: counts(stage),
         servers: stage.servers().into_iter().map(server).collect(),

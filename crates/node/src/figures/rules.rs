@@ -11,7 +11,7 @@ use twinpath_core::Named;
 use twinpath_rulecache::{Obstacle, RuleTable, SlowRules};
 
 /// The tables of all elements together, as they stand.
-pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounters {
+pub(crate) fn tables(fast_path: &FastPath) -> RuleTableCounters {
     let mut all = RuleTableCounters::default();
     for stage in fast_path.rule_stages() {
         all.add(&table(&stage.table));
@@ -20,7 +20,7 @@ pub(super) fn tables(fast_path: &FastPath) -> RuleTableCounters {
 }
 
 /// The table of each element of the chain; empty where there is none.
-pub(super) fn each_table(fast_path: &FastPath) -> Vec<RuleTableCounters> {
+pub(crate) fn each_table(fast_path: &FastPath) -> Vec<RuleTableCounters> {
     let elements = fast_path.elements().iter();
     let table = |element: &FastElement| match element {
         FastElement::Rules(stage) => table(&stage.table),

@@ -1,0 +1,48 @@
+//! The stages: what policies decide about a packet of no known flow.
+//!
+//! A packet that leaves a stage goes on to the next one on this page, in this order:
+//!
+//! 1. trusted VNI,
+//! 2. access lists, up to five of its direction and IP version,
+//! 3. outbound: route, mapping, port map, tunnel ([`outbound`](super::outbound)); inbound: rule and
+//!    validation of the sender's physical address ([`inbound`](super::inbound)),
+//! 4. metering class.
+//!
+//! Nothing is changed here, neither the packet nor any state: the answer is a [`Decision`].
+
+use super::action::Decision;
+use super::arrival::Arrival;
+use super::policy::Policies;
+use super::{inbound, outbound};
+use crate::headers::Direction;
+use crate::objects::{EniMode, MeterBits};
+use crate::reason::Reason;
+
+impl Policies<'_> {
+    /// Judges a packet.
+    ///
+    /// # Errors
+    /// Why it is dropped.
+    pub fn decide(&self, arrival: &Arrival) -> Result<Decision, Reason> {
+        if !self.is_trusted(arrival) {
+            return Err(Reason::UntrustedVni);
+        }
+        match (arrival.direction, self.eni.mode) {
+            (Direction::Outbound, _) => {
+                self.permit(Direction::Outbound, &arrival.headers)?;
+                outbound::decide(self, arrival, MeterBits::default())
+            }
+            (Direction::Inbound, EniMode::Vm) => {
+                self.permit(Direction::Inbound, &arrival.headers)?;
+                inbound::decide(self, arrival)
+            }
+            // What a floating NIC sends comes as what is sent to it does: its way back is among its
+            // routes.
+            (Direction::Inbound, EniMode::FloatingNic) => {
+                let metering = inbound::admit(self, arrival)?;
+                self.permit(Direction::Outbound, &arrival.headers)?;
+                outbound::decide(self, arrival, metering)
+            }
+        }
+    }
+}
