@@ -5,14 +5,14 @@
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
 //! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
 //! of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
-//! properties SEED` draws them again. `cargo xtask side-by-side REVISION` runs the benches of another
-//! revision and of this one in turns. `cargo xtask beside-nftables` measures Twinpath and the kernel's
+//! properties SEED` draws them again. `cargo xtask record` measures what is kept in the folder
+//! `measured`: lines of code and benches beside those of another revision, and the table of oracles. `cargo xtask beside-nftables` measures Twinpath and the kernel's
 //! nftables on the same packets, between network namespaces.
 #![forbid(unsafe_code)]
 
 mod circles;
 mod deb;
-mod side_by_side;
+mod record;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -43,10 +43,10 @@ fn main() -> ExitCode {
             "benches",
             cargo(&["bench", "--package", "twinpath-benches"]),
         )]),
-        ["side-by-side", revision] => {
-            let revision = (*revision).to_owned();
-            let compare = move || side_by_side::print(&revision);
-            run_all(&[step("benches side by side", compare)])
+        ["record", "oracles"] => run_all(&[step("table of oracles", || record::oracles(&root()))]),
+        ["record", what @ ("lines" | "benches")] => run_all(&[record_step(what, record::BEFORE)]),
+        ["record", what @ ("lines" | "benches"), revision] => {
+            run_all(&[record_step(what, revision)])
         }
         ["beside-nftables", rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
@@ -76,7 +76,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | side-by-side REVISION | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record lines|benches [REVISION] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }
@@ -127,6 +127,17 @@ fn test_steps() -> Vec<Step> {
 /// No two files need each other, but for a parent and what is inside it.
 fn circles_step() -> Step {
     step("circles of files", || circles::check(&root()))
+}
+
+/// A page of figures beside those of another revision.
+fn record_step(what: &str, revision: &str) -> Step {
+    let revision = revision.to_owned();
+    match what {
+        "lines" => step("lines of code", move || record::lines(&root(), &revision)),
+        _ => step("benches side by side", move || {
+            record::benches(&root(), &revision)
+        }),
+    }
 }
 
 /// Runs every step, also after one has failed, and tells at the end which did.

@@ -4,6 +4,7 @@
 mod common;
 
 use common::acting::assert_all_acted;
+use common::rows::tell;
 use common::{
     VARIANTS, assert_same, generate, inspected_traffic, run, service, tcp_traffic, traffic, vary,
 };
@@ -29,6 +30,7 @@ fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
                 &found.flows,
                 &format!("{text} {variant:?} {execution:?}"),
             );
+            tell("generated", &expected, &found);
             let share = found.report.fast.share;
             println!(
                 "{variant:?} {execution:?}: {:.1} % on the fast path",

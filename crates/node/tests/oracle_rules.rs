@@ -7,6 +7,7 @@ mod common;
 use common::acting::assert_all_acted;
 use common::conversing::{converse, converse_alone};
 use common::derived::profiled;
+use common::rows::tell;
 use common::trial::Tally;
 use common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
@@ -179,6 +180,7 @@ fn compare_service(service: &Service, trace: &Trace, variants: &[Variant], what:
                 "{what}: {:.1} % on the fast path",
                 100.0 * found.report.fast.share
             );
+            tell(&what, &expected, &found);
             if matches!(variant, Variant::Plain) {
                 share = found.report.fast.share;
             }
@@ -222,6 +224,7 @@ fn compare_answered(chain: &[&str], packets: u64, after: Duration) -> f64 {
             let what = format!("answered {chain:?} {variant:?} {execution:?}");
             assert_same_but_for_names(&expected, &found, "198.51.100.0/24", &what);
             assert_eq!(expected.report.drops, found.report.drops, "{what}");
+            tell("answered", &expected, &found);
             if matches!(variant, Variant::Plain) {
                 share = found.report.fast.share;
             }

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::rows::tell;
 use common::derived::{Capture, answered_through, by_entry, profiled};
 use common::{
     Leaving, Outcome, assert_same, assert_same_but_for_names, balanced_traffic, by_direction, copy,
@@ -107,6 +108,7 @@ fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> f64
                 assert!(acted || !is_spread, "{named}: {functions:?}");
             }
             println!("{named}: {:?}", spread.arrived);
+            tell(&named, &slow, &spread.outcome);
             share = share.min(spread.outcome.report.fast.share);
         }
     }

@@ -10,6 +10,7 @@ pub mod derived;
 pub mod headers_only;
 pub mod memory_servers;
 pub mod racing;
+pub mod rows;
 pub mod talk;
 pub mod trial;
 pub mod world;

@@ -3,6 +3,7 @@
 
 use super::derived::{Capture, by_entry, counted, doings, profiled, seen};
 use super::racing::{Race, Scarcity, race};
+use super::rows::tell;
 use super::{Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run, vary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -432,6 +433,7 @@ pub fn both_paths(
     let slow = run(service, trace, Paths::Slow, Execution::Virtual);
     let both = run(service, trace, Paths::Both, execution);
     assert_equal(service, &slow, &both, None, what);
+    tell(what, &slow, &both);
     (slow, both)
 }
 

@@ -1,6 +1,7 @@
 //! Lines of code by crate, without tests.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// Lines by crate.
@@ -9,9 +10,12 @@ type Lines = BTreeMap<String, usize>;
 /// Crates as they were called while there was one called `experiments`, and as they are now.
 const RENAMED: [(&str, &str); 2] = [("experiments", "lab"), ("lab", "check")];
 
-/// Prints the lines of each crate of two checkouts.
-pub fn print(revision: &str, checkouts: [&Path; 2]) {
-    println!("\n| crate | lines without tests, {revision} | now |\n|---|---|---|");
+/// The lines of each crate of two checkouts.
+pub fn page(revision: &str, checkouts: [&Path; 2]) -> String {
+    let mut page = format!(
+        "Lines of Rust in `src`, comments and blank lines included, without tests. Crates are paired by \
+         the names that they have now.\n\n| crate | {revision} | now |\n|---|---|---|\n"
+    );
     let [before, after] = checkouts.map(|checkout| by_crate(&checkout.join("crates")));
     let before = with_present_names(before);
     let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
@@ -20,10 +24,11 @@ pub fn print(revision: &str, checkouts: [&Path; 2]) {
     let told = |lines: Option<&usize>| lines.map_or(String::new(), usize::to_string);
     for name in names {
         let (before, after) = (told(before.get(name)), told(after.get(name)));
-        println!("| {name} | {before} | {after} |");
+        _ = writeln!(page, "| {name} | {before} | {after} |");
     }
     let [before, after] = [before, after].map(|side| side.values().sum::<usize>());
-    println!("| all | {before} | {after} |");
+    _ = writeln!(page, "| all | {before} | {after} |");
+    page
 }
 
 fn with_present_names(lines: Lines) -> Lines {
@@ -141,7 +146,7 @@ mod tests {
         assert_eq!(modules_of(Path::new("src/a/mod.rs")), Path::new("src/a"));
         assert_eq!(modules_of(Path::new("src/a/b.rs")), Path::new("src/a/b"));
         let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-        let text = std::fs::read_to_string(own.join("side_by_side/lines.rs")).expect("is here");
+        let text = std::fs::read_to_string(own.join("record/lines.rs")).expect("is here");
         let (count, _) = without_tests(&text);
         assert!(count < text.lines().count() && count < lines_in(&own));
     }

@@ -3,17 +3,18 @@
 //! Both are built, then they take turns, so that whatever else the machine does meets both alike.
 //! Rows of the same name are compared by their medians over all turns.
 
-mod lines;
-
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use super::told;
 
 /// Turns of each.
 const TURNS: usize = 3;
 
-/// What is compared: rows of these benches.
-const BENCHES: [&str; 2] = ["packets", "chains"];
+/// What is compared: rows of these benches, which both revisions have.
+const BENCHES: [&str; 5] = ["packets", "chains", "flows", "classify", "engine"];
 
 /// A row's place in the output, and its name.
 type Name = (usize, String);
@@ -21,15 +22,13 @@ type Name = (usize, String);
 /// Nanoseconds of each turn, by row.
 type Rows = BTreeMap<Name, Vec<f64>>;
 
-/// Prints a table of rows, and one of lines of code. Returns whether it could.
-pub fn print(revision: &str) -> bool {
+/// A table of rows; nothing if one of the two cannot be built or run.
+pub fn page(root: &Path, revision: &str) -> Option<String> {
     let before = std::env::temp_dir().join(format!("twinpath-{revision}"));
-    let Some(sides) = check_out(revision, &before)
-        .then(|| [before.as_path(), Path::new(".")].map(executables))
-        .and_then(|[before, after]| Some([before?, after?]))
-    else {
-        return false;
-    };
+    let sides = check_out(root, revision, &before)
+        .then(|| [before.as_path(), root].map(executables))
+        .and_then(|[before, after]| Some([before?, after?]))?;
+    let busy = told(root, "cat", &["/proc/loadavg"]);
     let mut rows = [Rows::new(), Rows::new()];
     for turn in 1..=TURNS {
         eprintln!("turn {turn} of {TURNS}");
@@ -38,22 +37,34 @@ pub fn print(revision: &str) -> bool {
                 .iter()
                 .all(|executable| measure(executable, rows))
             {
-                return false;
+                return None;
             }
         }
     }
-    print_rows(revision, &rows);
-    lines::print(revision, [&before, Path::new(".")]);
     run(Command::new("git")
         .args(["worktree", "remove", "--force"])
-        .arg(&before))
+        .arg(&before)
+        .current_dir(root));
+    let machine = format!("{}; load before the first turn {busy}", machine(root));
+    Some(format!("{machine}\n\n{}", table(revision, &rows)))
 }
 
-fn check_out(revision: &str, folder: &Path) -> bool {
+/// The processor, how many of them, and the kernel.
+fn machine(root: &Path) -> String {
+    let script = "grep -m1 'model name' /proc/cpuinfo | cut -d: -f2; nproc; uname -sr";
+    let told = told(root, "sh", &["-c", script]);
+    let [processor, count, kernel] = &told.lines().map(str::trim).collect::<Vec<_>>()[..] else {
+        return told;
+    };
+    format!("{processor}, {count} cores, {kernel}")
+}
+
+fn check_out(root: &Path, revision: &str, folder: &Path) -> bool {
     folder.exists()
         || run(Command::new("git")
             .args(["worktree", "add", "--detach"])
-            .args([folder.as_os_str(), revision.as_ref()]))
+            .args([folder.as_os_str(), revision.as_ref()])
+            .current_dir(root))
 }
 
 fn run(command: &mut Command) -> bool {
@@ -100,15 +111,45 @@ fn measure(executable: &Path, rows: &mut Rows) -> bool {
                 let key = known.unwrap_or((place, name));
                 rows.entry(key).or_default().push(nanoseconds);
             }
-            None if !line.is_empty() => section = renamed(line.split(" (").next().unwrap_or(line)),
+            // What is said of a section is indented.
+            None if !line.is_empty() && !line.starts_with(' ') => section = heading(line),
             None => {}
         }
     }
     output.status.success()
 }
 
+/// What a section is about; figures behind it are no part of its name.
+fn heading(line: &str) -> String {
+    let line = line.split(" (").next().unwrap_or(line);
+    renamed(line.split(": ").next().unwrap_or(line))
+}
+
 /// The name and the nanoseconds of a row, if a line is one; without what differs from turn to turn.
 fn row(line: &str) -> Option<(String, f64)> {
+    per_packet(line)
+        .or_else(|| each_made(line))
+        .or_else(|| rate(line))
+}
+
+/// `1000 flows made on the slow path: 150 ns each, ...`.
+fn each_made(line: &str) -> Option<(String, f64)> {
+    let (name, rest) = line.split_once(": ")?;
+    let (number, rest) = rest.split_once(" ns ")?;
+    let is_row = rest.starts_with("each") || rest.starts_with("to make");
+    is_row.then_some((renamed(name.trim()), number.trim().parse().ok()?))
+}
+
+/// `10 flows   3.20 million packets a second`, as nanoseconds of each.
+fn rate(line: &str) -> Option<(String, f64)> {
+    let (before, after) = line.split_once(" million ")?;
+    let of = after.strip_suffix(" a second")?;
+    let (name, number) = before.trim_end().rsplit_once("  ")?;
+    let millions: f64 = number.trim().parse().ok()?;
+    Some((format!("{}, {of}", renamed(name.trim())), 1000.0 / millions))
+}
+
+fn per_packet(line: &str) -> Option<(String, f64)> {
     let (before, _) = line.split_once(" ns/packet")?;
     let (name, number) = before.trim_end().rsplit_once("  ")?;
     let name = name.split(", 100.00 %").next().unwrap_or(name);
@@ -131,9 +172,11 @@ fn median(numbers: &[f64]) -> f64 {
     sorted[sorted.len() / 2]
 }
 
-fn print_rows(revision: &str, [before, after]: &[Rows; 2]) {
-    println!("| row | {revision}, ns | now, ns | ratio | turns, now |");
-    println!("|---|---|---|---|---|");
+fn table(revision: &str, [before, after]: &[Rows; 2]) -> String {
+    let mut table = format!(
+        "Nanoseconds of each packet, lookup, flow or event; medians of {TURNS} turns.\n\n\
+         | row | {revision} | now | ratio | turns, now |\n|---|---|---|---|---|\n"
+    );
     let old = |name: &str| {
         let found = before.iter().find(|((_, known), _)| known == name);
         found.map(|(_, turns)| median(turns))
@@ -141,18 +184,22 @@ fn print_rows(revision: &str, [before, after]: &[Rows; 2]) {
     for ((_, name), turns) in after {
         let (now, spread) = (median(turns), spread(turns));
         match old(name) {
-            Some(old) => println!(
-                "| {name} | {old:.1} | {now:.1} | {:.2} | {spread} |",
-                now / old
-            ),
-            None => println!("| {name} | | {now:.1} | | {spread} |"),
+            Some(old) => {
+                let ratio = now / old;
+                _ = writeln!(
+                    table,
+                    "| {name} | {old:.1} | {now:.1} | {ratio:.2} | {spread} |"
+                );
+            }
+            None => _ = writeln!(table, "| {name} | | {now:.1} | | {spread} |"),
         }
     }
     for ((_, name), turns) in before {
         if !after.keys().any(|(_, known)| known == name) {
-            println!("| {name} | {:.1} | | | |", median(turns));
+            _ = writeln!(table, "| {name} | {:.1} | | | |", median(turns));
         }
     }
+    table
 }
 
 fn spread(turns: &[f64]) -> String {
@@ -173,6 +220,17 @@ mod tests {
         let line = "1 functions, cores alone      190.7 ns/packet (best   190.4)";
         let expected = ("1 functions, slow path alone".to_owned(), 190.7);
         assert_eq!(row(line), Some(expected));
+        let line = "1000000 flows made on the cores: 150 ns each, 6.67 million per second and core, 90 bytes each (resident)";
+        let expected = ("1000000 flows made on the slow path".to_owned(), 150.0);
+        assert_eq!(row(line), Some(expected));
+        let line = "100 events wait                              8.00 million events a second";
+        let expected = ("100 events wait, events".to_owned(), 125.0);
+        assert_eq!(row(line), Some(expected));
+        let line = "Realistic, 1000 IPv4 rules: built in 3.1 ms, 40 bytes per rule";
+        assert_eq!(
+            (row(line), &*heading(line)),
+            (None, "Realistic, 1000 IPv4 rules")
+        );
         assert_eq!(row("1000000 packets of 64 bytes per pass, 7 passes"), None);
     }
 }

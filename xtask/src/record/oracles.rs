@@ -1,0 +1,143 @@
+//! The table of oracles, of what tests tell while they run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The files of tests that compare runs with the slow path alone.
+const FILES: [&str; 7] = [
+    "oracle_both_versions",
+    "oracle_captures",
+    "oracle_derived",
+    "oracle_generated",
+    "oracle_instances",
+    "oracle_rules",
+    "shards",
+];
+
+/// All runs of one test.
+#[derive(Default)]
+struct Test {
+    runs: u64,
+    over: BTreeSet<String>,
+    packets: u64,
+    on_fast_path: u64,
+    /// By function: what it counted.
+    functions: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// Runs the tests and makes the page; nothing if one of them fails.
+pub fn page(root: &Path) -> Option<String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--workspace", "--no-fail-fast"]);
+    FILES
+        .iter()
+        .for_each(|file| _ = command.args(["--test", file]));
+    let output = command
+        .args(["--", "--nocapture"])
+        .stderr(Stdio::inherit())
+        .current_dir(root)
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        println!("{text}");
+        return None;
+    }
+    Some(table(&tests(&text)))
+}
+
+/// What lines of tests tell, by test.
+fn tests(text: &str) -> BTreeMap<String, Test> {
+    let mut tests: BTreeMap<String, Test> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((_, told)) = line.split_once("oracle | ") else {
+            continue;
+        };
+        let parts: Vec<&str> = told.splitn(5, " | ").collect();
+        let [test, over, packets, on_fast_path, did] = parts[..] else {
+            continue;
+        };
+        let test = tests.entry(test.to_owned()).or_default();
+        test.runs += 1;
+        test.over.insert(over.to_owned());
+        test.packets += packets.parse().unwrap_or(0);
+        test.on_fast_path += on_fast_path.parse().unwrap_or(0);
+        test.add(did);
+    }
+    tests
+}
+
+impl Test {
+    /// `acl: denied 3, allowed 5; napt: sessions_created 2`.
+    fn add(&mut self, did: &str) {
+        for function in did.split("; ") {
+            let Some((name, counters)) = function.split_once(": ") else {
+                continue;
+            };
+            let own = self.functions.entry(name.to_owned()).or_default();
+            let counters = counters.split(", ");
+            for (counter, count) in counters.filter_map(|one| one.rsplit_once(' ')) {
+                *own.entry(counter.to_owned()).or_default() += count.parse().unwrap_or(0);
+            }
+        }
+    }
+
+    fn did(&self) -> String {
+        let function = |(name, counters): (&String, &BTreeMap<String, u64>)| {
+            let counters = counters.iter();
+            let counters = counters.map(|(counter, count)| format!("{counter} {count}"));
+            format!("{name}: {}", counters.collect::<Vec<_>>().join(", "))
+        };
+        let functions = self.functions.iter().map(function);
+        functions.collect::<Vec<_>>().join("; ")
+    }
+}
+
+fn table(tests: &BTreeMap<String, Test>) -> String {
+    let mut page = String::from(
+        "Each run is compared with the slow path alone: the same packets, byte for byte, in the same \
+         order per flow and direction. What functions did is the sum over a test's runs; tests assert \
+         more of it, and of the share of the fast path, run by run.\n\n\
+         | test | runs | over | packets | on the fast path | what each function did |\n|---|---|---|---|---|---|\n",
+    );
+    for (name, test) in tests {
+        let share = 100.0 * test.on_fast_path as f64 / test.packets.max(1) as f64;
+        let over = match test.over.len() {
+            few @ 0..=3 if few > 0 => {
+                let names: Vec<&str> = test.over.iter().map(String::as_str).collect();
+                names.join(", ")
+            }
+            many => format!("{many} captures"),
+        };
+        _ = writeln!(
+            page,
+            "| {name} | {} | {over} | {} | {share:.1} % | {} |",
+            test.runs,
+            test.packets,
+            test.did()
+        );
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_of_a_test_are_summed() {
+        let text = "running 2 tests\noracle | a::one | x.pcap | 10 | 5 | acl: allowed 4, denied 1; napt: \n\
+            test one ... oracle | a::one | y.pcap | 30 | 5 | acl: denied 2\noracle | a::two | z | 1 | 1 | \n";
+        let found = tests(text);
+        let one = &found["a::one"];
+        assert_eq!((one.runs, one.packets, one.on_fast_path), (2, 40, 10));
+        assert_eq!(one.did(), "acl: allowed 4, denied 3; napt: ");
+        let page = table(&found);
+        assert!(
+            page.contains("| a::one | 2 | x.pcap, y.pcap | 40 | 25.0 % |"),
+            "{page}"
+        );
+    }
+}
