@@ -1,5 +1,5 @@
 //! Single changes of a configuration, as an operator asks for them: one rule, one route, one
-//! backend.
+//! backend, one forward.
 
 use serde::{Deserialize, Serialize};
 use std::error::Error;
@@ -18,6 +18,8 @@ pub enum Object {
     Backend,
     /// Bindings of an address translation, which come and go with packets.
     Binding,
+    /// Forwards of an address translation.
+    Forward,
 }
 
 impl fmt::Display for Object {
@@ -27,6 +29,7 @@ impl fmt::Display for Object {
             Self::Route => "routes",
             Self::Backend => "backends",
             Self::Binding => "bindings",
+            Self::Forward => "forwards",
         })
     }
 }
@@ -91,6 +94,22 @@ pub enum Edit {
         /// Where it is.
         endpoint: String,
     },
+    /// External ports, or an address, stand for a host inside from now on.
+    AddForward {
+        /// `tcp` or `udp`; without it a whole address stands for a host.
+        protocol: Option<String>,
+        /// The external endpoint, or several, as `192.0.2.1:8000-8010`, or an address.
+        external: String,
+        /// Whom it stands for; of several the first.
+        to: String,
+    },
+    /// A forward less; sessions by it end.
+    DeleteForward {
+        /// Its protocol; both if absent.
+        protocol: Option<String>,
+        /// What it is of, as it was written.
+        external: String,
+    },
 }
 
 /// Why a configuration is not changed.
@@ -123,6 +142,7 @@ impl Edit {
             Self::AddBackend { .. } | Self::DrainBackend { .. } | Self::RemoveBackend { .. } => {
                 Object::Backend
             }
+            Self::AddForward { .. } | Self::DeleteForward { .. } => Object::Forward,
         }
     }
 }

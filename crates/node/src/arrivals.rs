@@ -96,6 +96,14 @@ impl<'a> Arrivals<'a> {
         })
     }
 
+    /// What time it is while none comes, where packets have the time at which they come.
+    pub fn now(&mut self) -> Option<Instant> {
+        match self.next {
+            Read::Nothing => self.source.now(),
+            _ => None,
+        }
+    }
+
     /// When the next packet arrives that is known of.
     pub fn next_at(&self) -> Option<Instant> {
         match self.next {

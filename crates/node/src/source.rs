@@ -48,6 +48,11 @@ pub trait Feed: Send {
     fn has_guessed_ports(&self) -> bool {
         false
     }
+
+    /// What time it is while no packet comes, if the port's packets have the time at which they come.
+    fn now(&mut self) -> Option<Instant> {
+        None
+    }
 }
 
 /// What a [`Feed`] has next.
@@ -230,6 +235,12 @@ impl Source {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What time it is while no packet comes, if packets have the time at which they come.
+    pub(crate) fn now(&mut self) -> Option<Instant> {
+        self.clock = self.clock.max(self.feed.now()?);
+        Some(self.clock)
     }
 
     /// The packet that was read last.

@@ -121,6 +121,10 @@ impl Feed for UdpFeed {
             Err(_) => Fed::TooLong,
         })
     }
+
+    fn now(&mut self) -> Option<twinpath_core::Instant> {
+        Some(twinpath_core::Instant(self.clock.now_ns()))
+    }
 }
 
 /// Nothing there now, or an earlier datagram of ours found nobody: neither says anything of what

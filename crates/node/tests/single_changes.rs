@@ -465,6 +465,53 @@ fn one_binding_ends() {
     }
 }
 
+/// Forwards of a translation come and go: what others send to them gets in meanwhile and not before
+/// and behind, and rules of all others stay.
+#[test]
+fn forwards_change_one_by_one() {
+    let table = "[acl]\ndefault = \"allow\"\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\n";
+    let first = made(&["acl", "napt"], table);
+    let mut trace = Trace::new();
+    for number in 0..6_000u64 {
+        let host = Endpoint::v4([10, 0, 0, (number % 40) as u8 + 1], 5000);
+        let client = Endpoint::v4([192, 0, 2, (number / 2 % 20) as u8 + 1], 7000);
+        let packet = match number % 2 {
+            0 => PacketBuilder::udp(host, Endpoint::v4([8, 8, 8, 8], 53)),
+            _ => PacketBuilder::udp(client, Endpoint::v4([198, 51, 100, 1], 90)),
+        };
+        let bytes = packet.dont_fragment().to_vec().expect("fits");
+        trace.push(1_000_000_000 + number * 50_000, &bytes);
+    }
+    let (protocol, external) = (Some("udp".to_owned()), "198.51.100.1:90".to_owned());
+    let add = Edit::AddForward {
+        protocol: protocol.clone(),
+        external: external.clone(),
+        to: "10.0.9.9:53".to_owned(),
+    };
+    let delete = Edit::DeleteForward { protocol, external };
+    let changes = edited(&first, &[("napt", add), ("napt", delete)], 6_000);
+    let expected = run_changing(&first, &changes, &trace, Paths::Slow, Execution::Virtual);
+    let to_forward = |outcome: &Outcome| {
+        let packets = outcome.packets.iter().map(|(_, packet)| packet);
+        let is_forwarded = |packet: &&Vec<u8>| {
+            let layout = dissect(packet).expect("what left is sound");
+            fields::destination(packet, &layout) == Endpoint::v4([10, 0, 9, 9], 53)
+        };
+        packets.filter(is_forwarded).count()
+    };
+    assert_eq!(to_forward(&expected), 1_000, "half of what comes between");
+    assert_eq!(expected.report.drops["unsolicited"], 2_000);
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let (found, told) = run_changing_told(&first, &changes, &trace, Paths::Both, execution);
+        assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "forwards");
+        assert_eq!(expected.report.drops, found.report.drops);
+        println!("{told:?} {:?}", found.report.fast);
+        assert!(told.iter().all(|told| told.rules_kept >= 40), "{told:?}");
+        assert!(told[1].rules_gone >= 20, "sessions by it end: {told:?}");
+        assert!(found.report.fast.share > 0.4, "{:?}", found.report.fast);
+    }
+}
+
 /// Translations to the other IP version, and of prefixes: with other addresses and prefixes packets get
 /// those, on both paths.
 #[test]

@@ -18,9 +18,9 @@ use twinpath_core::wire::Address;
 
 pub(crate) use deterministic::{Block, Deterministic};
 pub use forward::ForwardError;
-pub(crate) use forward::Forwards;
 pub(crate) use forward::MAX_FORWARDS;
 pub(crate) use forward::Written as ForwardText;
+pub(crate) use forward::{Forward, ForwardEnds, Forwards};
 pub use ports::{Assignment, BlockAssignment, Blocks};
 pub(crate) use ports::{LOW, PortsText};
 
@@ -392,6 +392,34 @@ impl Config {
         };
         config.check_numbers()?;
         Ok(config)
+    }
+
+    /// The same with other forwards.
+    ///
+    /// # Errors
+    /// They cannot be, or contradict each other.
+    pub(crate) fn with_forwards(&self, forwards: &[Forward]) -> Result<Self, ConfigError> {
+        if forwards.len() > MAX_FORWARDS {
+            return Err(ForwardError::Count(forwards.len()).into());
+        }
+        let own = self.prefixes.len() - (self.external.len() - self.shared);
+        let shared = &self.external[..self.shared];
+        let all = Forwards::new(forwards, &self.inside, shared, self.between_versions);
+        let mut config = Self {
+            forwards: all.map_err(|placed| placed.error)?,
+            prefixes: self.prefixes[..own].to_vec(),
+            external: shared.to_vec(),
+            ..self.clone()
+        };
+        let others = forward::other_addresses(forwards, shared);
+        check_addresses(FORWARD, &others, &self.inside).map_err(|placed| placed.error)?;
+        let others = others.into_iter().map(|(_, address)| address);
+        config.prefixes.extend(others.clone().map(Prefix::from));
+        config.external.extend(others);
+        match config.external.len() {
+            1..=MAX_ADDRESSES => Ok(config),
+            count => Err(ConfigError::ExternalCount(count)),
+        }
     }
 
     /// The first of the addresses that hosts share.

@@ -6,7 +6,7 @@ use crate::bindings::{Bindings, EndBindings};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
-use crate::edit::Object;
+use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
 use crate::records::BindingEvents;
 use crate::schema;
@@ -84,7 +84,15 @@ impl FunctionConfig for Config {
     }
 
     fn has(&self, object: Object) -> bool {
-        object == Object::Binding
+        matches!(object, Object::Binding | Object::Forward)
+    }
+
+    fn listed(&self, _object: Object) -> Vec<String> {
+        self.listed_forwards()
+    }
+
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        Ok(Arc::new(self.after(edit)?))
     }
 
     fn take_binding_events(

@@ -87,7 +87,8 @@
 //! whether the session is alive.
 //!
 //! # Changes
-//! Any part of the configuration can change while packets flow (`twinpath apply`). That concerns the
+//! Any part of the configuration can change while packets flow (`twinpath apply`; forwards one by one
+//! with `twinpath change forward`). That concerns the
 //! cached rules of packets from and to addresses, prefixes and forwards that join or leave, and of
 //! protocols with another time-out; another filtering, or other blocks, concern all. An operator can end the bindings of an endpoint: its
 //! next packet opens new ones. Bindings and sessions stay, those excepted whose external address or
@@ -119,6 +120,7 @@
 mod change;
 pub(crate) mod config;
 mod descriptor;
+mod edit;
 mod function;
 mod memory;
 mod ports;

@@ -6,7 +6,7 @@ use crate::bindings::{Bindings, EndBindings};
 use crate::descriptor::{
     self, Descriptor, Form, Function, FunctionConfig, FunctionError, Translation,
 };
-use crate::edit::Object;
+use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
 use crate::napt::NewNapt;
 use crate::records::BindingEvents;
@@ -87,7 +87,18 @@ impl FunctionConfig for Config {
     }
 
     fn has(&self, object: Object) -> bool {
-        object == Object::Binding
+        matches!(object, Object::Binding | Object::Forward)
+    }
+
+    fn listed(&self, _object: Object) -> Vec<String> {
+        self.napt.listed_forwards()
+    }
+
+    fn edited(&self, edit: &Edit) -> Result<Arc<dyn FunctionConfig>, EditError> {
+        Ok(Arc::new(Self {
+            napt: self.napt.after(edit)?,
+            ..self.clone()
+        }))
     }
 
     fn take_binding_events(

@@ -11,7 +11,8 @@ use twinpath_io::CaptureError;
 
 /// Both ends of a node, as its driver sees them.
 pub trait PacketIo {
-    /// When the first packet arrives, which is when the run begins; `None` if that is not known yet.
+    /// When the run begins: with the first packet, or at once where packets have the time at which they
+    /// come; `None` if that is not known yet.
     ///
     /// # Errors
     /// Packets cannot be read.
@@ -83,7 +84,8 @@ const REST: Duration = Duration::from_micros(20);
 
 impl<S: Sink> PacketIo for Replay<'_, S> {
     fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
-        self.arrivals.first()
+        let first = self.arrivals.first()?;
+        Ok(first.or_else(|| self.arrivals.now()))
     }
 
     fn is_over(&self) -> bool {

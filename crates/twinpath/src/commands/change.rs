@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use twinpath_control::operator::{Answer, Request, ask};
 use twinpath_nf::edit::{Edit, Object};
 
-/// Changes one rule, route, backend or binding of a running service
+/// Changes one rule, route, backend, forward or binding of a running service
 ///
 /// Only what is cached because of it goes; everything else stays cached, and no packet is lost or
 /// overtaken. A service file knows nothing of it: applying one takes it back. If anything is
@@ -19,6 +19,7 @@ use twinpath_nf::edit::{Edit, Object};
     "twinpath change route add 10.1.0.0/16 via uplink --control /run/gateway.sock",
     "twinpath change route delete 10.1.0.0/16 --control /run/gateway.sock",
     "twinpath change backend drain 10.1.0.2:8080 --control /run/gateway.sock",
+    "twinpath change forward add 192.0.2.1:8080 to 10.0.0.7:80 --protocol tcp --control /run/gateway.sock",
     "twinpath change binding delete 10.0.0.7:5060 --control /run/gateway.sock",
 ))]
 pub struct Arguments {
@@ -43,6 +44,9 @@ enum What {
     /// Backends of a load balancer
     #[command(subcommand)]
     Backend(Backend),
+    /// Forwards of an address translation
+    #[command(subcommand)]
+    Forward(Forward),
     /// Bindings of an address translation
     #[command(subcommand)]
     Binding(Binding),
@@ -127,6 +131,33 @@ struct Of {
 }
 
 #[derive(clap::Subcommand)]
+enum Forward {
+    /// Has external ports, or an address, stand for a host inside
+    Add {
+        /// The external endpoint, or several, as 192.0.2.1:8000-8010; without --protocol an address
+        external: String,
+        /// The word to
+        #[arg(value_name = "to", value_parser = ["to"], hide_possible_values = true)]
+        to: String,
+        /// Whom it stands for; of several ports the first
+        host: String,
+        /// tcp or udp; without it a whole address stands for a host
+        #[arg(long)]
+        protocol: Option<String>,
+    },
+    /// Takes a forward out; sessions by it end
+    Delete {
+        /// The external ports, or the address, as `list` shows them
+        external: String,
+        /// That of tcp or udp alone
+        #[arg(long)]
+        protocol: Option<String>,
+    },
+    /// Shows the forwards
+    List,
+}
+
+#[derive(clap::Subcommand)]
 enum Binding {
     /// Ends the bindings of an inside endpoint, with their sessions; its next packet opens others
     Delete {
@@ -168,6 +199,7 @@ impl What {
             Self::Rule(rule) => (Object::Rule, rule.edit()),
             Self::Route(route) => (Object::Route, route.edit()),
             Self::Backend(backend) => (Object::Backend, backend.edit()),
+            Self::Forward(forward) => (Object::Forward, forward.edit()),
             Self::Binding(Binding::List) => (Object::Binding, None),
             Self::Binding(Binding::Delete { endpoint, protocol }) => {
                 let (endpoint, protocol) = (endpoint.clone(), protocol.clone());
@@ -243,6 +275,28 @@ impl Backend {
             Self::Remove(Of { endpoint, service }) => Edit::RemoveBackend {
                 service: service.clone(),
                 endpoint: endpoint.clone(),
+            },
+            Self::List => return None,
+        })
+    }
+}
+
+impl Forward {
+    fn edit(&self) -> Option<Edit> {
+        Some(match self {
+            Self::Add {
+                external,
+                host,
+                protocol,
+                ..
+            } => Edit::AddForward {
+                protocol: protocol.clone(),
+                external: external.clone(),
+                to: host.clone(),
+            },
+            Self::Delete { external, protocol } => Edit::DeleteForward {
+                protocol: protocol.clone(),
+                external: external.clone(),
             },
             Self::List => return None,
         })

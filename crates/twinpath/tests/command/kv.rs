@@ -15,6 +15,10 @@ struct Store {
 
 impl Store {
     fn start(host: &str, settings: &str) -> Self {
+        Self::start_with(host, settings, &[])
+    }
+
+    fn start_with(host: &str, settings: &str, more: &[&str]) -> Self {
         let free = UdpSocket::bind(format!("{host}:0"))
             .expect("loopback")
             .local_addr()
@@ -25,7 +29,8 @@ impl Store {
         );
         let folder = Folder::with("kv.toml", &service);
         let address = free.to_string();
-        let mut child = folder.start(&["run", "kv.toml", "--listen", &address, "--report", "r"]);
+        let run = ["run", "kv.toml", "--listen", &address, "--report", "r"];
+        let mut child = folder.start(&[&run[..], more].concat());
         let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut line = String::new();
         errors.read_line(&mut line).expect("a line");
@@ -111,6 +116,28 @@ fn what_is_put_can_be_got_until_it_is_deleted() {
             "{said:?}"
         );
     }
+}
+
+/// A service at a socket that nobody has sent anything to takes changes all the same, and serves behind
+/// them.
+#[test]
+fn a_store_that_has_seen_no_packet_takes_changes() {
+    let settings = "[slow_path]\nflows = 4096\n";
+    let store = Store::start_with("127.0.0.1", settings, &["--control", "s"]);
+    while !store.folder.path("s").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let text = std::fs::read_to_string(store.folder.path("kv.toml")).expect("it was written");
+    let port = "[kv_store]\n";
+    let other = text.replace(port, &format!("{port}verify_checksums = \"none\"\n"));
+    store.folder.write("other.toml", other.as_bytes());
+    let said = store.folder.run(&["apply", "other.toml", "--control", "s"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("kv_store"), "{said:?}");
+    store.answer(&["put", "colour", "green"], 0, "");
+    store.answer(&["get", "colour"], 0, "green\n");
+    let (_, said) = store.stop();
+    assert_eq!(said.code, Some(0), "{said:?}");
 }
 
 #[test]

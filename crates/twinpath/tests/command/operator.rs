@@ -277,6 +277,98 @@ fn a_binding_of_another_version_is_ended() {
     assert_eq!(created, live + 1, "{counters:?}");
 }
 
+/// Forwards come and go one by one; what cannot be is refused, and nothing is changed.
+#[test]
+fn forwards_change_one_by_one() {
+    let running = Running::start();
+    let list = || running.ask(&["change", "forward", "list"]).out;
+    assert_eq!(list(), "");
+    let forward = |words: &[&str]| running.ask(&[&["change", "forward"], words].concat());
+    let said = forward(&[
+        "add",
+        "198.51.100.1:8080-8081",
+        "to",
+        "10.0.0.7:80",
+        "--protocol",
+        "tcp",
+    ]);
+    assert!(said.out.starts_with("changed: napt; "), "{said:?}");
+    let said = forward(&["add", "198.51.100.9", "to", "10.0.0.8"]);
+    assert!(said.out.starts_with("changed: napt; "), "{said:?}");
+    let both = "tcp 198.51.100.1:8080-8081 to 10.0.0.7:80\n198.51.100.9 to 10.0.0.8\n";
+    assert_eq!(list(), both);
+    for (words, expected) in [
+        (
+            &[
+                "add",
+                "198.51.100.1:8081",
+                "to",
+                "10.0.0.9:80",
+                "--protocol",
+                "tcp",
+            ][..],
+            "198.51.100.1:8081 is forwarded twice",
+        ),
+        (
+            &[
+                "add",
+                "198.51.100.1:99",
+                "to",
+                "192.0.2.1:80",
+                "--protocol",
+                "udp",
+            ],
+            "192.0.2.1 is in no prefix of inside",
+        ),
+        (
+            &["add", "198.51.100.1", "to", "10.0.0.9"],
+            "198.51.100.1 stands for one host",
+        ),
+        (
+            &[
+                "add",
+                "198.51.100.1:0",
+                "to",
+                "10.0.0.9:80",
+                "--protocol",
+                "tcp",
+            ],
+            "external = \"198.51.100.1:0\": expected",
+        ),
+        (
+            &[
+                "add",
+                "198.51.100.1:9",
+                "to",
+                "10.0.0.9:80",
+                "--protocol",
+                "icmp",
+            ],
+            "expected tcp or udp",
+        ),
+        (
+            &["delete", "198.51.100.1:8080", "--protocol", "tcp"],
+            "there is no forward of 198.51.100.1:8080",
+        ),
+        (
+            &["delete", "198.51.100.1:8080-8081", "--protocol", "udp"],
+            "there is no forward of 198.51.100.1:8080-8081",
+        ),
+    ] {
+        let said = forward(words);
+        assert_eq!(said.code, Some(2), "{words:?}: {said:?}");
+        assert!(said.err.contains(expected), "{words:?}: {said:?}");
+        assert_eq!(list(), both);
+    }
+    let said = forward(&["delete", "198.51.100.1:8080-8081"]);
+    assert!(said.out.starts_with("changed: napt; "), "{said:?}");
+    assert_eq!(list(), "198.51.100.9 to 10.0.0.8\n");
+    let said = forward(&["delete", "198.51.100.9"]);
+    assert!(said.out.starts_with("changed: napt; "), "{said:?}");
+    assert_eq!(list(), "");
+    running.stop();
+}
+
 /// A binding is ended, and the host's next packet has another.
 #[test]
 fn a_binding_is_ended() {

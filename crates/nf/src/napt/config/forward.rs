@@ -9,6 +9,8 @@ use crate::unicast::check_host;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::{Address, Endpoint};
 
@@ -113,31 +115,53 @@ impl TryFrom<Written> for Forward {
     type Error = ForwardError;
 
     fn try_from(written: Written) -> Result<Self, ForwardError> {
-        let forward = match written.protocol {
-            None => Self {
-                kind: None,
-                external: whole(&written.external)
-                    .ok_or(ForwardError::External(written.external))?,
-                last: u16::MAX,
-                to: whole(&written.to).ok_or(ForwardError::To(written.to))?,
-            },
-            Some(Text(Kind::Icmp)) => return Err(ForwardError::Icmp),
-            Some(Text(kind)) => {
-                let range = range(&written.external);
-                let (external, last) = range.ok_or(ForwardError::External(written.external))?;
-                let to = written.to.parse::<Endpoint>().ok();
-                let to = to
-                    .filter(|to| to.port > 0)
-                    .ok_or(ForwardError::To(written.to))?;
-                Self {
-                    kind: Some(kind),
-                    external,
-                    last,
-                    to,
-                }
-            }
+        let kind = written.protocol.map(|Text(kind)| kind);
+        Self::new(kind, &written.external, &written.to)
+    }
+}
+
+/// The external side of a forward, as it is written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ForwardEnds {
+    first: Endpoint,
+    last: u16,
+    is_whole: bool,
+}
+
+impl FromStr for ForwardEnds {
+    type Err = ForwardError;
+
+    fn from_str(text: &str) -> Result<Self, ForwardError> {
+        let of = |first, last, is_whole| Self {
+            first,
+            last,
+            is_whole,
         };
-        forward.check()
+        let ports = || range(text).map(|(first, last)| of(first, last, false));
+        whole(text)
+            .map(|first| of(first, u16::MAX, true))
+            .or_else(ports)
+            .ok_or_else(|| ForwardError::External(text.to_owned()))
+    }
+}
+
+impl ForwardEnds {
+    /// Whether they are a forward's.
+    pub fn are_of(&self, forward: &Forward) -> bool {
+        let own = (forward.external, forward.last, forward.kind.is_none());
+        own == (self.first, self.last, self.is_whole)
+    }
+}
+
+impl fmt::Display for Forward {
+    /// As `tcp 192.0.2.1:8000-8010 to 10.0.0.1:80`, or `192.0.2.3 to 10.0.0.3`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (external, to) = (self.external, self.to);
+        match self.kind {
+            None => write!(formatter, "{} to {}", external.address, to.address),
+            Some(kind) if self.behind() == 0 => write!(formatter, "{kind} {external} to {to}"),
+            Some(kind) => write!(formatter, "{kind} {external}-{} to {to}", self.last),
+        }
     }
 }
 
@@ -158,6 +182,35 @@ fn range(text: &str) -> Option<(Endpoint, u16)> {
 }
 
 impl Forward {
+    /// A forward of what has these ports, or of a whole address.
+    ///
+    /// # Errors
+    /// It cannot be.
+    pub fn new(kind: Option<Kind>, external: &str, to: &str) -> Result<Self, ForwardError> {
+        let no_external = || ForwardError::External(external.to_owned());
+        let nobody = || ForwardError::To(to.to_owned());
+        let forward = match kind {
+            None => Self {
+                kind: None,
+                external: whole(external).ok_or_else(no_external)?,
+                last: u16::MAX,
+                to: whole(to).ok_or_else(nobody)?,
+            },
+            Some(Kind::Icmp) => return Err(ForwardError::Icmp),
+            Some(kind) => {
+                let (external, last) = range(external).ok_or_else(no_external)?;
+                let to = to.parse::<Endpoint>().ok().filter(|to| to.port > 0);
+                Self {
+                    kind: Some(kind),
+                    external,
+                    last,
+                    to: to.ok_or_else(nobody)?,
+                }
+            }
+        };
+        forward.check()
+    }
+
     fn check(self) -> Result<Self, ForwardError> {
         if check_host(self.external.address).is_err() {
             return Err(ForwardError::Impossible(self.external.address));
