@@ -3,8 +3,8 @@
 //! deb`, which makes a Debian package.
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
-//! once more with cases that nobody has seen, the benches' smoke run, the examples, and a short run
-//! of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
+//! and the fault simulation once more with cases that nobody has seen, the benches' smoke run, the
+//! examples, circles of files, and a short run of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
 //! properties SEED` draws them again. `cargo xtask record` measures what is kept in the folder
 //! `measured`: lines of code and benches beside those of another revision, and the table of oracles. `cargo xtask beside-nftables` measures Twinpath and the kernel's
 //! nftables on the same packets, between network namespaces.
@@ -26,6 +26,11 @@ fn main() -> ExitCode {
         ["properties"] => run_all(&[properties_step(fresh_seed())]),
         ["properties", seed] => match seed.parse() {
             Ok(seed) => run_all(&[properties_step(seed)]),
+            Err(_) => usage(),
+        },
+        ["faults"] => run_all(&[faults_step(fresh_seed())]),
+        ["faults", seed] => match seed.parse() {
+            Ok(seed) => run_all(&[faults_step(seed)]),
             Err(_) => usage(),
         },
         ["fuzz"] => run_all(&[fuzz_step(60)]),
@@ -76,7 +81,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | properties [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record lines|benches [REVISION] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record lines|benches [REVISION] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }
@@ -119,6 +124,7 @@ fn test_steps() -> Vec<Step> {
             cargo(&["bench", "--package", "twinpath-benches", "--", "--test"]),
         ),
         step("first command", first_command()),
+        faults_step(fresh_seed()),
         step("hyperscan", hyperscan()),
         fuzz_step(FUZZ_SECONDS),
     ]
@@ -212,6 +218,24 @@ fn passes(seed: u64, targets: &[String]) -> bool {
             .env("PROPTEST_RNG_SEED", seed.to_string())
             .current_dir(root()),
     )
+}
+
+/// New runs of the fault simulation within `test`.
+const FAULT_RUNS: &str = "2000";
+
+/// The fault simulation with seeds that nobody has seen, from this one on.
+fn faults_step(seed: u64) -> Step {
+    step("fault simulation, new seeds", move || {
+        let first = seed.to_string();
+        println!("seeds from {first}: the same again with `cargo xtask faults {first}`");
+        let runs = ["--seeds", FAULT_RUNS, "--first", &first];
+        succeeds(
+            Command::new(env!("CARGO"))
+                .args(["run", "--release", "--", "check", "faults"])
+                .args(runs)
+                .current_dir(root()),
+        )
+    })
 }
 
 /// A seed that nobody has seen.

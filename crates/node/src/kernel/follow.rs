@@ -5,7 +5,7 @@ use super::PAUSE_SHARE;
 use super::figures::Shared;
 use super::host::HostAddresses;
 use super::learner::{Learner, Lesson};
-use super::mailbox::{Desk, Mailbox, Told, ends};
+use super::mailbox::{FollowerEnd, Mailbox, Told, ends};
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(crate) struct Following {
     socket: Socket,
     monitor: Monitor,
     learner: Learner,
-    desk: Desk,
+    end: FollowerEnd,
     figures: Shared,
     /// What the chain answers for by itself.
     answered: Vec<Prefix>,
@@ -86,7 +86,7 @@ impl Following {
             return Ok(None);
         };
         let figures = Shared::default();
-        let (mailboxes, desk) = ends(&figures, service.run.shards.0)?;
+        let (mailboxes, end) = ends(&figures, service.run.shards.0)?;
         let answered = service
             .devices
             .iter()
@@ -95,7 +95,7 @@ impl Following {
             socket: Socket::open()?,
             monitor: Monitor::new(interest),
             learner,
-            desk,
+            end,
             figures,
             answered: answered.map(|one| one.0).collect(),
             asked: HashSet::new(),
@@ -125,7 +125,7 @@ impl Following {
                 return Err(KernelError::Silent);
             }
             self.exchange()?;
-            self.socket.wait(self.desk.waker(), LONGEST_WAIT);
+            self.socket.wait(self.end.waker(), LONGEST_WAIT);
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Following {
     /// Follows until the run is over.
     pub fn run(mut self, changes: &dyn Changes, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Acquire) {
-            self.desk.wake();
+            self.end.wake();
             if let Err(error) = self.exchange() {
                 self.figures.change(|figures| figures.errors += 1);
                 // A socket that fails may work again; all is asked for then.
@@ -143,7 +143,7 @@ impl Following {
             self.answer();
             self.tell();
             self.follow(changes);
-            self.socket.wait(self.desk.waker(), self.longest_wait());
+            self.socket.wait(self.end.waker(), self.longest_wait());
         }
     }
 
@@ -184,7 +184,7 @@ impl Following {
     /// The ports want to know of neighbours: they hear what is known, and the kernel looks after
     /// them.
     fn answer(&mut self) {
-        while let Ok((port, address)) = self.desk.questions.try_recv() {
+        while let Ok((port, address)) = self.end.questions.try_recv() {
             if self.asked.len() >= MOST_ASKED {
                 // Whoever is still used is asked for again.
                 self.asked.clear();
@@ -193,7 +193,7 @@ impl Following {
             if let Some(mac) = self.monitor.view().neighbor(port, address) {
                 let mac = Some(mac);
                 let change = NeighborChange { port, address, mac };
-                self.desk.tell(&Told::Neighbor(change));
+                self.end.tell(&Told::Neighbor(change));
             }
             if let Some(question) = self.monitor.neighbor_question(port, address) {
                 // Nobody waits for it in vain: the ports ask again.
@@ -205,16 +205,16 @@ impl Following {
     fn tell(&mut self) {
         for change in self.monitor.view_mut().take_neighbor_changes() {
             if self.asked.contains(&(change.port, change.address)) {
-                self.desk.tell(&Told::Neighbor(change));
+                self.end.tell(&Told::Neighbor(change));
             }
         }
-        self.is_told = self.desk.deliver();
+        self.is_told = self.end.deliver();
     }
 
     fn tell_addresses(&mut self) {
         let own = self.monitor.view().own_addresses();
         let addresses = HostAddresses::new(&own, self.answered.clone());
-        self.desk.tell(&Told::Addresses(Arc::new(addresses)));
+        self.end.tell(&Told::Addresses(Arc::new(addresses)));
         self.tell();
     }
 

@@ -37,7 +37,7 @@ pub struct Mailbox {
 }
 
 /// The end of who follows the kernel.
-pub struct Desk {
+pub struct FollowerEnd {
     pub questions: Receiver<(u16, Address)>,
     listeners: Vec<Listener>,
     waker: UnixStream,
@@ -53,7 +53,10 @@ struct Listener {
 ///
 /// # Errors
 /// What the system says.
-pub fn ends(figures: &super::figures::Shared, shards: u16) -> io::Result<(Vec<Mailbox>, Desk)> {
+pub fn ends(
+    figures: &super::figures::Shared,
+    shards: u16,
+) -> io::Result<(Vec<Mailbox>, FollowerEnd)> {
     let (questions, asked) = sync_channel(QUESTIONS);
     let (waker, woken) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
@@ -72,12 +75,12 @@ pub fn ends(figures: &super::figures::Shared, shards: u16) -> io::Result<(Vec<Ma
             untold: VecDeque::new(),
         });
     }
-    let desk = Desk {
+    let end = FollowerEnd {
         questions: asked,
         listeners,
         waker: woken,
     };
-    Ok((mailboxes, desk))
+    Ok((mailboxes, end))
 }
 
 impl Mailbox {
@@ -117,7 +120,7 @@ impl Listener {
     }
 }
 
-impl Desk {
+impl FollowerEnd {
     /// All ports are to hear this.
     pub fn tell(&mut self, what: &Told) {
         for listener in &mut self.listeners {
