@@ -4,84 +4,21 @@
 
 mod common;
 
-use common::rows::tell;
 use common::derived::{Capture, answered_through, by_entry, profiled};
+use common::rows::tell;
+use common::sharded::{run_shards, spread};
 use common::{
-    Leaving, Outcome, assert_same, assert_same_but_for_names, balanced_traffic, by_direction, copy,
-    generate, run, service, tcp_traffic, traffic, undrawn_flows,
+    assert_same, assert_same_but_for_names, balanced_traffic, by_direction, generate, run, service,
+    tcp_traffic, traffic,
 };
-use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use twinpath_control::live::Live;
-use twinpath_control::report::Report;
-use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
+use std::collections::BTreeSet;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
 use twinpath_nf::shard::Shard;
-use twinpath_node::Ports;
-use twinpath_node::command::no_commands;
-use twinpath_node::observe::Observer;
-use twinpath_node::run::shards::{Ends, ShardRun, drive_all, nodes, parts};
-use twinpath_node::shards::{CurrentPartition, Partition, share};
-use twinpath_node::source::Source;
+use twinpath_node::shards::{Partition, share};
 
 const COUNTS: [u16; 3] = [1, 2, 4];
-
-/// The same service over so many shards.
-fn spread(service: &Service, shards: u16, execution: Execution) -> Service {
-    let mut service = service.clone();
-    service.run.shards = Shards(shards);
-    (service.run.execution, service.run.pace) = (execution, Some(Pace::Lossless));
-    service
-}
-
-/// What shards did: what left, and how many packets came to each.
-struct Spread {
-    outcome: Outcome,
-    arrived: Vec<u64>,
-}
-
-fn run_shards(service: &Service, trace: &Trace) -> Spread {
-    let sources = (0..service.run.shards.0).map(|_| Source::trace(copy(trace)));
-    let partition = CurrentPartition::of(service, service.run.shards.0).expect("no files");
-    let sources = parts(service, sources.collect(), &partition);
-    let built = nodes(service).expect("enough for all");
-    let runs = built.into_iter().zip(sources);
-    let mut runs: Vec<ShardRun> = runs
-        .map(|((shard, service, node), source)| ShardRun {
-            shard,
-            service,
-            node,
-            ends: Ends::Source(Box::new(source)),
-            observer: Observer::new(Live::hidden()),
-            commands: no_commands(),
-        })
-        .collect();
-    let ports = Ports {
-        input: Some(PathBuf::from("memory")),
-        ..Ports::default()
-    };
-    let sink = Leaving::default();
-    let ran = drive_all(&ports, &mut runs, sink, &AtomicBool::new(false));
-    let (_, sink) = ran.expect("memory never fails");
-    let arrived = |one: &ShardRun| one.node.machine.path().counters().packets_in;
-    let arrived = runs.iter().map(arrived).collect();
-    let mut report = Report::default();
-    let nodes: Vec<_> = runs
-        .iter()
-        .map(|one| (&one.node.machine, &*one.node.workers))
-        .collect();
-    Observer::new(Live::hidden()).finish_all(0, 0, &nodes, &mut report);
-    let packets = sink.packets.iter().map(|(_, packet)| packet.clone());
-    Spread {
-        outcome: Outcome {
-            flows: undrawn_flows(service, packets.collect()),
-            packets: sink.packets,
-            ports: sink.ports,
-            report,
-        },
-        arrived,
-    }
-}
 
 /// Both paths of so many shards put out what the slow path of one node does, and each shard has had
 /// its part. Returns the share of the fast path.
@@ -259,4 +196,27 @@ fn translations_over_captures() {
         profiled().is_empty() || renamed >= 3,
         "{renamed} captures had other ports"
     );
+}
+
+/// A host inside asks a balanced service through a translation: what a server answers comes to the shard
+/// that has the host's binding and the connection.
+#[test]
+fn answers_to_translated_clients_of_a_balancer_come_to_their_shards() {
+    let text = "[service]\nchain = [\"napt\", \"load_balancer\"]\ninside = [\"10.0.0.0/8\"]\n\
+        [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"192.0.2.1\"]\nports = \"2000-9999\"\n\
+        [load_balancer]\nservices = [{ vip = \"198.51.100.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"198.51.100.9:8080\" }] }]\n";
+    let partition = Partition::of(&service(text), 8).expect("no files");
+    let shard = |from: Endpoint, port| {
+        let packet = PacketBuilder::tcp(from, Endpoint::v4([192, 0, 2, 1], port));
+        partition.shard(&packet.to_vec().expect("short"))
+    };
+    let mut met = BTreeSet::new();
+    for port in 2000..10_000 {
+        // Whoever answers, the port's owner is one.
+        let owner = shard(Endpoint::v4([8, 8, 8, 8], 53), port);
+        let answered = shard(Endpoint::v4([198, 51, 100, 9], 8080), port);
+        assert_eq!(answered, owner, "port {port}");
+        met.insert(owner);
+    }
+    assert_eq!(met.len(), 8, "all shards have ports");
 }

@@ -7,7 +7,7 @@
 //! | packet | what tells |
 //! |---|---|
 //! | request to a key-value store | its key |
-//! | from or to a balanced service, or one of its servers | the other end |
+//! | from or to a balanced service, or one of its servers | the other end, or whose external address that is |
 //! | from a host inside that is translated, to others | the host |
 //! | to an external address | the host inside if that follows from the port, else the shard that gave the port out |
 //! | ICMP error | the packet that it quotes |
@@ -243,29 +243,40 @@ impl Partition {
         let (from, to) = (ends.source.address, ends.destination.address);
         match [from, to].map(|address| self.services.contains(&address)) {
             [false, true] => return self.of_host(from),
-            [true, false] => return self.of_host(to),
+            [true, false] => return self.of_client(ends.destination, ends.protocol),
             _ => {}
         }
-        for Translation {
-            inside,
-            external,
-            owners,
-            ..
-        } in &*self.translations
-        {
-            match [from, to].map(|address| is_of(inside, address)) {
+        for translation in &*self.translations {
+            match [from, to].map(|address| is_of(&translation.inside, address)) {
                 [true, false] => return self.of_host(from),
                 [false, true] => return self.of_host(to),
                 _ => {}
             }
-            if is_of(external, to) {
-                return match owners.owner(ends.destination, ends.protocol) {
-                    Owner::Host(host) => self.of_host(host),
-                    Owner::Shard(shard) => shard.min(self.shards - 1),
-                };
+            if let Some(shard) = self.owner(translation, ends.destination, ends.protocol) {
+                return shard;
             }
         }
         self.scaled(self.hash(from.min(to), from.max(to)))
+    }
+
+    /// The shard of whom a balanced service answers: a host inside may have asked by an external
+    /// address.
+    fn of_client(&self, client: Endpoint, protocol: u8) -> u16 {
+        let mut translations = self.translations.iter();
+        translations
+            .find_map(|translation| self.owner(translation, client, protocol))
+            .unwrap_or_else(|| self.of_host(client.address))
+    }
+
+    /// The shard that an external endpoint of a translation belongs to.
+    fn owner(&self, translation: &Translation, end: Endpoint, protocol: u8) -> Option<u16> {
+        if !is_of(&translation.external, end.address) {
+            return None;
+        }
+        Some(match translation.owners.owner(end, protocol) {
+            Owner::Host(host) => self.of_host(host),
+            Owner::Shard(shard) => shard.min(self.shards - 1),
+        })
     }
 
     fn of_host(&self, host: Address) -> u16 {
