@@ -14,20 +14,20 @@ use common::service;
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant as WallClock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant as WallClock;
 use twinpath_control::live::Live;
-use twinpath_control::report::PortLosses;
 use twinpath_control::service::Paths;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
-use twinpath_core::{DropReason, Frame, Instant, Pools};
+use twinpath_core::{DropReason, Instant};
 use twinpath_io::CaptureError;
-use twinpath_node::arrivals::{Filled, Tempo};
+use twinpath_node::arrivals::Tempo;
+use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
-use twinpath_node::machine::Machine;
 use twinpath_node::observe::{Observer, Tallies};
-use twinpath_node::threads::{PacketIo, run_on};
-use twinpath_node::{Departure, Limits, Node, Via, build};
+use twinpath_node::sink::Sink;
+use twinpath_node::source::{Fed, Feed, Source};
+use twinpath_node::{Departure, Limits, Node, Via, build, threads};
 
 const GATEWAY: &str = r#"
 [service]
@@ -68,8 +68,6 @@ const SELDOM_PORT: u16 = 443;
 /// their own, as where a card has a ring for what must not wait behind others: what a ring that all
 /// share loses is lost in front of both paths, and says nothing of either.
 const ENTRANCE: usize = 1024;
-/// Frames that are taken in a turn.
-const BURST: usize = 64;
 /// Newcomers that are inside at once while it is found out how many the slow path carries.
 const TRIED_AT_ONCE: u64 = 1024;
 
@@ -336,42 +334,64 @@ fn mixed(left: &mut [u64; 2]) -> [u64; 2] {
     next
 }
 
-impl PacketIo for Load {
-    fn first(&mut self) -> Result<Option<Instant>, CaptureError> {
-        Ok(Some(Instant(1_000_000_000)))
-    }
+/// Both ends of the node: packets come by a source of production, which takes them when they come.
+#[derive(Clone)]
+struct Ends {
+    load: Arc<Mutex<Load>>,
+    began: WallClock,
+}
 
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    fn fill(
-        &mut self,
-        machine: &mut Machine,
-        now: Instant,
-        received_ns: u64,
-        burst: &mut Vec<Frame>,
-    ) -> Result<Filled, CaptureError> {
-        self.arrive();
-        let most = machine.room().min(BURST);
-        while burst.len() < most
-            && let Some(is_known) = self.entrance.pop_front()
-        {
-            self.seldom_waiting -= usize::from(!is_known);
-            let packet = self.packet(is_known);
-            let Some(mut frame) = machine.pools().take_filled(&packet) else {
-                break;
-            };
-            frame.set_timestamp(now);
-            frame.set_received_ns(received_ns);
-            self.of(is_known).taken += 1;
-            burst.push(frame);
+impl Ends {
+    fn new() -> Self {
+        Self {
+            load: Arc::new(Mutex::new(Load::new())),
+            began: WallClock::now(),
         }
-        let is_over = Phase::at(self.now_ns) == Phase::Over && self.entrance.is_empty();
-        Ok(if is_over { Filled::End } else { Filled::Some })
     }
 
-    fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {
+    fn load(&self) -> MutexGuard<'_, Load> {
+        self.load.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// On the packet clock.
+    fn now_ns(&self) -> u64 {
+        1_000_000_000 + self.began.elapsed().as_nanos() as u64
+    }
+}
+
+impl Feed for Ends {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        let mut load = self.load();
+        load.arrive();
+        let Some(is_known) = load.entrance.pop_front() else {
+            let is_over = Phase::at(load.now_ns) == Phase::Over;
+            return Ok(if is_over { Fed::End } else { Fed::Nothing });
+        };
+        load.seldom_waiting -= usize::from(!is_known);
+        load.of(is_known).taken += 1;
+        let packet = load.packet(is_known);
+        buffer[..packet.len()].copy_from_slice(&packet);
+        Ok(Fed::Packet {
+            timestamp_ns: self.now_ns(),
+            len: packet.len(),
+            ingress: 0,
+        })
+    }
+
+    fn now(&mut self) -> Option<Instant> {
+        Some(Instant(self.now_ns()))
+    }
+}
+
+impl Sink for Ends {
+    fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
+        self.load().leaves(departure);
+        Ok(())
+    }
+}
+
+impl Load {
+    fn leaves(&mut self, departure: &Departure) {
         let bytes = departure.frame.bytes();
         let layout = dissect(bytes).expect("what went in is sound");
         let is_known = fields::destination(bytes, &layout).port == KNOWN_PORT;
@@ -382,20 +402,6 @@ impl PacketIo for Load {
         if let (false, Some((load, round))) = (is_known, self.turn()) {
             self.loads[load].left[round] += 1;
         }
-        pools.give(departure.frame);
-        Ok(())
-    }
-
-    fn advance(&mut self, _: Instant, _: &mut Pools) -> Result<(), CaptureError> {
-        Ok(())
-    }
-
-    fn rest(&mut self, longest: Duration) {
-        std::thread::sleep(longest.min(Duration::from_micros(50)));
-    }
-
-    fn losses(&self) -> PortLosses {
-        PortLosses::default()
     }
 }
 
@@ -451,7 +457,9 @@ fn attempt(cores: usize) -> (f64, Result<(), String>) {
         is_lossless: false,
         is_replay: false,
     });
-    let load = offer(&mut node);
+    let ends = Ends::new();
+    offer(&mut node, &ends);
+    let load = ends.load();
     let mut drops = node.machine.path().drops().clone();
     drops.absorb(&Tallies::of(&node.workers).drops);
     let drops: Vec<_> = drops.nonzero().collect();
@@ -468,23 +476,25 @@ fn attempt(cores: usize) -> (f64, Result<(), String>) {
 }
 
 /// All loads, one after the other.
-fn offer(node: &mut Node) -> Load {
+fn offer(node: &mut Node, ends: &Ends) {
+    // As what a socket brings: packets are due when they come.
     let tempo = Tempo {
         is_lossless: false,
-        is_paced: true,
+        is_paced: false,
         most_ahead: None,
     };
-    let (mut load, mut observer) = (Load::new(), Observer::new(Live::hidden()));
-    run_on(
+    let (mut source, mut sink) = (Source::new(ends.clone()), ends.clone());
+    threads::run(
         node,
-        &mut load,
-        &mut observer,
+        &mut source,
+        Causality::new(Scope::Nothing),
+        &mut sink,
+        &mut Observer::new(Live::hidden()),
         tempo,
         &no_commands(),
         &AtomicBool::new(false),
     )
     .expect("memory never fails");
-    load
 }
 
 impl Load {

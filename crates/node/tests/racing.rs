@@ -9,9 +9,10 @@ use common::chains;
 use common::derived::{Capture, profiled};
 use common::racing::{Scarcity, race};
 use common::trial::Tally;
-use common::{generate, traffic};
+use common::{generate, service, traffic};
 use std::cell::Cell;
 use std::sync::LazyLock;
+use twinpath_control::service::Service;
 use twinpath_io::Trace;
 
 /// Of each capture so many packets race.
@@ -74,10 +75,22 @@ const CHAINS: [(&[&str], Option<&str>); 6] = [
 /// element in the loop that serves nearly all of them.
 fn over(
     captures: &'static [Capture],
+    chain: (&[&str], Option<&str>),
+    workers: usize,
+    scarcity: Scarcity,
+    least_share: f64,
+) -> [usize; 2] {
+    over_varied(captures, chain, workers, scarcity, least_share, |_| ())
+}
+
+/// The same of a variant of each service.
+fn over_varied(
+    captures: &'static [Capture],
     (chain, answers): (&[&str], Option<&str>),
     workers: usize,
     scarcity: Scarcity,
     least_share: f64,
+    vary: impl Fn(&mut Service),
 ) -> [usize; 2] {
     let (differing, in_loop) = (Cell::new(0), Cell::new(0));
     let tally = Tally::over(captures.iter(), (chain, answers), |trial| {
@@ -87,6 +100,7 @@ fn over(
         if service.chain.iter().all(|function| !function.makes_rules()) {
             service.slow_path.workers = workers;
         }
+        vary(&mut service);
         let reorders = chain.contains(&"reassembler");
         let (verdict, race) = trial.verdict_of_race(&service, scarcity, reorders);
         differing.set(differing.get() + race.differs_from(&trial.alone_in_order(&service)));
@@ -129,6 +143,29 @@ fn translations_and_routers_are_linearizable() {
             println!("{what}: {} in the loop | {logged}", race.passed_in_loop());
             assert!(race.passed_in_loop() > 0, "{what}: the loop is not raced");
         }
+    }
+}
+
+/// Chains that do without payloads, each with the function whose answers its packets are.
+const WITHOUT_PAYLOADS: [(&[&str], Option<&str>); 3] = [
+    (&["acl", "firewall", "monitor"], None),
+    (&["acl", "napt", "monitor"], Some("napt")),
+    (&["load_balancer", "monitor"], Some("load_balancer")),
+];
+
+/// The same while payloads wait elsewhere, and workers have headers alone.
+#[test]
+fn with_payloads_elsewhere() {
+    let tables = ["[parking]\n", "[split]\nthreshold_bytes = 60\n"];
+    for (chain, table) in WITHOUT_PAYLOADS
+        .iter()
+        .flat_map(|chain| tables.map(|table| (chain, table)))
+    {
+        let text = format!("[service]\nchain = [\"firewall\"]\n[firewall]\n{table}");
+        let with = service(&text);
+        over_varied(many(), *chain, 3, Scarcity::NONE, 0.05, |service| {
+            (service.parking, service.split) = (with.parking.clone(), with.split.clone());
+        });
     }
 }
 

@@ -84,6 +84,14 @@ impl Event {
         )
     }
 
+    /// Whether the packet is what hosts usually send.
+    pub fn is_usual(&self) -> bool {
+        matches!(
+            self.shape,
+            Shape::Next | Shape::Ahead | Shape::Again | Shape::Flags(_)
+        )
+    }
+
     /// The number of the port that the packet comes in by.
     pub fn port(&self) -> u16 {
         let begins_outside = Flow::of(self.flow).begins_outside;

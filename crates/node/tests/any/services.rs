@@ -36,6 +36,19 @@ impl AnyService {
             .any(|function| words_of(function).is_some())
     }
 
+    /// The same, with as many streams and hosts' streams as there are: those that an inspector has room
+    /// for are each shard's own.
+    pub fn without_limits(&self) -> Self {
+        let mut any = self.clone();
+        for limit in ["streams = 1\n", "streams = 6\n"] {
+            any.text = any.text.replace(limit, "streams = 65536\n");
+        }
+        for limit in ["streams_per_host = 1\n", "streams_per_host = 2\n"] {
+            any.text = any.text.replace(limit, "");
+        }
+        any
+    }
+
     /// The same over a link with a round trip.
     pub fn over_link(&self, round_trip: &str) -> Self {
         let link = format!("[link]\nround_trip = \"{round_trip}\"\n");
@@ -143,21 +156,42 @@ prop_compose! {
         told_by_port in told_by_port,
         entrance in any::<u64>(),
     ) -> AnyService {
-        let functions = sound(functions);
-        let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
-        let (settings, ring_frames) = settings_text(settings);
-        let names = names(&chain);
-        let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
-        let is_translated = chain.contains(&"napt");
-        let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
-        for (place, (name, (function, choices, rules))) in names.iter().zip(&functions).enumerate() {
-            let function = DRAWN[*function];
-            text += &format!("[{name}]\nfunction = \"{function}\"\n");
-            text += &said_alone(&chain, table(function, Choices(*choices), rules, is_translated));
-            text += &guarantees_text(&chain, place, Choices(!*choices));
-        }
-        AnyService { text, chain, ring_frames }
+        composed(&sound(functions), settings, told_by_port, entrance)
     }
+}
+
+fn composed(functions: &[Drawn], settings: u64, told_by_port: bool, entrance: u64) -> AnyService {
+    let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
+    let may_spread = chain.iter().all(|function| words_of(function).is_some());
+    let (settings, ring_frames) = settings_text(settings, may_spread);
+    let names = names(&chain);
+    let head = head_text(&chain, told_by_port) + &entrance_text(&chain, told_by_port, entrance);
+    let is_translated = chain.contains(&"napt");
+    let mut text = format!("[service]\nchain = {names:?}\n{head}{settings}");
+    for (place, (name, (function, choices, rules))) in names.iter().zip(functions).enumerate() {
+        let function = DRAWN[*function];
+        text += &format!("[{name}]\nfunction = \"{function}\"\n");
+        text += &said_alone(
+            &chain,
+            table(function, Choices(*choices), rules, is_translated),
+        );
+        text += &guarantees_text(&chain, place, Choices(!*choices));
+    }
+    AnyService {
+        text,
+        chain,
+        ring_frames,
+    }
+}
+
+/// A service of this chain in which there is room for all, and functions let nearly all pass.
+pub fn roomy(chain: &[&str]) -> AnyService {
+    let drawn = |name: &&str| {
+        let place = DRAWN.iter().position(|function| function == name);
+        (place.expect("a function that is drawn"), 0, Vec::new())
+    };
+    let functions: Vec<Drawn> = chain.iter().map(drawn).collect();
+    composed(&functions, 0, false, 0)
 }
 
 /// An error that a function sends back through others with flow state races there with packets of
@@ -244,7 +278,8 @@ fn entrance_text(chain: &[&str], told_by_port: bool, choices: u64) -> String {
     text
 }
 
-fn settings_text(choices: u64) -> (String, usize) {
+/// Flows of chains without rules are spread over several workers.
+fn settings_text(choices: u64, may_spread: bool) -> (String, usize) {
     let mut choices = Choices(choices);
     let mut of = |all: &[usize]| choices.one_of(all);
     let (exact, masked) = (of(&[4096, 1, 3, 64]), of(&[1024, 1, 4]));
@@ -254,9 +289,13 @@ fn settings_text(choices: u64) -> (String, usize) {
     let (window, idle_windows) = (of(&[5, 5, 1, 100]), of(&[3, 1]));
     let is_enabled = of(&[1, 1, 1, 1, 0]) == 1;
     let ring_frames = of(&[1024, 1024, 16, 4]);
+    let workers = match may_spread {
+        true => of(&[1, 3, 2]),
+        false => 1,
+    };
     let text = format!(
         "[fast_path]\nslots = {slots}\nways = {ways}\nhot_packets = {hot_packets}\nrearms = {rearms}\ntime_to_live = \"50ms\"\n\
-         [slow_path]\nflows = 4096\n[link]\nring_frames = {ring_frames}\n\
+         [slow_path]\nflows = 4096\nworkers = {workers}\n[link]\nring_frames = {ring_frames}\n\
          [rule_cache]\nenabled = {is_enabled}\nexact = {exact}\nmasked = {masked}\nmasks = {masks}\nheld = {held}\n\
          window = \"{window}ms\"\nidle_windows = {idle_windows}\nthreshold = 0\n"
     );

@@ -11,6 +11,7 @@ pub mod headers_only;
 pub mod memory_servers;
 pub mod racing;
 pub mod rows;
+pub mod sharded;
 pub mod talk;
 pub mod trial;
 pub mod world;

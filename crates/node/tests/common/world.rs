@@ -1,4 +1,4 @@
-//! A machine with a link that loses frames, and a worker that crashes.
+//! A machine with links that lose frames, and a worker that crashes.
 
 pub mod causal;
 
@@ -24,13 +24,13 @@ pub struct Mishaps {
     pub crashes_every: Option<u64>,
 }
 
-/// What is on its way to the worker.
+/// What is on its way to a worker.
 enum There {
     Frame(Frame),
     Time(Time),
 }
 
-/// What is on its way back: a frame, or how far the worker is.
+/// What is on its way back: a frame, or how far a worker is.
 enum Back {
     Frame(Frame),
     Progress(Progress),
@@ -41,10 +41,11 @@ pub struct World<'a> {
     service: &'a Service,
     pub node: Node,
     mishaps: Mishaps,
-    to_worker: VecDeque<There>,
-    /// What time the worker has been told, or will be.
+    /// Each with the worker's number.
+    to_worker: VecDeque<(usize, There)>,
+    /// What time the workers have been told, or will be.
     told: Time,
-    to_machine: VecDeque<Back>,
+    to_machine: VecDeque<(usize, Back)>,
     out: Output,
     now: Instant,
     carried: u64,
@@ -157,10 +158,12 @@ impl<'a> World<'a> {
         }
         let frames = self.out.frames.drain(..);
         self.to_worker
-            .extend(frames.map(|(_, frame)| There::Frame(frame)));
+            .extend(frames.map(|(worker, frame)| (worker, There::Frame(frame))));
         let time = self.node.machine.time();
         if std::mem::replace(&mut self.told, time) != time {
-            self.to_worker.push_back(There::Time(time));
+            let all = 0..self.node.workers.len();
+            self.to_worker
+                .extend(all.map(|worker| (worker, There::Time(time))));
         }
     }
 
@@ -169,8 +172,8 @@ impl<'a> World<'a> {
         while self.to_worker.len() > left || self.to_machine.len() > left {
             if self.to_worker.len() > left {
                 match self.to_worker.pop_front() {
-                    Some(There::Frame(frame)) => self.serve(frame),
-                    Some(There::Time(time)) => self.tell_time(time),
+                    Some((worker, There::Frame(frame))) => self.serve(worker, frame),
+                    Some((worker, There::Time(time))) => self.tell_time(worker, time),
                     None => {}
                 }
             }
@@ -180,40 +183,44 @@ impl<'a> World<'a> {
         }
     }
 
-    fn tell_time(&mut self, time: Time) {
+    fn tell_time(&mut self, worker: usize, time: Time) {
         let mut returns = Vec::new();
-        let pools = &mut self.node.worker_pools[0];
-        self.node.workers[0].advance(time, pools, &mut returns);
-        self.give_back(returns);
+        let pools = &mut self.node.worker_pools[worker];
+        self.node.workers[worker].advance(time, pools, &mut returns);
+        self.give_back(worker, returns);
     }
 
-    fn serve(&mut self, frame: Frame) {
+    fn serve(&mut self, worker: usize, frame: Frame) {
         let Some(frame) = self.survivor(frame) else {
             return;
         };
         let mut returns = Vec::new();
-        let pools = &mut self.node.worker_pools[0];
-        self.node.workers[0].receive(frame, pools, &mut returns);
-        self.give_back(returns);
+        let pools = &mut self.node.worker_pools[worker];
+        self.node.workers[worker].receive(frame, pools, &mut returns);
+        self.give_back(worker, returns);
     }
 
-    fn give_back(&mut self, returns: Vec<Frame>) {
-        self.to_machine.extend(returns.into_iter().map(Back::Frame));
-        let progress = self.node.workers[0].progress();
-        self.to_machine.push_back(Back::Progress(progress));
+    fn give_back(&mut self, worker: usize, returns: Vec<Frame>) {
+        let frames = returns.into_iter().map(Back::Frame);
+        self.to_machine.extend(frames.map(|frame| (worker, frame)));
+        let progress = self.node.workers[worker].progress();
+        self.to_machine
+            .push_back((worker, Back::Progress(progress)));
     }
 
     fn come_back(&mut self) {
         match self.to_machine.pop_front() {
-            Some(Back::Frame(frame)) => {
+            Some((worker, Back::Frame(frame))) => {
                 let Some(frame) = self.survivor(frame) else {
                     return;
                 };
                 let (clock, out) = (self.clock(), &mut self.out);
-                self.node.machine.returned(0, &mut vec![frame], clock, out);
+                let machine = &mut self.node.machine;
+                machine.returned(worker, &mut vec![frame], clock, out);
             }
-            Some(Back::Progress(progress)) => {
-                self.node.machine.progress(0, progress, &mut self.out);
+            Some((worker, Back::Progress(progress))) => {
+                let machine = &mut self.node.machine;
+                machine.progress(worker, progress, &mut self.out);
             }
             None => {}
         }
@@ -252,9 +259,9 @@ impl<'a> World<'a> {
                     self.crash();
                     self.to_machine.clear();
                 }
-                let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
-                let answer = self.node.workers[0].execute(command, pools, &mut returns);
-                self.give_back(returns);
+                let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[worker]);
+                let answer = self.node.workers[worker].execute(command, pools, &mut returns);
+                self.give_back(worker, returns);
                 self.carry(0);
                 let (clock, out) = (self.clock(), &mut self.out);
                 self.node.machine.answered(worker, answer, clock, out);
@@ -268,10 +275,11 @@ impl<'a> World<'a> {
         panic!("the change does not end");
     }
 
-    /// What is on its way to the worker goes down with it.
+    /// What is on its way to the first worker goes down with it.
     fn crash(&mut self) {
-        for what in std::mem::take(&mut self.to_worker) {
+        for (worker, what) in std::mem::take(&mut self.to_worker) {
             match what {
+                other if worker != 0 => self.to_worker.push_back((worker, other)),
                 There::Frame(frame) => self.lose(&frame),
                 // It is told again when it is another.
                 There::Time(_) => {}
@@ -279,7 +287,7 @@ impl<'a> World<'a> {
         }
         let (mut returns, pools) = (Vec::new(), &mut self.node.worker_pools[0]);
         self.node.workers[0].crash(self.now, pools, &mut returns);
-        self.give_back(returns);
+        self.give_back(0, returns);
     }
 
     /// What the run gave.

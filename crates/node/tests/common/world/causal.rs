@@ -153,7 +153,7 @@ impl<'a> CausalRun<'a> {
             for (worker, command) in std::mem::take(&mut world.out.commands) {
                 let (mut returns, pools) = (Vec::new(), &mut world.node.worker_pools[worker]);
                 let answer = world.node.workers[worker].execute(command, pools, &mut returns);
-                world.give_back(returns);
+                world.give_back(worker, returns);
                 world.carry(0);
                 let clock = world.clock();
                 world
