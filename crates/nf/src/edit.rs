@@ -103,7 +103,7 @@ pub enum Edit {
         /// Whom it stands for; of several the first.
         to: String,
     },
-    /// A forward less; sessions by it end.
+    /// A forward less; what it has let in goes on until it is idle.
     DeleteForward {
         /// Its protocol; both if absent.
         protocol: Option<String>,

@@ -145,7 +145,7 @@ enum Forward {
         #[arg(long)]
         protocol: Option<String>,
     },
-    /// Takes a forward out; sessions by it end
+    /// Takes a forward out; what it has let in goes on until it is idle
     Delete {
         /// The external ports, or the address, as `list` shows them
         external: String,
