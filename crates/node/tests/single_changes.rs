@@ -499,7 +499,11 @@ fn forwards_change_one_by_one() {
         packets.filter(is_forwarded).count()
     };
     // What it has let in goes on behind it, as that of any binding until it is idle.
-    assert_eq!(to_forward(&expected), 2_000, "half of what comes from then on");
+    assert_eq!(
+        to_forward(&expected),
+        2_000,
+        "half of what comes from then on"
+    );
     assert_eq!(expected.report.drops["unsolicited"], 1_000);
     for execution in [Execution::Virtual, Execution::Threads] {
         let (found, told) = run_changing_told(&first, &changes, &trace, Paths::Both, execution);
