@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Whether a rule is for transport protocols, and says nothing of buffers, bits or thresholds.
 fn is_plain(line: &str) -> bool {
-    const OTHERS: [&str; 30] = [
+    const OTHERS: [&str; 29] = [
         "http",
         "tls",
         "dns",
@@ -85,7 +85,6 @@ fn is_plain(line: &str) -> bool {
         "xbits",
         "flowint",
         "urilen",
-        "dsize",
         "byte_extract",
         "base64",
         "bsize",

@@ -113,7 +113,7 @@ pub struct BindingRecord {
     pub sessions: u32,
 }
 
-/// What became of a binding.
+/// What became of a binding, or of a host's block of ports.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct BindingEvent {
     /// The binding.
@@ -122,6 +122,8 @@ pub struct BindingEvent {
     pub at: Instant,
     /// Whether it began; else it ended.
     pub is_new: bool,
+    /// Of a block of ports of all protocols, which begins with the external one, its last port.
+    pub last_port: Option<u16>,
 }
 
 /// What became of bindings since it was asked last.
@@ -225,6 +227,7 @@ mod tests {
             },
             at: Instant(at),
             is_new: true,
+            last_port: None,
         };
         log.keep(|| event(1));
         assert_eq!(log.take(9), BindingEvents::default());

@@ -192,6 +192,69 @@ fn out_of_order() {
     });
 }
 
+/// A FIN that its receiver never gets, or that somebody else has sent, takes the number of a byte: what is
+/// half seen in front of it stays so, and no byte is hidden by it or moved.
+#[test]
+fn around_a_fin_that_never_arrives() {
+    let fin = |offset| Sent::data(offset, b"").with(FIN);
+    let games: [(&str, Vec<Sent>); 6] = [
+        (
+            "between two halves",
+            vec![Sent::data(0, b"FORB"), fin(4), Sent::data(4, b"IDDEN")],
+        ),
+        (
+            "over a byte by itself",
+            vec![
+                Sent::data(0, b"FORB"),
+                fin(4),
+                Sent::data(4, b"I"),
+                Sent::data(5, b"DDEN"),
+            ],
+        ),
+        (
+            "in front of all of it again",
+            vec![Sent::data(0, b"FORB"), fin(4), Sent::data(0, WORD)],
+        ),
+        (
+            "ahead, in the place of a byte that comes later",
+            vec![fin(6), Sent::data(4, b"IDDEN"), Sent::data(0, b"FORB")],
+        ),
+        (
+            "with data ahead",
+            vec![
+                Sent::data(4, b"ID").with(FIN),
+                Sent::data(6, b"DEN"),
+                Sent::data(0, b"FORB"),
+            ],
+        ),
+        (
+            "with data, in the place of a byte that waits",
+            vec![
+                Sent::data(6, b"DEN"),
+                Sent::data(4, b"ID").with(FIN),
+                Sent::data(0, b"FORB"),
+            ],
+        ),
+    ];
+    let firewall = "[firewall]\ndefault = \"allow\"\n[reassembler]\n";
+    let services = ["first", "last"].map(|wins| {
+        let settings = format!("{firewall}overlap = \"{wins}\"\nretransmissions = \"drop\"\n");
+        inspecting(&["firewall", "reassembler", "inspector"], &settings)
+    });
+    for (what, game) in &games {
+        catches(what, |talk| {
+            talk.fins_get_lost = true;
+            game.iter().for_each(|sent| talk.send(sent));
+        });
+        for (ends, service) in all_ends(&services) {
+            let mut talk = Talk::new(ends);
+            talk.fins_get_lost = true;
+            game.iter().for_each(|sent| talk.send(sent));
+            assert!(is_banned(service, &talk, what), "{what}, {ends:?}");
+        }
+    }
+}
+
 #[test]
 fn around_bytes_sent_again() {
     catches("a retransmission in the middle", |talk| {
@@ -462,6 +525,8 @@ enum Game {
     NearRst,
     BrokenRst,
     BrokenFin,
+    /// Its receiver never gets it.
+    LostFin,
     FarData,
     OtherSyn,
 }
@@ -479,6 +544,7 @@ fn game() -> impl Strategy<Value = Game> {
         1 => Just(Game::NearRst),
         1 => Just(Game::BrokenRst),
         1 => Just(Game::BrokenFin),
+        1 => Just(Game::LostFin),
         1 => Just(Game::FarData),
         1 => Just(Game::OtherSyn),
     ]
@@ -512,6 +578,7 @@ fn segments(part: &Part, offset: usize, stream: &[u8]) -> Vec<Sent> {
         Game::NearRst => vec![Sent::data(at + 5000, b"").with(RST), plain],
         Game::BrokenRst => vec![Sent::data(at, b"").with(RST).broken(), plain],
         Game::BrokenFin => vec![Sent::data(at, b"").with(FIN).broken(), plain],
+        Game::LostFin => vec![Sent::data(at, b"").with(FIN), plain],
         Game::FarData => vec![Sent::data(far, b"xxx"), plain],
         Game::OtherSyn => {
             let syn = Sent {
@@ -554,6 +621,7 @@ proptest! {
             stream[at..at + WORD.len()].copy_from_slice(WORD);
         }
         let mut talk = Talk::new(ends);
+        talk.fins_get_lost = true;
         for sent in sent(&parts, &stream) {
             talk.send(&sent);
         }

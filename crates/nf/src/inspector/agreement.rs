@@ -183,6 +183,58 @@ fn datagrams_are_inspected_one_by_one() {
     }
 }
 
+/// What opens with a stream, on both paths: the first segment is for the workers, whatever it is.
+#[test]
+fn rules_that_begin_with_a_stream() {
+    let rules = [
+        "drop tcp any any -> any any (content:!\"SSH-\"; depth:4; sid:1;)",
+        "drop tcp any any -> any any (content:\"word\"; byte_test:1,=,0x2a,0; sid:2;)",
+        "drop tcp any any -> any any (pcre:\"/\\bcat\\b/\"; sid:3;)",
+        "drop tcp any any -> any any (dsize:9; content:\"size\"; startswith; sid:4;)",
+        "drop udp any any -> any any (byte_test:1,=,0x2a,0; sid:5;)",
+    ];
+    let cases: [(usize, &[&[u8]], bool); 12] = [
+        (0, &[b"SSH-2.0", b"and on"], false),
+        (0, &[b"S", b"S", b"H", b"-"], false),
+        (0, &[b"S", b"S", b"L", b"-"], true),
+        (1, &[b"*", b"and", b"a word"], true),
+        (1, &[b"+", b"and", b"a word"], false),
+        (2, &[b"a tom", b"cat "], false),
+        (2, &[b"a ", b"cat", b"."], true),
+        (2, &[b"a ", b"cat", b"s"], false),
+        (3, &[b"x", b"size here"], true),
+        (3, &[b"x", b"size her", b"e"], false),
+        (3, &[b"x", b"a size...", b"y"], false),
+        (4, &[b"*", b"*"], false),
+    ];
+    for (rule, payloads, expected) in cases {
+        let build = || function_of("rules = \"unused\"", rules[rule]);
+        for mut path in [
+            Path::slow(build(), Instant(1)),
+            Path::both(build(), Instant(1)),
+        ] {
+            let mut talk = Talk::default();
+            both_begin(&mut path, &mut talk);
+            let packets = segments(&mut talk, payloads);
+            assert_eq!(
+                is_banned(&mut path, &packets),
+                expected,
+                "{rule} {payloads:?}"
+            );
+        }
+    }
+    for first in [b"*", b"+"] {
+        let build = || function_of("rules = \"unused\"", rules[4]);
+        for mut path in [
+            Path::slow(build(), Instant(1)),
+            Path::both(build(), Instant(1)),
+        ] {
+            let packet = Talk::default().datagram(first, false);
+            assert_eq!(is_banned(&mut path, &[packet]), first == b"*");
+        }
+    }
+}
+
 /// A receiver does not take it, and anyone can send it.
 #[test]
 fn a_datagram_with_a_bad_checksum_bans_nobody() {

@@ -45,20 +45,12 @@ pub enum Problem {
         "this literal is longer than its depth or within; expected a shorter one, or a larger number"
     )]
     NeverFits,
-    /// Everything in a rule is negated.
-    #[error(
-        "nothing that this rule looks for has to be there; expected a pattern that is not negated"
-    )]
-    OnlyNegated,
+    /// A rule that looks for nothing.
+    #[error("this rule looks for nothing; expected a pattern, or a size")]
+    Nothing,
     /// An item far in front of the end of the one before it.
     #[error("this lies in front of the item before it; bytes that have passed are not kept")]
     TooFarBack,
-    /// A number that is not behind an item.
-    #[error(
-        "a number is looked for behind a pattern; expected 'relative', or a pattern in front of it that can \
-         be at one place alone (offset and depth)"
-    )]
-    NotRelative,
     /// An item behind a negated one.
     #[error("nothing can be placed behind a negated item; expected it last")]
     BehindNegated,
@@ -106,11 +98,12 @@ pub enum Problem {
         "the regular expression cannot be used here: {0}; patterns match bytes, not characters"
     )]
     RegexMeaning(hir::ErrorKind),
-    /// `^`, `$`, `\b` and the like.
+    /// `^` and `$` within a pattern, `\b` behind a part of it, and the like.
     #[error(
-        "word boundaries, and '^', '$', '\\A' and '\\z' that are not about the whole pattern, cannot be \
-         told along a stream, nor where a match begins whose length may differ; expected '^' in front of \
-         a pattern all of whose matches are as long, or '$' behind it"
+        "'^', '$', '\\A' and '\\z' that are not about the whole pattern cannot be told along a stream, \
+         nor a word boundary behind a part of it with which it may end, nor where a match begins whose \
+         length may differ; expected '^' in front of a pattern all of whose matches are as long, or '$' or \
+         '\\b' behind the whole"
     )]
     LookAround,
     /// `(?u)` asks for characters.
@@ -177,10 +170,9 @@ impl Problem {
             | Self::PlacedExpression
             | Self::RuleTooLarge { .. }
             | Self::RulesTooLarge { .. } => "pcre",
-            Self::NotRelative | Self::NegatedNumber => "byte_test",
-            Self::OnlyNegated | Self::BehindNegated | Self::BehindEnd | Self::NegatedEnd => {
-                "negation"
-            }
+            Self::NegatedNumber => "byte_test",
+            Self::Nothing => "nothing to look for",
+            Self::BehindNegated | Self::BehindEnd | Self::NegatedEnd => "negation",
             Self::TooFarBack => "distance",
             _ => "content",
         }

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use regex_syntax::ast::{self, Ast};
-use regex_syntax::hir::Hir;
 use regex_syntax::hir::literal::{ExtractKind, Extractor, Seq};
 use regex_syntax::hir::translate::TranslatorBuilder;
+use regex_syntax::hir::{Hir, HirKind};
 
 use super::error::Problem;
 use super::gate_literals::GateLiterals;
 use super::line::At;
+use super::rules::Edge;
 use twinpath_core::program::WINDOW_BYTES;
 
 /// How many beginnings one regular expression may put into the gate.
@@ -28,10 +29,46 @@ pub(super) fn parse(text: &str, nocase: bool) -> At<Hir> {
         .map_err(|error| at(error.span(), Problem::RegexSyntax(error.kind().clone())))?;
     ast::visit(&tree, Restrictions)?;
     let hir = translate(text, &tree, nocase)?;
+    if looks_ahead(&hir) {
+        return Err((0, Problem::LookAround));
+    }
     match hir.properties().minimum_len() {
         None => Err((0, Problem::NeverMatches)),
         Some(0) => Err((0, Problem::MatchesEmpty)),
         Some(_) => Ok(hir),
+    }
+}
+
+/// Whether a match may depend on the byte behind it: `\b` may stand at its end.
+fn looks_ahead(hir: &Hir) -> bool {
+    at_an_end(hir, &|parts| Box::new(parts.iter().rev()))
+}
+
+/// Whether a match may depend on the byte in front of it: `\b` may stand at its beginning.
+pub(super) fn looks_back(hir: &Hir) -> bool {
+    at_an_end(hir, &|parts| Box::new(parts.iter()))
+}
+
+/// The parts of a concatenation, from the end that is asked about.
+type FromEnd = dyn Fn(&[Hir]) -> Box<dyn Iterator<Item = &Hir> + '_>;
+
+/// Whether an assertion may be met before any byte is, from one end.
+fn at_an_end(hir: &Hir, from_end: &FromEnd) -> bool {
+    match hir.kind() {
+        HirKind::Look(_) => true,
+        HirKind::Empty | HirKind::Literal(_) | HirKind::Class(_) => false,
+        HirKind::Repetition(repetition) => at_an_end(&repetition.sub, from_end),
+        HirKind::Capture(group) => at_an_end(&group.sub, from_end),
+        HirKind::Alternation(parts) => parts.iter().any(|part| at_an_end(part, from_end)),
+        HirKind::Concat(parts) => {
+            let is_empty = |part: &Hir| part.properties().minimum_len() == Some(0);
+            for part in from_end(parts) {
+                if at_an_end(part, from_end) || !is_empty(part) {
+                    return at_an_end(part, from_end);
+                }
+            }
+            false
+        }
     }
 }
 
@@ -42,32 +79,44 @@ pub(super) fn length(hir: &Hir) -> Option<u32> {
     (least == most).then(|| u32::try_from(least).ok()).flatten()
 }
 
-/// An expression without the `^` in front of it and the `$` behind it.
+/// An expression without the `^` in front of it, and the `$` or `\b` behind it.
 pub(super) struct Anchored<'t> {
     pub text: &'t str,
     pub begins: bool,
     pub ends: bool,
+    /// What has to be behind it, if it ends with `\b` or `\B`.
+    pub edge: Option<Edge>,
 }
 
 /// Takes the anchors off that are about the whole of an expression.
 pub(super) fn anchored(text: &str) -> Anchored<'_> {
     use ast::AssertionKind::{EndLine, EndText, StartLine, StartText};
+    use ast::AssertionKind::{NotWordBoundary, WordBoundary};
     let tree = ast::parse::Parser::new().parse(text);
     let parts = match &tree {
         Ok(Ast::Concat(concat)) => &concat.asts[..],
         _ => &[],
     };
-    let is_one_of = |part: Option<&Ast>, kinds: [ast::AssertionKind; 2]| matches!(part, Some(Ast::Assertion(assertion)) if kinds.contains(&assertion.kind));
-    let begins = is_one_of(parts.first(), [StartLine, StartText]);
-    let ends = is_one_of(parts.last(), [EndLine, EndText]);
+    let kind_of = |part: Option<&Ast>| match part {
+        Some(Ast::Assertion(assertion)) => Some(assertion.kind.clone()),
+        _ => None,
+    };
+    let begins = matches!(kind_of(parts.first()), Some(StartLine | StartText));
+    let ends = matches!(kind_of(parts.last()), Some(EndLine | EndText));
+    let edge = match kind_of(parts.last()) {
+        Some(WordBoundary) => Some(Edge::Boundary),
+        Some(NotWordBoundary) => Some(Edge::Within),
+        _ => None,
+    };
     let from = parts.first().filter(|_| begins);
-    let to = parts.last().filter(|_| ends);
+    let to = parts.last().filter(|_| ends || edge.is_some());
     let from = from.map_or(0, |part| part.span().end.offset);
     let to = to.map_or(text.len(), |part| part.span().start.offset);
     Anchored {
         text: text.get(from..to).unwrap_or(text),
         begins,
         ends,
+        edge,
     }
 }
 
@@ -97,8 +146,12 @@ impl ast::Visitor for Restrictions {
     }
 
     fn visit_pre(&mut self, tree: &Ast) -> Result<(), Self::Err> {
+        use ast::AssertionKind::{NotWordBoundary, WordBoundary};
         match tree {
-            Ast::Assertion(assertion) => Err(at(&assertion.span, Problem::LookAround)),
+            Ast::Assertion(assertion) => match assertion.kind {
+                WordBoundary | NotWordBoundary => Ok(()),
+                _ => Err(at(&assertion.span, Problem::LookAround)),
+            },
             Ast::Flags(set) => without_unicode(&set.flags),
             Ast::Group(group) => group.flags().map_or(Ok(()), without_unicode),
             _ => Ok(()),
@@ -171,6 +224,10 @@ mod tests {
             let anchored = anchored(text);
             (anchored.text, anchored.begins, anchored.ends)
         };
+        assert_eq!(anchored(r"ab\b").edge, Some(Edge::Boundary));
+        assert_eq!(anchored(r"ab\B").edge, Some(Edge::Within));
+        assert_eq!(anchored(r"\bab").edge, None);
+        assert_eq!(taken(r"^ab\b"), ("ab", true, false));
         assert_eq!(taken("^ab$"), ("ab", true, true));
         assert_eq!(taken(r"\A(a|b)"), ("(a|b)", true, false));
         assert_eq!(taken("a$"), ("a", false, true));
@@ -187,11 +244,23 @@ mod tests {
     }
 
     #[test]
+    fn what_lies_in_front_of_a_match_may_count() {
+        for text in [r"\bab", r"(\bab|c)", r"x*\ba", r"(?:\b)a"] {
+            assert!(looks_back(&parse(text, false).expect("sound")), "{text}");
+        }
+        for text in [r"a\bb", r"a\b-\bb", r"ab"] {
+            assert!(!looks_back(&parse(text, false).expect("sound")), "{text}");
+        }
+    }
+
+    #[test]
     fn what_a_stream_cannot_give_is_refused() {
         for (text, offset) in [
             ("x|^a", 2),
             ("ab$", 2),
-            (r"a\bb", 1),
+            (r"a(b\b)?", 0),
+            (r"a\b", 0),
+            (r"(ab\b|c)x*", 0),
             (r"(x|\z)", 3),
             (r"\Aa", 0),
         ] {

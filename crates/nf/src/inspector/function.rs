@@ -185,6 +185,8 @@ pub struct Inspector<M: StreamMatcher> {
     rules: Rules,
     /// By item: the rule that it is alone, wherever it is found.
     alone: Vec<Option<RuleIndex>>,
+    /// Rules may be met by the first bytes of a stream, whatever they are.
+    knows_beginnings: bool,
     /// The rules have changed, so that what is half seen is so no more.
     forgets_streams: bool,
     /// Of each flow of which something may be half seen: where its two directions stand.
@@ -196,6 +198,8 @@ pub struct Inspector<M: StreamMatcher> {
     spare: Vec<Box<Streams<M::State>>>,
     matched: RuleSet,
     hits: Vec<Hit>,
+    /// What is looked at is all that there is.
+    is_apart: bool,
     counters: Counters,
 }
 
@@ -226,11 +230,12 @@ impl<M: StreamMatcher> Inspector<M> {
         let gate = Arc::new(Gate::new(rules));
         let all = 0..rules.items().len() as ItemIndex;
         Self {
-            program: program(config, Arc::clone(&gate)),
+            program: program(config, Arc::clone(&gate), rules.begin_with_streams()),
             gate,
             matcher,
             rules: rules.clone(),
             alone: all.map(|item| rules.rule_of_one(item)).collect(),
+            knows_beginnings: rules.begin_with_streams(),
             forgets_streams: false,
             streams: Slab::new(config.streams as usize),
             host_limit: config.host_limit(),
@@ -238,6 +243,7 @@ impl<M: StreamMatcher> Inspector<M> {
             spare: Vec::new(),
             matched: RuleSet::new(),
             hits: Vec::new(),
+            is_apart: false,
             counters: Counters::default(),
             config: config.clone(),
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::automaton::{Automaton, START};
 use super::filter::{Filter, GRAM_BYTES};
 use super::literals::{self, Literals};
-use super::rules::{Action, GateLiterals, ItemIndex, Pattern, Rules, Sought};
+use super::rules::{Action, GateLiterals, ItemIndex, Pattern, Rules, Sought, is_of_word};
 use twinpath_core::program::WINDOW_BYTES;
 
 /// What the gate says of one packet.
@@ -25,6 +25,10 @@ pub enum GateOutcome {
 /// index, so that the lowest report is the outcome.
 const ESCALATE: ItemIndex = ItemIndex::MAX;
 
+/// Entries that tell whether a window ends with a letter (either case is one), a digit or `_`: bytes that
+/// share all but some bits are one.
+const WORD_ENTRIES: usize = 9;
+
 /// The gates of all patterns with which rules begin, as one matcher.
 ///
 /// A window of ordinary traffic costs one look at each fourth place if no
@@ -39,6 +43,8 @@ pub struct Gate {
     automata: Vec<Automaton>,
     /// Whether some rule wants every packet with a payload.
     always: bool,
+    /// Whether it counts that a payload ends within a word.
+    after_words: bool,
     tcam_entries: usize,
 }
 
@@ -48,9 +54,13 @@ impl Gate {
         let cased = literals_where(rules, false);
         let caseless = literals_where(rules, true);
         let bytes = cased.iter().chain(&caseless).map(|(_, bytes)| *bytes);
-        let always = rules
+        let always = rules.may_be_met_by_anything()
+            || rules
+                .first_patterns()
+                .any(|(_, sought)| *sought.gate() == GateLiterals::Always);
+        let after_words = rules
             .first_patterns()
-            .any(|(_, sought)| *sought.gate() == GateLiterals::Always);
+            .any(|(_, sought)| sought.looks_back());
         let exact = literals::automaton(&cased, false);
         Self {
             filter: Filter::new(bytes),
@@ -59,7 +69,10 @@ impl Gate {
                 .chain(literals::automaton(&caseless, true))
                 .collect(),
             always,
-            tcam_entries: tcam_entries(rules) + usize::from(always),
+            after_words,
+            tcam_entries: tcam_entries(rules)
+                + usize::from(always)
+                + usize::from(after_words) * WORD_ENTRIES,
         }
     }
 
@@ -69,7 +82,7 @@ impl Gate {
     ///   rules, the first in the file.
     /// * `Partial`: another pattern begins in the window, as far as can be seen, or the window ends
     ///   within one, be it behind its first byte; or a pattern may begin with anything, and there is
-    ///   a payload at all.
+    ///   a payload at all; or the window ends within a word, and a pattern begins with `\b`.
     ///
     /// `None` says that whoever reads these bytes as the first of a stream finds nothing, and
     /// knows no more behind them than before.
@@ -80,8 +93,9 @@ impl Gate {
         let tail = window.len().saturating_sub(GRAM_BYTES - 1);
         let place = self.filter.first_place(window).unwrap_or(tail);
         let seen = self.walk(&window[place.min(tail)..]);
-        let always = (self.always && !window.is_empty()).then_some(ESCALATE);
-        match seen.or(always) {
+        let is_in_word = self.after_words && window.last().is_some_and(|last| is_of_word(*last));
+        let escalates = is_in_word || self.always && !window.is_empty();
+        match seen.or(escalates.then_some(ESCALATE)) {
             None => GateOutcome::None,
             Some(ESCALATE) => GateOutcome::Partial,
             Some(rule) => GateOutcome::Full(rule),

@@ -18,13 +18,14 @@
 //! counted from 0; a lower number wins where one must.
 //!
 //! ## In the inspector's own words
-//! `NAME ACTION KIND PATTERN OPTIONS`, and perhaps `and [not] KIND PATTERN OPTIONS`:
+//! `NAME ACTION [not] KIND PATTERN OPTIONS`, and perhaps `and [not] KIND PATTERN OPTIONS`:
 //!
 //! ```text
 //! # name    action kind    pattern                  options
 //! sql-union ban    literal "UNION SELECT"           nocase
 //! shell     ban    regex   "/bin/(ba)?sh -[ic]"
 //! magic     alert  literal "MZ" startswith and literal "This program" offset=64 depth=256
+//! no-ssh    ban    not literal "SSH-" startswith
 //! long-name alert  literal "USER " and byte_test "4,>,1000,0,string,dec" and not literal "\n" within=100
 //! ```
 //!
@@ -33,10 +34,11 @@
 //!   counts the packet and lets it pass.
 //! * `KIND`: `literal` with the escapes `\xHH`, `\n`, `\r`, `\t`, `\\` and
 //!   `\"`, or `regex` in the syntax of the regex crate over bytes, without
-//!   word boundaries and Unicode mode; `\"` is a quote there too. `^` and `$` are about the stream or
+//!   Unicode mode; `\"` is a quote there too. `^` and `$` are about the stream or
 //!   datagram, and stand in front of the whole or behind it: `^` only where all matches are as
-//!   long, for otherwise nobody can tell where one began. `byte_test` and `byte_jump` have
-//!   what Suricata's have, and are always relative.
+//!   long, for otherwise nobody can tell where one began. `\b` and `\B` may be anywhere but behind a
+//!   part with which a match may end. `byte_test` and `byte_jump` have
+//!   what Suricata's have, and are relative to what is before them, or to the beginning.
 //! * `nocase`: ASCII letters match in either case.
 //! * `offset=N`, `depth=N`: a literal, or a `regex` all of whose matches are as long, begins N bytes or more behind the first of its stream or
 //!   datagram, and ends at most so many behind that.
@@ -44,7 +46,8 @@
 //!   and ends at most so many behind it. An item without either may be anywhere.
 //! * `startswith`, `endswith`: nothing is before it, or behind it. A stream ends with a FIN.
 //! * `not`: it must not be there: before the rest is met, or within the bytes that `depth` or `within`
-//!   say. Nothing is relative to it: what follows is relative to what is there.
+//!   say. Nothing is relative to it: what follows is relative to what is there. A rule that names
+//!   nothing else is met where its `depth` ends, or with the end of the stream or datagram.
 //! * What is relative to a number's place begins behind the number.
 //!
 //! ## In Suricata's words
@@ -52,9 +55,10 @@
 //! `reject` in its variants as `ban`; `tcp`, `udp`, `icmp`, `ip`; addresses, networks, ports, lists,
 //! `!`, and the variables of the inspector's table; `flow`; `content` with `nocase`, `offset`, `depth`,
 //! `distance`, `within`, `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
-//! `D`, with `^` and `$` as above and without `m`; `byte_test`, `byte_jump` and `isdataat` where they are
-//! `relative`, and `byte_test` behind a `content` that can be at one place alone; `sid`
-//! as the rule's name. Remarks (`msg`, `rev`, `classtype` ...) say nothing of what is looked for. A
+//! `D`, with `^` and `$` as above and without `m`; `byte_test`, `byte_jump` and `isdataat`; `dsize`, but
+//! for packets without a payload; `sid`
+//! as the rule's name. Rules with `dsize`, and those for `tcp-pkt`, are about packets of TCP as they come,
+//! each by itself, not about the stream: how it is cut is up to its sender. Remarks (`msg`, `rev`, `classtype` ...) say nothing of what is looked for. A
 //! rule with anything else is left out, and told in a warning with its line and keyword; with `strict = true` it is
 //! an error.
 //!
@@ -89,6 +93,9 @@
 //! A firewall in the chain has to stand in front in both directions too, or the service is refused:
 //! other bytes could be sent in the place of those that it refuses behind the inspector.
 //!
+//! **Ends.** A FIN is believed as far as its rules go that ask for a stream's end; what is half seen stays so
+//! until its receiver has acknowledged the FIN, for somebody else may have sent it, or it never arrives.
+//!
 //! A connection that is met in mid-stream begins, in each direction, with the first segment. What lies
 //! in front of it has never been seen, so it is no repetition: until the other end acknowledges the
 //! place, segments that begin in front of it are dropped (`late`), or inspected apart with
@@ -120,7 +127,8 @@
 //!
 //! # On the fast path
 //! Six state words: flags, where each direction began and stands, and when. Each packet's first 64
-//! payload bytes meet the [gate](Gate). Of a connection whose ends were both heard a packet passes
+//! payload bytes meet the [gate](Gate). With rules that read a stream from its beginning on, its first segment
+//! is for the slow path. Of a connection whose ends were both heard a packet passes
 //! without a payload; behind the depth; and if all
 //! of it lies in the window, it is the next of its stream, nothing is half seen, and nothing begins in it
 //! that a rule looks for, be it with its last byte. A whole forbidden literal in the window of the next

@@ -8,7 +8,7 @@ use super::config::Config;
 use super::gate::{Gate, GateOutcome};
 use super::state::{
     BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, NEXT, START, STREAMING, WORDS, done,
-    missing, picked_up, tracked,
+    finished, missing, picked_up, tracked,
 };
 use std::sync::Arc;
 use twinpath_core::program::{
@@ -55,7 +55,9 @@ fn datagrams(mask: u32) -> Condition {
 }
 
 /// The program for a gate.
-pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
+///
+/// With `knows_beginnings` the first bytes of each stream are for the workers, whatever they are.
+pub(super) fn program(config: &Config, gate: Arc<Gate>, knows_beginnings: bool) -> FastProgram {
     let (fresh, known) = (
         fresh(config.stream_timeout.ticks()),
         fresh(config.datagram_timeout.ticks()),
@@ -81,7 +83,7 @@ pub(super) fn program(config: &Config, gate: Arc<Gate>) -> FastProgram {
                 "all that is to be inspected of datagrams has been",
                 vec![goes(way), datagrams(done(way)), known],
             ),
-            nothing_seen(way, config, fresh),
+            nothing_seen(way, config, fresh, knows_beginnings),
             ban(way, config, fresh),
         ]);
     }
@@ -185,23 +187,26 @@ fn is_next(way: Direction, config: &Config, fresh: Condition) -> [Condition; 6] 
             0,
         ),
         Condition::bits(Operand::Field(Field::TcpFlags), ack, ack),
-        stream(tracked(way) | done(way), tracked(way)),
+        // Data behind a FIN says that it was none, which the workers note.
+        stream(tracked(way) | done(way) | finished(way), tracked(way)),
         Condition::difference(next, word(START + way.index()), Comparison::Less, deepest),
         fresh,
     ]
 }
 
-fn nothing_seen(way: Direction, config: &Config, fresh: Condition) -> Step {
+fn nothing_seen(way: Direction, config: &Config, fresh: Condition, knows_beginnings: bool) -> Step {
     let seen = [
         is(Operand::Field(Field::WindowMatch), 0),
         at_most(payload(), WINDOW_BYTES as u32),
     ];
-    let next = word(NEXT + way.index());
+    let [next, start] = [NEXT, START].map(|first| word(first + way.index()));
+    let is_behind = Condition::difference(next, start, Comparison::NotEqual, 0);
     Step {
         name: "nothing begins in the window",
         when: seen
             .into_iter()
             .chain(is_next(way, config, fresh))
+            .chain(knows_beginnings.then_some(is_behind))
             .collect(),
         then: vec![
             compute(next, Operation::Add, next, payload()),

@@ -10,8 +10,8 @@ mod scope;
 mod suricata;
 
 pub(super) use draft::KEPT_BYTES;
+pub(super) use item::{Edge, ItemBounds, ItemKind, Number, is_of_word};
 pub use item::{Item, ItemIndex, Sought};
-pub(super) use item::{ItemBounds, ItemKind, Number};
 pub use left_out::{LeftOut, Summary};
 
 use super::error::{Problem, RulesError};
@@ -96,6 +96,8 @@ pub struct Rules {
     file: String,
     rules: Vec<Rule>,
     items: Vec<Item>,
+    /// Those that begin to be looked for with a stream.
+    openers: Vec<ItemIndex>,
     left_out: Vec<LeftOut>,
 }
 
@@ -150,12 +152,61 @@ impl Rules {
                 }
             }
         }
-        Ok(Self {
+        let rules = Self {
             file: file_name.to_owned(),
             rules: reader.rules,
             items: reader.items,
+            openers: Vec::new(),
             left_out: reader.left_out,
+        };
+        Ok(rules.with_openers())
+    }
+
+    fn with_openers(mut self) -> Self {
+        let items = self
+            .rules
+            .iter()
+            .map(|rule| &self.items[rule.items.clone()]);
+        self.openers = Item::openers(items);
+        self
+    }
+
+    /// Items that begin to be looked for with a stream, whatever is in it.
+    pub(super) fn openers(&self) -> &[ItemIndex] {
+        &self.openers
+    }
+
+    /// Whether the first bytes of a TCP stream have to be known, whatever is in them.
+    pub(super) fn begin_with_streams(&self) -> bool {
+        let mut openers = self.openers.iter();
+        openers.any(|opener| {
+            let rule = self.rule(self.rule_of(*opener));
+            rule.is_some_and(|rule| rule.scope.is_for_streams())
         })
+    }
+
+    /// Whether packets in which no pattern begins may meet a rule, other than the first of a stream.
+    pub(super) fn may_be_met_by_anything(&self) -> bool {
+        self.iter().any(|(index, rule)| {
+            let is_positive = |item: &Item| item.begins && item.is_pattern() && !item.negated;
+            rule.scope.is_for_packets() && !self.items_of(index).iter().any(is_positive)
+        })
+    }
+
+    /// Whether a rule names nothing but what must not be there.
+    pub(super) fn names_only_absence(&self, rule: RuleIndex) -> bool {
+        item::names_only_absence(self.items_of(rule))
+    }
+
+    /// Whether a rule looks at packets of TCP one by one.
+    pub(super) fn is_by_packet(&self, rule: RuleIndex) -> bool {
+        self.rule(rule).is_some_and(|rule| rule.scope.by_packet)
+    }
+
+    /// Whether any rule does, for packets like this one.
+    pub(super) fn any_by_packet(&self, packet: &Packet) -> bool {
+        let mut rules = self.rules.iter();
+        rules.any(|rule| rule.scope.by_packet && rule.is_for(packet))
     }
 
     /// How many rules there are; a file of comments has none.
@@ -228,6 +279,7 @@ impl Rules {
             file: self.file.clone(),
             rules: Vec::new(),
             items: Vec::new(),
+            openers: Vec::new(),
             left_out: self.left_out.clone(),
         };
         for (_, rule) in self.iter().filter(|(other, _)| *other != index) {
@@ -245,7 +297,7 @@ impl Rules {
         }
         let keyword = error.problem.keyword().to_owned();
         rest.left_out.push(LeftOut { keyword, error });
-        rest
+        rest.with_openers()
     }
 
     /// The file's name as given to [`Rules::parse`].

@@ -82,7 +82,8 @@ pub(super) const fn picked_up(way: Direction) -> u32 {
     PICKED_UP << way.index()
 }
 
-const fn finished(way: Direction) -> u32 {
+/// The direction's FIN has come by, and no data behind it.
+pub(super) const fn finished(way: Direction) -> u32 {
     FINISHED << way.index()
 }
 

@@ -6,7 +6,9 @@
 //! to know is known when its last byte has come, but for what must *not* be there: that is known
 //! where its place ends, or the stream.
 
-use super::rules::{Item, ItemBounds, ItemIndex, ItemKind, KEPT_BYTES, Number, RuleIndex, Rules};
+use super::rules::{
+    Edge, Item, ItemBounds, ItemIndex, ItemKind, KEPT_BYTES, Number, RuleIndex, Rules,
+};
 
 /// Most places that one item waits behind. Of more the oldest are forgotten.
 const MOST_OF_ONE: usize = 32;
@@ -63,6 +65,8 @@ pub(super) struct Hit {
 }
 
 /// The bytes of a stream that have just come.
+///
+/// With the first ones everything begins that is looked for from a stream's beginning.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunk<'a> {
     /// Where they begin.
@@ -77,6 +81,8 @@ pub(super) struct Tracker<'a> {
     pub rules: &'a Rules,
     pub progress: &'a mut Progress,
     pub chunk: Chunk<'a>,
+    /// Whether a rule is one for this stream.
+    pub is_wanted: &'a dyn Fn(RuleIndex) -> bool,
     /// Called with each rule that is met.
     pub met: &'a mut dyn FnMut(RuleIndex),
     /// Counts what was forgotten for want of room.
@@ -86,6 +92,9 @@ pub(super) struct Tracker<'a> {
 impl Tracker<'_> {
     /// The hits are those of the chunk's bytes, in order of their ends.
     pub fn run(mut self, hits: &[Hit]) {
+        if self.chunk.start == 0 {
+            self.begin();
+        }
         for at_once in hits.chunk_by(|one, other| one.end == other.end) {
             self.settle(at_once[0].end.saturating_sub(1), false);
             at_once.iter().for_each(|hit| self.hit(*hit));
@@ -97,6 +106,20 @@ impl Tracker<'_> {
             self.progress.clear();
         } else {
             self.keep();
+        }
+    }
+
+    /// Numbers are read from the beginning on, and of rules that name only what must not be there it is
+    /// known that nothing is there yet.
+    fn begin(&mut self) {
+        let rules = self.rules;
+        for &opener in rules.openers() {
+            let (is_wanted, item) = (self.is_wanted, &rules.items()[usize::from(opener)]);
+            match is_wanted(item.rule) {
+                false => {}
+                true if item.is_pattern() => _ = self.rule_progress(item.rule),
+                true => self.wait(opener, 0, false),
+            }
         }
     }
 
@@ -122,6 +145,9 @@ impl Tracker<'_> {
             (false, ..) => {}
             (true, false, _) if place.ends_with => self.wait(index, end, true),
             (true, false, _) => self.advance(index, end),
+            (true, true, true) if self.rules.names_only_absence(rule) => {
+                self.progress.rules.retain(|one| one.rule != rule);
+            }
             (true, true, true) => self.rule_progress(rule).violated = true,
             (true, true, false) => self.progress.waiting.retain(|waiting| {
                 waiting.item != index || !is_behind(place, waiting.cursor, start, end)
@@ -172,10 +198,16 @@ impl Tracker<'_> {
             ItemKind::Pattern(_) if item.negated && (passed || is_end) => Settled::Met(one.cursor),
             ItemKind::Pattern(_) if passed => Settled::Never,
             ItemKind::Pattern(_) => Settled::Waits,
-            ItemKind::DataAt(more) if one.cursor.saturating_add(*more) < position => {
-                Settled::Met(one.cursor)
+            ItemKind::DataAt(more) => {
+                let is_there = one.cursor.saturating_add(*more) <= position;
+                match (is_there, item.negated) {
+                    (true, true) => Settled::Never,
+                    (false, true) if is_end => Settled::Met(one.cursor),
+                    (true, false) => Settled::Met(one.cursor),
+                    (false, _) => Settled::Waits,
+                }
             }
-            ItemKind::DataAt(_) => Settled::Waits,
+            ItemKind::Edge(edge) => self.edge(one.cursor, *edge, position, is_end),
             ItemKind::Test(test) => self.number(one.cursor, &test.number, position, |value, _| {
                 test.holds(value).then_some(one.cursor)
             }),
@@ -184,6 +216,23 @@ impl Tracker<'_> {
                     jump.target(value, end)
                 })
             }
+        }
+    }
+
+    /// Whether a word ends or begins at a position, once the byte behind it has come, or none will.
+    fn edge(&self, cursor: u32, edge: Edge, position: u32, is_end: bool) -> Settled {
+        if cursor >= position && !is_end {
+            return Settled::Waits;
+        }
+        let byte = |at: u32| {
+            let mut byte = [0];
+            self.read(at, &mut byte).map(|()| byte[0])
+        };
+        let before = cursor.checked_sub(1).and_then(byte);
+        let behind = (cursor < position).then(|| byte(cursor)).flatten();
+        match before.is_some_and(|before| edge.is_between(before, behind)) {
+            true => Settled::Met(cursor),
+            false => Settled::Never,
         }
     }
 
@@ -248,7 +297,7 @@ impl Tracker<'_> {
         let keeps_first = !at_end
             && self
                 .item(item)
-                .is_some_and(|item| is_open(&item.place, item.negated) && is_pattern(item));
+                .is_some_and(|item| is_open(&item.place, item.negated) && item.is_pattern());
         let waiting = &mut self.progress.waiting;
         let same = |one: &Waiting| one.item == item && one.at_end == at_end;
         if waiting.contains(&new) {
@@ -292,7 +341,25 @@ impl Tracker<'_> {
         if items.iter().all(|item| item.chain == chain) {
             return (self.met)(rule);
         }
-        self.rule_progress(rule).there |= 1 << chain;
+        let known = self.progress.rules.iter().find(|one| one.rule == rule);
+        let there = known.map_or(0, |one| one.there) | 1 << chain;
+        if !self.has_failed(rule, there) {
+            self.rule_progress(rule).there = there;
+        }
+    }
+
+    /// Whether a chain of a rule that begins with a number is neither there nor looked for any more.
+    fn has_failed(&self, rule: RuleIndex, there: u32) -> bool {
+        let waits = |chain: u8| {
+            let mut waiting = self.progress.waiting.iter();
+            waiting.any(|one| {
+                let item = self.item(one.item);
+                item.is_some_and(|item| (item.rule, item.chain) == (rule, chain))
+            })
+        };
+        let items = self.rules.items_of(rule).iter();
+        let mut chains = items.filter(|item| item.begins && !item.is_pattern());
+        chains.any(|item| there >> item.chain & 1 == 0 && !waits(item.chain))
     }
 
     /// Rules all of whose chains are there are met, once it is known that nothing is there that must
@@ -303,9 +370,13 @@ impl Tracker<'_> {
         self.progress.rules.retain(|one| {
             let items = rules.items_of(one.rule);
             let mut firsts = items.iter().filter(|item| item.begins);
+            // A rule that names nothing else waits for the end.
+            let waits = rules.names_only_absence(one.rule);
             let is_met = !one.violated
-                && firsts.all(|item| match item.negated {
+                && position > 0
+                && firsts.all(|item| match item.negated && item.is_pattern() {
                     false => one.there >> item.chain & 1 != 0,
+                    true if waits && item.place.depth.is_none() => is_end,
                     true => is_end || is_past(item.place, position),
                 });
             if is_met {
@@ -319,7 +390,7 @@ impl Tracker<'_> {
     fn keep(&mut self) {
         let wants = |one: &Waiting| {
             let item = self.rules.items().get(usize::from(one.item));
-            item.is_some_and(|item| !is_pattern(item))
+            item.is_some_and(|item| !item.is_pattern())
         };
         let kept = &mut self.progress.kept;
         if !self.progress.waiting.iter().any(wants) {
@@ -338,10 +409,6 @@ enum Settled {
     Never,
     /// The next item is looked for from here on.
     Met(u32),
-}
-
-fn is_pattern(item: &Item) -> bool {
-    matches!(item.kind, ItemKind::Pattern(_))
 }
 
 fn bytes_of(item: &Item) -> u32 {

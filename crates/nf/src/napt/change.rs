@@ -44,7 +44,9 @@ impl Config {
     /// Whether another configuration concerns all cached rules: what sessions know of the other
     /// end follows from filtering, and with other blocks many bindings end.
     pub fn changes_all_rules(&self, former: &Self) -> bool {
-        self.filtering != former.filtering || self.deterministic != former.deterministic
+        self.filtering != former.filtering
+            || self.deterministic != former.deterministic
+            || self.dynamic != former.dynamic
     }
 }
 
@@ -90,6 +92,9 @@ impl Napt {
         let mut concerns = vec![Concern::entries(ending.collect())];
         for prefix in differing(self.sides.inside(), new.sides.inside()) {
             concerns.extend([Concern::from(prefix), Concern::to(prefix)]);
+        }
+        for prefix in differing(self.sides.untranslated(), new.sides.untranslated()) {
+            concerns.push(Concern::to(prefix));
         }
         for address in self.external.renumbered(&new.external) {
             let prefix = address.into();
@@ -149,9 +154,11 @@ impl Napt {
         if self.external.has_same_promises(new) {
             return Vec::new();
         }
+        // Two hosts' bindings may be in what is one host's block.
+        let ends_all = new.blocks().is_some() && self.external.has_other_blocks(new);
         let bindings = self.table.bindings().filter(|(_, binding)| {
             let external = self.external.endpoint(binding.slot);
-            !new.allows(binding.internal, external, binding.kind)
+            ends_all || !new.allows(binding.internal, external, binding.kind)
         });
         bindings
             .flat_map(|(number, _)| self.table.sessions_of(number))

@@ -9,6 +9,7 @@ use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::hosts::PrefixLength;
 use crate::idle_time::IdleTime;
+use crate::napt::ports::Dynamic;
 use crate::text::Text;
 use crate::unicast::check_host;
 use schemars::JsonSchema;
@@ -39,6 +40,8 @@ pub const MAX_SESSIONS: usize = 16_000_000;
 #[schemars(with = "Written")]
 pub struct Config {
     pub(crate) inside: Vec<Prefix>,
+    /// Where hosts appear with their own addresses.
+    pub(crate) untranslated: Vec<Prefix>,
     /// Those that are shared come first, then those of forwards alone.
     pub(crate) external: Vec<Address>,
     /// How many of them are shared.
@@ -53,6 +56,7 @@ pub struct Config {
     pub(crate) low_ports: (u16, u16),
     pub(crate) assignment: Assignment,
     pub(crate) deterministic: Option<Deterministic>,
+    pub(crate) dynamic: Option<Dynamic>,
     pub(crate) ports_per_host: u32,
     pub(crate) sessions_per_host: u32,
     pub(crate) per_host_v6_prefix: PrefixLength,
@@ -93,6 +97,10 @@ pub(crate) struct Written {
     /// The networks whose hosts are hidden.
     #[schemars(length(min = 1, max = MAX_INSIDE))]
     pub inside: Vec<Text<Prefix>>,
+    /// Destinations that they reach with their own addresses (RFC 6888 REQ-6); none of them is inside.
+    #[serde(default)]
+    #[schemars(length(max = MAX_INSIDE))]
+    pub untranslated: Vec<Text<Prefix>>,
     /// The addresses that they share, or prefixes of them (RFC 6888 REQ-3): IPv4, IPv6 or both, none
     /// of them inside; with those of `forward` 1 to 4096 addresses. Hosts of a version without an
     /// external address are not translated.
@@ -238,6 +246,19 @@ pub enum ConfigError {
     /// No inside, or too many prefixes.
     #[error("{0} prefixes in inside: expected 1 to {MAX_INSIDE}")]
     InsideCount(usize),
+    /// Too many destinations.
+    #[error("{0} prefixes in untranslated: expected at most {MAX_INSIDE}")]
+    UntranslatedCount(usize),
+    /// A destination that is a host inside.
+    #[error(
+        "{destination} in untranslated overlaps {inside} in inside, whose hosts reach each other as they are"
+    )]
+    UntranslatedInside {
+        /// The destination.
+        destination: Prefix,
+        /// The prefix inside.
+        inside: Prefix,
+    },
     /// No external address, or too many.
     #[error("{0} addresses in external: expected 1 to {MAX_ADDRESSES}")]
     ExternalCount(usize),
@@ -266,6 +287,16 @@ pub enum ConfigError {
     /// Blocks of no port, or of more than there are.
     #[error("blocks of {0} ports: expected 1 to 32768, and no more than there are in ports")]
     BlockSize(u16),
+    /// Blocks with few ports that hosts are given as they need them.
+    #[error(
+        "dynamic blocks of {0} ports: expected 16 to 32768, and no more than there are in ports"
+    )]
+    DynamicBlockSize(u16),
+    /// What is not said of blocks that follow from the host.
+    #[error(
+        "per_host: a host has one deterministic block; expected assignment = \"dynamic\" with it"
+    )]
+    BlocksOfHost,
     /// Not enough blocks.
     #[error(
         "blocks: {hosts} hosts inside, but {most} blocks: expected larger external, or smaller blocks or inside"
@@ -324,6 +355,27 @@ fn pool(prefixes: &[Prefix]) -> Result<Vec<(usize, Address)>, Misplaced> {
     Ok(addresses)
 }
 
+fn check_untranslated(untranslated: &[Prefix], inside: &[Prefix]) -> Result<(), Misplaced> {
+    const KEY: &str = "untranslated";
+    if untranslated.len() > MAX_INSIDE {
+        let count = ConfigError::UntranslatedCount(untranslated.len());
+        return Err(Placed::at(KEY, count));
+    }
+    for (entry, &destination) in untranslated.iter().enumerate() {
+        let overlaps = |inside: &&Prefix| {
+            inside.includes(destination.network()) || destination.includes(inside.network())
+        };
+        if let Some(&inside) = inside.iter().find(overlaps) {
+            let error = ConfigError::UntranslatedInside {
+                destination,
+                inside,
+            };
+            return Err(Placed::within(KEY, entry, error));
+        }
+    }
+    Ok(())
+}
+
 fn count_of(external: &[(usize, Address)]) -> Misplaced {
     Placed::at(EXTERNAL, ConfigError::ExternalCount(external.len()))
 }
@@ -341,6 +393,9 @@ impl Config {
             let count = ConfigError::InsideCount(inside.len());
             return Err(Placed::at("inside", count));
         }
+        let untranslated = written.untranslated.into_iter().map(|text| text.0);
+        let untranslated: Vec<Prefix> = untranslated.collect();
+        check_untranslated(&untranslated, &inside)?;
         let mut prefixes: Vec<Prefix> = written.external.into_iter().map(|text| text.0).collect();
         let pool = pool(&prefixes)?;
         check_addresses(EXTERNAL, &pool, &inside)?;
@@ -359,14 +414,39 @@ impl Config {
             let count = ConfigError::ExternalCount(external.len());
             return Err(Placed::at(EXTERNAL, count));
         }
-        let deterministic = written.blocks.map(|blocks| {
-            let BlockAssignment::Deterministic = blocks.assignment;
-            Deterministic::new(&inside, &external[..shared], written.ports, blocks.size)
-        });
-        let deterministic = deterministic.transpose();
         let default = default_ports_per_host(written.ports);
+        let ports_per_host = written.ports_per_host.unwrap_or(default);
+        let at_blocks = |error| Placed::at(BLOCKS, error);
+        let (mut deterministic, mut dynamic) = (None, None);
+        match written.blocks.map(|blocks| (blocks, blocks.assignment)) {
+            None => {}
+            Some((blocks, BlockAssignment::Deterministic)) => {
+                if blocks.per_host.is_some() {
+                    return Err(at_blocks(ConfigError::BlocksOfHost));
+                }
+                let shared = &external[..shared];
+                let new = Deterministic::new(&inside, shared, written.ports, blocks.size);
+                deterministic = Some(new.map_err(at_blocks)?);
+            }
+            Some((Blocks { size, per_host, .. }, BlockAssignment::Dynamic)) => {
+                let sizes = Blocks::LEAST_DYNAMIC..=Blocks::MOST;
+                if !sizes.contains(&size) || u32::from(size) > written.ports.count() {
+                    return Err(at_blocks(ConfigError::DynamicBlockSize(size)));
+                }
+                if per_host == Some(0) {
+                    return Err(at_blocks(ConfigError::Nothing("per_host")));
+                }
+                dynamic = Some(Dynamic {
+                    ports: written.ports,
+                    size,
+                    per_host: per_host.unwrap_or(ports_per_host.div_ceil(u32::from(size)).max(1)),
+                    v6_prefix: written.per_host_v6_prefix,
+                });
+            }
+        }
         let config = Self {
             inside,
+            untranslated,
             external,
             shared,
             prefixes,
@@ -375,8 +455,9 @@ impl Config {
             ports: written.ports,
             low_ports: LOW,
             assignment: written.assignment,
-            deterministic: deterministic.map_err(|error| Placed::at(BLOCKS, error))?,
-            ports_per_host: written.ports_per_host.unwrap_or(default),
+            deterministic,
+            dynamic,
+            ports_per_host,
             sessions_per_host: written
                 .sessions_per_host
                 .unwrap_or_else(|| default_sessions_per_host(written.sessions)),

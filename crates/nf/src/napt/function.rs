@@ -1,6 +1,7 @@
 //! The translation at work.
 
 mod bare;
+mod blocks;
 pub(super) mod datagram;
 mod exhaustion;
 pub(crate) mod fragments;
@@ -273,6 +274,7 @@ impl Napt {
             Stop::HostLimit => self.counters.host_ports_exhausted += 1,
             Stop::HostSessions => self.counters.host_sessions_exhausted += 1,
             Stop::BindingLimit => self.counters.binding_sessions_exhausted += 1,
+            Stop::Quote => self.counters.errors_dropped += 1,
         }
         packet.uncacheable(Obstacle::Undecided);
         Verdict::Drop(stop.reason())
@@ -497,6 +499,7 @@ impl RuleFunction for Napt {
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.table_counters(each);
+        self.block_counters(each);
         each("errors_sent", self.exhaustion.sent());
         each("errors_limited", self.exhaustion.limited());
         each("hairpinned", self.counters.hairpinned);

@@ -1,7 +1,7 @@
 //! What a translation's tables take.
 
 use super::config::Config;
-use super::ports::External;
+use super::ports::{BlockTable, External};
 use super::table::Table;
 use crate::memory::TableMemory;
 
@@ -9,6 +9,8 @@ impl Config {
     /// What sessions take, and the ports of external addresses.
     pub(crate) fn memory(&self) -> Vec<TableMemory> {
         let (sessions, addresses) = (self.sessions, self.external.len());
+        let bytes_of = |settings| BlockTable::bytes(settings, self.shared);
+        let blocks = self.dynamic.as_ref().map_or(0, bytes_of);
         vec![
             TableMemory {
                 count: sessions as u64,
@@ -19,7 +21,7 @@ impl Config {
             TableMemory {
                 count: addresses as u64,
                 of: "external addresses",
-                bytes: External::bytes(addresses),
+                bytes: External::bytes(addresses) + blocks,
                 key: "external",
             },
         ]

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! # What is translated
-//! Packets from inside to anywhere else, and packets to an external address. From inside is what
+//! Packets from inside to anywhere else but `untranslated`, and packets to an external address. From inside is what
 //! came in from there, by a port or network as the service says, from an address in `inside`. All
 //! others pass untouched: between hosts inside, between others, straight from outside to a host
 //! inside (that is for a firewall), and of an IP version of which there is no external address.
@@ -37,9 +37,13 @@
 //!   the filtering; a firewall in front of the translation decides too, by the inside address and
 //!   port. The host inside appears with them whenever it sends, so that one inside endpoint
 //!   has one external one. They are given to nobody else. A whole address must not be in `external`.
-//! - **Blocks.** Hosts in the order of `inside` have blocks of `ports` in order: as many as fit of
-//!   the first address in `external`, then of the next. Who had a port can be computed, and nothing
-//!   has to be logged. There must be blocks for all hosts.
+//! - **Blocks.** With `assignment = "deterministic"` hosts in the order of `inside` have blocks of
+//!   `ports` in order: as many as fit of the first address in `external`, then of the next. Who had a
+//!   port can be computed, and nothing has to be logged. There must be blocks for all hosts. With
+//!   `"dynamic"` a host is given a block with its first binding, and another one, up to `per_host`, when
+//!   those that it has are full; a block comes back with the last binding in it, and one in which nobody
+//!   is alive any more goes to who needs it. What is exported is one record for each block that is given
+//!   or comes back (RFC 8158 §5.2), in place of those for bindings.
 //! - **Sessions.** For TCP, and for whatever is filtered, the table knows with whom a binding
 //!   speaks. A binding ends with its last session. A packet in either direction keeps a session
 //!   alive (RFC 4787 REQ-6 allows that of packets from outside).
@@ -59,9 +63,10 @@
 //!   between hosts inside. Dropped are those about no session, those straight to a host inside,
 //!   (`icmp_session`), those for another than the sender of the quoted packet, those with a wrong
 //!   checksum (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive. The sequence number of a
-//!   quoted TCP segment is not checked: segments that cached rules translate are unknown here. The
-//!   host whose segment it is does so (RFC 5927 §4.1), and a [firewall](crate::firewall) in the chain,
-//!   which knows its window.
+//!   quoted TCP segment of a host inside has to be that of its SYN while it has sent nothing else, and
+//!   lie in front of its FIN once that was sent (`icmp_quote`, RFC 5927 §4.1). In between it is not
+//!   checked here: segments that cached rules translate are unknown. The host whose segment it is does
+//!   so, and a [firewall](crate::firewall) in the chain, which knows its window.
 //! - **Echoes** have their identifier translated like a port.
 //! - **Exhaustion.** A host inside that gets no port or session is told: "communication
 //!   administratively prohibited", from the first external address, with the headers of its packet
@@ -100,6 +105,7 @@
 //! |---|---|
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
+//! | `blocks`, `blocks_given` | of ports, with `assignment = "dynamic"`: at the moment, and ever |
 //! | `ports_exhausted` | packets dropped because no external port was left that the binding may have |
 //! | `host_ports_exhausted` | packets dropped because their host has as many ports as it may (`host_limit`) |
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
@@ -111,7 +117,7 @@
 //! | `packets_with_bad_checksum` | packets other than ICMP errors that were dropped for a wrong checksum |
 //! | `hairpinned` | packets between hosts inside that the workers translated |
 //! | `errors_translated`, `errors_dropped` | ICMP errors of others |
-//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is 0, for no window is known here to check against |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last are those that quote a segment that its host has not sent, as far as is known |
 //! | `fragments_translated` | fragments |
 //! | `fragments_held` | those that came before the first of their datagram and were kept |
 //! | `fragments_given_up` | of them, those that were dropped in the end: the first was not let through, did not come for five seconds, or there were more than 256 |

@@ -1,10 +1,13 @@
 //! External endpoints: who has which.
 
+mod blocks;
 mod search;
 
-use super::config::{Assignment, Config, Deterministic, Forwards, Pooling};
+use super::config::{Assignment, Block, Config, Deterministic, Forwards, Pooling};
 use super::taken::{Span, Taken};
 use crate::records::Kind;
+pub(crate) use blocks::{BlockChange, BlockTable, Dynamic};
+pub(crate) use search::Search;
 use std::collections::HashMap;
 use twinpath_core::HashKey;
 use twinpath_core::wire::{Address, Endpoint};
@@ -32,6 +35,11 @@ impl Slot {
 
     fn page(self) -> usize {
         self.0 as usize >> 16
+    }
+
+    /// The number of its address.
+    const fn address(self) -> u32 {
+        (self.0 >> 16) / KINDS
     }
 
     fn kind(self) -> Kind {
@@ -81,6 +89,8 @@ pub(crate) struct External {
     pooling: Pooling,
     assignment: Assignment,
     deterministic: Option<Deterministic>,
+    /// Blocks that hosts are given as they need them.
+    blocks: Option<BlockTable>,
     /// What always stands for the same ones inside is given to nobody else.
     forwards: Forwards,
     hash_key: HashKey,
@@ -112,6 +122,9 @@ impl External {
             pooling: config.pooling,
             assignment: config.assignment,
             deterministic: config.deterministic.clone(),
+            blocks: config
+                .dynamic
+                .map(|settings| BlockTable::new(config, settings, seed)),
             forwards: Forwards::default(),
             hash_key: HashKey::new(seed),
         };
@@ -178,7 +191,39 @@ impl External {
 
     /// Whether hosts have other blocks of ports in another list.
     pub fn has_other_blocks(&self, new: &Self) -> bool {
-        self.deterministic != new.deterministic
+        self.deterministic != new.deterministic || self.settings() != new.settings()
+    }
+
+    fn settings(&self) -> Option<&Dynamic> {
+        self.blocks.as_ref().map(BlockTable::settings)
+    }
+
+    /// Blocks that hosts are given as they need them, if they are.
+    pub fn blocks(&self) -> Option<&BlockTable> {
+        self.blocks.as_ref()
+    }
+
+    /// A slot has a host's binding; returns the block that the host was given for it.
+    pub fn enter_block(&mut self, slot: Slot, host: Address) -> Option<BlockChange> {
+        if self.forwarded(slot).is_some() {
+            return None;
+        }
+        self.blocks
+            .as_mut()?
+            .bound(slot.address(), slot.port(), host)
+    }
+
+    /// A slot has no binding any more; returns the block that has come back with it.
+    pub fn leave_block(&mut self, slot: Slot) -> Option<BlockChange> {
+        if self.forwarded(slot).is_some() {
+            return None;
+        }
+        self.blocks.as_mut()?.unbound(slot.address(), slot.port())
+    }
+
+    /// The endpoint with which a block begins.
+    pub fn first_of(&self, block: Block) -> Endpoint {
+        self.endpoint(Slot::new(block.address, Kind::Tcp, block.first))
     }
 
     /// Whether the same ports belong to the same hosts in any case.
@@ -257,6 +302,9 @@ impl External {
             return;
         }
         page.taken.set(port, is_taken);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.lives(slot.address(), port, is_taken);
+        }
         let ranges = [self.low, self.range];
         for ((first, last), count) in ranges.into_iter().zip(&mut self.counts[slot.page()]) {
             match (first..=last).contains(&port) {

@@ -16,6 +16,12 @@ impl Config {
             let PartedPorts { low, ports } = PartedPorts::new(self.ports, shard.of)?;
             let (first, last) = ports.of(shard.number);
             (own.ports.first, own.ports.last) = (first, last);
+            if let Some(blocks) = &mut own.dynamic {
+                blocks.ports = own.ports;
+                if own.ports.count() < u32::from(blocks.size) {
+                    return None;
+                }
+            }
             own.low_ports = match low {
                 Some(low) => low.of(shard.number),
                 None if first <= LOW.1 => (first, last.min(LOW.1)),

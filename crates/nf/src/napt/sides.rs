@@ -30,11 +30,14 @@ pub(crate) struct Sides {
     /// Numbers of external addresses, and [`INSIDE`] for the prefixes inside.
     table: RouteTable,
     inside: Vec<Prefix>,
+    untranslated: Vec<Prefix>,
     has_v4: bool,
     has_v6: bool,
 }
 
 const INSIDE: u32 = u32::MAX >> 1;
+/// Hosts inside reach it as they are.
+const UNTRANSLATED: u32 = INSIDE - 1;
 
 impl Course {
     /// Whether a packet keeps its addresses.
@@ -45,18 +48,21 @@ impl Course {
 
 impl Sides {
     pub fn new(config: &Config) -> Self {
-        let most = config.inside.len() + config.external.len();
+        let most = config.inside.len() + config.untranslated.len() + config.external.len();
         let mut table = RouteTable::new(RouteLimits { v4: most, v6: most });
         let numbered = (0..).zip(&config.external);
         let external = numbered.map(|(number, &address)| (Prefix::from(address), number));
         let inside = config.inside.iter().map(|&prefix| (prefix, INSIDE));
-        for (prefix, what) in inside.chain(external) {
+        let untranslated = config.untranslated.iter();
+        let untranslated = untranslated.map(|&prefix| (prefix, UNTRANSLATED));
+        for (prefix, what) in untranslated.chain(inside).chain(external) {
             // The limits count all of them.
             let _ = table.insert(prefix, what);
         }
         Self {
             table,
             inside: config.inside.clone(),
+            untranslated: config.untranslated.clone(),
             has_v4: config.external.iter().any(|address| address.is_v4()),
             has_v6: config.external.iter().any(|address| !address.is_v4()),
         }
@@ -67,6 +73,11 @@ impl Sides {
         &self.inside
     }
 
+    /// The prefixes that hosts inside reach as they are.
+    pub fn untranslated(&self) -> &[Prefix] {
+        &self.untranslated
+    }
+
     /// Whether an address is inside.
     pub fn is_inside(&self, address: Address) -> bool {
         self.table.lookup(address) == Some(INSIDE)
@@ -75,7 +86,7 @@ impl Sides {
     /// The number of an external address.
     pub fn external_number(&self, address: Address) -> Option<u32> {
         let number = self.table.lookup(address);
-        number.filter(|&number| number != INSIDE)
+        number.filter(|&number| number < UNTRANSLATED)
     }
 
     /// The packet's course, with the bits that decided it recorded.
@@ -93,7 +104,7 @@ impl Sides {
         let from_inside =
             source.next_hop == Some(INSIDE) && packet.direction() == Direction::Original;
         match (from_inside, destination.next_hop) {
-            (true, Some(INSIDE)) => Course::Past,
+            (true, Some(INSIDE | UNTRANSLATED)) | (false, Some(UNTRANSLATED)) => Course::Past,
             (true, Some(number)) => Course::Hairpin(number),
             (true, None) => Course::Out,
             (false, Some(INSIDE)) => Course::Direct,

@@ -3,7 +3,7 @@
 mod hosts;
 
 use super::config::{Config, MAX_SESSIONS, Timeouts};
-use super::ports::{External, Slot};
+use super::ports::{BlockChange, External, Slot};
 use super::tcp::{Segment, Tcp, Way};
 use super::wheel::{Wheel, tick_of};
 use crate::hosts::PrefixLength;
@@ -217,8 +217,14 @@ impl Table {
         external.bind(slot, number);
         self.bindings_created += 1;
         let at = self.now;
-        if let Some(binding) = self.bindings.at(number) {
-            self.log.keep(|| event(binding, external, at, true));
+        match external.enter_block(slot, internal.address) {
+            Some(given) => self.log.keep(|| block_event(given, external, at, true)),
+            None if external.blocks().is_some() => {}
+            None => {
+                if let Some(binding) = self.bindings.at(number) {
+                    self.log.keep(|| event(binding, external, at, true));
+                }
+            }
         }
         Some(number)
     }
@@ -424,9 +430,13 @@ impl Table {
         self.take_idle(number);
         if let Some(binding) = self.bindings.remove(number) {
             let at = self.now;
-            self.log.keep(|| event(&binding, external, at, false));
             self.by_internal.remove(&(binding.kind, binding.internal));
             external.bind(binding.slot, 0);
+            match external.leave_block(binding.slot) {
+                Some(back) => self.log.keep(|| block_event(back, external, at, false)),
+                None if external.blocks().is_some() => {}
+                None => self.log.keep(|| event(&binding, external, at, false)),
+            }
         }
     }
 
@@ -501,6 +511,7 @@ impl Table {
             {
                 binding.slot = slot;
                 external.bind(slot, number);
+                external.enter_block(slot, binding.internal.address);
                 external.take(slot, binding.live > 0);
             }
         }
@@ -539,6 +550,26 @@ impl Table {
 /// Sessions that are looked at for each expired one that may be found.
 const LOOKS: u32 = 8;
 
+/// What becomes of a block of ports: its first one stands for a host, which has no port here.
+fn block_event(
+    change: BlockChange,
+    external: &External,
+    at: Instant,
+    is_new: bool,
+) -> BindingEvent {
+    BindingEvent {
+        binding: BindingRecord {
+            kind: Kind::Tcp,
+            internal: Endpoint::new(change.host, 0),
+            external: external.first_of(change.block),
+            sessions: 0,
+        },
+        at,
+        is_new,
+        last_port: Some(change.block.last),
+    }
+}
+
 /// What becomes of a binding.
 fn event(binding: &Binding, external: &External, at: Instant, is_new: bool) -> BindingEvent {
     BindingEvent {
@@ -550,5 +581,6 @@ fn event(binding: &Binding, external: &External, at: Instant, is_new: bool) -> B
         },
         at,
         is_new,
+        last_port: None,
     }
 }

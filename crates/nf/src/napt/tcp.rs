@@ -6,6 +6,9 @@
 //! are its own. So the host's FIN tells two numbers that nobody off the path knows: what the other end
 //! sends last must acknowledge it, or be what the host acknowledges with it.
 //!
+//! An ICMP error that quotes a segment of the host is asked for its number where that is known: while the host
+//! has sent nothing but its SYN, and behind its FIN.
+//!
 //! - A reset of the host makes a connection transitory, and the next segment that is none makes it what
 //!   it was before (RFC 7857 §2.2, RFC 6146 §3.5.2.2).
 //! - A FIN from outside counts when the host has sent its own, and one acknowledges the other.
@@ -62,6 +65,9 @@ impl Segment {
     }
 }
 
+/// Most bytes that are under way (RFC 7323 §2.3).
+const LARGEST_WINDOW: u32 = 1 << 30;
+
 /// What the FIN of an end has told.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Fin {
@@ -86,6 +92,8 @@ pub(crate) struct Tcp {
     fins: [Option<Fin>; 2],
     established: bool,
     closing: bool,
+    /// The sequence number of the host's SYN, for as long as it has sent nothing else.
+    opens_with: Option<u32>,
     /// The last segment was a reset that counts.
     reset: bool,
     /// There was a reset from outside that does not.
@@ -106,8 +114,13 @@ impl Tcp {
             if self.closing || self.reset || takes_reset {
                 self = Self::default();
             }
+            let is_first = way == Way::Out && !self.established;
+            self.opens_with = is_first.then_some(segment.sequence).or(self.opens_with);
             self.heard[way as usize] = true;
             return self;
+        }
+        if way == Way::Out {
+            self.opens_with = None;
         }
         self.reset = false;
         self.heard[way as usize] = true;
@@ -137,6 +150,17 @@ impl Tcp {
         };
         let fin = self.fins[other as usize];
         self.closing |= fin.is_some_and(|fin| segment.acknowledges(fin));
+    }
+
+    /// Whether a segment of the host with this number may be under way. In between its SYN and its FIN
+    /// nothing is known of it: its segments pass by rules.
+    pub fn can_have_sent(self, sequence: u32) -> bool {
+        let fin = self.fins[Way::Out as usize];
+        match (self.opens_with, fin) {
+            (Some(first), _) => sequence == first,
+            (None, Some(fin)) => fin.end.wrapping_sub(sequence) <= LARGEST_WINDOW,
+            (None, None) => true,
+        }
     }
 
     /// Whether both ends may send.

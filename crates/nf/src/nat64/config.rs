@@ -203,6 +203,7 @@ impl TryFrom<Written> for Config {
             forward: written.forward,
             ports: written.ports,
             assignment: written.assignment,
+            untranslated: Vec::new(),
             blocks: None,
             ports_per_host: written.ports_per_host,
             sessions_per_host: written.sessions_per_host,

@@ -69,6 +69,8 @@ counters! {
     reused,
     /// Connections that both ends finished.
     finished,
+    /// FINs in the place of a byte of data, which were none: the byte stands there.
+    fins_taken_back,
     /// Connections that ended with a RST.
     reset,
     /// Segments without data, or with a FIN or RST, of connections that are not known.

@@ -215,6 +215,10 @@ impl Reassembler {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
+        if segment.has_data_at(State(flow.words).fin(packet.direction)) {
+            self.counters.fins_taken_back += 1;
+            State(flow.words).take_back_fin(packet.direction);
+        }
         let next = State(flow.words).next(packet.direction);
         let distance = ahead(segment.start, next);
         if distance.unsigned_abs() > self.config.window_bytes {

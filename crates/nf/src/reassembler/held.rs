@@ -6,6 +6,7 @@ use crate::memory::slab_bytes;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::pool::SMALL_PACKET_BYTES;
+use twinpath_core::wire::tcp::flags::FIN;
 use twinpath_core::{Direction, Instant, Packet, Pools};
 
 /// A held segment: the frame itself, and the sequence numbers it takes.
@@ -56,6 +57,17 @@ impl Held {
             since,
             is_long,
         }
+    }
+
+    /// The number of its FIN, if it has one.
+    pub fn fin(&self) -> Option<u32> {
+        (self.packet.tcp_flags() & FIN != 0).then(|| self.end.wrapping_sub(1))
+    }
+
+    /// Whether a byte of its data has this number.
+    pub fn has_data_at(&self, number: u32) -> bool {
+        let end = self.fin().unwrap_or(self.end);
+        ahead(self.start, number) <= 0 && ahead(end, number) > 0
     }
 
     /// Lets go of everything before `start`.
@@ -124,6 +136,11 @@ impl Buffer {
     /// Start and end of a segment.
     pub fn span(&self, index: usize) -> Option<(u32, u32)> {
         self.segments.get(index).map(|held| (held.start, held.end))
+    }
+
+    /// A segment.
+    pub fn at(&self, index: usize) -> Option<&Held> {
+        self.segments.get(index)
     }
 
     /// Index of the first segment that reaches beyond a sequence number.

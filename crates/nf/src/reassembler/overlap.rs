@@ -20,6 +20,9 @@ pub(super) fn admit(
         counters,
         out,
     };
+    let Some(new) = admission.without_fins(new) else {
+        return;
+    };
     match overlap {
         Overlap::First => admission.fill_holes(new),
         Overlap::Last => admission.replace(new),
@@ -33,6 +36,40 @@ struct Admission<'a, 'b> {
 }
 
 impl Admission<'_, '_> {
+    /// Where a FIN and a byte of data have one number, there is the byte: anybody can send a FIN, and what
+    /// comes behind must not move. Returns what is left of the new segment.
+    fn without_fins(&mut self, mut new: Held) -> Option<Held> {
+        let mut index = self.buffer.first_beyond(new.start);
+        while let Some((start, end)) = self.buffer.span(index) {
+            if ahead(start, new.end) >= 0 {
+                break;
+            }
+            if let Some(held) = self.buffer.at(index) {
+                let beaten = held.fin().filter(|fin| new.has_data_at(*fin));
+                if let Some(fin) = new.fin().filter(|fin| held.has_data_at(*fin)) {
+                    new.cut_back_to(fin);
+                }
+                if beaten.is_some()
+                    && let Some(mut held) = self.buffer.remove(index)
+                {
+                    self.counters.fins_taken_back += 1;
+                    held.cut_back_to(end.wrapping_sub(1));
+                    match held.start == held.end {
+                        true => self.drop(held),
+                        false => self.buffer.insert(held),
+                    }
+                    continue;
+                }
+            }
+            index += 1;
+        }
+        if new.start == new.end {
+            self.drop(new);
+            return None;
+        }
+        Some(new)
+    }
+
     /// What is held wins: only those parts of `new` are kept that nothing covers.
     fn fill_holes(&mut self, mut new: Held) {
         let mut index = self.buffer.first_beyond(new.start);

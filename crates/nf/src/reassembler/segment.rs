@@ -42,6 +42,15 @@ impl Segment {
         self.flags & flag != 0
     }
 
+    /// Whether a byte of its data has this number.
+    pub const fn has_data_at(&self, number: Option<u32>) -> bool {
+        let Some(number) = number else {
+            return false;
+        };
+        let end = self.start.wrapping_add(self.payload_bytes);
+        ahead(self.start, number) <= 0 && ahead(end, number) > 0
+    }
+
     /// Whether it takes no sequence numbers: an acknowledgement and nothing else.
     pub const fn is_bare(&self) -> bool {
         self.start == self.end

@@ -114,6 +114,18 @@ impl State<'_> {
         self.0[FLAGS] |= finished(way);
     }
 
+    /// The number of a direction's last FIN, if it has been delivered and nothing behind it.
+    pub fn fin(&self, way: Direction) -> Option<u32> {
+        let is_finished = self.0[FLAGS] & finished(way) != 0;
+        is_finished.then(|| self.next(way).wrapping_sub(1))
+    }
+
+    /// There is data in the place of a direction's FIN, which was none.
+    pub fn take_back_fin(&mut self, way: Direction) {
+        self.set_next(way, self.next(way).wrapping_sub(1));
+        self.0[FLAGS] &= !finished(way);
+    }
+
     pub fn set_incomplete(&mut self, way: Direction) {
         self.0[FLAGS] |= INCOMPLETE << way.index();
     }

@@ -1,7 +1,7 @@
 //! Messages of IPFIX (RFC 7011): a header, the templates now and then, and sets of records.
 //!
-//! Records are of four kinds, each with a template of its own: flows of either IP version, and
-//! bindings of a translation whose hosts inside have either (RFC 8158 §5).
+//! Records are of six kinds, each with a template of its own: flows of either IP version, and bindings
+//! and blocks of ports of a translation whose hosts inside have either (RFC 8158 §5).
 
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
@@ -38,6 +38,8 @@ const TRANSLATED_SOURCE_V4: Element = (225, 4);
 const TRANSLATED_SOURCE_PORT: Element = (227, 2);
 const NAT_EVENT: Element = (230, 1);
 const OBSERVED_MS: Element = (323, 8);
+const FIRST_PORT: Element = (361, 2);
+const LAST_PORT: Element = (362, 2);
 
 /// What kinds of records there are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -47,10 +49,19 @@ enum Template {
     FlowV6 = 257,
     BindingV4 = 258,
     BindingV6 = 259,
+    BlockV4 = 260,
+    BlockV6 = 261,
 }
 
 impl Template {
-    const ALL: [Self; 4] = [Self::FlowV4, Self::FlowV6, Self::BindingV4, Self::BindingV6];
+    const ALL: [Self; 6] = [
+        Self::FlowV4,
+        Self::FlowV6,
+        Self::BindingV4,
+        Self::BindingV6,
+        Self::BlockV4,
+        Self::BlockV6,
+    ];
 
     const fn elements(self) -> &'static [Element] {
         match self {
@@ -86,6 +97,22 @@ impl Template {
                 SOURCE_PORT,
                 TRANSLATED_SOURCE_V4,
                 TRANSLATED_SOURCE_PORT,
+            ],
+            Self::BlockV4 => &[
+                OBSERVED_MS,
+                NAT_EVENT,
+                SOURCE_V4,
+                TRANSLATED_SOURCE_V4,
+                FIRST_PORT,
+                LAST_PORT,
+            ],
+            Self::BlockV6 => &[
+                OBSERVED_MS,
+                NAT_EVENT,
+                SOURCE_V6,
+                TRANSLATED_SOURCE_V4,
+                FIRST_PORT,
+                LAST_PORT,
             ],
             Self::BindingV6 => &[
                 OBSERVED_MS,
@@ -308,14 +335,38 @@ fn ends(key: &FlowKey, sender: Side) -> (Endpoint, Endpoint) {
 /// Of NAT44 and NAT64, bindings that begin and end (RFC 8158 §4.3).
 const NAT_EVENTS: [[u8; 2]; 2] = [[8, 9], [10, 11]];
 
+/// Blocks of ports that are given to a host, and come back (RFC 8158 §5.2).
+const BLOCK_EVENTS: [u8; 2] = [16, 17];
+
+fn block_record(event: &BindingEvent, last_port: u16) -> Record {
+    let (host, external) = (event.binding.internal, event.binding.external);
+    let is_v4 = host.address.is_v4();
+    let mut bytes = Vec::new();
+    bytes.extend(millis(event.at.0).to_be_bytes());
+    bytes.push(BLOCK_EVENTS[usize::from(!event.is_new)]);
+    put_address(&mut bytes, host, is_v4);
+    put_address(&mut bytes, external, true);
+    bytes.extend(external.port.to_be_bytes());
+    bytes.extend(last_port.to_be_bytes());
+    let template = match is_v4 {
+        true => Template::BlockV4,
+        false => Template::BlockV6,
+    };
+    Record { template, bytes }
+}
+
 fn binding_record(event: &BindingEvent) -> Option<Record> {
     let BindingEvent {
         binding,
         at,
         is_new,
+        last_port,
     } = event;
     if !binding.external.address.is_v4() {
         return None;
+    }
+    if let Some(last_port) = last_port {
+        return Some(block_record(event, *last_port));
     }
     let is_v4 = binding.internal.address.is_v4();
     let kind = NAT_EVENTS[usize::from(!is_v4)][usize::from(!*is_new)];
@@ -445,6 +496,7 @@ mod tests {
             },
             at: Instant(5_000_000_000),
             is_new,
+            last_port: None,
         };
         for (internal, is_new, kind) in [
             ("10.0.0.1:7", true, 8),
@@ -456,6 +508,24 @@ mod tests {
             assert_eq!(record.bytes.len(), record.template.record_bytes());
             assert_eq!(record.bytes[8..10], [kind, 17]);
             assert_eq!(record.bytes[..8], 5000u64.to_be_bytes());
+        }
+        for (internal, is_new, kind) in [
+            ("10.0.0.1:0", true, 16),
+            ("10.0.0.1:0", false, 17),
+            ("[2001:db8::1]:0", true, 16),
+        ] {
+            let block = BindingEvent {
+                last_port: Some(4511),
+                ..event(internal, is_new)
+            };
+            let record = binding_record(&block).expect("outside is IPv4");
+            assert_eq!(record.bytes.len(), record.template.record_bytes());
+            assert_eq!(record.bytes[8], kind);
+            let ports = &record.bytes[record.bytes.len() - 4..];
+            assert_eq!(
+                ports,
+                [4000u16.to_be_bytes(), 4511u16.to_be_bytes()].concat()
+            );
         }
     }
 }

@@ -115,6 +115,8 @@ fn mark_first_byte(packet: &mut [u8]) {
 pub struct Talk {
     ends: Ends,
     pub trace: Trace,
+    /// No FIN reaches the victim.
+    pub fins_get_lost: bool,
     now: u64,
 }
 
@@ -124,6 +126,7 @@ impl Talk {
         Self {
             ends,
             trace: Trace::new(),
+            fins_get_lost: false,
             now: 1_000_000_000,
         }
     }
@@ -202,7 +205,11 @@ impl Talk {
     /// Some packets, as the victim takes them.
     pub fn received<'p>(&self, packets: impl Iterator<Item = &'p [u8]>) -> Vec<u8> {
         let [evader, _] = self.ends.endpoints();
-        let (mut receiver, mut datagrams) = (Receiver::default(), Datagrams::default());
+        let mut datagrams = Datagrams::default();
+        let mut receiver = Receiver {
+            hears_no_fin: self.fins_get_lost,
+            ..Receiver::default()
+        };
         for packet in packets {
             let Some(packet) = datagrams.take(packet) else {
                 continue;
@@ -288,6 +295,7 @@ struct Receiver {
     stream: Vec<u8>,
     end: Option<i64>,
     is_reset: bool,
+    hears_no_fin: bool,
 }
 
 /// It takes nothing farther ahead.
@@ -319,7 +327,7 @@ impl Receiver {
                 self.bytes.entry(place).or_insert(*byte);
             }
         }
-        if flags & FIN != 0 {
+        if flags & FIN != 0 && !self.hears_no_fin {
             self.end.get_or_insert(offset + payload.len() as i64);
         }
         while let Some(byte) = self.bytes.remove(&(self.stream.len() as i64)) {

@@ -27,6 +27,25 @@ pub(super) struct Piece {
     pub is_last: bool,
 }
 
+/// Whether a stream ends with the bytes that are looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    GoesOn,
+    /// There is a FIN.
+    PerhapsHere,
+    /// They are all that there is.
+    Apart,
+}
+
+impl Ends {
+    const fn of(piece: Piece) -> Self {
+        match piece.is_last {
+            true => Self::PerhapsHere,
+            false => Self::GoesOn,
+        }
+    }
+}
+
 impl<M: StreamMatcher> Inspector<M> {
     /// Whether all of a payload lies in the window, and nothing begins in it.
     pub(super) fn is_clean(&self, payload: &[u8]) -> bool {
@@ -54,20 +73,30 @@ impl<M: StreamMatcher> Inspector<M> {
     ) {
         let (way, payload) = (packet.direction, packet.payload());
         State(flow.words).end_at(way, self.config.depth.bytes());
-        let is_plain = piece.skipped == 0 && !piece.is_last && self.is_clean(payload);
+        let is_first = piece.position == 0 && self.knows_beginnings;
+        let is_plain = piece.skipped == 0 && !piece.is_last && !is_first && self.is_clean(payload);
         if *flow.handle == 0 && (is_plain || payload.is_empty()) {
             return out.forward(packet);
         }
         let new = piece.skipped..payload.len();
         let streams = self.streams.remove(std::mem::take(flow.handle));
         let mut streams = streams.or_else(|| self.spare.pop()).unwrap_or_default();
-        self.scan(&packet, new, (piece.position, piece.is_last), &mut streams);
+        self.scan(&packet, new, piece.position, Ends::of(piece), &mut streams);
+        self.keep_those_for(&packet, Some(false));
+        if self.rules.any_by_packet(&packet) {
+            let of_stream = self.matched.clone();
+            self.scan_apart(&packet);
+            self.keep_those_for(&packet, Some(true));
+            of_stream
+                .iter()
+                .for_each(|rule| _ = self.matched.insert(rule));
+        }
         if self.bans() {
             self.recycle(streams);
             State(flow.words).set_position(way, piece.position);
             return self.ban(packet, flow, out);
         }
-        if piece.is_last || State(flow.words).has(done(way)) {
+        if State(flow.words).has(done(way)) {
             streams.forget(way);
         }
         match self.remember(streams, flow) {
@@ -82,6 +111,7 @@ impl<M: StreamMatcher> Inspector<M> {
     /// Looks at a payload that nothing comes before or after.
     pub(super) fn look_apart(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         self.scan_apart(&packet);
+        self.keep_those_for(&packet, None);
         if !self.matched.is_empty() && !packet.is_tcp() && !packet.checksums_hold() {
             // Its receiver does not take it either.
             self.counters.bad_checksums += 1;
@@ -96,13 +126,14 @@ impl<M: StreamMatcher> Inspector<M> {
     /// Whether a payload that nothing comes before or after bans its flow.
     pub(super) fn is_forbidden_apart(&mut self, packet: &Packet) -> bool {
         self.scan_apart(packet);
+        self.keep_those_for(packet, None);
         self.bans()
     }
 
     fn scan_apart(&mut self, packet: &Packet) {
         let mut streams = self.spare.pop().unwrap_or_default();
         let all = 0..packet.payload().len();
-        self.scan(packet, all, (0, true), &mut streams);
+        self.scan(packet, all, 0, Ends::Apart, &mut streams);
         self.recycle(streams);
     }
 
@@ -111,13 +142,15 @@ impl<M: StreamMatcher> Inspector<M> {
         &mut self,
         packet: &Packet,
         new: Range<usize>,
-        (position, is_last): (u32, bool),
+        position: u32,
+        ends: Ends,
         streams: &mut Streams<M::State>,
     ) {
         let most = self.config.depth.bytes().saturating_sub(position) as usize;
         let bytes = packet.payload().get(new).unwrap_or(&[]);
         let bytes = &bytes[..bytes.len().min(most)];
         self.matched.clear();
+        self.is_apart = ends == Ends::Apart;
         self.counters.deep_scans += 1;
         self.counters.deep_bytes += bytes.len() as u64;
         let way = packet.direction.index();
@@ -131,30 +164,55 @@ impl<M: StreamMatcher> Inspector<M> {
             let chunk = Chunk {
                 start,
                 bytes: block,
-                is_last: is_last && is_end,
+                is_last: ends == Ends::Apart && is_end,
             };
-            self.scan_block(chunk, state, progress);
+            self.scan_block(packet, chunk, state, progress);
             if is_end {
                 break;
             }
         }
-        self.keep_those_for(packet);
+        if ends == Ends::PerhapsHere {
+            self.judge_end(packet, position + done as u32, progress);
+        }
     }
 
-    fn scan_block(&mut self, chunk: Chunk<'_>, state: &mut M::State, progress: &mut Progress) {
+    /// What is known if a stream ends here. Whoever sent the FIN may not be its sender, so that what is half
+    /// seen stays so.
+    fn judge_end(&mut self, packet: &Packet, end: u32, progress: &Progress) {
+        let mut copy = progress.clone();
+        let chunk = Chunk {
+            start: end,
+            bytes: &[],
+            is_last: true,
+        };
+        self.hits.clear();
+        self.track(packet, chunk, &mut copy);
+    }
+
+    fn scan_block(
+        &mut self,
+        packet: &Packet,
+        chunk: Chunk<'_>,
+        state: &mut M::State,
+        progress: &mut Progress,
+    ) {
         let Self {
             matcher,
             matched,
             hits,
             alone,
             rules,
+            is_apart,
             counters,
             ..
         } = self;
+        let is_of_stream = packet.is_tcp() && !*is_apart;
+        let is_looked_for = |item| !is_of_stream || !rules.is_by_packet(rules.rule_of(item));
         hits.clear();
         let scanned = matcher.scan(state, chunk.bytes, |item, end| {
             match alone.get(usize::from(item)) {
                 Some(Some(rule)) => _ = matched.insert(*rule),
+                _ if !is_looked_for(item) => {}
                 _ => hits.push(Hit {
                     end: chunk.start + end,
                     item,
@@ -162,29 +220,50 @@ impl<M: StreamMatcher> Inspector<M> {
             }
         });
         counters.failed_scans += u64::from(scanned.is_err());
-        if hits.is_empty() && progress.is_idle() {
+        hits.sort_unstable();
+        self.track(packet, chunk, progress);
+    }
+
+    /// What follows from hits for rules of several items, and for those that begin with a stream.
+    fn track(&mut self, packet: &Packet, chunk: Chunk<'_>, progress: &mut Progress) {
+        let Self {
+            matched,
+            hits,
+            rules,
+            is_apart,
+            counters,
+            ..
+        } = self;
+        let begins = chunk.start == 0 && !rules.openers().is_empty();
+        if hits.is_empty() && progress.is_idle() && !begins {
             return;
         }
-        hits.sort_unstable();
+        let is_of_stream = packet.is_tcp() && !*is_apart;
         let tracker = Tracker {
             rules,
             progress,
             chunk,
+            is_wanted: &|index| {
+                let is_for = rules.rule(index).is_some_and(|rule| rule.is_for(packet));
+                is_for && !(is_of_stream && rules.is_by_packet(index))
+            },
             met: &mut |rule| _ = matched.insert(rule),
             forgotten: &mut counters.forgotten_places,
         };
         tracker.run(hits);
     }
 
-    /// Of the rules that were met, those that are for packets like this one.
-    fn keep_those_for(&mut self, packet: &Packet) {
+    /// Of the rules that were met, those that are for packets like this one, and if `by_packet` says so
+    /// about packets alone, or about streams.
+    fn keep_those_for(&mut self, packet: &Packet, by_packet: Option<bool>) {
         if self.matched.is_empty() {
             return;
         }
         let mut kept = RuleSet::new();
         for index in self.matched.iter() {
             let rule = self.rules.rule(index);
-            if rule.is_some_and(|rule| rule.is_for(packet)) {
+            let is_of_kind = by_packet.is_none_or(|kind| kind == self.rules.is_by_packet(index));
+            if is_of_kind && rule.is_some_and(|rule| rule.is_for(packet)) {
                 kept.insert(index);
             }
         }

@@ -6,7 +6,8 @@ use super::look::Piece;
 use crate::inspector::config::Gaps;
 use crate::inspector::deep::StreamMatcher;
 use crate::inspector::state::{
-    CLOSED, CONFIRMED, DATAGRAMS, STREAMING, State, done, gap, missing, picked_up, tracked,
+    CLOSED, CONFIRMED, DATAGRAMS, STREAMING, State, done, finished, gap, missing, picked_up,
+    tracked,
 };
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, DropReason, Packet};
@@ -132,6 +133,10 @@ impl<M: StreamMatcher> Inspector<M> {
         if ahead(number, state.first(way)) >= 0 {
             state.unset(picked_up(way));
         }
+        if state.has(finished(way)) && number == state.next(way).wrapping_add(1) {
+            // Its receiver has taken the FIN: no byte will come.
+            return self.forget_way(way, flow);
+        }
         if !state.has(missing(way)) || ahead(number, state.next(way)) <= 0 {
             return;
         }
@@ -199,8 +204,12 @@ impl<M: StreamMatcher> Inspector<M> {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        let (way, is_last) = (segment.way, segment.has(FIN));
-        let mut state = State(flow.words);
+        let (way, mut state) = (segment.way, State(flow.words));
+        if segment.bytes > old {
+            // A FIN in front of them was none.
+            state.unset(finished(way));
+        }
+        let is_last = segment.has(FIN) && !state.has(finished(way));
         let piece = Piece {
             skipped: old as usize,
             position: state.position(way),

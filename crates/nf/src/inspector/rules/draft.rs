@@ -1,6 +1,6 @@
 //! From what a rule says to items that a stream can be searched for.
 
-use super::item::{Item, ItemBounds, ItemKind, Sought};
+use super::item::{Edge, Item, ItemBounds, ItemKind, Sought};
 use super::{GateLiterals, Pattern, RuleIndex};
 use crate::inspector::error::Problem;
 use crate::inspector::expression;
@@ -26,6 +26,19 @@ pub(super) struct Draft {
     pub at: usize,
 }
 
+impl Draft {
+    /// What has to be right behind another item.
+    pub fn behind(draft: &Self, edge: Edge) -> Self {
+        Self {
+            what: What::Bytes(ItemKind::Edge(edge)),
+            place: ItemBounds::ANYWHERE,
+            relative: true,
+            negated: false,
+            at: draft.at,
+        }
+    }
+}
+
 /// What is looked for.
 #[derive(Debug, Clone)]
 pub(super) enum What {
@@ -38,7 +51,7 @@ pub(super) enum What {
         nocase: bool,
         follows: Follows,
     },
-    /// [`ItemKind::Test`], [`ItemKind::Jump`] or [`ItemKind::DataAt`].
+    /// [`ItemKind::Test`], [`ItemKind::Jump`], [`ItemKind::DataAt`] or [`ItemKind::Edge`].
     Bytes(ItemKind),
 }
 
@@ -53,10 +66,17 @@ pub(super) enum Follows {
 
 /// Makes items of drafts. An error has the place of the draft that cannot be.
 pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
-    let first = drafts.first().map_or(0, |draft| draft.at);
+    if drafts.is_empty() {
+        return Err((0, Problem::Nothing));
+    }
+    let is_edge = |draft: &Draft| matches!(draft.what, What::Bytes(ItemKind::Edge(_)));
+    let mut pairs = drafts.windows(2);
+    if let Some(pair) = pairs.find(|pair| pair[0].negated && is_edge(&pair[1])) {
+        return Err((pair[0].at, Problem::BehindNegated));
+    }
     place_numbers(&mut drafts);
-    // Nothing is relative to what is not there.
-    drafts.sort_by_key(|draft| draft.negated && !draft.relative);
+    // Nothing is relative to what is not there, nor to a number that is looked for from the beginning.
+    drafts.sort_by_key(|draft| !draft.relative && (draft.negated || !moves(&draft.what)));
     sort_conditions(&mut drafts);
     let mut items: Vec<Item> = Vec::new();
     // Behind the place that a row of conditions looks from: until where they wait.
@@ -95,11 +115,12 @@ pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
             chain,
         });
     }
-    let has_some = items.iter().any(|item| item.begins && !item.negated);
-    match has_some {
-        true => Ok(items),
-        false => Err((first, Problem::OnlyNegated)),
-    }
+    Ok(items)
+}
+
+/// Whether what is relative to an item behind it is looked for from there on.
+fn moves(what: &What) -> bool {
+    !matches!(what, What::Bytes(ItemKind::Test(_) | ItemKind::DataAt(_)))
 }
 
 /// A number at a fixed place is relative to a pattern that can be at one place alone.
@@ -109,11 +130,12 @@ fn place_numbers(drafts: &mut [Draft]) {
     for draft in drafts {
         match &mut draft.what {
             What::Bytes(ItemKind::Test(test)) => {
-                if let Some(end) = end.filter(|_| !draft.relative) {
+                let is_behind = |end: &i32| test.number.offset >= *end;
+                if let Some(end) = end.filter(is_behind).filter(|_| !draft.relative) {
                     (test.number.offset, draft.relative) = (test.number.offset - end, true);
                 }
             }
-            What::Bytes(ItemKind::DataAt(_)) => {}
+            What::Bytes(ItemKind::DataAt(_) | ItemKind::Edge(_)) => {}
             What::Literal { .. } if draft.negated => {}
             What::Literal { bytes, .. } => end = fixed_end(bytes.len() as i32, draft, end),
             _ => end = None,
@@ -135,8 +157,12 @@ fn fixed_end(bytes: i32, draft: &Draft, before: Option<i32>) -> Option<i32> {
     (u32::try_from(taken) == Ok(room)).then_some(begin + bytes)
 }
 
-/// An expression, which flags may be about, and where `^` and `$` say that it is.
-pub(super) fn anchored(text: &str, whole: impl Fn(&str) -> String) -> (String, ItemBounds) {
+/// An expression, which flags may be about, where `^` and `$` say that it is, and what `\b` says has to
+/// be behind it.
+pub(super) fn anchored(
+    text: &str,
+    whole: impl Fn(&str) -> String,
+) -> (String, ItemBounds, Option<Edge>) {
     let anchored = expression::anchored(text);
     let inner = whole(anchored.text);
     let length = expression::parse(&inner, false).ok();
@@ -148,8 +174,8 @@ pub(super) fn anchored(text: &str, whole: impl Fn(&str) -> String) -> (String, I
     };
     match anchored.begins && length.is_none() {
         // It is refused where it stands.
-        true => (whole(text), ItemBounds::ANYWHERE),
-        false => (inner, place),
+        true => (whole(text), ItemBounds::ANYWHERE, None),
+        false => (inner, place, anchored.edge),
     }
 }
 
@@ -158,7 +184,9 @@ pub(super) fn anchored(text: &str, whole: impl Fn(&str) -> String) -> (String, I
 fn sort_conditions(drafts: &mut [Draft]) {
     for run in drafts.chunk_by_mut(|one, other| is_condition(one) && is_condition(other)) {
         run.sort_by_key(|draft| match &draft.what {
+            What::Bytes(ItemKind::Edge(_)) => (0, 1),
             What::Bytes(ItemKind::Test(test)) => (0, test.number.end()),
+            What::Bytes(_) if draft.negated => (3, 0),
             What::Bytes(_) => (2, 0),
             _ => (1, 0),
         });
@@ -176,7 +204,8 @@ fn is_condition(draft: &Draft) -> bool {
 fn known_behind(what: &What) -> i64 {
     match what {
         What::Bytes(ItemKind::Test(test)) => test.number.end(),
-        What::Bytes(ItemKind::DataAt(more)) => i64::from(*more) + 1,
+        What::Bytes(ItemKind::DataAt(more)) => i64::from(*more),
+        What::Bytes(ItemKind::Edge(_)) => 1,
         _ => 0,
     }
 }
@@ -201,12 +230,14 @@ fn kind(what: What, at: usize) -> At<ItemKind> {
             pattern: Pattern::Literal(bytes),
             nocase,
             expression: None,
+            looks_back: false,
         }),
         What::Regex { text, nocase, .. } => {
             let gate = expression::beginnings(&expression::parse(&text, false).map_err(located)?);
             let parsed = expression::parse(&text, nocase).map_err(located)?;
             ItemKind::Pattern(Sought {
                 gate,
+                looks_back: expression::looks_back(&parsed),
                 expression: Some(parsed),
                 pattern: Pattern::Regex(text),
                 nocase,
@@ -238,8 +269,7 @@ fn begin_at_start(draft: &mut Draft) -> At<()> {
 fn check(draft: &Draft, after: Option<&Item>) -> At<()> {
     let place = draft.place;
     let problem = match (&draft.what, after) {
-        (What::Bytes(_), None) => Problem::NotRelative,
-        (What::Bytes(ItemKind::DataAt(_)), Some(_)) if !draft.negated => return Ok(()),
+        (What::Bytes(ItemKind::DataAt(_)), _) => return Ok(()),
         (_, Some(before)) if before.negated => Problem::BehindNegated,
         (_, Some(before)) if before.place.ends_with => Problem::BehindEnd,
         (What::Regex { .. }, Some(_)) => Problem::RelativeExpression,

@@ -24,6 +24,40 @@ pub struct Item {
     pub(in crate::inspector) chain: u8,
 }
 
+impl Item {
+    /// Whether a matcher looks for it.
+    pub(in crate::inspector) fn is_pattern(&self) -> bool {
+        matches!(self.kind, ItemKind::Pattern(_))
+    }
+
+    /// Whether it begins to be looked for with a stream, whatever is in it: a number, or what must not
+    /// be there in a rule that names nothing else.
+    fn opens(&self, names_only_absence: bool) -> bool {
+        self.begins && (!self.is_pattern() || names_only_absence)
+    }
+
+    /// The items of rules that open, by their indexes.
+    pub(super) fn openers<'a>(rules: impl Iterator<Item = &'a [Self]>) -> Vec<ItemIndex> {
+        let (mut openers, mut first) = (Vec::new(), 0);
+        for items in rules {
+            let only = names_only_absence(items);
+            let numbered = (first..).zip(items);
+            openers.extend(
+                numbered
+                    .filter(|(_, item)| item.opens(only))
+                    .map(|(index, _)| index),
+            );
+            first += items.len() as ItemIndex;
+        }
+        openers
+    }
+}
+
+/// Whether items of a rule are all what must not be there.
+pub(super) fn names_only_absence(items: &[Item]) -> bool {
+    items.iter().all(|item| item.negated && item.is_pattern())
+}
+
 /// What is to be found.
 #[derive(Debug, Clone)]
 pub(in crate::inspector) enum ItemKind {
@@ -35,6 +69,31 @@ pub(in crate::inspector) enum ItemKind {
     Jump(ByteJump),
     /// So many bytes more.
     DataAt(u32),
+    /// A word ends or begins here, or none does.
+    Edge(Edge),
+}
+
+/// What lies between two bytes: a word is letters, digits and `_`, and there is none beyond the ends of
+/// a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::inspector) enum Edge {
+    /// One of them is part of a word (`\b`).
+    Boundary,
+    /// Both are, or neither (`\B`).
+    Within,
+}
+
+impl Edge {
+    /// Whether it lies between two bytes, of which the second may be beyond the end.
+    pub fn is_between(self, before: u8, behind: Option<u8>) -> bool {
+        let differ = is_of_word(before) != behind.is_some_and(is_of_word);
+        differ == (self == Self::Boundary)
+    }
+}
+
+/// Whether a byte is part of a word.
+pub(in crate::inspector) const fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// A pattern and how it is looked for.
@@ -44,6 +103,8 @@ pub struct Sought {
     pub(in crate::inspector) nocase: bool,
     pub(in crate::inspector) gate: GateLiterals,
     pub(in crate::inspector) expression: Option<Hir>,
+    /// Whether an occurrence begins depends on the byte in front of it.
+    pub(in crate::inspector) looks_back: bool,
 }
 
 impl Sought {
@@ -60,6 +121,11 @@ impl Sought {
     /// What escalates a packet to the slow path: that with which every occurrence begins.
     pub fn gate(&self) -> &GateLiterals {
         &self.gate
+    }
+
+    /// Whether an occurrence begins depends on the byte in front of it.
+    pub(in crate::inspector) fn looks_back(&self) -> bool {
+        self.looks_back
     }
 
     /// The checked regular expression; none for a literal.
@@ -127,7 +193,7 @@ pub(in crate::inspector) enum Compare {
     Xor,
 }
 
-/// A number behind the end of the item before it.
+/// A number behind the end of the item before it, or behind the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::inspector) struct Number {
     /// Where it begins.

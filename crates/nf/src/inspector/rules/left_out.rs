@@ -5,8 +5,8 @@ use crate::inspector::error::RulesError;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// So many rules that are left out are told one by one.
-const TOLD: usize = 5;
+/// So many rules that are left out are told one by one, each with its line.
+const TOLD: usize = 100;
 
 /// A rule that was left out.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Rules in the inspector's own words, one a line.
 
 use super::draft::{Draft, Follows, What, anchored};
-use super::item::ItemBounds;
+use super::item::{Edge, ItemBounds};
 use super::suricata::numbers;
 use super::{Action, MAX_NAME_BYTES};
 use crate::inspector::error::{Expected, Problem};
@@ -34,10 +34,11 @@ pub(super) fn read(line: &mut Line<'_>) -> At<Written> {
         pattern_bytes: 0,
     };
     loop {
-        let negated = !written.drafts.is_empty() && line.take_word("not");
-        let draft = item(line, negated, &mut written.pattern_bytes)?;
+        let negated = line.take_word("not");
+        let (draft, edge) = item(line, negated, &mut written.pattern_bytes)?;
         written.at = written.drafts.first().map_or(draft.at, |first| first.at);
-        written.drafts.push(draft);
+        let behind = edge.map(|edge| Draft::behind(&draft, edge));
+        written.drafts.extend([draft].into_iter().chain(behind));
         if !line.take_word("and") {
             break;
         }
@@ -67,7 +68,12 @@ fn action(line: &mut Line<'_>) -> At<Action> {
     }
 }
 
-fn item(line: &mut Line<'_>, negated: bool, pattern_bytes: &mut usize) -> At<Draft> {
+/// An item, and what has to be behind it.
+fn item(
+    line: &mut Line<'_>,
+    negated: bool,
+    pattern_bytes: &mut usize,
+) -> At<(Draft, Option<Edge>)> {
     let start = line.offset();
     let kind = line.word();
     if !["literal", "regex", "byte_test", "byte_jump"].contains(&kind) {
@@ -76,7 +82,7 @@ fn item(line: &mut Line<'_>, negated: bool, pattern_bytes: &mut usize) -> At<Dra
     let (at, text) = line.quoted(Expected::Pattern)?;
     *pattern_bytes += text.len();
     let located = |(offset, problem)| (at + offset, problem);
-    let mut options = Options::default();
+    let (mut options, mut edge) = (Options::default(), None);
     let what = match kind {
         "byte_test" => What::Bytes(numbers::test(text).map_err(|problem| (at, problem))?),
         "byte_jump" => What::Bytes(numbers::jump(text).map_err(|problem| (at, problem))?),
@@ -92,7 +98,8 @@ fn item(line: &mut Line<'_>, negated: bool, pattern_bytes: &mut usize) -> At<Dra
         }
         _ => {
             options = Options::read(line)?;
-            let (text, place) = anchored(text, str::to_owned);
+            let (text, place, behind) = anchored(text, str::to_owned);
+            edge = behind;
             options.place.depth = place.depth.or(options.place.depth);
             options.place.ends_with |= place.ends_with;
             What::Regex {
@@ -102,13 +109,14 @@ fn item(line: &mut Line<'_>, negated: bool, pattern_bytes: &mut usize) -> At<Dra
             }
         }
     };
-    Ok(Draft {
+    let draft = Draft {
         relative: options.relative || matches!(what, What::Bytes(_)),
         what,
         place: options.place,
         negated,
         at,
-    })
+    };
+    Ok((draft, edge))
 }
 
 /// What stands behind a pattern.

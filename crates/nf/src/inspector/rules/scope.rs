@@ -16,6 +16,26 @@ pub(in crate::inspector) struct Scope {
     pub either_way: bool,
     /// Packets from a connection's opener alone, or towards it alone.
     pub direction: Option<Direction>,
+    /// It is about packets of TCP as they come, each by itself, not about the stream.
+    pub by_packet: bool,
+    /// How large payloads are.
+    pub sizes: Option<Sizes>,
+}
+
+/// Sizes of payloads, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::inspector) struct Sizes {
+    pub least: u32,
+    pub most: u32,
+    /// All others.
+    pub inverted: bool,
+}
+
+impl Sizes {
+    /// Whether payloads of so many bytes are among them.
+    pub fn have(self, bytes: u32) -> bool {
+        (self.least..=self.most).contains(&bytes) != self.inverted
+    }
 }
 
 /// What a rule's header says of the protocol.
@@ -54,9 +74,21 @@ impl Scope {
         let (source, destination) = (packet.source(), packet.destination());
         let forth = self.source.have(source) && self.destination.have(destination);
         let back = || self.source.have(destination) && self.destination.have(source);
+        let has_size = |sizes: Sizes| sizes.have(packet.layout.payload_bytes() as u32);
         self.has_protocol(packet.layout.protocol)
+            && self.sizes.is_none_or(has_size)
             && self.direction.is_none_or(|way| way == packet.direction)
             && (forth || self.either_way && back())
+    }
+
+    /// Whether it is about streams of TCP.
+    pub fn is_for_streams(&self) -> bool {
+        !self.by_packet && matches!(self.protocol, None | Some(Protocol::Tcp))
+    }
+
+    /// Whether it is about packets by themselves.
+    pub fn is_for_packets(&self) -> bool {
+        self.by_packet || self.protocol != Some(Protocol::Tcp)
     }
 
     fn names_ports(&self) -> bool {

@@ -73,6 +73,9 @@ pub struct Blocks {
     pub size: u16,
     /// How hosts come to theirs.
     pub assignment: BlockAssignment,
+    /// Most blocks of a host, with `assignment = "dynamic"`; without it as many as `ports_per_host` take.
+    #[schemars(range(min = 1))]
+    pub per_host: Option<u32>,
 }
 
 /// How hosts come to their blocks of ports.
@@ -83,9 +86,15 @@ pub enum BlockAssignment {
     /// of `ports` in order, as many as fit of the first address in `external`, then of the next. Who
     /// had a port can be computed, and nothing has to be logged.
     Deterministic,
+    /// A host is given a block with its first binding, and another one when it has none left in those that
+    /// it has (RFC 6888 REQ-14); a block comes back with the last binding in it. It is the host's for TCP,
+    /// UDP and echoes. Exported are blocks that are given and come back, instead of bindings.
+    Dynamic,
 }
 
 impl Blocks {
+    /// Fewest ports of a block that hosts are given as they need it.
+    pub const LEAST_DYNAMIC: u16 = 16;
     /// Most ports of a block.
     pub const MOST: u16 = 1 << 15;
 }

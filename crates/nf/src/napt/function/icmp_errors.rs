@@ -6,7 +6,7 @@ use super::super::sides::Course;
 use super::Napt;
 use super::nature::kind_of;
 use super::plan::{Leg, Stop};
-use crate::icmp_errors::judge;
+use crate::icmp_errors::{Refusal, judge};
 use crate::records::Kind;
 use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};
 use twinpath_core::{Direction, DropReason, Instant, Packet};
@@ -18,6 +18,8 @@ struct Quote {
     source: Endpoint,
     destination: Endpoint,
     kind: Kind,
+    /// Of a TCP segment.
+    sequence: Option<u32>,
 }
 
 impl Napt {
@@ -47,6 +49,10 @@ impl Napt {
                 Verdict::Forward
             }
             Err(Stop::Wait(entry)) => Verdict::Wait(entry),
+            Err(Stop::Quote) => {
+                self.counters.errors_dropped += 1;
+                Verdict::Drop(self.refusals.count(Refusal::Window))
+            }
             Ok(false) | Err(_) => {
                 self.counters.errors_dropped += 1;
                 Verdict::Drop(reason_of(packet.quote()))
@@ -137,7 +143,24 @@ impl Napt {
             return Ok(None);
         };
         let remote = self.scope(quote.destination, quote.kind);
-        self.live_leg(packet, binding, remote, now)
+        let leg = self.live_leg(packet, binding, remote, now)?;
+        self.of_what_was_sent(quote.sequence, leg)
+    }
+
+    /// The session, if its host can have sent the quoted segment, as far as sequence numbers are known here
+    /// (RFC 5927 §4.1). An error that is about a segment of the other end is not asked.
+    pub(crate) fn of_what_was_sent(
+        &self,
+        sequence: Option<u32>,
+        leg: Option<Leg>,
+    ) -> Result<Option<Leg>, Stop> {
+        let session = leg.and_then(|leg| self.table.session(leg.session?));
+        match (session, sequence) {
+            (Some(session), Some(sequence)) if !session.tcp.can_have_sent(sequence) => {
+                Err(Stop::Quote)
+            }
+            _ => Ok(leg),
+        }
     }
 }
 
@@ -156,6 +179,7 @@ fn quoted(packet: &Packet) -> Option<Quote> {
         source: fields::inner_source(bytes, layout)?,
         destination: fields::inner_destination(bytes, layout)?,
         kind: kind_of(layout.inner?.protocol)?,
+        sequence: fields::inner_tcp_sequence(bytes, layout),
     };
     (layout.fragment == Fragment::Whole).then_some(quote)
 }

@@ -5,7 +5,7 @@
 //! as gone from the moment on that they expired.
 
 use super::super::config::Filtering;
-use super::super::ports::Slot;
+use super::super::ports::{Search, Slot};
 use super::{Napt, session_entry};
 use crate::records::Kind;
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
@@ -43,6 +43,8 @@ pub(crate) enum Stop {
     HostSessions,
     /// The binding has as many sessions as others may open.
     BindingLimit,
+    /// An error quotes a segment that the host cannot have sent.
+    Quote,
 }
 
 impl Stop {
@@ -52,6 +54,7 @@ impl Stop {
             Self::NoPort => DropReason::NoPort,
             Self::HostLimit | Self::HostSessions | Self::BindingLimit => DropReason::HostLimit,
             Self::NotPickedUp => DropReason::InvalidState,
+            Self::Quote => DropReason::IcmpQuote,
             Self::Wait(_) | Self::Unsolicited => DropReason::Unsolicited,
         }
     }
@@ -271,15 +274,29 @@ impl Napt {
         }
         self.table.advance(now, &mut self.external);
         self.check_host(packet, internal.address, kind, now)?;
-        let mut search = self.external.search(internal, kind);
+        if self.external.blocks().is_some() {
+            return self.free_slot_in_blocks(packet, internal, kind, now);
+        }
+        let search = self.external.search(internal, kind);
+        let slot = self.first_free(packet, search, now)?;
+        slot.ok_or(Stop::NoPort)
+    }
+
+    /// The first slot of a search that no live binding has.
+    pub(super) fn first_free(
+        &mut self,
+        packet: &Recorded<'_>,
+        mut search: Search,
+        now: Instant,
+    ) -> Result<Option<Slot>, Stop> {
         while let Some(slot) = search.next(&self.external) {
             // One that is not taken may have a binding that is used by cached rules.
             match self.external.binding(slot) {
                 Some(binding) if self.is_live(packet, binding, now)? => {}
-                _ => return Ok(slot),
+                _ => return Ok(Some(slot)),
             }
         }
-        Err(Stop::NoPort)
+        Ok(None)
     }
 }
 

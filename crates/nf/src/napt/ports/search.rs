@@ -11,8 +11,7 @@ impl External {
     /// from what is taken.
     pub fn search(&self, internal: Endpoint, kind: Kind) -> Search {
         let version = usize::from(!internal.address.is_v4());
-        let more = u64::from(internal.port) << 8 | kind as u64 | 1 << 32;
-        let start = self.hash(internal.address, more);
+        let start = self.start(internal, kind);
         let block = self
             .deterministic
             .as_ref()
@@ -32,6 +31,36 @@ impl External {
             span: 0,
             place: 0,
         }
+    }
+
+    /// The slots of one block that an inside endpoint may get, best first.
+    pub fn search_in(&self, internal: Endpoint, kind: Kind, block: Block) -> Search {
+        let version = usize::from(!internal.address.is_v4());
+        let start = self.start(internal, kind);
+        let (address, addresses_left) = self.address_of(version, Some(block));
+        Search {
+            version,
+            kind,
+            is_low: false,
+            address,
+            addresses_left,
+            spans: self.spans(internal.port, Some(block), start),
+            span: 0,
+            place: 0,
+        }
+    }
+
+    /// Numbers of the addresses at which a host may be given a block, and where to begin at each.
+    pub fn addresses_for(&self, host: Address) -> (Vec<u32>, u64) {
+        let numbers = &self.by_version[usize::from(!host.is_v4())];
+        let (first, tried) = self.addresses_of(host);
+        let around = numbers.iter().cycle().skip(first).take(tried);
+        (around.copied().collect(), self.hash(host, 1 << 40))
+    }
+
+    fn start(&self, internal: Endpoint, kind: Kind) -> u64 {
+        let more = u64::from(internal.port) << 8 | kind as u64 | 1 << 32;
+        self.hash(internal.address, more)
     }
 
     /// Which of a version's addresses a host gets first, and how many there are for it.

@@ -113,3 +113,33 @@ fn stricter_filtering_shuts_out_whom_nobody_has_sent_to() {
     assert_eq!(again.0, end("192.0.2.1:5000"), "the binding is there");
     udp(&mut bench, "8.8.8.8:7", "192.0.2.1:5000", 1).expect("sent to");
 }
+
+/// RFC 6888 REQ-6: some destinations are reached without translation.
+#[test]
+fn some_destinations_see_hosts_as_they_are() {
+    let text = format!("untranslated = ['172.16.0.0/12', '2001:db8:7::/48']\n{BASIC}");
+    let mut bench = bench(&text);
+    for (from, to) in [
+        ("10.0.0.1:7", "172.16.0.9:53"),
+        ("[fd00::1]:7", "[2001:db8:7::9]:53"),
+    ] {
+        for _ in 0..3 {
+            let left = udp(&mut bench, from, to, 0);
+            assert_eq!(left, Ok((end(from), end(to))));
+            assert_eq!(udp(&mut bench, to, from, 0), Ok((end(to), end(from))));
+        }
+    }
+    assert_eq!(bench.counter(0, "bindings"), 0);
+    let (source, _) = udp(&mut bench, "10.0.0.1:7", "172.32.0.9:53", 0).expect("translated");
+    assert_eq!(source.address, end("192.0.2.1:0").address);
+    change(&mut bench, BASIC);
+    let (source, _) = udp(&mut bench, "10.0.0.1:7", "172.16.0.9:53", 0).expect("translated");
+    assert_eq!(source.address, end("192.0.2.1:0").address);
+    for (prefix, inside) in [("10.1.0.0/16", "10.0.0.0/8"), ("0.0.0.0/0", "10.0.0.0/8")] {
+        let text = format!("untranslated = ['{prefix}']\n{BASIC}");
+        let error = toml::from_str::<Config>(&text)
+            .expect_err("overlaps")
+            .to_string();
+        assert!(error.contains(prefix) && error.contains(inside), "{error}");
+    }
+}

@@ -1,6 +1,6 @@
 use super::*;
 use twinpath_core::wire::icmp::IcmpError;
-use twinpath_core::wire::tcp::flags::{ACK, SYN};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, SYN};
 
 const PORT: IcmpError = IcmpError::Unreachable { code: 3 };
 
@@ -68,6 +68,61 @@ fn errors_about_connections_reach_the_host_inside() {
     let sent = bench.process(&opening, 0, at(0)).departed().0;
     let told = error(&mut bench, &sent, Some("7.7.7.7:0"));
     assert_eq!(told, all(["7.7.7.7:0", "10.0.0.1:0", host, server]));
+}
+
+/// RFC 5927 §4.1: a quoted segment of a host is one that it has sent, as far as is known.
+#[test]
+fn errors_quote_what_the_host_has_sent() {
+    let mut bench = bench(BASIC);
+    let (host, server) = ("10.0.0.1:5000", "8.8.8.8:80");
+    let send = |bench: &mut Bench, flags, number: u32| {
+        let segment = PacketBuilder::tcp(end(host), end(server)).flags(flags);
+        let frame = segment.seq(number).ack(9).to_vec().expect("fits");
+        bench.process(&frame, 0, at(0)).departed().0
+    };
+    let answer = |bench: &mut Bench, flags| {
+        let external = end("192.0.2.1:5000");
+        let segment = PacketBuilder::tcp(end(server), external).flags(flags);
+        let frame = segment.seq(8).ack(101).to_vec().expect("fits");
+        assert!(bench.process(&frame, 0, at(0)).packet.is_ok());
+    };
+    let quoting = |bench: &mut Bench, number: u32| {
+        let segment = PacketBuilder::tcp(end("192.0.2.1:5000"), end(server)).flags(ACK);
+        let frame = segment.seq(number).to_vec().expect("fits");
+        error(bench, &frame, Some("7.7.7.7:0")).map(|_| ())
+    };
+    let refused = Err(DropReason::IcmpQuote);
+    send(&mut bench, SYN, 100);
+    for (number, expected) in [
+        (100, Ok(())),
+        (99, refused),
+        (101, refused),
+        (1 << 31, refused),
+    ] {
+        assert_eq!(quoting(&mut bench, number), expected, "{number}");
+    }
+    // Somebody outside changes nothing of that.
+    answer(&mut bench, SYN | ACK);
+    answer(&mut bench, ACK);
+    assert_eq!(quoting(&mut bench, 5000), refused);
+    send(&mut bench, ACK, 101);
+    for number in [100, 5000, 1 << 31] {
+        assert_eq!(
+            quoting(&mut bench, number),
+            Ok(()),
+            "{number}: rules may have sent it"
+        );
+    }
+    send(&mut bench, ACK | FIN, 200);
+    for (number, expected) in [
+        (200, Ok(())),
+        (100, Ok(())),
+        (1 << 31, refused),
+        (300, refused),
+    ] {
+        assert_eq!(quoting(&mut bench, number), expected, "{number}");
+    }
+    assert_eq!(bench.counter(0, "icmp_errors_out_of_window"), 6);
 }
 
 /// RFC 5508 REQ-5.

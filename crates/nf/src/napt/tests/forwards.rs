@@ -181,7 +181,7 @@ fn contradictions_are_refused() {
     }
 }
 
-fn change(bench: &mut Bench, text: &str) {
+pub(super) fn change(bench: &mut Bench, text: &str) {
     let config: Config = toml::from_str(text).expect("a valid configuration");
     bench.reconfigure::<Napt>(0, NewNapt::new(&config, 7));
 }

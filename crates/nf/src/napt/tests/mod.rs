@@ -1,5 +1,6 @@
 //! Tests of the translation as a whole.
 
+mod blocks;
 mod changes;
 mod checksums;
 mod errors;

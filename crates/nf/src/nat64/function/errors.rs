@@ -42,6 +42,7 @@ impl Nat64 {
         let unknown = Verdict::Drop(reason_of(seen));
         let stop = |stop| match stop {
             Stop::Wait(entry) => Verdict::Wait(entry),
+            Stop::Quote => Verdict::Drop(stop.reason()),
             _ => unknown,
         };
         if let Course::Hairpin(..) = course {
@@ -171,7 +172,7 @@ impl Nat64 {
     /// The session of an external endpoint.
     fn leg_in(
         &mut self,
-        packet: &Recorded<'_>,
+        packet: &mut Recorded<'_>,
         external: Endpoint,
         remote: Endpoint,
         kind: Kind,
@@ -182,7 +183,10 @@ impl Nat64 {
             return Ok(None);
         };
         let remote = self.napt.scope(remote, kind);
-        self.napt.live_leg(packet, binding, remote, now)
+        let leg = self.napt.live_leg(packet, binding, remote, now)?;
+        let error = packet.quote();
+        let sequence = fields::inner_tcp_sequence(error.bytes(), &error.layout);
+        self.napt.of_what_was_sent(sequence, leg)
     }
 }
 

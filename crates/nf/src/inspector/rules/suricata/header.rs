@@ -56,7 +56,7 @@ impl Header {
             scope: Scope {
                 protocol: match protocol.text {
                     "ip" => None,
-                    "tcp" | "tcp-stream" => Some(Protocol::Tcp),
+                    "tcp" | "tcp-stream" | "tcp-pkt" => Some(Protocol::Tcp),
                     "udp" => Some(Protocol::Udp),
                     "icmp" => Some(Protocol::Icmp),
                     other => {
@@ -73,7 +73,8 @@ impl Header {
                         return Err(Refusal::new(way.at, "header", problem));
                     }
                 },
-                direction: None,
+                by_packet: protocol.text == "tcp-pkt",
+                ..Scope::default()
             },
             options_at,
         })

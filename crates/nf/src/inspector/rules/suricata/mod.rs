@@ -13,7 +13,7 @@ mod tests;
 
 use super::draft::{Draft, What};
 use super::item::{ItemBounds, ItemKind};
-use super::scope::Scope;
+use super::scope::{Scope, Sizes};
 use super::{Action, Variables};
 use crate::inspector::error::Problem;
 use crate::inspector::line::At;
@@ -86,6 +86,12 @@ pub(super) fn read(text: &str, variables: &Variables) -> Line {
     }
     let mut scope = header.scope;
     scope.direction = body.direction;
+    scope.sizes = body.sizes;
+    scope.by_packet |= body.sizes.is_some();
+    if let (Some(at), []) = (body.sized_at, &body.drafts[..]) {
+        // Whatever is in it: packets without a payload are not looked at.
+        body.push(What::Bytes(ItemKind::DataAt(1)), false, false, at);
+    }
     Ok(Written {
         sid: body.sid,
         action: header.action,
@@ -100,6 +106,8 @@ pub(super) fn read(text: &str, variables: &Variables) -> Line {
 struct Body {
     sid: Option<String>,
     direction: Option<Direction>,
+    sizes: Option<Sizes>,
+    sized_at: Option<usize>,
     drafts: Vec<Draft>,
     pattern_bytes: usize,
 }
@@ -148,6 +156,16 @@ impl Body {
                 if let Some(last) = self.drafts.last_mut() {
                     last.place = expression.place;
                 }
+                let behind = |draft| Some(Draft::behind(draft, expression.edge?));
+                let edge = self.drafts.last().and_then(behind);
+                self.drafts.extend(edge);
+            }
+            "dsize" => {
+                let sizes = numbers::sizes(value).ok_or_else(wrong)?;
+                if self.sizes.is_some() {
+                    return Err(refuse(Problem::RepeatedOption("dsize")));
+                }
+                (self.sizes, self.sized_at) = (Some(sizes), Some(at));
             }
             "byte_test" | "byte_jump" => {
                 let read = if name == "byte_test" {
@@ -195,22 +213,21 @@ impl Body {
         let mut words = value.split(',').map(str::trim);
         let number = words.next().unwrap_or_default();
         let relative = words.any(|word| word == "relative");
-        let unknown = || Refusal::unknown(at, "isdataat");
-        match (number.strip_prefix('!'), relative) {
-            (Some(number), true) if number.trim() == "1" => {
-                let last = self.drafts.last_mut().ok_or_else(unknown)?;
-                last.place.ends_with = true;
-            }
-            (None, true) => {
-                let number = number
-                    .parse::<u32>()
-                    .ok()
-                    .filter(|number| *number <= 65_535);
-                let number = number.ok_or_else(unknown)?;
-                self.push(What::Bytes(ItemKind::DataAt(number)), true, false, at);
-            }
-            _ => return Err(unknown()),
+        let (number, negated) = match number.strip_prefix('!') {
+            Some(number) => (number.trim(), true),
+            None => (number, false),
+        };
+        let number = number.parse().ok().filter(|number| *number <= 65_535);
+        let number: u32 = number.ok_or_else(|| Refusal::unknown(at, "isdataat"))?;
+        let is_pattern = |draft: &&mut Draft| !matches!(draft.what, What::Bytes(_));
+        let is_end = (relative, negated, number) == (true, true, 1);
+        if let Some(last) = self.drafts.last_mut().filter(|_| is_end).filter(is_pattern) {
+            last.place.ends_with = true;
+            return Ok(());
         }
+        // From the beginning the number is that of a byte, from 0; else bytes are counted.
+        let more = number + u32::from(!relative);
+        self.push(What::Bytes(ItemKind::DataAt(more)), relative, negated, at);
         Ok(())
     }
 

@@ -1,7 +1,8 @@
-//! `byte_test` and `byte_jump`.
+//! `byte_test`, `byte_jump` and `dsize`.
 
 use crate::inspector::error::{Expected, Problem};
 use crate::inspector::rules::item::{ByteJump, ByteTest, Compare, Encoding, ItemKind, Number};
+use crate::inspector::rules::scope::Sizes;
 
 /// Most bytes of a number that is not written in digits, and of one that is.
 const MOST_BYTES: [u32; 2] = [8, 23];
@@ -68,6 +69,37 @@ pub(in crate::inspector::rules) fn jump(text: &str) -> Result<ItemKind, Problem>
         aligned,
         after,
     }))
+}
+
+/// Sizes of payloads: `4`, `!4`, `<4`, `>=4`, and `4<>8` or `4-8` of what lies between; `None` if the
+/// text says nothing of the kind, or of packets without a payload alone.
+pub(super) fn sizes(text: &str) -> Option<Sizes> {
+    let text = text.trim();
+    let (text, inverted) = match text.strip_prefix('!') {
+        Some(rest) => (rest.trim(), true),
+        None => (text, false),
+    };
+    let number = |text: &str| text.trim().parse::<u32>().ok().filter(|n| *n <= 65_535);
+    let between = text.split_once("<>").or_else(|| text.split_once('-'));
+    let (least, most) = if let Some((low, high)) = between {
+        (number(low)? + 1, number(high)?.checked_sub(1)?)
+    } else if let Some(rest) = text.strip_prefix("<=") {
+        (0, number(rest)?)
+    } else if let Some(rest) = text.strip_prefix(">=") {
+        (number(rest)?, u32::MAX)
+    } else if let Some(rest) = text.strip_prefix('<') {
+        (0, number(rest)?.checked_sub(1)?)
+    } else if let Some(rest) = text.strip_prefix('>') {
+        (number(rest)? + 1, u32::MAX)
+    } else {
+        (number(text)?, number(text)?)
+    };
+    let is_some = least <= most && (inverted || most > 0);
+    is_some.then_some(Sizes {
+        least,
+        most,
+        inverted,
+    })
 }
 
 /// What both may say of the number.

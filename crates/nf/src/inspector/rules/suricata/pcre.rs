@@ -1,7 +1,7 @@
 //! A `pcre`: an expression between slashes, and letters that say how it is meant.
 
 use crate::inspector::rules::draft::{Follows, What, anchored};
-use crate::inspector::rules::item::ItemBounds;
+use crate::inspector::rules::item::{Edge, ItemBounds};
 
 pub(super) struct Expression {
     pub what: What,
@@ -9,6 +9,8 @@ pub(super) struct Expression {
     pub relative: bool,
     /// Where `^` and `$` say that it is.
     pub place: ItemBounds,
+    /// What has to be behind it.
+    pub edge: Option<Edge>,
 }
 
 /// The expression, and whether it must not match. An error is the letter that cannot be honoured,
@@ -48,8 +50,8 @@ pub(super) fn read(value: &str) -> Result<(Expression, bool), Option<char>> {
         false => format!("(?{flags}:{text})"),
     };
     // Lines begin and end anywhere; what is relative to something is one expression with it.
-    let (mut text, place) = match by_line || relative {
-        true => (flagged(text), ItemBounds::ANYWHERE),
+    let (mut text, place, edge) = match by_line || relative {
+        true => (flagged(text), ItemBounds::ANYWHERE, None),
         false => anchored(text, flagged),
     };
     if place.ends_with && !ends_alone {
@@ -68,6 +70,7 @@ pub(super) fn read(value: &str) -> Result<(Expression, bool), Option<char>> {
         what,
         relative,
         place,
+        edge,
     };
     Ok((expression, negated))
 }

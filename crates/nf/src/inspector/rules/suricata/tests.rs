@@ -136,15 +136,47 @@ fn relative_expressions_are_fused() {
 }
 
 #[test]
+fn sizes_are_those_of_payloads() {
+    let cases: [(&str, [bool; 5]); 8] = [
+        ("8", [false, false, true, false, false]),
+        ("!8", [true, true, false, true, true]),
+        ("<8", [true, true, false, false, false]),
+        ("<=8", [true, true, true, false, false]),
+        (">8", [false, false, false, true, true]),
+        (">=8", [false, false, true, true, true]),
+        ("7<>9", [false, false, true, false, false]),
+        ("!7-9", [true, true, false, true, true]),
+    ];
+    for (text, expected) in cases {
+        let sizes = super::numbers::sizes(text).expect("sizes");
+        assert_eq!(
+            [1, 7, 8, 9, 1400].map(|n| sizes.have(n)),
+            expected,
+            "{text}"
+        );
+    }
+    let rules = read(
+        "alert udp any any -> any any (dsize:<10; content:\"a\"; sid:1;)\n\
+         alert tcp-pkt any any -> any any (content:\"a\"; sid:2;)\n\
+         alert tcp any any -> any any (content:\"a\"; sid:3;)\n",
+    );
+    let by_packet = [0, 1, 2].map(|rule| rules.is_by_packet(rule));
+    assert_eq!(by_packet, [true, true, false]);
+}
+
+#[test]
 fn what_is_left_out_is_named() {
     let cases = [
         ("content:\"a\"; http_uri;", "http_uri"),
         ("content:\"a\"; flowbits:set,x;", "flowbits"),
         ("http.uri; content:\"a\";", "http.uri"),
-        ("content:\"a\"; byte_test:1,>,2,0;", "byte_test"),
         ("content:\"a\"; byte_test:1,>,x,0,relative;", "byte_test"),
         ("content:\"a\"; byte_test:1,>,2,-1,relative;", "distance"),
-        ("content:!\"a\";", "negation"),
+        ("msg:\"x\";", "nothing to look for"),
+        ("dsize:0;", "dsize"),
+        ("dsize:x; content:\"a\";", "dsize"),
+        ("dsize:5<>6; content:\"a\";", "dsize"),
+        ("dsize:5; dsize:6;", "dsize"),
         (
             "content:\"a\"; content:!\"b\"; within:4; content:\"c\"; distance:0;",
             "negation",
@@ -156,21 +188,35 @@ fn what_is_left_out_is_named() {
         ("pcre:\"/^a+/\";", "pcre"),
         ("pcre:\"/^a$/\";", "pcre"),
         ("pcre:\"/^a/m\";", "pcre"),
-        ("pcre:\"/a\\b/\";", "pcre"),
-        ("content:\"a\"; depth:4; byte_test:1,>,2,5;", "byte_test"),
-        ("content:\"ab\"; startswith; byte_test:1,>,2,1;", "distance"),
+        ("pcre:\"/(a\\b|c)/\";", "pcre"),
+        ("pcre:!\"/a\\b/\"; content:\"c\";", "negation"),
         ("pcre:\"/a(?=b)/\";", "pcre"),
         ("pcre:\"/ab/U\";", "pcre/U"),
         (
             "content:\"a\"; flow:not_established;",
             "flow:not_established",
         ),
-        ("content:\"a\"; isdataat:10;", "isdataat"),
+        ("content:\"a\"; isdataat:x;", "isdataat"),
     ];
     for (options, keyword) in cases {
         assert_eq!(left_out(options).as_deref(), Some(keyword), "{options}");
     }
-    for options in ["pcre:\"/^CMD\\s/\";", "pcre:\"/a+$/\";", "pcre:\"/^a$/D\";"] {
+    let said = [
+        "pcre:\"/^CMD\\s/\";",
+        "pcre:\"/a+$/\";",
+        "pcre:\"/^a$/D\";",
+        "pcre:\"/\\bab\\B.*\\bc\\b/\";",
+        "content:\"a\"; byte_test:1,>,2,0;",
+        "content:\"a\"; depth:4; byte_test:1,>,2,5;",
+        "content:\"ab\"; startswith; byte_test:1,>,2,1;",
+        "byte_jump:1,4; content:\"x\"; distance:0; within:1;",
+        "content:!\"SSH-\"; depth:4;",
+        "pcre:!\"/a/\";",
+        "isdataat:10; isdataat:!20;",
+        "dsize:!9;",
+        "dsize:4<>8; content:\"a\";",
+    ];
+    for options in said {
         assert_eq!(left_out(options), None, "{options}");
     }
     let headers = [
@@ -199,7 +245,7 @@ fn what_is_left_out_is_named() {
         assert!(line.trim_start().starts_with(place), "{summary}");
     }
     assert_eq!(summary.lines().count(), 4);
-    let many = "alert tcp any any -> any any (content:\"a\"; http_uri; sid:1;)\n".repeat(9);
+    let many = "alert tcp any any -> any any (content:\"a\"; http_uri; sid:1;)\n".repeat(104);
     let summary = read(&many).summary().expect("all are left out").to_string();
     assert!(summary.ends_with("\n  and 4 more"), "{summary}");
     assert!(read("word ban literal \"b\"\n").summary().is_none());
@@ -263,7 +309,7 @@ fn most_plain_rules_are_said_whole() {
         "content:\"CMD\"; dsize:>100;",
     ];
     let said = forms.iter().filter(|form| left_out(form).is_none()).count();
-    assert_eq!((said, forms.len()), (17, 20));
+    assert_eq!((said, forms.len()), (19, 20));
     let one = |form: &&&str| form.matches("content").count() + form.matches("pcre").count() == 1;
     let plain = forms
         .iter()
