@@ -28,7 +28,6 @@ use crate::faults::draw::{self, Draw};
 use crate::faults::functions::{BINDING_IDLE, Functions, MOST_HELD};
 use std::time::Duration;
 use twinpath_coherence::Config;
-use twinpath_coherence::fsm::Backoff;
 
 /// One run: what comes, what there is of everything, and what goes wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -278,9 +277,8 @@ fn protocol(draw: &mut Draw, delay_ns: u64, clock_rate: u64) -> Config {
         time_to_live,
         incomplete_timeout,
         write_back_timeout,
-        backoff: Backoff {
-            rearms: draw.pick(&[0, 1, 2, 4]),
-        },
+        rearms: draw.pick(&[0, 1, 2, 4]),
         sweep_slots: draw.pick(&[1, 4, 64, 64]),
+        waiting: draw.pick(&[0, 1, 8, 64, 1024]),
     }
 }
