@@ -448,7 +448,15 @@ mod tests {
         let mut slot = Slot::default();
         let mut step = |number: &u32| {
             let event = Event::Simple { hot: true };
-            slot.step(event, Backoff { rearms, waits: false }, || *number, &All) == Action::Pull
+            slot.step(
+                event,
+                Backoff {
+                    rearms,
+                    waits: false,
+                },
+                || *number,
+                &All,
+            ) == Action::Pull
         };
         (0..packets).filter(|packet| step(packet)).collect()
     }
@@ -486,7 +494,11 @@ mod tests {
             let [first @ .., fifth, sixth] = &actions[..] else {
                 panic!("six steps")
             };
-            assert_eq!(first, [Action::Pull; 4], "one, two repeated, one with waiting");
+            assert_eq!(
+                first,
+                [Action::Pull; 4],
+                "one, two repeated, one with waiting"
+            );
             assert_eq!([*fifth, *sixth], [Action::Wait; 2]);
             assert_eq!((slot.fsm, slot.generation), (Fsm::Incomplete, 4));
             slot

@@ -50,10 +50,8 @@ fn steady(hosts: u16) -> Trace {
                 _ => [format!("2001:db8:1::{host}"), "2001:db8::1".into()],
             }
             .map(|text| text.parse::<Address>().expect("an address"));
-            let packet = PacketBuilder::udp(
-                Endpoint::new(from, 1024 + host),
-                Endpoint::new(to, 53),
-            );
+            let packet =
+                PacketBuilder::udp(Endpoint::new(from, 1024 + host), Endpoint::new(to, 53));
             let payload = number.to_be_bytes();
             let bytes = packet.payload(&payload).to_vec().expect("short");
             let at = 1_000_000_000 + number * BETWEEN_NS + u64::from(host) * 1_000;
@@ -67,7 +65,10 @@ fn check(service: &Service, trace: &Trace, what: &str) -> (f64, Coherence) {
     let alone = run(service, trace, Paths::Slow, Execution::Virtual);
     let Outcome { flows, report, .. } = run_without_causality(service, trace);
     assert_same(&alone.flows, &flows, what);
-    println!("{what}: share {:.3}, {:?}", report.fast.share, report.coherence);
+    println!(
+        "{what}: share {:.3}, {:?}",
+        report.fast.share, report.coherence
+    );
     (report.fast.share, report.coherence)
 }
 

@@ -326,8 +326,7 @@ impl RuleTable {
             return;
         }
         self.promotion.renewals = 0;
-        self.promotion.together =
-            (2 * self.promotion.together).min(self.config.promoted_together);
+        self.promotion.together = (2 * self.promotion.together).min(self.config.promoted_together);
         for id in std::mem::take(&mut self.promotion.ids) {
             self.activate(id);
         }

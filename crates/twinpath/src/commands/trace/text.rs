@@ -61,7 +61,10 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
         }
         Step::Hold { element: number } => {
             let names = element(number);
-            writeln!(f, "{name}: until a rule of {names} is active, or the flow's state has come")
+            writeln!(
+                f,
+                "{name}: until a rule of {names} is active, or the flow's state has come"
+            )
         }
         Step::Punt {
             worker, message, ..
