@@ -22,10 +22,22 @@ pub struct Config {
     pub incomplete_timeout: Duration,
     /// How long a write-back may go unacknowledged before it is sent again (link clock).
     pub write_back_timeout: Duration,
-    /// How cancelled pulls are repeated.
-    pub backoff: Backoff,
+    /// How often a cancelled pull is repeated at once (see [`Backoff`]).
+    pub rearms: u8,
+    /// Packets that may wait for the state of their flow, of all flows together; with 0 none does.
+    pub waiting: usize,
     /// Slots looked at for timers after each batch.
     pub sweep_slots: usize,
+}
+
+impl Config {
+    /// How eagerly cancelled pulls are repeated.
+    pub const fn backoff(&self) -> Backoff {
+        Backoff {
+            rearms: self.rearms,
+            waits: self.waiting > 0,
+        }
+    }
 }
 
 impl Default for Config {
@@ -39,7 +51,8 @@ impl Default for Config {
             time_to_live: Duration::from_secs(1),
             incomplete_timeout: Duration::from_millis(1),
             write_back_timeout: Duration::from_millis(1),
-            backoff: Backoff { rearms: 4 },
+            rearms: 4,
+            waiting: 1024,
             sweep_slots: 64,
         }
     }

@@ -15,6 +15,12 @@ pub struct CoherenceCounters {
     pub rearms: u64,
     /// Pulls without an answer in time.
     pub incomplete_timeouts: u64,
+    /// Pulls that the link had no room for.
+    pub refused_pulls: u64,
+    /// Packets that waited for the state of their flow.
+    pub waited: u64,
+    /// Of them, those for which it did not come.
+    pub waited_in_vain: u64,
     /// Slots frozen by a complex packet.
     pub write_backs: u64,
     /// Slots frozen because their flow was idle, or at the end of a run.
@@ -41,6 +47,9 @@ impl CoherenceCounters {
             cancellations,
             rearms,
             incomplete_timeouts,
+            refused_pulls,
+            waited,
+            waited_in_vain,
             write_backs,
             idle_write_backs,
             write_back_retries,
@@ -55,6 +64,9 @@ impl CoherenceCounters {
         self.cancellations += cancellations;
         self.rearms += rearms;
         self.incomplete_timeouts += incomplete_timeouts;
+        self.refused_pulls += refused_pulls;
+        self.waited += waited;
+        self.waited_in_vain += waited_in_vain;
         self.write_backs += write_backs;
         self.idle_write_backs += idle_write_backs;
         self.write_back_retries += write_back_retries;

@@ -1,6 +1,7 @@
 //! The switch's side: the state stage of the fast path.
 
 mod retire;
+mod waiting;
 
 use crate::config::Config;
 use crate::counters::CoherenceCounters;
@@ -17,6 +18,7 @@ use twinpath_fastpath::{
     Interpreter, PacketView, PlainPrograms, PlainView, Sketch, StateTable, StepTaken,
 };
 use twinpath_link::{Header, Message};
+use waiting::Waiting;
 
 /// The two clocks of a path.
 ///
@@ -59,6 +61,7 @@ pub struct StateStage {
     generation: u32,
     hash_key: HashKey,
     sweep_hand: SlotId,
+    waiting: Waiting,
     /// No more flows are taken.
     is_retiring: bool,
     stats: CoherenceCounters,
@@ -79,6 +82,7 @@ impl StateStage {
             generation: 0,
             hash_key: HashKey::new(seed),
             sweep_hand: 0,
+            waiting: Waiting::default(),
             is_retiring: false,
             stats,
         }
@@ -163,7 +167,8 @@ impl StateStage {
     }
 
     /// Decides about one packet; if it goes on it has been rewritten. One that is for a worker
-    /// leaves with `header`. The hint at the packet's slot becomes what was found.
+    /// leaves with `header`; of one that is held the header has the slot (see [`Self::wait`]). The
+    /// hint at the packet's slot becomes what was found.
     #[inline]
     pub fn packet(
         &mut self,
@@ -302,10 +307,11 @@ impl StateStage {
         header: &mut Header,
     ) -> Decision {
         let event = self.event_without_state(frame, parsed, slot.fsm);
-        if slot.fsm == Fsm::Incomplete {
+        if slot.fsm == Fsm::Incomplete && !slot.waits {
             self.stats.cancellations += 1;
         }
-        let message = match self.transition(id, slot, event, clock) {
+        let action = self.transition(id, slot, event, clock);
+        let message = match action {
             Action::Pull => {
                 self.stats.pulls += 1;
                 self.stats.rearms += u64::from(slot.fsm == Fsm::Incomplete);
@@ -315,7 +321,10 @@ impl StateStage {
             _ => Message::Plain,
         };
         *header = self.header(id, message, frame, &parsed.keyed);
-        Decision::Punt
+        match action {
+            Action::Wait => Decision::Hold,
+            _ => Decision::Punt,
+        }
     }
 
     /// A packet of a flow without a slot: take one if the flow is worth it and one is free.
@@ -370,13 +379,17 @@ impl StateStage {
 
     /// Steps a slot and stores it, with the deadline that its new state has.
     fn transition(&mut self, id: SlotId, mut slot: Slot, event: Event, clock: Clock) -> Action {
-        let before = slot.fsm;
+        let (before, waited) = (slot.fsm, slot.waits);
         let generation = &mut self.generation;
         let next_generation = || {
             *generation = generation.wrapping_add(1);
             *generation
         };
-        let action = slot.step(event, self.config.backoff, next_generation, &All);
+        let backoff = self.config.backoff();
+        let action = slot.step(event, backoff, next_generation, &All);
+        if waited && !slot.waits {
+            self.waiting.release(id);
+        }
         match (slot.fsm, action) {
             (Fsm::Incomplete, Action::Pull) => {
                 slot.time_ns = (clock.link + self.config.incomplete_timeout).0
@@ -484,6 +497,7 @@ impl StateStage {
     /// own go to `send`, which says whether it could send; if not, the slot is left for later.
     pub fn sweep(&mut self, clock: Clock, mut send: impl FnMut(&Header) -> bool) {
         self.sketch.advance(clock.packet);
+        self.give_up_refused(clock);
         for _ in 0..self.config.sweep_slots.min(self.table.slots()) {
             let id = self.sweep_hand;
             self.sweep_hand = if id as usize + 1 == self.table.slots() {

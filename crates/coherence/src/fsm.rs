@@ -3,12 +3,19 @@
 //! | state | simple packet | complex packet | STATE(g) | DECLINE(g) | ACK(g) | deadline | idle |
 //! |---|---|---|---|---|---|---|---|
 //! | INITIAL | hot: PULL -> INCOMPLETE, else PLAIN | PLAIN | ignore | ignore | ignore | - | - |
-//! | INCOMPLETE | cancel: PULL again, or PLAIN -> INITIAL | PLAIN -> INITIAL | install -> ACTIVE | -> INITIAL | ignore | -> INITIAL | - |
+//! | INCOMPLETE | cancel: PULL again, or wait, or PLAIN -> INITIAL | PLAIN -> INITIAL | install -> ACTIVE | -> INITIAL | ignore | -> INITIAL | - |
 //! | ACTIVE | update, exit | WB -> FROZEN | ignore | ignore | ignore | - | own WB -> FROZEN |
 //! | FROZEN | WB | WB | ignore | ignore | -> INITIAL | own WB | - |
 //!
 //! A message counts only if its generation is the slot's; the key was compared before. The whole
 //! table, for every generation relation, is in the snapshot test below.
+//!
+//! A pull succeeds only if no packet of its flow passes while the answer is under way. A flow whose
+//! packets follow each other faster than the slow path answers would so never come to the fast path,
+//! and just these flows keep the queue long that they wait in. So after some cancelled pulls in
+//! a row the packets behind the next one [wait](Action::Wait) on the fast path for its answer, where
+//! the device has room for them; none waits longer than it would have at the slow path. The paper
+//! (SwitchNIC §4.5) leaves such flows on the slow path: a switch has nowhere to keep packets.
 
 use crate::safeguards::{Safeguard, Safeguards};
 use twinpath_core::Side;
@@ -67,6 +74,10 @@ pub enum Event {
     Deadline,
     /// The flow has been idle for longer than the slot's time to live.
     Idle,
+    /// More packets of the flow wait than may.
+    Crowded,
+    /// The link had no room for the pull.
+    Refused,
 }
 
 /// What to do about it.
@@ -78,6 +89,8 @@ pub enum Action {
     Pull,
     /// Update the state and let the packet out.
     Update,
+    /// Let the packet wait for the answer to the pull.
+    Wait,
     /// Send the packet to the slow path with the frozen value.
     WriteBack,
     /// Send the frozen value on a packet of our own.
@@ -93,8 +106,11 @@ pub enum Action {
 /// How eagerly cancelled pulls are repeated.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    /// How often a cancelled pull is repeated at once before the flow is left alone for a while.
+    /// How often a cancelled pull is repeated at once before packets wait for the answer, or the flow
+    /// is left alone for a while.
     pub rearms: u8,
+    /// Whether packets may wait.
+    pub waits: bool,
 }
 
 /// A flow that was cancelled too often is left alone for at most 2 to this many packets.
@@ -102,6 +118,11 @@ const MAX_PAUSE_EXPONENT: u8 = 10;
 
 /// The bits that a slot has for its pauses.
 const PAUSES_MASK: u8 = 0x1f;
+
+/// The bit of a packed slot that says that packets wait; those below it are the pause's.
+const WAITS_BIT: u32 = 1 << 31;
+
+const _: () = assert!(1 << MAX_PAUSE_EXPONENT < WAITS_BIT >> 16);
 
 const _: () = assert!(MAX_PAUSE_EXPONENT <= PAUSES_MASK);
 
@@ -128,6 +149,8 @@ pub struct Slot {
     pub pauses: u8,
     /// Packets of the flow to let pass before the next pull.
     pub pause: u16,
+    /// INCOMPLETE: packets of the flow wait for the answer.
+    pub waits: bool,
     /// For the checker alone: a slot that should be frozen and is not yet.
     pub freezes_late: bool,
 }
@@ -140,7 +163,8 @@ impl Slot {
             | (self.initiator as u32) << 2
             | (self.pauses as u32) << 3
             | (self.cancelled as u32) << 8
-            | (self.pause as u32) << 16;
+            | (self.pause as u32) << 16
+            | (self.waits as u32) << 31;
         let time_ns = self.time_ns;
         let [low, high] = [time_ns as u32, (time_ns >> 32) as u32];
         [flags, low, high, self.generation, self.epoch]
@@ -175,7 +199,8 @@ impl Slot {
             time_ns: low as u64 | (high as u64) << 32,
             cancelled: (flags >> 8) as u8,
             pauses: (flags >> 3) as u8 & PAUSES_MASK,
-            pause: (flags >> 16) as u16,
+            pause: ((flags & !WAITS_BIT) >> 16) as u16,
+            waits: flags & WAITS_BIT != 0,
             freezes_late: false,
         }
     }
@@ -227,6 +252,12 @@ impl Slot {
             Event::Simple { .. } | Event::Complex if !safeguards.keeps(Safeguard::Cancel) => {
                 Action::Plain
             }
+            Event::Simple { .. } if self.waits => Action::Wait,
+            // Those that wait go first.
+            Event::Complex if self.waits => {
+                self.give_up();
+                Action::Wait
+            }
             Event::Simple { .. } => self.cancel(backoff, next_generation),
             Event::Complex => {
                 self.fsm = Fsm::Initial;
@@ -234,27 +265,49 @@ impl Slot {
             }
             Event::State(generation) if ours(generation) => {
                 (self.fsm, self.cancelled, self.pauses) = (Fsm::Active, 0, 0);
+                self.waits = false;
                 Action::Install
             }
-            Event::Decline(generation) if ours(generation) => self.free(),
-            Event::Deadline => self.free(),
+            Event::Decline(generation) if ours(generation) => self.give_up(),
+            Event::Deadline | Event::Crowded => self.give_up(),
+            Event::Refused => self.free(),
             _ => Action::Ignore,
         }
     }
 
     /// A packet passed while the answer was under way: that answer will be stale. Pull again with
-    /// this packet, unless it keeps happening: then the flow is left alone for a while, each time
-    /// twice as long as before, up to the longest pause.
+    /// this packet. If it keeps happening the packets behind this one wait, or the flow is left alone
+    /// for a while.
     fn cancel(&mut self, backoff: Backoff, next_generation: impl FnOnce() -> u32) -> Action {
         if self.cancelled < backoff.rearms {
             self.cancelled += 1;
             self.generation = next_generation();
             return Action::Pull;
         }
+        if backoff.waits && !self.waits {
+            self.waits = true;
+            self.generation = next_generation();
+            return Action::Pull;
+        }
+        self.pause();
+        Action::Plain
+    }
+
+    /// No pull is under way any more; a flow whose packets have waited in vain is left alone for a
+    /// while.
+    fn give_up(&mut self) -> Action {
+        match self.waits {
+            true => self.pause(),
+            false => self.fsm = Fsm::Initial,
+        }
+        Action::Free
+    }
+
+    /// The flow is left alone, each time twice as long as before, up to the longest pause.
+    fn pause(&mut self) {
         self.pauses = MAX_PAUSE_EXPONENT.min(self.pauses + 1);
         (self.cancelled, self.pause) = (0, 1 << self.pauses);
-        self.fsm = Fsm::Initial;
-        Action::Plain
+        (self.fsm, self.waits) = (Fsm::Initial, false);
     }
 
     fn active(&mut self, event: Event, safeguards: &impl Safeguards) -> Action {
@@ -298,7 +351,7 @@ impl Slot {
     }
 
     fn free(&mut self) -> Action {
-        self.fsm = Fsm::Initial;
+        (self.fsm, self.waits) = (Fsm::Initial, false);
         Action::Free
     }
 }
@@ -309,9 +362,13 @@ mod tests {
     use crate::safeguards::All;
     use std::fmt::Write;
 
-    const BACKOFF: Backoff = Backoff { rearms: 1 };
+    const BACKOFF: Backoff = Backoff {
+        rearms: 1,
+        waits: false,
+    };
 
-    /// Every state under every event, messages with the slot's generation (7) and another.
+    /// Every state under every event, messages with the slot's generation (7) and another. A slot that
+    /// packets wait for is told by another name.
     fn table() -> String {
         let events = [
             Event::Simple { hot: false },
@@ -325,22 +382,31 @@ mod tests {
             Event::Acknowledge(6),
             Event::Deadline,
             Event::Idle,
+            Event::Crowded,
+            Event::Refused,
         ];
+        let name = |slot: &Slot| match slot.waits {
+            true => "waiting",
+            false => slot.fsm.name(),
+        };
+        let slots = Fsm::ALL.map(|fsm| (fsm, false));
         let mut text = String::new();
-        for fsm in Fsm::ALL {
+        for (fsm, waits) in slots.into_iter().chain([(Fsm::Incomplete, true)]) {
             for event in events {
-                let mut slot = Slot {
+                let before = Slot {
                     fsm,
+                    waits,
                     generation: 7,
                     ..Slot::default()
                 };
+                let mut slot = before;
                 let action = slot.step(event, BACKOFF, || 8, &All);
                 writeln!(
                     text,
                     "{:<10} {:<23} -> {:<10} {:?} (g {})",
-                    fsm.name(),
+                    name(&before),
                     format!("{event:?}"),
-                    slot.fsm.name(),
+                    name(&slot),
                     action,
                     slot.generation
                 )
@@ -366,6 +432,7 @@ mod tests {
             cancelled: 250,
             pauses: 10,
             pause: 1024,
+            waits: true,
             freezes_late: false,
         };
         assert_eq!(Slot::unpack(slot.pack()), slot);
@@ -381,7 +448,15 @@ mod tests {
         let mut slot = Slot::default();
         let mut step = |number: &u32| {
             let event = Event::Simple { hot: true };
-            slot.step(event, Backoff { rearms }, || *number, &All) == Action::Pull
+            slot.step(
+                event,
+                Backoff {
+                    rearms,
+                    waits: false,
+                },
+                || *number,
+                &All,
+            ) == Action::Pull
         };
         (0..packets).filter(|packet| step(packet)).collect()
     }
@@ -403,6 +478,50 @@ mod tests {
             }
             assert!(firsts.len() > 400, "{} rounds", firsts.len());
         }
+    }
+
+    #[test]
+    fn packets_wait_behind_a_pull_that_was_cancelled_too_often() {
+        const WAITS: Backoff = Backoff {
+            rearms: 2,
+            waits: true,
+        };
+        let simple = Event::Simple { hot: true };
+        let waiting = || {
+            let mut slot = Slot::default();
+            let mut step = |number: u32| slot.step(simple, WAITS, || number, &All);
+            let actions: Vec<_> = (1..=6).map(&mut step).collect();
+            let [first @ .., fifth, sixth] = &actions[..] else {
+                panic!("six steps")
+            };
+            assert_eq!(
+                first,
+                [Action::Pull; 4],
+                "one, two repeated, one with waiting"
+            );
+            assert_eq!([*fifth, *sixth], [Action::Wait; 2]);
+            assert_eq!((slot.fsm, slot.generation), (Fsm::Incomplete, 4));
+            slot
+        };
+        for (event, action, fsm) in [
+            (Event::State(4), Action::Install, Fsm::Active),
+            (Event::Decline(4), Action::Free, Fsm::Initial),
+            (Event::Deadline, Action::Free, Fsm::Initial),
+            (Event::Crowded, Action::Free, Fsm::Initial),
+            (Event::Complex, Action::Wait, Fsm::Initial),
+        ] {
+            let mut slot = waiting();
+            assert_eq!(slot.step(event, WAITS, || 9, &All), action, "{event:?}");
+            assert_eq!((slot.fsm, slot.waits), (fsm, false), "{event:?}");
+            assert_eq!(slot.pause > 0, fsm == Fsm::Initial, "{event:?}");
+        }
+        let mut slot = waiting();
+        assert_eq!(slot.step(Event::Refused, WAITS, || 9, &All), Action::Free);
+        assert_eq!(
+            slot.step(simple, WAITS, || 9, &All),
+            Action::Pull,
+            "a full link is no reason for a pause"
+        );
     }
 
     #[test]

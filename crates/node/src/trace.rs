@@ -126,7 +126,7 @@ fn end(steps: &[Step]) -> Option<End> {
         }
         Step::PutOut { .. } => "leaves".into(),
         Step::Drop { reason } => format!("is dropped: {reason}"),
-        Step::Hold { .. } => "is held: a rule for it does not become active".into(),
+        Step::Hold { .. } => "is held: what it waits for has not come".into(),
         Step::Receive { slow_path, .. } if slow_path.outcome() == "answered" => {
             "is answered by a function".into()
         }

@@ -43,7 +43,7 @@ pub enum Step {
         /// The element.
         element: u8,
     },
-    /// It waits for a rule to become active.
+    /// It waits for a rule to become active, or for the state of its flow.
     Hold {
         /// The element.
         element: u8,

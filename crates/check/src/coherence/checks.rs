@@ -59,7 +59,10 @@ fn nothing_behind(state: &State, flow: Flow) -> bool {
         frame.flow == flow && matches!(frame.message, Message::Plain | Message::Pull)
     };
     let is_held = state.records[flow as usize].is_some_and(|record| record.held != 0);
-    state.fsm_of(flow) != Some(Fsm::Active) || !(is_held || state.to_worker.iter().any(waits))
+    let is_active = state.fsm_of(flow) == Some(Fsm::Active);
+    let may_wait = state.slot.fsm == Fsm::Incomplete && state.slot.waits;
+    (may_wait || state.waiting.is_empty())
+        && !(is_active && (is_held || state.to_worker.iter().any(waits)))
 }
 
 fn one_truth(state: &State, flow: Flow) -> bool {

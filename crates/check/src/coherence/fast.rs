@@ -27,7 +27,10 @@ impl State {
     pub fn arrive(&mut self, rules: &Rules, flow: Flow, class: Class) {
         self.started = true;
         self.last_packet += 1;
-        let packet = self.last_packet;
+        self.meet(rules, flow, self.last_packet, class);
+    }
+
+    fn meet(&mut self, rules: &Rules, flow: Flow, packet: u8, class: Class) {
         match self.fsm_of(flow) {
             None => self.without_slot(rules, flow, packet, class),
             Some(Fsm::Active) => self.active(rules, flow, packet, class),
@@ -56,9 +59,29 @@ impl State {
         let message = match self.step(rules, event(class)) {
             Action::Pull => Message::Pull,
             Action::WriteBack => Message::WriteBack,
+            Action::Wait => return self.wait(rules, packet, class),
             _ => Message::Plain,
         };
         self.punt(message, flow, packet);
+    }
+
+    /// `FastPath::wait_for_state`.
+    fn wait(&mut self, rules: &Rules, packet: u8, class: Class) {
+        self.waiting.push((packet, class));
+        if self.waiting.len() > rules.scope.waiting.into() && self.slot.waits {
+            self.step(rules, Event::Crowded);
+        }
+        self.release_waiting(rules);
+    }
+
+    /// `FastPath::release_waiting`: packets that wait for nothing any more arrive once more.
+    fn release_waiting(&mut self, rules: &Rules) {
+        let Some(flow) = self.key.filter(|_| !self.slot.waits) else {
+            return;
+        };
+        for (packet, class) in std::mem::take(&mut self.waiting) {
+            self.meet(rules, flow, packet, class);
+        }
     }
 
     fn without_slot(&mut self, rules: &Rules, flow: Flow, packet: u8, class: Class) {
@@ -81,6 +104,7 @@ impl State {
         };
         let backoff = Backoff {
             rearms: rules.scope.rearms,
+            waits: rules.scope.waiting > 0,
         };
         let action = self
             .slot
@@ -103,13 +127,15 @@ impl State {
         self.to_worker.send(frame);
     }
 
-    /// `FastPath::returned`: the message meets the slot, then the packet leaves. An answer that
+    /// `FastPath::returned`: the message meets the slot, then the packet leaves, then those that waited
+    /// for the message go on. An answer that
     /// finds the ring full is lost.
     pub fn returned(&mut self, rules: &Rules, frame: &Frame) {
         let answer = self.message(rules, frame);
         if frame.packet != 0 {
             self.leaves(frame.flow, frame.packet);
         }
+        self.release_waiting(rules);
         match answer {
             Some(message) if self.to_worker.frames.len() < rules.scope.to_worker.into() => {
                 self.punt(message, frame.flow, 0)
@@ -188,6 +214,7 @@ impl State {
         if self.step(rules, event) == Action::OwnWriteBack {
             self.punt(Message::WriteBack, flow, 0);
         }
+        self.release_waiting(rules);
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 #[repr(u8)]
 pub enum Invariant {
     /// ACTIVE: no unprocessed PLAIN or PULL of that flow is in flight, none waits at the slow path.
+    /// Packets wait at the fast path only for the answer to a pull.
     NothingBehind = 1,
     /// Exactly one place may write, and its value is the whole truth: what was applied, in order.
     OneTruth = 2,

@@ -155,12 +155,17 @@ impl Rules {
 
     fn arrivals(&self, state: &State, steps: &mut Vec<Step>) {
         let is_full = state.to_worker.frames.len() >= self.scope.to_worker.into();
-        if state.left.packets == 0 || is_full {
+        if state.left.packets == 0 {
             return;
         }
         // Before anything has happened the flows are alike.
         let flows = if state.started { self.scope.flows } else { 1 };
         for &flow in &Flow::ALL[..flows.into()] {
+            // Where packets wait none needs room on the link.
+            let may_wait = state.slot.waits && state.key == Some(flow);
+            if is_full && !may_wait {
+                continue;
+            }
             let mut arrives = |class| steps.push(Step::Arrive(flow, class));
             arrives(Class::Simple);
             arrives(Class::Complex);

@@ -128,6 +128,10 @@ impl State {
         {
             seen |= 1 << frame.packet;
         }
+        let waits = self.key == Some(flow);
+        for (packet, _) in self.waiting.iter().filter(|_| waits) {
+            seen |= 1 << packet;
+        }
         let held = self.records[flow as usize].map_or(0, |record| record.held);
         seen |= u128::from(held != 0) << held;
         let rank = |packet: u8| (seen & ((2u128 << packet) - 1)).count_ones() as u8;
@@ -135,6 +139,9 @@ impl State {
             if is_ours(frame) {
                 frame.packet = rank(frame.packet);
             }
+        }
+        for (packet, _) in self.waiting.iter_mut().filter(|_| waits) {
+            *packet = rank(*packet);
         }
         if let Some(record) = &mut self.records[flow as usize] {
             record.held = if held == 0 { 0 } else { rank(held) };

@@ -107,6 +107,8 @@ pub struct Scope {
     /// Cancelled pulls repeated in a row (see [`Backoff`](twinpath_coherence::fsm::Backoff)).
     /// The pause afterwards is left out: the next hot packet may pull at once.
     pub rearms: u8,
+    /// Most packets that wait for the answer to a pull: 0 to 2. With 0 none ever does, as on a switch.
+    pub waiting: u8,
     /// How often what may happen.
     pub budget: Budget,
     /// Threads that search.
@@ -123,6 +125,7 @@ impl Scope {
             to_worker: 2,
             to_fast: 1,
             rearms: 1,
+            waiting: 1,
             budget: Budget::ALL,
             threads: 2,
             most_steps: 20_000_000,
@@ -156,6 +159,7 @@ impl Scope {
             flows: self.flows.clamp(1, 2),
             to_worker: self.to_worker.clamp(1, 4),
             to_fast: self.to_fast.clamp(1, 4),
+            waiting: self.waiting.min(2),
             threads: self.threads.max(1),
             ..self
         }

@@ -1,5 +1,6 @@
 //! One state of the whole system: slot, link, workers, and the truth to compare them with.
 
+use super::fast::Class;
 use super::scope::Budget;
 use super::truth::Truth;
 use super::value::Value;
@@ -111,6 +112,8 @@ pub(super) struct State {
     pub slot: Slot,
     pub key: Option<Flow>,
     pub value: Value,
+    /// Packets of the slot's flow that wait for the answer to its pull, and what they are.
+    pub waiting: Vec<(u8, Class)>,
     /// The last generation that the fast path gave out.
     pub generation: u32,
     pub to_worker: Queue,
@@ -133,6 +136,7 @@ impl State {
             slot: Slot::default(),
             key: None,
             value: Value::NOTHING,
+            waiting: Vec::new(),
             generation: 0,
             to_worker: Queue::default(),
             to_fast: Queue::default(),

@@ -194,7 +194,9 @@ impl Told<'_> {
             Class::Last => "simple, the last of its flow",
             Class::Complex => "complex",
         };
+        let waits = self.after.waiting.iter().any(|(other, _)| *other == packet);
         let done = match self.sent(packet) {
+            _ if waits => "; it waits for the answer to the pull".into(),
             sent if sent.is_empty() => format!(
                 "; the fast path applies it and lets it out, slot value {}",
                 self.after.value

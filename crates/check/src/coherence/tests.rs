@@ -26,7 +26,11 @@ fn rules(scope: Scope, without: Option<Safeguard>) -> Rules {
 
 #[test]
 fn the_protocol_holds() {
-    for scope in [Scope::small(), ONE_FLOW] {
+    let switch = Scope {
+        waiting: 0,
+        ..Scope::small()
+    };
+    for scope in [Scope::small(), ONE_FLOW, switch] {
         let verdict = check(&scope, None);
         println!("{verdict}");
         assert!(matches!(verdict, Verdict::Holds { states, .. } if states > 10_000));
@@ -127,6 +131,7 @@ fn without_generations_the_paper_installs_a_stale_value() {
     let paper = Scope {
         flows: 1,
         rearms: 0,
+        waiting: 0,
         budget,
         ..Scope::small()
     };
@@ -218,6 +223,15 @@ fn nothing_is_out_of_reach() {
         meets("slot state", &|state| fsm(state) == Some(wanted));
     }
     meets("a cancelled flow", &|state| state.slot.cancelled > 0);
+    meets("a packet that waits for the answer to a pull", &|state| {
+        !state.waiting.is_empty()
+    });
+    meets("an answer for which a packet waits", &|state| {
+        let answers = |frame: &Frame| {
+            frame.message == Message::State && frame.generation == state.slot.generation
+        };
+        !state.waiting.is_empty() && state.to_fast.iter().any(answers)
+    });
     meets("a granted flow", &|state| {
         matches!(grant(state), Some(Grant::Granted(_)))
     });

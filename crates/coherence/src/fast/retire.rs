@@ -20,6 +20,7 @@ impl StateStage {
         mut send: impl FnMut(&Header) -> bool,
     ) -> bool {
         self.is_retiring = true;
+        self.give_up_refused(clock);
         let mut sent = 0;
         let slots = self.table.slots();
         for _ in 0..RETIRED_TOGETHER.max(most).min(slots) {

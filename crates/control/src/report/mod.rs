@@ -232,6 +232,12 @@ counts! {
         rearms,
         /// Pulls given up because no answer came in time.
         incomplete_timeouts,
+        /// Pulls given up because the ring was full.
+        refused_pulls,
+        /// Packets that waited on the fast path for the state of their flow.
+        waited,
+        /// Of them, those for which it did not come, and that went to the slow path.
+        waited_in_vain,
         /// States sent back to the slow path, retries not included.
         write_backs,
         /// Write-backs sent again because no acknowledgement came in time.

@@ -264,6 +264,7 @@ fn flow_state(report: &Report) -> Vec<String> {
         ("cancelled", c.cancellations),
         ("re-armed", c.rearms),
         ("timed out", c.incomplete_timeouts),
+        ("refused", c.refused_pulls),
     ];
     let write_backs = [
         ("by idle time", c.ttl_write_backs),

@@ -114,7 +114,8 @@ pub use port_address::PortAddress;
 pub use ports::MAX_PORTS;
 pub use rule_lines::RuleLines;
 pub use sections::{
-    Cpus, Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath, Ways,
+    Cpus, Device, Execution, FastPath, Link, Pace, Paths, RuleCache, Run, Shards, SlowPath,
+    Waiting, Ways,
 };
 pub use split::{BackOff, BackOffMode, Class, MemoryServer, Split, Store};
 pub use telemetry::{Ipfix, Metrics};

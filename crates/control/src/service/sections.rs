@@ -12,6 +12,7 @@ use twinpath_nf::shard::MAX_SHARDS;
 const MOST_SLOTS: u64 = 1 << 26;
 /// Most counters per row of a sketch.
 const MOST_COUNTERS: u64 = 1 << 24;
+const MOST_WAITING: u64 = 1 << 16;
 /// Most slots looked at after a batch.
 const MOST_SWEPT: u64 = 1 << 16;
 /// Most workers.
@@ -212,9 +213,32 @@ pub struct FastPath {
     #[serde(deserialize_with = "count::<_, MOST_SWEPT>")]
     #[schemars(range(min = 1, max = MOST_SWEPT))]
     pub sweep_slots: usize,
-    /// How often a cancelled pull is repeated at once before the flow is left alone for a while. A pull
-    /// is cancelled when a packet of its flow overtakes the answer.
+    /// How often a cancelled pull is repeated at once before packets wait for the answer, or the flow is
+    /// left alone for a while. A pull is cancelled when a packet of its flow overtakes the answer.
     pub rearms: u8,
+    /// Packets that may wait for the state of their flow at each element with flow state, of all flows
+    /// together; one flow may have a quarter of them. With 0 none waits, and a flow whose packets follow
+    /// each other faster than workers answer stays on the slow path. If absent, what the device has: an
+    /// ASIC keeps no packets.
+    pub waiting: Option<Waiting>,
+}
+
+/// Packets that may wait for the state of their flow.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(try_from = "u64")]
+#[schemars(extend("maximum" = MOST_WAITING))]
+pub struct Waiting(pub usize);
+
+impl TryFrom<u64> for Waiting {
+    type Error = String;
+    fn try_from(packets: u64) -> Result<Self, String> {
+        match packets {
+            0..=MOST_WAITING => Ok(Self(packets as usize)),
+            _ => Err(format!(
+                "{packets} packets are too many: at most {MOST_WAITING}"
+            )),
+        }
+    }
 }
 
 /// Slots per bucket.
@@ -245,6 +269,7 @@ impl Default for FastPath {
             time_to_live: Human(Duration::from_secs(1)),
             sweep_slots: 64,
             rearms: 4,
+            waiting: None,
         }
     }
 }

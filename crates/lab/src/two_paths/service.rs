@@ -68,7 +68,7 @@ impl Setting {
         let mut text = format!(
             "[service]\nname = \"plan\"\nchain = {chain:?}\nseed = {seed}\n\
              [fast_path]\ndevice = \"{device}\"\nslots = {slots}\nways = {ways}\nhot_packets = {hot}\nsketch_window = \"{sketch}\"\n\
-             sketch_width = 65536\ntime_to_live = \"{life}\"\nsweep_slots = 16\n\
+             sketch_width = 65536\ntime_to_live = \"{life}\"\nsweep_slots = 16\nwaiting = 0\n\
              [slow_path]\nworkers = {workers}\nflows = {flows}\n\
              [link]\nring_frames = {ring}\nincomplete_timeout = \"{timeout}\"\nwrite_back_timeout = \"{timeout}\"\n",
             device = device.name(),

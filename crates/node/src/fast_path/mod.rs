@@ -336,10 +336,14 @@ impl FastPath {
             self.tell(&frame, |_| Step::drop(DropReason::PuntRingFull));
             self.drops.count(DropReason::PuntRingFull);
             self.header_dropped(&frame);
-            // What follows the link's header.
-            if self.mirror.wants_drops() && detach(&mut frame).is_ok() {
-                let event = dropped_here(DropReason::PuntRingFull, None);
-                self.mirror.copy(event, &frame);
+            if let Ok(header) = detach(&mut frame) {
+                if let Some(stage) = self.stage_at(header.element) {
+                    stage.refused(&header);
+                }
+                if self.mirror.wants_drops() {
+                    let event = dropped_here(DropReason::PuntRingFull, None);
+                    self.mirror.copy(event, &frame);
+                }
             }
         }
         pools.give(frame);
@@ -514,6 +518,7 @@ impl FastPath {
             true => self.came_back(frame, &header, io),
             false => io.pools.give(frame),
         }
+        self.release_waiting(header.element, io);
         if let Some(answer) = answer {
             self.send_own(answer, header.element, io);
         }
@@ -554,6 +559,7 @@ impl FastPath {
             });
             true
         });
+        self.release_all_waiting(&mut io);
         self.tick_rules(&mut io);
         self.settle_departures(first, &mut io);
     }
@@ -602,12 +608,14 @@ impl FastPath {
     ) -> bool {
         let mut io = Io { clock, pools, out };
         let first = io.out.punts.len();
-        self.with_stages(|path, stage, element| {
+        let are_home = self.with_stages(|path, stage, element| {
             let most = most.saturating_sub(io.out.punts.len() - first);
             stage.retire(clock, most, |header| {
                 path.send_own(header.clone(), element, &mut io)
             })
-        })
+        });
+        self.release_all_waiting(&mut io);
+        are_home
     }
 
     /// Flows may have their state here again.

@@ -13,6 +13,7 @@
 //! treated alone, whoever [follows](crate::watch) it is told.
 
 mod effects;
+mod waiting;
 
 use super::hints::{of_slot, slot_of};
 use super::lane::{Ahead, Batch, InFront, Lane, Passed, Shape, set_egress};
@@ -340,10 +341,13 @@ impl FastPath {
         (header, hash)
     }
 
-    /// A packet waits for a rule.
+    /// A packet waits for a rule, or for the state of its flow.
     fn hold(&mut self, frame: Frame, layout: &Layout, position: Position, io: &mut Io<'_>) {
         let (layout, element) = (*layout, position.element);
         self.tell(&frame, |_| Step::Hold { element });
+        if self.stage_at(element).is_some() {
+            return self.wait_for_state(frame, element, io);
+        }
         let stage = self.rules(element);
         match stage.and_then(|stage| stage.key(&frame, &layout, position.direction)) {
             Some(key) => self.hold_for_rule(Held { frame, layout, key }, element, io),

@@ -3,7 +3,6 @@
 use super::functions::{chain, elements, needs_ports};
 use crate::build_error::BuildError;
 use twinpath_coherence::Config as CoherenceConfig;
-use twinpath_coherence::fsm::Backoff;
 use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::Pools;
 use twinpath_core::fragments::MAX_HELD;
@@ -39,7 +38,7 @@ impl Buffers {
 /// # Errors
 /// A file that a function needs cannot be read.
 pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
-    let held = chain(service)?.most_held_frames() + held_for_rules(service);
+    let held = chain(service)?.most_held_frames() + held_on_fast_path(service);
     let gathering = needs_ports(service)
         .into_iter()
         .filter(|&needs| needs)
@@ -83,11 +82,13 @@ pub(crate) fn worker_buffers(service: &Service) -> Buffers {
     }
 }
 
-/// Most frames that elements with rules keep, on both paths.
-fn held_for_rules(service: &Service) -> usize {
-    let makes_rules = |element: &&[Instance]| element[0].makes_rules();
-    let elements = elements(service).filter(makes_rules).count();
-    elements * (service.rule_cache.held + FRAMES_WAITING)
+/// Most frames that elements keep that wait for rules, on both paths, or for the state of their flow.
+fn held_on_fast_path(service: &Service) -> usize {
+    let of = |element: &[Instance]| match element[0].makes_rules() {
+        true => service.rule_cache.held + FRAMES_WAITING,
+        false => waiting(service),
+    };
+    elements(service).map(of).sum()
 }
 
 /// How an element whose decisions are cached does that on the slow path.
@@ -141,10 +142,20 @@ pub fn coherence(service: &Service) -> CoherenceConfig {
         time_to_live: fast.time_to_live.duration(),
         incomplete_timeout: service.link.incomplete_timeout.duration(),
         write_back_timeout: service.link.write_back_timeout.duration(),
-        backoff: Backoff {
-            rearms: fast.rearms,
-        },
+        rearms: fast.rearms,
+        waiting: waiting(service),
         sweep_slots: fast.sweep_slots,
+    }
+}
+
+/// Packets that may wait on the fast path for the state of their flow, at each element.
+fn waiting(service: &Service) -> usize {
+    let fast = &service.fast_path;
+    match (fast.waiting, fast.device) {
+        (Some(said), _) => said.0,
+        (None, Device::Software) => 1024,
+        // A switch has nowhere to keep them.
+        (None, Device::Asic) => 0,
     }
 }
 

@@ -9,8 +9,9 @@
 //! wait for the next. So it does not matter that a held packet may match several of them: all
 //! become active in the same instant.
 //!
-//! If more packets arrive than may be held, the promotion is given up: its rules are gone, the
-//! packets go to the slow path in order. If one of its rules is cleared, the packets go to the slow path
+//! If more packets arrive than may be held, the promotion is given up: the packets go to the slow path
+//! in order, and half as many rules are promoted together next; a rule for which alone too many
+//! arrive is gone. With each promotion that succeeds twice as many may go together again. If one of its rules is cleared, the packets go to the slow path
 //! too, and the others wait for a new mark.
 
 use super::{RuleTable, TableConfig};
@@ -59,6 +60,8 @@ pub(crate) struct Promotion {
     held: VecDeque<Held>,
     /// Those that wait for the next promotion.
     pending: VecDeque<RuleName>,
+    /// Most that are promoted together.
+    together: usize,
     mark: u32,
     /// How often the mark was renewed since the promotion began.
     renewals: u32,
@@ -78,6 +81,7 @@ impl Promotion {
             ids: Vec::new(),
             held: VecDeque::new(),
             pending: VecDeque::new(),
+            together: config.promoted_together,
             mark: 0,
             renewals: 0,
             is_due: false,
@@ -119,7 +123,7 @@ impl Promotion {
 
 impl RuleTable {
     /// Keeps a packet for which [`Decision::Hold`] was given. If no more can be kept, it and all
-    /// others go to the slow path, and the rules they waited for are gone.
+    /// others go to the slow path.
     pub fn hold(&mut self, held: Held, effects: &mut Vec<Effect>) {
         self.counters.held += 1;
         self.promotion.held.push_back(held);
@@ -157,11 +161,22 @@ impl RuleTable {
 
     fn give_up(&mut self, effects: &mut Vec<Effect>) {
         self.promotion.renewals = 0;
-        for id in std::mem::take(&mut self.promotion.ids) {
+        let ids = std::mem::take(&mut self.promotion.ids);
+        let is_alone = ids.len() == 1;
+        self.promotion.together = (ids.len() / 2).max(1);
+        for id in ids.into_iter().rev() {
             let (mask, value) = self.slots.matched(id);
             self.promotion.holding.remove(id, &mask, &value);
-            self.quarantine(id, Gone::HoldFull);
-            self.counters.hold_full += 1;
+            match is_alone {
+                true => {
+                    self.quarantine(id, Gone::HoldFull);
+                    self.counters.hold_full += 1;
+                }
+                false => {
+                    self.slots.set_state(id, State::Pending);
+                    self.promotion.pending.push_front(self.name(id));
+                }
+            }
         }
         self.punt_held(effects);
         self.start_next();
@@ -311,6 +326,7 @@ impl RuleTable {
             return;
         }
         self.promotion.renewals = 0;
+        self.promotion.together = (2 * self.promotion.together).min(self.config.promoted_together);
         for id in std::mem::take(&mut self.promotion.ids) {
             self.activate(id);
         }
@@ -349,7 +365,7 @@ impl RuleTable {
 
     /// Begins the next promotion with the rules that wait.
     fn start_next(&mut self) {
-        while self.promotion.ids.len() < self.config.promoted_together
+        while self.promotion.ids.len() < self.promotion.together
             && let Some(name) = self.promotion.pending.pop_front()
         {
             let is_current = self.name(name.id) == name;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_classify::Prefix;
-use twinpath_control::service::{Instance, Paths, Service, ServiceError, Ways};
+use twinpath_control::service::{Instance, Paths, Service, ServiceError, Waiting, Ways};
 use twinpath_core::wire::Address;
 use twinpath_nf::custom::custom;
 use twinpath_nf::descriptor::{Form, Function, FunctionError};
@@ -55,7 +55,8 @@ fn set(service: &mut Service, scenario: &Scenario) {
     (fast.hot_packets, fast.sketch_width) = (protocol.hot_packets, protocol.sketch_width);
     fast.sketch_window = Human(protocol.sketch_window);
     fast.time_to_live = Human(protocol.time_to_live);
-    (fast.sweep_slots, fast.rearms) = (protocol.sweep_slots, protocol.backoff.rearms);
+    (fast.sweep_slots, fast.rearms) = (protocol.sweep_slots, protocol.rearms);
+    fast.waiting = Some(Waiting(protocol.waiting));
     service.link.incomplete_timeout = Human(protocol.incomplete_timeout);
     service.link.write_back_timeout = Human(protocol.write_back_timeout);
 }

@@ -66,7 +66,8 @@ fn may_change_because(
         }
         Cause::Tick => {
             let gives_back = step.brings_flows_home && change.before.fsm == Fsm::Active;
-            stays && (gives_back || is_due(scenario, step, &change.before))
+            let is_refused = step.pulls_were_refused && change.before.fsm == Fsm::Incomplete;
+            stays && (gives_back || is_refused || is_due(scenario, step, &change.before))
         }
         Cause::Returned {
             flow,

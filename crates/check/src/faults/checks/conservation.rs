@@ -11,7 +11,7 @@ use crate::faults::world::World;
 /// is back in its pool.
 pub fn conserved(world: &World, record: &Record) -> Checked {
     let step = &record.step;
-    let held = world.held_for_rules() + world.held_fragments();
+    let held = world.held() + world.held_fragments();
     let dropped = world.fast_drops();
     let disappeared = record.tally.dropped_fast as i64 + record.tally.inside_fast;
     let counted = dropped as i64 + held as i64;

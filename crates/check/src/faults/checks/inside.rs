@@ -1,8 +1,8 @@
 //! Packets inside a fast path that keeps some: wherever one comes out, it is what the functions
 //! that it has passed make of it alone, by bindings that were in force when it passed.
 //!
-//! A packet that went into the fast path and has not come out is *inside*: it is held for a rule,
-//! or it was dropped. How many it is of each is known, but of which only later.
+//! A packet that went into the fast path and has not come out is *inside*: it is held for a rule or
+//! for the state of its flow, or it was dropped. How many it is of each is known, but of which only later.
 
 use super::exit::{Exit, ExitKind, end_of};
 use super::passage::{is_as_alone, justify_drop};
@@ -62,7 +62,7 @@ pub fn justify_drops(world: &World, record: &mut Record) {
 
 /// What is still inside when nothing will happen any more was dropped.
 pub fn settle_inside(world: &World, record: &mut Record) {
-    let held = world.held_for_rules();
+    let held = world.held();
     if held > 0 {
         let what = format!("{held} packets are held for ever");
         record.step.fault(Invariant::Progress, what);

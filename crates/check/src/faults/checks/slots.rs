@@ -61,10 +61,12 @@ fn follow_state(world: &World, record: &mut Record, slot: usize, from: Fsm) {
         record.coverage.installs_beside += 1;
     }
     let history = &mut record.history.flows[flow];
-    match to {
-        Fsm::Active => history.install(generation),
-        Fsm::Frozen => history.frozen.clone_from(words),
-        Fsm::Initial | Fsm::Incomplete => {}
+    // Packets that waited for the state may have frozen it at once.
+    if to == Fsm::Active || (from, to) == (Fsm::Incomplete, Fsm::Frozen) {
+        history.install(generation);
+    }
+    if to == Fsm::Frozen {
+        history.frozen.clone_from(words);
     }
     record.note(
         world.now,

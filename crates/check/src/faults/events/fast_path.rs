@@ -88,6 +88,8 @@ pub fn tick(run: &mut Run) {
     let (refused, clock) = (world.refused(), world.clock());
     world.machine.advance(clock, &mut world.out);
     record.step.is_sweep = true;
+    record.step.pulls_were_refused = world.refused() > record.refused;
+    record.refused = world.refused();
     record.step.lacks_buffer = world.machine.path().counters().no_own_buffer > lacking;
     record.coverage.ring_full += world.refused() - refused;
     follow_out(run);

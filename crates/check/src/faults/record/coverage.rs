@@ -52,6 +52,10 @@ coverage! {
     declines,
     /// Pulls without an answer in time.
     incomplete_timeouts,
+    /// Packets that waited for the state of their flow.
+    waited,
+    /// Of them, those for which it did not come.
+    waited_in_vain,
     /// Slots frozen by a complex packet.
     write_backs,
     /// Slots frozen because their flow was idle.
@@ -187,7 +191,8 @@ impl Coverage {
     pub(crate) fn count_fast_path(&mut self, path: &FastPath) {
         let stats = path.coherence();
         add!(self, stats;
-            pulls, rearms, cancellations, installs, declines, incomplete_timeouts, write_backs,
+            pulls, rearms, cancellations, installs, declines, incomplete_timeouts, waited,
+            waited_in_vain, write_backs,
             idle_write_backs, write_back_retries, acknowledgements, stale_messages, collisions);
         self.no_buffer += path.counters().no_own_buffer;
     }

@@ -45,6 +45,8 @@ pub struct Record {
     pub bindings: Bindings,
     /// Packets that went into a fast path that keeps some and have not come out.
     pub inside: BTreeSet<u32>,
+    /// Packets that the link had no room for when timers were looked at last.
+    pub refused: u64,
     /// Counts what happens.
     pub turn: u64,
     pub step: Step,
@@ -69,6 +71,7 @@ impl Record {
             reference: Reference::new(scenario.elements, service)?,
             bindings: Bindings::default(),
             inside: BTreeSet::new(),
+            refused: 0,
             turn: 0,
             step: Step::default(),
             tally: Tally::new(scenario.resources.workers),

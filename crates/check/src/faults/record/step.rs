@@ -124,6 +124,8 @@ pub struct Step {
     pub lacks_buffer: bool,
     /// The machine may take the state of flows off the fast path.
     pub brings_flows_home: bool,
+    /// The link had no room for packets since timers were looked at last: pulls among them are given up.
+    pub pulls_were_refused: bool,
     /// Timers were looked at.
     pub is_sweep: bool,
     /// Nothing is under way and nothing will happen any more.

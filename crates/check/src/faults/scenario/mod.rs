@@ -28,7 +28,6 @@ use crate::faults::draw::{self, Draw};
 use crate::faults::functions::{BINDING_IDLE, Functions, MOST_HELD};
 use std::time::Duration;
 use twinpath_coherence::Config;
-use twinpath_coherence::fsm::Backoff;
 
 /// One run: what comes, what there is of everything, and what goes wrong.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +74,10 @@ impl Scenario {
     }
 
     fn with_ledger(seed: u64) -> Self {
+        Self::with_state(seed).with_waiting()
+    }
+
+    fn with_state(seed: u64) -> Self {
         let mut draw = Draw::new(seed, draw::SCENARIO);
         let delay_ns = 500 << draw.below(6);
         let traffic = Traffic::drawn(&mut draw, delay_ns);
@@ -94,10 +97,24 @@ impl Scenario {
         }
     }
 
+    /// Where packets may wait for the state of their flow it would not show which of them found no room
+    /// on the link.
+    fn with_waiting(mut self) -> Self {
+        if self.protocol.waiting > 0 {
+            self.resources.ring_frames = PLENTY;
+            self.resources.buffers += self.protocol.waiting;
+            // Answers have no order with what goes on.
+            self.traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
+        }
+        self
+    }
+
     /// There are more packets: connections have to be opened before they can be served.
     fn with_real(seed: u64) -> Self {
-        let mut scenario = Self::with_ledger(seed);
+        let mut scenario = Self::with_state(seed);
         scenario.functions = Functions::REAL[(seed / 8) as usize % Functions::REAL.len()];
+        // What waits inside is known of the ledger alone, and of mixed chains.
+        scenario.protocol.waiting = 0;
         scenario.traffic.packets *= 2;
         if scenario.functions == Functions::KvStore {
             // Entries never end by themselves, so a full store would stay full.
@@ -125,7 +142,7 @@ impl Scenario {
     /// There are more packets, further apart: rules have to be made before they can be used. What
     /// makes them has one worker.
     fn with_elements(seed: u64, elements: Elements, functions: Functions) -> Self {
-        let mut scenario = Self::with_ledger(seed);
+        let mut scenario = Self::with_state(seed);
         let mut draw = Draw::new(seed, draw::RULES);
         (scenario.elements, scenario.functions) = (elements, functions);
         scenario.resources.workers = 1;
@@ -142,7 +159,7 @@ impl Scenario {
         };
         traffic.mix.retain(|&(kind, _)| kind != Kind::Reply);
         scenario.rules = RuleSettings::drawn(&mut draw, traffic, delay_ns);
-        scenario.resources.buffers += scenario.most_kept_for_rules();
+        scenario.resources.buffers += scenario.most_kept();
         scenario
     }
 
@@ -174,13 +191,13 @@ impl Scenario {
         self
     }
 
-    /// Buffers of packets that elements with rules may keep on both paths: as in production there
-    /// are more, or those that wait would keep the messages that they wait for from being sent.
-    fn most_kept_for_rules(&self) -> usize {
+    /// Buffers of packets that elements may keep on both paths: as in production there are more, or
+    /// those that wait would keep the messages that they wait for from being sent.
+    fn most_kept(&self) -> usize {
         let with_state = self.elements.with_state().count();
         let others = self.elements.list().len() - with_state;
         let kept = self.rules.table.held + self.rules.slow.waiting + 2;
-        others * kept + with_state * MOST_HELD
+        others * kept + with_state * (MOST_HELD + self.protocol.waiting)
     }
 
     /// The same, but the link never tells by its numbers that frames overtook each other, and many
@@ -204,7 +221,8 @@ impl Scenario {
 
     /// Whether packets may stay inside the fast path.
     pub(crate) fn keeps_packets_inside(&self) -> bool {
-        self.elements.have_rules() || self.keeps_payloads()
+        let packets_wait = self.protocol.waiting > 0 && self.elements.have_state();
+        self.elements.have_rules() || packets_wait || self.keeps_payloads()
     }
 
     /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
@@ -278,9 +296,8 @@ fn protocol(draw: &mut Draw, delay_ns: u64, clock_rate: u64) -> Config {
         time_to_live,
         incomplete_timeout,
         write_back_timeout,
-        backoff: Backoff {
-            rearms: draw.pick(&[0, 1, 2, 4]),
-        },
+        rearms: draw.pick(&[0, 1, 2, 4]),
         sweep_slots: draw.pick(&[1, 4, 64, 64]),
+        waiting: draw.pick(&[0, 0, 1, 8, 64]),
     }
 }

@@ -195,9 +195,11 @@ impl World {
         ElementRules::of_each(self.machine.path().elements(), worker)
     }
 
-    /// Packets that are held for rules.
-    pub fn held_for_rules(&self) -> usize {
-        self.rules().map(|rules| rules.table.held()).sum()
+    /// Packets that the fast path holds: they wait for rules, or for the state of their flows.
+    pub fn held(&self) -> usize {
+        let for_rules: usize = self.rules().map(|rules| rules.table.held()).sum();
+        let stages = self.machine.path().stages();
+        for_rules + stages.map(|stage| stage.waiting_packets()).sum::<usize>()
     }
 
     /// Fragments that wait for the first one of their datagram.

@@ -176,6 +176,17 @@ fn coherence_cards(c: &Coherence) -> String {
             "sent again at once with a new generation",
         ),
         row("timed out", c.incomplete_timeouts, "no answer came in time"),
+        row("refused", c.refused_pulls, "the ring was full"),
+        row(
+            "waited",
+            c.waited,
+            "packets that waited for the state of their flow",
+        ),
+        row(
+            "waited in vain",
+            c.waited_in_vain,
+            "of them, those that went to the slow path",
+        ),
         row(
             "collisions",
             c.collisions,

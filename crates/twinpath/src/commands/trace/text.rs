@@ -60,7 +60,11 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
             meeting(f, met)
         }
         Step::Hold { element: number } => {
-            writeln!(f, "{name}: until a rule of {} is active", element(number))
+            let names = element(number);
+            writeln!(
+                f,
+                "{name}: until a rule of {names} is active, or the flow's state has come"
+            )
         }
         Step::Punt {
             worker, message, ..
