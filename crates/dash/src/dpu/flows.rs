@@ -3,9 +3,10 @@
 use twinpath_core::Instant;
 use twinpath_core::wire::layout::Fragment;
 use twinpath_core::wire::tunnel::entropy_of;
-use twinpath_core::wire::{Address, fields, fragment, protocol};
+use twinpath_core::wire::{fields, fragment, protocol};
 
 use super::{CONNECTION_BURST_NS, Dpu, Treated, Treatment};
+use crate::counters::EniCounters;
 use crate::flows::{Entry, FlowKey, Place, State, opens};
 use crate::headers::Direction;
 use crate::headers::Headers;
@@ -13,7 +14,7 @@ use crate::objects::EniMode;
 use crate::pipeline::{Action, Arrival, Decision, Policies, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
-use crate::tables::EniEntry;
+use crate::tables::{EniEntry, epochs};
 
 /// A flow, as reports show it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -183,7 +184,7 @@ impl Dpu {
     }
 
     /// Ends a flow; `count` tells why.
-    fn end(&mut self, place: Place, count: impl Fn(&mut crate::counters::EniCounters)) {
+    fn end(&mut self, place: Place, count: impl Fn(&mut EniCounters)) {
         let entry = self.flows.get(place);
         let peer = self.flows.get(entry.peer);
         let serial = self.flows.key(place).serial();
@@ -207,25 +208,39 @@ impl Dpu {
         now: Instant,
     ) -> Result<Treatment, Reason> {
         let arrival = &received.arrival;
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let mut entry = self.flows.get(place);
-        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
-        let policies = self.policies(eni);
-        if !policies.accepts(arrival.direction, arrival.key, action) {
-            return Err(Reason::FlowVni);
-        }
-        let mut place = place;
-        if entry.stamp != self.tables.stamp(eni, entry.mapping_epoch) {
-            let action = *action;
-            place = self.resimulate(place, &entry, &action, arrival, now)?;
-            entry = self.flows.get(place);
-        }
+        let (place, entry) = self.judged(place, arrival, now)?;
         self.saw(place, &entry, received, tcp_flags, now);
         self.enis[usize::from(arrival.eni)].counters.flow_hits += 1;
         Ok(Treatment {
             action: Treated::Flow(entry.action),
             bucket: entry.bucket,
         })
+    }
+
+    /// The entry of a packet's flow, as what policies say now, if the packet may come as it does.
+    #[inline]
+    fn judged(
+        &mut self,
+        mut place: Place,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> Result<(Place, Entry), Reason> {
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let mut entry = self.flows.get(place);
+        let is_stale = entry.stamp != self.tables.stamp(eni, entry.mapping_epoch);
+        if is_stale || !self.settings.caching {
+            place = self.resimulate(place, &entry, arrival.eni, now)?;
+            entry = self.flows.get(place);
+            let counters = &mut self.enis[usize::from(arrival.eni)].counters;
+            counters.flows_resimulated += u64::from(is_stale);
+        }
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
+        let policies = self.policies(eni);
+        match policies.accepts(arrival.direction, arrival.key, action) {
+            true => Ok((place, entry)),
+            false => Err(Reason::FlowVni),
+        }
     }
 
     /// A packet of a flow came.
@@ -260,31 +275,26 @@ impl Dpu {
         }
     }
 
-    /// Judges a flow anew after a change of policy. Returns where the entry of the packet is now.
+    /// Judges a flow anew. Returns where the entry of the packet is now.
     fn resimulate(
         &mut self,
         place: Place,
         entry: &Entry,
-        action: &Action,
-        arrival: &Arrival,
+        number: u16,
         now: Instant,
     ) -> Result<Place, Reason> {
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
             true => (place, entry.peer),
             false => (entry.peer, place),
         };
-        let opening = match entry.is_forward {
-            true => *arrival,
-            // The way a floating NIC's packets came is not known from their answers.
-            false if mode == EniMode::FloatingNic => return Ok(place),
-            false => opening(&self.flows.key(forward), action, arrival),
-        };
+        let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
+        let removed = |counters: &mut EniCounters| counters.flows_removed += 1;
         let decision = match self.policies(eni).decide(&opening) {
             Ok(decision) => decision,
             Err(reason) => {
-                self.end(place, |counters| counters.flows_removed += 1);
+                self.end(place, removed);
                 return Err(reason);
             }
         };
@@ -292,20 +302,37 @@ impl Dpu {
             self.flows.key(forward),
             answer_key(&self.flows.key(forward), &decision, mode),
         ];
-        let counters = &mut self.enis[usize::from(arrival.eni)].counters;
-        counters.flows_resimulated += 1;
         if keys[1] == self.flows.key(reverse) {
             self.replace(forward, &decision);
             return Ok(place);
         }
-        let state = entry.state;
         self.end(place, |_| ());
-        let [forward, _] = self.insert(keys, arrival.eni, &decision, state, now)?;
+        let inserted = self.insert(keys, number, &decision, entry.state, now);
+        let [forward, _] = inserted.inspect_err(|_| {
+            removed(&mut self.enis[usize::from(number)].counters);
+        })?;
         match entry.is_forward {
             true => Ok(forward),
             // Answers have other addresses now.
             false => Err(Reason::NoFlow),
         }
+    }
+
+    /// The packet that opened a flow, as policies see it.
+    fn opening(&self, forward: Place) -> Option<Arrival> {
+        let (key, entry) = (self.flows.key(forward), self.flows.get(forward));
+        let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
+        let origin = reverse.origin?;
+        Some(Arrival {
+            direction: key.direction(),
+            eni: entry.eni,
+            encapsulation: origin.encapsulation,
+            key: origin.key,
+            outer_source: origin.outer_source,
+            source_mac: origin.source_mac,
+            headers: key.headers(),
+            entropy: entropy_of(key.addresses(), key.ports(), key.protocol()),
+        })
     }
 
     /// What is done to a flow's packets from now on.
@@ -315,7 +342,7 @@ impl Dpu {
         let Some(eni) = self.tables.eni(first.eni) else {
             return;
         };
-        let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
+        let mapping_epoch = decision.mapping_epoch.unwrap_or(epochs::NONE);
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(first.eni)].counters.meters;
         let bucket = meters.number(decision.meter_class);
@@ -424,7 +451,7 @@ impl Dpu {
         }
         self.flows.prefetch_room(hashes[1]);
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
+        let mapping_epoch = decision.mapping_epoch.unwrap_or(epochs::NONE);
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(number)].counters.meters;
         let bucket = meters.number(decision.meter_class);
@@ -475,10 +502,11 @@ impl Dpu {
         arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
         let key = FlowKey::new(eni.serial, arrival.direction, &headers, ports);
         let place = self.flows.find(&key, self.flows.hash(&key));
-        let entry = self.flows.get(place.ok_or(Reason::IcmpError)?);
-        if self.is_over(&entry, quote.protocol, now) {
+        let place = place.ok_or(Reason::IcmpError)?;
+        if self.is_over(&self.flows.get(place), quote.protocol, now) {
             return Err(Reason::IcmpError);
         }
+        let (_, entry) = self.judged(place, &received.arrival, now)?;
         let action = self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
         // The packet in the error would have to be changed as well.
         let is_changed = action.addresses.is_some()
@@ -486,12 +514,6 @@ impl Dpu {
             || action.destination_port.is_some();
         if is_changed {
             return Err(Reason::IcmpError);
-        }
-        if !self
-            .policies(eni)
-            .accepts(arrival.direction, arrival.key, action)
-        {
-            return Err(Reason::FlowVni);
         }
         Ok(Treatment {
             action: Treated::Flow(entry.action),
@@ -510,22 +532,6 @@ fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey 
         _ => Direction::Inbound,
     };
     FlowKey::new(forward.serial(), direction, &decision.answers, ports)
-}
-
-/// What the packets that opened a flow come with, told from an answer and what is done to it.
-fn opening(forward: &FlowKey, reverse: &Action, answer: &Arrival) -> Arrival {
-    let headers = forward.headers();
-    let layer = reverse.layers[0];
-    Arrival {
-        direction: forward.direction(),
-        eni: answer.eni,
-        encapsulation: layer.map_or(answer.encapsulation, |layer| layer.encapsulation),
-        key: layer.map_or(answer.key, |layer| layer.key),
-        outer_source: layer.map_or(Address::UNSPECIFIED_V4, |layer| layer.destination),
-        source_mac: reverse.destination_mac.unwrap_or(answer.source_mac),
-        headers,
-        entropy: entropy_of(forward.addresses(), forward.ports(), headers.protocol),
-    }
 }
 
 /// The later of two times in ticks that are not far apart.

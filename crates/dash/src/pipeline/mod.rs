@@ -12,7 +12,7 @@ mod inbound;
 mod outbound;
 mod policy;
 
-pub use action::{Action, Decision, Layer};
+pub use action::{Action, Decision, Layer, Origin};
 pub use apply::{Applied, Surroundings, apply, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
 pub use policy::Policies;

@@ -3,12 +3,13 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use twinpath_core::hash::{HashKey, seed_for};
+use twinpath_core::hash::seed_for;
 use twinpath_core::wire::Address;
 use twinpath_core::wire::tunnel::SourcePorts;
 
 use super::acl::AclTable;
 use super::eni::{EniEntry, Limits};
+use super::epochs::MappingEpochs;
 use super::inbound::InboundTable;
 use super::macs::MacTable;
 use super::mappings::MappingTable;
@@ -17,7 +18,7 @@ use super::numbers::Numbers;
 use super::ranges::Ranges;
 use super::routes::RouteTable;
 use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
-use super::{ApplianceEntry, EPOCHS, SERIAL_BITS, SwitchEntry, Tables};
+use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
     AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MaskedBits,
@@ -126,7 +127,6 @@ impl Tables {
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
-            hash_key: HashKey::new(seed_for(seed, "dash mapping epochs")),
             numbers: Numbers::default(),
             appliance: ApplianceEntry {
                 sip: None,
@@ -140,7 +140,7 @@ impl Tables {
             port_maps: Vec::new(),
             routing_types: [None; RoutingEntry::KINDS.len()],
             mappings: MappingTable::new(seed_for(seed, "dash mappings")),
-            mapping_epochs: vec![0; EPOCHS].into(),
+            mapping_epochs: MappingEpochs::new(seed),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
             meter_policies: HashMap::new(),
@@ -185,7 +185,14 @@ impl Tables {
 
     fn update_mapping(&mut self, key: &VnetMappingKey, source: &dyn ObjectSource) {
         let vnet = self.numbers.vnets.of(&key.vnet);
-        match source.mapping(key) {
+        let new = source.mapping(key);
+        let old = self.mappings.lookup(vnet, key.address);
+        let underlays = [
+            old.map(|old| old.underlay),
+            new.as_ref().map(|new| new.underlay_ip),
+        ];
+        let had = self.has_sources(vnet, underlays);
+        match new {
             Some(mapping) => {
                 let is_in = self
                     .mappings
@@ -194,10 +201,21 @@ impl Tables {
             }
             None => _ = self.mappings.remove(vnet, key.address),
         }
-        let epoch = self.epoch_of_mapping(vnet, key.address);
-        if let Some(epoch) = self.mapping_epochs.get_mut(usize::from(epoch)) {
-            *epoch = epoch.wrapping_add(1);
+        let has = self.has_sources(vnet, underlays);
+        let epochs = &mut self.mapping_epochs;
+        epochs.grow(epochs.of_mapping(vnet, key.address));
+        for ((underlay, had), has) in underlays.into_iter().zip(had).zip(has) {
+            if let Some(underlay) = underlay
+                && had != has
+            {
+                epochs.grow(epochs.of_source(vnet, underlay));
+            }
         }
+    }
+
+    /// Which of these physical addresses are of a network.
+    fn has_sources(&self, vnet: u32, sources: [Option<Address>; 2]) -> [bool; 2] {
+        sources.map(|source| source.is_some_and(|it| self.mappings.has_source(vnet, it)))
     }
 
     /// What is compiled when it is next asked for.
