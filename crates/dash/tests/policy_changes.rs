@@ -11,7 +11,7 @@ use common::packets::{self, Dice, eni_id};
 use common::traffic::{Coming, Kind, Traffic, inner};
 use proptest::prelude::*;
 use twinpath_core::Instant;
-use twinpath_dash::objects::{Key, RoutingType};
+use twinpath_dash::objects::{EniMode, InboundAction, Key, RoutingType};
 use twinpath_dash::samples::Objects;
 use twinpath_dash::{Dpu, Reason, Settings};
 
@@ -49,7 +49,8 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Self {
         let mut dice = Dice(seed);
-        let objects = usable(packets::configuration(&mut dice, ENIS));
+        let objects = packets::configuration(&mut dice, ENIS);
+        let objects = usable(objects, &mut dice);
         let settings = Settings {
             flows: 4096,
             port_map_must_match: dice.one_in(3),
@@ -165,11 +166,22 @@ impl Run {
     }
 }
 
-/// The same configuration, but packets come through often enough to be answered.
-fn usable(mut objects: Objects) -> Objects {
+/// The same configuration, but packets come through often enough to be answered; in one of three all
+/// ENIs are floating NICs, whose senders must be among their networks' physical addresses.
+fn usable(mut objects: Objects, dice: &mut Dice) -> Objects {
     let plain = objects.routing_types.get(&RoutingType::VnetEncap).cloned();
     if let Some(actions) = plain.filter(|actions| actions.items.len() == 1) {
         objects.routing_types.insert(RoutingType::Vnet, actions);
+    }
+    if dice.one_in(3) {
+        objects.bindings.clear();
+        for eni in objects.enis.values_mut() {
+            eni.mode = EniMode::FloatingNic;
+        }
+        for (_, rule) in &mut objects.route_rules {
+            rule.action = InboundAction::Decap;
+            rule.pa_validation = Some(true);
+        }
     }
     objects
 }

@@ -118,7 +118,7 @@ impl Dpu {
             return self.treatment_of_error(inside, received, now);
         }
         let ports = match received.inner.fragment {
-            Fragment::Later => self.ports_of_later(serial, inside, received, now)?,
+            Fragment::Later => self.ports_of_later(inside, received, now)?,
             _ => received.key_ports(inside),
         };
         let headers = received.arrival.headers;
@@ -135,23 +135,23 @@ impl Dpu {
         if received.inner.fragment == Fragment::First
             && let Some(part) = fragment::part(inside, &received.inner)
         {
-            let id = part.identification;
-            self.fragments.learn(serial, &headers, id, ports, now);
+            let fragments = &mut self.enis[usize::from(number)].fragments;
+            fragments.learn(&headers, part.identification, ports, now);
         }
         Ok(treatment)
     }
 
     fn ports_of_later(
-        &mut self,
-        serial: u32,
+        &self,
         inside: &[u8],
         received: &Received,
         now: Instant,
     ) -> Result<[u16; 2], Reason> {
         let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
-        let headers = &received.arrival.headers;
-        self.fragments
-            .ports(serial, headers, part.identification, now)
+        let arrival = &received.arrival;
+        let fragments = &self.enis[usize::from(arrival.eni)].fragments;
+        fragments
+            .ports(&arrival.headers, part.identification, now)
             .ok_or(Reason::FragmentAlone)
     }
 
@@ -378,7 +378,7 @@ impl Dpu {
             return Err(Reason::NoFlow);
         }
         if !is_stray {
-            self.may_open(number, now)?;
+            self.has_room(number)?;
             self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
@@ -391,6 +391,7 @@ impl Dpu {
                 bucket: meters.number(decision.meter_class),
             });
         }
+        self.may_open(number, now)?;
         let state = State::default().after(tcp_flags, true);
         let keys = [*key, answer_key(key, &decision, mode)];
         let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
@@ -402,25 +403,32 @@ impl Dpu {
         })
     }
 
-    /// Whether an ENI may have another flow, and now.
-    fn may_open(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
+    /// Whether an ENI may have another flow.
+    fn has_room(&self, number: u16) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let enis = self.tables.eni_count().max(1);
-        let state = &mut self.enis[usize::from(number)];
-        let flows = state.flows as usize;
+        let flows = self.flows_of(number) as usize;
         if eni.limits.flows != 0 && flows >= eni.limits.flows as usize {
             return Err(Reason::FlowLimit);
         }
         // The last quarter of the table is for those that have less than their share.
         let count = self.flows.len() / 2;
         let is_crowded = count >= self.settings.flows / 4 * 3;
-        if count >= self.settings.flows || is_crowded && flows >= self.settings.flows / enis {
-            return Err(Reason::FlowTableFull);
+        let is_full = count >= self.settings.flows
+            || is_crowded && flows >= self.settings.flows / enis;
+        match is_full {
+            true => Err(Reason::FlowTableFull),
+            false => Ok(()),
         }
+    }
+
+    /// Whether an ENI may open a connection now. What policies refuse does not count: nobody else can
+    /// use up what a machine may open.
+    fn may_open(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let per_second = eni.limits.connections_per_second.into();
-        let passes = state
-            .connections
-            .take(1, per_second, CONNECTION_BURST_NS, now);
+        let rate = &mut self.enis[usize::from(number)].connections;
+        let passes = rate.take(1, per_second, CONNECTION_BURST_NS, now);
         passes.then_some(()).ok_or(Reason::ConnectionRate)
     }
 

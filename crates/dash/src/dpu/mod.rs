@@ -48,6 +48,7 @@ struct EniState {
     connections: Rate,
     bandwidth: Rate,
     errors: Rate,
+    fragments: Fragments,
 }
 
 /// A DPU.
@@ -57,7 +58,6 @@ pub struct Dpu {
     tables: Tables,
     flows: FlowTable,
     actions: Interned<Action>,
-    fragments: Fragments,
     enis: Vec<EniState>,
     drops: Drops,
     aged: Vec<Place>,
@@ -91,7 +91,6 @@ impl Dpu {
             tables: Tables::new(seed),
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Interned::new(seed_for(seed, "dash actions")),
-            fragments: Fragments::new(seed_for(seed, "dash fragments")),
             enis: Vec::new(),
             drops: Drops::default(),
             aged: Vec::new(),

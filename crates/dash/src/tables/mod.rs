@@ -122,6 +122,8 @@ pub struct MemoryUse {
     pub acl_rules: (usize, usize),
     /// Meter policies, and how many there are.
     pub meters: (usize, usize),
+    /// Names of networks, tunnels and port maps that have numbers.
+    pub names: usize,
 }
 
 impl Tables {
@@ -249,6 +251,7 @@ impl Tables {
             acl_rules: lists.fold((0, 0), |(bytes, count), table| {
                 (bytes + table.memory_bytes(), count + table.len())
             }),
+            names: self.numbers.len(),
             meters: meters.fold((0, 0), |(bytes, count), table| {
                 (bytes + table.memory_bytes(), count + 1)
             }),
