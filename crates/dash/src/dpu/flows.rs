@@ -104,11 +104,12 @@ impl Dpu {
         self.flows.hash(&key)
     }
 
-    /// What is done to a packet.
+    /// What is done to a packet. Its [`hash`](Self::hash) may be known already.
     pub(super) fn treatment(
         &mut self,
         inside: &[u8],
         received: &mut Received,
+        known_hash: Option<u64>,
         now: Instant,
     ) -> Result<Treatment, Reason> {
         let number = received.arrival.eni;
@@ -127,7 +128,11 @@ impl Dpu {
         let direction = received.arrival.direction;
         let key = FlowKey::new(serial, direction, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
-        let hash = self.flows.hash(&key);
+        // Before its datagram was known a later fragment had no ports.
+        let hash = match (known_hash, received.inner.fragment) {
+            (Some(hash), Fragment::Whole | Fragment::First) => hash,
+            _ => self.flows.hash(&key),
+        };
         let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
             Some(place) => self.hit(place, received, tcp_flags, now),
             None => self.miss(&key, hash, received, tcp_flags, now),
