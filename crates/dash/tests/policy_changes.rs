@@ -57,7 +57,10 @@ impl Run {
             ..Settings::default()
         };
         let dpu = |caching| {
-            let settings = Settings { caching, ..settings.clone() };
+            let settings = Settings {
+                caching,
+                ..settings.clone()
+            };
             let mut dpu = Dpu::new(settings, 7);
             dpu.update(&objects, &objects.keys());
             dpu
@@ -114,11 +117,16 @@ impl Run {
         let result = process(&mut self.caching, &coming.bytes, self.now);
         let plain = process(&mut self.plain, &coming.bytes, self.now);
         prop_assert_eq!(&result, &plain, "with decisions kept, and without");
-        self.judge(&coming, &result).inspect_err(|_| eprintln!("{coming:?}"))
+        self.judge(&coming, &result)
+            .inspect_err(|_| eprintln!("{coming:?}"))
     }
 
     /// Holds what became of a packet against the specification.
-    fn judge(&mut self, coming: &Coming, result: &Result<Vec<u8>, Reason>) -> Result<(), TestCaseError> {
+    fn judge(
+        &mut self,
+        coming: &Coming,
+        result: &Result<Vec<u8>, Reason>,
+    ) -> Result<(), TestCaseError> {
         let (packet, objects, settings) = (&coming.packet, &self.objects, &self.settings);
         let connections = &mut self.connections;
         let expected = match coming.kind {
@@ -151,7 +159,8 @@ impl Run {
     fn finish(mut self) -> Result<Seen, TestCaseError> {
         for number in 0..ENIS {
             let id = eni_id(number);
-            let [one, other] = [&self.caching, &self.plain].map(|dpu| dpu.counters(&id).expect("there"));
+            let [one, other] =
+                [&self.caching, &self.plain].map(|dpu| dpu.counters(&id).expect("there"));
             prop_assert_eq!(&one.sent, &other.sent);
             prop_assert_eq!(&one.drops, &other.drops);
             prop_assert_eq!(&one.meters, &other.meters);

@@ -94,14 +94,18 @@ impl<V: Clone> ByPrefix<V> {
             goes_on
         };
         match first.is_v4() {
-            true => _ = self
-                .v4
-                .iter_from(&(v4_bits(first), length))
-                .all(|(&key, value)| told(v4_prefix(key), value)),
-            false => _ = self
-                .v6
-                .iter_from(&(first.octets16(), length))
-                .all(|(&key, value)| told(v6_prefix(key), value)),
+            true => {
+                _ = self
+                    .v4
+                    .iter_from(&(v4_bits(first), length))
+                    .all(|(&key, value)| told(v4_prefix(key), value))
+            }
+            false => {
+                _ = self
+                    .v6
+                    .iter_from(&(first.octets16(), length))
+                    .all(|(&key, value)| told(v6_prefix(key), value))
+            }
         }
     }
 

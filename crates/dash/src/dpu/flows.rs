@@ -1,7 +1,7 @@
 //! From a packet to its flow, or to a new one.
 
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::Fragment;
+use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
@@ -11,7 +11,7 @@ use crate::flows::{Entry, FlowKey, Place, State, opens};
 use crate::headers::Direction;
 use crate::headers::Headers;
 use crate::objects::EniMode;
-use crate::pipeline::{Action, Arrival, Decision, Policies, Received};
+use crate::pipeline::{Action, Arrival, Decision, Detour, Policies, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
 use crate::tables::{EniEntry, epochs};
@@ -115,8 +115,13 @@ impl Dpu {
         let number = received.arrival.eni;
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let serial = eni.serial;
-        if received.inner.inner.is_some() {
-            return self.treatment_of_error(inside, received, now);
+        if matches!(received.inner.transport, Transport::Icmp | Transport::Icmp6) {
+            if let Some(redirect) = self.redirect_in(inside, received) {
+                return Err(self.redirected(&redirect, &received.arrival, now));
+            }
+            if received.inner.inner.is_some() {
+                return self.treatment_of_error(inside, received, now);
+            }
         }
         let ports = match received.inner.fragment {
             Fragment::Later => self.ports_of_later(inside, received, now)?,
@@ -182,7 +187,7 @@ impl Dpu {
         Some(place)
     }
 
-    fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
+    pub(super) fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
         let idle = self.idle.of(number, State::of(entry.state));
         now.ticks_since(entry.last_seen) > idle
             && now.ticks_since(self.flows.get(entry.peer).last_seen) > idle
@@ -224,7 +229,7 @@ impl Dpu {
 
     /// The entry of a packet's flow, as what policies say now, if the packet may come as it does.
     #[inline]
-    fn judged(
+    pub(super) fn judged(
         &mut self,
         mut place: Place,
         arrival: &Arrival,
@@ -272,7 +277,7 @@ impl Dpu {
         }
     }
 
-    fn policies<'a>(&'a self, eni: &'a EniEntry) -> Policies<'a> {
+    pub(super) fn policies<'a>(&'a self, eni: &'a EniEntry) -> Policies<'a> {
         Policies {
             tables: &self.tables,
             settings: &self.settings,
@@ -296,13 +301,16 @@ impl Dpu {
         };
         let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
         let removed = |counters: &mut EniCounters| counters.flows_removed += 1;
-        let decision = match self.policies(eni).decide(&opening) {
+        let mut decision = match self.policies(eni).decide(&opening) {
             Ok(decision) => decision,
             Err(reason) => {
                 self.end(place, removed);
                 return Err(reason);
             }
         };
+        if let Some(detour) = self.detour(forward) {
+            detour.take(&mut decision);
+        }
         let keys = [
             self.flows.key(forward),
             answer_key(&self.flows.key(forward), &decision, mode),
@@ -324,7 +332,7 @@ impl Dpu {
     }
 
     /// The packet that opened a flow, as policies see it.
-    fn opening(&self, forward: Place) -> Option<Arrival> {
+    pub(super) fn opening(&self, forward: Place) -> Option<Arrival> {
         let (key, entry) = (self.flows.key(forward), self.flows.get(forward));
         let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
         let origin = reverse.origin?;
@@ -340,8 +348,14 @@ impl Dpu {
         })
     }
 
+    /// The way that a load balancer has told for a flow.
+    fn detour(&self, forward: Place) -> Option<Detour> {
+        let peer = self.flows.get(forward).peer;
+        self.actions.get(self.flows.get(peer).action)?.detour
+    }
+
     /// What is done to a flow's packets from now on.
-    fn replace(&mut self, forward: Place, decision: &Decision) {
+    pub(super) fn replace(&mut self, forward: Place, decision: &Decision) {
         let mut first = self.flows.get(forward);
         let mut second = self.flows.get(first.peer);
         let Some(eni) = self.tables.eni(first.eni) else {
@@ -419,8 +433,8 @@ impl Dpu {
         // The last quarter of the table is for those that have less than their share.
         let count = self.flows.len() / 2;
         let is_crowded = count >= self.settings.flows / 4 * 3;
-        let is_full = count >= self.settings.flows
-            || is_crowded && flows >= self.settings.flows / enis;
+        let is_full =
+            count >= self.settings.flows || is_crowded && flows >= self.settings.flows / enis;
         match is_full {
             true => Err(Reason::FlowTableFull),
             false => Ok(()),

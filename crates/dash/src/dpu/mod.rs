@@ -4,6 +4,7 @@
 //! dropped comes back with a reason that has been counted.
 
 mod flows;
+mod redirect;
 mod too_long;
 
 use std::ops::Range;

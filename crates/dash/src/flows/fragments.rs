@@ -39,13 +39,7 @@ pub(crate) struct Fragments {
 
 impl Fragments {
     /// The first fragment of a datagram came.
-    pub fn learn(
-        &mut self,
-        headers: &Headers,
-        identification: u32,
-        ports: [u16; 2],
-        now: Instant,
-    ) {
+    pub fn learn(&mut self, headers: &Headers, identification: u32, ports: [u16; 2], now: Instant) {
         let new = Datagram {
             name: name(headers, identification),
             ports,
@@ -63,12 +57,7 @@ impl Fragments {
     }
 
     /// The ports of a later fragment's datagram.
-    pub fn ports(
-        &self,
-        headers: &Headers,
-        identification: u32,
-        now: Instant,
-    ) -> Option<[u16; 2]> {
+    pub fn ports(&self, headers: &Headers, identification: u32, now: Instant) -> Option<[u16; 2]> {
         let name = name(headers, identification);
         let mut known = self.datagrams.iter();
         let known = known.find(|known| known.name == name)?;
@@ -114,7 +103,12 @@ mod tests {
     fn the_latest_datagrams_are_remembered() {
         let mut fragments = Fragments::default();
         for identification in 0..10_000 {
-            fragments.learn(&HEADERS, identification, [1, 2], Instant(identification.into()));
+            fragments.learn(
+                &HEADERS,
+                identification,
+                [1, 2],
+                Instant(identification.into()),
+            );
         }
         let now = Instant(10_000);
         let known = (0..10_000).filter(|&id| fragments.ports(&HEADERS, id, now).is_some());

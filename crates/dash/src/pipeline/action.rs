@@ -4,6 +4,7 @@ use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, MacAddress};
 
 use super::arrival::Arrival;
+use super::redirect::Detour;
 use crate::headers::Headers;
 use crate::tables::MAX_LAYERS;
 
@@ -44,6 +45,9 @@ pub struct Action {
     /// In what is done to answers: how the packet came that opened the flow. A flow is judged anew as
     /// that packet, whatever its later ones come by.
     pub origin: Option<Origin>,
+    /// In what is done to answers: the way that a load balancer has told for the packets that are
+    /// answered.
+    pub detour: Option<Detour>,
 }
 
 /// How a packet came, beside its inner headers.

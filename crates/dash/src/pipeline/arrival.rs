@@ -99,7 +99,12 @@ impl Received {
         let tunnel = Tunnel::read(frame, &outer, tables.switch().port)
             .map_err(|malformed| (unreceived(malformed), None))?;
         let destination = fields::destination_address(frame, &outer);
-        is_for_us(tables, &tunnel, destination, fields::source_port(frame, &outer))?;
+        is_for_us(
+            tables,
+            &tunnel,
+            destination,
+            fields::source_port(frame, &outer),
+        )?;
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
         let (direction, eni) = whose(inside, &tunnel, tables);
         let eni = eni.ok_or((Reason::EniMiss, None))?;

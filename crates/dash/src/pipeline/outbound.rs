@@ -310,6 +310,7 @@ impl Way {
                 layers: [None; 2],
                 accepts: [None; 2],
                 origin: None,
+                detour: None,
             },
             metering: route.metering,
             mapping_epoch: None,

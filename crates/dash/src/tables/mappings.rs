@@ -159,7 +159,8 @@ impl MappingTable {
 
     /// Notes the numbers that mappings hold.
     pub(crate) fn note_used(&self, used: &mut Used) {
-        used.vnets.extend(self.sources.keys().map(|(vnet, _)| *vnet));
+        used.vnets
+            .extend(self.sources.keys().map(|(vnet, _)| *vnet));
         for profile in self.profiles.iter() {
             used.tunnels.extend(profile.tunnel);
             used.port_maps.extend(profile.port_map);

@@ -228,7 +228,8 @@ impl Tables {
     #[must_use]
     #[inline]
     pub fn stamp(&self, eni: &EniEntry, mapping_epoch: u16) -> u32 {
-        eni.epoch.wrapping_add(self.mapping_epochs.get(mapping_epoch))
+        eni.epoch
+            .wrapping_add(self.mapping_epochs.get(mapping_epoch))
     }
 
     /// Mappings and ENIs that there was no room for.

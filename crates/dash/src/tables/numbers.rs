@@ -109,9 +109,7 @@ impl Numbers {
             &mut self.tunnels.is_new,
             &mut self.port_maps.is_new,
         ];
-        places
-            .into_iter()
-            .fold(false, |any, is_new| std::mem::take(is_new) || any)
+        places.map(std::mem::take).contains(&true)
     }
 }
 

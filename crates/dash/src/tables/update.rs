@@ -384,6 +384,7 @@ impl Tables {
             mode: object.mode,
             pl_underlay_sip: object.pl_underlay_sip,
             pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
+            is_redirected: !object.disable_fast_path_icmp_flow_redirection,
             trusted: object.trusted_vnis.clone(),
             limits: limits(object, source),
             routes: group.and_then(|group| self.routes(group, source)),

@@ -165,7 +165,10 @@ fn eni(dice: &mut Dice, objects: &mut Objects, new: &Objects) -> Vec<Key> {
         0 => eni.vnet = other.vnet.clone(),
         1 => eni.mode = other.mode,
         2 => eni.trusted_vnis = other.trusted_vnis.clone(),
-        3 => (eni.pl_underlay_sip, eni.pl_sip_encoding) = (other.pl_underlay_sip, other.pl_sip_encoding),
+        3 => {
+            (eni.pl_underlay_sip, eni.pl_sip_encoding) =
+                (other.pl_underlay_sip, other.pl_sip_encoding)
+        }
         4 => match new.eni_routes.get(id) {
             Some(group) => {
                 objects.eni_routes.insert(id.clone(), group.clone());

@@ -92,7 +92,12 @@ impl Connections {
     /// An ENI is another one now.
     pub fn forget(&mut self, eni: &EniId) {
         let of_eni = |connection: &Connection| connection.opening.eni == *eni;
-        let gone: Vec<_> = self.by_number.iter().filter(|(_, it)| of_eni(it)).map(|(number, _)| *number).collect();
+        let gone: Vec<_> = self
+            .by_number
+            .iter()
+            .filter(|(_, it)| of_eni(it))
+            .map(|(number, _)| *number)
+            .collect();
         gone.into_iter().for_each(|number| _ = self.end(number));
     }
 
@@ -106,7 +111,9 @@ impl Connections {
 
     fn end(&mut self, number: usize) -> Option<Connection> {
         let gone = self.by_number.remove(&number)?;
-        gone.keys.iter().for_each(|key| _ = self.numbers.remove(key));
+        gone.keys
+            .iter()
+            .for_each(|key| _ = self.numbers.remove(key));
         Some(gone)
     }
 
@@ -197,7 +204,9 @@ impl<'a> Judge<'a> {
         if eni.admin_state == AdminState::Disabled {
             return Err(Reason::EniDisabled);
         }
-        let is_elsewhere = eni.underlay_ip.is_some_and(|host| host != packet.outer_source);
+        let is_elsewhere = eni
+            .underlay_ip
+            .is_some_and(|host| host != packet.outer_source);
         match packet.direction == Direction::Outbound && is_elsewhere {
             true => Err(Reason::SpoofedSource),
             false => Ok(()),

@@ -98,9 +98,7 @@ impl Interpreter<'_> {
 
     fn is_listed(&self, vni: u32) -> bool {
         let mut listed = self.appliance().trusted_vnis.iter();
-        let contains = |range: &VniRange| {
-            (range.first().get()..=range.last().get()).contains(&vni)
-        };
+        let contains = |range: &VniRange| (range.first().get()..=range.last().get()).contains(&vni);
         listed.any(contains) || self.eni().trusted_vnis.iter().any(contains)
     }
 

@@ -64,7 +64,7 @@ impl Traffic {
             let at = dice.below(self.pieces.len() as u64) as usize;
             return self.pieces.swap_remove(at);
         }
-        let (packet, tcp_flags) = match again >= 3 && again < 7 && !self.known.is_empty() {
+        let (packet, tcp_flags) = match (3..7).contains(&again) && !self.known.is_empty() {
             true => {
                 let mut packet = self.known[dice.below(self.known.len() as u64) as usize].clone();
                 if packet.direction == Direction::Inbound && dice.one_in(8) {
@@ -75,12 +75,18 @@ impl Traffic {
                     }
                 }
                 let ends = dice.pick(&[0, 0, 0, 0, flags::FIN, flags::RST]);
-                (packet, dice.pick(&[flags::ACK, flags::ACK, flags::SYN]) | ends)
+                (
+                    packet,
+                    dice.pick(&[flags::ACK, flags::ACK, flags::SYN]) | ends,
+                )
             }
             false => {
                 let packet = packets::packet(dice, objects, enis);
                 remember(&mut self.known, packet.clone(), dice);
-                (packet, dice.pick(&[flags::SYN, flags::SYN, flags::SYN, flags::ACK]))
+                (
+                    packet,
+                    dice.pick(&[flags::SYN, flags::SYN, flags::SYN, flags::ACK]),
+                )
             }
         };
         if dice.one_in(12) && self.cut(dice, &packet) {

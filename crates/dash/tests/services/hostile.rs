@@ -61,7 +61,11 @@ fn wrapped(packet: &Packet, inner: &[u8]) -> Vec<u8> {
 /// it is of none. The neighbour's flow goes on as if nothing had been, and it opens another.
 fn assault(bench: &mut Bench, frames: &[(Vec<u8>, Reason)], is_of_eni: bool) {
     bench.send(&from_neighbour(1)).expect("sent");
-    let before = bench.dpu.counters(&"neighbour".into()).expect("there").clone();
+    let before = bench
+        .dpu
+        .counters(&"neighbour".into())
+        .expect("there")
+        .clone();
     for (frame, reason) in frames {
         let count = |bench: &Bench| match is_of_eni {
             true => bench.counters().drops.of(*reason),
@@ -103,7 +107,10 @@ fn tunnels_in_tunnels_are_packets_like_others() {
 #[test]
 fn tunnels_that_end_early_are_told_from_whole_ones() {
     let mut bench = neighbours();
-    let inner = syn_to_peer().macs(ENI_MAC, REMOTE_MAC).to_vec().expect("a packet");
+    let inner = syn_to_peer()
+        .macs(ENI_MAC, REMOTE_MAC)
+        .to_vec()
+        .expect("a packet");
     let packet = arrival(Direction::Outbound, VM_VNI, VM_PA);
     let whole = wrapped(&packet, &inner);
     let headers = whole.len() - inner.len();
@@ -182,9 +189,14 @@ fn floods_of_openings_end_at_the_enis_own_limits() {
             Err(reason) => assert_eq!(reason, Reason::FlowTableFull),
         }
     }
-    assert_eq!(bench.counters().drops.of(Reason::FlowTableFull), 5_000 - opened);
+    assert_eq!(
+        bench.counters().drops.of(Reason::FlowTableFull),
+        5_000 - opened
+    );
     for port in 0..200 {
-        bench.send(&from_neighbour(port)).expect("the neighbour opens");
+        bench
+            .send(&from_neighbour(port))
+            .expect("the neighbour opens");
     }
 }
 

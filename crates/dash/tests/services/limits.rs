@@ -84,5 +84,7 @@ fn what_policies_refuse_uses_no_limit_up() {
         assert_eq!(bench.send(&frame), Err(Reason::PaValidation));
     }
     let own = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
-    bench.send(&own).expect("the machine's own connections open");
+    bench
+        .send(&own)
+        .expect("the machine's own connections open");
 }

@@ -8,6 +8,7 @@ mod connections;
 mod floating_nic;
 mod hostile;
 mod limits;
+mod load_balancer;
 mod private_link;
 mod tunnels;
 mod vnet;
