@@ -80,6 +80,12 @@ pub struct EniCounters {
     pub flows_aged: u64,
     /// Flows that were judged anew after a change of policy.
     pub flows_resimulated: u64,
+    /// Redirects of load balancers that came.
+    pub redirects: u64,
+    /// Flows that they moved.
+    pub flows_redirected: u64,
+    /// Those that were about no flow.
+    pub redirects_of_none: u64,
     /// Dropped packets.
     pub drops: Drops,
     /// Bytes by metering class.

@@ -94,6 +94,9 @@ reasons! {
     FragmentAlone => "fragment_alone",
     /// An ICMP error about a packet of no known flow, or of a translated one.
     IcmpError => "icmp_error",
+    /// A load balancer's redirect, which the machine does not get: it has moved its connection, or
+    /// there was none to move.
+    Redirect => "redirect",
     /// A packet that has no counterpart in the other IP version.
     Untranslatable => "untranslatable",
     /// The ENI has as many flows as it may.

@@ -52,6 +52,9 @@ pub struct Settings {
     pub inner_vlan: bool,
     /// Most flows of all ENIs, in both directions one.
     pub flows: usize,
+    /// Whether what was decided for a flow holds until a policy changes. Without, each of its packets
+    /// is judged anew: the same leaves, only slower.
+    pub caching: bool,
     /// After how long without a packet a flow is over.
     pub idle: IdleTimes,
     /// How many bytes an ENI with a bandwidth limit may send at once, as time at its limit.
@@ -98,6 +101,7 @@ impl Default for Settings {
             check_outbound_source: true,
             inner_vlan: false,
             flows: 1 << 20,
+            caching: true,
             idle: IdleTimes::default(),
             burst: Duration::from_millis(10),
         }

@@ -45,6 +45,25 @@ pub trait ObjectSource {
     fn has_route_group(&self, group: &RouteGroupId) -> bool;
     /// Its routes.
     fn routes(&self, group: &RouteGroupId, each: &mut dyn FnMut(Prefix, &Route));
+    /// How many they are.
+    fn route_count(&self, group: &RouteGroupId) -> usize {
+        let mut count = 0;
+        self.routes(group, &mut |_, _| count += 1);
+        count
+    }
+    /// Those of prefixes that cover a prefix or lie in it.
+    fn routes_about(
+        &self,
+        group: &RouteGroupId,
+        prefix: Prefix,
+        each: &mut dyn FnMut(Prefix, &Route),
+    ) {
+        self.routes(group, &mut |other, route| {
+            if is_about(prefix, other) {
+                each(other, route);
+            }
+        });
+    }
     /// A mapping.
     fn mapping(&self, key: &VnetMappingKey) -> Option<VnetMapping>;
     /// Physical addresses that may send with a VNI.
@@ -64,6 +83,11 @@ pub trait ObjectSource {
         direction: Direction,
         stage: AclStage,
     ) -> Option<&AclBinding>;
+}
+
+/// Whether one of two prefixes covers the other.
+fn is_about(one: Prefix, other: Prefix) -> bool {
+    one.includes(other.network()) || other.includes(one.network())
 }
 
 impl ObjectSource for Configuration {
@@ -147,6 +171,23 @@ impl ObjectSource for Configuration {
                 .routes()
                 .iter()
                 .for_each(|(prefix, route)| each(prefix, route));
+        }
+    }
+
+    fn route_count(&self, group: &RouteGroupId) -> usize {
+        let table = self.route_groups.get(group);
+        table.map_or(0, |table| table.routes().len())
+    }
+
+    fn routes_about(
+        &self,
+        group: &RouteGroupId,
+        prefix: Prefix,
+        each: &mut dyn FnMut(Prefix, &Route),
+    ) {
+        if let Some(table) = self.route_groups.get(group) {
+            let routes = table.routes();
+            routes.about(prefix, &mut |prefix, route| each(prefix, route));
         }
     }
 

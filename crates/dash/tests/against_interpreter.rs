@@ -2,18 +2,15 @@
 
 mod common;
 
-use common::interpreter::{Interpreter, Packet, Sent};
-use common::packets::{self, Dice, HEADROOM};
+use common::interpreter::{Interpreter, Packet};
+use common::leaving::{compare, inner_of, process, taken_apart};
+use common::packets::{self, Dice};
 use proptest::prelude::*;
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::tcp::flags;
-use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{dissect, fields, verify_ipv4_checksum, verify_transport_checksum};
-use twinpath_dash::headers::{Direction, Headers};
-use twinpath_dash::pipeline::Layer;
+use twinpath_dash::headers::Direction;
 use twinpath_dash::samples::Objects;
-use twinpath_dash::{Dpu, Reason, Settings, Verdict};
+use twinpath_dash::{Dpu, Reason, Settings};
 
 const ENIS: u8 = 4;
 
@@ -31,67 +28,6 @@ fn dpu(objects: &Objects, settings: &Settings) -> Dpu {
     dpu
 }
 
-/// A frame that left, taken apart: its layers from the inside out, and the inner frame.
-fn taken_apart(mut frame: &[u8]) -> (Vec<Layer>, Vec<u8>, Layout) {
-    let mut layers = Vec::new();
-    loop {
-        let layout = dissect(frame).expect("what leaves is sound");
-        assert!(verify_ipv4_checksum(frame, &layout));
-        let Ok(tunnel) = Tunnel::read(frame, &layout, VXLAN_PORT) else {
-            layers.reverse();
-            return (layers, frame.to_vec(), layout);
-        };
-        layers.push(Layer {
-            encapsulation: tunnel.encapsulation,
-            key: tunnel.key,
-            source: fields::source_address(frame, &layout),
-            destination: fields::destination_address(frame, &layout),
-        });
-        frame = &frame[tunnel.inner()];
-    }
-}
-
-/// Whether what left is what the specification says.
-fn compare(frame: &[u8], sent: &Sent, packet: &Packet, came: &[u8]) -> Result<(), TestCaseError> {
-    let (mut layers, inner, layout) = taken_apart(frame);
-    if !sent.endpoints.is_empty() {
-        let last = layers.last_mut().expect("a tunnel");
-        prop_assert!(sent.endpoints.contains(&last.destination));
-        last.destination = sent.underlay.last().expect("a tunnel").destination;
-    }
-    prop_assert_eq!(&layers, &sent.underlay);
-    prop_assert_eq!(Headers::of(&inner, &layout), Some(sent.overlay));
-    prop_assert!(verify_transport_checksum(&inner, &layout));
-    if !sent.underlay.is_empty() {
-        let source = sent.source_mac.unwrap_or(fields::source_mac(came));
-        let destination = sent
-            .destination_mac
-            .unwrap_or(fields::destination_mac(came));
-        prop_assert_eq!(fields::source_mac(&inner), source);
-        prop_assert_eq!(fields::destination_mac(&inner), destination);
-    }
-    let _ = packet;
-    Ok(())
-}
-
-fn process(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason> {
-    let mut buffer = bytes.to_vec();
-    match dpu.process(&mut buffer, HEADROOM, now) {
-        Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
-        Verdict::Drop(reason) => Err(reason),
-        Verdict::TooLong(_) => Err(Reason::TooLong),
-    }
-}
-
-/// The inner frame of bytes that packets are made of.
-fn inner_of(bytes: &[u8]) -> &[u8] {
-    let frame = &bytes[HEADROOM..];
-    let layout = dissect(frame).expect("sound");
-    &frame[Tunnel::read(frame, &layout, VXLAN_PORT)
-        .expect("a tunnel")
-        .inner()]
-}
-
 fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool, TestCaseError> {
     // Each packet is the first of its flow.
     let mut dpu = dpu(objects, settings);
@@ -105,7 +41,7 @@ fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool
     .run();
     match (&result, &expected) {
         (Ok(frame), Ok(sent)) => {
-            compare(frame, sent, packet, inner_of(&bytes))?;
+            compare(frame, sent, inner_of(&bytes))?;
             let counters = dpu.counters(&packet.eni).expect("there");
             let bytes_of_class = counters.meters.of(sent.meter_class);
             let inner_bytes = match packet.direction {

@@ -116,6 +116,16 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
         [before, behind].map(|entry| entry.map(|(key, value)| (key, value)))
     }
 
+    /// The entries from a key on, whether it is there or not.
+    pub fn iter_from(&self, key: &K) -> impl Iterator<Item = (&K, &V)> {
+        let pieces = self.pieces.get(self.piece_of(key)..).unwrap_or(&[]);
+        let first = pieces.first().map_or(&[][..], |piece| {
+            &piece[piece.partition_point(|(one, _)| one < key)..]
+        });
+        let rest = pieces.iter().skip(1).flat_map(|piece| piece.iter());
+        first.iter().chain(rest).map(|(key, value)| (key, value))
+    }
+
     /// Whether a key is there.
     #[must_use]
     pub fn contains(&self, key: &K) -> bool {
@@ -381,6 +391,10 @@ mod tests {
                 prop_assert_eq!(map.get(&key), plain.get(&key));
                 let plain = [plain.range(..key).next_back(), plain.range(key + 1..).next()];
                 prop_assert_eq!(map.neighbors(&key), plain);
+            }
+            for key in (0..2000).step_by(97) {
+                let plain: Vec<_> = plain.range(key..).collect();
+                prop_assert_eq!(map.iter_from(&key).collect::<Vec<_>>(), plain);
             }
         }
     }

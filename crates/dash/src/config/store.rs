@@ -195,7 +195,7 @@ impl Store {
     }
 
     fn delete(&mut self, key: Key, origin: Origin) {
-        let waited = self.stop_waiting(&key);
+        let waited = self.stop_waiting(&key).is_some();
         if !self.configuration.contains(&key) {
             self.absent += usize::from(!waited);
             return;
@@ -219,14 +219,63 @@ impl Store {
 
     /// Puts an object in force, or has it wait.
     fn admit(&mut self, object: Object, origin: Origin, work: &mut Vec<Key>) {
-        match self.obstacle(&object) {
-            None => self.put(object, work),
-            Some(obstacle) => self.wait(Waiting {
-                object,
-                origin,
-                obstacle,
-            }),
+        let Some(obstacle) = self.obstacle(&object) else {
+            return self.put(object, work);
+        };
+        let (key, is_mac) = (object.key(), obstacle.why == Why::MacAddress);
+        self.wait(Waiting {
+            object,
+            origin,
+            obstacle,
+        });
+        if is_mac {
+            self.exchange(&key, work);
         }
+    }
+
+    /// Puts ENIs in force that wait for each other's MAC addresses, in a ring that one of them ends.
+    fn exchange(&mut self, last: &Key, work: &mut Vec<Key>) {
+        let Some(ring) = self.ring(last) else {
+            return;
+        };
+        for key in &ring {
+            let Some(waiting) = self.waiting.get(key) else {
+                return;
+            };
+            // What was referred to may have gone since.
+            if let Some(obstacle) = self.obstacle_beside_mac(&waiting.object) {
+                let waiting = waiting.clone();
+                self.stop_waiting(key);
+                return self.wait(Waiting {
+                    obstacle,
+                    ..waiting
+                });
+            }
+        }
+        for key in ring {
+            if let Some(waiting) = self.stop_waiting(&key) {
+                self.put(waiting.object, work);
+            }
+        }
+    }
+
+    /// The ENIs that one waits for, each because the next has its MAC address, if that leads back to
+    /// the first.
+    fn ring(&self, first: &Key) -> Option<Vec<Key>> {
+        let mut ring = Vec::new();
+        let mut at = first;
+        while ring.len() <= self.macs.len() {
+            let obstacle = &self.waiting.get(at)?.obstacle;
+            if obstacle.why != Why::MacAddress {
+                return None;
+            }
+            ring.push(at.clone());
+            at = &obstacle.by;
+            if at == first {
+                return Some(ring);
+            }
+        }
+        None
     }
 
     fn wait(&mut self, waiting: Waiting) {
@@ -240,23 +289,26 @@ impl Store {
         self.waiting.insert(key, waiting);
     }
 
-    /// Forgets a version that waits; whether there was one.
-    fn stop_waiting(&mut self, key: &Key) -> bool {
-        let Some(waiting) = self.waiting.remove(key) else {
-            return false;
-        };
-        let by = waiting.obstacle.by;
-        if let Some(kept) = self.kept_by.get_mut(&by) {
+    /// Forgets a version that waits; the one that did.
+    fn stop_waiting(&mut self, key: &Key) -> Option<Waiting> {
+        let waiting = self.waiting.remove(key)?;
+        let by = &waiting.obstacle.by;
+        if let Some(kept) = self.kept_by.get_mut(by) {
             kept.remove(key);
             if kept.is_empty() {
-                self.kept_by.remove(&by);
+                self.kept_by.remove(by);
             }
         }
-        true
+        Some(waiting)
     }
 
     /// The first thing that keeps an object from being in force.
     fn obstacle(&self, object: &Object) -> Option<Obstacle> {
+        self.obstacle_beside_mac(object)
+            .or_else(|| self.same_mac(object))
+    }
+
+    fn obstacle_beside_mac(&self, object: &Object) -> Option<Obstacle> {
         let mut first = None;
         object.references(&mut |field, by| {
             if first.is_none() {
@@ -264,9 +316,7 @@ impl Store {
                 first = why.map(|why| Obstacle { field, by, why });
             }
         });
-        first
-            .or_else(|| self.same_mac(object))
-            .or_else(|| self.configuration.conflict(object))
+        first.or_else(|| self.configuration.conflict(object))
     }
 
     /// Why an object cannot refer to another.
@@ -305,24 +355,30 @@ impl Store {
         }
         self.changed.push(key.clone());
         object.references(&mut |_, to| *self.referrers.entry(to).or_default() += 1);
+        if let (Some(old), Object::Eni(id, _)) = (&known, &object) {
+            self.give_mac_back(id, old);
+        }
         if let Object::Eni(id, eni) = &object {
             self.macs.insert(eni.mac_address, id.clone());
         }
-        let mac = mac_of(&object);
         self.configuration.set(object);
         if let Some(known) = known {
-            self.let_go(&known, mac, work);
+            self.let_go(&known, work);
         }
         work.push(key);
     }
 
-    /// What an object refers to that is gone, or is another version now.
-    fn let_go(&mut self, gone: &Object, mac: Option<MacAddress>, work: &mut Vec<Key>) {
-        if let Some(old) = mac_of(gone)
-            && mac != Some(old)
+    /// An ENI's MAC address is free, if no other has it by now.
+    fn give_mac_back(&mut self, id: &EniId, gone: &Object) {
+        if let Object::Eni(_, eni) = gone
+            && self.macs.get(&eni.mac_address) == Some(id)
         {
-            self.macs.remove(&old);
+            self.macs.remove(&eni.mac_address);
         }
+    }
+
+    /// What an object refers to that is gone, or is another version now.
+    fn let_go(&mut self, gone: &Object, work: &mut Vec<Key>) {
         let mut released = Vec::new();
         gone.references(&mut |_, to| released.push(to));
         for to in released {
@@ -387,7 +443,10 @@ impl Store {
         };
         self.changed.push(key.clone());
         self.configuration.remove(key);
-        self.let_go(&object, None, work);
+        if let Key::Eni(id) = key {
+            self.give_mac_back(id, &object);
+        }
+        self.let_go(&object, work);
         work.push(key.clone());
     }
 
@@ -422,12 +481,5 @@ impl Store {
             configuration: self.configuration.clone(),
             eni_epochs,
         }
-    }
-}
-
-fn mac_of(object: &Object) -> Option<MacAddress> {
-    match object {
-        Object::Eni(_, eni) => Some(eni.mac_address),
-        _ => None,
     }
 }

@@ -77,6 +77,38 @@ impl<V: Clone> ByPrefix<V> {
         }
     }
 
+    /// Calls `each` for every prefix that covers this one or lies in it. Costs what they are.
+    pub fn about(&self, prefix: Prefix, each: &mut dyn FnMut(Prefix, &V)) {
+        let shorter = (0..prefix.length()).map(|length| Prefix::covering(prefix.network(), length));
+        for prefix in shorter {
+            if let Some(value) = self.get(prefix) {
+                each(prefix, value);
+            }
+        }
+        let (first, length) = (prefix.network(), prefix.length());
+        let mut told = |inside: Prefix, value: &V| {
+            let goes_on = prefix.includes(inside.network());
+            if goes_on && inside.length() >= length {
+                each(inside, value);
+            }
+            goes_on
+        };
+        match first.is_v4() {
+            true => {
+                _ = self
+                    .v4
+                    .iter_from(&(v4_bits(first), length))
+                    .all(|(&key, value)| told(v4_prefix(key), value))
+            }
+            false => {
+                _ = self
+                    .v6
+                    .iter_from(&(first.octets16(), length))
+                    .all(|(&key, value)| told(v6_prefix(key), value))
+            }
+        }
+    }
+
     /// All prefixes: those of IPv4 first, by their addresses.
     pub fn iter(&self) -> impl Iterator<Item = (Prefix, &V)> {
         let v4 = self.v4.iter().map(|(&key, value)| (v4_prefix(key), value));

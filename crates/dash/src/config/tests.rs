@@ -498,3 +498,80 @@ proptest! {
         prop_assert_eq!(store.waiting().count() + store.leaving().count(), 0);
     }
 }
+
+fn mac_of(store: &Store, eni: &str) -> String {
+    let snapshot = store.snapshot();
+    let table = snapshot.configuration.enis.get(&eni.into()).expect("there");
+    table.eni.mac_address.to_string()
+}
+
+/// Three ENIs with the MAC addresses that end with 1, 2 and 3.
+fn three_enis() -> Store {
+    let mut store = Store::default();
+    set(
+        &mut store,
+        r#"{
+        "DASH_VNET_TABLE:blue": {"vni": 1001},
+        "DASH_ENI_TABLE:a": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"},
+        "DASH_ENI_TABLE:b": {"mac_address": "02:00:00:00:00:02", "vnet": "blue"},
+        "DASH_ENI_TABLE:c": {"mac_address": "02:00:00:00:00:03", "vnet": "blue"}
+    }"#,
+    );
+    store
+}
+
+#[test]
+fn enis_exchange_their_mac_addresses() {
+    let mut store = three_enis();
+    set(
+        &mut store,
+        r#"{
+        "DASH_ENI_TABLE:a": {"mac_address": "02:00:00:00:00:02", "vnet": "blue"},
+        "DASH_ENI_TABLE:b": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"}
+    }"#,
+    );
+    assert_eq!(store.waiting().count(), 0);
+    assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:02");
+    assert_eq!(mac_of(&store, "b"), "02:00:00:00:00:01");
+    // All three, the last of which waits for its network.
+    set(
+        &mut store,
+        r#"{
+        "DASH_ENI_TABLE:a": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"},
+        "DASH_ENI_TABLE:b": {"mac_address": "02:00:00:00:00:03", "vnet": "blue"},
+        "DASH_ENI_TABLE:c": {"mac_address": "02:00:00:00:00:02", "vnet": "red"}
+    }"#,
+    );
+    assert_eq!(store.waiting().count(), 3);
+    assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:02");
+    set(&mut store, r#"{"DASH_VNET_TABLE:red": {"vni": 1002}}"#);
+    assert_eq!(store.waiting().count(), 0);
+    for (eni, last) in [("a", '1'), ("b", '3'), ("c", '2')] {
+        assert!(mac_of(&store, eni).ends_with(last));
+    }
+    // Each still has its own.
+    set(
+        &mut store,
+        r#"{"DASH_ENI_TABLE:d": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"}}"#,
+    );
+    let (_, waiting) = store.waiting().next().expect("refused");
+    assert_eq!(waiting.obstacle.by, Key::Eni("a".into()));
+}
+
+#[test]
+fn an_exchange_waits_for_what_has_gone_meanwhile() {
+    let mut store = three_enis();
+    set(&mut store, r#"{"DASH_VNET_TABLE:red": {"vni": 1002}}"#);
+    set(
+        &mut store,
+        r#"{"DASH_ENI_TABLE:a": {"mac_address": "02:00:00:00:00:02", "vnet": "red"}}"#,
+    );
+    delete(&mut store, &["DASH_VNET_TABLE:red"]);
+    let b = r#"{"DASH_ENI_TABLE:b": {"mac_address": "02:00:00:00:00:01", "vnet": "blue"}}"#;
+    set(&mut store, b);
+    assert_eq!(store.waiting().count(), 2);
+    assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:01");
+    set(&mut store, r#"{"DASH_VNET_TABLE:red": {"vni": 1003}}"#);
+    assert_eq!(store.waiting().count(), 0);
+    assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:02");
+}

@@ -1,19 +1,20 @@
 //! From a packet to its flow, or to a new one.
 
 use twinpath_core::Instant;
-use twinpath_core::wire::layout::Fragment;
+use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::tunnel::entropy_of;
-use twinpath_core::wire::{Address, fields, fragment, protocol};
+use twinpath_core::wire::{fields, fragment, protocol};
 
 use super::{CONNECTION_BURST_NS, Dpu, Treated, Treatment};
+use crate::counters::EniCounters;
 use crate::flows::{Entry, FlowKey, Place, State, opens};
 use crate::headers::Direction;
 use crate::headers::Headers;
 use crate::objects::EniMode;
-use crate::pipeline::{Action, Arrival, Decision, Policies, Received};
+use crate::pipeline::{Action, Arrival, Decision, Detour, Policies, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
-use crate::tables::EniEntry;
+use crate::tables::{EniEntry, epochs};
 
 /// A flow, as reports show it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -103,21 +104,27 @@ impl Dpu {
         self.flows.hash(&key)
     }
 
-    /// What is done to a packet.
+    /// What is done to a packet. Its [`hash`](Self::hash) may be known already.
     pub(super) fn treatment(
         &mut self,
         inside: &[u8],
         received: &mut Received,
+        known_hash: Option<u64>,
         now: Instant,
     ) -> Result<Treatment, Reason> {
         let number = received.arrival.eni;
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let serial = eni.serial;
-        if received.inner.inner.is_some() {
-            return self.treatment_of_error(inside, received, now);
+        if matches!(received.inner.transport, Transport::Icmp | Transport::Icmp6) {
+            if let Some(redirect) = self.redirect_in(inside, received) {
+                return Err(self.redirected(&redirect, &received.arrival, now));
+            }
+            if received.inner.inner.is_some() {
+                return self.treatment_of_error(inside, received, now);
+            }
         }
         let ports = match received.inner.fragment {
-            Fragment::Later => self.ports_of_later(serial, inside, received, now)?,
+            Fragment::Later => self.ports_of_later(inside, received, now)?,
             _ => received.key_ports(inside),
         };
         let headers = received.arrival.headers;
@@ -126,7 +133,11 @@ impl Dpu {
         let direction = received.arrival.direction;
         let key = FlowKey::new(serial, direction, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
-        let hash = self.flows.hash(&key);
+        // Before its datagram was known a later fragment had no ports.
+        let hash = match (known_hash, received.inner.fragment) {
+            (Some(hash), Fragment::Whole | Fragment::First) => hash,
+            _ => self.flows.hash(&key),
+        };
         let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
             Some(place) => self.hit(place, received, tcp_flags, now),
             None => self.miss(&key, hash, received, tcp_flags, now),
@@ -134,23 +145,23 @@ impl Dpu {
         if received.inner.fragment == Fragment::First
             && let Some(part) = fragment::part(inside, &received.inner)
         {
-            let id = part.identification;
-            self.fragments.learn(serial, &headers, id, ports, now);
+            let fragments = &mut self.enis[usize::from(number)].fragments;
+            fragments.learn(&headers, part.identification, ports, now);
         }
         Ok(treatment)
     }
 
     fn ports_of_later(
-        &mut self,
-        serial: u32,
+        &self,
         inside: &[u8],
         received: &Received,
         now: Instant,
     ) -> Result<[u16; 2], Reason> {
         let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
-        let headers = &received.arrival.headers;
-        self.fragments
-            .ports(serial, headers, part.identification, now)
+        let arrival = &received.arrival;
+        let fragments = &self.enis[usize::from(arrival.eni)].fragments;
+        fragments
+            .ports(&arrival.headers, part.identification, now)
             .ok_or(Reason::FragmentAlone)
     }
 
@@ -176,14 +187,14 @@ impl Dpu {
         Some(place)
     }
 
-    fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
+    pub(super) fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
         let idle = self.idle.of(number, State::of(entry.state));
         now.ticks_since(entry.last_seen) > idle
             && now.ticks_since(self.flows.get(entry.peer).last_seen) > idle
     }
 
     /// Ends a flow; `count` tells why.
-    fn end(&mut self, place: Place, count: impl Fn(&mut crate::counters::EniCounters)) {
+    fn end(&mut self, place: Place, count: impl Fn(&mut EniCounters)) {
         let entry = self.flows.get(place);
         let peer = self.flows.get(entry.peer);
         let serial = self.flows.key(place).serial();
@@ -207,25 +218,39 @@ impl Dpu {
         now: Instant,
     ) -> Result<Treatment, Reason> {
         let arrival = &received.arrival;
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let mut entry = self.flows.get(place);
-        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
-        let policies = self.policies(eni);
-        if !policies.accepts(arrival.direction, arrival.key, action) {
-            return Err(Reason::FlowVni);
-        }
-        let mut place = place;
-        if entry.stamp != self.tables.stamp(eni, entry.mapping_epoch) {
-            let action = *action;
-            place = self.resimulate(place, &entry, &action, arrival, now)?;
-            entry = self.flows.get(place);
-        }
+        let (place, entry) = self.judged(place, arrival, now)?;
         self.saw(place, &entry, received, tcp_flags, now);
         self.enis[usize::from(arrival.eni)].counters.flow_hits += 1;
         Ok(Treatment {
             action: Treated::Flow(entry.action),
             bucket: entry.bucket,
         })
+    }
+
+    /// The entry of a packet's flow, as what policies say now, if the packet may come as it does.
+    #[inline]
+    pub(super) fn judged(
+        &mut self,
+        mut place: Place,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> Result<(Place, Entry), Reason> {
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let mut entry = self.flows.get(place);
+        let is_stale = entry.stamp != self.tables.stamp(eni, entry.mapping_epoch);
+        if is_stale || !self.settings.caching {
+            place = self.resimulate(place, &entry, arrival.eni, now)?;
+            entry = self.flows.get(place);
+            let counters = &mut self.enis[usize::from(arrival.eni)].counters;
+            counters.flows_resimulated += u64::from(is_stale);
+        }
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
+        let policies = self.policies(eni);
+        match policies.accepts(arrival.direction, arrival.key, action) {
+            true => Ok((place, entry)),
+            false => Err(Reason::FlowVni),
+        }
     }
 
     /// A packet of a flow came.
@@ -252,7 +277,7 @@ impl Dpu {
         }
     }
 
-    fn policies<'a>(&'a self, eni: &'a EniEntry) -> Policies<'a> {
+    pub(super) fn policies<'a>(&'a self, eni: &'a EniEntry) -> Policies<'a> {
         Policies {
             tables: &self.tables,
             settings: &self.settings,
@@ -260,47 +285,45 @@ impl Dpu {
         }
     }
 
-    /// Judges a flow anew after a change of policy. Returns where the entry of the packet is now.
+    /// Judges a flow anew. Returns where the entry of the packet is now.
     fn resimulate(
         &mut self,
         place: Place,
         entry: &Entry,
-        action: &Action,
-        arrival: &Arrival,
+        number: u16,
         now: Instant,
     ) -> Result<Place, Reason> {
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
             true => (place, entry.peer),
             false => (entry.peer, place),
         };
-        let opening = match entry.is_forward {
-            true => *arrival,
-            // The way a floating NIC's packets came is not known from their answers.
-            false if mode == EniMode::FloatingNic => return Ok(place),
-            false => opening(&self.flows.key(forward), action, arrival),
-        };
-        let decision = match self.policies(eni).decide(&opening) {
+        let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
+        let removed = |counters: &mut EniCounters| counters.flows_removed += 1;
+        let mut decision = match self.policies(eni).decide(&opening) {
             Ok(decision) => decision,
             Err(reason) => {
-                self.end(place, |counters| counters.flows_removed += 1);
+                self.end(place, removed);
                 return Err(reason);
             }
         };
+        if let Some(detour) = self.detour(forward) {
+            detour.take(&mut decision);
+        }
         let keys = [
             self.flows.key(forward),
             answer_key(&self.flows.key(forward), &decision, mode),
         ];
-        let counters = &mut self.enis[usize::from(arrival.eni)].counters;
-        counters.flows_resimulated += 1;
         if keys[1] == self.flows.key(reverse) {
             self.replace(forward, &decision);
             return Ok(place);
         }
-        let state = entry.state;
         self.end(place, |_| ());
-        let [forward, _] = self.insert(keys, arrival.eni, &decision, state, now)?;
+        let inserted = self.insert(keys, number, &decision, entry.state, now);
+        let [forward, _] = inserted.inspect_err(|_| {
+            removed(&mut self.enis[usize::from(number)].counters);
+        })?;
         match entry.is_forward {
             true => Ok(forward),
             // Answers have other addresses now.
@@ -308,14 +331,37 @@ impl Dpu {
         }
     }
 
+    /// The packet that opened a flow, as policies see it.
+    pub(super) fn opening(&self, forward: Place) -> Option<Arrival> {
+        let (key, entry) = (self.flows.key(forward), self.flows.get(forward));
+        let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
+        let origin = reverse.origin?;
+        Some(Arrival {
+            direction: key.direction(),
+            eni: entry.eni,
+            encapsulation: origin.encapsulation,
+            key: origin.key,
+            outer_source: origin.outer_source,
+            source_mac: origin.source_mac,
+            headers: key.headers(),
+            entropy: entropy_of(key.addresses(), key.ports(), key.protocol()),
+        })
+    }
+
+    /// The way that a load balancer has told for a flow.
+    fn detour(&self, forward: Place) -> Option<Detour> {
+        let peer = self.flows.get(forward).peer;
+        self.actions.get(self.flows.get(peer).action)?.detour
+    }
+
     /// What is done to a flow's packets from now on.
-    fn replace(&mut self, forward: Place, decision: &Decision) {
+    pub(super) fn replace(&mut self, forward: Place, decision: &Decision) {
         let mut first = self.flows.get(forward);
         let mut second = self.flows.get(first.peer);
         let Some(eni) = self.tables.eni(first.eni) else {
             return;
         };
-        let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
+        let mapping_epoch = decision.mapping_epoch.unwrap_or(epochs::NONE);
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(first.eni)].counters.meters;
         let bucket = meters.number(decision.meter_class);
@@ -351,7 +397,7 @@ impl Dpu {
             return Err(Reason::NoFlow);
         }
         if !is_stray {
-            self.may_open(number, now)?;
+            self.has_room(number)?;
             self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
@@ -364,6 +410,7 @@ impl Dpu {
                 bucket: meters.number(decision.meter_class),
             });
         }
+        self.may_open(number, now)?;
         let state = State::default().after(tcp_flags, true);
         let keys = [*key, answer_key(key, &decision, mode)];
         let [place, _] = self.insert(keys, number, &decision, state.bits(), now)?;
@@ -375,25 +422,32 @@ impl Dpu {
         })
     }
 
-    /// Whether an ENI may have another flow, and now.
-    fn may_open(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
+    /// Whether an ENI may have another flow.
+    fn has_room(&self, number: u16) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let enis = self.tables.eni_count().max(1);
-        let state = &mut self.enis[usize::from(number)];
-        let flows = state.flows as usize;
+        let flows = self.flows_of(number) as usize;
         if eni.limits.flows != 0 && flows >= eni.limits.flows as usize {
             return Err(Reason::FlowLimit);
         }
         // The last quarter of the table is for those that have less than their share.
         let count = self.flows.len() / 2;
         let is_crowded = count >= self.settings.flows / 4 * 3;
-        if count >= self.settings.flows || is_crowded && flows >= self.settings.flows / enis {
-            return Err(Reason::FlowTableFull);
+        let is_full =
+            count >= self.settings.flows || is_crowded && flows >= self.settings.flows / enis;
+        match is_full {
+            true => Err(Reason::FlowTableFull),
+            false => Ok(()),
         }
+    }
+
+    /// Whether an ENI may open a connection now. What policies refuse does not count: nobody else can
+    /// use up what a machine may open.
+    fn may_open(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
+        let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let per_second = eni.limits.connections_per_second.into();
-        let passes = state
-            .connections
-            .take(1, per_second, CONNECTION_BURST_NS, now);
+        let rate = &mut self.enis[usize::from(number)].connections;
+        let passes = rate.take(1, per_second, CONNECTION_BURST_NS, now);
         passes.then_some(()).ok_or(Reason::ConnectionRate)
     }
 
@@ -424,7 +478,7 @@ impl Dpu {
         }
         self.flows.prefetch_room(hashes[1]);
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let mapping_epoch = decision.mapping_epoch.unwrap_or(0);
+        let mapping_epoch = decision.mapping_epoch.unwrap_or(epochs::NONE);
         let stamp = self.tables.stamp(eni, mapping_epoch);
         let meters = &mut self.enis[usize::from(number)].counters.meters;
         let bucket = meters.number(decision.meter_class);
@@ -475,10 +529,11 @@ impl Dpu {
         arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
         let key = FlowKey::new(eni.serial, arrival.direction, &headers, ports);
         let place = self.flows.find(&key, self.flows.hash(&key));
-        let entry = self.flows.get(place.ok_or(Reason::IcmpError)?);
-        if self.is_over(&entry, quote.protocol, now) {
+        let place = place.ok_or(Reason::IcmpError)?;
+        if self.is_over(&self.flows.get(place), quote.protocol, now) {
             return Err(Reason::IcmpError);
         }
+        let (_, entry) = self.judged(place, &received.arrival, now)?;
         let action = self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
         // The packet in the error would have to be changed as well.
         let is_changed = action.addresses.is_some()
@@ -486,12 +541,6 @@ impl Dpu {
             || action.destination_port.is_some();
         if is_changed {
             return Err(Reason::IcmpError);
-        }
-        if !self
-            .policies(eni)
-            .accepts(arrival.direction, arrival.key, action)
-        {
-            return Err(Reason::FlowVni);
         }
         Ok(Treatment {
             action: Treated::Flow(entry.action),
@@ -510,22 +559,6 @@ fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey 
         _ => Direction::Inbound,
     };
     FlowKey::new(forward.serial(), direction, &decision.answers, ports)
-}
-
-/// What the packets that opened a flow come with, told from an answer and what is done to it.
-fn opening(forward: &FlowKey, reverse: &Action, answer: &Arrival) -> Arrival {
-    let headers = forward.headers();
-    let layer = reverse.layers[0];
-    Arrival {
-        direction: forward.direction(),
-        eni: answer.eni,
-        encapsulation: layer.map_or(answer.encapsulation, |layer| layer.encapsulation),
-        key: layer.map_or(answer.key, |layer| layer.key),
-        outer_source: layer.map_or(Address::UNSPECIFIED_V4, |layer| layer.destination),
-        source_mac: reverse.destination_mac.unwrap_or(answer.source_mac),
-        headers,
-        entropy: entropy_of(forward.addresses(), forward.ports(), headers.protocol),
-    }
 }
 
 /// The later of two times in ticks that are not far apart.

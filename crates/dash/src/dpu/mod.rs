@@ -4,6 +4,7 @@
 //! dropped comes back with a reason that has been counted.
 
 mod flows;
+mod redirect;
 mod too_long;
 
 use std::ops::Range;
@@ -48,16 +49,18 @@ struct EniState {
     connections: Rate,
     bandwidth: Rate,
     errors: Rate,
+    fragments: Fragments,
 }
 
 /// A DPU.
 pub struct Dpu {
     settings: Settings,
     idle: IdleTicks,
+    /// How long an ENI may send more than its bandwidth.
+    burst_ns: u64,
     tables: Tables,
     flows: FlowTable,
     actions: Interned<Action>,
-    fragments: Fragments,
     enis: Vec<EniState>,
     drops: Drops,
     aged: Vec<Place>,
@@ -88,10 +91,10 @@ impl Dpu {
     pub fn new(settings: Settings, seed: u64) -> Self {
         Self {
             idle: IdleTicks::new(&settings.idle),
+            burst_ns: u64::try_from(settings.burst.as_nanos()).unwrap_or(u64::MAX),
             tables: Tables::new(seed),
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Interned::new(seed_for(seed, "dash actions")),
-            fragments: Fragments::new(seed_for(seed, "dash fragments")),
             enis: Vec::new(),
             drops: Drops::default(),
             aged: Vec::new(),
@@ -155,8 +158,8 @@ impl Dpu {
     /// what is in front: 128 bytes are enough for two tunnels.
     pub fn process(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Verdict {
         let frame = buffer.get(start..).unwrap_or(&[]);
-        let received = Received::read(frame, &self.tables, &self.settings);
-        self.finish(buffer, start, received, now)
+        let mut received = Received::read(frame, &self.tables, &self.settings);
+        self.finish(buffer, start, &mut received, None, now)
     }
 
     /// The same for a burst, in its order: before the first packet is treated all have been taken
@@ -185,10 +188,11 @@ impl Dpu {
                 self.actions.prefetch(action);
             }
         }
-        for ((received, _), buffer) in burst.drain(..).zip(buffers) {
-            let verdict = self.finish(buffer.as_mut(), start, received, now);
+        for ((received, hash), buffer) in burst.iter_mut().zip(buffers) {
+            let verdict = self.finish(buffer.as_mut(), start, received, Some(*hash), now);
             each(buffer, verdict);
         }
+        burst.clear();
         self.burst = burst;
     }
 
@@ -196,15 +200,16 @@ impl Dpu {
         &mut self,
         buffer: &mut [u8],
         start: usize,
-        received: Result<Received, Unreceived>,
+        received: &mut Result<Received, Unreceived>,
+        hash: Option<u64>,
         now: Instant,
     ) -> Verdict {
-        let mut received = match received {
+        let received = match received {
             Ok(received) => received,
-            Err((reason, eni)) => return self.dropped(reason, eni),
+            Err((reason, eni)) => return self.dropped(*reason, *eni),
         };
         let number = received.arrival.eni;
-        match self.pass(buffer, start, &mut received, now) {
+        match self.pass(buffer, start, received, hash, now) {
             Ok(frame) => Verdict::Forward(frame),
             Err(reason) => {
                 let verdict = self.dropped(reason, Some(number));
@@ -227,13 +232,14 @@ impl Dpu {
         buffer: &mut [u8],
         start: usize,
         received: &mut Received,
+        hash: Option<u64>,
         now: Instant,
     ) -> Result<Range<usize>, Reason> {
         let inner = received.tunnel.inner();
         let inside = buffer.get(start + inner.start..start + inner.end);
         let inside = inside.unwrap_or(&[]);
         self.admit(received, inside.len(), now)?;
-        let treatment = self.treatment(inside, received, now)?;
+        let treatment = self.treatment(inside, received, hash, now)?;
         let before = inside.len();
         let surroundings = Surroundings {
             settings: &self.settings,
@@ -281,10 +287,9 @@ impl Dpu {
             return Err(Reason::SpoofedSource);
         }
         let bytes_per_second = u64::from(eni.limits.bandwidth_kbps) * 125;
-        let burst_ns = u64::try_from(self.settings.burst.as_nanos()).unwrap_or(u64::MAX);
         let passes = state
             .bandwidth
-            .take(bytes as u64, bytes_per_second, burst_ns, now);
+            .take(bytes as u64, bytes_per_second, self.burst_ns, now);
         passes.then_some(()).ok_or(Reason::Bandwidth)
     }
 }

@@ -3,6 +3,8 @@
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, MacAddress};
 
+use super::arrival::Arrival;
+use super::redirect::Detour;
 use crate::headers::Headers;
 use crate::tables::MAX_LAYERS;
 
@@ -40,6 +42,38 @@ pub struct Action {
     /// VNIs with which packets of the flow come from the network, beside that of the ENI's own
     /// network and those that are trusted.
     pub accepts: [Option<u32>; 2],
+    /// In what is done to answers: how the packet came that opened the flow. A flow is judged anew as
+    /// that packet, whatever its later ones come by.
+    pub origin: Option<Origin>,
+    /// In what is done to answers: the way that a load balancer has told for the packets that are
+    /// answered.
+    pub detour: Option<Detour>,
+}
+
+/// How a packet came, beside its inner headers.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The tunnel it came by.
+    pub encapsulation: Encapsulation,
+    /// VNI or virtual subnet.
+    pub key: u32,
+    /// Outer source.
+    pub outer_source: Address,
+    /// Inner source MAC address.
+    pub source_mac: MacAddress,
+}
+
+impl Origin {
+    /// That of a packet.
+    #[must_use]
+    pub const fn of(arrival: &Arrival) -> Self {
+        Self {
+            encapsulation: arrival.encapsulation,
+            key: arrival.key,
+            outer_source: arrival.outer_source,
+            source_mac: arrival.source_mac,
+        }
+    }
 }
 
 /// What policies decide about a flow.

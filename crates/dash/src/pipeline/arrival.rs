@@ -1,8 +1,12 @@
 //! What came: outer headers, the tunnel, and the packet inside.
 
+mod plain;
+
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
 use twinpath_core::wire::{Address, MacAddress, dissect, fields, protocol, verify_ipv4_checksum};
+
+use plain::Opened;
 
 use crate::headers::{Direction, Headers};
 use crate::objects::DirectionLookup;
@@ -32,7 +36,7 @@ pub struct Arrival {
 }
 
 /// A packet that was taken apart, as far as that needs no ENI's policy.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// What policies look at.
     pub arrival: Arrival,
@@ -54,24 +58,53 @@ impl Received {
     ///
     /// # Errors
     /// It is none for this DPU, or broken.
+    #[inline]
     pub fn read(frame: &[u8], tables: &Tables, settings: &Settings) -> Result<Self, Unreceived> {
+        match Opened::of(frame, tables.switch().port) {
+            Some(opened) => Self::opened(frame, &opened, tables),
+            None => Self::read_any(frame, tables, settings),
+        }
+    }
+
+    #[inline]
+    fn opened(frame: &[u8], opened: &Opened, tables: &Tables) -> Result<Self, Unreceived> {
+        let [outer_source, destination] = opened.outer;
+        let tunnel = opened.tunnel;
+        is_for_us(tables, &tunnel, destination, opened.source_port)?;
+        let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
+        let (direction, eni) = whose(inside, &tunnel, tables);
+        Ok(Self {
+            arrival: Arrival {
+                direction,
+                eni: eni.ok_or((Reason::EniMiss, None))?,
+                encapsulation: tunnel.encapsulation,
+                key: tunnel.key,
+                outer_source,
+                source_mac: fields::source_mac(inside),
+                headers: opened.headers,
+                entropy: 0,
+            },
+            tunnel,
+            inner: opened.inner,
+            outer_class: opened.outer_class,
+            stations: [fields::destination_mac(frame), fields::source_mac(frame)],
+        })
+    }
+
+    fn read_any(frame: &[u8], tables: &Tables, settings: &Settings) -> Result<Self, Unreceived> {
         let outer = dissect(frame).map_err(|_| (Reason::OuterMalformed, None))?;
         if outer.network == Network::V4 && !verify_ipv4_checksum(frame, &outer) {
             return Err((Reason::OuterMalformed, None));
         }
-        let switch = tables.switch();
-        let tunnel = Tunnel::read(frame, &outer, switch.port)
+        let tunnel = Tunnel::read(frame, &outer, tables.switch().port)
             .map_err(|malformed| (unreceived(malformed), None))?;
         let destination = fields::destination_address(frame, &outer);
-        if tables.appliance().sip != Some(destination) {
-            return Err((Reason::VipMiss, None));
-        }
-        if switch.checks_source_port && tunnel.encapsulation == Encapsulation::Vxlan {
-            let port = fields::source_port(frame, &outer);
-            if switch.source_ports.port(u32::from(port) << 16) != port {
-                return Err((Reason::VxlanSourcePort, None));
-            }
-        }
+        is_for_us(
+            tables,
+            &tunnel,
+            destination,
+            fields::source_port(frame, &outer),
+        )?;
         let inside = frame.get(tunnel.inner()).unwrap_or(&[]);
         let (direction, eni) = whose(inside, &tunnel, tables);
         let eni = eni.ok_or((Reason::EniMiss, None))?;
@@ -120,6 +153,25 @@ impl Received {
     }
 }
 
+/// Whether a packet is sent to the appliance, and from a port that it listens to.
+#[inline]
+fn is_for_us(
+    tables: &Tables,
+    tunnel: &Tunnel,
+    destination: Address,
+    source_port: u16,
+) -> Result<(), Unreceived> {
+    if tables.appliance().sip != Some(destination) {
+        return Err((Reason::VipMiss, None));
+    }
+    let switch = tables.switch();
+    let is_checked = switch.checks_source_port && tunnel.encapsulation == Encapsulation::Vxlan;
+    if is_checked && switch.source_ports.port(u32::from(source_port) << 16) != source_port {
+        return Err((Reason::VxlanSourcePort, None));
+    }
+    Ok(())
+}
+
 /// The direction, which the VNI tells, and the ENI, which a MAC address does.
 fn whose(inside: &[u8], tunnel: &Tunnel, tables: &Tables) -> (Direction, Option<u16>) {
     let appliance = tables.appliance();
@@ -152,5 +204,85 @@ const fn unreceived(malformed: TunnelMalformed) -> Reason {
         TunnelMalformed::NotTunnel | TunnelMalformed::Flags => Reason::NotEncapsulated,
         TunnelMalformed::Fragment => Reason::OuterFragment,
         TunnelMalformed::Truncated => Reason::OuterMalformed,
+    }
+}
+
+#[cfg(all(test, feature = "samples"))]
+mod tests {
+    use proptest::prelude::*;
+    use twinpath_core::wire::tunnel::{Outer, VXLAN_PORT, Varying};
+    use twinpath_core::wire::{Endpoint, PacketBuilder, tcp};
+
+    use super::*;
+    use crate::samples::{Large, VIP, VM_VNI, large};
+
+    fn frame(is_udp: bool, payload: usize) -> Vec<u8> {
+        let ends = [Large::machine(1), Large::mapped(1)].map(|address| Endpoint::new(address, 80));
+        let inner = match is_udp {
+            true => PacketBuilder::udp(ends[0], ends[1]),
+            false => PacketBuilder::tcp(ends[0], ends[1]).flags(tcp::flags::SYN),
+        };
+        let inner = inner
+            .payload_len(payload)
+            .macs(Large::mac(0), MacAddress([2; 6]));
+        let inner = inner.to_vec().expect("a packet");
+        let outer = Outer {
+            source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+            source: Large::host(0),
+            destination: VIP,
+            encapsulation: Encapsulation::Vxlan,
+            key: VM_VNI,
+            vxlan_port: VXLAN_PORT,
+            ttl: 64,
+        };
+        let mut frame = vec![0; outer.header_bytes()];
+        frame.extend_from_slice(&inner);
+        outer.emit(&Varying::default(), &mut frame).expect("sound");
+        frame
+    }
+
+    fn tables() -> Tables {
+        let objects = large(&Large {
+            enis: 1,
+            acl_stages: 0,
+            acl_rules: 0,
+            acl_prefixes: 0,
+            routes: 1,
+            mappings: 1,
+        });
+        let mut tables = Tables::new(1);
+        tables.update(&objects, &objects.keys());
+        tables
+    }
+
+    proptest! {
+        /// Packets are the same whether they were looked at closely or not, damaged ones too.
+        #[test]
+        fn plain_packets_are_read_as_any(
+            is_udp in any::<bool>(),
+            payload in 0usize..40,
+            damage in prop::collection::vec((0usize..120, any::<u8>()), 0..3),
+            missing in prop::sample::select(vec![0usize, 0, 0, 1, 30]),
+            behind in 0usize..3,
+        ) {
+            let (tables, settings) = (tables(), Settings::default());
+            let mut frame = frame(is_udp, payload);
+            for (at, byte) in damage {
+                let at = at % frame.len();
+                frame[at] = byte;
+            }
+            frame.truncate(frame.len() - missing);
+            frame.extend(vec![0; behind]);
+            let read = Received::read(&frame, &tables, &settings);
+            prop_assert_eq!(read, Received::read_any(&frame, &tables, &settings));
+        }
+    }
+
+    #[test]
+    fn whole_packets_are_plain() {
+        for is_udp in [false, true] {
+            assert!(Opened::of(&frame(is_udp, 9), VXLAN_PORT).is_some());
+        }
     }
 }

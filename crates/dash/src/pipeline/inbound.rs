@@ -1,14 +1,17 @@
 //! Packets from the network to an ENI's machine.
 
-use super::action::{Action, Decision, Layer};
+use super::action::{Action, Decision, Layer, Origin};
 use super::arrival::Arrival;
 use super::policy::{Policies, checked};
 use crate::objects::{InboundAction, MeterBits};
 use crate::reason::Reason;
 
 /// Asks the inbound rules, and whether the sender's physical address is one of its network's.
-/// Returns what the rule does to the metering class.
-pub(super) fn admit(policies: &Policies<'_>, arrival: &Arrival) -> Result<MeterBits, Reason> {
+/// Returns what the rule does to the metering class, and the epoch of what was validated.
+pub(super) fn admit(
+    policies: &Policies<'_>,
+    arrival: &Arrival,
+) -> Result<(MeterBits, Option<u16>), Reason> {
     let (key, source) = (arrival.key, arrival.outer_source);
     let rule = policies
         .eni
@@ -21,13 +24,16 @@ pub(super) fn admit(policies: &Policies<'_>, arrival: &Arrival) -> Result<MeterB
     let is_valid = rule
         .validated
         .is_none_or(|vnet| policies.tables.is_valid_source(vnet, key, source));
+    let epoch = rule
+        .validated
+        .map(|vnet| policies.tables.epoch_of_source(vnet, source));
     is_valid
-        .then_some(rule.metering)
+        .then_some((rule.metering, epoch))
         .ok_or(Reason::PaValidation)
 }
 
 pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decision, Reason> {
-    let metering = admit(policies, arrival)?;
+    let (metering, mapping_epoch) = admit(policies, arrival)?;
     let forward = Action {
         layers: [Some(policies.layer_to_machine()?), None],
         accepts: [Some(arrival.key), None],
@@ -43,6 +49,7 @@ pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decis
     let reverse = Action {
         destination_mac: Some(arrival.source_mac),
         layers: [Some(back), None],
+        origin: Some(Origin::of(arrival)),
         ..Action::default()
     };
     Ok(Decision {
@@ -50,6 +57,6 @@ pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decis
         reverse,
         answers: arrival.headers.turned(),
         meter_class: policies.meter_class(metering, arrival.headers.source),
-        mapping_epoch: None,
+        mapping_epoch,
     })
 }

@@ -11,9 +11,11 @@ mod arrival;
 mod inbound;
 mod outbound;
 mod policy;
+mod redirect;
 mod stages;
 
-pub use action::{Action, Decision, Layer};
+pub use action::{Action, Decision, Layer, Origin};
 pub use apply::{Applied, Surroundings, apply, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
 pub use policy::Policies;
+pub use redirect::{Detour, Redirect};

@@ -3,13 +3,13 @@
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, protocol};
 
-use super::action::{Action, Decision, Layer};
+use super::action::{Action, Decision, Layer, Origin};
 use super::arrival::Arrival;
 use super::policy::{Policies, checked, joined};
 use crate::headers::Headers;
 use crate::objects::{EniMode, MeterBits, PortMapRange, PrivateLink, RoutingType, ServiceTunnel};
 use crate::reason::Reason;
-use crate::tables::{Found, RouteEntry, RouteKind, RoutingEntry};
+use crate::tables::{Found, RouteEntry, RouteKind, RoutingEntry, epochs};
 
 /// Where a packet is sent, before answers are thought of.
 struct Way {
@@ -25,10 +25,11 @@ struct Way {
 pub(super) fn decide(
     policies: &Policies<'_>,
     arrival: &Arrival,
-    metering: MeterBits,
+    (metering, admitted_by): (MeterBits, Option<u16>),
 ) -> Result<Decision, Reason> {
     let way = Planner { policies, arrival }.way(arrival.headers.destination)?;
-    let reverse = undone(policies, arrival, &way)?;
+    let (reverse, back_by) = undone(policies, arrival, &way)?;
+    let epochs = [admitted_by, way.mapping_epoch, back_by];
     let answers = answers(&arrival.headers, &way.action);
     let forward = Action {
         source_mac: policies.source_mac(),
@@ -41,7 +42,7 @@ pub(super) fn decide(
         reverse,
         answers,
         meter_class: policies.meter_class(metering, arrival.headers.destination),
-        mapping_epoch: way.mapping_epoch,
+        mapping_epoch: epochs.into_iter().fold(None, epochs::joined),
     })
 }
 
@@ -68,8 +69,13 @@ fn answers(headers: &Headers, action: &Action) -> Headers {
     sent.turned()
 }
 
-/// What is done to answers, so that the machine gets them as if nothing had been changed.
-fn undone(policies: &Policies<'_>, arrival: &Arrival, way: &Way) -> Result<Action, Reason> {
+/// What is done to answers, so that the machine gets them as if nothing had been changed; and the
+/// epoch of the mapping that they follow.
+fn undone(
+    policies: &Policies<'_>,
+    arrival: &Arrival,
+    way: &Way,
+) -> Result<(Action, Option<u16>), Reason> {
     let headers = &arrival.headers;
     let mut action = Action {
         addresses: way
@@ -81,20 +87,27 @@ fn undone(policies: &Policies<'_>, arrival: &Arrival, way: &Way) -> Result<Actio
             .destination_port
             .and_then(|_| headers.ports.map(|[_, destination]| destination)),
         accepts: way.answered_with,
+        origin: Some(Origin::of(arrival)),
         ..Action::default()
     };
     if policies.eni.mode == EniMode::Vm {
         action.layers = [Some(policies.layer_to_machine()?), None];
-        return Ok(action);
+        return Ok((action, None));
     }
     action.source_mac = Some(policies.eni.mac);
     action.destination_mac = Some(arrival.source_mac);
     let back = Planner { policies, arrival }.way(headers.source);
+    let epoch = match &back {
+        Ok(back) => back.mapping_epoch,
+        // No mapping was looked at.
+        Err(Reason::RouteGroupMiss | Reason::RouteMiss) => None,
+        Err(_) => Some(epochs::ANY),
+    };
     action.layers = match back {
         Ok(back) if back.action.addresses.is_none() => back.action.layers,
         _ => [Some(policies.layer_to_machine()?), None],
     };
-    Ok(action)
+    Ok((action, epoch))
 }
 
 struct Planner<'a> {
@@ -296,6 +309,8 @@ impl Way {
                 destination_mac: None,
                 layers: [None; 2],
                 accepts: [None; 2],
+                origin: None,
+                detour: None,
             },
             metering: route.metering,
             mapping_epoch: None,

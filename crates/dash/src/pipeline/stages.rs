@@ -30,7 +30,7 @@ impl Policies<'_> {
         match (arrival.direction, self.eni.mode) {
             (Direction::Outbound, _) => {
                 self.permit(Direction::Outbound, &arrival.headers)?;
-                outbound::decide(self, arrival, MeterBits::default())
+                outbound::decide(self, arrival, (MeterBits::default(), None))
             }
             (Direction::Inbound, EniMode::Vm) => {
                 self.permit(Direction::Inbound, &arrival.headers)?;
@@ -39,9 +39,9 @@ impl Policies<'_> {
             // What a floating NIC sends comes as what is sent to it does: its way back is among its
             // routes.
             (Direction::Inbound, EniMode::FloatingNic) => {
-                let metering = inbound::admit(self, arrival)?;
+                let admitted = inbound::admit(self, arrival)?;
                 self.permit(Direction::Outbound, &arrival.headers)?;
-                outbound::decide(self, arrival, metering)
+                outbound::decide(self, arrival, admitted)
             }
         }
     }

@@ -3,5 +3,5 @@
 mod large;
 mod objects;
 
-pub use large::{Large, large};
+pub use large::{Large, VIP, VM_VNI, large};
 pub use objects::Objects;

@@ -132,6 +132,10 @@ impl ObjectSource for Objects {
         routes.for_each(|(prefix, route)| each(*prefix, route));
     }
 
+    fn route_count(&self, group: &RouteGroupId) -> usize {
+        self.route_groups.get(group).map_or(0, Vec::len)
+    }
+
     fn mapping(&self, key: &VnetMappingKey) -> Option<VnetMapping> {
         self.mappings.get(&(key.vnet.clone(), key.address)).cloned()
     }

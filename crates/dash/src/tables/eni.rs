@@ -49,6 +49,8 @@ pub struct EniEntry {
     pub pl_underlay_sip: Option<Address>,
     /// Bits over the inner source of its Private Link packets.
     pub pl_sip_encoding: MaskedBits,
+    /// Whether load balancers' redirects move its connections.
+    pub is_redirected: bool,
     /// VNIs with which its packets may come.
     pub trusted: Box<[VniRange]>,
     /// Its limits.
@@ -124,6 +126,7 @@ impl EniEntry {
                 entry.pl_sip_encoding,
                 entry.trusted.clone(),
                 entry.limits,
+                entry.is_redirected,
             )
         };
         routes && meters && bound && plain(self) == plain(other) && self.inbound == other.inbound

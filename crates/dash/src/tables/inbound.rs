@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Used};
 use crate::objects::{EniId, InboundAction, MeterBits};
 use crate::source::ObjectSource;
 
@@ -71,6 +71,12 @@ impl InboundTable {
         self.0.get(&vni)?.iter().find(|rule| {
             rule.source.includes(source) && rule.protocol.is_none_or(|wanted| wanted == protocol)
         })
+    }
+
+    /// Notes the numbers that rules hold.
+    pub(crate) fn note_used(&self, used: &mut Used) {
+        let rules = self.0.values().flatten();
+        used.vnets.extend(rules.filter_map(|rule| rule.validated));
     }
 
     /// How many rules there are.

@@ -194,6 +194,11 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         Some(&self.values.get(number as usize)?.as_ref()?.0)
     }
 
+    /// All values.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.values.iter().flatten().map(|(value, _)| value)
+    }
+
     /// How many values there are.
     #[cfg(test)]
     pub fn len(&self) -> usize {

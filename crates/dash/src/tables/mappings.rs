@@ -12,7 +12,7 @@ use twinpath_core::probing::{Places, next};
 use twinpath_core::wire::{Address, MacAddress};
 
 use super::interned::Interned;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Used};
 use crate::objects::{PrivateLink, RoutingType, VnetMapping};
 
 /// What a mapping says beside addresses, with numbers for names.
@@ -155,6 +155,16 @@ impl MappingTable {
             }
         }
         true
+    }
+
+    /// Notes the numbers that mappings hold.
+    pub(crate) fn note_used(&self, used: &mut Used) {
+        used.vnets
+            .extend(self.sources.keys().map(|(vnet, _)| *vnet));
+        for profile in self.profiles.iter() {
+            used.tunnels.extend(profile.tunnel);
+            used.port_maps.extend(profile.port_map);
+        }
     }
 
     fn release(&mut self, value: Value) {

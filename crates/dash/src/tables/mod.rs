@@ -7,11 +7,14 @@
 //! # Epochs
 //! What was decided for a flow holds as long as its *stamp* does ([`Tables::stamp`]): the sum of the
 //! epoch of the ENI and that of the mapping that was looked at. Both only grow, so the sum is the
-//! same if and only if neither has changed. Mappings share 65,536 epochs by their hash: a change of
-//! one mapping costs the flows of every 65,536th another look at policies, and no scan.
+//! same if and only if neither has changed. Mappings share 65,534 epochs by their hash: a change of
+//! one mapping costs the flows of every 65,534th another look at policies, and no scan. Whether a
+//! physical address is one of a network's, which inbound packets are asked, has an epoch likewise;
+//! it grows when the first mapping leads there, and when the last one goes.
 
 mod acl;
 mod eni;
+pub(crate) mod epochs;
 mod inbound;
 mod interned;
 mod macs;
@@ -35,18 +38,16 @@ pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsula
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use twinpath_core::hash::HashKey;
 use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
 use twinpath_core::wire::{Address, MacAddress};
 
 use crate::objects::{
     AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
 };
+use epochs::MappingEpochs;
 use macs::MacTable;
 use numbers::Numbers;
 
-/// Mappings share so many epochs.
-const EPOCHS: usize = 1 << 16;
 /// Serials of ENIs have so many bits, as they stand in keys of flows.
 pub const SERIAL_BITS: u32 = 23;
 
@@ -87,7 +88,6 @@ impl Default for SwitchEntry {
 /// Everything that packets meet.
 pub struct Tables {
     seed: u64,
-    hash_key: HashKey,
     numbers: Numbers,
     appliance: ApplianceEntry,
     switch: SwitchEntry,
@@ -97,7 +97,7 @@ pub struct Tables {
     port_maps: Vec<Option<PortMapTable>>,
     routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
     mappings: MappingTable,
-    mapping_epochs: Box<[u32]>,
+    mapping_epochs: MappingEpochs,
     route_groups: HashMap<RouteGroupId, Arc<RouteTable>>,
     acl_groups: HashMap<AclGroupId, Arc<AclTable>>,
     meter_policies: HashMap<MeterPolicyId, Arc<MeterTable>>,
@@ -122,6 +122,8 @@ pub struct MemoryUse {
     pub acl_rules: (usize, usize),
     /// Meter policies, and how many there are.
     pub meters: (usize, usize),
+    /// Names of networks, tunnels and port maps that have numbers.
+    pub names: usize,
 }
 
 impl Tables {
@@ -212,16 +214,22 @@ impl Tables {
     #[must_use]
     #[inline]
     pub fn epoch_of_mapping(&self, vnet: u32, address: Address) -> u16 {
-        let words = [u64::from(vnet), (address.0 >> 64) as u64, address.0 as u64];
-        self.hash_key.hash(words) as u16
+        self.mapping_epochs.of_mapping(vnet, address)
+    }
+
+    /// Which epoch it has whether a physical address is one of a network's.
+    #[must_use]
+    #[inline]
+    pub fn epoch_of_source(&self, vnet: u32, source: Address) -> u16 {
+        self.mapping_epochs.of_source(vnet, source)
     }
 
     /// What is the same as long as neither the ENI's policy nor any mapping with this epoch changes.
     #[must_use]
     #[inline]
     pub fn stamp(&self, eni: &EniEntry, mapping_epoch: u16) -> u32 {
-        let mapping = self.mapping_epochs.get(usize::from(mapping_epoch));
-        eni.epoch.wrapping_add(mapping.copied().unwrap_or(0))
+        eni.epoch
+            .wrapping_add(self.mapping_epochs.get(mapping_epoch))
     }
 
     /// Mappings and ENIs that there was no room for.
@@ -244,6 +252,7 @@ impl Tables {
             acl_rules: lists.fold((0, 0), |(bytes, count), table| {
                 (bytes + table.memory_bytes(), count + table.len())
             }),
+            names: self.numbers.len(),
             meters: meters.fold((0, 0), |(bytes, count), table| {
                 (bytes + table.memory_bytes(), count + 1)
             }),

@@ -42,27 +42,35 @@ impl<N: Number> Ranges<N> {
     /// Ranges from their starts, which grow and begin with zero; neighbours with the same value
     /// become one.
     fn new(parts: impl IntoIterator<Item = (N, u32)>) -> Self {
-        let (mut starts, mut values) = (Vec::new(), Vec::new());
-        for (start, value) in parts {
-            if values.last() == Some(&value) {
-                continue;
-            }
-            if starts.last() == Some(&start) {
-                starts.pop();
-                values.pop();
-                if values.last() == Some(&value) {
-                    continue;
-                }
-            }
-            starts.push(start);
-            values.push(value);
+        let mut all = Parts::default();
+        parts.into_iter().for_each(|part| all.push(part));
+        all.into_ranges()
+    }
+
+    /// The same but for the numbers from `first` to `last`, which these parts cover; their starts
+    /// grow, and the first is `first`.
+    pub fn replaced(&self, first: N, last: N, parts: impl IntoIterator<Item = (N, u32)>) -> Self {
+        let before = self.starts.partition_point(|start| *start < first);
+        let mut all = Parts::default();
+        // Mostly there are about as many afterwards.
+        all.reserve(self.starts.len() + 2);
+        all.extend(&self.starts[..before], &self.values[..before]);
+        parts.into_iter().for_each(|part| all.push(part));
+        if let Some(behind) = last.next() {
+            all.push((behind, self.of(behind)));
+            let rest = self.starts.partition_point(|start| *start <= behind);
+            all.extend(&self.starts[rest..], &self.values[rest..]);
         }
-        let tops = starts.iter().copied().step_by(STEP).collect();
-        Self {
-            starts: starts.into(),
-            values: values.into(),
-            tops,
-        }
+        all.into_ranges()
+    }
+
+    /// The parts of the numbers from `first` to `last`.
+    pub fn parts_between(&self, first: N, last: N) -> impl Iterator<Item = (N, u32)> + '_ {
+        let [from, to] =
+            [first, last].map(|end| self.starts.partition_point(|start| *start <= end));
+        let inside = self.starts[from..to].iter().zip(&self.values[from..to]);
+        std::iter::once((first, self.of(first)))
+            .chain(inside.map(|(start, value)| (*start, *value)))
     }
 
     /// Sweeps over ranges (both ends included) that may lie in any order and over each other.
@@ -150,6 +158,59 @@ impl<N: Number> Ranges<N> {
     }
 }
 
+/// Ranges in the making.
+struct Parts<N> {
+    starts: Vec<N>,
+    values: Vec<u32>,
+}
+
+impl<N> Default for Parts<N> {
+    fn default() -> Self {
+        Self {
+            starts: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+}
+
+impl<N: Number> Parts<N> {
+    fn reserve(&mut self, count: usize) {
+        self.starts.reserve_exact(count);
+        self.values.reserve_exact(count);
+    }
+
+    /// A part that begins where the last one does takes its place.
+    fn push(&mut self, (start, value): (N, u32)) {
+        if self.values.last() == Some(&value) {
+            return;
+        }
+        if self.starts.last() == Some(&start) {
+            self.starts.pop();
+            self.values.pop();
+            if self.values.last() == Some(&value) {
+                return;
+            }
+        }
+        self.starts.push(start);
+        self.values.push(value);
+    }
+
+    /// More of them, the first of which has another value than the last one here.
+    fn extend(&mut self, starts: &[N], values: &[u32]) {
+        self.starts.extend_from_slice(starts);
+        self.values.extend_from_slice(values);
+    }
+
+    fn into_ranges(self) -> Ranges<N> {
+        let tops = self.starts.iter().copied().step_by(STEP).collect();
+        Ranges {
+            starts: self.starts.into(),
+            values: self.values.into(),
+            tops,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -180,6 +241,35 @@ mod tests {
                     .min_by_key(|&(place, range)| (range.2, place));
                 prop_assert_eq!(found.of(number), best.map_or(999, |(_, range)| range.3));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn parts_take_the_place_of_others(
+            ranges in prop::collection::vec((any::<u8>(), any::<u8>(), 0u8..4), 0..20),
+            others in prop::collection::vec((any::<u8>(), any::<u8>(), 0u8..4), 0..20),
+            ends in any::<(u8, u8)>(),
+        ) {
+            let wide = |byte: u8| u16::from(byte) * 257;
+            let made = |ranges: &[(u8, u8, u8)], none| {
+                let ranges = ranges.iter().map(|&(one, other, rank)| {
+                    (wide(one.min(other)), wide(one.max(other)), rank, u32::from(rank))
+                });
+                Ranges::best(&ranges.collect::<Vec<_>>(), none)
+            };
+            let (old, new) = (made(&ranges, 7), made(&others, 8));
+            let (first, last) = (wide(ends.0.min(ends.1)), wide(ends.0.max(ends.1)));
+            let found = old.replaced(first, last, new.parts_between(first, last));
+            for number in 0..=u16::MAX {
+                let expected = match (first..=last).contains(&number) {
+                    true => new.of(number),
+                    false => old.of(number),
+                };
+                prop_assert_eq!(found.of(number), expected);
+            }
+            let equal = |pair: &[u32]| pair[0] == pair[1];
+            prop_assert!(!found.values.windows(2).any(equal));
         }
     }
 

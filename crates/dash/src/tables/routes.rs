@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use twinpath_classify::Prefix;
+use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::Address;
 
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Used};
 use super::ranges::Ranges;
 use crate::objects::{MeterBits, Route, RouteAction, RouteGroupId, ServiceTunnel};
 use crate::source::ObjectSource;
 
 const NONE: u32 = u32::MAX;
+/// Of more changed routes at once all are compiled.
+const FEW: usize = 32;
 
 /// What a route does, with numbers for names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +77,8 @@ pub struct RouteTable {
     /// What they do, each once: a hundred thousand routes have few different actions.
     routes: Box<[RouteEntry]>,
     count: usize,
+    /// How many different actions there were when all were compiled.
+    compiled: usize,
 }
 
 impl RouteTable {
@@ -94,6 +98,63 @@ impl RouteTable {
         Some(builder.finish())
     }
 
+    /// The same after a change of these prefixes' routes; `None` if too much is different to make it
+    /// of what is here.
+    pub(crate) fn changed(
+        &self,
+        group: &RouteGroupId,
+        prefixes: &[Prefix],
+        source: &dyn ObjectSource,
+        numbers: &mut Numbers,
+    ) -> Option<Self> {
+        if !source.has_route_group(group) || prefixes.len() > FEW {
+            return None;
+        }
+        let mut next = self.clone();
+        for &prefix in prefixes {
+            next.change(group, prefix, source, numbers)?;
+        }
+        next.count = source.route_count(group);
+        // Actions that no route has any more are forgotten when all are compiled.
+        (next.routes.len() <= 2 * self.compiled + FEW).then_some(next)
+    }
+
+    fn change(
+        &mut self,
+        group: &RouteGroupId,
+        prefix: Prefix,
+        source: &dyn ObjectSource,
+        numbers: &mut Numbers,
+    ) -> Option<()> {
+        let mut builder = Builder {
+            numbers: self.routes.iter().copied().zip(0..).collect(),
+            routes: self.routes.to_vec(),
+            ..Builder::default()
+        };
+        source.routes_about(group, prefix, &mut |prefix, route| {
+            builder.add(prefix, RouteEntry::new(route, numbers));
+        });
+        match prefix.versions() {
+            Versions::V4 => {
+                let (first, last) = v4_range(prefix);
+                let about = Ranges::best(&builder.v4, NONE);
+                self.v4 = self
+                    .v4
+                    .replaced(first, last, about.parts_between(first, last));
+            }
+            Versions::V6 => {
+                let (first, last) = v6_range(prefix);
+                let about = Ranges::best(&builder.v6, NONE);
+                self.v6 = self
+                    .v6
+                    .replaced(first, last, about.parts_between(first, last));
+            }
+            Versions::Both => return None,
+        }
+        self.routes = builder.routes.into();
+        Some(())
+    }
+
     /// The route of an inner destination.
     #[must_use]
     #[inline]
@@ -103,6 +164,16 @@ impl RouteTable {
             false => self.v6.of(address.0),
         };
         self.routes.get(number as usize)
+    }
+
+    /// Notes the numbers that routes hold.
+    pub(crate) fn note_used(&self, used: &mut Used) {
+        for route in &self.routes {
+            used.tunnels.extend(route.tunnel);
+            if let RouteKind::Vnet { vnet, .. } = route.action {
+                used.vnets.insert(vnet);
+            }
+        }
     }
 
     /// How many routes there are.
@@ -142,21 +213,15 @@ impl Builder {
             self.routes.push(route);
         }
         self.count += 1;
-        let (network, worse) = (prefix.network().0, 128 - prefix.length());
+        let worse = 128 - prefix.length();
         let versions = prefix.versions();
         if versions.includes(true) {
-            let last = match prefix.length() {
-                0 => u32::MAX,
-                _ => prefix.last().0 as u32,
-            };
-            self.v4.push((network as u32, last, worse, number));
+            let (first, last) = v4_range(prefix);
+            self.v4.push((first, last, worse, number));
         }
         if versions.includes(false) {
-            let last = match prefix.length() {
-                0 => u128::MAX,
-                _ => prefix.last().0,
-            };
-            self.v6.push((network, last, worse, number));
+            let (first, last) = v6_range(prefix);
+            self.v6.push((first, last, worse, number));
         }
     }
 
@@ -164,10 +229,29 @@ impl Builder {
         RouteTable {
             v4: Ranges::best(&self.v4, NONE),
             v6: Ranges::best(&self.v6, NONE),
+            compiled: self.routes.len(),
             routes: self.routes.into(),
             count: self.count,
         }
     }
+}
+
+/// The addresses of IPv4 that a prefix covers.
+fn v4_range(prefix: Prefix) -> (u32, u32) {
+    let last = match prefix.length() {
+        0 => u32::MAX,
+        _ => prefix.last().0 as u32,
+    };
+    (prefix.network().0 as u32, last)
+}
+
+/// The addresses of IPv6 that a prefix covers.
+fn v6_range(prefix: Prefix) -> (u128, u128) {
+    let last = match prefix.length() {
+        0 => u128::MAX,
+        _ => prefix.last().0,
+    };
+    (prefix.network().0, last)
 }
 
 #[cfg(test)]

@@ -3,21 +3,23 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use twinpath_core::hash::{HashKey, seed_for};
+use twinpath_classify::Prefix;
+use twinpath_core::hash::seed_for;
 use twinpath_core::wire::Address;
 use twinpath_core::wire::tunnel::SourcePorts;
 
 use super::acl::AclTable;
 use super::eni::{EniEntry, Limits};
+use super::epochs::MappingEpochs;
 use super::inbound::InboundTable;
 use super::macs::MacTable;
 use super::mappings::MappingTable;
 use super::meters::MeterTable;
-use super::numbers::Numbers;
+use super::numbers::{Numbers, Used};
 use super::ranges::Ranges;
 use super::routes::RouteTable;
 use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
-use super::{ApplianceEntry, EPOCHS, SERIAL_BITS, SwitchEntry, Tables};
+use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
     AclGroupId, AclStage, AdminState, DirectionLookup, Eni, EniId, IpVersion, Key, MaskedBits,
@@ -64,6 +66,8 @@ struct Stale {
     acl_groups: HashSet<AclGroupId>,
     tags: bool,
     route_groups: HashSet<RouteGroupId>,
+    /// Prefixes whose routes have changed.
+    routes: HashMap<RouteGroupId, Vec<Prefix>>,
     meter_policies: HashSet<MeterPolicyId>,
     mappings: Vec<VnetMappingKey>,
     /// Small tables that packets of any ENI may meet.
@@ -79,7 +83,10 @@ impl Stale {
             Key::AclRule(rule) => _ = self.acl_groups.insert(rule.group.clone()),
             Key::PrefixTag(_) => self.tags = true,
             Key::RouteGroup(group) => _ = self.route_groups.insert(group.clone()),
-            Key::Route(route) => _ = self.route_groups.insert(route.group.clone()),
+            Key::Route(route) => {
+                let prefixes = self.routes.entry(route.group.clone()).or_default();
+                prefixes.push(route.prefix);
+            }
             Key::MeterPolicy(policy) => _ = self.meter_policies.insert(policy.clone()),
             Key::MeterRule(rule) => _ = self.meter_policies.insert(rule.policy.clone()),
             Key::VnetMapping(mapping) => self.mappings.push(mapping.clone()),
@@ -126,7 +133,6 @@ impl Tables {
     pub fn new(seed: u64) -> Self {
         Self {
             seed,
-            hash_key: HashKey::new(seed_for(seed, "dash mapping epochs")),
             numbers: Numbers::default(),
             appliance: ApplianceEntry {
                 sip: None,
@@ -140,7 +146,7 @@ impl Tables {
             port_maps: Vec::new(),
             routing_types: [None; RoutingEntry::KINDS.len()],
             mappings: MappingTable::new(seed_for(seed, "dash mappings")),
-            mapping_epochs: vec![0; EPOCHS].into(),
+            mapping_epochs: MappingEpochs::new(seed),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
             meter_policies: HashMap::new(),
@@ -169,23 +175,52 @@ impl Tables {
         for mapping in &stale.mappings {
             self.update_mapping(mapping, source);
         }
-        if !stale.enis {
-            // A mapping may have given a name its first number.
-            if self.has_new_numbers() {
-                self.update_common(source);
-            }
-            return;
+        if stale.enis {
+            self.forget_stale(&stale);
+            self.change_routes(&stale, source);
+            let epoch = self.last_epoch.wrapping_add(1);
+            self.update_enis(source, epoch, stale.common);
+            self.last_epoch = epoch;
         }
-        self.forget_stale(&stale);
-        let epoch = self.last_epoch.wrapping_add(1);
-        self.update_enis(source, epoch, stale.common);
-        self.update_common(source);
-        self.last_epoch = epoch;
+        if self.numbers.is_crowded() {
+            self.forget_names();
+        }
+        // A mapping may have given a name its first number.
+        if self.numbers.take_new() || stale.enis {
+            self.update_common(source);
+        }
+    }
+
+    /// Forgets the numbers of names that nothing refers to any more.
+    fn forget_names(&mut self) {
+        let mut used = Used::default();
+        self.mappings.note_used(&mut used);
+        for routes in self.route_groups.values() {
+            routes.note_used(&mut used);
+        }
+        for eni in self.enis.iter().flatten() {
+            used.vnets.insert(eni.vnet);
+            eni.inbound.note_used(&mut used);
+        }
+        self.numbers.retain(&used);
     }
 
     fn update_mapping(&mut self, key: &VnetMappingKey, source: &dyn ObjectSource) {
-        let vnet = self.numbers.vnets.of(&key.vnet);
-        match source.mapping(key) {
+        let new = source.mapping(key);
+        let vnet = match new {
+            Some(_) => Some(self.numbers.vnets.of(&key.vnet)),
+            None => self.numbers.vnets.get(&key.vnet),
+        };
+        let Some(vnet) = vnet else {
+            return;
+        };
+        let old = self.mappings.lookup(vnet, key.address);
+        let underlays = [
+            old.map(|old| old.underlay),
+            new.as_ref().map(|new| new.underlay_ip),
+        ];
+        let had = self.has_sources(vnet, underlays);
+        match new {
             Some(mapping) => {
                 let is_in = self
                     .mappings
@@ -194,10 +229,21 @@ impl Tables {
             }
             None => _ = self.mappings.remove(vnet, key.address),
         }
-        let epoch = self.epoch_of_mapping(vnet, key.address);
-        if let Some(epoch) = self.mapping_epochs.get_mut(usize::from(epoch)) {
-            *epoch = epoch.wrapping_add(1);
+        let has = self.has_sources(vnet, underlays);
+        let epochs = &mut self.mapping_epochs;
+        epochs.grow(epochs.of_mapping(vnet, key.address));
+        for ((underlay, had), has) in underlays.into_iter().zip(had).zip(has) {
+            if let Some(underlay) = underlay
+                && had != has
+            {
+                epochs.grow(epochs.of_source(vnet, underlay));
+            }
         }
+    }
+
+    /// Which of these physical addresses are of a network.
+    fn has_sources(&self, vnet: u32, sources: [Option<Address>; 2]) -> [bool; 2] {
+        sources.map(|source| source.is_some_and(|it| self.mappings.has_source(vnet, it)))
     }
 
     /// What is compiled when it is next asked for.
@@ -210,10 +256,17 @@ impl Tables {
             .retain(|policy, _| !stale.meter_policies.contains(policy));
     }
 
-    fn has_new_numbers(&self) -> bool {
-        self.vnets.len() < self.numbers.vnets.len()
-            || self.tunnels.len() < self.numbers.tunnels.len()
-            || self.port_maps.len() < self.numbers.port_maps.len()
+    /// Tables of which few routes have changed are made of what they are; the others are compiled
+    /// when they are next asked for.
+    fn change_routes(&mut self, stale: &Stale, source: &dyn ObjectSource) {
+        for (group, prefixes) in &stale.routes {
+            let Some(known) = self.route_groups.remove(group) else {
+                continue;
+            };
+            if let Some(table) = known.changed(group, prefixes, source, &mut self.numbers) {
+                self.route_groups.insert(group.clone(), Arc::new(table));
+            }
+        }
     }
 
     /// Networks, tunnels, routing types and port maps: few, and small.
@@ -221,17 +274,17 @@ impl Tables {
         self.appliance = appliance(source);
         self.switch = switch(source);
         let numbers = &self.numbers;
-        self.vnets = vec![None; numbers.vnets.len()];
+        self.vnets = vec![None; numbers.vnets.end()];
         for (name, number) in numbers.vnets.iter() {
             let vni = source.vnet(name).map(|vnet| vnet.vni.get());
             self.vnets[number as usize] = vni;
         }
-        self.tunnels = vec![None; numbers.tunnels.len()];
+        self.tunnels = vec![None; numbers.tunnels.end()];
         for (name, number) in numbers.tunnels.iter() {
             let tunnel = source.tunnel(name).and_then(TunnelEntry::compile);
             self.tunnels[number as usize] = tunnel;
         }
-        self.port_maps = vec![None; numbers.port_maps.len()];
+        self.port_maps = vec![None; numbers.port_maps.end()];
         for (name, number) in numbers.port_maps.iter() {
             self.port_maps[number as usize] = PortMapTable::compile(name, source);
         }
@@ -331,6 +384,7 @@ impl Tables {
             mode: object.mode,
             pl_underlay_sip: object.pl_underlay_sip,
             pl_sip_encoding: object.pl_sip_encoding.unwrap_or(MaskedBits::NONE),
+            is_redirected: !object.disable_fast_path_icmp_flow_redirection,
             trusted: object.trusted_vnis.clone(),
             limits: limits(object, source),
             routes: group.and_then(|group| self.routes(group, source)),

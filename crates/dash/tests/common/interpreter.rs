@@ -22,6 +22,7 @@ pub struct Packet {
     pub encapsulation: Encapsulation,
     pub vni: u32,
     pub outer_source: Address,
+    /// The MAC address of the other end, by direction the destination or the source.
     pub source_mac: MacAddress,
     pub overlay: Headers,
 }
@@ -37,6 +38,8 @@ pub struct Sent {
     pub underlay: Vec<Layer>,
     /// Endpoints that the last layer may go to.
     pub endpoints: Vec<Address>,
+    /// VNIs that answers may come with, beside that of the ENI's network and those that are trusted.
+    pub answered_with: Vec<u32>,
     pub meter_class: u32,
 }
 
@@ -84,15 +87,67 @@ impl Interpreter<'_> {
     }
 
     fn trusted_vni(&self) -> Result<(), Reason> {
-        let mut listed = self.appliance().trusted_vnis.to_vec();
-        listed.extend(self.eni().trusted_vnis.iter());
+        let is_unlisted =
+            self.appliance().trusted_vnis.is_empty() && self.eni().trusted_vnis.is_empty();
         let is_ours = self.packet.direction == Direction::Outbound;
-        let contains = listed
-            .iter()
-            .any(|range| (range.first().get()..=range.last().get()).contains(&self.packet.vni));
-        match listed.is_empty() || is_ours || contains {
+        match is_unlisted || is_ours || self.is_listed(self.packet.vni) {
             true => Ok(()),
             false => Err(Reason::UntrustedVni),
+        }
+    }
+
+    fn is_listed(&self, vni: u32) -> bool {
+        let mut listed = self.appliance().trusted_vnis.iter();
+        let contains = |range: &VniRange| (range.first().get()..=range.last().get()).contains(&vni);
+        listed.any(contains) || self.eni().trusted_vnis.iter().any(contains)
+    }
+
+    /// Whether a packet of a flow that is known may come with a VNI. The packet of this interpreter is
+    /// the one that opened the flow, `sent` what became of it.
+    pub fn accepts(&self, is_answer: bool, vni: u32, sent: &Sent) -> bool {
+        let own = self.objects.vnets.get(&self.eni().vnet);
+        let of_flow = match is_answer {
+            true => sent.answered_with.contains(&vni),
+            false => self.packet.vni == vni,
+        };
+        of_flow || own.is_some_and(|own| own.vni.get() == vni) || self.is_listed(vni)
+    }
+
+    /// What is done to answers of a packet that was sent.
+    pub fn back(&self) -> Result<Sent, Reason> {
+        let packet = self.packet;
+        let sent = |underlay: Vec<Layer>| Sent {
+            overlay: packet.overlay.turned(),
+            source_mac: None,
+            destination_mac: None,
+            underlay,
+            endpoints: Vec::new(),
+            answered_with: Vec::new(),
+            meter_class: 0,
+        };
+        match (packet.direction, self.eni().mode) {
+            (Direction::Outbound, EniMode::Vm) => Ok(sent(vec![self.to_vm()?])),
+            (Direction::Inbound, EniMode::Vm) => Ok(Sent {
+                destination_mac: Some(packet.source_mac),
+                ..sent(vec![same_version(Layer {
+                    encapsulation: packet.encapsulation,
+                    key: packet.vni,
+                    source: self.appliance().sip,
+                    destination: packet.outer_source,
+                })?])
+            }),
+            (_, EniMode::FloatingNic) => {
+                let (underlay, endpoints) = self.back_by_route()?;
+                Ok(Sent {
+                    source_mac: Some(self.eni().mac_address),
+                    destination_mac: Some(match packet.direction {
+                        Direction::Outbound => self.eni().mac_address,
+                        Direction::Inbound => packet.source_mac,
+                    }),
+                    endpoints,
+                    ..sent(underlay)
+                })
+            }
         }
     }
 
@@ -232,12 +287,14 @@ impl Interpreter<'_> {
 
     fn inbound(&self, meters: Metadata) -> Result<Sent, Reason> {
         let underlay = vec![self.to_vm()?];
+        self.back()?;
         Ok(Sent {
             overlay: self.packet.overlay,
             source_mac: None,
             destination_mac: None,
             underlay,
             endpoints: Vec::new(),
+            answered_with: Vec::new(),
             meter_class: self.metering(&meters, self.packet.overlay.source),
         })
     }
@@ -287,15 +344,12 @@ impl Interpreter<'_> {
             sent.source_mac = Some(self.eni().mac_address);
         }
         // What answers come back by must exist, or the connection would be of one direction.
-        self.to_vm_or_back()?;
+        self.back()?;
         Ok(sent)
     }
 
     /// A floating NIC's answers follow its routes; where none leads back they go as a machine's do.
-    fn to_vm_or_back(&self) -> Result<(), Reason> {
-        if self.eni().mode == EniMode::Vm {
-            return self.to_vm().map(|_| ());
-        }
+    fn back_by_route(&self) -> Result<(Vec<Layer>, Vec<Address>), Reason> {
         let turned = Packet {
             overlay: Headers {
                 destination: self.packet.overlay.source,
@@ -308,8 +362,8 @@ impl Interpreter<'_> {
             ..*self
         };
         match back.route(&mut Metadata::default()) {
-            Ok(sent) if sent.overlay == turned.overlay => Ok(()),
-            _ => self.to_vm().map(|_| ()),
+            Ok(sent) if sent.overlay == turned.overlay => Ok((sent.underlay, sent.endpoints)),
+            _ => Ok((vec![self.to_vm()?], Vec::new())),
         }
     }
 
@@ -333,6 +387,7 @@ impl Interpreter<'_> {
             destination_mac: None,
             underlay: Vec::new(),
             endpoints: Vec::new(),
+            answered_with: Vec::new(),
             meter_class: 0,
         };
         let mut tunnel = route.tunnel.clone();
@@ -352,6 +407,8 @@ impl Interpreter<'_> {
             }
             RouteAction::ServiceTunnel(addresses) => self.service_tunnel(addresses, &mut sent)?,
         }
+        sent.answered_with
+            .extend(sent.underlay.first().map(|layer| layer.key));
         if let Some(name) = tunnel {
             let tunnel = self.objects.tunnels.get(&name).ok_or(Reason::Unresolved)?;
             meters.or.push(tunnel.metering_class_or);
@@ -359,6 +416,9 @@ impl Interpreter<'_> {
                 return Err(Reason::Unsupported);
             }
             sent.endpoints = tunnel.endpoints.to_vec();
+            if route.action.vnet().is_none() {
+                sent.answered_with.push(tunnel.vni.get());
+            }
             sent.underlay.push(Layer {
                 encapsulation: kind(tunnel.encapsulation),
                 key: tunnel.vni.get(),
@@ -391,6 +451,7 @@ impl Interpreter<'_> {
         };
         let far = vni_of(vnet)?;
         let own = vni_of(&self.eni().vnet)?;
+        sent.answered_with.push(far);
         let vni = if mapping.use_dst_vni { far } else { own };
         let mut underlay_sip = self.appliance().sip;
         let mut underlay_dip = mapping.underlay_ip;

@@ -2,5 +2,9 @@
 //! them.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod changes;
+pub mod connections;
 pub mod interpreter;
+pub mod leaving;
 pub mod packets;
+pub mod traffic;

@@ -540,11 +540,11 @@ pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
 
 /// The bytes of a packet, behind room for more headers; TCP with these flags.
 pub fn bytes(packet: &Packet, tcp_flags: u8) -> Vec<u8> {
-    let number = packet.eni.as_str()[3..].parse().expect("a number");
-    let macs = match packet.direction {
-        Direction::Outbound => (eni_mac(number), packet.source_mac),
-        Direction::Inbound => (packet.source_mac, eni_mac(number)),
-    };
+    encapsulated(packet, &inner_bytes(packet, tcp_flags, b"payload"))
+}
+
+/// The inner frame of a packet.
+pub fn inner_bytes(packet: &Packet, tcp_flags: u8, payload: &[u8]) -> Vec<u8> {
     let [from, to] = packet.overlay.ports.unwrap_or([7, 7]);
     let source = Endpoint::new(packet.overlay.source, from);
     let destination = Endpoint::new(packet.overlay.destination, to);
@@ -553,9 +553,21 @@ pub fn bytes(packet: &Packet, tcp_flags: u8) -> Vec<u8> {
         protocol::TCP => PacketBuilder::tcp(source, destination).flags(tcp_flags),
         _ => PacketBuilder::icmp_echo(source, destination),
     };
-    let inner = inner.macs(macs.0, macs.1).payload(b"payload");
-    let inner = inner.to_vec().expect("a packet");
-    encapsulated(packet, &inner)
+    let mut inner = inner.payload(payload).to_vec().expect("a packet");
+    set_macs(&mut inner, packet);
+    inner
+}
+
+/// Gives an inner frame the MAC addresses of a packet: the ENI's, and the one at the other end.
+pub fn set_macs(inner: &mut [u8], packet: &Packet) {
+    let number = packet.eni.as_str()[3..].parse().expect("a number");
+    let (far, near) = (packet.source_mac, eni_mac(number));
+    let (source, destination) = match packet.direction {
+        Direction::Outbound => (near, far),
+        Direction::Inbound => (far, near),
+    };
+    inner[..6].copy_from_slice(&destination.0);
+    inner[6..12].copy_from_slice(&source.0);
 }
 
 /// A frame inside the tunnel that a packet comes with.

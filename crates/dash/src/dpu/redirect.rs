@@ -1,0 +1,72 @@
+//! Redirects of load balancers.
+
+use twinpath_core::Instant;
+
+use super::Dpu;
+use crate::counters::EniCounters;
+use crate::flows::FlowKey;
+use crate::headers::Direction;
+use crate::pipeline::{Arrival, Received, Redirect};
+use crate::reason::Reason;
+
+impl Dpu {
+    /// The redirect that a packet from the network is, if the ENI listens to them.
+    pub(super) fn redirect_in(&self, inside: &[u8], received: &Received) -> Option<Redirect> {
+        let arrival = &received.arrival;
+        let listens = self.tables.eni(arrival.eni)?.is_redirected;
+        let may_be = listens && arrival.direction == Direction::Inbound;
+        may_be.then(|| Redirect::read(inside, &received.inner))?
+    }
+
+    /// Moves the flow that a redirect is about. It must come with a VNI that the flow's answers may
+    /// come with. Returns why it goes no further.
+    pub(super) fn redirected(
+        &mut self,
+        redirect: &Redirect,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> Reason {
+        self.eni_counters(arrival).redirects += 1;
+        match self.move_flow(redirect, arrival, now) {
+            Ok(true) => self.eni_counters(arrival).flows_redirected += 1,
+            Ok(false) => self.eni_counters(arrival).redirects_of_none += 1,
+            Err(reason) => return reason,
+        }
+        Reason::Redirect
+    }
+
+    fn eni_counters(&mut self, arrival: &Arrival) -> &mut EniCounters {
+        &mut self.enis[usize::from(arrival.eni)].counters
+    }
+
+    /// Whether there was a flow to move.
+    fn move_flow(
+        &mut self,
+        redirect: &Redirect,
+        arrival: &Arrival,
+        now: Instant,
+    ) -> Result<bool, Reason> {
+        let serial = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?.serial;
+        let answers = redirect.sent.turned();
+        let ports = answers.ports.unwrap_or([0; 2]);
+        let key = FlowKey::new(serial, Direction::Inbound, &answers, ports);
+        let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
+            return Ok(false);
+        };
+        let entry = self.flows.get(place);
+        // What a machine's peer has opened goes back by the tunnel that it came by.
+        if entry.is_forward || self.is_over(&entry, key.protocol(), now) {
+            return Ok(false);
+        }
+        let (_, entry) = self.judged(place, arrival, now)?;
+        let forward = entry.peer;
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
+        let mut decision = self.policies(eni).decide(&opening)?;
+        let layer = decision.forward.layers[0].ok_or(Reason::Unsupported)?;
+        let detour = redirect.detour(layer).ok_or(Reason::Unsupported)?;
+        detour.take(&mut decision);
+        self.replace(forward, &decision);
+        Ok(true)
+    }
+}

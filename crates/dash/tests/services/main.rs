@@ -1,0 +1,14 @@
+//! The services of a DPU: the configurations of SONiC's public tests, and the packets that they expect.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod bench;
+mod connections;
+mod floating_nic;
+mod hostile;
+mod limits;
+mod load_balancer;
+mod private_link;
+mod tunnels;
+mod vnet;
