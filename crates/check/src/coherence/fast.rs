@@ -2,25 +2,13 @@
 //! bytes, table, sketch and clocks. Transitions are production's ([`Slot::step`]); what is here
 //! only chooses the event and carries out the action, function by function as there.
 
+use super::class::Class;
 use super::invariants::Invariant;
 use super::rules::Rules;
 use super::state::{Flow, Frame, State};
 use super::value::Value;
 use twinpath_coherence::fsm::{Action, Backoff, Event, Fsm, Slot};
 use twinpath_link::Message;
-
-/// What a packet is to the fast path.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Class {
-    /// Simple, and its flow is hot.
-    Simple,
-    /// Simple, but its flow is not worth a slot.
-    Cold,
-    /// Simple, and the flow is over afterwards: its value becomes zero.
-    Last,
-    /// Only the workers can finish it.
-    Complex,
-}
 
 impl State {
     /// `StateStage::packet`.

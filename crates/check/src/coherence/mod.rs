@@ -33,6 +33,7 @@
 //! in a million.
 
 mod checks;
+mod class;
 mod fast;
 mod invariants;
 mod model;

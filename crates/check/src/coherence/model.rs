@@ -1,6 +1,6 @@
 //! The protocol as a state space: which steps a state allows, and where they lead.
 
-use super::fast::Class;
+use super::class::Class;
 use super::invariants::Invariant;
 use super::rules::Rules;
 use super::scope::spend;

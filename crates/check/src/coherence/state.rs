@@ -1,6 +1,6 @@
 //! One state of the whole system: slot, link, workers, and the truth to compare them with.
 
-use super::fast::Class;
+use super::class::Class;
 use super::scope::Budget;
 use super::truth::Truth;
 use super::value::Value;

@@ -1,7 +1,7 @@
 //! Tells a run in words that a network engineer can follow.
 
 use super::Verdict;
-use super::fast::Class;
+use super::class::Class;
 use super::invariants::Invariant;
 use super::model::Step;
 use super::rules::Rules;

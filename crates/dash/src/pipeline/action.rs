@@ -4,7 +4,6 @@ use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, MacAddress};
 
 use super::arrival::Arrival;
-use super::redirect::Detour;
 use crate::headers::Headers;
 use crate::tables::MAX_LAYERS;
 
@@ -48,6 +47,31 @@ pub struct Action {
     /// In what is done to answers: the way that a load balancer has told for the packets that are
     /// answered.
     pub detour: Option<Detour>,
+}
+
+/// A way that a flow's packets take instead of that which policies say.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Detour {
+    /// What policies said when it was told: when they say something else it is void.
+    pub instead_of: Layer,
+    /// The way.
+    pub layer: Layer,
+    /// The inner destination MAC address.
+    pub destination_mac: MacAddress,
+}
+
+impl Detour {
+    /// Changes what was decided, if that is what the detour goes around.
+    pub fn take(&self, decision: &mut Decision) {
+        if decision.forward.layers[0] != Some(self.instead_of) {
+            return;
+        }
+        decision.forward.layers[0] = Some(self.layer);
+        decision.forward.destination_mac = Some(self.destination_mac);
+        // Answers come from either.
+        decision.reverse.accepts = [Some(self.instead_of.key), Some(self.layer.key)];
+        decision.reverse.detour = Some(*self);
+    }
 }
 
 /// How a packet came, beside its inner headers.

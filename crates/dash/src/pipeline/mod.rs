@@ -14,8 +14,8 @@ mod policy;
 mod redirect;
 mod stages;
 
-pub use action::{Action, Decision, Layer, Origin};
+pub use action::{Action, Decision, Detour, Layer, Origin};
 pub use apply::{Applied, Surroundings, apply, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
 pub use policy::Policies;
-pub use redirect::{Detour, Redirect};
+pub use redirect::Redirect;

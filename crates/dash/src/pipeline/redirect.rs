@@ -12,7 +12,7 @@ use twinpath_core::wire::{
     Address, Endpoint, MacAddress, fields, icmp, ipv6, protocol, verify_transport_checksum,
 };
 
-use super::action::{Decision, Layer};
+use super::action::{Detour, Layer};
 use crate::headers::Headers;
 
 /// Bytes of an ICMPv6 redirect before its options: header, target, destination.
@@ -35,17 +35,6 @@ pub struct Redirect {
     pub host: Address,
     /// The machine's MAC address.
     pub mac: MacAddress,
-}
-
-/// A way that a flow's packets take instead of that which policies say.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Detour {
-    /// What policies said when it was told: when they say something else it is void.
-    pub instead_of: Layer,
-    /// The way.
-    pub layer: Layer,
-    /// The inner destination MAC address.
-    pub destination_mac: MacAddress,
 }
 
 impl Redirect {
@@ -101,20 +90,6 @@ impl Redirect {
             },
             destination_mac: self.mac,
         })
-    }
-}
-
-impl Detour {
-    /// Changes what was decided, if that is what the detour goes around.
-    pub fn take(&self, decision: &mut Decision) {
-        if decision.forward.layers[0] != Some(self.instead_of) {
-            return;
-        }
-        decision.forward.layers[0] = Some(self.layer);
-        decision.forward.destination_mac = Some(self.destination_mac);
-        // Answers come from either.
-        decision.reverse.accepts = [Some(self.instead_of.key), Some(self.layer.key)];
-        decision.reverse.detour = Some(*self);
     }
 }
 

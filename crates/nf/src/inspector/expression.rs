@@ -11,7 +11,7 @@ use regex_syntax::hir::{Hir, HirKind};
 use super::error::Problem;
 use super::gate_literals::GateLiterals;
 use super::line::At;
-use super::rules::Edge;
+use super::words::Edge;
 use twinpath_core::program::WINDOW_BYTES;
 
 /// How many beginnings one regular expression may put into the gate.

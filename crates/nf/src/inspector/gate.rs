@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use super::automaton::{Automaton, START};
 use super::filter::{Filter, GRAM_BYTES};
 use super::literals::{self, Literals};
-use super::rules::{Action, GateLiterals, ItemIndex, Pattern, Rules, Sought, is_of_word};
+use super::rules::{Action, GateLiterals, ItemIndex, Pattern, Rules, Sought};
+use super::words::is_of_word;
 use twinpath_core::program::WINDOW_BYTES;
 
 /// What the gate says of one packet.

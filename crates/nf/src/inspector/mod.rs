@@ -193,6 +193,7 @@ mod rule_set;
 mod rules;
 mod state;
 mod tracker;
+mod words;
 
 pub use config::{Config, Depth, DepthError, Fragments, Gaps, Matcher, Timeout, TimeoutError};
 pub use deep::{DEFAULT_TABLE_BYTES, DeepMatcher, DeepState, StreamMatcher};

@@ -10,8 +10,8 @@ mod scope;
 mod suricata;
 
 pub(super) use draft::KEPT_BYTES;
-pub(super) use item::{Edge, ItemBounds, ItemKind, Number, is_of_word};
 pub use item::{Item, ItemIndex, Sought};
+pub(super) use item::{ItemBounds, ItemKind, Number};
 pub use left_out::{LeftOut, Summary};
 
 use super::error::{Problem, RulesError};

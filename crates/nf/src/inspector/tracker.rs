@@ -6,9 +6,8 @@
 //! to know is known when its last byte has come, but for what must *not* be there: that is known
 //! where its place ends, or the stream.
 
-use super::rules::{
-    Edge, Item, ItemBounds, ItemIndex, ItemKind, KEPT_BYTES, Number, RuleIndex, Rules,
-};
+use super::rules::{Item, ItemBounds, ItemIndex, ItemKind, KEPT_BYTES, Number, RuleIndex, Rules};
+use super::words::Edge;
 
 /// Most places that one item waits behind. Of more the oldest are forgotten.
 const MOST_OF_ONE: usize = 32;

@@ -1,6 +1,7 @@
 //! The configuration of an address translation.
 
 mod deterministic;
+mod dynamic;
 mod forward;
 mod ports;
 
@@ -9,7 +10,6 @@ use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::hosts::PrefixLength;
 use crate::idle_time::IdleTime;
-use crate::napt::ports::Dynamic;
 use crate::text::Text;
 use crate::unicast::check_host;
 use schemars::JsonSchema;
@@ -18,6 +18,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 
 pub(crate) use deterministic::{Block, Deterministic};
+pub(crate) use dynamic::Dynamic;
 pub use forward::ForwardError;
 pub(crate) use forward::MAX_FORWARDS;
 pub(crate) use forward::Written as ForwardText;

@@ -3,10 +3,10 @@
 mod blocks;
 mod search;
 
-use super::config::{Assignment, Block, Config, Deterministic, Forwards, Pooling};
+use super::config::{Assignment, Block, Config, Deterministic, Dynamic, Forwards, Pooling};
 use super::taken::{Span, Taken};
 use crate::records::Kind;
-pub(crate) use blocks::{BlockChange, BlockTable, Dynamic};
+pub(crate) use blocks::{BlockChange, BlockTable};
 pub(crate) use search::Search;
 use std::collections::HashMap;
 use twinpath_core::HashKey;

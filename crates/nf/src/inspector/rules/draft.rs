@@ -1,11 +1,12 @@
 //! From what a rule says to items that a stream can be searched for.
 
-use super::item::{Edge, Item, ItemBounds, ItemKind, Sought};
+use super::item::{Item, ItemBounds, ItemKind, Sought};
 use super::{GateLiterals, Pattern, RuleIndex};
 use crate::inspector::error::Problem;
 use crate::inspector::expression;
 use crate::inspector::limits::MAX_CHAINS;
 use crate::inspector::line::At;
+use crate::inspector::words::Edge;
 use std::fmt::Write as _;
 
 /// The longest gap of a known length that becomes part of a regular expression: each byte of it

@@ -2,6 +2,7 @@
 
 use super::{GateLiterals, Pattern, RuleIndex};
 use crate::inspector::expression::length;
+use crate::inspector::words::Edge;
 use regex_syntax::hir::Hir;
 
 /// An item's position among all items of a file, from 0; below
@@ -71,29 +72,6 @@ pub(in crate::inspector) enum ItemKind {
     DataAt(u32),
     /// A word ends or begins here, or none does.
     Edge(Edge),
-}
-
-/// What lies between two bytes: a word is letters, digits and `_`, and there is none beyond the ends of
-/// a stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::inspector) enum Edge {
-    /// One of them is part of a word (`\b`).
-    Boundary,
-    /// Both are, or neither (`\B`).
-    Within,
-}
-
-impl Edge {
-    /// Whether it lies between two bytes, of which the second may be beyond the end.
-    pub fn is_between(self, before: u8, behind: Option<u8>) -> bool {
-        let differ = is_of_word(before) != behind.is_some_and(is_of_word);
-        differ == (self == Self::Boundary)
-    }
-}
-
-/// Whether a byte is part of a word.
-pub(in crate::inspector) const fn is_of_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 /// A pattern and how it is looked for.

@@ -1,11 +1,12 @@
 //! Rules in the inspector's own words, one a line.
 
 use super::draft::{Draft, Follows, What, anchored};
-use super::item::{Edge, ItemBounds};
+use super::item::ItemBounds;
 use super::suricata::numbers;
 use super::{Action, MAX_NAME_BYTES};
 use crate::inspector::error::{Expected, Problem};
 use crate::inspector::line::{At, Line, unescape};
+use crate::inspector::words::Edge;
 
 /// What a line says.
 pub(super) struct Written {

@@ -3,45 +3,10 @@
 //!
 //! A block is one host's for TCP, UDP and echoes, from its first binding in it to the end of its last.
 
-use crate::hosts::PrefixLength;
-use crate::napt::config::{Block, Config, PortsText};
+use crate::napt::config::{Block, Config, Dynamic};
 use crate::seeded::{Seed, SeededMap};
 use std::collections::BTreeSet;
 use twinpath_core::wire::Address;
-
-/// How blocks are given out.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dynamic {
-    pub ports: PortsText,
-    /// Ports of a block.
-    pub size: u16,
-    /// Most blocks of a host.
-    pub per_host: u32,
-    /// What counts as one host.
-    pub v6_prefix: PrefixLength,
-}
-
-impl Dynamic {
-    /// Blocks at one address.
-    pub fn per_address(&self) -> u16 {
-        (self.ports.count() / u32::from(self.size)) as u16
-    }
-
-    /// The place of the block that has a port.
-    fn place(&self, port: u16) -> Option<u16> {
-        let place = port.checked_sub(self.ports.first)? / self.size;
-        (place < self.per_address()).then_some(place)
-    }
-
-    fn block(&self, address: u32, place: u16) -> Block {
-        let first = self.ports.first + place * self.size;
-        Block {
-            address,
-            first,
-            last: first + (self.size - 1),
-        }
-    }
-}
 
 /// Who has one block.
 #[derive(Copy, Clone, Debug, Default)]

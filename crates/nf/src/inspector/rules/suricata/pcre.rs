@@ -1,7 +1,8 @@
 //! A `pcre`: an expression between slashes, and letters that say how it is meant.
 
 use crate::inspector::rules::draft::{Follows, What, anchored};
-use crate::inspector::rules::item::{Edge, ItemBounds};
+use crate::inspector::rules::item::ItemBounds;
+use crate::inspector::words::Edge;
 
 pub(super) struct Expression {
     pub what: What,
