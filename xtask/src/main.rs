@@ -4,9 +4,10 @@
 //!
 //! `test` is everything a change must pass: format, lints, the tests of all crates, property tests
 //! and the fault simulation once more with cases that nobody has seen, the benches' smoke run, the
-//! examples, circles of files, and a short run of every fuzz target from its kept corpus. The seed of the new cases is printed; `cargo xtask
-//! properties SEED` draws them again. `cargo xtask record` measures what is kept in the folder
-//! `measured`: lines of code and benches beside those of another revision, and the table of oracles. `cargo xtask beside-nftables` measures Twinpath and the kernel's
+//! examples, circles of files, and a short run of every fuzz target from its kept corpus. The seed of
+//! the new cases is printed; `cargo xtask properties SEED` draws them again. `cargo xtask record`
+//! measures what is kept in the folder `measured`: lines of code and benches beside those of another
+//! revision, and the table of oracles. `cargo xtask beside-nftables` measures Twinpath and the kernel's
 //! nftables on the same packets, between network namespaces.
 #![forbid(unsafe_code)]
 
@@ -100,7 +101,7 @@ fn step(name: &'static str, does: impl Fn() -> bool + 'static) -> Step {
 }
 
 /// Seconds that each fuzz target gets within `test`.
-const FUZZ_SECONDS: u64 = 10;
+const FUZZ_SECONDS: u64 = 5;
 
 fn test_steps() -> Vec<Step> {
     vec![
@@ -119,9 +120,10 @@ fn test_steps() -> Vec<Step> {
         circles_step(),
         step("tests", tests()),
         properties_step(fresh_seed()),
+        // Each once, as a test: what is built for tests does for that.
         step(
             "benches run",
-            cargo(&["bench", "--package", "twinpath-benches", "--", "--test"]),
+            cargo(&["test", "--workspace", "--bench", "*"]),
         ),
         step("first command", first_command()),
         faults_step(fresh_seed()),
@@ -301,6 +303,7 @@ fn hyperscan() -> impl Fn() -> bool {
             "twinpath-nf",
             "--features",
             "hyperscan",
+            "--lib",
             "inspector",
         ])()
     }
