@@ -123,7 +123,7 @@ fn test_steps() -> Vec<Step> {
         // Each once, as a test: what is built for tests does for that.
         step(
             "benches run",
-            cargo(&["test", "--workspace", "--bench", "*"]),
+            cargo(&["test", "--workspace", "--bench", "*", "--", "--test"]),
         ),
         step("first command", first_command()),
         faults_step(fresh_seed()),
