@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 use twinpath_benches::table::{median, ns_each, row};
-use twinpath_core::split::{Left, Parcel, PendingHeaders, Sent, stretch};
+use twinpath_core::split::{Left, Outgoing, Parcel, PayloadStage, PendingHeaders, Sent, stretch};
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, icrc};
 use twinpath_core::wire::{Address, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools, Ticket};
@@ -36,7 +36,11 @@ fn main() {
         }
     }
     if wanted("split") {
-        SIZES.into_iter().for_each(|bytes| split(many, bytes));
+        for verifies in [false, true] {
+            SIZES
+                .into_iter()
+                .for_each(|bytes| split(many, bytes, verifies));
+        }
     }
     if wanted("switch") {
         SIZES.into_iter().for_each(|bytes| switch(many, bytes));
@@ -223,13 +227,13 @@ impl Both {
     }
 }
 
-/// The switch's share of WRITE, READ, and the payload's arrival.
 /// Packets that are under way at a time, as behind a ring to the slow path.
 const UNDER_WAY: usize = 64;
 
 /// What splitting and rebuilding takes on top of a slow path that does nothing: the payload is left
-/// behind, the header is made as long as its packet and short again, and finds its payload.
-fn split(many: usize, bytes: usize) {
+/// behind, the header is made as long as its packet and short again, and finds its payload. Where a
+/// function of the chain may ask for it (`verifies`), the packet's checksum is looked at before.
+fn split(many: usize, bytes: usize, verifies: bool) {
     let store = Server {
         name: "store".into(),
         port: None,
@@ -252,13 +256,15 @@ fn split(many: usize, bytes: usize) {
         pools,
         pending: PendingHeaders::default(),
     };
+    switch.stage.set_verifying(verifies);
     let rounds = many / UNDER_WAY;
     let run = |switch: &mut Splitter| (0..rounds).for_each(|_| switch.round());
     let time = median(ROUNDS, &mut switch, |_| {}, run);
     let counters = switch.stage.counters();
     assert_eq!(counters.merged, counters.packets);
+    let looks = if verifies { ", checksums verified" } else { "" };
     row(
-        &format!("split and rebuild, packets of {bytes} bytes"),
+        &format!("split and rebuild, packets of {bytes} bytes{looks}"),
         ns_each(time, rounds * UNDER_WAY),
         Some(SPLIT_LIMIT_NS),
     );
@@ -286,7 +292,13 @@ impl Splitter {
         for (flow, place) in (0..).zip(frames.iter_mut()) {
             let frame = place.take().expect("a packet");
             let layout = dissect(frame.bytes()).expect("a packet that is sound");
-            *place = match stage.send(frame, &layout, flow << 32, NOW, pools) {
+            let outgoing = Outgoing {
+                frame,
+                layout: &layout,
+                flow: flow << 32,
+                has_state: false,
+            };
+            *place = match stage.send(outgoing, NOW, pools) {
                 Sent::Header(frame) | Sent::Whole(frame) | Sent::Refused(frame) => Some(frame),
             };
         }
@@ -308,6 +320,7 @@ impl Splitter {
     }
 }
 
+/// The switch's share of WRITE, READ, and the payload's arrival.
 fn switch(many: usize, bytes: usize) {
     let mut both = Both::new();
     let (mut writing, mut reading, mut arriving) = (Vec::new(), Vec::new(), Vec::new());

@@ -124,9 +124,6 @@ reasons! {
     /// A packet's payload did not come back from remote memory: it was lost on its way, or with its
     /// server, or had lost its place there to others.
     PayloadLost => "payload_lost", Loss;
-    /// A whole packet had to wait for others of its flow whose payloads were in remote memory, and there
-    /// was no room.
-    SplitFull => "split_full", Loss;
     /// A payload that was parked or in remote memory was given up, because its header did not come back
     /// in time.
     HeaderMissing => "header_missing", Loss;

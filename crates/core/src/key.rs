@@ -253,6 +253,13 @@ impl std::fmt::Display for FlowKey {
     }
 }
 
+/// A flow's hash, another for each way that its packets go.
+#[inline(always)]
+#[must_use]
+pub const fn one_way(hash: u64, side: Side) -> u64 {
+    hash ^ (side as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// What the parser makes of a packet before any table is asked.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keyed {

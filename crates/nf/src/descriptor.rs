@@ -203,13 +203,20 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// Why the function needs the payloads of packets on the slow path: it reads, writes or quotes what
     /// transport headers carry, changes how much of it there is, makes copies of packets or keeps
     /// them. `None` if headers will do: then the payload may be elsewhere while the function has the
-    /// packet, zeros stand where it was, and checksums are mended, not computed anew. Packets whose
-    /// time to live ends are always whole.
+    /// packet, what stands where it was has no meaning, and checksums are mended, not computed anew.
+    /// Packets whose time to live ends are always whole.
     fn needs_payload(&self) -> Option<&'static str>;
 
     /// Why headers will do for a function that does not need payloads, for people to read.
     fn does_with_headers(&self) -> &'static str {
         "reads and writes headers alone"
+    }
+
+    /// Whether the function may ask if a packet's transport checksum holds
+    /// ([`Packet::checksums_hold`](twinpath_core::Packet::checksums_hold)). Of a packet whose payload is
+    /// elsewhere somebody has to sum that up before, which is done for none if nobody asks.
+    fn asks_for_checksums(&self) -> bool {
+        true
     }
 
     /// What the function gives to those behind it, and needs of those in front of it, in both

@@ -8,6 +8,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use twinpath_core::split::copy_of;
 use twinpath_core::{DropReason, Frame};
 
 /// Copies that wait for their reader.
@@ -246,7 +247,14 @@ impl Mirror {
     #[cold]
     pub fn copy(&self, event: Event, frame: &Frame) {
         let of = (frame.timestamp().0, frame.port());
-        self.copy_bytes(event, of, frame.bytes());
+        match frame.metadata().parked_bytes {
+            0 => self.copy_bytes(event, of, frame.bytes()),
+            _ => {
+                let mut copy = Vec::new();
+                copy_of(frame, &mut copy);
+                self.copy_bytes(event, of, &copy);
+            }
+        }
     }
 
     /// The same of one whose buffer is in use again.

@@ -93,6 +93,7 @@ impl Replacement {
             admission: wiring::admission(new)?,
             long_packets: wiring::long_packets(new),
             splits: new.splits().is_some(),
+            verifies: new.asks_for_checksums(),
             steering: wiring::steering(new)?,
             order: wiring::element_order(new),
             fast: Vec::new(),

@@ -132,6 +132,7 @@ impl NodeConfig {
         if let Some(split) = &self.split {
             path = path.with_split(split.stage());
         }
+        path.set_verifying(service.asks_for_checksums());
         path.set_long_packets(long_packets(service));
         let limits = Limits {
             ring_frames: service.link.ring_frames,

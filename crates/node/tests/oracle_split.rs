@@ -42,7 +42,6 @@ fn modes(packets: usize) -> [(Split, &'static [(Paths, Execution)]); 2] {
     };
     let tiny = Split {
         header_slots: 3,
-        partitions: 2,
         store: Store { payloads: 2 },
         ..every.clone()
     };

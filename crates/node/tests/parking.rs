@@ -1,17 +1,11 @@
-//! Payloads wait on the fast path's side while the workers see headers: what leaves is what leaves
-//! workers that see whole packets, byte for byte and in order per flow. Where the queue is short or
-//! flows may lose their order, what leaves is no other packet, and the counts add up.
+//! Payloads wait in a queue of the switch: where that is short or flows may lose their order, what leaves is
+//! no other packet, and the counts add up. That what leaves is what leaves workers that see whole packets
+//! is tested [for all places](payloads.rs) where payloads wait.
 
 mod common;
 
-use common::headers_only::{
-    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, balancer, conversations, crossing_traffic, firewall,
-    multiset,
-};
-use common::{
-    Outcome, assert_same, by_direction, captures, generate, load, run, service, tcp_traffic,
-    traffic,
-};
+use common::headers_only::{EVERYWHERE, GATEWAY, assert_counted, firewall, multiset, with_mode};
+use common::{Outcome, assert_same, by_direction, generate, run, service, tcp_traffic, traffic};
 use twinpath_coherence::Clock;
 use twinpath_control::report::Parking;
 use twinpath_control::service::{Execution, Paths};
@@ -20,138 +14,9 @@ use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
 use twinpath_node::{Limits, Node, Output, build};
 
-const MODES: [&str; 4] = [
-    "[parking]\n",
-    "[parking]\nport_pass = true\npartitions = 4\n",
-    "[parking]\nmode = \"multicast\"\n",
-    "[parking]\nmode = \"multicast\"\nmulticast = { target_bytes = 20000, most_copies = 8 }\n",
-];
-
 /// What happened to payloads.
 fn figures(outcome: &Outcome) -> Parking {
     outcome.report.parking.expect("a service with parking")
-}
-
-/// Every packet came to one end, and no payload still waits.
-fn assert_counted(outcome: &Outcome, made_by_functions: u64, what: &str) {
-    let (report, parking) = (&outcome.report, figures(outcome));
-    let ended = parking.departed + parking.declined + parking.missing + parking.header_too_long;
-    assert_eq!(parking.parked, ended, "{what}: a payload still waits");
-    let (came, left) = (report.totals.packets_in, report.totals.packets_out);
-    assert_eq!(
-        came + made_by_functions + parking.dropped_late,
-        left + report.dropped(),
-        "{what}: {:?} {parking:?}",
-        report.drops
-    );
-}
-
-fn with_parking(text: &str, parking: &str, trace: &Trace, run_as: (Paths, Execution)) -> Outcome {
-    let parked = service(&format!("{text}{parking}"));
-    run(&parked, trace, run_as.0, run_as.1)
-}
-
-fn compare(text: &str, parking: &str, trace: &Trace, runs: &[(Paths, Execution)]) {
-    compare_answered(text, parking, trace, runs, 0);
-}
-
-/// The same, where functions answer so many of the packets that they drop.
-fn compare_answered(
-    text: &str,
-    parking: &str,
-    trace: &Trace,
-    runs: &[(Paths, Execution)],
-    answered: u64,
-) {
-    let expected = run(&service(text), trace, Paths::Slow, Execution::Virtual);
-    for &run_as in runs {
-        let what = format!("{text} {parking} {run_as:?}");
-        let found = with_parking(text, parking, trace, run_as);
-        println!("{parking} {run_as:?}: {:?}", figures(&found));
-        assert_same(&expected.flows, &found.flows, &what);
-        assert_eq!(expected.ports, found.ports, "{what}");
-        assert_counted(&found, answered, &what);
-        assert!(figures(&found).parked > 0, "{what}: nothing was parked");
-    }
-}
-
-#[test]
-fn load_balancer() {
-    let trace = conversations();
-    compare(&balancer(), MODES[0], &trace, &EVERYWHERE);
-    let others = MODES[1..].iter();
-    others.for_each(|mode| compare(&balancer(), mode, &trace, &EVERYWHERE[..2]));
-}
-
-#[test]
-fn firewall_with_reordering_fragments_and_errors() {
-    let trace = tcp_traffic(0.02, 6_000);
-    compare(&firewall(), MODES[0], &trace, &EVERYWHERE);
-    let others = MODES[1..].iter();
-    others.for_each(|mode| compare(&firewall(), mode, &trace, &EVERYWHERE[..2]));
-}
-
-#[test]
-fn firewall_and_load_balancer_with_several_workers() {
-    let text = format!(
-        "[service]\nchain = [\"firewall\", \"load_balancer\"]\n[slow_path]\nworkers = 3\n{FIREWALL}{BALANCED}"
-    );
-    let trace = conversations();
-    compare(&text, MODES[0], &trace, &EVERYWHERE);
-}
-
-/// Functions with rules and functions with flow state, both ways: payloads wait while their
-/// headers are on the slow path for one element after the other. In front of each they may have to wait
-/// for others, far longer than the header timeout that payloads have with the slow path.
-#[test]
-fn chains_of_rules() {
-    let trace = crossing_traffic();
-    let chains = [
-        "\"acl\", \"napt\", \"router\"",
-        "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",
-    ];
-    let parking = "[parking]\nheader_timeout = \"1ms\"\n";
-    for chain in chains {
-        let text =
-            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
-        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
-        for run_as in EVERYWHERE {
-            let what = format!("{chain} {run_as:?}");
-            let found = with_parking(&text, parking, &trace, run_as);
-            println!("{what}: {:?}", figures(&found));
-            assert_same(
-                &by_direction(&expected.flows),
-                &by_direction(&found.flows),
-                &what,
-            );
-            assert_eq!(expected.ports, found.ports, "{what}");
-            assert_counted(&found, 0, &what);
-            assert!(figures(&found).parked > 0, "{what}: nothing was parked");
-        }
-    }
-}
-
-#[test]
-fn captures_on_both_paths() {
-    let text =
-        format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n{FIREWALL}{BALANCED}");
-    for path in captures() {
-        let trace = load(&path);
-        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
-        // Threads that wait for each other take long; short captures will do for them.
-        let runs = match trace.len() {
-            0..3000 => &EVERYWHERE[..],
-            _ => &[EVERYWHERE[0], EVERYWHERE[2]],
-        };
-        for &run_as in runs {
-            let what = format!("{} {run_as:?}", path.display());
-            let found = with_parking(&text, MODES[0], &trace, run_as);
-            println!("{what}: {:?}", figures(&found));
-            assert_same(&expected.flows, &found.flows, &what);
-            assert_eq!(found.report.drops, expected.report.drops, "{what}");
-            assert_counted(&found, 0, &what);
-        }
-    }
 }
 
 /// Whichever router of a chain ends a packet's time to live quotes its payload, as it came.
@@ -177,8 +42,18 @@ fn what_ends_within_a_chain_is_quoted() {
         let packet = builder.payload(&payload).to_vec().expect("fits");
         trace.push(1_000_000_000 + u64::from(number) * 100_000, &packet);
     }
-    // Those with a time to live of one or two.
-    compare_answered(&text, MODES[0], &trace, &EVERYWHERE, 160);
+    let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+    for run_as in EVERYWHERE {
+        let (found, what) = (
+            with_mode(&text, "[parking]\n", &trace, run_as),
+            format!("{run_as:?}"),
+        );
+        assert_same(&expected.flows, &found.flows, &what);
+        assert_eq!(expected.ports, found.ports, "{what}");
+        // Those with a time to live of one or two.
+        assert_counted(&found, 160, &what);
+        assert!(figures(&found).parked > 0, "{what}: nothing was parked");
+    }
 }
 
 /// In a replay the queue's time follows the packets', also while a message alone is under way: a
@@ -251,7 +126,7 @@ fn unordered_parking_loses_and_changes_nothing() {
     );
     for run_as in EVERYWHERE {
         let mode = "[parking]\nmode = \"recirculate\"\n";
-        let found = with_parking(&firewall(), mode, &trace, run_as);
+        let found = with_mode(&firewall(), mode, &trace, run_as);
         assert!(
             multiset(&expected.flows) == multiset(&found.flows),
             "{run_as:?}"
@@ -270,7 +145,7 @@ fn a_short_queue_sends_packets_whole_or_drops_them() {
     for run_as in EVERYWHERE {
         let what = format!("{run_as:?}");
         let short = "[parking]\nmode = \"recirculate\"\nlimit_bytes = 1600\n";
-        let found = with_parking(&text, short, &trace, run_as);
+        let found = with_mode(&text, short, &trace, run_as);
         assert!(
             multiset(&expected.flows) == multiset(&found.flows),
             "{what}"
@@ -280,18 +155,26 @@ fn a_short_queue_sends_packets_whole_or_drops_them() {
 
         // Packets that came while there was no room wait for others of their flow, in order.
         let short = "[parking]\nlimit_bytes = 1600\n";
-        let found = with_parking(&text, short, &trace, run_as);
-        assert_same(&expected.flows, &found.flows, &what);
+        let found = with_mode(&text, short, &trace, run_as);
+        assert_same(
+            &by_direction(&expected.flows),
+            &by_direction(&found.flows),
+            &what,
+        );
         assert_counted(&found, 0, &what);
         assert!(figures(&found).whole_no_room > 0, "{what}");
 
         let slots = "[parking]\nslots = 1\n";
-        let found = with_parking(&text, slots, &trace, run_as);
-        assert_same(&expected.flows, &found.flows, &what);
+        let found = with_mode(&text, slots, &trace, run_as);
+        assert_same(
+            &by_direction(&expected.flows),
+            &by_direction(&found.flows),
+            &what,
+        );
         assert!(figures(&found).whole_no_room > 0, "{what}");
 
         let short = "[parking]\nlimit_bytes = 1600\noverflow = \"drop\"\n";
-        let found = with_parking(&text, short, &trace, run_as);
+        let found = with_mode(&text, short, &trace, run_as);
         assert_counted(&found, 0, &what);
         let dropped = found.report.drops["parking_full"];
         let Parking {
@@ -316,7 +199,7 @@ fn workers_slower_than_the_header_timeout_cost_their_packets() {
         "[parking]\nmode = \"multicast\"\nmulticast = { target_bytes = 20000, late = \"discard\" }\n",
     ];
     for mode in hasty {
-        let found = with_parking(&text, mode, &trace, EVERYWHERE[2]);
+        let found = with_mode(&text, mode, &trace, EVERYWHERE[2]);
         let parking = figures(&found);
         assert_counted(&found, 0, mode);
         assert!(
@@ -340,7 +223,7 @@ fn a_queue_of_copies_that_follows_the_slow_path_holds_payloads_long_enough() {
         ),
         3,
     );
-    let found = with_parking(&text, mode, &trace, EVERYWHERE[2]);
+    let found = with_mode(&text, mode, &trace, EVERYWHERE[2]);
     let parking = figures(&found);
     assert_counted(&found, 0, mode);
     println!("{parking:?}");

@@ -1,133 +1,23 @@
-//! Payloads wait in remote memory while the workers see headers: what leaves is what leaves workers
-//! that see whole packets, byte for byte and in order per flow. With memory of the process itself; with
-//! [servers](split_servers.rs) it takes a link.
+//! What is split, and what travels whole. That what leaves is what leaves workers that see whole packets is
+//! tested [for all places](payloads.rs) where payloads wait; with [servers](split_servers.rs) it takes a
+//! link.
 
 mod common;
 
-use common::headers_only::{
-    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, balancer, conversations, crossing_traffic, firewall,
-};
-use common::{
-    Outcome, assert_same, by_direction, captures, generate, load, run, service, tcp_traffic,
-    traffic,
-};
+use common::headers_only::{EVERYWHERE, assert_counted, firewall, with_mode};
+use common::{Outcome, assert_same, by_direction, generate, run, service, tcp_traffic, traffic};
 use twinpath_control::report::SplitCounts;
 use twinpath_control::service::{Execution, Paths};
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
-
-/// Every packet that can be, few slots, and flows that share lists.
-const MODES: [&str; 3] = [
-    "[split]\nthreshold_bytes = 60\n",
-    "[split]\nheader_slots = 3\npartitions = 2\n",
-    "[split]\nstore = { payloads = 2 }\nheader_timeout = \"0s\"\n",
-];
 
 fn counts(outcome: &Outcome) -> SplitCounts {
     let split = outcome.report.split.as_ref();
     split.expect("a service with [split]").counts
 }
 
-/// Every packet came to one end, and nothing that was split was lost.
-fn assert_counted(outcome: &Outcome, what: &str) {
-    let (report, counts) = (&outcome.report, counts(outcome));
-    let ended = counts.merged + counts.declined + counts.lost();
-    assert_eq!(counts.packets, ended, "{what}: {counts:?}");
-    assert_eq!(
-        (counts.lost(), counts.dropped_late),
-        (0, 0),
-        "{what}: {counts:?}"
-    );
-    let (came, left) = (report.totals.packets_in, report.totals.packets_out);
-    assert_eq!(came, left + report.dropped(), "{what}: {:?}", report.drops);
-}
-
-fn with_split(text: &str, split: &str, trace: &Trace, run_as: (Paths, Execution)) -> Outcome {
-    let split = service(&format!("{text}{split}"));
-    run(&split, trace, run_as.0, run_as.1)
-}
-
-fn compare(text: &str, split: &str, trace: &Trace, runs: &[(Paths, Execution)]) {
-    let expected = run(&service(text), trace, Paths::Slow, Execution::Virtual);
-    for &run_as in runs {
-        let what = format!("{text} {split} {run_as:?}");
-        let found = with_split(text, split, trace, run_as);
-        println!("{split} {run_as:?}: {:?}", counts(&found));
-        assert_same(
-            &by_direction(&expected.flows),
-            &by_direction(&found.flows),
-            &what,
-        );
-        assert_eq!(expected.ports, found.ports, "{what}");
-        assert_counted(&found, &what);
-        assert!(counts(&found).merged > 0, "{what}: nothing was split");
-    }
-}
-
-#[test]
-fn load_balancer() {
-    let trace = conversations();
-    compare(&balancer(), MODES[0], &trace, &EVERYWHERE);
-    let others = MODES[1..].iter();
-    others.for_each(|mode| compare(&balancer(), mode, &trace, &EVERYWHERE[..2]));
-}
-
-#[test]
-fn firewall_with_reordering_fragments_and_errors() {
-    let trace = tcp_traffic(0.02, 6_000);
-    compare(&firewall(), MODES[0], &trace, &EVERYWHERE);
-    let others = MODES[1..].iter();
-    others.for_each(|mode| compare(&firewall(), mode, &trace, &EVERYWHERE[..2]));
-}
-
-#[test]
-fn firewall_and_load_balancer_with_several_workers() {
-    let text = format!(
-        "[service]\nchain = [\"firewall\", \"load_balancer\"]\n[slow_path]\nworkers = 3\n{FIREWALL}{BALANCED}"
-    );
-    compare(&text, MODES[0], &conversations(), &EVERYWHERE);
-}
-
-/// Functions with rules and functions with flow state, both ways: headers go to the slow path for one
-/// element after the other.
-#[test]
-fn chains_of_rules() {
-    let trace = crossing_traffic();
-    let chains = [
-        "\"acl\", \"napt\", \"router\"",
-        "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",
-    ];
-    for chain in chains {
-        let text =
-            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
-        for mode in MODES {
-            compare(&text, mode, &trace, &EVERYWHERE);
-        }
-    }
-}
-
-#[test]
-fn captures_on_both_paths() {
-    let text =
-        format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n{FIREWALL}{BALANCED}");
-    let mut merged = 0;
-    for path in captures() {
-        let trace = load(&path);
-        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
-        let runs = match trace.len() {
-            0..3000 => &EVERYWHERE[..],
-            _ => &[EVERYWHERE[0], EVERYWHERE[2]],
-        };
-        for &run_as in runs {
-            let what = format!("{} {run_as:?}", path.display());
-            let found = with_split(&text, MODES[0], &trace, run_as);
-            assert_same(&expected.flows, &found.flows, &what);
-            assert_eq!(found.report.drops, expected.report.drops, "{what}");
-            assert_counted(&found, &what);
-            merged += counts(&found).merged;
-        }
-    }
-    assert!(captures().is_empty() || merged > 1000, "{merged}");
+fn expected(text: &str, trace: &Trace) -> Outcome {
+    run(&service(text), trace, Paths::Slow, Execution::Virtual)
 }
 
 /// Both IP versions, behind a tag and without.
@@ -155,10 +45,24 @@ fn classes_that_are_never_split() {
     }
     let text = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
     let split = "[split]\nnever = [{ protocol = \"udp\", ports = \"5000-5010\" }]\n";
-    compare(text, split, &trace, &EVERYWHERE);
-    let found = with_split(text, split, &trace, EVERYWHERE[2]);
-    let counts = counts(&found);
-    assert_eq!((counts.whole_class, counts.packets), (200, 200));
+    let expected = expected(text, &trace);
+    for run_as in EVERYWHERE {
+        let (found, what) = (
+            with_mode(text, split, &trace, run_as),
+            format!("{run_as:?}"),
+        );
+        assert_same(
+            &by_direction(&expected.flows),
+            &by_direction(&found.flows),
+            &what,
+        );
+        assert_counted(&found, 0, &what);
+        let counts = counts(&found);
+        match run_as.0 {
+            Paths::Slow => assert_eq!((counts.whole_class, counts.packets), (200, 200)),
+            _ => assert!(counts.whole_class > 0 && counts.packets > 0),
+        }
+    }
 }
 
 #[test]
@@ -166,9 +70,9 @@ fn a_chain_that_needs_payloads_sees_whole_packets() {
     let text =
         "[service]\nchain = [\"firewall\", \"reassembler\"]\n[firewall]\ndefault = \"allow\"\n";
     let trace = tcp_traffic(0.02, 3_000);
-    let expected = run(&service(text), &trace, Paths::Slow, Execution::Virtual);
+    let expected = expected(text, &trace);
     for run_as in EVERYWHERE {
-        let found = with_split(text, MODES[0], &trace, run_as);
+        let found = with_mode(text, "[split]\nthreshold_bytes = 60\n", &trace, run_as);
         assert_same(&expected.flows, &found.flows, "whole packets");
         let counts = counts(&found);
         assert_eq!((counts.packets, counts.whole()), (0, counts.whole_chain));

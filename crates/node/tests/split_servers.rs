@@ -9,6 +9,7 @@ use common::{Flows, Outcome, assert_same, by_direction, generate, run, service, 
 use std::time::Duration;
 use twinpath_control::report::{Split, SplitCounts};
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_io::Trace;
 use twinpath_remote::simulated::{Faults, Tally};
 
@@ -341,4 +342,95 @@ fn without_servers_packets_go_on_whole() {
         split.counts.merged > 100,
         "the other server takes all flows"
     );
+}
+
+/// Who sends what in [`nobody_waits_but_for_their_own_flow`].
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Sent {
+    /// Long packets of a flow, whose payloads go to servers.
+    Long,
+    /// A datagram of the same flow in two fragments, which go whole.
+    Fragment,
+    /// What the other end sends.
+    Acknowledgement,
+    /// Another flow between the same hosts.
+    Other,
+}
+
+/// Packets with their numbers in front of their payloads, a hundred microseconds between those of a kind.
+fn two_ways() -> (Trace, Vec<Sent>) {
+    let end = |text: &str| text.parse::<Endpoint>().expect("an endpoint");
+    let (near, far) = (end("10.0.0.1:1000"), end("192.0.2.1:80"));
+    let (mut trace, mut kinds) = (Trace::new(), Vec::new());
+    let mut send = |micros: u64, kind: Sent, builder: PacketBuilder<'_>, bytes: usize| {
+        let mut payload = vec![0; bytes];
+        payload[..4].copy_from_slice(&(kinds.len() as u32).to_be_bytes());
+        let packet = builder.payload(&payload).to_vec().expect("it fits");
+        trace.push(1_000_000_000 + 1000 * micros, &packet);
+        kinds.push(kind);
+    };
+    for round in 0..700u64 {
+        let at = 100 * round;
+        let flow = || PacketBuilder::udp(near, far).identification(round as u32);
+        send(at, Sent::Long, flow(), 600);
+        if round % 5 == 0 {
+            send(at + 10, Sent::Fragment, flow().fragment(0, true), 16);
+            send(at + 20, Sent::Fragment, flow().fragment(24, false), 16);
+        }
+        let back = PacketBuilder::udp(far, near);
+        send(at + 30, Sent::Acknowledgement, back, 4);
+        let other = PacketBuilder::udp(end("10.0.0.1:1001"), far);
+        send(at + 60, Sent::Other, other, 4);
+    }
+    (trace, kinds)
+}
+
+/// The number that a packet has in front of its payload.
+fn number(packet: &[u8]) -> usize {
+    let layout = dissect(packet).expect("a packet");
+    let payload = &packet[usize::from(layout.payload)..];
+    u32::from_be_bytes(*payload.first_chunk().expect("a number")) as usize
+}
+
+/// Both servers die, so that payloads of a flow come late or not at all. Its own packets wait for them,
+/// fragments too; what the other end sends, and other flows, wait for nothing.
+#[test]
+fn nobody_waits_but_for_their_own_flow() {
+    let (trace, kinds) = two_ways();
+    let died = Duration::from_millis(40);
+    let remote = Remote {
+        acts: vec![(died, Act::Kill(0)), (died, Act::Kill(1))],
+        is_causal: false,
+        ..Remote::SOUND
+    };
+    let text = format!(
+        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[split]\nqueue_pairs = 4\n{}",
+        servers(true)
+    );
+    let (found, _) = run_with_servers(&service(&text), &trace, Paths::Slow, &remote);
+    println!("{:?}", counts(&found));
+    assert!(counts(&found).payload_lost > 10 && counts(&found).followers > 10);
+    let left: Vec<usize> = found
+        .packets
+        .iter()
+        .map(|(_, packet)| number(packet))
+        .collect();
+    let of = |wanted: &[Sent]| {
+        let left = left.iter().copied();
+        left.filter(|&number| wanted.contains(&kinds[number]))
+            .collect::<Vec<_>>()
+    };
+    for kinds in [
+        &[Sent::Long, Sent::Fragment][..],
+        &[Sent::Acknowledgement],
+        &[Sent::Other],
+    ] {
+        let numbers = of(kinds);
+        assert!(numbers.is_sorted(), "{kinds:?} are out of order");
+    }
+    // Among those that wait for nothing the order is that of arrival.
+    let free = of(&[Sent::Acknowledgement, Sent::Other]);
+    let waited = free.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    assert_eq!((waited, free.len()), (0, 1400));
+    assert_eq!(of(&[Sent::Fragment]).len(), 280, "nothing whole is lost");
 }

@@ -188,7 +188,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Order::ByFlow { partitions, window } => {
                 Numbers::AtArrival(Partitions::new(partitions, window))
             }
-            Order::AsReturned { partitions } => Numbers::AtReturn(Turns::new(partitions)),
+            Order::AsReturned => Numbers::AtReturn(Turns::default()),
         };
         let most_bytes = config.limit_bytes.saturating_sub(ROOM_BYTES);
         let controller = match &config.variant {
@@ -282,7 +282,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Answer::Header(header) => {
                 record.awaited = Awaited::Here(header);
                 if let Numbers::AtReturn(turns) = &mut self.numbers {
-                    record.place = turns.number(flow_hash);
+                    record.place = Some(turns.number(flow_hash));
                     record.flow_hash = flow_hash;
                 }
             }
@@ -311,7 +311,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         let has_room = self.has_room_of(packet.bytes().into(), self.followers_limit_bytes);
         let place = match &mut self.numbers {
             Numbers::AtReturn(turns) if turns.is_any_before(flow_hash) => match has_room {
-                true => turns.number(flow_hash),
+                true => Some(turns.number(flow_hash)),
                 false => {
                     self.stats.followers_refused += 1;
                     return Followed::Refused(packet);
@@ -367,7 +367,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     /// Whether a packet that is about to leave might have to [follow](Self::follow) another.
     pub fn may_hold_back(&self) -> bool {
-        matches!(&self.numbers, Numbers::AtReturn(turns) if turns.under_way() > 0)
+        matches!(&self.numbers, Numbers::AtReturn(turns) if turns.is_any())
     }
 
     /// When the next header timeout ends, if nothing comes before.

@@ -55,10 +55,7 @@ pub enum Order {
     /// Packets of a flow leave in the order in which their headers came back: a number is given to
     /// a header when it is back, and to a whole packet that must not overtake it
     /// ([`PayloadBuffer::follow`](crate::PayloadBuffer::follow)). A header that never comes back holds nobody up.
-    AsReturned {
-        /// Flows are hashed to so many pairs of counters.
-        partitions: u32,
-    },
+    AsReturned,
 }
 
 /// What becomes of packets too small to be split.
@@ -185,18 +182,13 @@ impl Config {
 
     fn check_order(&self) -> Result<(), ConfigError> {
         let (partitions, window) = match self.order {
-            Order::None => return Ok(()),
+            Order::None | Order::AsReturned => return Ok(()),
             Order::ByFlow { partitions, window } => (partitions, window),
-            Order::AsReturned { partitions } => (partitions, 1),
         };
         let partitions_fit = (1..=MAX_PARTITIONS).contains(&partitions);
         let window_fits = (1..=MAX_WINDOW).contains(&window);
         require(partitions_fit && window_fits, ConfigError::Partitions)?;
-        let numbers_arrivals = matches!(self.order, Order::ByFlow { .. });
-        require(
-            !numbers_arrivals || self.small == Small::Token,
-            ConfigError::BypassUnordered,
-        )
+        require(self.small == Small::Token, ConfigError::BypassUnordered)
     }
 
     fn check_multicast(&self, multicast: &Multicast) -> Result<(), ConfigError> {

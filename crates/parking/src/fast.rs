@@ -4,7 +4,9 @@
 use crate::buffer::{Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal};
 use crate::config::{Config, ConfigError};
 use crate::port::{Port, PortConfig};
-use twinpath_core::split::{Left, Parcel, Sent, Unfit, cut, cut_at, join, split};
+use twinpath_core::split::{
+    Left, Outgoing, Output, Parcel, PayloadStage, Sent, Unfit, cut, cut_at, join, split,
+};
 use twinpath_core::wire::Layout;
 use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
 
@@ -13,6 +15,8 @@ use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
 pub struct Stage {
     buffer: PayloadBuffer<Parcel, Parcel>,
     port: Port,
+    /// Whether somebody may ask for checksums.
+    verifies: bool,
     counts: StageCounters,
 }
 
@@ -40,6 +44,8 @@ pub struct StageCounters {
     pub dropped_late: u64,
     /// Most bytes that were ever in the queue.
     pub most_queue_bytes: u64,
+    /// Later fragments that left while nothing was known of their datagrams, and so of their flows.
+    pub fragments_alone: u64,
 }
 
 impl StageCounters {
@@ -55,30 +61,6 @@ impl Load for Parcel {
     }
 }
 
-/// What comes out of the queue and leaves.
-#[derive(Debug)]
-pub enum Output {
-    /// A packet; the frame, if there is one, held its header and is for its pool.
-    Packet(Parcel, Option<Frame>),
-    /// A payload whose packet was dropped before, and counted then. The frame is for its pool.
-    Declined(Frame),
-    /// A payload whose header did not come back in time. The frame is for its pool.
-    Missing(Frame),
-    /// The new header did not fit in front of the payload. The frames are for their pool.
-    HeaderTooLong(Frame, Frame),
-}
-
-impl Output {
-    /// The number of the packet that this is about, in the order of arrival.
-    pub fn ordinal(&self) -> u64 {
-        match self {
-            Self::Packet(parcel, _) => parcel.frame.ordinal(),
-            Self::Declined(payload) | Self::Missing(payload) => payload.ordinal(),
-            Self::HeaderTooLong(_, payload) => payload.ordinal(),
-        }
-    }
-}
-
 impl Stage {
     /// An empty stage.
     ///
@@ -88,50 +70,11 @@ impl Stage {
         let mut stage = Self {
             buffer: PayloadBuffer::new(config)?,
             port: Port::new(port),
+            verifies: true,
             counts: StageCounters::default(),
         };
         stage.set_lossless(false);
         Ok(stage)
-    }
-
-    /// Whether packets that must follow others are never dropped for want of room (see
-    /// [`PayloadBuffer::set_followers_limit`]). Else they take as much again as payloads may, where
-    /// what has no room crosses whole, and then are dropped.
-    pub fn set_lossless(&mut self, is_lossless: bool) {
-        let limit_bytes = self.buffer.config().limit_bytes;
-        let most = match (is_lossless, self.port.config().drops_overflow) {
-            (true, _) => u64::MAX,
-            (false, true) => limit_bytes,
-            (false, false) => 2 * limit_bytes,
-        };
-        self.buffer.set_followers_limit(most);
-    }
-
-    /// A packet goes to the slow path: its payload stays here if it is worth it and there is room.
-    /// `has_state` says that flow state travels with it, which must not be dropped.
-    pub fn send(
-        &mut self,
-        frame: Frame,
-        layout: &Layout,
-        has_state: bool,
-        now: Instant,
-        pools: &mut Pools,
-    ) -> Sent {
-        let least_bytes = self.buffer.config().least_payload_bytes as usize;
-        let at = match cut_at(frame.bytes(), layout, least_bytes) {
-            Ok(at) => at,
-            Err(unfit) => {
-                *match unfit {
-                    Unfit::Unsuited => &mut self.counts.unsuited,
-                    Unfit::Small => &mut self.counts.small,
-                } += 1;
-                return Sent::Whole(frame);
-            }
-        };
-        if let Err(refusal) = self.buffer.check_room((frame.len() - at) as u32) {
-            return self.without_room(frame, refusal, has_state);
-        }
-        self.park(frame, layout, at, now, pools)
     }
 
     fn park(
@@ -142,7 +85,7 @@ impl Stage {
         now: Instant,
         pools: &mut Pools,
     ) -> Sent {
-        let (mut header, payload) = match split(frame, layout, at, pools) {
+        let (mut header, payload) = match split(frame, layout, at, self.verifies, pools) {
             Ok(parts) => parts,
             Err(frame) => {
                 self.counts.no_buffer += 1;
@@ -184,39 +127,6 @@ impl Stage {
         Sent::Whole(frame)
     }
 
-    /// A header came back from the slow path and goes on, and perhaps waits for others.
-    pub fn came_back(&mut self, ticket: Ticket) {
-        self.buffer.came_back(ticket);
-    }
-
-    /// A header goes to the slow path again.
-    pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
-        self.buffer.goes_again(ticket, now);
-    }
-
-    /// Whether the flow's hash matters to what leaves now.
-    pub fn asks_for_flow(&self, frame: &Frame) -> bool {
-        let is_header = frame.metadata().parked_bytes != 0;
-        is_header && self.buffer.keeps_order() || self.buffer.may_hold_back()
-    }
-
-    /// A frame has passed the chain and is about to leave.
-    pub fn leave(&mut self, mut parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
-        if parcel.frame.metadata().parked_bytes == 0 {
-            return self.follow(parcel, flow_hash, now);
-        }
-        let ticket = parcel.frame.ticket();
-        if !cut(&mut parcel.frame) {
-            self.dropped(ticket, now);
-            return Left::Stale;
-        }
-        let answer = Answer::Header(parcel);
-        match self.buffer.answered_for(ticket, answer, flow_hash, now) {
-            Received::Kept => Left::Waits,
-            Received::Doubled | Received::Stale => Left::Stale,
-        }
-    }
-
     fn follow(&mut self, parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
         self.port.begins(&mut self.buffer, now);
         match self.buffer.follow(parcel, flow_hash, now) {
@@ -234,27 +144,14 @@ impl Stage {
         *most = self.buffer.queue_bytes().max(*most);
     }
 
-    /// The packet of a header was dropped somewhere.
-    pub fn dropped(&mut self, ticket: Ticket, now: Instant) {
-        let received = self.buffer.answered(ticket, Answer::Dropped, now);
-        self.counts.dropped_late += u64::from(received == Received::Stale);
-    }
-
-    /// Lets the port go on, to the next thing that leaves or ends, or to `until`. Returns it with
-    /// its time.
-    pub fn pass(&mut self, until: Instant) -> Option<(Instant, Output)> {
-        let (at, dequeued) = self.port.pass(&mut self.buffer, until)?;
-        Some((at, self.output(dequeued)?))
-    }
-
     fn output(&mut self, dequeued: Dequeued<Parcel, Parcel>) -> Option<Output> {
         Some(match dequeued {
             // The port keeps these to itself.
             Dequeued::Copy | Dequeued::Again(_) => return None,
             Dequeued::Whole(parcel) => Output::Packet(parcel, None),
             Dequeued::Ended { payload, end } => match end {
-                End::Declined => Output::Declined(payload.frame),
-                End::Expired | End::Late => Output::Missing(payload.frame),
+                End::Declined => Output::Freed(payload.frame),
+                End::Expired | End::Late => Output::Lost(payload.frame, DropReason::HeaderMissing),
             },
             Dequeued::Depart {
                 payload, header, ..
@@ -286,5 +183,96 @@ impl Stage {
     /// What the stage itself has counted.
     pub fn counters(&self) -> &StageCounters {
         &self.counts
+    }
+}
+
+impl PayloadStage for Stage {
+    /// Where nothing may be lost packets that must follow others are never dropped for want of room (see
+    /// [`PayloadBuffer::set_followers_limit`]). Else they take as much again as payloads may, where
+    /// what has no room crosses whole, and then are dropped.
+    fn set_lossless(&mut self, is_lossless: bool) {
+        let limit_bytes = self.buffer.config().limit_bytes;
+        let most = match (is_lossless, self.port.config().drops_overflow) {
+            (true, _) => u64::MAX,
+            (false, true) => limit_bytes,
+            (false, false) => 2 * limit_bytes,
+        };
+        self.buffer.set_followers_limit(most);
+    }
+
+    fn set_verifying(&mut self, verifies: bool) {
+        self.verifies = verifies;
+    }
+
+    fn send(&mut self, outgoing: Outgoing<'_>, now: Instant, pools: &mut Pools) -> Sent {
+        let Outgoing {
+            frame,
+            layout,
+            has_state,
+            ..
+        } = outgoing;
+        let least_bytes = self.buffer.config().least_payload_bytes as usize;
+        let at = match cut_at(frame.bytes(), layout, least_bytes) {
+            Ok(at) => at,
+            Err(unfit) => {
+                *match unfit {
+                    Unfit::Unsuited => &mut self.counts.unsuited,
+                    Unfit::Small => &mut self.counts.small,
+                } += 1;
+                return Sent::Whole(frame);
+            }
+        };
+        if let Err(refusal) = self.buffer.check_room((frame.len() - at) as u32) {
+            return self.without_room(frame, refusal, has_state);
+        }
+        self.park(frame, layout, at, now, pools)
+    }
+
+    fn came_back(&mut self, ticket: Ticket) {
+        self.buffer.came_back(ticket);
+    }
+
+    fn goes_again(&mut self, ticket: Ticket, now: Instant) {
+        self.buffer.goes_again(ticket, now);
+    }
+
+    fn dropped(&mut self, ticket: Ticket, now: Instant) {
+        let received = self.buffer.answered(ticket, Answer::Dropped, now);
+        self.counts.dropped_late += u64::from(received == Received::Stale);
+    }
+
+    fn may_hold_back(&self) -> bool {
+        self.buffer.keeps_order()
+    }
+
+    fn fragment_alone(&mut self) {
+        self.counts.fragments_alone += 1;
+    }
+
+    fn asks_for_flow(&self, frame: &Frame) -> bool {
+        let is_header = frame.metadata().parked_bytes != 0;
+        is_header && self.buffer.keeps_order() || self.buffer.may_hold_back()
+    }
+
+    fn leave(&mut self, mut parcel: Parcel, flow: u64, now: Instant, _pools: &mut Pools) -> Left {
+        if parcel.frame.metadata().parked_bytes == 0 {
+            return self.follow(parcel, flow, now);
+        }
+        let ticket = parcel.frame.ticket();
+        if !cut(&mut parcel.frame) {
+            self.dropped(ticket, now);
+            return Left::Stale;
+        }
+        let answer = Answer::Header(parcel);
+        match self.buffer.answered_for(ticket, answer, flow, now) {
+            Received::Kept => Left::Waits,
+            Received::Doubled | Received::Stale => Left::Stale,
+        }
+    }
+
+    /// Lets the port go on, to the next thing that leaves or ends, or to `until`.
+    fn pass(&mut self, until: Instant) -> Option<(Instant, Output)> {
+        let (at, dequeued) = self.port.pass(&mut self.buffer, until)?;
+        Some((at, self.output(dequeued)?))
     }
 }

@@ -7,29 +7,31 @@
 //! takes no packet, which is counted.
 //!
 //! [`Turns`] are the same two counters for packets that are numbered when their headers are back:
-//! these all leave, so nothing is skipped and there is no window.
+//! these all leave, so nothing is skipped and there is no window. Each flow and direction has a pair
+//! of its own as long as packets of it are numbered, so that no packet waits for another flow's.
 
-/// A packet's number in its partition.
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+/// A packet's number among those that leave in turn.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    partition: u32,
+    /// A partition, or a flow.
+    lane: u64,
     number: u64,
 }
 
 impl Position {
-    /// Whether the packet here was numbered before another of the same partition.
+    /// Whether the packet here was numbered before another of the same lane.
     pub(crate) fn is_before(self, other: Self) -> bool {
-        self.partition == other.partition && self.number < other.number
+        self.lane == other.lane && self.number < other.number
     }
 }
 
-/// The counters of all partitions, for packets that are numbered when their headers are back.
-#[derive(Debug)]
-pub(crate) struct Turns {
-    partitions: Vec<Counters>,
-    /// Numbered packets that have not left.
-    under_way: u64,
-}
+/// The counters of all flows that have numbered packets, by 64 bits of a keyed hash: whoever does not
+/// know the key finds no two flows of one name but by a chance of 2^-64.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(HashMap<u64, Counters>);
 
 #[derive(Copy, Clone, Debug, Default)]
 struct Counters {
@@ -38,43 +40,35 @@ struct Counters {
 }
 
 impl Turns {
-    pub(crate) fn new(count: u32) -> Self {
-        Self {
-            partitions: vec![Counters::default(); count.max(1) as usize],
-            under_way: 0,
-        }
+    /// Whether any numbered packet has not left.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.0.is_empty()
     }
 
-    /// Numbered packets that have not left.
-    pub(crate) fn under_way(&self) -> u64 {
-        self.under_way
+    /// Whether a packet of this flow would overtake another.
+    pub(crate) fn is_any_before(&self, flow: u64) -> bool {
+        self.0.contains_key(&flow)
     }
 
-    /// Whether a packet of the flow with this hash would overtake another.
-    pub(crate) fn is_any_before(&self, flow_hash: u64) -> bool {
-        let partition = partition(flow_hash, self.partitions.len());
-        let counters = self.partitions.get(partition as usize);
-        counters.is_some_and(|counters| counters.next_in != counters.next_out)
-    }
-
-    pub(crate) fn number(&mut self, flow_hash: u64) -> Option<Position> {
-        let partition = partition(flow_hash, self.partitions.len());
-        let counters = self.partitions.get_mut(partition as usize)?;
+    pub(crate) fn number(&mut self, flow: u64) -> Position {
+        let counters = self.0.entry(flow).or_default();
         let number = counters.next_in;
         counters.next_in += 1;
-        self.under_way += 1;
-        Some(Position { partition, number })
+        Position { lane: flow, number }
     }
 
     fn is_next(&self, place: Position) -> bool {
-        let counters = self.partitions.get(place.partition as usize);
+        let counters = self.0.get(&place.lane);
         counters.is_some_and(|counters| counters.next_out == place.number)
     }
 
     fn pass(&mut self, place: Position) {
-        if let Some(counters) = self.partitions.get_mut(place.partition as usize) {
-            counters.next_out += 1;
-            self.under_way -= 1;
+        let Entry::Occupied(mut counters) = self.0.entry(place.lane) else {
+            return;
+        };
+        counters.get_mut().next_out += 1;
+        if counters.get().next_out == counters.get().next_in {
+            counters.remove();
         }
     }
 }
@@ -154,19 +148,20 @@ impl Partitions {
             return None;
         }
         counters.next_in += 1;
-        Some(Position { partition, number })
+        let lane = partition.into();
+        Some(Position { lane, number })
     }
 
     /// Whether the packet at this place is the next of its partition to leave.
     pub(crate) fn is_next(&self, place: Position) -> bool {
         self.partitions
-            .get(place.partition as usize)
+            .get(place.lane as usize)
             .is_some_and(|partition| partition.next_out == place.number)
     }
 
     /// The packet at this place leaves, or will never leave: nobody waits for it any more.
     pub(crate) fn pass(&mut self, place: Position) {
-        let Some(partition) = self.partitions.get_mut(place.partition as usize) else {
+        let Some(partition) = self.partitions.get_mut(place.lane as usize) else {
             return;
         };
         if place.number >= partition.next_out {
@@ -231,11 +226,11 @@ mod tests {
     fn flows_spread_over_partitions_and_stay_in_theirs() {
         let mut partitions = Partitions::new(16, 64);
         let hash = |flow: u64| flow.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let used: BTreeSet<u32> = (0..200)
-            .map(|flow| partitions.number(hash(flow)).unwrap().partition)
+        let used: BTreeSet<u64> = (0..200)
+            .map(|flow| partitions.number(hash(flow)).unwrap().lane)
             .collect();
         assert_eq!(used.len(), 16);
-        let again = [5, 5, 5].map(|flow| partitions.number(hash(flow)).unwrap().partition);
+        let again = [5, 5, 5].map(|flow| partitions.number(hash(flow)).unwrap().lane);
         assert!(again[0] == again[1] && again[1] == again[2]);
     }
 

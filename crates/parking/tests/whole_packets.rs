@@ -8,11 +8,12 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_core::HashKey;
-use twinpath_core::split::{Left, Parcel, PendingHeaders, Sent, stretch};
+use twinpath_core::split::{
+    Left, Outgoing, Output, Parcel, PayloadStage, PendingHeaders, Sent, stretch,
+};
 use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools};
-use twinpath_parking::fast::Output;
 use twinpath_parking::{
     BufferCounters, Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Target,
     Variant,
@@ -67,7 +68,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn config() -> impl Strategy<Value = Config> {
-    let order = prop_oneof![Just(Order::None), Just(Order::AsReturned { partitions: 2 })];
+    let order = prop_oneof![Just(Order::None), Just(Order::AsReturned)];
     (order, 0usize..4, 1u32..12, any::<bool>()).prop_map(
         |(order, variant, slots, slow_path_chooses_port)| Config {
             variant: [
@@ -214,9 +215,13 @@ impl World {
         let mut frame = self.pool.take_filled(&whole).expect("a buffer");
         frame.set_ordinal(number);
         let layout = dissect(&whole).expect("a packet");
-        let sent = self
-            .stage
-            .send(frame, &layout, false, self.now, &mut self.pool);
+        let outgoing = Outgoing {
+            frame,
+            layout: &layout,
+            flow: 0,
+            has_state: false,
+        };
+        let sent = self.stage.send(outgoing, self.now, &mut self.pool);
         match sent {
             Sent::Header(frame) | Sent::Whole(frame) => {
                 function(&mut whole);
@@ -281,7 +286,7 @@ impl World {
             frame,
             is_reply: false,
         };
-        match self.stage.leave(parcel, hash, self.now) {
+        match self.stage.leave(parcel, hash, self.now, &mut self.pool) {
             Left::Now(parcel) => {
                 self.finished.push(number);
                 self.check(&parcel.frame);
@@ -301,8 +306,8 @@ impl World {
                     self.pool.give(parcel.frame);
                     spare.into_iter().for_each(|frame| self.pool.give(frame));
                 }
-                Output::Declined(frame) => self.pool.give(frame),
-                Output::Missing(frame) => self.drop(frame),
+                Output::Freed(frame) => self.pool.give(frame),
+                Output::Lost(frame, _) => self.drop(frame),
                 Output::HeaderTooLong(..) => panic!("50 bytes fit"),
             }
         }

@@ -4,7 +4,7 @@
 macro_rules! counters {
     ($(#[$about:meta])+ => $($(#[$doc:meta])+ $name:ident,)+) => {
         $(#[$about])+
-        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+        #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
         pub struct Counters {
             $($(#[$doc])+ pub $name: u64,)+
         }
@@ -13,6 +13,11 @@ macro_rules! counters {
             /// All of them, with their names.
             pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$((stringify!($name), self.$name)),+].into_iter()
+            }
+
+            /// Adds what was counted elsewhere.
+            pub fn add(&mut self, other: &Self) {
+                $(self.$name = self.$name.saturating_add(other.$name);)+
             }
         }
     };

@@ -51,15 +51,23 @@ impl<T> HeaderSlots<T> {
             if slot.entry.as_ref().is_none_or(&may_lose) {
                 return true;
             }
-            self.next = (self.next + 1) % self.slots.len();
+            self.next = self.behind(self.next);
         }
         false
+    }
+
+    const fn behind(&self, index: usize) -> usize {
+        if index + 1 < self.slots.len() {
+            index + 1
+        } else {
+            0
+        }
     }
 
     /// Puts a packet into the next place; who was there has lost it, and is given back.
     pub fn put(&mut self, entry: T) -> (Ticket, Option<T>) {
         let index = self.next;
-        self.next = (index + 1) % self.slots.len();
+        self.next = self.behind(index);
         let slot = &mut self.slots[index];
         slot.generation = slot.generation.wrapping_add(1);
         let overtaken = slot.entry.replace(entry);

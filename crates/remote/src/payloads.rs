@@ -193,6 +193,15 @@ pub struct Output {
     pub events: Vec<Event>,
 }
 
+impl Output {
+    /// Whether nothing came out.
+    #[must_use]
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.payloads.is_empty() && self.events.is_empty()
+    }
+}
+
 /// What became of a payload that was asked for.
 #[derive(Debug)]
 pub struct Returned {

@@ -43,11 +43,10 @@ counters! {
     other_frames,
 }
 
-/// The life that a queue pair is in.
+/// The life that a queue pair is in: what asked for it, and the number that it got.
 #[derive(Copy, Clone)]
 struct Life {
-    life: u32,
-    epoch: u16,
+    asked: Restore,
     qpn: u32,
 }
 
@@ -159,12 +158,13 @@ impl MemoryServer {
             self.counters.restores_refused += 1;
             return;
         };
-        let qpn = match known.filter(|known| known.life == asked.life) {
-            Some(known) if known.epoch == asked.epoch => {
+        let qpn = match known.filter(|known| known.asked.life == asked.life) {
+            // Who asks for the same with other numbers, or from elsewhere, is somebody else.
+            Some(known) if known.asked == *asked => {
                 self.counters.restores_repeated += 1;
                 Some(known.qpn)
             }
-            Some(known) if is_former(asked.epoch, known.epoch) => {
+            Some(known) if is_former(asked.epoch, known.asked.epoch) => {
                 self.counters.restores_refused += 1;
                 return;
             }
@@ -176,11 +176,7 @@ impl MemoryServer {
             }
         };
         let Some(qpn) = qpn else { return };
-        self.lives[index] = Some(Life {
-            life: asked.life,
-            epoch: asked.epoch,
-            qpn,
-        });
+        self.lives[index] = Some(Life { asked: *asked, qpn });
         let answer = QueuePair {
             server: asked.server,
             incarnation: asked.incarnation,

@@ -5,26 +5,25 @@
 
 mod world;
 
+use proptest::prelude::*;
+use twinpath_remote::simulated::hostile;
 use world::{Faults, Tally, World};
 
-fn run(seed: u64, faults: Faults) -> Tally {
-    let mut world = World::new(seed, faults);
+fn run(mut world: World) -> Tally {
     world.run();
     world.heal();
     world.tally()
 }
 
-fn run_all(seeds: std::ops::Range<u64>, faults: impl Fn(u64) -> Faults) -> Tally {
+fn run_all(worlds: impl Iterator<Item = World>) -> Tally {
     let mut sum = Tally::default();
-    for seed in seeds {
-        sum.add(&run(seed, faults(seed)));
-    }
+    worlds.for_each(|world| sum.add(&run(world)));
     sum
 }
 
 #[test]
 fn without_faults_nothing_is_lost() {
-    let tally = run_all(0..200, |_| Faults::NONE);
+    let tally = run_all((0..200).map(|seed| World::new(seed, Faults::NONE)));
     tally.expect_some(&[
         "writes",
         "reads",
@@ -48,10 +47,11 @@ fn without_faults_nothing_is_lost() {
 
 #[test]
 fn with_losses_the_others_come_back() {
-    let tally = run_all(0..300, |_| Faults {
+    let faults = Faults {
         lost: 20,
         ..Faults::NONE
-    });
+    };
+    let tally = run_all((0..300).map(|seed| World::new(seed, faults)));
     tally.expect_some(&[
         "frames_lost",
         "naks_sequence",
@@ -70,7 +70,7 @@ fn with_losses_the_others_come_back() {
 
 #[test]
 fn whatever_happens_no_payload_is_a_wrong_one() {
-    let tally = run_all(0..2000, Faults::drawn);
+    let tally = run_all((0..2000).map(|seed| World::new(seed, Faults::drawn(seed))));
     tally.expect_some(&[
         "frames_lost",
         "frames_doubled",
@@ -126,4 +126,29 @@ fn whatever_happens_no_payload_is_a_wrong_one() {
         "server_restores_refused",
         "server_bad_messages",
     ]);
+}
+
+/// A switch that starts again under the same seed is another one to the server: it is served as if it
+/// were the first, and reads nothing that the one before has written.
+#[test]
+fn a_switch_that_starts_again_gets_no_payload_of_its_former_life() {
+    let sound = (0..300).map(|seed| World::with_dying_switch(seed, Faults::NONE));
+    let tally = run_all(sound);
+    tally.expect_some(&["switch_restarts", "payloads"]);
+    // Nobody waits for time-outs: the server knows at once that it is another.
+    tally.expect_none(&["lost_write", "lost_timeout", "lost_mismatch", "disabled"]);
+    let any = (0..1000).map(|seed| World::with_dying_switch(seed, Faults::drawn(seed)));
+    let tally = run_all(any);
+    tally.expect_some(&["switch_restarts", "crashes", "stale", "payloads"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    /// Whatever a memory server sends, what was asked for ends once, in its length and in time, and no
+    /// buffer is lost.
+    #[test]
+    fn a_requester_bears_any_server(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        hostile::play(&bytes);
+    }
 }

@@ -99,6 +99,7 @@
 //! | `parking.dropped_late` | headers | of these, of packets that a function had dropped: those packets count twice among the drops |
 //! | `parking.followers` | packets | whole, waited in the queue because they must not overtake others |
 //! | `parking.followers_refused` | packets | whole, should have, and were dropped for want of room |
+//! | `parking.fragments_alone` | packets | later fragments that left while nothing was known of their datagrams: they keep no place in their flow |
 //! | `parking.recirculations` | passes | of payloads that went round |
 //! | `parking.port_passes` | passes | of these, to reach another port |
 //! | `parking.copies` | copies | that the controller put into the queue |
@@ -126,12 +127,13 @@
 //! | `split.payload_lost` | packets | of the split, those whose payload did not come back |
 //! | `split.payload_gone` | packets | of the split, those whose payload had lost its place before it was asked for |
 //! | `split.payload_refused` | packets | of the split, those whose payload could not be asked for, because too many were |
+//! | `split.payload_late` | packets | of the split, those whose payload had not come when too many packets waited for others |
 //! | `split.header_too_long` | packets | of the split, those whose header did not fit in front of their payload |
 //! | `split.headers_stale` | headers | headers that came when their slot was another's |
 //! | `split.dropped_late` | headers | of these, headers of packets that were dropped |
 //! | `split.headers_doubled` | headers | headers that came a second time |
 //! | `split.followers` | packets | whole packets that waited because they must not overtake others |
-//! | `split.followers_refused` | packets | whole packets that should have, and were dropped for want of room |
+//! | `split.fragments_alone` | packets | later fragments that left while nothing was known of their datagrams: they keep no place in their flow |
 //! | `split.most_slots` | slots | most header slots that were in use at any time |
 //! | `split.other_frames` | frames | frames at ports of memory servers that were none of theirs |
 //! | `split.events_lost` | events | events at servers that nobody was told of |

@@ -35,6 +35,8 @@ counts! {
         followers,
         /// Whole packets that should have, and were dropped for want of room.
         followers_refused,
+        /// Later fragments that left while nothing was known of their datagrams.
+        fragments_alone,
         /// Times that a payload went round.
         recirculations,
         /// Of these, passes to reach another port.

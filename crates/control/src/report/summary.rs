@@ -342,7 +342,7 @@ fn split(split: &Split) -> Vec<String> {
         ("without header", c.missing),
         (
             "without payload",
-            c.payload_lost + c.payload_gone + c.payload_refused,
+            c.payload_lost + c.payload_gone + c.payload_refused + c.payload_late,
         ),
     ];
     let whole = [

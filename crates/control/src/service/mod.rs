@@ -159,6 +159,8 @@ pub struct Service {
     pub name: String,
     /// Seed of the flow hash and of everything drawn at random.
     pub seed: u64,
+    /// What tells a live run from others under the same seed, to memory servers; 0 in replays.
+    pub life: u64,
     /// The functions, in the order that packets of a flow's opener pass them.
     pub chain: Vec<Instance>,
     /// Packets from these networks pass the chain in order, others in reverse; if empty, all do.
@@ -593,6 +595,7 @@ impl Settings {
         Some(Service {
             name: service.name,
             seed: service.seed.unwrap_or_default(),
+            life: 0,
             written_chain: functions.clone(),
             chain: functions,
             inside: inside?,

@@ -14,8 +14,6 @@ use twinpath_parking::{Correction, Order, PortConfig, Small, Variant};
 const MOST_BYTES: u64 = 1 << 30;
 /// Most payloads that wait.
 const MOST_PARKED: u64 = 1 << 16;
-/// Most pairs of counters.
-const MOST_PARTITIONS: u64 = 1 << 16;
 /// Most copies of a packet.
 const MOST_COPIES: u64 = 1 << 16;
 
@@ -39,10 +37,6 @@ pub struct Parking {
     #[serde(deserialize_with = "positive")]
     #[schemars(range(min = 1))]
     pub port_bps: u64,
-    /// Flows are hashed to so many pairs of counters, which keep the order.
-    #[serde(deserialize_with = "count::<_, MOST_PARTITIONS>")]
-    #[schemars(range(min = 1, max = MOST_PARTITIONS))]
-    pub partitions: usize,
     /// A packet with less payload goes to the slow path whole.
     pub least_payload_bytes: u32,
     /// How long a payload waits for its header, each time that the workers have it.
@@ -124,7 +118,6 @@ impl Default for Parking {
             limit_bytes: 850_000,
             slots: 16_384,
             port_bps: 100_000_000_000,
-            partitions: 1024,
             least_payload_bytes: 64,
             header_timeout: Human(Duration::from_millis(50)),
             overflow: Overflow::default(),
@@ -152,7 +145,6 @@ impl Default for Multicast {
 impl Parking {
     /// The queue, as its mechanism wants it.
     pub fn queue(&self) -> parking::Config {
-        let partitions = self.partitions as u32;
         parking::Config {
             variant: match self.mode {
                 Mode::Recirculate | Mode::RecirculateOrdered => Variant::Recirculation,
@@ -160,7 +152,7 @@ impl Parking {
             },
             order: match self.mode {
                 Mode::Recirculate => Order::None,
-                Mode::RecirculateOrdered | Mode::Multicast => Order::AsReturned { partitions },
+                Mode::RecirculateOrdered | Mode::Multicast => Order::AsReturned,
             },
             small: Small::Bypass,
             least_payload_bytes: self.least_payload_bytes,

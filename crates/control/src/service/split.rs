@@ -32,8 +32,6 @@ use twinpath_remote::ring::MAX_RECORDS;
 
 /// Most packets that are split at a time.
 const MOST_SLOTS: u64 = 1 << 20;
-/// Most lists of flows.
-const MOST_PARTITIONS: u64 = 1 << 20;
 /// Most payloads of a ring, or of the store.
 const MOST_PAYLOADS: u64 = MAX_RECORDS as u64;
 /// Most queue pairs of a server.
@@ -61,12 +59,9 @@ pub struct Split {
     /// With `"0s"` places are taken at once, as in the paper, which needs slots and rings that are
     /// longer than the workers are slow. In a run that must lose nothing they are never taken.
     pub header_timeout: Human,
-    /// Flows are hashed to so many lists, which keep their order.
-    #[serde(deserialize_with = "count::<_, MOST_PARTITIONS>")]
-    #[schemars(range(min = 1, max = MOST_PARTITIONS))]
-    pub partitions: usize,
-    /// Whole packets that may wait for others of their flow, whose payloads are on their way; more are
-    /// dropped (`split_full`), unless nothing may be lost.
+    /// Packets that may wait for others of their flow, whose payloads are on their way from a server.
+    /// Beyond it those that are waited for are dropped (`payload_lost`), so that nothing whole is,
+    /// unless nothing may be lost.
     #[serde(deserialize_with = "count::<_, MOST_SLOTS>")]
     #[schemars(range(min = 1, max = MOST_SLOTS))]
     pub followers: usize,
@@ -184,7 +179,6 @@ impl Default for Split {
             threshold_bytes: stage.threshold_bytes as u32,
             header_slots: 8192,
             header_timeout: Human(stage.header_timeout),
-            partitions: stage.partitions,
             followers: stage.followers,
             never: Vec::new(),
             store: Store::default(),
@@ -258,7 +252,6 @@ impl Split {
             threshold_bytes: self.threshold_bytes as usize,
             header_slots: self.header_slots,
             header_timeout: self.header_timeout.duration(),
-            partitions: self.partitions,
             followers: self.followers,
             never: self.never.iter().map(Class::class).collect(),
             back_off: self.back_off.config(),
@@ -416,6 +409,12 @@ impl Service {
         let needs = |one: &Instance| one.config.needs_payload().is_some();
         let split = self.split.as_ref()?;
         (!self.chain.iter().any(needs)).then_some(split)
+    }
+
+    /// Whether any function of the chain may ask if a packet's transport checksum holds.
+    pub fn asks_for_checksums(&self) -> bool {
+        let mut functions = self.chain.iter();
+        functions.any(|one| one.config.asks_for_checksums())
     }
 
     /// The interfaces that lead to memory servers, which are numbered behind the ports.

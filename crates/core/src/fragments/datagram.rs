@@ -36,6 +36,19 @@ impl Name {
         };
         (part.bytes > 0 && is_whole_units).then_some((name, part))
     }
+
+    /// All of it, to be hashed.
+    pub const fn words(&self) -> [u64; 5] {
+        let [from, to] = [self.source.0, self.destination.0];
+        let rest = (self.identification as u64) << 8 | self.protocol as u64;
+        [
+            (from >> 64) as u64,
+            from as u64,
+            (to >> 64) as u64,
+            to as u64,
+            rest,
+        ]
+    }
 }
 
 /// A datagram of which some fragments have come.

@@ -20,6 +20,9 @@
 //! the first fragment.
 
 mod datagram;
+mod flows;
+
+pub use flows::DatagramFlows;
 
 use crate::drop_reason::DropReason;
 use crate::fragment_place::FragmentPlace;

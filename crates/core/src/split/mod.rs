@@ -3,11 +3,13 @@
 //! what workers see is the same either way.
 
 mod pending;
+mod stage;
 
 pub use pending::PendingHeaders;
+pub use stage::{Outgoing, Output, PayloadStage};
 
 use crate::wire::layout::{Fragment, Layout, Transport};
-use crate::wire::{fields, verify_transport_checksum};
+use crate::wire::{dissect, fields, verify_transport_checksum};
 use crate::{DropReason, Frame, Metadata, Pools};
 
 /// Functions of a chain that may each take one off a packet's time to live, at most.
@@ -83,8 +85,8 @@ pub fn header_bytes(frame: &[u8], layout: &Layout) -> usize {
 }
 
 /// Cuts `frame` at `at`: a new frame with the header, whose buffer has room for all of the packet,
-/// and the old one with what is left, which is not copied. The header knows whether its transport
-/// checksum was right, which nobody can verify without the payload.
+/// and the old one with what is left, which is not copied. If somebody may ask for it (`verifies`) the
+/// header knows whether its transport checksum was right, which nobody can verify without the payload.
 ///
 /// # Errors
 /// The frame comes back if the pools have no buffer for the header, or the frame is shorter or has
@@ -93,6 +95,7 @@ pub fn split(
     mut frame: Frame,
     layout: &Layout,
     at: usize,
+    verifies: bool,
     pools: &mut Pools,
 ) -> Result<(Frame, Frame), Frame> {
     let parked = frame
@@ -102,7 +105,7 @@ pub fn split(
     let Some(parked_bytes) = parked.filter(|&bytes| bytes > 0) else {
         return Err(frame);
     };
-    let has_bad_checksum = !verify_transport_checksum(frame.bytes(), layout);
+    let has_bad_checksum = verifies && !verify_transport_checksum(frame.bytes(), layout);
     let Some(mut header) = pools.take(frame.len()) else {
         return Err(frame);
     };
@@ -149,14 +152,28 @@ pub fn join(header: Frame, mut payload: Frame) -> Result<(Frame, Frame), (Frame,
 }
 
 /// Makes a header look as long as the packet that it was cut from, so that who checks lengths finds
-/// them in order. What stands there is zero, of no meaning, and never leaves.
+/// them in order. What stands behind it is of no meaning: the buffer's former packets may have left it
+/// there. Nobody looks, and it never leaves; where debug assertions are on a pattern shows who does.
 pub fn stretch(header: &mut Frame) -> bool {
     let (from, parked) = (header.len(), usize::from(header.metadata().parked_bytes));
     let fits = header.set_len(from + parked);
-    if fits {
-        header.bytes_mut()[from..].fill(0);
+    if cfg!(debug_assertions) && fits {
+        header.bytes_mut()[from..].fill(0xa5);
     }
     fits
+}
+
+/// A copy of a frame for others to see; of a header that is [stretched](stretch) with zeros for what is
+/// not there.
+pub fn copy_of(frame: &Frame, copy: &mut Vec<u8>) {
+    copy.clear();
+    copy.extend_from_slice(frame.bytes());
+    let parked = usize::from(frame.metadata().parked_bytes);
+    // A header that is not is shorter than its IP packet says.
+    if parked != 0 && dissect(copy).is_ok() {
+        let header_bytes = copy.len().saturating_sub(parked);
+        copy[header_bytes..].fill(0);
+    }
 }
 
 /// Cuts off again what [`stretch`] has added. Returns whether the frame is that long.
@@ -169,7 +186,7 @@ pub fn cut(header: &mut Frame) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Endpoint, PacketBuilder, dissect};
+    use crate::wire::{Endpoint, PacketBuilder};
 
     fn packet(payload: &[u8]) -> Vec<u8> {
         let end = |text: &str| text.parse::<Endpoint>().unwrap();
@@ -189,10 +206,16 @@ mod tests {
         assert_eq!(cut_at(&whole, &layout, 18), Err(Unfit::Small));
         let at = cut_at(&whole, &layout, 17).unwrap();
         assert_eq!(at, 42);
-        let (mut header, payload) = split(frame, &layout, at, &mut pool).unwrap();
+        let (mut header, payload) = split(frame, &layout, at, true, &mut pool).unwrap();
         assert_eq!(payload.bytes()[..17], *b"something to park");
         assert!(stretch(&mut header) && header.len() == whole.len());
-        assert!(dissect(header.bytes()).is_ok() && cut(&mut header));
+        assert!(dissect(header.bytes()).is_ok());
+        let mut copy = vec![1];
+        copy_of(&header, &mut copy);
+        assert_eq!((&copy[..42], &copy[42..]), (&whole[..42], &[0; 17][..]));
+        assert!(cut(&mut header));
+        copy_of(&header, &mut copy);
+        assert_eq!(copy, whole[..42]);
         header.set_port(7);
         let (joined, _) = join(header, payload).unwrap();
         assert_eq!((joined.bytes(), joined.port()), (&whole[..], 7));
@@ -204,8 +227,8 @@ mod tests {
         let whole = packet(&[1; 100]);
         let layout = dissect(&whole).unwrap();
         let frame = pool.take_filled(&whole).unwrap();
-        let frame = split(frame, &layout, whole.len(), &mut pool).unwrap_err();
-        let frame = split(frame, &layout, 50, &mut pool).unwrap_err();
+        let frame = split(frame, &layout, whole.len(), true, &mut pool).unwrap_err();
+        let frame = split(frame, &layout, 50, true, &mut pool).unwrap_err();
         assert_eq!(frame.bytes(), whole);
     }
 

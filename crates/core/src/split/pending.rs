@@ -5,7 +5,7 @@ use super::{cut, stretch};
 use crate::{Frame, Metadata, Ticket};
 
 /// Headers that are on the slow path. Functions work on them as if they were packets: the frame is as
-/// long as the whole packet, with zeros for what is parked.
+/// long as the whole packet, and what stands for what is parked has no meaning.
 #[derive(Debug, Default)]
 pub struct PendingHeaders(Vec<PendingHeader>);
 

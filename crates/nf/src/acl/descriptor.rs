@@ -57,6 +57,10 @@ impl FunctionConfig for Config {
         }
     }
 
+    fn asks_for_checksums(&self) -> bool {
+        false
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }

@@ -61,6 +61,10 @@ impl FunctionConfig for Config {
         })
     }
 
+    fn asks_for_checksums(&self) -> bool {
+        self.verify_checksums.of_state()
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }

@@ -34,6 +34,10 @@ impl FunctionConfig for Config {
         &FUNCTION
     }
 
+    fn asks_for_checksums(&self) -> bool {
+        self.verify_checksums.of_state()
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }

@@ -49,6 +49,10 @@ impl FunctionConfig for Config {
         Some(monitor.page(from, most))
     }
 
+    fn asks_for_checksums(&self) -> bool {
+        false
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }

@@ -38,6 +38,10 @@ impl FunctionConfig for Config {
         &FUNCTION
     }
 
+    fn asks_for_checksums(&self) -> bool {
+        false
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         self.quotes_payloads().then_some(
             "answers packets without a route, and quotes them (with a default route, or with no_route = \"drop\", it would not)",

@@ -9,9 +9,10 @@ use super::lane::{Ahead, Batch, Known};
 use super::{BATCH, FETCHED_AHEAD, FastElement, FastPath, RuleStage};
 use std::vec::Drain;
 use twinpath_coherence::Parsed;
+use twinpath_core::key::one_way;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Plain;
-use twinpath_core::{Direction, Frame, Instant, Side, Steering};
+use twinpath_core::{Direction, Frame, Instant, Steering};
 use twinpath_fastpath::state_table::{Finder, NO_SLOT};
 use twinpath_rulecache::Found;
 
@@ -124,12 +125,6 @@ struct Seen {
     latest: Instant,
     /// Whether a packet says that it arrived before an earlier one.
     is_early: bool,
-}
-
-/// A flow's hash, another for each way that its packets go.
-#[inline(always)]
-const fn one_way(hash: u64, side: Side) -> u64 {
-    hash ^ (side as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Time does not run backwards from packet to packet.

@@ -12,19 +12,22 @@ use super::rules::RULES_HASH;
 use super::{Departure, FastOutput, FastPath, Io, Via};
 use crate::watch::{Step, Watch};
 use std::time::Duration;
-use twinpath_core::split::{Left, Parcel, Sent, cut, stretch};
+use twinpath_core::fragments::DatagramFlows;
+use twinpath_core::key::one_way;
+use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent, cut, stretch};
+use twinpath_core::wire::layout::{Fragment, Plain};
 use twinpath_core::wire::{Layout, MacAddress, dissect};
-use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
+use twinpath_core::{DropReason, Frame, HashKey, Instant, Keyed, Pools};
 use twinpath_link::{Header, Message};
 use twinpath_parking::Stage as ParkingStage;
-use twinpath_parking::fast::Output as FromQueue;
 use twinpath_remote::Stage as SplitStage;
-use twinpath_remote::fast::Output as FromMemory;
 
 /// Where payloads wait, and how far its time has come.
 pub(super) struct Payloads {
     stage: Stage,
     now: Instant,
+    /// Whose the fragments are that leave.
+    datagrams: DatagramFlows,
     /// Of [`FastPath::settle_departures`]; empty between calls.
     departing: Vec<Departure>,
 }
@@ -36,34 +39,28 @@ enum Stage {
     Split(Box<SplitStage>),
 }
 
+impl Stage {
+    /// What both do.
+    fn any(&mut self) -> &mut dyn PayloadStage {
+        match self {
+            Self::Parking(stage) => stage.as_mut(),
+            Self::Split(stage) => stage.as_mut(),
+        }
+    }
+
+    const fn is_parking(&self) -> bool {
+        matches!(self, Self::Parking(_))
+    }
+}
+
 impl Payloads {
-    fn new(stage: Stage) -> Box<Self> {
+    fn new(stage: Stage, hash_key: HashKey) -> Box<Self> {
         Box::new(Self {
             stage,
             now: Instant::ZERO,
+            datagrams: DatagramFlows::new(hash_key),
             departing: Vec::new(),
         })
-    }
-
-    fn dropped(&mut self, ticket: Ticket) {
-        match &mut self.stage {
-            Stage::Parking(stage) => stage.dropped(ticket, self.now),
-            Stage::Split(stage) => stage.dropped(ticket),
-        }
-    }
-
-    fn asks_for_flow(&self, frame: &Frame) -> bool {
-        match &self.stage {
-            Stage::Parking(stage) => stage.asks_for_flow(frame),
-            Stage::Split(stage) => stage.asks_for_flow(frame),
-        }
-    }
-
-    fn leave(&mut self, parcel: Parcel, hash: u64, pools: &mut Pools) -> Left {
-        match &mut self.stage {
-            Stage::Parking(stage) => stage.leave(parcel, hash, self.now),
-            Stage::Split(stage) => stage.leave(parcel, hash, self.now, pools),
-        }
     }
 }
 
@@ -71,14 +68,17 @@ impl FastPath {
     /// The same with a queue in which payloads wait.
     #[must_use]
     pub fn with_parking(self, stage: ParkingStage) -> Self {
-        let payloads = Some(Payloads::new(Stage::Parking(Box::new(stage))));
-        Self { payloads, ..self }
+        self.with_payloads(Stage::Parking(Box::new(stage)))
     }
 
     /// The same with remote memory in which payloads wait.
     #[must_use]
     pub fn with_split(self, stage: SplitStage) -> Self {
-        let payloads = Some(Payloads::new(Stage::Split(Box::new(stage))));
+        self.with_payloads(Stage::Split(Box::new(stage)))
+    }
+
+    fn with_payloads(self, stage: Stage) -> Self {
+        let payloads = Some(Payloads::new(stage, *self.steering.hash_key()));
         Self { payloads, ..self }
     }
 
@@ -116,13 +116,10 @@ impl FastPath {
         self.payloads.is_some()
     }
 
-    /// Whether packets must not be lost for want of room where payloads wait (see
-    /// [`ParkingStage::set_lossless`] and [`SplitStage::set_lossless`]).
+    /// Whether packets must not be lost for want of room where payloads wait.
     pub(crate) fn set_lossless(&mut self, is_lossless: bool) {
-        match self.payloads.as_mut().map(|payloads| &mut payloads.stage) {
-            Some(Stage::Parking(stage)) => stage.set_lossless(is_lossless),
-            Some(Stage::Split(stage)) => stage.set_lossless(is_lossless),
-            None => {}
+        if let Some(payloads) = &mut self.payloads {
+            payloads.stage.any().set_lossless(is_lossless);
         }
     }
 
@@ -130,6 +127,13 @@ impl FastPath {
     pub(crate) fn set_splitting(&mut self, splits: bool) {
         if let Some(stage) = self.split_at(Instant::ZERO) {
             stage.set_active(splits);
+        }
+    }
+
+    /// Whether functions may ask if a packet's transport checksum holds.
+    pub(crate) fn set_verifying(&mut self, verifies: bool) {
+        if let Some(payloads) = &mut self.payloads {
+            payloads.stage.any().set_verifying(verifies);
         }
     }
 
@@ -156,74 +160,65 @@ impl FastPath {
         pools: &mut Pools,
         out: &mut FastOutput,
     ) -> Option<Instant> {
-        let payloads = self.payloads.as_mut()?;
-        let Stage::Parking(stage) = &mut payloads.stage else {
-            return None;
-        };
+        self.payloads.as_ref().filter(|it| it.stage.is_parking())?;
         loop {
-            let Some((at, output)) = stage.pass(until) else {
-                if until != Instant::NEVER {
+            let Some(at) = self.pass_payload(until, pools, out) else {
+                if let Some(payloads) = &mut self.payloads
+                    && until != Instant::NEVER
+                {
                     payloads.now = payloads.now.max(until);
                 }
                 return None;
             };
-            payloads.now = payloads.now.max(at);
-            let drops = &mut self.drops;
-            if let Some(watch) = &self.watch {
-                tell_of(&output, watch);
-            }
-            self.under_way.close(output.ordinal());
-            match output {
-                FromQueue::Packet(parcel, spare) => {
-                    out.departures.push(departure(parcel));
-                    spare.into_iter().for_each(|frame| pools.give(frame));
-                    return Some(at);
-                }
-                FromQueue::Declined(frame) => pools.give(frame),
-                FromQueue::Missing(frame) => {
-                    drops.count(DropReason::HeaderMissing);
-                    pools.give(frame);
-                }
-                FromQueue::HeaderTooLong(header, payload) => {
-                    drops.count(DropReason::HeaderTooLong);
-                    pools.give(header);
-                    pools.give(payload);
-                }
+            if let (at, true) = at {
+                return Some(at);
             }
         }
     }
 
     /// What waited for payloads in remote memory and does so no more leaves, or is lost.
     pub(crate) fn pass_split(&mut self, pools: &mut Pools, out: &mut FastOutput) {
-        let Some(payloads) = &mut self.payloads else {
+        let Some(Stage::Split(stage)) = self.payloads.as_mut().map(|it| &mut it.stage) else {
             return;
         };
-        let Stage::Split(stage) = &mut payloads.stage else {
-            return;
-        };
-        let (drops, under_way) = (&mut self.drops, &mut self.under_way);
-        drops.add(DropReason::HeaderMissing, stage.take_given_up());
-        while let Some(output) = stage.pop() {
-            if let Some(watch) = &self.watch {
-                tell_of_merged(&output, watch);
+        self.drops
+            .add(DropReason::HeaderMissing, stage.take_given_up());
+        while self.pass_payload(Instant::ZERO, pools, out).is_some() {}
+    }
+
+    /// The next thing comes out of where payloads wait. Returns when, and whether a packet leaves.
+    fn pass_payload(
+        &mut self,
+        until: Instant,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) -> Option<(Instant, bool)> {
+        let payloads = self.payloads.as_mut()?;
+        let (at, output) = payloads.stage.any().pass(until)?;
+        payloads.now = payloads.now.max(at);
+        if let Some(watch) = &self.watch {
+            tell_of(&output, payloads.stage.is_parking(), watch);
+        }
+        self.under_way.close(output.ordinal());
+        let drops = &mut self.drops;
+        match output {
+            Output::Packet(parcel, spare) => {
+                out.departures.push(departure(parcel));
+                spare.into_iter().for_each(|frame| pools.give(frame));
+                return Some((at, true));
             }
-            under_way.close(output.ordinal());
-            match output {
-                FromMemory::Packet(parcel, spare) => {
-                    out.departures.push(departure(parcel));
-                    spare.into_iter().for_each(|frame| pools.give(frame));
-                }
-                FromMemory::Lost(header, reason) => {
-                    drops.count(reason);
-                    pools.give(header);
-                }
-                FromMemory::HeaderTooLong(header, payload) => {
-                    drops.count(DropReason::HeaderTooLong);
-                    pools.give(header);
-                    pools.give(payload);
-                }
+            Output::Freed(frame) => pools.give(frame),
+            Output::Lost(frame, reason) => {
+                drops.count(reason);
+                pools.give(frame);
+            }
+            Output::HeaderTooLong(header, payload) => {
+                drops.count(DropReason::HeaderTooLong);
+                pools.give(header);
+                pools.give(payload);
             }
         }
+        Some((at, false))
     }
 
     /// A frame for the slow path could not be sent: if it is a header, its payload need not wait.
@@ -237,7 +232,8 @@ impl FastPath {
     #[cold]
     fn free_payload(&mut self, frame: &Frame) {
         if let Some(payloads) = &mut self.payloads {
-            payloads.dropped(frame.ticket());
+            let now = payloads.now;
+            payloads.stage.any().dropped(frame.ticket(), now);
         }
     }
 
@@ -257,17 +253,18 @@ impl FastPath {
         else {
             return self.send(frame, header, hash, io);
         };
-        let (buffer, now, pools) = (frame.buffer(), payloads.now, &mut *io.pools);
-        let (sent, is_parked) = match &mut payloads.stage {
-            Stage::Parking(stage) => {
-                let has_state = header.message != Message::Plain;
-                (stage.send(frame, &layout, has_state, now, pools), true)
-            }
-            Stage::Split(stage) => {
-                let flow = self.hash_of_split(&frame, &layout, hash);
-                (stage.send(frame, &layout, flow, now, pools), false)
-            }
+        let (buffer, now, is_parked) = (frame.buffer(), payloads.now, payloads.stage.is_parking());
+        let flow = match is_parked {
+            true => hash,
+            false => self.flow_of_split(&frame, &layout, hash),
         };
+        let outgoing = Outgoing {
+            frame,
+            layout: &layout,
+            flow,
+            has_state: header.message != Message::Plain,
+        };
+        let sent = payloads.stage.any().send(outgoing, now, io.pools);
         self.payloads = Some(payloads);
         match sent {
             Sent::Header(frame) => {
@@ -285,9 +282,12 @@ impl FastPath {
 
     /// What tells a flow's server and queue pair: its own hash, also where an element's packets all go
     /// to one worker.
-    fn hash_of_split(&self, frame: &Frame, layout: &Layout, hash: u64) -> u64 {
+    fn flow_of_split(&self, frame: &Frame, layout: &Layout, hash: u64) -> u64 {
         match hash {
-            RULES_HASH => self.hash_of(frame, layout),
+            RULES_HASH => {
+                let keyed = self.steering.key(frame.bytes(), layout);
+                keyed.unwrap_or_default().key.hash(self.steering.hash_key())
+            }
             hash => hash,
         }
     }
@@ -308,10 +308,8 @@ impl FastPath {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         }
         if let Some(payloads) = &mut self.payloads {
-            match &mut payloads.stage {
-                Stage::Parking(stage) => stage.goes_again(frame.ticket(), payloads.now),
-                Stage::Split(stage) => stage.goes_again(frame.ticket(), payloads.now),
-            }
+            let now = payloads.now;
+            payloads.stage.any().goes_again(frame.ticket(), now);
         }
         self.send(frame, header, hash, io);
     }
@@ -322,10 +320,8 @@ impl FastPath {
             self.header_dropped(frame);
             return false;
         }
-        match self.payloads.as_mut().map(|payloads| &mut payloads.stage) {
-            Some(Stage::Parking(stage)) => stage.came_back(frame.ticket()),
-            Some(Stage::Split(stage)) => stage.came_back(frame.ticket()),
-            None => {}
+        if let Some(payloads) = &mut self.payloads {
+            payloads.stage.any().came_back(frame.ticket());
         }
         true
     }
@@ -354,20 +350,18 @@ impl FastPath {
             return;
         };
         // Those of headers are inside since they were parked.
-        let are_inside = matches!(payloads.stage, Stage::Parking(_));
+        let (are_inside, now) = (payloads.stage.is_parking(), payloads.now);
         let mut departing = std::mem::take(&mut payloads.departing);
         departing.extend(io.out.departures.drain(first..));
         for Departure {
             frame, is_reply, ..
         } in departing.drain(..)
         {
-            let hash = match payloads.asks_for_flow(&frame) {
-                true => self.hash_of_departing(&frame),
-                false => 0,
-            };
+            let flow = self.flow_of_departing(&frame, &mut payloads);
             let (ordinal, at) = (frame.ordinal(), frame.timestamp());
             let (is_whole, buffer) = (frame.metadata().parked_bytes == 0, frame.buffer());
-            let left = payloads.leave(Parcel { frame, is_reply }, hash, io.pools);
+            let parcel = Parcel { frame, is_reply };
+            let left = payloads.stage.any().leave(parcel, flow, now, io.pools);
             if let Some(watch) = &self.watch {
                 tell_of_leaving(buffer, &left, is_whole, watch);
             }
@@ -382,48 +376,66 @@ impl FastPath {
         self.payloads = Some(payloads);
     }
 
-    fn hash_of_departing(&self, frame: &Frame) -> u64 {
-        let layout = dissect(frame.bytes());
-        layout.map_or(0, |layout| self.hash_of(frame, &layout))
-    }
-
-    fn hash_of(&self, frame: &Frame, layout: &Layout) -> u64 {
-        let keyed = self.steering.key(frame.bytes(), layout);
-        keyed.unwrap_or_default().key.hash(self.steering.hash_key())
-    }
-}
-
-/// Something comes out of the queue.
-#[cold]
-fn tell_of(output: &FromQueue, watch: &Watch) {
-    let (frame, step) = match output {
-        FromQueue::Packet(parcel, spare) => {
-            let has_joined = spare.is_some();
-            (&parcel.frame, Step::PassParking { has_joined })
+    /// What the flow and direction of a frame are known by that leaves now, where that matters. Those of
+    /// a fragment are its datagram's.
+    fn flow_of_departing(&self, frame: &Frame, payloads: &mut Payloads) -> u64 {
+        let stage = payloads.stage.any();
+        let asks = stage.asks_for_flow(frame);
+        let may_be_fragment = || stage.may_hold_back() && Plain::of(frame.bytes()).is_none();
+        if !asks && !may_be_fragment() {
+            return 0;
         }
-        FromQueue::Missing(payload) => (payload, Step::drop(DropReason::HeaderMissing)),
-        FromQueue::HeaderTooLong(_, payload) => (payload, Step::drop(DropReason::HeaderTooLong)),
-        FromQueue::Declined(_) => return,
-    };
-    watch.tell(frame.buffer(), || step);
+        let Ok(layout) = dissect(frame.bytes()) else {
+            return 0;
+        };
+        let of_datagram = match layout.fragment {
+            Fragment::Whole => None,
+            _ => self.flow_of_datagram(frame, &layout, payloads),
+        };
+        let keyed = of_datagram.or_else(|| self.steering.key(frame.bytes(), &layout));
+        let Keyed { key, side, .. } = keyed.unwrap_or_default();
+        one_way(key.hash(self.steering.hash_key()), side)
+    }
+
+    fn flow_of_datagram(
+        &self,
+        frame: &Frame,
+        layout: &Layout,
+        payloads: &mut Payloads,
+    ) -> Option<Keyed> {
+        let Payloads {
+            datagrams, stage, ..
+        } = payloads;
+        let keyed = datagrams.key(frame.bytes(), layout, &self.steering, frame.timestamp());
+        if keyed.is_none() {
+            stage.any().fragment_alone();
+        }
+        keyed
+    }
 }
 
-/// A packet is whole again, or will not be.
+/// Something comes out of where payloads wait.
 #[cold]
-fn tell_of_merged(output: &FromMemory, watch: &Watch) {
+fn tell_of(output: &Output, is_parking: bool, watch: &Watch) {
     let (buffer, step) = match output {
-        FromMemory::Packet(parcel, None) => {
+        Output::Packet(parcel, spare) if is_parking => {
+            let has_joined = spare.is_some();
+            (parcel.frame.buffer(), Step::PassParking { has_joined })
+        }
+        Output::Packet(parcel, None) => {
             let step = Step::Merge { has_payload: false };
             (parcel.frame.buffer(), step)
         }
-        FromMemory::Packet(parcel, Some(spare)) => {
+        Output::Packet(parcel, Some(spare)) => {
             // The payload may have come in any buffer.
             watch.part(spare.buffer(), &parcel.frame);
             (spare.buffer(), Step::Merge { has_payload: true })
         }
-        FromMemory::Lost(header, reason) => (header.buffer(), Step::drop(*reason)),
-        FromMemory::HeaderTooLong(header, _) => {
-            (header.buffer(), Step::drop(DropReason::HeaderTooLong))
+        Output::Freed(_) => return,
+        Output::Lost(frame, reason) => (frame.buffer(), Step::drop(*reason)),
+        Output::HeaderTooLong(header, payload) => {
+            let told = if is_parking { payload } else { header };
+            (told.buffer(), Step::drop(DropReason::HeaderTooLong))
         }
     };
     watch.tell(buffer, || step);

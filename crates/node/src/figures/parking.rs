@@ -21,6 +21,7 @@ pub(crate) fn parking(stage: &Stage) -> Parking {
         dropped_late: counts.dropped_late,
         followers: stats.followers,
         followers_refused: stats.followers_refused,
+        fragments_alone: counts.fragments_alone,
         recirculations: stats.recirculations,
         port_passes: stats.port_passes,
         copies: stats.copies,

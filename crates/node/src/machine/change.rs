@@ -421,6 +421,7 @@ impl Machine {
             admission,
             long_packets,
             splits,
+            verifies,
             steering,
             order,
             fast,
@@ -438,6 +439,7 @@ impl Machine {
             .replace(admission, steering, (fast, order, &needs_ports), left);
         self.path.set_long_packets(long_packets);
         self.path.set_splitting(splits);
+        self.path.set_verifying(verifies);
         if let Some(pools) = pools {
             left.add(self.pools.grow_to(pools));
         }

@@ -15,6 +15,8 @@ pub struct Replacement {
     pub long_packets: Option<LongPackets>,
     /// Whether the functions do without payloads, so that packets may be split.
     pub splits: bool,
+    /// Whether they may ask if a packet's checksum holds.
+    pub verifies: bool,
     /// Which flows they belong to.
     pub steering: Steering,
     /// In which order they pass the elements.

@@ -84,7 +84,7 @@ impl Control {
         let old = self.service();
         let mut new = Service::parse_with(text, path, files).map_err(told)?;
         // What the command line said stays.
-        (new.run, new.seed) = (old.run, old.seed);
+        (new.run, new.seed, new.life) = (old.run, old.seed, old.life);
         new.follow(&old).map_err(told)?;
         let plans = self.plans(&old, &new);
         let plans = plans.map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;

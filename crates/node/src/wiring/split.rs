@@ -39,7 +39,10 @@ impl SplitConfig {
             ServerConfig {
                 name: server.name.clone(),
                 port: (first + link.unwrap_or_default()) as u16,
-                requester: split.requester(server, service.seed ^ number),
+                requester: requester::Config {
+                    life: service.life,
+                    ..split.requester(server, service.seed ^ number)
+                },
             }
         });
         Some(Self {

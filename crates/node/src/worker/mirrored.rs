@@ -4,6 +4,7 @@ use super::watched::newly_dropped;
 use super::{SlowElement, Worker};
 use crate::mirror::{self, Event, Mirror};
 use std::sync::Arc;
+use twinpath_core::split::copy_of;
 use twinpath_core::{DropCounters, DropReason, Frame};
 use twinpath_link::Header;
 
@@ -52,8 +53,7 @@ impl Worker {
             flows.take_dropper_place();
         }
         let mut bytes = std::mem::take(&mut self.copied);
-        bytes.clear();
-        bytes.extend_from_slice(frame.bytes());
+        copy_of(frame, &mut bytes);
         Some(InFront {
             buffer: frame.buffer(),
             of: (frame.timestamp().0, frame.port()),

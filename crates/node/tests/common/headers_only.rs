@@ -1,6 +1,6 @@
 //! Services whose workers see headers alone, wherever payloads wait, and packets for them.
 
-use super::{Flows, balanced_traffic_of, generate, traffic};
+use super::{Flows, Outcome, balanced_traffic_of, generate, run, service, traffic};
 use twinpath_control::service::{Execution, Paths};
 use twinpath_io::Trace;
 
@@ -82,4 +82,46 @@ pub fn multiset(flows: &Flows) -> Vec<(String, Vec<&[u8]>)> {
             (format!("{key:?}"), packets)
         })
         .collect()
+}
+
+/// Runs a service with a table more, which says where payloads wait.
+pub fn with_mode(text: &str, mode: &str, trace: &Trace, run_as: (Paths, Execution)) -> Outcome {
+    let service = service(&format!("{text}{mode}"));
+    run(&service, trace, run_as.0, run_as.1)
+}
+
+/// How many payloads waited.
+pub fn kept(outcome: &Outcome) -> u64 {
+    let report = &outcome.report;
+    let parked = report.parking.map_or(0, |parking| parking.parked);
+    parked
+        + report
+            .split
+            .as_ref()
+            .map_or(0, |split| split.counts.packets)
+}
+
+/// Every packet came to one end, functions answered so many of those that they dropped, no payload still
+/// waits, and of those that were split none was lost.
+pub fn assert_counted(outcome: &Outcome, answered: u64, what: &str) {
+    let report = &outcome.report;
+    let mut twice = 0;
+    if let Some(parking) = report.parking {
+        let ended = parking.departed + parking.declined + parking.missing + parking.header_too_long;
+        assert_eq!(parking.parked, ended, "{what}: a payload still waits");
+        twice = parking.dropped_late;
+    }
+    if let Some(split) = &report.split {
+        let counts = split.counts;
+        assert_eq!(counts.packets, counts.ended(), "{what}: {counts:?}");
+        let lost = (counts.lost(), counts.dropped_late);
+        assert_eq!(lost, (0, 0), "{what}: {counts:?}");
+    }
+    let (came, left) = (report.totals.packets_in, report.totals.packets_out);
+    assert_eq!(
+        came + answered + twice,
+        left + report.dropped(),
+        "{what}: {:?}",
+        report.drops
+    );
 }

@@ -195,7 +195,7 @@ fn who_is_declined_holds_nobody_up() {
 /// behind both, one of another flow behind none, and the third header never comes back.
 #[test]
 fn packets_leave_as_their_headers_came_back() {
-    let mut buffer = buffer(|config| config.order = Order::AsReturned { partitions: 2 });
+    let mut buffer = buffer(|config| config.order = Order::AsReturned);
     let tickets = [(); 3].map(|()| buffer.park(500, 0, NOW).unwrap());
     assert!(matches!(buffer.follow(64, 0, NOW), Followed::Leaves(64)));
     buffer.answered_for(tickets[1], Answer::Header("second"), 0, NOW);
@@ -370,7 +370,7 @@ fn a_late_header_moves_the_target_and_a_small_buffer_is_told() {
 #[test]
 fn a_whole_packet_leaves_before_later_payloads_of_its_flow() {
     let mut buffer = buffer(|config| {
-        config.order = Order::AsReturned { partitions: 1 };
+        config.order = Order::AsReturned;
         config.variant = multicast(Target::Fixed { bytes: 1000 }, Late::Discard);
     });
     let first = buffer.park(100, 7, NOW).unwrap();
@@ -388,13 +388,25 @@ fn a_whole_packet_leaves_before_later_payloads_of_its_flow() {
     assert_eq!(buffer.queue_bytes(), 0);
 }
 
+/// Of as many flows as there may be nobody waits but for packets of its own.
+#[test]
+fn nobody_waits_for_another_flow() {
+    let mut buffer = buffer(|config| config.order = Order::AsReturned);
+    let ticket = buffer.park(500, 7 << 40, NOW).unwrap();
+    buffer.answered_for(ticket, Answer::Header("first"), 7 << 40, NOW);
+    for flow in (0..20_000u64).map(|flow| flow << 32 | 1) {
+        assert!(matches!(buffer.follow(64, flow, NOW), Followed::Leaves(64)));
+    }
+    assert!(matches!(buffer.follow(64, 7 << 40, NOW), Followed::Waits));
+}
+
 /// However long they are, whole packets that wait take no more than they may, wherever they wait.
 #[test]
 fn whole_packets_that_wait_are_bounded() {
     let discard = multicast(Target::Fixed { bytes: 1000 }, Late::Discard);
     for variant in [Variant::Recirculation, discard] {
         let mut buffer = buffer(|config| {
-            config.order = Order::AsReturned { partitions: 1 };
+            config.order = Order::AsReturned;
             config.variant = variant;
         });
         buffer.set_followers_limit(6000);

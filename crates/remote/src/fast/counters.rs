@@ -42,6 +42,8 @@ counters! {
     payload_gone,
     /// The payload could not be asked for: too many were.
     payload_refused,
+    /// The payload had not come when too many packets waited for others.
+    payload_late,
     /// The new header was too long for the room in front of the payload.
     header_too_long,
     /// Headers that came when their slot was another's.
@@ -52,8 +54,8 @@ counters! {
     headers_doubled,
     /// Whole packets that waited for others of their flow.
     followers,
-    /// Whole packets that should have, and were dropped for want of room.
-    followers_refused,
+    /// Later fragments that left while nothing was known of their datagrams, and so of their flows.
+    fragments_alone,
     /// Bytes that did not go to the slow path.
     bytes,
     /// Most header slots that were in use at any time.
@@ -84,12 +86,17 @@ impl Counters {
     /// Packets that came to an end after they were split.
     #[must_use]
     pub const fn ended(&self) -> u64 {
-        self.merged
-            + self.declined
-            + self.missing
+        self.merged + self.declined + self.lost()
+    }
+
+    /// Split packets that were lost.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.missing
             + self.payload_lost
             + self.payload_gone
             + self.payload_refused
+            + self.payload_late
             + self.header_too_long
     }
 }

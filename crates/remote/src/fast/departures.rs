@@ -1,10 +1,14 @@
-//! Packets that are about to leave, in the order of each flow: a header waits for its payload, and what
-//! comes behind it waits for it.
+//! Packets that are about to leave, in the order of each flow and direction: a header waits for its
+//! payload, and what comes behind it waits for it.
 //!
-//! Flows are hashed to lists. A packet gets its place when it has passed the chain, and leaves when it
-//! is the first of its list and whole. Payloads of a flow come back in their order as long as the flow
-//! stays at one queue pair; where it moves, or where packets travel whole, the list keeps it.
+//! A packet gets its place in the list of its flow when it has passed the chain, and leaves when it is the
+//! first there and whole. Payloads of a flow come back in their order as long as the flow stays at one
+//! queue pair; where it moves, or where packets travel whole, the list keeps it.
+//!
+//! A list has the name of its flow, 64 bits of a keyed hash: whoever does not know the key finds no two
+//! flows of one name but by a chance of 2^-64. There is a list as long as something is in it.
 
+use std::collections::HashMap;
 use std::collections::VecDeque;
 
 /// Names a place in a list. A place is used again when its packet has left.
@@ -13,23 +17,26 @@ pub struct Place(u32);
 
 /// Lists of `W` that wait and `R` that are ready.
 pub struct Departures<W, R> {
-    lists: Box<[List]>,
+    /// By flow.
+    lists: HashMap<u64, List>,
     nodes: Vec<Node<W, R>>,
     free: Option<u32>,
-    waiting: usize,
+    /// How many are ready, and behind others that are not.
+    held: usize,
     /// What leaves, in order.
     ready: VecDeque<R>,
 }
 
-#[derive(Copy, Clone, Default)]
+#[derive(Copy, Clone)]
 struct List {
-    first: Option<u32>,
+    first: u32,
     last: u32,
 }
 
 struct Node<W, R> {
     state: State<W, R>,
-    list: u32,
+    flow: u64,
+    /// The next of its list, or the next free one.
     next: Option<u32>,
 }
 
@@ -42,57 +49,67 @@ enum State<W, R> {
     Free,
 }
 
+/// Who is before a packet that is about to leave.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// Nobody.
+    Nobody,
+    /// Perhaps some of its flow that leave now.
+    Leaving,
+    /// Some of its flow that wait.
+    Waiting,
+}
+
 impl<W, R> Departures<W, R> {
-    /// So many lists, at least one.
-    pub fn new(lists: usize) -> Self {
+    /// No packets.
+    pub fn new() -> Self {
         Self {
-            lists: vec![List::default(); lists.max(1)].into(),
+            lists: HashMap::new(),
             nodes: Vec::new(),
             free: None,
-            waiting: 0,
+            held: 0,
             ready: VecDeque::new(),
         }
     }
 
-    /// The upper half of the hash decides: a product instead of a division.
-    fn list(&self, hash: u64) -> u32 {
-        (((hash >> 32) * self.lists.len() as u64) >> 32) as u32
+    /// How many are ready, and wait for others.
+    pub const fn held(&self) -> usize {
+        self.held
     }
 
-    /// How many have a place.
-    pub const fn waiting(&self) -> usize {
-        self.waiting
-    }
-
-    /// Whether a packet of the flow with this hash would overtake another.
-    pub fn is_any_before(&self, hash: u64) -> bool {
-        // What is ready has not left: whose it is does not matter, for it leaves soon.
-        !self.ready.is_empty()
-            || self.waiting > 0 && self.lists[self.list(hash) as usize].first.is_some()
+    /// Who is before a packet of this flow.
+    pub fn before(&self, flow: u64) -> Before {
+        match (self.lists.is_empty(), self.ready.is_empty()) {
+            (true, true) => Before::Nobody,
+            (false, _) if self.lists.contains_key(&flow) => Before::Waiting,
+            (_, true) => Before::Nobody,
+            (_, false) => Before::Leaving,
+        }
     }
 
     /// Whether a packet might overtake another.
     pub fn is_any(&self) -> bool {
-        self.waiting > 0 || !self.ready.is_empty()
+        !self.lists.is_empty() || !self.ready.is_empty()
     }
 
     /// The last of its flow, which waits.
-    pub fn push(&mut self, hash: u64, waits: W) -> Place {
-        let list = self.list(hash);
-        Place(self.push_node(list, State::Waits(waits)))
+    pub fn push(&mut self, flow: u64, waits: W) -> Place {
+        Place(self.push_node(flow, State::Waits(waits)))
     }
 
     /// The last of its flow, which leaves when those before it have.
-    pub fn follow(&mut self, hash: u64, ready: R) {
-        let list = self.list(hash);
-        self.push_node(list, State::Ready(ready));
-        self.release(list);
+    pub fn follow(&mut self, flow: u64, ready: R) {
+        if !self.lists.contains_key(&flow) {
+            return self.ready.push_back(ready);
+        }
+        self.push_node(flow, State::Ready(ready));
+        self.held += 1;
     }
 
-    fn push_node(&mut self, list: u32, state: State<W, R>) -> u32 {
+    fn push_node(&mut self, flow: u64, state: State<W, R>) -> u32 {
         let node = Node {
             state,
-            list,
+            flow,
             next: None,
         };
         let index = match self.free {
@@ -107,13 +124,16 @@ impl<W, R> Departures<W, R> {
                 (self.nodes.len() - 1) as u32
             }
         };
-        let last = self.lists[list as usize];
-        match last.first {
-            Some(_) => self.nodes[last.last as usize].next = Some(index),
-            None => self.lists[list as usize].first = Some(index),
-        }
-        self.lists[list as usize].last = index;
-        self.waiting += 1;
+        let alone = List {
+            first: index,
+            last: index,
+        };
+        let list = self.lists.entry(flow);
+        list.and_modify(|list| {
+            self.nodes[list.last as usize].next = Some(index);
+            list.last = index;
+        })
+        .or_insert(alone);
         index
     }
 
@@ -129,19 +149,31 @@ impl<W, R> Departures<W, R> {
         }
     }
 
-    /// What was [taken](Self::take) from a place comes to its end: this leaves.
-    pub fn settle(&mut self, place: Place, ready: R) {
+    /// The same of the first of a flow.
+    pub fn take_first(&mut self, flow: u64) -> Option<(Place, W)> {
+        let place = Place(self.lists.get(&flow)?.first);
+        Some((place, self.take(place)?))
+    }
+
+    /// What was [taken](Self::take) from a place comes to its end: this leaves. Returns the flow.
+    pub fn settle(&mut self, place: Place, ready: R) -> u64 {
         let node = &mut self.nodes[place.0 as usize];
+        let flow = node.flow;
         if matches!(node.state, State::Taken) {
             node.state = State::Ready(ready);
-            let list = node.list;
-            self.release(list);
+            self.held += 1;
+            self.release(flow);
         }
+        flow
     }
 
     /// Those at the front of a list that wait for nothing leave.
-    fn release(&mut self, list: u32) {
-        while let Some(first) = self.lists[list as usize].first {
+    fn release(&mut self, flow: u64) {
+        let Some(list) = self.lists.get_mut(&flow) else {
+            return;
+        };
+        loop {
+            let first = list.first;
             let node = &mut self.nodes[first as usize];
             match std::mem::replace(&mut node.state, State::Free) {
                 State::Ready(ready) => self.ready.push_back(ready),
@@ -150,10 +182,14 @@ impl<W, R> Departures<W, R> {
                     return;
                 }
             }
-            self.lists[list as usize].first = node.next;
-            node.next = self.free.replace(first);
-            self.waiting -= 1;
+            self.held -= 1;
+            let next = std::mem::replace(&mut node.next, self.free.replace(first));
+            match next {
+                Some(next) => list.first = next,
+                None => break,
+            }
         }
+        self.lists.remove(&flow);
     }
 
     /// The next that leaves.
@@ -175,7 +211,7 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let flow = (0u64..5).prop_map(|flow| flow << 61);
+        let flow = 0u64..5;
         prop_oneof![
             3 => flow.clone().prop_map(Step::Wait),
             2 => flow.prop_map(Step::Follow),
@@ -187,7 +223,7 @@ mod tests {
         /// Against a list of all, of which each flow's front leaves.
         #[test]
         fn flows_leave_in_order(steps in prop::collection::vec(step(), 1..200)) {
-            let mut departures = Departures::<u32, u32>::new(8);
+            let mut departures = Departures::<u32, u32>::new();
             // Flow, number, and whether it may leave.
             let mut all: Vec<(u64, u32, bool)> = Vec::new();
             let mut places: Vec<(Place, u32)> = Vec::new();
@@ -198,8 +234,11 @@ mod tests {
                         places.push((departures.push(flow, number), number));
                     }
                     Step::Follow(flow) => {
-                        let is_any = all.iter().any(|(other, _, _)| *other == flow);
-                        prop_assert_eq!(departures.is_any_before(flow), is_any);
+                        let before = match all.iter().any(|(other, _, _)| *other == flow) {
+                            true => Before::Waiting,
+                            false => Before::Nobody,
+                        };
+                        prop_assert_eq!(departures.before(flow), before);
                         all.push((flow, number, true));
                         departures.follow(flow, number);
                     }
@@ -214,7 +253,7 @@ mod tests {
                     Step::Settle(_) => {}
                 }
                 let mut expected = Vec::new();
-                for flow in (0u64..5).map(|flow| flow << 61) {
+                for flow in 0u64..5 {
                     while let Some(at) = all.iter().position(|(other, _, _)| *other == flow)
                         && all[at].2
                     {
@@ -223,7 +262,9 @@ mod tests {
                 }
                 let left: Vec<_> = std::iter::from_fn(|| departures.pop()).collect();
                 prop_assert_eq!(left, expected);
-                prop_assert_eq!(departures.waiting(), all.len());
+                let held = all.iter().filter(|(_, _, may_leave)| *may_leave);
+                prop_assert_eq!(departures.held(), held.count());
+                prop_assert_eq!(departures.is_any(), !all.is_empty());
                 prop_assert!(departures.nodes.len() <= 200);
             }
         }

@@ -11,6 +11,7 @@
 //! | its payload is lost, or was overtaken in remote memory | dropped | `payload_lost`, `payload_gone` |
 //! | a late or doubled header | freed; it never meets another payload | `headers_stale`, `headers_doubled` |
 //! | a whole packet would overtake others of its flow | waits for them | `followers` |
+//! | too many wait for others | those in front of them in their flow are lost: nothing whole is, and nothing waits without bound | `payload_late` |
 //!
 //! Who owns what: the payload's [`Handle`] stays with the stage, in the header slot; what travels is the
 //! [`Ticket`], which names the slot and its use. So nothing that a worker or somebody on the link writes
@@ -34,9 +35,9 @@ use crate::payloads::{self, Event, PayloadMemory, QueuePairFigures};
 use departures::{Departures, Place};
 use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_core::split::Parcel;
+use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent};
 use twinpath_core::wire::MacAddress;
-use twinpath_core::{DropReason, Frame, Instant};
+use twinpath_core::{Frame, Instant, Pools, Ticket};
 
 /// What a stage is like.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,9 +51,8 @@ pub struct Config {
     /// So long no slot and no payload loses its place to another. At zero they do at once, as in the
     /// paper, where the ring has to be long enough.
     pub header_timeout: Duration,
-    /// Flows are hashed to so many lists, which keep their order.
-    pub partitions: usize,
-    /// Whole packets that may wait for others of their flow.
+    /// Packets that may wait for others of their flow, whole or made whole again; beyond it those that
+    /// they wait for are lost.
     pub followers: usize,
     /// What is never split.
     pub never: Vec<Class>,
@@ -67,7 +67,6 @@ impl Default for Config {
             least_payload_bytes: CUSTOM_HEADER_BYTES,
             header_slots: 2000,
             header_timeout: Duration::from_millis(50),
-            partitions: 4096,
             followers: 4096,
             never: Vec::new(),
             back_off: None,
@@ -112,28 +111,6 @@ enum State {
     Between,
     /// Its header has passed the chain and waits at this place.
     Waits(Place),
-}
-
-/// What comes out and had waited.
-#[derive(Debug)]
-pub enum Output {
-    /// A packet leaves; the frame, if there is one, held its header and is for its pool.
-    Packet(Parcel, Option<Frame>),
-    /// A packet is lost: its header, and why.
-    Lost(Frame, DropReason),
-    /// The new header did not fit in front of the payload. The frames are for their pool.
-    HeaderTooLong(Frame, Frame),
-}
-
-impl Output {
-    /// The number of the packet that this is about, in the order of arrival.
-    #[must_use]
-    pub fn ordinal(&self) -> u64 {
-        match self {
-            Self::Packet(parcel, _) => parcel.frame.ordinal(),
-            Self::Lost(header, _) | Self::HeaderTooLong(header, _) => header.ordinal(),
-        }
-    }
 }
 
 /// What is known of a server.
@@ -190,6 +167,8 @@ pub struct Stage {
     /// Headers that wait for their payloads.
     waiting: usize,
     is_lossless: bool,
+    /// Whether somebody may ask for checksums.
+    verifies: bool,
     began: Option<Instant>,
     counters: Counters,
 }
@@ -215,7 +194,7 @@ impl Stage {
         let mut stage = Self {
             is_active: true,
             slots: HeaderSlots::new(config.header_slots),
-            departures: Departures::new(config.partitions),
+            departures: Departures::new(),
             back_off: BackOff::new(shares, members.len(), Instant::ZERO),
             members,
             output: payloads::Output::default(),
@@ -224,6 +203,7 @@ impl Stage {
             given_up: 0,
             waiting: 0,
             is_lossless: false,
+            verifies: true,
             began: None,
             counters: Counters::default(),
             config,
@@ -251,16 +231,6 @@ impl Stage {
         &self.counters
     }
 
-    /// Whether packets must not be lost for want of room: slots, payloads and whole packets that wait
-    /// keep their places for ever.
-    pub fn set_lossless(&mut self, is_lossless: bool) {
-        self.is_lossless = is_lossless;
-        let protection = self.protection();
-        for member in &mut self.members {
-            member.memory.protect(protection);
-        }
-    }
-
     const fn protection(&self) -> Duration {
         match self.is_lossless {
             true => Duration::MAX,
@@ -281,6 +251,70 @@ impl Stage {
                 member.memory.set_station(*mac);
             }
         }
+    }
+}
+
+impl PayloadStage for Stage {
+    /// Slots, payloads and packets that wait for others keep their places for ever.
+    fn set_lossless(&mut self, is_lossless: bool) {
+        self.is_lossless = is_lossless;
+        let protection = self.protection();
+        for member in &mut self.members {
+            member.memory.protect(protection);
+        }
+    }
+
+    fn set_verifying(&mut self, verifies: bool) {
+        self.verifies = verifies;
+    }
+
+    fn send(&mut self, outgoing: Outgoing<'_>, now: Instant, pools: &mut Pools) -> Sent {
+        self.split_off(outgoing, now, pools)
+    }
+
+    fn came_back(&mut self, ticket: Ticket) {
+        if let Some(record) = self.slots.find(ticket)
+            && matches!(record.state, State::Away(_))
+        {
+            record.state = State::Between;
+        }
+    }
+
+    fn goes_again(&mut self, ticket: Ticket, now: Instant) {
+        if let Some(record) = self.slots.find(ticket)
+            && matches!(record.state, State::Between)
+        {
+            record.state = State::Away(now);
+        }
+    }
+
+    fn dropped(&mut self, ticket: Ticket, _now: Instant) {
+        self.free(ticket);
+    }
+
+    /// Payloads in this process are at hand when they are asked for.
+    fn may_hold_back(&self) -> bool {
+        self.has_servers()
+    }
+
+    fn fragment_alone(&mut self) {
+        self.counters.fragments_alone += 1;
+    }
+
+    fn asks_for_flow(&self, frame: &Frame) -> bool {
+        let may_wait = frame.metadata().parked_bytes != 0 && self.may_hold_back();
+        may_wait || self.departures.is_any()
+    }
+
+    fn leave(&mut self, parcel: Parcel, flow: u64, now: Instant, pools: &mut Pools) -> Left {
+        match parcel.frame.metadata().parked_bytes {
+            0 => self.follow(parcel, flow),
+            _ => self.rebuild(parcel, flow, now, pools),
+        }
+    }
+
+    fn pass(&mut self, until: Instant) -> Option<(Instant, Output)> {
+        Some((until, self.departures.pop()?))
     }
 }
 

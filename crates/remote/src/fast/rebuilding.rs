@@ -1,32 +1,24 @@
 //! Headers that have passed the chain find their payloads again.
 
-use super::{Output, Record, Stage, State};
+use super::departures::{Before, Place};
+use super::{Record, Stage, State};
 use crate::handle::Handle;
 use crate::payloads::{Refusal, Returned};
-use twinpath_core::split::{Left, Parcel, cut, join};
+use twinpath_core::split::{Left, Output, Parcel, cut, join};
 use twinpath_core::{DropReason, Frame, Instant, Metadata, Pools, Ticket};
 
 impl Stage {
-    /// Whether the flow's hash matters to what leaves now.
-    #[must_use]
-    pub fn asks_for_flow(&self, frame: &Frame) -> bool {
-        frame.metadata().parked_bytes != 0 || self.departures.is_any()
-    }
-
-    /// A frame has passed the chain and is about to leave.
-    pub fn leave(
+    /// A header has passed the chain: its payload is asked for.
+    pub(super) fn rebuild(
         &mut self,
         mut parcel: Parcel,
-        flow_hash: u64,
+        flow: u64,
         now: Instant,
         pools: &mut Pools,
     ) -> Left {
-        if parcel.frame.metadata().parked_bytes == 0 {
-            return self.follow(parcel, flow_hash);
-        }
         let ticket = parcel.frame.ticket();
         if !cut(&mut parcel.frame) {
-            self.dropped(ticket);
+            self.free(ticket);
             return Left::Stale;
         }
         match self.slots.find(ticket) {
@@ -36,7 +28,7 @@ impl Stage {
             }
             Some(record) => {
                 let (member, handle) = (usize::from(record.member), record.handle);
-                return self.ask((ticket, parcel), (member, &handle), flow_hash, (now, pools));
+                return self.ask((ticket, parcel), (member, &handle), flow, (now, pools));
             }
         }
         Left::Stale
@@ -47,7 +39,7 @@ impl Stage {
         &mut self,
         (ticket, header): (Ticket, Parcel),
         (member, handle): (usize, &Handle),
-        flow_hash: u64,
+        flow: u64,
         (now, pools): (Instant, &mut Pools),
     ) -> Left {
         let memory = &mut self.members[member].memory;
@@ -58,10 +50,10 @@ impl Stage {
             self.gather(member);
             return self.not_asked(header, refusal);
         }
-        let is_first = !self.departures.is_any_before(flow_hash);
+        let is_first = self.departures.before(flow) == Before::Nobody;
         let left = match self.came_at_once(ticket) {
             None => {
-                let place = self.departures.push(flow_hash, header);
+                let place = self.departures.push(flow, header);
                 if let Some(record) = self.slots.find(ticket) {
                     record.state = State::Waits(place);
                     self.waiting += 1;
@@ -74,7 +66,8 @@ impl Stage {
                     Left::Now(parcel)
                 }
                 output => {
-                    self.departures.follow(flow_hash, output);
+                    self.departures.follow(flow, output);
+                    self.bound(flow);
                     Left::Waits
                 }
             },
@@ -117,30 +110,41 @@ impl Stage {
     }
 
     /// A whole packet does not overtake those of its flow that wait.
-    fn follow(&mut self, parcel: Parcel, flow_hash: u64) -> Left {
-        if !self.departures.is_any_before(flow_hash) {
+    pub(super) fn follow(&mut self, parcel: Parcel, flow: u64) -> Left {
+        let before = self.departures.before(flow);
+        if before == Before::Nobody {
             return Left::Now(parcel);
         }
-        let most = self.config.header_slots + self.config.followers;
-        if self.departures.waiting() >= most && !self.is_lossless {
-            self.counters.followers_refused += 1;
-            return Left::Dropped(parcel.frame, DropReason::SplitFull);
-        }
-        self.counters.followers += 1;
-        self.departures
-            .follow(flow_hash, Output::Packet(parcel, None));
+        self.counters.followers += u64::from(before == Before::Waiting);
+        self.departures.follow(flow, Output::Packet(parcel, None));
+        self.bound(flow);
         Left::Waits
     }
 
-    /// The next of what had waited and leaves, or is lost.
-    pub fn pop(&mut self) -> Option<Output> {
-        self.departures.pop()
+    /// Where too many packets wait for others, those that are waited for in this flow are lost: what is
+    /// whole never is.
+    fn bound(&mut self, flow: u64) {
+        while self.departures.held() > self.config.followers
+            && !self.is_lossless
+            && let Some((place, header)) = self.departures.take_first(flow)
+        {
+            self.slots.take(header.frame.ticket());
+            self.waiting -= 1;
+            self.counters.payload_late += 1;
+            self.lost(place, header);
+        }
+    }
+
+    fn lost(&mut self, place: Place, header: Parcel) {
+        let header = header_alone(header).frame;
+        let output = Output::Lost(header, DropReason::PayloadLost);
+        self.departures.settle(place, output);
     }
 
     /// A payload came, or will not come.
     pub(super) fn returned(&mut self, returned: Returned) {
         let Some(record) = self.slots.take(returned.header) else {
-            // What is asked for keeps its slot, so this does not happen.
+            // It came too late: others waited for it.
             return;
         };
         let State::Waits(place) = record.state else {
@@ -153,14 +157,13 @@ impl Stage {
                     return;
                 };
                 let output = self.merged(&record, header, payload);
-                self.departures.settle(place, output);
+                let flow = self.departures.settle(place, output);
+                self.bound(flow);
             }
             Err(_) => {
                 self.counters.payload_lost += 1;
                 if let Some(header) = self.departures.take(place) {
-                    let header = header_alone(header).frame;
-                    let output = Output::Lost(header, DropReason::PayloadLost);
-                    self.departures.settle(place, output);
+                    self.lost(place, header);
                 }
             }
         }

@@ -39,7 +39,7 @@ impl Stage {
         }
     }
 
-    fn has_servers(&self) -> bool {
+    pub(super) fn has_servers(&self) -> bool {
         self.members.iter().any(|member| member.port.is_some())
     }
 
@@ -88,7 +88,14 @@ impl Stage {
     }
 
     /// Takes what a member has put out.
+    #[inline]
     pub(super) fn gather(&mut self, number: usize) {
+        if !self.output.is_empty() {
+            self.gather_all(number);
+        }
+    }
+
+    fn gather_all(&mut self, number: usize) {
         let payloads::Output {
             mut frames,
             mut payloads,

@@ -2,7 +2,7 @@
 
 use super::{Counters, Record, Stage, State};
 use crate::payloads::Refusal;
-use twinpath_core::split::{Sent, Unfit, cut_at, join, split};
+use twinpath_core::split::{Outgoing, Sent, Unfit, cut_at, join, split};
 use twinpath_core::wire::Layout;
 use twinpath_core::{Frame, Instant, Metadata, Pools, Ticket};
 
@@ -10,17 +10,20 @@ use twinpath_core::{Frame, Instant, Metadata, Pools, Ticket};
 type Whole = fn(&mut Counters) -> &mut u64;
 
 impl Stage {
-    /// A packet of the flow with this hash goes to the slow path: its payload stays behind if that can
-    /// be.
-    pub fn send(
+    /// A packet goes to the slow path: its payload stays behind if that can be.
+    pub(super) fn split_off(
         &mut self,
-        frame: Frame,
-        layout: &Layout,
-        flow_hash: u64,
+        outgoing: Outgoing<'_>,
         now: Instant,
         pools: &mut Pools,
     ) -> Sent {
-        match self.place(frame.bytes(), layout, flow_hash, now) {
+        let Outgoing {
+            frame,
+            layout,
+            flow,
+            ..
+        } = outgoing;
+        match self.place(frame.bytes(), layout, flow, now) {
             Ok(place) => self.split(frame, layout, place, now, pools),
             Err(whole) => {
                 *whole(&mut self.counters) += 1;
@@ -35,7 +38,7 @@ impl Stage {
         &mut self,
         frame: &[u8],
         layout: &Layout,
-        flow_hash: u64,
+        flow: u64,
         now: Instant,
     ) -> Result<(usize, usize, u16), Whole> {
         if !self.is_active {
@@ -54,11 +57,12 @@ impl Stage {
         if never.any(|class| class.contains(frame, layout)) {
             return Err(|counters| &mut counters.whole_class);
         }
-        let Some(member) = self.back_off.server(flow_hash) else {
+        let Some(member) = self.back_off.server(flow) else {
             return Err(|counters| &mut counters.whole_no_server);
         };
         let memory = &self.members[member].memory;
-        let queue_pair = ((flow_hash >> 16) % u64::from(memory.queue_pairs().max(1))) as u16;
+        // A product instead of a division; the parts of the flows are other bits.
+        let queue_pair = (((flow >> 32) * u64::from(memory.queue_pairs())) >> 32) as u16;
         if !memory.is_ready(queue_pair) {
             return Err(|counters| &mut counters.whole_down);
         }
@@ -81,7 +85,7 @@ impl Stage {
         now: Instant,
         pools: &mut Pools,
     ) -> Sent {
-        let (mut header, payload) = match split(frame, layout, at, pools) {
+        let (mut header, payload) = match split(frame, layout, at, self.verifies, pools) {
             Ok(parts) => parts,
             Err(frame) => {
                 self.counters.whole_no_buffer += 1;
@@ -172,26 +176,8 @@ impl Stage {
         self.slots.used() - self.waiting
     }
 
-    /// A header came back from the slow path and goes on, and perhaps waits for others.
-    pub fn came_back(&mut self, ticket: Ticket) {
-        if let Some(record) = self.slots.find(ticket)
-            && matches!(record.state, State::Away(_))
-        {
-            record.state = State::Between;
-        }
-    }
-
-    /// A header goes to the slow path again.
-    pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
-        if let Some(record) = self.slots.find(ticket)
-            && matches!(record.state, State::Between)
-        {
-            record.state = State::Away(now);
-        }
-    }
-
     /// The packet of a header was dropped somewhere.
-    pub fn dropped(&mut self, ticket: Ticket) {
+    pub(super) fn free(&mut self, ticket: Ticket) {
         let state = self.slots.find(ticket).map(|record| record.state);
         match state {
             None => {

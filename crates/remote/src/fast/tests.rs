@@ -1,9 +1,10 @@
 use super::*;
+use crate::payloads::{Lost, Refusal, Returned};
 use crate::store::Store;
-use twinpath_core::split::{Left, PendingHeaders, Sent};
+use twinpath_core::split::PendingHeaders;
 use twinpath_core::wire::rewrite::{set_destination, set_source};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, verify_transport_checksum};
-use twinpath_core::{Metadata, Pools, Ticket};
+use twinpath_core::{DropReason, Metadata};
 
 const NOW: Instant = Instant(5_000_000);
 
@@ -31,13 +32,21 @@ fn packet(version: u8, number: u8, payload_bytes: usize) -> Vec<u8> {
 
 impl Switch {
     fn new(config: Config, payloads: usize) -> Self {
-        let store = Server {
+        Self::with(config, None, Store::new(0, payloads))
+    }
+
+    fn with(
+        config: Config,
+        port: Option<u16>,
+        memory: impl PayloadMemory + Send + 'static,
+    ) -> Self {
+        let server = Server {
             name: "store".into(),
-            port: None,
-            memory: Box::new(Store::new(0, payloads)),
+            port,
+            memory: Box::new(memory),
         };
         Self {
-            stage: Stage::new(config, vec![store]),
+            stage: Stage::new(config, vec![server]),
             pools: Pools::new(64, 2),
         }
     }
@@ -45,7 +54,13 @@ impl Switch {
     fn send(&mut self, packet: &[u8], now: Instant) -> Sent {
         let frame = self.pools.take_filled(packet).expect("a buffer");
         let layout = dissect(packet).expect("a packet");
-        self.stage.send(frame, &layout, 3, now, &mut self.pools)
+        let outgoing = Outgoing {
+            frame,
+            layout: &layout,
+            flow: 3,
+            has_state: false,
+        };
+        self.stage.send(outgoing, now, &mut self.pools)
     }
 
     fn split(&mut self, packet: &[u8]) -> Frame {
@@ -67,11 +82,15 @@ impl Switch {
     }
 
     fn leave(&mut self, frame: Frame) -> Left {
+        self.leave_of(3, frame)
+    }
+
+    fn leave_of(&mut self, flow: u64, frame: Frame) -> Left {
         let parcel = Parcel {
             frame,
             is_reply: false,
         };
-        self.stage.leave(parcel, 3, NOW, &mut self.pools)
+        self.stage.leave(parcel, flow, NOW, &mut self.pools)
     }
 
     fn leaves(&mut self, frame: Frame) -> Frame {
@@ -165,7 +184,7 @@ fn headers_may_grow_and_shrink() {
     long.set_ticket(ticket);
     let left = switch.leave(long);
     assert!(matches!(left, Left::Waits), "{left:?}");
-    let output = switch.stage.pop();
+    let output = switch.stage.pass(NOW).map(|(_, output)| output);
     assert!(matches!(output, Some(Output::HeaderTooLong(..))));
     assert_eq!(switch.stage.counters().header_too_long, 1);
 }
@@ -297,8 +316,8 @@ fn dropped_doubled_and_lost_headers_come_to_one_end() {
     let free = switch.pools.small().available();
     // Dropped, and the notice comes twice.
     let dropped = headers.remove(0);
-    switch.stage.dropped(dropped.ticket());
-    switch.stage.dropped(dropped.ticket());
+    switch.stage.dropped(dropped.ticket(), NOW);
+    switch.stage.dropped(dropped.ticket(), NOW);
     // Doubled.
     let ticket = headers[0].ticket();
     let first = functions(headers.remove(0), |_| ());
@@ -346,4 +365,198 @@ fn invented_tickets_get_nothing() {
         assert!(matches!(switch.leave(forged), Left::Stale));
     }
     switch.leaves(functions(header, |_| ()));
+}
+
+/// Memory from which payloads come when a frame from there says so: the payload's place is the frame's
+/// only byte, and it is lost if that is more than a hundred more.
+#[derive(Default)]
+struct Distant {
+    payloads: Vec<Option<(Frame, Ticket)>>,
+    written: Vec<Option<Frame>>,
+}
+
+impl PayloadMemory for Distant {
+    fn queue_pairs(&self) -> u16 {
+        1
+    }
+
+    fn is_ready(&self, _: u16) -> bool {
+        true
+    }
+
+    fn write(
+        &mut self,
+        queue_pair: u16,
+        payload: Frame,
+        _: Instant,
+        _: &mut payloads::Output,
+    ) -> Result<Handle, (Frame, Refusal)> {
+        let handle = Handle {
+            address: self.written.len() as u64,
+            bytes: payload.len() as u16,
+            queue_pair,
+            server: 0,
+            sequence: crate::Sequence::default(),
+        };
+        self.written.push(Some(payload));
+        Ok(handle)
+    }
+
+    fn read(
+        &mut self,
+        handle: &Handle,
+        header: Ticket,
+        _: Instant,
+        _: &mut Pools,
+        _: &mut payloads::Output,
+    ) -> Result<(), Refusal> {
+        let payload = self.written[handle.address as usize].take();
+        self.payloads.push(payload.map(|payload| (payload, header)));
+        Ok(())
+    }
+
+    fn discard(&mut self, _: &Handle) {}
+
+    fn receive(
+        &mut self,
+        frame: Frame,
+        _: Instant,
+        pools: &mut Pools,
+        output: &mut payloads::Output,
+    ) -> Option<Frame> {
+        let place = usize::from(frame.bytes()[0]);
+        let (payload, header) = self.payloads[place % 100].take().expect("it was asked for");
+        let payload = match place {
+            0..100 => Ok(payload),
+            _ => Err(Lost::Timeout),
+        };
+        output.payloads.push(Returned { header, payload });
+        pools.give(frame);
+        None
+    }
+
+    fn poll(&mut self, _: Instant, _: &mut Pools, _: &mut payloads::Output) {}
+
+    fn deadline(&self) -> Instant {
+        Instant::NEVER
+    }
+
+    fn protect(&mut self, _: Duration) {}
+
+    fn named_counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+impl Switch {
+    fn distant(config: Config) -> Self {
+        Self::with(config, Some(0), Distant::default())
+    }
+
+    /// A packet is split, its header passes the chain, and its payload is on its way.
+    fn waits(&mut self, flow: u64, packet: &[u8]) {
+        let header = functions(self.split(packet), |_| ());
+        let left = self.leave_of(flow, header);
+        assert!(matches!(left, Left::Waits), "{left:?}");
+    }
+
+    /// A whole packet of a flow is about to leave: whether it does.
+    fn follows(&mut self, flow: u64, packet: &[u8]) -> bool {
+        let frame = self.pools.take_filled(packet).expect("a buffer");
+        match self.leave_of(flow, frame) {
+            Left::Now(_) => true,
+            Left::Waits => false,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A payload comes, or does not.
+    fn comes(&mut self, place: u8) {
+        let mut frame = self.pools.take_filled(&[place]).expect("a buffer");
+        frame.set_port(0);
+        self.stage.receive(frame, NOW, &mut self.pools);
+    }
+
+    /// What leaves, or is lost.
+    fn left(&mut self) -> Vec<Result<Vec<u8>, DropReason>> {
+        let outputs = std::iter::from_fn(|| self.stage.pass(NOW));
+        let told = |(_, output)| match output {
+            Output::Packet(parcel, _) => Ok(parcel.frame.bytes().to_vec()),
+            Output::Lost(_, reason) => Err(reason),
+            other => panic!("{other:?}"),
+        };
+        outputs.map(told).collect()
+    }
+}
+
+/// As many flows as there may be, of which one waits: no other does, nor does the other direction.
+#[test]
+fn nobody_waits_for_another_flow() {
+    let mut switch = Switch::distant(any_config());
+    let (long, short) = (packet(4, 1, 300), packet(4, 2, 4));
+    switch.waits(7 << 40, &long);
+    for flow in (0..20_000u64).map(|flow| flow << 32 | 1) {
+        assert!(switch.follows(flow, &short), "{flow}");
+    }
+    assert!(!switch.follows(7 << 40, &short));
+    switch.comes(0);
+    assert_eq!(switch.left(), [Ok(long), Ok(short)]);
+    assert_eq!(switch.stage.counters().followers, 1);
+}
+
+/// Where too many would wait, those that are waited for are lost and no whole packet is; also where they
+/// have become whole behind others.
+#[test]
+fn what_is_whole_is_never_lost_for_want_of_room() {
+    let config = Config {
+        followers: 2,
+        ..any_config()
+    };
+    let mut switch = Switch::distant(config);
+    let packets: Vec<_> = (0..4).map(|number| packet(4, number, 300)).collect();
+    let short = packet(4, 9, 4);
+    switch.waits(1, &packets[0]);
+    switch.waits(2, &packets[1]);
+    assert!(!switch.follows(1, &short) && !switch.follows(2, &short));
+    assert!(switch.left().is_empty());
+    // A third one: the header of its flow is given up, that of the other is not.
+    assert!(!switch.follows(2, &short));
+    let lost = Err(DropReason::PayloadLost);
+    assert_eq!(
+        switch.left(),
+        [lost.clone(), Ok(short.clone()), Ok(short.clone())]
+    );
+    // Its payload comes too late, for nobody.
+    switch.comes(1);
+    assert!(switch.left().is_empty());
+    switch.waits(1, &packets[2]);
+    switch.waits(1, &packets[3]);
+    switch.comes(2);
+    assert!(switch.left().is_empty());
+    switch.comes(3);
+    let whole = |number: usize| Ok(packets[number].clone());
+    assert_eq!(switch.left(), [lost, Ok(short), whole(2), whole(3)]);
+    let counters = *switch.stage.counters();
+    assert_eq!((counters.payload_late, counters.merged), (2, 2));
+    assert_eq!((counters.packets, counters.ended()), (4, 4));
+    assert!(switch.stage.is_empty());
+    assert_eq!(switch.stage.headers_away(), 0);
+}
+
+/// In a run that must lose nothing they wait as long as it takes.
+#[test]
+fn a_lossless_run_has_no_bound_on_who_waits() {
+    let config = Config {
+        followers: 1,
+        ..any_config()
+    };
+    let mut switch = Switch::distant(config);
+    switch.stage.set_lossless(true);
+    let (long, short) = (packet(4, 1, 300), packet(4, 9, 4));
+    switch.waits(1, &long);
+    (0..20).for_each(|_| assert!(!switch.follows(1, &short)));
+    assert!(switch.left().is_empty());
+    switch.comes(100);
+    assert_eq!(switch.left().len(), 21);
+    assert_eq!(switch.stage.counters().payload_lost, 1);
 }

@@ -71,8 +71,11 @@ pub struct Config {
     pub attempts: u32,
     /// How long a payload may take from the READ to its arrival.
     pub read_timeout: Duration,
-    /// What nobody outside knows: sequence numbers are drawn from it.
+    /// What nobody outside knows: sequence numbers are drawn from it, and from what follows.
     pub seed: u64,
+    /// Which run of the switch this is: another each time that it starts. To one that starts again under
+    /// the same numbers a server would take new requests for former ones that come again.
+    pub life: u64,
 }
 
 impl Config {
@@ -94,6 +97,7 @@ impl Config {
             attempts: 4,
             read_timeout: Duration::from_millis(20),
             seed,
+            life: 0,
         }
     }
 }
@@ -185,17 +189,19 @@ impl Requester {
     /// A requester that waits for its server's announcement.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        let mut draws = Draws(config.seed);
+        let mut draws = Draws(config.seed ^ Draws(config.life).next());
         let queue_pairs = config.queue_pairs.clamp(1, MAX_QUEUE_PAIRS);
         let config = Config {
             queue_pairs,
             window: config.window.max(4),
             ..config
         };
+        // The numbers that answers go to are others than those of the run before.
+        let queue_pair = |index| QueuePair::new(index, draws.next() as u16);
         Self {
+            queue_pairs: (0..queue_pairs).map(queue_pair).collect(),
             life: draws.next() as u32,
             peer: None,
-            queue_pairs: (0..queue_pairs).map(QueuePair::new).collect(),
             rings: (0..queue_pairs)
                 .map(|_| Ring::new(0, 0, config.records, Sequence::new(draws.next() as u32)))
                 .collect(),

@@ -84,7 +84,8 @@ pub struct QueuePair {
 }
 
 impl QueuePair {
-    pub fn new(index: u16) -> Self {
+    /// One whose first life has this number.
+    pub fn new(index: u16, epoch: u16) -> Self {
         let ask_at = Instant::ZERO;
         Self {
             index,
@@ -92,7 +93,7 @@ impl QueuePair {
                 ask_at,
                 wait: FIRST_WAIT,
             },
-            epoch: 0,
+            epoch,
             has_psn: false,
             qpn: 0,
             peer_qpn: 0,

@@ -5,6 +5,7 @@
 //! fails; somebody on the link repeats old frames, changes where they belong, and forges answers and
 //! requests with right check sums. No clock is read.
 
+pub mod hostile;
 mod link;
 mod tally;
 

@@ -56,6 +56,8 @@ pub struct World {
     server_pools: Pools,
     /// When the server's process changes its state: dies, or comes back.
     server_changes: Instant,
+    /// When the switch dies, and is there again at once.
+    switch_changes: Instant,
     server_sends: Instant,
     memory_changes: Instant,
     is_failing: bool,
@@ -75,7 +77,17 @@ pub struct World {
     is_v4: bool,
 }
 
+/// How often a switch dies that may.
+const SWITCH_LIFE: Duration = Duration::from_millis(12);
+
 impl World {
+    /// A world in which the switch may die, too: it starts again under the same seed, and knows nothing.
+    pub fn with_dying_switch(seed: u64, faults: Faults) -> Self {
+        let mut world = Self::new(seed, faults);
+        world.switch_changes = world.soon(SWITCH_LIFE);
+        world
+    }
+
     pub fn new(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
         let is_v4 = !seed.is_multiple_of(3);
@@ -103,6 +115,7 @@ impl World {
             server: None,
             server_pools: Pools::new(buffers, 1),
             server_changes: now,
+            switch_changes: Instant::NEVER,
             server_sends: now,
             memory_changes: now + Duration::from_micros(random.below(20_000)),
             is_failing: false,
@@ -139,6 +152,7 @@ impl World {
     /// end, and payloads go and come again.
     pub fn heal(&mut self) {
         self.faults = Faults::NONE;
+        self.switch_changes = Instant::NEVER;
         self.is_failing = false;
         if self.server.is_none() {
             self.change_server();
@@ -200,6 +214,7 @@ impl World {
             self.next_packet,
             self.server_sends,
             self.server_changes,
+            self.switch_changes,
             self.memory_changes,
             self.next_forgery,
             next_header.unwrap_or(Instant::NEVER),
@@ -207,6 +222,9 @@ impl World {
         ];
         let next = times.into_iter().min().expect("some time");
         self.now = self.now.max(next);
+        if self.now >= self.switch_changes {
+            self.restart_switch();
+        }
         self.arrivals();
         if self.now >= self.next_packet {
             let pairs = u64::from(self.requester.queue_pairs());
@@ -226,6 +244,21 @@ impl World {
         self.requester
             .poll(self.now, &mut self.requester_pools, &mut output);
         self.take(output);
+    }
+
+    /// What was under way is lost with the switch; what is on the links, and at the server, stays.
+    fn restart_switch(&mut self) {
+        self.tally.add_requester(&self.requester);
+        self.tally.count("switch_restarts");
+        let life = self.random.next();
+        self.requester = Requester::new(requester::Config {
+            life,
+            ..*self.requester.config()
+        });
+        self.headers.clear();
+        self.waiting.clear();
+        self.last_order.clear();
+        self.switch_changes = self.soon(SWITCH_LIFE);
     }
 
     fn arrivals(&mut self) {

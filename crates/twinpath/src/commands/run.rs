@@ -239,6 +239,9 @@ impl Arguments {
         if let Some(seed) = self.seed.or_else(|| self.drawn_seed(&service)) {
             service.seed = seed;
         }
+        if !self.repeats_itself(&service) {
+            service.life = getrandom::u64().unwrap_or_default();
+        }
         if self.control.is_some() && service.run.execution == service::Execution::Virtual {
             return Err(RunRefusal::ControlInVirtualTime.into());
         }
@@ -264,10 +267,7 @@ impl Arguments {
     /// one, it is drawn, and told. A file has nobody outside, and its replay repeats itself; what
     /// comes by standard input may come from a wire.
     fn drawn_seed(&self, service: &Service) -> Option<u64> {
-        let is_virtual = service.run.execution == service::Execution::Virtual;
-        let is_file = |input: &Path| !is_standard(input);
-        let is_replay = self.input.as_deref().is_some_and(is_file);
-        if is_replay || is_virtual || service.written.seed.is_some() {
+        if self.repeats_itself(service) || service.written.seed.is_some() {
             return None;
         }
         let seed = getrandom::u64().ok()?;
@@ -275,6 +275,13 @@ impl Arguments {
             "seed {seed} was drawn: --seed {seed} draws the same again"
         ));
         Some(seed)
+    }
+
+    /// Whether another run does the same again.
+    fn repeats_itself(&self, service: &Service) -> bool {
+        let is_virtual = service.run.execution == service::Execution::Virtual;
+        let is_file = |input: &Path| !is_standard(input);
+        is_virtual || self.input.as_deref().is_some_and(is_file)
     }
 
     fn ports(&self) -> Ports {

@@ -195,7 +195,8 @@ impl Drop for Server {
     }
 }
 
-fn tshark(capture: &Path, filter: &str) -> usize {
+/// How many packets of a capture pass a filter of tshark's.
+pub fn tshark(capture: &Path, filter: &str) -> usize {
     let output = Command::new("tshark")
         .args(["-n", "-r"])
         .arg(capture)

@@ -1,9 +1,10 @@
 //! Payloads wait on two memory servers while a file crosses the service between: it comes as it was,
 //! also while one of the servers is killed and started again.
 
-use super::memory_server::Server as MemoryServer;
+use super::memory_server::{Server as MemoryServer, tshark};
 use super::middle::{Middle, cut_network, wait_for};
-use super::programs::{WebServer, begin_fetch, succeeds_soon};
+use super::programs::{Server, WebServer, begin_fetch, succeeds_soon};
+use std::path::Path;
 use twinpath_control::report::json;
 use twinpath_netns::{Network, has_program, is_possible};
 
@@ -41,6 +42,27 @@ fn network() -> Network {
     network
 }
 
+/// Packets of the cable to a server that are looked at.
+const RECORDED: usize = 3000;
+
+/// Records what the service exchanges with a server, if there are programs for it.
+fn record(network: &Network, interface: &str, capture: &Path) -> Option<Server> {
+    let is_there = has_program("tcpdump", "tcpdump") && has_program("tshark", "tshark");
+    is_there.then(|| {
+        let (count, file) = (RECORDED.to_string(), capture.to_string_lossy());
+        let arguments = ["-i", interface, "-Z", "root", "-c", &count, "-w", &file];
+        Server::start(network, "middle", "tcpdump", &arguments)
+    })
+}
+
+/// What was recorded is RoCE to tshark, but for a few announcements, and nothing of it is malformed.
+fn assert_is_roce(capture: &Path) {
+    let roce = tshark(capture, "infiniband");
+    assert!(roce > RECORDED * 9 / 10, "{roce}");
+    let bad = tshark(capture, "_ws.malformed || _ws.unreassembled || icmp");
+    assert_eq!(bad, 0);
+}
+
 /// Whether so many servers take payloads, as figures say.
 fn are_up(middle: &Middle, servers: usize) -> bool {
     let said = middle.asked(&["top", "--once", "--json"]);
@@ -62,6 +84,9 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
     assert!(succeeds_soon(&network, "client", "ping", &ping));
     let web = WebServer::start(&network, "server");
     assert!(wait_for(|| are_up(&middle, 2)), "both servers are there");
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("cable.pcap");
+    let recorder = record(&network, "memory2", &capture);
     web.is_fetched(&network, "client", "10.9.0.2");
     // One dies while the next file is under way, and comes back.
     let download = begin_fetch(&network, "client", "[fd09::2]", "20M");
@@ -97,6 +122,9 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
         lost.queue_pairs.iter().any(|pair| pair.lives > 1),
         "{lost:?}"
     );
+    if recorder.is_some() {
+        assert_is_roce(&capture);
+    }
     for server in [first, second] {
         let said = server.stop();
         assert!(said.contains("writes"), "{said}");

@@ -15,8 +15,8 @@ pub fn justify_drop(world: &World, record: &mut Record, number: u32) {
     let Some(packet) = record.history.packet(number) else {
         return;
     };
-    let is_short = |reason| world.scenario.keeps_payloads() && world.drops_of(reason) > 0;
-    let has_no_room = is_short(DropReason::ParkingFull) || is_short(DropReason::SplitFull);
+    let has_no_room =
+        world.scenario.keeps_payloads() && world.drops_of(DropReason::ParkingFull) > 0;
     let may_be_lost = packet.is_parked || has_no_room || world.refused() > 0;
     // Nor is it known which packets functions of production drop.
     let is_dropped_there = packet.flow.is_none()

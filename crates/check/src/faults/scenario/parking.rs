@@ -37,9 +37,7 @@ impl ParkingSettings {
             queue: Config {
                 slow_path_chooses_port: draw.flip() && has_loopback(&variant),
                 variant,
-                order: Order::AsReturned {
-                    partitions: draw.pick(&[1, 4, 64]),
-                },
+                order: Order::AsReturned,
                 small: Small::Bypass,
                 least_payload_bytes: draw.pick(&[1, 10, 20]),
                 limit_bytes: if draw.one_in(3) { 400 } else { 1 << 20 },

@@ -42,7 +42,6 @@ impl SplitSettings {
                     false => 256,
                 },
                 header_timeout: round_trip * draw.pick(&[0, 1, 8, 1000]),
-                partitions: draw.pick(&[1, 4, 64]),
                 followers: if draw.one_in(3) { 1 } else { 256 },
                 ..fast::Config::default()
             },

@@ -55,6 +55,11 @@ fn whole(p: &Parking) -> Vec<Row<'_>> {
             p.followers_refused,
             "dropped, no room to wait in",
         ),
+        row(
+            "fragments alone",
+            p.fragments_alone,
+            "later ones, of datagrams that were not known",
+        ),
     ]
 }
 

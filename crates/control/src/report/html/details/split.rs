@@ -45,6 +45,11 @@ fn packets(c: &SplitCounts) -> Vec<Row<'_>> {
             "dropped, too many were asked for",
         ),
         bad(
+            "payload late",
+            c.payload_late,
+            "dropped, too many packets waited for others",
+        ),
+        bad(
             "header too long",
             c.header_too_long,
             "dropped, it did not fit in front of its payload",
@@ -61,10 +66,10 @@ fn packets(c: &SplitCounts) -> Vec<Row<'_>> {
             c.followers,
             "whole, waited behind packets of their flow",
         ),
-        bad(
-            "followers refused",
-            c.followers_refused,
-            "dropped, no room to wait in",
+        row(
+            "fragments alone",
+            c.fragments_alone,
+            "later ones, of datagrams that were not known",
         ),
         row("slots", c.most_slots, "in use at any time, at most"),
         row(
