@@ -14,6 +14,7 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::layout::Layout;
@@ -211,6 +212,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     /// Why headers will do for a function that does not need payloads, for people to read.
     fn does_with_headers(&self) -> &'static str {
         "reads and writes headers alone"
+    }
+
+    /// How long the function may hold packets, if it does: of packets that are split it holds headers,
+    /// while their payloads wait.
+    fn longest_hold(&self) -> Option<Duration> {
+        None
     }
 
     /// What the function gives to those behind it, and needs of those in front of it, in both

@@ -36,7 +36,9 @@ pub mod napt;
 pub mod nat64;
 pub mod nptv6;
 mod rate_limit;
+pub mod rate_limiter;
 pub mod reassembler;
+pub mod reframer;
 pub mod records;
 #[cfg(test)]
 mod reference;

@@ -149,6 +149,9 @@ impl Trial<'_> {
                 .request()
                 .map_or(0, |request| request.value().len() as u32),
             Field::ChecksumsHold => packet.checksums_hold().into(),
+            Field::PacketLength => packet.packet_bytes(),
+            Field::NowLow => packet.timestamp().0 as u32,
+            Field::NowHigh => (packet.timestamp().0 >> 32) as u32,
         }
     }
 
