@@ -176,6 +176,16 @@ impl SlowFlows {
         &self.chain
     }
 
+    /// The same, for whoever takes something of functions that packets do not meet.
+    pub fn chain_mut(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+
+    /// The time up to which packets have been here.
+    pub fn clock(&self) -> Instant {
+        self.clock
+    }
+
     /// The flows, for checkers and reports.
     pub fn store(&self) -> &FlowStore<Grant> {
         &self.store
@@ -402,6 +412,7 @@ impl SlowFlows {
         let mut record = self.store.record(id);
         let may_go = record.tag.may_forget() && self.chain.eviction(&record) == eviction;
         if may_go {
+            self.chain.end(&record, self.clock);
             self.chain.forget(&mut record);
             self.store.remove(id);
             self.stats.half_open_forgotten += 1;

@@ -7,6 +7,7 @@ use crate::memory::TableMemory;
 use crate::monitor::FlowRecord;
 use crate::records::{BackendText, BindingEvents, EntryHits, FlowText, Page};
 use crate::shard::{Owners, Shard};
+use crate::telemetry::LargestFlows;
 use crate::too_long::TooLong;
 use schemars::Schema;
 use std::any::Any;
@@ -19,7 +20,7 @@ use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Address, MacAddress};
-use twinpath_core::{Adjacencies, Guarantees, Instant};
+use twinpath_core::{Adjacencies, FlowKey, Guarantees, Instant, Side};
 use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
@@ -376,11 +377,24 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 
     /// Takes records of flows that have ended, at most so many, from a function of this
     /// configuration, if it counts flows.
-    fn take_ended_flows(
+    fn take_ended_flows(&self, _function: &mut dyn Any, _most: usize) -> Option<Vec<FlowRecord>> {
+        None
+    }
+
+    /// What a flow's state words say of its packets, if they are this function's and it counts them.
+    fn flow_record(
         &self,
-        _function: &mut dyn RuleFunction,
-        _most: usize,
-    ) -> Option<Vec<FlowRecord>> {
+        _key: &FlowKey,
+        _initiator: Side,
+        _words: &[u32],
+        _now: Instant,
+    ) -> Option<FlowRecord> {
+        None
+    }
+
+    /// The largest of the flows that a function of this configuration has seen the end of, and how many
+    /// of them a report is to tell.
+    fn largest_flows(&self, _function: &dyn Any) -> Option<(usize, LargestFlows)> {
         None
     }
 

@@ -38,15 +38,16 @@ pub mod nptv6;
 mod rate_limit;
 pub mod rate_limiter;
 pub mod reassembler;
-pub mod reframer;
 pub mod records;
 #[cfg(test)]
 mod reference;
+pub mod reframer;
 pub mod router;
 pub mod schema;
 mod seeded;
 pub mod shard;
 pub mod similar;
+pub mod telemetry;
 pub mod text;
 pub mod too_long;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the function does nothing else while it tells.
 
 use crate::bindings::Kind;
+use crate::monitor::FlowRecord;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::Instant;
@@ -118,6 +119,8 @@ pub struct FlowText {
     pub unused: Duration,
     /// The place of its backend among all, if it has one.
     pub backend: Option<usize>,
+    /// Its packets, if they are counted.
+    pub counted: Option<FlowRecord>,
 }
 
 /// A backend as it is configured.

@@ -249,6 +249,7 @@ fn calculate(operation: Operation, a: u32, b: u32) -> u32 {
         Operation::Maximum => a.max(b),
         Operation::Later if a.wrapping_sub(b).cast_signed() < 0 => b,
         Operation::Later => a,
+        Operation::Multiply => a.wrapping_mul(b),
     }
 }
 

@@ -27,7 +27,9 @@ const LIMITS: [&str; 4] = [
 ];
 
 fn alone(limit: &str) -> String {
-    format!("[service]\nchain = [\"rate_limiter\"]\n[slow_path]\nworkers = 2\n[rate_limiter]\n{limit}")
+    format!(
+        "[service]\nchain = [\"rate_limiter\"]\n[slow_path]\nworkers = 2\n[rate_limiter]\n{limit}"
+    )
 }
 
 /// When each packet of a flow and direction leaves.
@@ -69,15 +71,27 @@ fn crowded(ipv6_share: f64) -> Trace {
 
 #[test]
 fn generated_traffic_of_both_versions() {
-    for (ipv6_share, limit) in [0.0, 0.5, 1.0].into_iter().flat_map(|share| LIMITS.map(|limit| (share, limit))) {
+    for (ipv6_share, limit) in [0.0, 0.5, 1.0]
+        .into_iter()
+        .flat_map(|share| LIMITS.map(|limit| (share, limit)))
+    {
         let (trace, service) = (crowded(ipv6_share), service(&alone(limit)));
         let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
-        assert!(limited(&expected) > 100, "{limit}: {:?}", expected.report.drops);
+        assert!(
+            limited(&expected) > 100,
+            "{limit}: {:?}",
+            expected.report.drops
+        );
         let delays = limit.contains("delay");
         assert_eq!(counter(&expected, "released") > 100, delays, "{limit}");
         for variant in VARIANTS {
             let what = format!("{limit} {variant:?}");
-            let found = run(&vary(&service, variant), &trace, Paths::Both, Execution::Virtual);
+            let found = run(
+                &vary(&service, variant),
+                &trace,
+                Paths::Both,
+                Execution::Virtual,
+            );
             assert_agrees(&expected, &found, &what);
             assert_eq!(times(&expected), times(&found), "{what}");
             let share = found.report.fast.share;
@@ -85,7 +99,11 @@ fn generated_traffic_of_both_versions() {
         }
         for (paths, execution) in EVERYWHERE {
             let found = run(&service, &trace, paths, execution);
-            assert_agrees(&expected, &found, &format!("{limit} {paths:?} {execution:?}"));
+            assert_agrees(
+                &expected,
+                &found,
+                &format!("{limit} {paths:?} {execution:?}"),
+            );
         }
     }
 }
@@ -106,7 +124,10 @@ fn captures_on_both_paths() {
             delayed += counter(&found, "delayed");
         }
     }
-    assert!(captures().is_empty() || (dropped > 100 && delayed > 100), "{dropped} {delayed}");
+    assert!(
+        captures().is_empty() || (dropped > 100 && delayed > 100),
+        "{dropped} {delayed}"
+    );
 }
 
 /// In front of others, behind them and between, also where cached rules are beside it.
@@ -122,7 +143,8 @@ fn beside_other_functions() {
     ];
     for chain in chains {
         for limit in LIMITS {
-            let text = format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{tables}{limit}");
+            let text =
+                format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{tables}{limit}");
             let service = service(&text);
             let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
             for (paths, execution) in EVERYWHERE {
@@ -145,12 +167,19 @@ const SPLITS: [&str; 3] = [
 fn headers_that_are_delayed_find_their_payloads() {
     let trace = conversations();
     for limit in LIMITS {
-        let text = format!("[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n{BALANCED}[rate_limiter]\n{limit}");
+        let text = format!(
+            "[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n{BALANCED}[rate_limiter]\n{limit}"
+        );
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         for split in SPLITS {
             for (paths, execution) in EVERYWHERE {
                 let what = format!("{limit} {split} {paths:?} {execution:?}");
-                let found = run(&service(&format!("{text}{split}")), &trace, paths, execution);
+                let found = run(
+                    &service(&format!("{text}{split}")),
+                    &trace,
+                    paths,
+                    execution,
+                );
                 assert_agrees(&expected, &found, &what);
                 let counts = found.report.split.as_ref().expect("it splits").counts;
                 println!("{what}: {counts:?}");
@@ -192,11 +221,16 @@ fn order_holds_through_memory_servers_with_faults() {
     };
     let mut lost = 0;
     for (seed, limit) in (1..).zip(LIMITS) {
-        let text = format!("[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n{BALANCED}[rate_limiter]\n{limit}");
+        let text = format!(
+            "[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n{BALANCED}[rate_limiter]\n{limit}"
+        );
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         for is_v4 in [true, false] {
             let what = format!("{limit} {is_v4}");
-            let split = format!("{text}[split]\nqueue_pairs = 4\nheader_timeout = \"500ms\"\n{}", servers(is_v4));
+            let split = format!(
+                "{text}[split]\nqueue_pairs = 4\nheader_timeout = \"500ms\"\n{}",
+                servers(is_v4)
+            );
             let remote = Remote {
                 seed,
                 faults,
@@ -211,7 +245,12 @@ fn order_holds_through_memory_servers_with_faults() {
             let counts = found.report.split.as_ref().expect("it splits").counts;
             let gone = missing(&expected.flows, &found.flows, &what);
             println!("{what}: {counts:?} {gone}");
-            assert_eq!(gone, counts.lost() + counts.dropped_late, "{what}: {:?}", found.report.drops);
+            assert_eq!(
+                gone,
+                counts.lost() + counts.dropped_late,
+                "{what}: {:?}",
+                found.report.drops
+            );
             assert!(counts.merged > 100, "{what}");
             lost += counts.lost();
         }
@@ -235,7 +274,12 @@ fn a_slot_that_was_overtaken_while_its_header_was_held_is_noticed() {
     println!("{counts:?} {:?}", found.report.drops);
     let gone = missing(&expected.flows, &found.flows, "overtaken");
     assert!(counts.lost() > 10, "{counts:?}");
-    assert_eq!(gone, counts.lost() + counts.dropped_late, "{:?}", found.report.drops);
+    assert_eq!(
+        gone,
+        counts.lost() + counts.dropped_late,
+        "{:?}",
+        found.report.drops
+    );
 }
 
 /// Whatever interval one looks at, no flow and direction had more than its burst and its rate; and
@@ -252,7 +296,10 @@ fn what_is_delayed_leaves_at_the_rate() {
         let layout = dissect(packet).expect("generated");
         let keyed = steering.key(packet, &layout).expect("IP");
         if keyed.role == twinpath_core::key::Role::Member {
-            leaving.entry((keyed.key, keyed.side)).or_default().push(*at);
+            leaving
+                .entry((keyed.key, keyed.side))
+                .or_default()
+                .push(*at);
         }
     }
     let mut busy = 0;
@@ -262,11 +309,17 @@ fn what_is_delayed_leaves_at_the_rate() {
                 let had = (last - first + 1) as u64;
                 let may = burst as u64 + (until - at) * rate / 1_000_000_000;
                 // Fragments of the flow, which are counted with it, are none of these.
-                assert!(had <= may + 1, "{key:?}: {had} packets in {} ns", until - at);
+                assert!(
+                    had <= may + 1,
+                    "{key:?}: {had} packets in {} ns",
+                    until - at
+                );
             }
         }
         let apart = times.windows(2).map(|pair| pair[1] - pair[0]);
-        busy += apart.filter(|apart| (3_333_333..3_334_400).contains(apart)).count();
+        busy += apart
+            .filter(|apart| (3_333_333..3_334_400).contains(apart))
+            .count();
     }
     assert!(busy > 100, "{busy} packets left just when they could");
 }

@@ -147,7 +147,9 @@ impl PacketBuffer {
 
     /// What is held of the flow with this handle.
     pub fn load_of(&self, flow: u32) -> Load {
-        self.flows.at(flow).map_or(Load::default(), |lines| lines.load)
+        self.flows
+            .at(flow)
+            .map_or(Load::default(), |lines| lines.load)
     }
 
     /// Most frames that it holds.

@@ -510,10 +510,16 @@ routes = [
                 "[service]\nchain = [\"rate_limiter\"]\n[rate_limiter]\nrate_pps = 1000\nexcess = \"{excess}\"\nlongest_delay = \"40ms\"\n[split]\nheader_timeout = \"{timeout}\"\n"
             )
         };
-        for (timeout, excess, expected) in [("40ms", "delay", 1), ("41ms", "delay", 0), ("1ms", "drop", 0)] {
+        for (timeout, excess, expected) in [
+            ("40ms", "delay", 1),
+            ("41ms", "delay", 0),
+            ("1ms", "drop", 0),
+        ] {
             let told = told(&text(timeout, excess));
             assert_eq!(told.len(), expected, "{told:?}");
-            let is_placed = |(line, message): &(usize, String)| *line == 8 && message.contains("may hold packets for 40ms");
+            let is_placed = |(line, message): &(usize, String)| {
+                *line == 8 && message.contains("may hold packets for 40ms")
+            };
             assert!(told.iter().all(is_placed), "{told:?}");
         }
     }

@@ -34,6 +34,8 @@ pub struct FlowRecord {
     pub last: Instant,
     /// What its low end sent, and its high end.
     pub sent: [Count; 2],
+    /// The TCP flags of all that either end sent, if they are counted.
+    pub tcp_flags: [u8; 2],
 }
 
 /// A flow, and whose rules it may still have.
@@ -90,6 +92,7 @@ impl Flows {
             first: now,
             last: now,
             sent: [Count::default(); 2],
+            tcp_flags: [0; 2],
         };
         let is_released = [false; 2];
         let known = Known {

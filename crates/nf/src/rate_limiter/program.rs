@@ -50,12 +50,12 @@ const TICKS: Operand = Operand::Field(Field::NowTicks);
 
 /// The program for a configuration.
 pub(super) fn program(config: &Config, meter: &Meter) -> FastProgram {
-    let steps = Direction::BOTH.into_iter().flat_map(|way| {
-        match config.directions.include(way) {
+    let steps = Direction::BOTH
+        .into_iter()
+        .flat_map(|way| match config.directions.include(way) {
             true => limited(way, config, meter),
             false => vec![unlimited(way)],
-        }
-    });
+        });
     FastProgram {
         name: NAME.into(),
         words: NAMES.to_vec(),
@@ -117,7 +117,13 @@ fn limited(way: Direction, config: &Config, meter: &Meter) -> Vec<Step> {
     let fits = Condition::of(takes, Comparison::AtMost, Operand::Constant(meter.depth));
     let before = compute(BEFORE, Operation::Later, full, NOW);
     let within = Step {
-        name: named(way, ["from the opener, within the rate", "towards the opener, within the rate"]),
+        name: named(
+            way,
+            [
+                "from the opener, within the rate",
+                "towards the opener, within the rate",
+            ],
+        ),
         when: [filling(way, meter), vec![fits, has_room(full, slack)]].concat(),
         then: vec![
             before,
@@ -127,13 +133,22 @@ fn limited(way: Direction, config: &Config, meter: &Meter) -> Vec<Step> {
         exit: Exit::Continue,
     };
     let from_full = Step {
-        name: named(way, ["from the opener, after a pause", "towards the opener, after a pause"]),
+        name: named(
+            way,
+            [
+                "from the opener, after a pause",
+                "towards the opener, after a pause",
+            ],
+        ),
         when: [paused(way, config, meter), vec![fits]].concat(),
         then: vec![compute(full, Operation::Add, NOW, takes), seen_now(way)],
         exit: Exit::Continue,
     };
     let excess = Step {
-        name: named(way, ["from the opener, excess", "towards the opener, excess"]),
+        name: named(
+            way,
+            ["from the opener, excess", "towards the opener, excess"],
+        ),
         when: filling(way, meter),
         then: vec![compute(full, Operation::Later, full, NOW), seen_now(way)],
         exit: Exit::Drop(DropReason::RateLimited),
@@ -203,7 +218,13 @@ const fn seen_now(way: Direction) -> Action {
 
 fn unlimited(way: Direction) -> Step {
     Step {
-        name: named(way, ["from the opener, unlimited", "towards the opener, unlimited"]),
+        name: named(
+            way,
+            [
+                "from the opener, unlimited",
+                "towards the opener, unlimited",
+            ],
+        ),
         when: vec![goes(way)],
         then: Vec::new(),
         exit: Exit::Continue,

@@ -29,8 +29,14 @@ impl Bench {
         }
     }
 
-    fn act(&mut self, number: u16, now: u64, act: impl FnOnce(&mut Reframer, &mut Flow<'_>, &mut Outbox<'_>)) {
-        let (mut onward, mut replies, mut drops) = (Vec::new(), Vec::new(), DropCounters::default());
+    fn act(
+        &mut self,
+        number: u16,
+        now: u64,
+        act: impl FnOnce(&mut Reframer, &mut Flow<'_>, &mut Outbox<'_>),
+    ) {
+        let (mut onward, mut replies, mut drops) =
+            (Vec::new(), Vec::new(), DropCounters::default());
         let (word, handle) = &mut self.flows[usize::from(number)];
         let mut out = Outbox::new(&mut onward, &mut replies, &mut drops, &mut self.pools);
         let mut flow = Flow {
@@ -54,7 +60,9 @@ impl Bench {
     fn send(&mut self, flow: u16, way: Direction, number: u16, now: u64) {
         self.wake_up_to(now);
         let ends = [flow, number].map(|port| Endpoint::v4([10, 0, 0, 1], port));
-        let bytes = PacketBuilder::udp(ends[0], ends[1]).payload(&[0; 72]).to_vec();
+        let bytes = PacketBuilder::udp(ends[0], ends[1])
+            .payload(&[0; 72])
+            .to_vec();
         let bytes = bytes.expect("a packet");
         let packet = Packet {
             layout: dissect(&bytes).expect("a packet"),
@@ -63,12 +71,17 @@ impl Bench {
             role: Role::Member,
             alias_row: 0,
         };
-        self.act(flow, now, |reframer, flow, out| reframer.handle(packet, flow, out));
+        self.act(flow, now, |reframer, flow, out| {
+            reframer.handle(packet, flow, out)
+        });
     }
 
     fn wake_up_to(&mut self, now: u64) {
         loop {
-            let deadlines = self.flows.iter().map(|(_, handle)| self.reframer.deadline(*handle));
+            let deadlines = self
+                .flows
+                .iter()
+                .map(|(_, handle)| self.reframer.deadline(*handle));
             let (at, flow) = deadlines.zip(0..).min().expect("flows");
             if at.0 > now {
                 return;
@@ -79,7 +92,8 @@ impl Bench {
 
     fn counter(&self, wanted: &str) -> u64 {
         let mut found = 0;
-        self.reframer.counters(&mut |name, value| found += if name == wanted { value } else { 0 });
+        self.reframer
+            .counters(&mut |name, value| found += if name == wanted { value } else { 0 });
         found
     }
 }
@@ -102,7 +116,11 @@ fn mixed_flows_leave_in_runs() {
 
 #[test]
 fn full_lines_leave_at_once() {
-    for (limit, full, early) in [("batch = 3", 2, 0), ("most_bytes_per_flow = 350", 0, 1), ("most_packets = 3", 0, 1)] {
+    for (limit, full, early) in [
+        ("batch = 3", 2, 0),
+        ("most_bytes_per_flow = 350", 0, 1),
+        ("most_packets = 3", 0, 1),
+    ] {
         let mut bench = Bench::new(&format!("window = \"1ms\"\n{limit}"), 1);
         (0..6).for_each(|number| bench.send(0, Direction::Original, number, 5));
         let counters = [bench.counter("full_runs"), bench.counter("early_runs")];
@@ -115,7 +133,12 @@ fn full_lines_leave_at_once() {
 
 #[test]
 fn windows_have_bounds() {
-    for (window, is_right) in [("0us", false), ("1ns", true), ("10ms", true), ("11ms", false)] {
+    for (window, is_right) in [
+        ("0us", false),
+        ("1ns", true),
+        ("10ms", true),
+        ("11ms", false),
+    ] {
         let read = toml::from_str::<Config>(&format!("window = \"{window}\""));
         assert_eq!(read.is_ok(), is_right, "{window}");
     }

@@ -337,8 +337,7 @@ impl Machine {
         }
         let servers = self.path.split().map(SplitStage::deadline);
         let servers = servers.filter(|&at| at != Instant::NEVER);
-        let has_lost_headers =
-            self.is_quiet() && self.awaits_headers() && !self.has_deadlines();
+        let has_lost_headers = self.is_quiet() && self.awaits_headers() && !self.has_deadlines();
         let is_waiting = !self.phase.is_idle() || !self.is_quiet() || has_lost_headers;
         // What is on the link comes back by itself.
         let is_at_rest = !self.links.iter().any(Link::has_in_flight);

@@ -20,6 +20,7 @@ use crate::mirror::Mirror;
 use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
@@ -317,6 +318,29 @@ impl Worker {
                 && (first..first + count).contains(&place)
             {
                 return rules.chain().function((place - first) as u8);
+            }
+            first += count;
+        }
+        None
+    }
+
+    /// The function at a place of the chain, whatever it is.
+    pub fn any_function_mut(&mut self, place: usize) -> Option<&mut dyn Any> {
+        let mut first = 0;
+        for element in &mut self.elements {
+            let count = match element {
+                SlowElement::Rules(rules) => rules.functions().len(),
+                SlowElement::Flows(flows) => flows.chain().len(),
+            };
+            if (first..first + count).contains(&place) {
+                return match element {
+                    SlowElement::Rules(rules) => {
+                        Some(rules.chain().function((place - first) as u8)? as &mut dyn Any)
+                    }
+                    SlowElement::Flows(flows) => {
+                        Some(flows.chain_mut().function_mut(place - first)? as &mut dyn Any)
+                    }
+                };
             }
             first += count;
         }

@@ -1,13 +1,18 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use twinpath_core::Pools;
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
-use twinpath_core::Pools;
 
 fn packet(pools: &mut Pools, way: Direction, bytes: usize) -> Packet {
-    let [from, to] = [Endpoint::v4([10, 0, 0, 1], 1), Endpoint::v4([10, 0, 0, 2], 2)];
-    let built = PacketBuilder::udp(from, to).payload(&vec![0; bytes]).to_vec();
+    let [from, to] = [
+        Endpoint::v4([10, 0, 0, 1], 1),
+        Endpoint::v4([10, 0, 0, 2], 2),
+    ];
+    let built = PacketBuilder::udp(from, to)
+        .payload(&vec![0; bytes])
+        .to_vec();
     let frame = pools.take_filled(&built.expect("a packet")).expect("room");
     Packet {
         layout: dissect(frame.bytes()).expect("a packet"),
@@ -36,7 +41,9 @@ fn packets_leave_in_the_order_of_their_lines_at_their_times() {
     let mut flow = 0;
     let mut hold = |way, until| {
         let packet = packet(&mut pools, way, 10);
-        buffer.hold(&mut flow, packet, Instant(until)).expect("room")
+        buffer
+            .hold(&mut flow, packet, Instant(until))
+            .expect("room")
     };
     let [there, back] = Direction::BOTH;
     let first = hold(there, 30);
@@ -48,7 +55,11 @@ fn packets_leave_in_the_order_of_their_lines_at_their_times() {
         let taken = std::iter::from_fn(|| buffer.take_due(flow, Instant(now)));
         taken.map(|packet| packet.direction).collect::<Vec<_>>()
     };
-    assert_eq!(ways(&mut buffer, &mut flow, 29), [back], "the other waits behind the first");
+    assert_eq!(
+        ways(&mut buffer, &mut flow, 29),
+        [back],
+        "the other waits behind the first"
+    );
     assert_eq!(ways(&mut buffer, &mut flow, 30), [there, there]);
     assert_eq!((flow, buffer.load()), (0, Load::default()));
     assert!(buffer.take(&mut flow, first).is_none(), "it has left");
@@ -86,13 +97,19 @@ fn each_limit_is_told() {
     let (mut one, mut other) = (0, 0);
     let mut hold = |flow: &mut u32, bytes| {
         let packet = packet(&mut pools, Direction::Original, bytes);
-        buffer.hold(flow, packet, Instant(1)).map(|_| ()).map_err(|(_, full)| full)
+        buffer
+            .hold(flow, packet, Instant(1))
+            .map(|_| ())
+            .map_err(|(_, full)| full)
     };
     assert_eq!(hold(&mut one, 200), Err(Full::Flow), "bytes");
     assert_eq!(one, 0, "nothing is held of it");
     assert_eq!([hold(&mut one, 9), hold(&mut one, 9)], [Ok(()); 2]);
     assert_eq!(hold(&mut one, 9), Err(Full::Flow), "packets");
-    assert_eq!([hold(&mut other, 9), hold(&mut other, 9)], [Ok(()), Err(Full::All)]);
+    assert_eq!(
+        [hold(&mut other, 9), hold(&mut other, 9)],
+        [Ok(()), Err(Full::All)]
+    );
 }
 
 proptest! {

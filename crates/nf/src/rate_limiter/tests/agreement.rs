@@ -56,7 +56,9 @@ fn known_flows_stay_on_the_fast_path() {
     for (excess, simple) in [("drop", 998), ("delay", 8)] {
         let text = format!("rate_pps = 1000\nburst_packets = 9\nexcess = \"{excess}\"");
         let mut path = Path::both(limiter(&text), START);
-        let packets: Vec<_> = (0..999).map(|number| (datagram(ends(false, 0), 80), at(number))).collect();
+        let packets: Vec<_> = (0..999)
+            .map(|number| (datagram(ends(false, 0), 80), at(number)))
+            .collect();
         for (packet, at) in &packets {
             path.process(packet, *at);
         }

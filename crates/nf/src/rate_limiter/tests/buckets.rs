@@ -9,7 +9,10 @@ use proptest::prelude::*;
 /// billionths of a bit (or packet) that never round.
 fn definition(rate: Rate, packets: &[(u64, u32)]) -> Vec<bool> {
     let (per_second, burst, of) = match rate {
-        Rate::Bits { per_second, burst_bytes } => (per_second, 8 * burst_bytes, 8),
+        Rate::Bits {
+            per_second,
+            burst_bytes,
+        } => (per_second, 8 * burst_bytes, 8),
         Rate::Packets { per_second, burst } => (per_second, burst, 0),
     };
     let full = i128::from(burst) * 1_000_000_000;
@@ -48,7 +51,14 @@ fn bits_of(packets: &[(u64, u32)], passed: &[bool]) -> u128 {
 }
 
 fn rate() -> impl Strategy<Value = Rate> {
-    let edges = vec![1_000, 64_000, 1_000_000, 10_000_000, 999_999_937, 10_000_000_000];
+    let edges = vec![
+        1_000,
+        64_000,
+        1_000_000,
+        10_000_000,
+        999_999_937,
+        10_000_000_000,
+    ];
     let per_second = prop_oneof![prop::sample::select(edges), 1_000..10_000_000_001u64];
     prop_oneof![
         3 => (per_second, 1_500..1_000_000u64)
@@ -141,10 +151,18 @@ fn one_direction_may_be_limited_alone() {
     for (directions, limited) in [("from_opener", 0), ("to_opener", 1)] {
         let text = format!("rate_pps = 10\nburst_packets = 1\ndirections = \"{directions}\"");
         let mut path = Path::both(limiter(&text), START);
-        let [there, back] = [ends(false, 0), { let [a, b] = ends(false, 0); [b, a] }];
+        let [there, back] = [ends(false, 0), {
+            let [a, b] = ends(false, 0);
+            [b, a]
+        }];
         for (way, ends) in [there, back].into_iter().enumerate() {
-            let passed = (0..4).filter(|_| path.process(&datagram(ends, 99), at(5)).onward.len() == 1);
-            assert_eq!(passed.count(), if way == limited { 1 } else { 4 }, "{directions}");
+            let passed =
+                (0..4).filter(|_| path.process(&datagram(ends, 99), at(5)).onward.len() == 1);
+            assert_eq!(
+                passed.count(),
+                if way == limited { 1 } else { 4 },
+                "{directions}"
+            );
         }
     }
 }

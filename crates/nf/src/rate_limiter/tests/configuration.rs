@@ -1,7 +1,7 @@
+use super::config;
 use crate::rate_limiter::Config;
 use crate::rate_limiter::config::RawConfig;
 use crate::rate_limiter::meter::Rate;
-use super::config;
 use crate::rate_limiter::program::program;
 use twinpath_fastpath::Budget;
 
@@ -14,10 +14,16 @@ fn bursts_follow_from_rates() {
     ];
     for (text, burst) in cases {
         let rate = config(text).rate;
-        assert!(matches!(rate, Rate::Bits { burst_bytes, .. } if burst_bytes == burst), "{rate:?}");
+        assert!(
+            matches!(rate, Rate::Bits { burst_bytes, .. } if burst_bytes == burst),
+            "{rate:?}"
+        );
     }
     let packets = config("rate_pps = 100_000").rate;
-    let expected = Rate::Packets { per_second: 100_000, burst: 1000 };
+    let expected = Rate::Packets {
+        per_second: 100_000,
+        burst: 1000,
+    };
     assert_eq!(packets, expected);
 }
 
@@ -25,15 +31,51 @@ fn bursts_follow_from_rates() {
 fn what_is_wrong_is_told_at_its_key() {
     let cases = [
         ("", "rate_bps", "expected one of rate_bps and rate_pps"),
-        ("rate_bps = 5000\nrate_pps = 5", "rate_pps", "expected one of rate_bps and rate_pps"),
-        ("rate_bps = 999", "rate_bps", "rate_bps = 999: expected 1000 to 100000000000"),
-        ("rate_pps = 0", "rate_pps", "rate_pps = 0: expected 1 to 100000000"),
-        ("rate_pps = 5\nburst_bytes = 99", "burst_bytes", "burst_bytes goes with rate_bps"),
-        ("rate_bps = 5000\nburst_packets = 9", "burst_packets", "burst_packets goes with rate_pps"),
-        ("rate_bps = 5000\nburst_bytes = 63", "burst_bytes", "burst_bytes = 63: expected 64"),
-        ("rate_pps = 5\nlongest_delay = \"11s\"", "longest_delay", "more than 0, up to 10s"),
-        ("rate_pps = 5\nmost_packets = -1", "most_packets", "most_packets = -1: expected 1 to"),
-        ("rate_bps = 1000", "idle_timeout", "idle_timeout = \"1m\": expected more than the 524.288s"),
+        (
+            "rate_bps = 5000\nrate_pps = 5",
+            "rate_pps",
+            "expected one of rate_bps and rate_pps",
+        ),
+        (
+            "rate_bps = 999",
+            "rate_bps",
+            "rate_bps = 999: expected 1000 to 100000000000",
+        ),
+        (
+            "rate_pps = 0",
+            "rate_pps",
+            "rate_pps = 0: expected 1 to 100000000",
+        ),
+        (
+            "rate_pps = 5\nburst_bytes = 99",
+            "burst_bytes",
+            "burst_bytes goes with rate_bps",
+        ),
+        (
+            "rate_bps = 5000\nburst_packets = 9",
+            "burst_packets",
+            "burst_packets goes with rate_pps",
+        ),
+        (
+            "rate_bps = 5000\nburst_bytes = 63",
+            "burst_bytes",
+            "burst_bytes = 63: expected 64",
+        ),
+        (
+            "rate_pps = 5\nlongest_delay = \"11s\"",
+            "longest_delay",
+            "more than 0, up to 10s",
+        ),
+        (
+            "rate_pps = 5\nmost_packets = -1",
+            "most_packets",
+            "most_packets = -1: expected 1 to",
+        ),
+        (
+            "rate_bps = 1000",
+            "idle_timeout",
+            "idle_timeout = \"1m\": expected more than the 524.288s",
+        ),
     ];
     for (text, key, message) in cases {
         let raw = toml::from_str::<RawConfig>(text).expect(text);

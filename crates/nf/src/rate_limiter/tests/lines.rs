@@ -3,9 +3,7 @@
 use super::*;
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
-use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Packet, Pools, Side,
-};
+use twinpath_core::{Direction, DropCounters, DropReason, FlowKey, Packet, Pools, Side};
 use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 
 /// A limiter with one flow.
@@ -31,9 +29,18 @@ impl Bench {
         }
     }
 
-    fn act(&mut self, now: Instant, act: impl FnOnce(&mut RateLimiter, &mut Flow<'_>, &mut Outbox<'_>)) {
+    fn act(
+        &mut self,
+        now: Instant,
+        act: impl FnOnce(&mut RateLimiter, &mut Flow<'_>, &mut Outbox<'_>),
+    ) {
         let mut replies = Vec::new();
-        let mut out = Outbox::new(&mut self.onward, &mut replies, &mut self.drops, &mut self.pools);
+        let mut out = Outbox::new(
+            &mut self.onward,
+            &mut replies,
+            &mut self.drops,
+            &mut self.pools,
+        );
         let mut flow = Flow {
             key: &FlowKey::default(),
             initiator: &mut Side::Low,
@@ -86,7 +93,12 @@ fn packets_leave_when_their_bucket_has_enough() {
         times.push(at - last);
         last = at;
     }
-    assert!(times.iter().all(|apart| (1_000_000..1_001_000).contains(apart)), "{times:?}");
+    assert!(
+        times
+            .iter()
+            .all(|apart| (1_000_000..1_001_000).contains(apart)),
+        "{times:?}"
+    );
     assert_eq!(bench.sizes(), [101, 102, 103, 104, 105]);
     // The bucket is as empty as before: time alone fills it.
     bench.send(Direction::Original, 106, at(last));
@@ -129,7 +141,11 @@ fn lines_are_bounded() {
         while bench.handle != 0 {
             bench.wake();
         }
-        assert_eq!(bench.onward.len(), 1 + waiting, "what is dropped takes nothing");
+        assert_eq!(
+            bench.onward.len(),
+            1 + waiting,
+            "what is dropped takes nothing"
+        );
     }
 }
 
@@ -144,7 +160,9 @@ fn what_is_longer_than_a_burst_waits_for_nothing() {
 
 #[test]
 fn what_waits_leaves_before_the_chain_changes_and_other_buckets_are_full() {
-    let mut bench = Bench::new(&format!("rate_pps = 1\nburst_packets = 1\n{DELAY}longest_delay = \"9s\"\n"));
+    let mut bench = Bench::new(&format!(
+        "rate_pps = 1\nburst_packets = 1\n{DELAY}longest_delay = \"9s\"\n"
+    ));
     for bytes in [101, 102, 103] {
         bench.send(Direction::Original, bytes, START);
     }
@@ -164,5 +182,11 @@ fn a_flow_that_is_reset_loses_what_waits() {
     bench.send(Direction::Reply, 100, at(950_000_000));
     assert_eq!(bench.limiter.kept_packets(), 1);
     bench.limiter.forget(bench.handle);
-    assert_eq!((bench.limiter.kept_packets(), bench.limiter.statistics().forgotten), (0, 1));
+    assert_eq!(
+        (
+            bench.limiter.kept_packets(),
+            bench.limiter.statistics().forgotten
+        ),
+        (0, 1)
+    );
 }
