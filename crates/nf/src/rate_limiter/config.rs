@@ -147,7 +147,7 @@ const fn default_most_long_packets() -> i64 {
 }
 
 const fn default_idle_timeout() -> Human {
-    Human::seconds(60)
+    Human::seconds(300)
 }
 
 /// What can be wrong with the configuration.

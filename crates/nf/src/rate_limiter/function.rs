@@ -159,11 +159,15 @@ impl NetworkFunction for RateLimiter {
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
         let is_limited = self.config.directions.include(packet.direction);
-        if packet.role == Role::Error || !is_limited {
-            self.counters.passed += 1;
-            return out.forward(packet);
+        if packet.role != Role::Error && is_limited {
+            return self.limit(packet, flow, out);
         }
-        self.limit(packet, flow, out);
+        if packet.role != Role::Error {
+            // Else the next packet of the other direction would be its opener's.
+            State(flow.words).set(packet.direction, 0, flow.now);
+        }
+        self.counters.passed += 1;
+        out.forward(packet);
     }
 
     fn deadline(&self, handle: u32) -> Instant {

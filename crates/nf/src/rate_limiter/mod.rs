@@ -41,7 +41,7 @@
 //! (`payload_lost`).
 //!
 //! # On the fast path
-//! Five state words: for each direction the time at which its bucket will be full, and when it was
+//! Five state words: for each direction, limited or not, the time at which its bucket will be full, and when it was
 //! last seen. Packets within the rate pass on the fast path, and excess that is dropped is dropped there. What
 //! takes bytes needs a product, which a switch does not have: there a limiter of packets alone
 //! runs on the fast path. A direction's first packet, and delayed excess, are for the slow path. While anything of

@@ -54,7 +54,7 @@ pub(super) fn program(config: &Config, meter: &Meter) -> FastProgram {
         .into_iter()
         .flat_map(|way| match config.directions.include(way) {
             true => limited(way, config, meter),
-            false => vec![unlimited(way)],
+            false => vec![unlimited(way, config)],
         });
     FastProgram {
         name: NAME.into(),
@@ -216,7 +216,12 @@ const fn seen_now(way: Direction) -> Action {
     set(Operand::Word(last_seen(way) as u8), TICKS)
 }
 
-fn unlimited(way: Direction) -> Step {
+/// Without a bucket, too, who opened the flow is remembered.
+fn unlimited(way: Direction, config: &Config) -> Step {
+    let seen = Operand::Word(last_seen(way) as u8);
+    let [goes, is_there] = has_bucket(way);
+    let idle_ticks = config.idle_timeout.ticks();
+    let lately = Condition::difference(TICKS, seen, Comparison::AtMost, idle_ticks);
     Step {
         name: named(
             way,
@@ -225,8 +230,8 @@ fn unlimited(way: Direction) -> Step {
                 "towards the opener, unlimited",
             ],
         ),
-        when: vec![goes(way)],
-        then: Vec::new(),
+        when: vec![goes, is_there, lately],
+        then: vec![seen_now(way)],
         exit: Exit::Continue,
     }
 }

@@ -112,6 +112,9 @@ fn each_limit_is_told() {
     );
 }
 
+/// Packets in line: their names, until when they are held, and their bytes.
+type Line = Vec<(HeldPacket, u64, usize)>;
+
 proptest! {
     /// Against plain vectors: what is held, of how much, when it is due, and in which order it leaves.
     #[test]
@@ -120,7 +123,7 @@ proptest! {
         let (limits, mut now) = (limits(5, 12), 0);
         let mut buffer = PacketBuffer::new(limits);
         let mut handles = [0u32; 4];
-        let mut lists: HashMap<(usize, Direction), Vec<(HeldPacket, u64, usize)>> = HashMap::new();
+        let mut lists: HashMap<(usize, Direction), Line> = HashMap::new();
         for (flow, back, bytes, wait) in steps {
             let way = Direction::BOTH[usize::from(back)];
             if wait < 30 {

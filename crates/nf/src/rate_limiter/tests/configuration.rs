@@ -74,7 +74,7 @@ fn what_is_wrong_is_told_at_its_key() {
         (
             "rate_bps = 1000",
             "idle_timeout",
-            "idle_timeout = \"1m\": expected more than the 524.288s",
+            "idle_timeout = \"5m\": expected more than the 524.288s",
         ),
     ];
     for (text, key, message) in cases {
