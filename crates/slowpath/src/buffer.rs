@@ -1,4 +1,4 @@
-//! The programmable buffer: packets that functions hold (Ribosome §3.3), release, reorder and drop by
+//! The programmable buffer: packets that functions hold (Ribosome §4), release, reorder and drop by
 //! handle.
 //!
 //! A function that holds packets has one [`PacketBuffer`], which keeps those of all its flows. Of each

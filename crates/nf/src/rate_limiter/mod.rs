@@ -1,4 +1,4 @@
-//! A rate limiter: a token bucket for each flow and direction (Ribosome §5.2).
+//! A rate limiter: a token bucket for each flow and direction (Ribosome §4).
 //!
 //! A bucket holds as much as a burst, and fills up at the rate. A packet that finds as much in it as it
 //! takes (its bytes, or one) takes that and passes; what finds less is *excess*, and is dropped, or
@@ -58,8 +58,19 @@
 //! order.
 //!
 //! # Counters
-//! The counters are the fields of [`Counters`]. They are of packets that the slow path had; what the fast
-//! path dropped is counted with the others by its reason, `rate_limited`.
+//! They are of packets that the slow path had; what the fast path dropped is counted with the others by its
+//! reason, `rate_limited`.
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `conforming` | packets within the rate |
+//! | `passed` | packets of a direction that is not limited, and ICMP errors |
+//! | `delayed`, `released` | packets that began to wait, and those that had waited and left |
+//! | `dropped` | excess that was dropped |
+//! | `too_late` | of it, what would have waited longer than `longest_delay`, or is longer than the burst |
+//! | `line_full` | of it, what found its flow's line full |
+//! | `buffer_full` | packets that found all lines together full, dropped for want of room |
+//! | `forgotten` | packets in line that were lost with their flow when the workers were reset |
 
 mod config;
 mod counters;

@@ -1,4 +1,4 @@
-//! Reframer: deliberate reordering, so that packets of one flow come in runs (Ribosome §5.2).
+//! Reframer: deliberate reordering, so that packets of one flow come in runs (Ribosome §4).
 //!
 //! Packets of many flows come mixed, and whatever stands behind (a function, a host, its caches) meets
 //! another flow with each. This function holds the packets of each flow and direction for some tens of

@@ -1,4 +1,4 @@
-//! Telemetry: a record of each flow, of every packet, on whichever path it passes (Ribosome §5.2).
+//! Telemetry: a record of each flow, of every packet, on whichever path it passes.
 //!
 //! It looks and never touches: every packet passes. Where a [monitor](crate::monitor) hears of packets
 //! that cached rules handled when the fast path reports, this function counts in the flow's state, which
