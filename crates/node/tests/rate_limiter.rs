@@ -61,7 +61,7 @@ fn counter(outcome: &Outcome, name: &str) -> u64 {
 fn crowded(ipv6_share: f64) -> Trace {
     generate(
         &traffic(&format!(
-            "packets = 6000\nflows = 60\nchurn_per_minute = 6000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
+            "packets = 2500\nflows = 40\nchurn_per_minute = 6000.0\npopularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
              arrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\npacket_size = {{ kind = \"imix\" }}\nreply_share = 0.4\n\
              tcp_share = 0.5\nfragment_share = 0.01\nicmp_error_share = 0.005\nhosts = {{ servers = 6, ipv6_share = {ipv6_share} }}\n"
         )),
@@ -84,7 +84,8 @@ fn generated_traffic_of_both_versions() {
         );
         let delays = limit.contains("delay");
         assert_eq!(counter(&expected, "released") > 100, delays, "{limit}");
-        for variant in VARIANTS {
+        let variants = VARIANTS.iter().filter(|_| ipv6_share == 0.5);
+        for &variant in variants {
             let what = format!("{limit} {variant:?}");
             let found = run(
                 &vary(&service, variant),
@@ -143,8 +144,11 @@ fn beside_other_functions() {
     ];
     for chain in chains {
         for limit in LIMITS {
-            let text =
-                format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{tables}{limit}");
+            let inside = match chain.contains("acl") {
+                true => "inside = [\"10.0.0.0/8\"]\n",
+                false => "",
+            };
+            let text = format!("[service]\nchain = [{chain}]\n{inside}{tables}{limit}");
             let service = service(&text);
             let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
             for (paths, execution) in EVERYWHERE {
