@@ -224,7 +224,7 @@ fn order_holds_through_memory_servers_with_faults() {
         ..Faults::NONE
     };
     let mut lost = 0;
-    // With longer delays the run did not come to its end within a minute: see the known gaps.
+    // With longer delays the run has been seen to stand still: see the known gaps.
     for (seed, limit) in (1..).zip(&LIMITS[..3]) {
         let text = format!(
             "[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n{BALANCED}[rate_limiter]\n{limit}"

@@ -85,14 +85,11 @@ const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\",
     { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
 
 /// Functions that share flow state, and how many words of it each has. What a store has is all its own.
-const SHARING: [(&str, usize); 8] = [
+const SHARING: [(&str, usize); 5] = [
     ("firewall", 11),
     ("reassembler", 4),
     ("inspector", 6),
     ("load_balancer", 2),
-    ("rate_limiter", 5),
-    ("reframer", 1),
-    ("telemetry", 7),
     ("kv_store", 0),
 ];
 
@@ -106,7 +103,7 @@ fn words_of(name: &str) -> Option<usize> {
 }
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 20] = [
+const DRAWN: [&str; 16] = [
     "acl",
     "firewall",
     "monitor",
@@ -123,10 +120,6 @@ const DRAWN: [&str; 20] = [
     "load_balancer",
     "monitor",
     "kv_store",
-    "rate_limiter",
-    "reframer",
-    "telemetry",
-    "rate_limiter",
 ];
 
 /// A number that choices are taken from, one after another.
@@ -341,26 +334,6 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
                 ],
                 &SHORT
             )
-        ),
-        "rate_limiter" => format!(
-            "{}excess = \"{}\"\ndirections = \"{}\"\nlongest_delay = \"{}\"\n",
-            choices.one_of(&[
-                "rate_pps = 20\nburst_packets = 2\n",
-                "rate_pps = 1000\nburst_packets = 1\n",
-                "rate_bps = 100_000\nburst_bytes = 1500\n",
-            ]),
-            choices.one_of(&["drop", "delay"]),
-            choices.one_of(&["both", "from_opener", "to_opener"]),
-            choices.one_of(&["1ms", "50ms", "1s"])
-        ),
-        "reframer" => format!(
-            "window = \"{}\"\nbatch = {}\n",
-            choices.one_of(&["30us", "2ms", "10ms"]),
-            choices.one_of(&["32", "2"])
-        ),
-        "telemetry" => format!(
-            "idle = \"1s\"\nactive = \"{}\"\n",
-            choices.one_of(&["1s", "5m"])
         ),
         "kv_store" => format!(
             "port = 53\nverify_checksums = \"{}\"\n",
