@@ -5,8 +5,8 @@ use crate::safeguards::All;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
-    Direction, DropCounters, DropReason, FlowKey, Frame, HashKey, Instant, Keyed, Metadata, Named,
-    Packet, Pools,
+    Direction, DropCounters, DropReason, FlowKey, Frame, HashKey, Instant, Keyed, Named, Packet,
+    Pools,
 };
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
@@ -176,6 +176,16 @@ impl SlowFlows {
         &self.chain
     }
 
+    /// The same, for whoever takes something of functions that packets do not meet.
+    pub fn chain_mut(&mut self) -> &mut Chain {
+        &mut self.chain
+    }
+
+    /// The time up to which packets have been here.
+    pub fn clock(&self) -> Instant {
+        self.clock
+    }
+
     /// The flows, for checkers and reports.
     pub fn store(&self) -> &FlowStore<Grant> {
         &self.store
@@ -329,7 +339,7 @@ impl SlowFlows {
         // What was due before this packet came is done before it.
         self.wake_up_to(header.timestamp, id, pools, out);
         let taken = self.take_message(header, id);
-        let spare = match self.packet(header, frame, id) {
+        let spare = match self.packet(header, frame, id, pools) {
             Ok(packet) => {
                 self.run(packet, id, pools);
                 None
@@ -402,6 +412,7 @@ impl SlowFlows {
         let mut record = self.store.record(id);
         let may_go = record.tag.may_forget() && self.chain.eviction(&record) == eviction;
         if may_go {
+            self.chain.end(&record, self.clock);
             self.chain.forget(&mut record);
             self.store.remove(id);
             self.stats.half_open_forgotten += 1;
@@ -424,7 +435,7 @@ impl SlowFlows {
         if header.message == Message::Pull {
             out.push(Outgoing {
                 header: self.reply_header(header, Message::Decline),
-                frame: Some(empty(frame)),
+                frame: Some(pools.emptied(frame)),
             });
         } else {
             pools.give(frame);
@@ -463,15 +474,21 @@ impl SlowFlows {
 
     /// Parses a packet again on this side of the link, and finds its direction. Without a (sound)
     /// packet the empty frame comes back.
-    fn packet(&mut self, header: &Header, frame: Frame, id: FlowId) -> Result<Packet, Frame> {
+    fn packet(
+        &mut self,
+        header: &Header,
+        frame: Frame,
+        id: FlowId,
+        pools: &mut Pools,
+    ) -> Result<Packet, Frame> {
         if !header.has_packet {
-            return Err(empty(frame));
+            return Err(pools.emptied(frame));
         }
         let layout = match dissect(frame.bytes()) {
             Ok(layout) => layout,
             Err(malformed) => {
                 self.drops.count(DropReason::Malformed(malformed));
-                return Err(empty(frame));
+                return Err(pools.emptied(frame));
             }
         };
         self.stats.packets += 1;
@@ -728,17 +745,6 @@ impl SlowFlows {
             frame: None,
         });
     }
-}
-
-/// A frame without its packet, for a message. If it was a header, none is left.
-fn empty(mut frame: Frame) -> Frame {
-    frame.fill(&[]);
-    let metadata = frame.metadata();
-    frame.set_metadata(Metadata {
-        parked_bytes: 0,
-        ..metadata
-    });
-    frame
 }
 
 fn opener_of(header: &Header, frame: &Frame, layout: &Layout) -> twinpath_core::Side {

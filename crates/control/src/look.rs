@@ -37,6 +37,8 @@ pub struct Query {
     pub port: Option<u16>,
     /// Those of such a flow.
     pub flow: Option<FlowFilter>,
+    /// Of flows those that have most bytes, the largest first; else those that are found first.
+    pub largest: bool,
     /// At most so many, and never more than [`MOST_TOLD`].
     pub most: Option<usize>,
 }

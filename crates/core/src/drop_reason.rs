@@ -83,6 +83,10 @@ reasons! {
     StreamTableFull => "stream_table_full", Loss;
     /// An address translation knows as many sessions as it may.
     SessionTableFull => "session_table_full", Loss;
+    /// As many packets wait in a function's lines as may, those of all flows together.
+    BufferFull => "buffer_full", Loss;
+    /// More than the rate that a limiter gives its flow, and not to be delayed, or its line is full.
+    RateLimited => "rate_limited", Decision;
     /// A rule of a firewall or access list denies it, or the default does.
     Denied => "denied", Decision;
     /// A segment outside the connection's window, or a packet that its state does not allow.

@@ -34,6 +34,12 @@ impl Packet {
         self.frame.timestamp()
     }
 
+    /// Bytes of the IP packet, from its first header on: what
+    /// [`PacketLength`](crate::program::Field::PacketLength) is.
+    pub fn packet_bytes(&self) -> u32 {
+        self.layout.end.saturating_sub(u32::from(self.layout.l3))
+    }
+
     /// Source address and port.
     pub fn source(&self) -> Endpoint {
         fields::source(self.bytes(), &self.layout)

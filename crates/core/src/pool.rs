@@ -673,6 +673,17 @@ impl Drop for Pool {
 pub struct Pools {
     small: Pool,
     large: Pool,
+    /// See [`Self::note_headers`].
+    headers: Option<Vec<DroppedHeader>>,
+}
+
+/// A header that was given back to its pool, while its payload waits elsewhere.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DroppedHeader {
+    /// What it was split under.
+    pub ticket: Ticket,
+    /// Bytes of the payload.
+    pub parked_bytes: u16,
 }
 
 /// Longest packet of an ordinary buffer, in bytes: a full Ethernet frame with tags, and room for
@@ -688,7 +699,24 @@ impl Pools {
         Self {
             small: Pool::new(small, SMALL_PACKET_BYTES),
             large: Pool::new(large, LARGE_PACKET_BYTES),
+            headers: None,
         }
+    }
+
+    /// From now on headers that are [given](Self::give) back are noted, for whoever is to hear that
+    /// they were dropped.
+    pub fn note_headers(&mut self) {
+        self.headers.get_or_insert_default();
+    }
+
+    /// One of the headers that were given back since they were noted.
+    pub fn take_dropped_header(&mut self) -> Option<DroppedHeader> {
+        self.headers.as_mut()?.pop()
+    }
+
+    /// Nobody is to hear of the headers that were given back so far.
+    pub fn forget_dropped_headers(&mut self) {
+        self.headers.iter_mut().for_each(Vec::clear);
     }
 
     /// Takes the memory of ordinary buffers now, before packets could wait for it. Long buffers
@@ -717,10 +745,37 @@ impl Pools {
     /// Gives a frame back to the pool it came from.
     #[inline]
     pub fn give(&mut self, frame: Frame) {
+        self.note_header(&frame);
         if frame.book().capacity > self.small.stride.capacity {
             self.large.give(frame)
         } else {
             self.small.give(frame)
+        }
+    }
+
+    /// The same frame without its packet, for a message. If it was a header, none is left.
+    pub fn emptied(&mut self, mut frame: Frame) -> Frame {
+        self.note_header(&frame);
+        frame.fill(&[]);
+        let metadata = frame.metadata();
+        frame.set_metadata(Metadata {
+            parked_bytes: 0,
+            ..metadata
+        });
+        frame
+    }
+
+    #[inline]
+    fn note_header(&mut self, frame: &Frame) {
+        if let Some(headers) = &mut self.headers {
+            let parked_bytes = frame.metadata().parked_bytes;
+            if parked_bytes != 0 {
+                let ticket = frame.ticket();
+                headers.push(DroppedHeader {
+                    ticket,
+                    parked_bytes,
+                });
+            }
         }
     }
 
@@ -730,6 +785,7 @@ impl Pools {
         Self {
             small: self.small.grow_to(larger.small),
             large: self.large.grow_to(larger.large),
+            headers: None,
         }
     }
 

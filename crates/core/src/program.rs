@@ -53,11 +53,17 @@ pub enum Field {
     KvValueLength,
     /// 1 if the checksums of the IPv4 header and of what it carries hold, or there is none to hold.
     ChecksumsHold,
+    /// Bytes of the IP packet, from its first header on.
+    PacketLength,
+    /// The low half of the packet's arrival time in nanoseconds.
+    NowLow,
+    /// The high half of it.
+    NowHigh,
 }
 
 impl Field {
     /// How many fields there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 17;
 
     /// Every field.
     pub const ALL: [Self; Self::COUNT] = [
@@ -75,6 +81,9 @@ impl Field {
         Self::KvOperation,
         Self::KvValueLength,
         Self::ChecksumsHold,
+        Self::PacketLength,
+        Self::NowLow,
+        Self::NowHigh,
     ];
 }
 
@@ -185,6 +194,8 @@ pub enum Operation {
     Maximum,
     /// Of two sequence numbers the later one.
     Later,
+    /// `a * b`, its low half. Few devices can.
+    Multiply,
 }
 
 /// Which end of the packet a rewrite changes.
@@ -375,6 +386,9 @@ impl fmt::Display for Field {
             Self::KvOperation => "kv.operation",
             Self::KvValueLength => "kv.value_length",
             Self::ChecksumsHold => "checksums.hold",
+            Self::PacketLength => "ip.length",
+            Self::NowLow => "now.ns.low",
+            Self::NowHigh => "now.ns.high",
         })
     }
 }
@@ -488,6 +502,7 @@ impl fmt::Display for Action {
                     Operation::Minimum => "min",
                     Operation::Maximum => "max",
                     Operation::Later => "later",
+                    Operation::Multiply => "*",
                 };
                 write!(formatter, "{to} = {a} {text} {b}")
             }

@@ -15,7 +15,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use twinpath_core::program::{
-    Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Step,
+    Action, Comparison, Condition, Exit, FastProgram, Field, Operand, Operation, Step,
 };
 use twinpath_core::wire::protocol;
 
@@ -44,6 +44,8 @@ pub struct Budget {
     pub ternary_entries: usize,
     /// Whether values of variable length can be copied between packet and state.
     pub copies_values: bool,
+    /// Whether two numbers of a packet or of its flow can be multiplied.
+    pub multiplies: bool,
 }
 
 impl Budget {
@@ -62,6 +64,7 @@ impl Budget {
             ways: 1,
             ternary_entries: 24_576,
             copies_values: false,
+            multiplies: false,
         }
     }
 
@@ -79,6 +82,7 @@ impl Budget {
             ways: 8,
             ternary_entries: 1 << 24,
             copies_values: true,
+            multiplies: true,
         }
     }
 }
@@ -182,6 +186,14 @@ pub enum BudgetError {
         /// Entries there are.
         limit: usize,
     },
+    /// A product of two numbers.
+    #[error("{program} multiplies, which {device} cannot")]
+    Multiply {
+        /// Device.
+        device: &'static str,
+        /// Program.
+        program: Cow<'static, str>,
+    },
     /// Values of variable length.
     #[error(
         "{program} copies values of variable length between packet and state, which {device} cannot"
@@ -265,6 +277,12 @@ impl Budget {
                 limit,
             }
         })?;
+        if !self.multiplies && all_actions(program).any(multiplies) {
+            return Err(BudgetError::Multiply {
+                device,
+                program: name(),
+            });
+        }
         for step in &program.steps {
             let of_state = step.when.iter().filter(|c| !tested_words(c).is_empty());
             within(of_state.count(), self.conditions, |have, limit| {
@@ -340,6 +358,21 @@ impl Budget {
     }
 }
 
+fn all_actions(program: &FastProgram) -> impl Iterator<Item = &Action> {
+    let steps = program.steps.iter().flat_map(|step| &step.then);
+    program.prologue.iter().chain(steps)
+}
+
+const fn multiplies(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Compute {
+            operation: Operation::Multiply,
+            ..
+        }
+    )
+}
+
 fn within(
     have: usize,
     limit: usize,
@@ -396,8 +429,7 @@ fn dependencies(program: &FastProgram) -> Vec<BTreeSet<u8>> {
 }
 
 fn words_of_temporaries(program: &FastProgram) -> BTreeSet<u8> {
-    let steps = program.steps.iter().flat_map(|step| &step.then);
-    let to_temporaries = program.prologue.iter().chain(steps).filter(|action| {
+    let to_temporaries = all_actions(program).filter(|action| {
         matches!(
             action,
             Action::Compute {

@@ -20,7 +20,7 @@ pub(crate) const REGISTERS: usize = 256;
 pub(crate) const MAX_REWRITES: usize = 8;
 
 /// The first state word's register; fields have those in front.
-pub(crate) const FIRST_WORD: usize = 16;
+pub(crate) const FIRST_WORD: usize = 20;
 
 const _: () = assert!(Field::COUNT <= FIRST_WORD);
 
@@ -97,6 +97,7 @@ pub(crate) enum Opcode {
     Minimum,
     Maximum,
     Later,
+    Multiply,
     /// Rewrites the source to row `a` of table `to`.
     RewriteSource,
     /// Rewrites the destination to row `a` of table `to`.
@@ -170,6 +171,8 @@ pub(crate) struct Uses {
     pub tcp_numbers: bool,
     pub payload: bool,
     pub checksums: bool,
+    pub packet_length: bool,
+    pub nanoseconds: bool,
 }
 
 impl Uses {
@@ -183,6 +186,8 @@ impl Uses {
             }
             Field::WindowMatch | Field::KvOperation | Field::KvValueLength => self.payload = true,
             Field::ChecksumsHold => self.checksums = true,
+            Field::PacketLength => self.packet_length = true,
+            Field::NowLow | Field::NowHigh => self.nanoseconds = true,
             Field::Direction | Field::PayloadLength | Field::NowTicks | Field::AliasRow => {}
         }
     }
@@ -489,6 +494,7 @@ const fn opcode(operation: Operation) -> Opcode {
         Operation::Minimum => Opcode::Minimum,
         Operation::Maximum => Opcode::Maximum,
         Operation::Later => Opcode::Later,
+        Operation::Multiply => Opcode::Multiply,
     }
 }
 
@@ -620,6 +626,7 @@ pub(crate) fn calculate(opcode: Opcode, a: u32, b: u32) -> u32 {
         Opcode::Maximum => a.max(b),
         Opcode::Later if (a.wrapping_sub(b) as i32) < 0 => b,
         Opcode::Later => a,
+        Opcode::Multiply => a.wrapping_mul(b),
         _ => 0,
     }
 }

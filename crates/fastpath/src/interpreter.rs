@@ -264,6 +264,10 @@ impl Interpreter {
         set(Field::PayloadLength, payload_length);
         set(Field::NowTicks, packet.now.ticks());
         set(Field::AliasRow, packet.keyed.alias_row);
+        set(Field::PacketLength, packet_length(packet.layout));
+        let [low, high] = halves(packet.now);
+        set(Field::NowLow, low);
+        set(Field::NowHigh, high);
         if self.uses.tcp_flags || self.uses.tcp_numbers {
             let tcp = tcp_header(packet);
             let header = tcp.unwrap_or(&[0; 20]);
@@ -391,6 +395,9 @@ impl PlainPrograms<'_> {
             let hold = checksums_hold(frame.bytes(), &plain.layout());
             self.native.set_field(Field::ChecksumsHold, hold);
         }
+        self.native
+            .set_field(Field::PacketLength, plain.packet_bytes());
+        set_time(self.native, frame.timestamp());
     }
 
     #[inline(never)]
@@ -730,6 +737,8 @@ fn set_more(
         let hold = checksums_hold(packet.bytes, packet.layout);
         native.set_field(Field::ChecksumsHold, hold);
     }
+    native.set_field(Field::PacketLength, packet_length(packet.layout));
+    set_time(native, packet.now);
     if uses.payload {
         for (field, value) in payload_fields(packet, window) {
             native.set_field(field, value);
@@ -801,6 +810,24 @@ fn tcp_header<'a>(packet: &PacketView<'a>) -> Option<&'a [u8; 20]> {
 #[inline(always)]
 fn payload_length(layout: &Layout) -> u32 {
     layout.end.saturating_sub(u32::from(layout.payload))
+}
+
+#[inline(always)]
+fn packet_length(layout: &Layout) -> u32 {
+    layout.end.saturating_sub(u32::from(layout.l3))
+}
+
+/// The low half of a time in nanoseconds, and the high one.
+#[inline(always)]
+const fn halves(now: Instant) -> [u32; 2] {
+    [now.0 as u32, (now.0 >> 32) as u32]
+}
+
+#[inline(always)]
+fn set_time(native: &mut Native, now: Instant) {
+    let [low, high] = halves(now);
+    native.set_field(Field::NowLow, low);
+    native.set_field(Field::NowHigh, high);
 }
 
 fn kv_view<'a>(packet: &PacketView<'a>) -> Option<kv::KvView<'a>> {

@@ -2,16 +2,19 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, reassembler,
-    router,
+    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, rate_limiter,
+    reassembler, reframer, router, telemetry,
 };
 
 /// The functions.
-pub const FUNCTIONS: [&Descriptor; 11] = [
+pub const FUNCTIONS: [&Descriptor; 14] = [
     &firewall::FUNCTION,
     &reassembler::FUNCTION,
     &inspector::FUNCTION,
     &load_balancer::FUNCTION,
+    &rate_limiter::FUNCTION,
+    &reframer::FUNCTION,
+    &telemetry::FUNCTION,
     &kv_store::FUNCTION,
     &acl::FUNCTION,
     &napt::FUNCTION,

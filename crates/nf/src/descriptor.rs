@@ -3,6 +3,7 @@
 use crate::bindings::{Bindings, EndBindings};
 use crate::edit::{Edit, EditError, Object};
 use crate::files::Files;
+use crate::largest_flows::LargestFlows;
 use crate::memory::TableMemory;
 use crate::records::{BackendText, BindingEvents, EntryHits, FlowRecord, FlowText, Page};
 use crate::shard::{Owners, Shard};
@@ -13,11 +14,12 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use toml::de::ValueDeserializer;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::{Address, MacAddress};
-use twinpath_core::{Adjacencies, Guarantees, Instant};
+use twinpath_core::{Adjacencies, FlowKey, Guarantees, Instant, Side};
 use twinpath_rulecache::{EntryText, Reconfiguration, RuleFunction};
 use twinpath_slowpath::NetworkFunction;
 
@@ -219,6 +221,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         true
     }
 
+    /// How long the function may hold packets, if it does: of packets that are split it holds headers,
+    /// while their payloads wait.
+    fn longest_hold(&self) -> Option<Duration> {
+        None
+    }
+
     /// What the function gives to those behind it, and needs of those in front of it, in both
     /// directions: the same as its fast program says.
     fn guarantees(&self) -> Guarantees {
@@ -375,11 +383,24 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
 
     /// Takes records of flows that have ended, at most so many, from a function of this
     /// configuration, if it counts flows.
-    fn take_ended_flows(
+    fn take_ended_flows(&self, _function: &mut dyn Any, _most: usize) -> Option<Vec<FlowRecord>> {
+        None
+    }
+
+    /// What a flow's state words say of its packets, if they are this function's and it counts them.
+    fn flow_record(
         &self,
-        _function: &mut dyn RuleFunction,
-        _most: usize,
-    ) -> Option<Vec<FlowRecord>> {
+        _key: &FlowKey,
+        _initiator: Side,
+        _words: &[u32],
+        _now: Instant,
+    ) -> Option<FlowRecord> {
+        None
+    }
+
+    /// The largest of the flows that a function of this configuration has seen the end of, and how many
+    /// of them a report is to tell.
+    fn largest_flows(&self, _function: &dyn Any) -> Option<(usize, LargestFlows)> {
         None
     }
 

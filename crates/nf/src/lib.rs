@@ -29,6 +29,7 @@ mod icmp_messages;
 mod idle_time;
 pub mod inspector;
 pub mod kv_store;
+pub mod largest_flows;
 pub mod load_balancer;
 pub mod memory;
 pub mod monitor;
@@ -36,15 +37,18 @@ pub mod napt;
 pub mod nat64;
 pub mod nptv6;
 mod rate_limit;
+pub mod rate_limiter;
 pub mod reassembler;
 pub mod records;
 #[cfg(test)]
 mod reference;
+pub mod reframer;
 pub mod router;
 pub mod schema;
 mod seeded;
 pub mod shard;
 pub mod similar;
+pub mod telemetry;
 pub mod text;
 pub mod too_long;
 #[cfg(test)]

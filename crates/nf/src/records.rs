@@ -98,6 +98,8 @@ pub struct FlowRecord {
     pub last: Instant,
     /// What its low end sent, and its high end.
     pub sent: [Count; 2],
+    /// The TCP flags of all that either end sent, if they are counted.
+    pub tcp_flags: [u8; 2],
 }
 
 /// A binding of a translation.
@@ -192,6 +194,8 @@ pub struct FlowText {
     pub unused: Duration,
     /// The place of its backend among all, if it has one.
     pub backend: Option<usize>,
+    /// Its packets, if they are counted.
+    pub counted: Option<FlowRecord>,
 }
 
 /// A backend as it is configured.

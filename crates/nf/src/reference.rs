@@ -149,6 +149,9 @@ impl Trial<'_> {
                 .request()
                 .map_or(0, |request| request.value().len() as u32),
             Field::ChecksumsHold => packet.checksums_hold().into(),
+            Field::PacketLength => packet.packet_bytes(),
+            Field::NowLow => packet.timestamp().0 as u32,
+            Field::NowHigh => (packet.timestamp().0 >> 32) as u32,
         }
     }
 
@@ -246,6 +249,7 @@ fn calculate(operation: Operation, a: u32, b: u32) -> u32 {
         Operation::Maximum => a.max(b),
         Operation::Later if a.wrapping_sub(b).cast_signed() < 0 => b,
         Operation::Later => a,
+        Operation::Multiply => a.wrapping_mul(b),
     }
 }
 

@@ -24,8 +24,8 @@ pub type MachineQuestion = Box<dyn FnOnce(&Machine) + Send>;
 pub enum Command {
     /// To know something of a worker, by its number.
     Ask(usize, Question),
-    /// To take something of the first worker that packets do not meet.
-    Take(Taking),
+    /// To take something of a worker, by its number, that packets do not meet.
+    Take(usize, Taking),
     /// To know something of the machine.
     AskMachine(MachineQuestion),
     /// The figures of the run so far.
@@ -92,7 +92,8 @@ pub(crate) trait Commanded<'a> {
     /// Whoever asks a worker that there is not hears no answer.
     fn ask(&mut self, worker: usize, question: Question);
 
-    fn take(&mut self, take: Taking);
+    /// The same of whoever takes something.
+    fn take(&mut self, worker: usize, take: Taking);
 
     fn tell_figures(&mut self, told: &mpsc::Sender<Told>);
 
@@ -100,7 +101,7 @@ pub(crate) trait Commanded<'a> {
     fn take_command(&mut self) {
         match self.queue().next() {
             Some(Command::Ask(worker, question)) => self.ask(worker, question),
-            Some(Command::Take(take)) => self.take(take),
+            Some(Command::Take(worker, take)) => self.take(worker, take),
             Some(Command::AskMachine(question)) => answer(question, self.machine()),
             Some(Command::Figures(told)) => self.tell_figures(&told),
             Some(Command::Replace(replacement, asked)) => {

@@ -12,6 +12,7 @@ pub mod arrivals;
 mod build_error;
 pub mod causality;
 pub mod command;
+mod counted;
 pub mod departure;
 pub mod egress;
 pub mod exit;

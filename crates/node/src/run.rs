@@ -9,6 +9,7 @@ pub use drive::{drive, drive_live};
 pub use finished::Finished;
 
 use crate::command::no_commands;
+use crate::counted::largest_flows;
 use crate::exit::{Exit, Guarded};
 use crate::health::{OnHealth, Pulse};
 use crate::kernel::{Following, KernelError};
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
-use twinpath_control::report::{ControlCounters, ExportCounters};
+use twinpath_control::report::{ControlCounters, ExportCounters, LargestFlows};
 use twinpath_control::service::{Execution, Service};
 use twinpath_io::{CaptureError, PortPattern, is_standard};
 
@@ -395,8 +396,10 @@ pub fn run_opened(
     let packet_time;
     (packet_time, exit) = shards::drive_all(ports, &mut all, exit, is_stopped)?;
     let exported = end_operation(operator, &mut all);
+    let largest_flows = largest_of(&mut all);
     let mut finished = finish(service, ports, &mut all, (packet_time, began), exit);
     (finished.report.control, finished.report.ipfix) = exported;
+    finished.report.largest_flows = largest_flows;
     if ports.control.is_none() {
         finished.report.control = None;
     }
@@ -431,11 +434,20 @@ fn end_operation(
     let (control, exporter) = operator.map(Operator::finish).unzip();
     let exported = exporter.flatten().map(|mut exporter| {
         for shard in shards {
-            export_rest(&mut exporter, &shard.service, &mut shard.node.workers);
+            export_rest(&mut exporter, &shard.service, &mut shard.node);
         }
         exporter.counters()
     });
     (control, exported)
+}
+
+/// The largest flows of all shards.
+fn largest_of(shards: &mut [ShardRun]) -> Vec<LargestFlows> {
+    let Some(service) = shards.first().map(|first| first.service.clone()) else {
+        return Vec::new();
+    };
+    let nodes = shards.iter_mut().map(|shard| &mut shard.node);
+    largest_flows(&service, &mut nodes.collect::<Vec<_>>())
 }
 
 fn finish(

@@ -176,7 +176,11 @@ fn answer_before_start(
                 worker::answer(question, worker, Instant::ZERO);
             }
         }
-        Command::Take(take) => worker::give(take, &mut node.workers[0]),
+        Command::Take(worker, take) => {
+            if let Some(worker) = node.workers.get_mut(worker) {
+                worker::give(take, worker);
+            }
+        }
         Command::AskMachine(question) => answer(question, &node.machine),
         Command::Figures(told) => {
             let figures = figures(observer, (0, 0), &mut node.machine, packets);
@@ -464,8 +468,10 @@ impl<'a, P: PacketIo> Commanded<'a> for Driver<'a, P> {
         }
     }
 
-    fn take(&mut self, take: Taking) {
-        self.links[0].take(take);
+    fn take(&mut self, worker: usize, take: Taking) {
+        if let Some(link) = self.links.get(worker) {
+            link.take(take);
+        }
     }
 
     /// Tells what this thread knows, and has each worker tell what it knows.

@@ -510,8 +510,10 @@ impl<'a, S: Sink> Commanded<'a> for VirtualRun<'a, S> {
         }
     }
 
-    fn take(&mut self, take: Taking) {
-        take(&mut self.node.workers[0]);
+    fn take(&mut self, worker: usize, take: Taking) {
+        if let Some(worker) = self.node.workers.get_mut(worker) {
+            take(worker);
+        }
     }
 
     fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {

@@ -148,6 +148,7 @@ impl Chain {
         for (place, function) in self.functions.iter_mut().enumerate() {
             let words = &mut record.words[self.words[place].clone()];
             if words.iter().any(|&word| word != 0) && function.is_expired(words, now) {
+                function.ended(record.key, *record.initiator, words, now);
                 words.fill(0);
                 if record.handles[place] != 0 {
                     function.forget(std::mem::take(&mut record.handles[place]));
@@ -179,6 +180,22 @@ impl Chain {
             told.or_else(|| is_pending().then_some(Eviction::Never))
         });
         told.max().unwrap_or(Eviction::Never)
+    }
+
+    /// Tells functions that a flow is about to be forgotten which has not expired.
+    pub fn end<T>(&mut self, record: &Record<'_, T>, now: Instant) {
+        for (function, words) in self.functions.iter_mut().zip(&self.words) {
+            let words = &record.words[words.clone()];
+            if words.iter().any(|&word| word != 0) {
+                function.ended(record.key, *record.initiator, words, now);
+            }
+        }
+    }
+
+    /// The function at a place, for whoever takes something that packets do not meet.
+    pub fn function_mut(&mut self, place: usize) -> Option<&mut dyn NetworkFunction> {
+        let named = self.functions.get_mut(place)?;
+        Some(&mut *named.function)
     }
 
     /// Releases the private state of a flow that is reset.

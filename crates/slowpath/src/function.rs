@@ -164,6 +164,9 @@ pub trait NetworkFunction: Any + Send {
         None
     }
 
+    /// What is known of a flow is about to be forgotten: it has expired, or gives its place to another.
+    fn ended(&mut self, _key: &FlowKey, _initiator: Side, _words: &[u32], _now: Instant) {}
+
     /// Releases private state of a flow that has expired, was reset, or gave its place to another.
     fn forget(&mut self, _handle: u32) {}
 

@@ -6,6 +6,7 @@
 //! replies. The [`FlowStore`] owns the flows of one worker.
 #![forbid(unsafe_code)]
 
+pub mod buffer;
 pub mod chain;
 pub mod common;
 pub mod function;
@@ -14,6 +15,7 @@ pub mod slab;
 pub mod store;
 pub mod timers;
 
+pub use buffer::PacketBuffer;
 pub use chain::Chain;
 pub use common::Common;
 pub use function::{Eviction, Flow, NetworkFunction, Outbox};

@@ -298,6 +298,11 @@ impl<T: Default> FlowStore<T> {
         self.chunks[id.0 as usize / CHUNK].words(id.0 as usize % CHUNK)
     }
 
+    /// The end that opened a flow.
+    pub fn initiator(&self, id: FlowId) -> Side {
+        self.head(id).initiator
+    }
+
     /// Whether a function keeps anything of a flow beside its words.
     pub fn keeps_handles(&self, id: FlowId) -> bool {
         let (chunk, place) = (&self.chunks[id.0 as usize / CHUNK], id.0 as usize % CHUNK);

@@ -167,6 +167,12 @@
 //! | `throughput.bits_per_second` | bit/s | left, by the wall clock |
 //! | `functions[].name` | | name of the network function, in chain order |
 //! | `functions[].counters.<name>` | | its counters |
+//! | `largest_flows[].function` | | name of a function that counts flows (`telemetry`); absent without one |
+//! | `largest_flows[].flows[].protocol` | | IP protocol number of one of the largest flows, the largest first |
+//! | `largest_flows[].flows[].ends` | | its ends, the lower first |
+//! | `largest_flows[].flows[].packets` | packets | it had, both ways |
+//! | `largest_flows[].flows[].bytes` | bytes | of their IP packets, never too few |
+//! | `largest_flows[].flows[].excess_bytes` | bytes | of these, that may be other flows' |
 //! | `rings.capacity_frames` | frames | one ring between the paths holds |
 //! | `rings.full_events` | events | a ring was found full |
 //! | `pool.frames` | frames | in all pools |
@@ -318,8 +324,8 @@ mod tests {
 
     use super::super::testing::{any_report, edge_report};
     use super::super::{
-        ControlCounters, ExportCounters, KernelFigures, MemoryServer, NeighborFigures, Parking,
-        PortFigures, PortLosses, QueuePair, ShardFigures, Split,
+        ControlCounters, ExportCounters, KernelFigures, LargeFlow, LargestFlows, MemoryServer,
+        NeighborFigures, Parking, PortFigures, PortLosses, QueuePair, ShardFigures, Split,
     };
     use super::*;
 
@@ -375,6 +381,10 @@ mod tests {
             neighbors: Some(NeighborFigures::default()),
             kernel: Some(KernelFigures::default()),
             shards: vec![ShardFigures::default()],
+            largest_flows: vec![LargestFlows {
+                flows: vec![LargeFlow::default()],
+                ..LargestFlows::default()
+            }],
             port_losses: PortLosses {
                 receive_missed: 1,
                 receive_no_buffer: 1,

@@ -15,6 +15,7 @@ mod figures;
 pub mod html;
 pub mod json;
 mod kernel;
+mod largest;
 mod latency;
 pub mod metrics;
 mod neighbors;
@@ -40,6 +41,7 @@ use twinpath_core::DropReason;
 pub use control::ControlCounters;
 pub use export::ExportCounters;
 pub use kernel::KernelFigures;
+pub use largest::{LargeFlow, LargestFlows};
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
 pub use parking::Parking;
@@ -105,6 +107,9 @@ pub struct Report {
     pub throughput: Throughput,
     /// Counters of each network function, in chain order.
     pub functions: Vec<FunctionCounters>,
+    /// The largest flows, of each function that tells them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub largest_flows: Vec<LargestFlows>,
     /// The rings between the paths.
     pub rings: Rings,
     /// The frame pools.
@@ -459,6 +464,7 @@ impl Default for Report {
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),
+            largest_flows: Vec::new(),
             rings: Rings::default(),
             pool: Pool::default(),
             control: None,

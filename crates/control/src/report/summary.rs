@@ -1,13 +1,15 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Execution, MemoryServer, Parking, PathTotals, Paths, Percentiles, PortFigures, Report,
-    RuleCounters, Split, losses, ranked, restarts_in_words, units,
+    Execution, LargestFlows, MemoryServer, Parking, PathTotals, Paths, Percentiles, PortFigures,
+    Report, RuleCounters, Split, losses, ranked, restarts_in_words, units,
 };
 use std::collections::BTreeMap;
 
 /// Functions and ports that get a line, counters in it, and drop reasons named.
 const MAX_FUNCTIONS: usize = 6;
+/// Of the largest flows so many get a line.
+const MAX_LARGEST: usize = 5;
 const MAX_PORTS: usize = 8;
 const MAX_COUNTERS: usize = 4;
 const MAX_REASONS: usize = 4;
@@ -38,6 +40,7 @@ pub fn summary(report: &Report) -> String {
     lines.extend(lost(report));
     lines.extend(ports(report));
     lines.extend(functions(report));
+    lines.extend(largest_flows(report));
     lines.push(line("buffers", &buffers(report)));
     let mut text = lines.join("\n");
     text.push('\n');
@@ -443,6 +446,19 @@ fn functions(report: &Report) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// Of each function that tells them the largest few.
+fn largest_flows(report: &Report) -> Vec<String> {
+    let of_function = |largest: &LargestFlows| {
+        let told = format!("largest flows, by {}", plain(&largest.function));
+        let flows = largest.flows.iter().take(MAX_LARGEST);
+        let lines = flows.map(|flow| line("", &plain(&flow.text())));
+        std::iter::once(line("flows", &told))
+            .chain(lines)
+            .collect::<Vec<_>>()
+    };
+    report.largest_flows.iter().flat_map(of_function).collect()
 }
 
 /// Counters with labels, and those without.

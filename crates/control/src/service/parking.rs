@@ -228,6 +228,13 @@ pub(super) fn checked(
             );
             return Err((name.span(), message));
         }
+        if let Some(longest) = function.config.longest_hold() {
+            let message = format!(
+                "{} holds packets for up to {longest:?}, and a payload that is parked waits in a switch's queue, which stands still for none: expected a chain of functions that hold none, [split], or no [parking]",
+                function.name
+            );
+            return Err((name.span(), message));
+        }
     }
     let checked = written.get_ref().check();
     checked.map_err(|message| (written.span(), message))?;
@@ -268,6 +275,19 @@ mod tests {
         let refusal = parse("[service]\nchain = [\"reassembler\"]\n[parking]\n").expect_err("no");
         let start =
             "folder/edge.toml:2:10: reassembler puts payloads in order, so no payload can wait";
+        assert!(refusal.starts_with(start), "{refusal}");
+    }
+
+    #[test]
+    fn who_holds_packets_is_named_with_its_place() {
+        let text = |excess: &str| {
+            format!(
+                "[service]\nchain = [\"rate_limiter\"]\n[rate_limiter]\nrate_pps = 1000\nexcess = \"{excess}\"\n[parking]\n"
+            )
+        };
+        assert!(parse(&text("drop")).is_ok());
+        let refusal = parse(&text("delay")).expect_err("no");
+        let start = "folder/edge.toml:2:10: rate_limiter holds packets for up to 100ms, and";
         assert!(refusal.starts_with(start), "{refusal}");
     }
 

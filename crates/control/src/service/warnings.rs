@@ -27,6 +27,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     }
     found.dead_forwards(service);
     found.split_in_vain(service);
+    found.held_too_long(service);
     found.lists_behind_monitors(service);
     found.on_cables(service);
     found.placed(service)
@@ -84,6 +85,27 @@ impl Found {
             let message = format!("no packet is split: {name} {why}");
             self.add(["split"], message);
         }
+    }
+
+    /// Packets are split, and functions may hold headers for longer than their slots are theirs.
+    fn held_too_long(&mut self, service: &Service) {
+        let Some(split) = service.splits() else {
+            return;
+        };
+        let holds = |one: &Instance| Some((one.name.to_string(), one.config.longest_hold()?));
+        let holding: Vec<_> = service.chain.iter().filter_map(holds).collect();
+        let longest = holding.iter().map(|(_, longest)| *longest).sum();
+        let timeout = split.header_timeout.duration();
+        if timeout > longest || holding.is_empty() {
+            return;
+        }
+        let names: Vec<&str> = holding.iter().map(|(name, _)| &**name).collect();
+        let message = format!(
+            "{} may hold packets for {longest:?}, and after {} another packet may get the slot of one whose header is away, which is dropped then (payload_lost): expected a header_timeout of more than {longest:?}",
+            names.join(", "),
+            split.header_timeout
+        );
+        self.add(["split", "header_timeout"], message);
     }
 
     /// Ports are known, and yet sources tell which way packets go.
@@ -478,6 +500,27 @@ routes = [
                 *line == 11 && message.contains("firewall denies all of them")
             };
             assert_eq!(told.iter().any(is_told), is_dead, "{chain} {to}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn headers_that_are_held_for_longer_than_their_slots_are_told() {
+        let text = |timeout: &str, excess: &str| {
+            format!(
+                "[service]\nchain = [\"rate_limiter\"]\n[rate_limiter]\nrate_pps = 1000\nexcess = \"{excess}\"\nlongest_delay = \"40ms\"\n[split]\nheader_timeout = \"{timeout}\"\n"
+            )
+        };
+        for (timeout, excess, expected) in [
+            ("40ms", "delay", 1),
+            ("41ms", "delay", 0),
+            ("1ms", "drop", 0),
+        ] {
+            let told = told(&text(timeout, excess));
+            assert_eq!(told.len(), expected, "{told:?}");
+            let is_placed = |(line, message): &(usize, String)| {
+                *line == 8 && message.contains("may hold packets for 40ms")
+            };
+            assert!(told.iter().all(is_placed), "{told:?}");
         }
     }
 

@@ -274,6 +274,12 @@ impl Instructions {
         dynasm!(self.0; .arch x64; cmp Rd(to), r11d; cmovs Rd(to), r11d);
     }
 
+    /// `to *= with`, the low half of it.
+    pub fn multiply(&mut self, to: u8, with: Location) {
+        self.load(SECOND, with);
+        dynasm!(self.0; .arch x64; imul Rd(to), r11d);
+    }
+
     /// Jumps if the 64-bit number at `offset` of the context is at least the `row`-th of `numbers`.
     pub fn jump_if_at_least(
         &mut self,

@@ -157,7 +157,9 @@ impl Native {
                 || compiled.uses.protocol
                 || compiled.uses.segment_length
                 || compiled.uses.payload
-                || compiled.uses.checksums,
+                || compiled.uses.checksums
+                || compiled.uses.packet_length
+                || compiled.uses.nanoseconds,
             _code: code,
             _rows: rows,
         })

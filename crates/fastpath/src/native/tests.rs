@@ -83,6 +83,7 @@ fn arithmetic() -> impl Strategy<Value = Action> {
         Operation::Minimum,
         Operation::Maximum,
         Operation::Later,
+        Operation::Multiply,
     ];
     (
         place(),

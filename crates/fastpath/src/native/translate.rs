@@ -341,6 +341,7 @@ impl Translator<'_> {
                 Opcode::ShiftRight => instructions.shift_right(to, b),
                 Opcode::Minimum => instructions.minimum(to, b),
                 Opcode::Maximum => instructions.maximum(to, b),
+                Opcode::Multiply => instructions.multiply(to, b),
                 _ => instructions.later(to, b),
             }
         })
@@ -484,7 +485,10 @@ impl Translator<'_> {
             | Field::WindowMatch
             | Field::KvOperation
             | Field::KvValueLength
-            | Field::ChecksumsHold => Location::Memory {
+            | Field::ChecksumsHold
+            | Field::PacketLength
+            | Field::NowLow
+            | Field::NowHigh => Location::Memory {
                 base: register::CONTEXT,
                 offset: (offset_of!(Context, fields) + 4 * field as usize) as i32,
             },

@@ -58,6 +58,7 @@ impl FunctionConfig for Config {
             state: connection.phase.to_string(),
             unused: since_tick(now, connection.last_seen),
             backend: None,
+            counted: None,
         })
     }
 

@@ -100,6 +100,7 @@ impl FunctionConfig for Config {
             },
             unused: since_tick(now, connection.last_seen),
             backend: backend.map(|_| row),
+            counted: None,
         })
     }
 

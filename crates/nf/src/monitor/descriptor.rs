@@ -27,12 +27,7 @@ impl FunctionConfig for Config {
         &FUNCTION
     }
 
-    fn take_ended_flows(
-        &self,
-        function: &mut dyn RuleFunction,
-        most: usize,
-    ) -> Option<Vec<FlowRecord>> {
-        let function: &mut dyn Any = function;
+    fn take_ended_flows(&self, function: &mut dyn Any, most: usize) -> Option<Vec<FlowRecord>> {
         let monitor: &mut Monitor = function.downcast_mut()?;
         let ended = std::iter::from_fn(|| monitor.take_ended());
         Some(ended.take(most).collect())

@@ -61,6 +61,7 @@ impl Flows {
             first: now,
             last: now,
             sent: [Count::default(); 2],
+            tcp_flags: [0; 2],
         };
         let is_released = [false; 2];
         let known = Known {

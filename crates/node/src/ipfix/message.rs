@@ -25,6 +25,8 @@ type Element = (u16, u16);
 const OCTETS: Element = (1, 8);
 const PACKETS: Element = (2, 8);
 const PROTOCOL: Element = (4, 1);
+/// The TCP flags of all packets (`tcpControlBits`).
+const TCP_FLAGS: Element = (6, 2);
 const SOURCE_PORT: Element = (7, 2);
 const SOURCE_V4: Element = (8, 4);
 const DESTINATION_PORT: Element = (11, 2);
@@ -71,6 +73,7 @@ impl Template {
                 SOURCE_PORT,
                 DESTINATION_PORT,
                 PROTOCOL,
+                TCP_FLAGS,
                 OCTETS,
                 PACKETS,
                 START_MS,
@@ -83,6 +86,7 @@ impl Template {
                 SOURCE_PORT,
                 DESTINATION_PORT,
                 PROTOCOL,
+                TCP_FLAGS,
                 OCTETS,
                 PACKETS,
                 START_MS,
@@ -311,6 +315,7 @@ fn flow_record(part: &FlowPart, sender: Side) -> Option<Record> {
     bytes.extend(from.port.to_be_bytes());
     bytes.extend(to.port.to_be_bytes());
     bytes.push(record.key.protocol());
+    bytes.extend(u16::from(record.tcp_flags[sender as usize]).to_be_bytes());
     bytes.extend(all.bytes.saturating_sub(told.bytes).to_be_bytes());
     bytes.extend(packets.to_be_bytes());
     bytes.extend(millis(record.first.0).to_be_bytes());
@@ -422,6 +427,7 @@ mod tests {
                     },
                     Count::default(),
                 ],
+                tcp_flags: [0x1b, 0],
             },
             told: [
                 Count {

@@ -337,7 +337,7 @@ impl Machine {
         }
         let servers = self.path.split().map(SplitStage::deadline);
         let servers = servers.filter(|&at| at != Instant::NEVER);
-        let has_lost_headers = self.is_quiet() && self.awaits_headers();
+        let has_lost_headers = self.is_quiet() && self.awaits_headers() && !self.has_deadlines();
         let is_waiting = !self.phase.is_idle() || !self.is_quiet() || has_lost_headers;
         // What is on the link comes back by itself.
         let is_at_rest = !self.links.iter().any(Link::has_in_flight);
@@ -361,9 +361,10 @@ impl Machine {
         }
     }
 
-    /// Lets remote memory go on. Where nothing is inside, headers that are not back will never be.
+    /// Lets remote memory go on. Where nothing is inside, and no function has a deadline up to which it
+    /// may keep a header, those that are not back will never be.
     pub(super) fn let_split_pass(&mut self, clock: Clock, out: &mut Output) {
-        let is_resting = self.is_quiet();
+        let is_resting = self.is_quiet() && !self.has_deadlines();
         let Some(stage) = self.path.split_at(clock.link) else {
             return;
         };

@@ -66,6 +66,11 @@ impl Machine {
         self.next_of_functions() > self.time.told.passed
     }
 
+    /// Whether any function has a deadline.
+    pub(super) fn has_deadlines(&self) -> bool {
+        self.next_of_functions() != Moment::NEVER
+    }
+
     /// Whether no deadline is left.
     pub(super) fn have_deadlines_come(&self) -> bool {
         self.time.turn == Turn::Over && self.next_of_functions() == Moment::NEVER

@@ -2,7 +2,9 @@
 
 use super::{Control, thread};
 use crate::command::Command;
+use crate::counted::each_record;
 use crate::ipfix::Exporter;
+use crate::wiring::Node;
 use crate::worker::Worker;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,8 +52,10 @@ pub(super) fn export(
     thread("ipfix").spawn(run)
 }
 
-/// The run is over: what is still there is told, by whoever has the workers.
-pub(crate) fn export_rest(exporter: &mut Exporter, service: &Service, workers: &mut [Worker]) {
+/// The run is over: what is still there is told, by whoever has the node.
+pub(crate) fn export_rest(exporter: &mut Exporter, service: &Service, node: &mut Node) {
+    export_counted(exporter, service, node);
+    let workers = &mut node.workers;
     let Some(worker) = workers.first_mut() else {
         return;
     };
@@ -59,14 +63,6 @@ pub(crate) fn export_rest(exporter: &mut Exporter, service: &Service, workers: &
         let (config, Some(function)) = (&*function.config, worker.function_mut(place)) else {
             continue;
         };
-        while let Some(ended) = config.take_ended_flows(function, PART) {
-            if ended.is_empty() {
-                break;
-            }
-            for record in ended {
-                exporter.ended(place, record, false);
-            }
-        }
         let mut from = Some(0);
         while let Some(first) = from {
             let page = config.flow_records(function, first, PART as u32);
@@ -85,26 +81,63 @@ pub(crate) fn export_rest(exporter: &mut Exporter, service: &Service, workers: &
     exporter.flush();
 }
 
+/// Records that have ended, and those that functions keep in the state of flows.
+fn export_counted(exporter: &mut Exporter, service: &Service, node: &mut Node) {
+    for worker in &mut node.workers {
+        for (place, one) in service.chain.iter().enumerate() {
+            let Some(function) = worker.any_function_mut(place) else {
+                continue;
+            };
+            while let Some(ended) = one.config.take_ended_flows(function, PART)
+                && !ended.is_empty()
+            {
+                let each = ended.into_iter();
+                each.for_each(|record| exporter.ended(place, record, false));
+            }
+        }
+    }
+    each_record(
+        service,
+        &node.machine,
+        &node.workers,
+        &mut |place, record| {
+            exporter.ended(place, record, true);
+        },
+    );
+}
+
 impl Control {
     fn tell_ended(&self, exporter: &mut Exporter) -> Result<(), String> {
         let service = self.service();
+        for (place, function) in service.chain.iter().enumerate() {
+            let workers = match function.makes_rules() {
+                true => 1,
+                false => service.slow_path.workers,
+            };
+            for worker in 0..workers {
+                self.take_all(
+                    (worker, place),
+                    function,
+                    |config, worker, place| {
+                        config.take_ended_flows(worker.any_function_mut(place)?, PART)
+                    },
+                    &mut |ended: Vec<FlowRecord>| {
+                        let is_last = ended.len() < PART;
+                        for record in ended {
+                            exporter.ended(place, record, false);
+                        }
+                        is_last
+                    },
+                )?;
+            }
+        }
         for (place, function) in rule_functions(&service) {
             self.take_all(
-                place,
+                (0, place),
                 function,
-                |config, function| config.take_ended_flows(function, PART),
-                &mut |ended: Vec<FlowRecord>| {
-                    let is_last = ended.len() < PART;
-                    for record in ended {
-                        exporter.ended(place, record, false);
-                    }
-                    is_last
+                |config, worker, place| {
+                    config.take_binding_events(worker.function_mut(place)?, PART)
                 },
-            )?;
-            self.take_all(
-                place,
-                function,
-                |config, function| config.take_binding_events(function, PART),
                 &mut |events: BindingEvents| {
                     exporter.bindings(&events);
                     events.events.len() < PART
@@ -133,16 +166,16 @@ impl Control {
     /// Takes something of a function in each shard, a part at a time, until there is no more of it.
     fn take_all<T: Send + 'static>(
         &self,
-        place: usize,
+        (worker, place): (usize, usize),
         function: &Instance,
-        take: impl Fn(&dyn FunctionConfig, &mut dyn RuleFunction) -> Option<T> + Copy + Send + 'static,
+        take: impl Fn(&dyn FunctionConfig, &mut Worker, usize) -> Option<T> + Copy + Send + 'static,
         is_last: &mut dyn FnMut(T) -> bool,
     ) -> Result<(), String> {
         for shard in 0..self.shards() {
             for _ in 0..MOST_PARTS {
                 let config = Arc::clone(&function.config);
-                let take = move |worker: &mut Worker| take(&*config, worker.function_mut(place)?);
-                let taken = self.take_of_worker(shard, take)?;
+                let take = move |worker: &mut Worker| take(&*config, worker, place);
+                let taken = self.take_of_worker((shard, worker), take)?;
                 if taken.is_none_or(&mut *is_last) {
                     break;
                 }
@@ -151,15 +184,15 @@ impl Control {
         Ok(())
     }
 
-    /// What the worker of a shard gives away that has the functions which make rules.
+    /// What a worker of a shard gives away; the first has the functions which make rules.
     fn take_of_worker<T: Send + 'static>(
         &self,
-        shard: usize,
+        (shard, worker): (usize, usize),
         take: impl FnOnce(&mut Worker) -> T + Send + 'static,
     ) -> Result<T, String> {
         let (sender, receiver) = mpsc::channel();
         let take = move |worker: &mut Worker| drop(sender.send(take(worker)));
-        self.tell(shard, Command::Take(Box::new(take)))?;
+        self.tell(shard, Command::Take(worker, Box::new(take)))?;
         receiver
             .recv_timeout(super::TIMEOUT)
             .map_err(|_| super::over())

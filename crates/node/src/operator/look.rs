@@ -20,8 +20,8 @@ use twinpath_core::key::KeyKind;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{FlowKey, Instant, Side};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::records::FlowRecord;
 use twinpath_nf::records::Page;
+use twinpath_nf::records::{Count, FlowRecord};
 use twinpath_rulecache::RuleFunction;
 
 /// Flows or entries that one question looks at.
@@ -46,6 +46,7 @@ impl Control {
         let service = self.service();
         check_name(query, &service)?;
         let mut told = Told::new(query);
+        told.by_size = query.largest.then_some(flow_size);
         for (place, function) in service.chain.iter().enumerate() {
             if is_of(query, function) {
                 self.counted_flows(query, (place, function), &mut told)?;
@@ -291,6 +292,8 @@ struct Told<T> {
     told: Vec<T>,
     most: usize,
     has_more: bool,
+    /// Of all those are told that have most of this; else those that come first.
+    by_size: Option<fn(&T) -> u64>,
 }
 
 impl<T> Told<T> {
@@ -299,22 +302,41 @@ impl<T> Told<T> {
             told: Vec::new(),
             most: query.most(),
             has_more: false,
+            by_size: None,
         }
     }
 
     fn push(&mut self, one: T) {
         match self.told.len() < self.most {
             true => self.told.push(one),
-            false => self.has_more = true,
+            false => {
+                self.has_more = true;
+                self.replace_smallest(one);
+            }
+        }
+    }
+
+    fn replace_smallest(&mut self, one: T) {
+        let Some(size) = self.by_size else {
+            return;
+        };
+        let smallest = self.told.iter_mut().min_by_key(|other| size(other));
+        if let Some(smallest) = smallest
+            && size(smallest) < size(&one)
+        {
+            *smallest = one;
         }
     }
 
     /// Whether it is known that there is more.
     fn is_full(&self) -> bool {
-        self.has_more
+        self.has_more && self.by_size.is_none()
     }
 
-    fn finish(self) -> Part<T> {
+    fn finish(mut self) -> Part<T> {
+        if let Some(size) = self.by_size {
+            self.told.sort_by_key(|one| std::cmp::Reverse(size(one)));
+        }
         Part {
             told: self.told,
             has_more: self.has_more,
@@ -412,7 +434,7 @@ fn flow_view(
         false => FlowPath::Slow,
     };
     let words = fast.as_ref().unwrap_or(&flow.words);
-    let (mut state, mut unused) = (Vec::new(), None::<Duration>);
+    let (mut state, mut unused, mut counted) = (Vec::new(), None::<Duration>, None);
     for (name, _) in &part.functions {
         let instance = service.chain.iter().find(|one| *one.name == **name);
         let text = instance.and_then(|one| {
@@ -422,8 +444,13 @@ fn flow_view(
         if let Some(text) = text {
             unused = Some(unused.map_or(text.unused, |other| other.min(text.unused)));
             state.push((name.clone(), text.state));
+            counted = counted.or(text.counted);
         }
     }
+    let sum = |of: fn(&Count) -> u64| {
+        let record: Option<FlowRecord> = counted;
+        record.map(|record| record.sent.iter().map(of).sum())
+    };
     FlowView {
         functions: part
             .functions
@@ -432,6 +459,9 @@ fn flow_view(
             .collect(),
         state,
         path: Some(path),
+        packets: sum(|count| count.packets),
+        bytes: sum(|count| count.bytes),
+        age_ns: counted.map(|record| part.now.since(record.first).as_nanos() as u64),
         unused_ns: unused.map(|unused| unused.as_nanos() as u64),
         ..named_view(&flow.key)
     }
@@ -450,6 +480,11 @@ fn counted_view(function: &str, record: &FlowRecord, now: Instant) -> FlowView {
 }
 
 /// A flow of which nothing but its name is known.
+/// Bytes; none where nobody counts.
+fn flow_size(flow: &FlowView) -> u64 {
+    flow.bytes.unwrap_or_default()
+}
+
 fn named_view(key: &FlowKey) -> FlowView {
     let ends = match key.kind() {
         KeyKind::Entry => vec![format!("{:032x}", u128::from_be_bytes(key.entry_key()))],

@@ -20,11 +20,12 @@ use crate::mirror::Mirror;
 use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
 use rebuild::{Rebuilt, Times, rebuild};
+use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
-use twinpath_core::split::PendingHeaders;
+use twinpath_core::split::stretch;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Receiver, Sender, detach, peek};
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
@@ -93,8 +94,6 @@ pub struct Worker {
     received_ns: u64,
     /// Rules that were taken out for a change.
     rules_taken_out: usize,
-    /// Headers that are here while their payloads wait on the fast path's side.
-    pending: PendingHeaders,
     drops: DropCounters,
     counts: LinkCounters,
     /// Whoever follows packets.
@@ -146,7 +145,6 @@ impl Worker {
             ticked: Instant::ZERO,
             received_ns: 0,
             rules_taken_out: 0,
-            pending: PendingHeaders::default(),
             drops: DropCounters::default(),
             counts: LinkCounters::default(),
             watch: None,
@@ -326,6 +324,29 @@ impl Worker {
         None
     }
 
+    /// The function at a place of the chain, whatever it is.
+    pub fn any_function_mut(&mut self, place: usize) -> Option<&mut dyn Any> {
+        let mut first = 0;
+        for element in &mut self.elements {
+            let count = match element {
+                SlowElement::Rules(rules) => rules.functions().len(),
+                SlowElement::Flows(flows) => flows.chain().len(),
+            };
+            if (first..first + count).contains(&place) {
+                return match element {
+                    SlowElement::Rules(rules) => {
+                        Some(rules.chain().function((place - first) as u8)? as &mut dyn Any)
+                    }
+                    SlowElement::Flows(flows) => {
+                        Some(flows.chain_mut().function_mut(place - first)? as &mut dyn Any)
+                    }
+                };
+            }
+            first += count;
+        }
+        None
+    }
+
     /// The elements whose decisions are cached.
     pub fn rules(&self) -> impl Iterator<Item = &SlowRules> {
         self.elements.iter().filter_map(|element| match element {
@@ -419,14 +440,17 @@ impl Worker {
             Arrival::InOrder { lost } => self.counts.lost += u64::from(lost),
             Arrival::Reordered => {
                 self.counts.reordered += 1;
-                return self.drop_reordered(frame, pools);
+                self.drop_reordered(frame, pools);
+                return pools.forget_dropped_headers();
             }
         }
         if header.chain != self.chain {
-            return self.drop_of_another_chain(frame, &header, pools);
+            self.drop_of_another_chain(frame, &header, pools);
+            return pools.forget_dropped_headers();
         }
-        if !self.pending.receive(&mut frame) {
-            return self.drop(frame, DropReason::BadLinkFrame, pools);
+        if frame.metadata().parked_bytes != 0 && !self.take_header(&mut frame, pools) {
+            self.drop(frame, DropReason::BadLinkFrame, pools);
+            return pools.forget_dropped_headers();
         }
         self.received_ns = frame.received_ns();
         self.revive_if_due(header.timestamp);
@@ -446,6 +470,15 @@ impl Worker {
             self.begin_anew(header.timestamp, pools, returns);
         }
         self.put_on_the_link(pools, returns);
+    }
+
+    /// A header comes: functions work on it as if it was its packet, with zeros for the payload, and may
+    /// keep it. Those that are dropped are told of. `false` if it is no header of a packet that fits its
+    /// buffer.
+    #[cold]
+    fn take_header(&self, frame: &mut Frame, pools: &mut Pools) -> bool {
+        pools.note_headers();
+        stretch(frame)
     }
 
     fn drop(&mut self, frame: Frame, reason: DropReason, pools: &mut Pools) {

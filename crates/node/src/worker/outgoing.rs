@@ -2,9 +2,10 @@
 
 use super::Worker;
 use twinpath_coherence::slow::Outgoing;
-use twinpath_core::{DropReason, FlowKey, Frame, Pools};
+use twinpath_core::pool::DroppedHeader;
+use twinpath_core::split::cut;
+use twinpath_core::{DropReason, FlowKey, Frame, Metadata, Pools};
 use twinpath_link::{Header, Message, attach, number};
-use twinpath_rulecache::SlowRules;
 
 impl Worker {
     pub(super) fn put_on_the_link(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
@@ -15,7 +16,9 @@ impl Worker {
                 self.counts.no_buffer += 1;
                 continue;
             };
-            let refused = match self.pending.give_back(&mut frame) {
+            // Of a header goes what is in front of its payload, however long.
+            let is_whole = frame.metadata().parked_bytes == 0;
+            let refused = match is_whole || cut(&mut frame) {
                 true => attach(&mut frame, header)
                     .is_err()
                     .then_some(DropReason::NoHeadroom),
@@ -30,29 +33,35 @@ impl Worker {
             returns.push(frame);
         }
         self.outgoing.clear();
-        if !self.pending.is_empty() {
-            self.tell_of_dropped(pools, returns);
+        while let Some(dropped) = pools.take_dropped_header() {
+            self.tell_of_dropped(dropped, pools, returns);
         }
     }
 
-    /// Headers that have not gone back were dropped, unless rules keep packets waiting: then it is
-    /// told later.
+    /// A header's payload waits for nobody any more.
     #[cold]
-    fn tell_of_dropped(&mut self, pools: &mut Pools, returns: &mut Vec<Frame>) {
-        if self.rules().any(SlowRules::is_waiting) {
+    fn tell_of_dropped(
+        &mut self,
+        DroppedHeader {
+            ticket,
+            parked_bytes,
+        }: DroppedHeader,
+        pools: &mut Pools,
+        returns: &mut Vec<Frame>,
+    ) {
+        let Some(mut notice) = pools.take(0) else {
+            // It waits until it times out.
+            self.counts.no_buffer += 1;
             return;
-        }
-        while !self.pending.is_empty() {
-            let Some(mut notice) = pools.take(0) else {
-                // Their payloads wait until they time out.
-                self.counts.no_buffer += 1;
-                return self.pending.clear();
-            };
-            let mut header = Header::new(Message::Dropped, FlowKey::default());
-            (header.epoch, header.chain) = (self.epoch, self.chain);
-            self.pending.dropped(&mut notice);
-            self.send(notice, &header, pools, returns);
-        }
+        };
+        let mut header = Header::new(Message::Dropped, FlowKey::default());
+        (header.epoch, header.chain) = (self.epoch, self.chain);
+        notice.set_metadata(Metadata {
+            parked_bytes,
+            ..notice.metadata()
+        });
+        notice.set_ticket(ticket);
+        self.send(notice, &header, pools, returns);
     }
 
     /// A message of the worker's own.

@@ -4,13 +4,13 @@ use crate::error::CommandError;
 use crate::look::{Ends, Service, look, time, unexpected};
 use crate::{Outcome, output};
 use twinpath_control::flow_filter::FlowFilter;
-use twinpath_control::look::{FlowPath, FlowView, Look, Seen};
+use twinpath_control::look::{FlowPath, FlowView, Look, Query, Seen};
 use twinpath_control::report::units;
 
 /// Shows the flows that a running service knows
 ///
 /// Of functions that share flow state: which path holds it, where the connection is in its life, and
-/// how long no packet has come that counted. Of a monitor: packets, bytes and age of each flow, as far
+/// how long no packet has come that counted. Of telemetry: packets, bytes and TCP flags, as of now. Of a monitor: packets, bytes and age of each flow, as far
 /// as the fast path has reported. The data plane is asked for a part at a time, between two bursts,
 /// and goes on with its packets. Exit code 1 if there is none.
 #[derive(clap::Args)]
@@ -18,6 +18,7 @@ use twinpath_control::report::units;
     "twinpath flows --control /run/gateway.sock --most 20",
     "twinpath flows --control /run/gateway.sock --address 10.0.0.7 --port 443",
     "twinpath flows --control /run/gateway.sock --flow 'tcp 10.0.0.0/8 192.0.2.1:80' --function firewall",
+    "twinpath flows --control /run/gateway.sock --largest 10",
     "twinpath flows --control /run/gateway.sock --json | jq '[.[] | select(.path == \"fast\")] | length'",
 ))]
 pub struct Arguments {
@@ -29,6 +30,9 @@ pub struct Arguments {
     /// "tcp 10.0.0.1:* 192.0.2.1:80"
     #[arg(long)]
     flow: Option<FlowFilter>,
+    /// The N flows that have most bytes, the largest first, where a function counts (telemetry, monitor)
+    #[arg(long, value_name = "N", conflicts_with = "most")]
+    largest: Option<usize>,
 }
 
 /// Shows them.
@@ -37,8 +41,14 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         service,
         ends,
         flow,
+        largest,
     } = arguments;
     let query = service.query_of(ends, flow.as_ref());
+    let query = Query {
+        largest: largest.is_some(),
+        most: largest.or(query.most),
+        ..query
+    };
     match look(&service.control, Look::Flows(query))? {
         Seen::Flows(flows) => service.tell(&flows, "flows", line),
         other => Err(unexpected(other)),

@@ -79,6 +79,13 @@ impl Plain {
         self.end - self.payload as u32
     }
 
+    /// Bytes of the IP packet.
+    #[inline(always)]
+    #[must_use]
+    pub const fn packet_bytes(self) -> u32 {
+        self.end - Self::L3 as u32
+    }
+
     /// The TCP header without its options; `None` if it is UDP.
     #[inline(always)]
     #[must_use]

@@ -7,7 +7,10 @@ mod split;
 
 use std::fmt::Write;
 
-use super::super::{Coherence, FunctionCounters, Report, is_loss, ranked, total_restarts, units};
+use super::super::{
+    Coherence, FunctionCounters, LargeFlow, LargestFlows, Report, is_loss, ranked, total_restarts,
+    units,
+};
 use super::{escape, note};
 
 /// Most reasons, functions and counters that get a line; the rest are summed
@@ -26,6 +29,10 @@ pub fn detail_cards(report: &Report) -> String {
     cards.push_str(&link_card(report));
     cards.push_str(&ports::cards(report));
     cards.push_str(&resources_card(report));
+    report
+        .largest_flows
+        .iter()
+        .for_each(|largest| cards.push_str(&largest_card(largest)));
     let functions = &report.functions;
     functions
         .iter()
@@ -39,6 +46,15 @@ pub fn detail_cards(report: &Report) -> String {
         let _ = writeln!(cards, "<div class=\"card\">{rest}</div>");
     }
     cards
+}
+
+fn largest_card(largest: &LargestFlows) -> String {
+    let line = |flow: &LargeFlow| format!("<li>{}</li>\n", escape(&flow.text()));
+    let flows: String = largest.flows.iter().take(MAX_ROWS).map(line).collect();
+    format!(
+        "<div class=\"card\">\n<h2>Largest flows: {}</h2>\n<ol>\n{flows}</ol>\n</div>\n",
+        escape(&largest.function)
+    )
 }
 
 fn drops_card(report: &Report) -> String {

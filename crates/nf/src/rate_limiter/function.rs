@@ -1,0 +1,250 @@
+//! What the limiter does on the slow path.
+
+use super::NAME;
+use super::config::{Config, Excess};
+use super::counters::Counters;
+use super::meter::Meter;
+use super::program::program;
+use super::state::{FLAGS, State, any_waits, is_silent};
+use std::any::Any;
+use twinpath_core::key::Role;
+use twinpath_core::program::FastProgram;
+use twinpath_core::{Direction, DropReason, Instant, Packet};
+use twinpath_slowpath::buffer::Full;
+use twinpath_slowpath::{Eviction, Flow, NetworkFunction, Outbox, PacketBuffer};
+
+/// The rate limiter; see the [module](super).
+pub struct RateLimiter {
+    config: Config,
+    meter: Meter,
+    buffer: PacketBuffer,
+    /// The configuration before had other buckets.
+    had_others: bool,
+    counters: Counters,
+}
+
+/// What becomes of a packet.
+enum Judgement {
+    /// It passes, and its bucket will be full then.
+    Conforms(u32),
+    /// It is excess: until when it is to wait, if it may, and what the bucket is with and without it.
+    Excess {
+        until: Option<Instant>,
+        with: u32,
+        without: u32,
+    },
+}
+
+impl RateLimiter {
+    /// A limiter that has seen no flow.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            config: config.clone(),
+            meter: config.meter(),
+            buffer: PacketBuffer::new(config.limits()),
+            had_others: false,
+            counters: Counters::default(),
+        }
+    }
+
+    /// What has been seen and done so far.
+    pub fn statistics(&self) -> &Counters {
+        &self.counters
+    }
+
+    fn judge(&self, packet: &Packet, flow: &mut Flow<'_>) -> Judgement {
+        let (meter, way) = (&self.meter, packet.direction);
+        let (now, takes) = (meter.now(flow.now), meter.cost(packet.packet_bytes()));
+        let full_at = State(flow.words).full_at(way, flow.now, meter.full_ticks);
+        let without = full_at.map_or(now, |full_at| later(full_at, now));
+        let with = without.wrapping_add(takes);
+        let missing = with.wrapping_sub(now).saturating_sub(meter.depth);
+        if missing == 0 && self.buffer.is_empty(*flow.handle, way) {
+            return Judgement::Conforms(with);
+        }
+        let waits = self.config.excess == Excess::Delay
+            && takes <= meter.depth
+            && missing <= meter.longest_delay;
+        Judgement::Excess {
+            until: waits.then(|| meter.after(flow.now, missing)),
+            with,
+            without,
+        }
+    }
+
+    fn limit(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let way = packet.direction;
+        let full_at = match self.judge(&packet, flow) {
+            Judgement::Conforms(with) => {
+                self.counters.conforming += 1;
+                out.forward(packet);
+                with
+            }
+            Judgement::Excess {
+                until: Some(until),
+                with,
+                without,
+            } => match self.wait(packet, until, flow, out) {
+                true => with,
+                false => without,
+            },
+            Judgement::Excess { without, .. } => {
+                self.counters.too_late += u64::from(self.config.excess == Excess::Delay);
+                self.drop_excess(packet, out);
+                without
+            }
+        };
+        State(flow.words).set(way, full_at, flow.now);
+    }
+
+    /// Puts a packet in line. Returns whether there was room.
+    fn wait(
+        &mut self,
+        packet: Packet,
+        until: Instant,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) -> bool {
+        let way = packet.direction;
+        let last = self.buffer.line(*flow.handle, way).next_back();
+        let until = last.map_or(until, |(_, last)| last.max(until));
+        match self.buffer.hold(flow.handle, packet, until) {
+            Ok(_) => {
+                self.counters.delayed += 1;
+                State(flow.words).set_waiting(way, true);
+                return true;
+            }
+            Err((packet, Full::Flow)) => {
+                self.counters.line_full += 1;
+                self.drop_excess(packet, out);
+            }
+            Err((packet, Full::All)) => {
+                self.counters.buffer_full += 1;
+                out.drop(packet, DropReason::BufferFull);
+            }
+        }
+        false
+    }
+
+    fn drop_excess(&mut self, packet: Packet, out: &mut Outbox<'_>) {
+        self.counters.dropped += 1;
+        out.drop(packet, DropReason::RateLimited);
+    }
+
+    /// Packets have left the lines of a flow.
+    fn settle(&self, flow: &mut Flow<'_>) {
+        for way in Direction::BOTH {
+            let waits = !self.buffer.is_empty(*flow.handle, way);
+            State(flow.words).set_waiting(way, waits);
+        }
+    }
+}
+
+/// Of two times within half of all numbers the later one: [`Later`](twinpath_core::program::Operation).
+const fn later(one: u32, other: u32) -> u32 {
+    match (one.wrapping_sub(other) as i32) < 0 {
+        true => other,
+        false => one,
+    }
+}
+
+impl NetworkFunction for RateLimiter {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn program(&self) -> FastProgram {
+        program(&self.config, &self.meter)
+    }
+
+    fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let is_limited = self.config.directions.include(packet.direction);
+        if packet.role != Role::Error && is_limited {
+            return self.limit(packet, flow, out);
+        }
+        if packet.role != Role::Error {
+            // Else the next packet of the other direction would be its opener's.
+            State(flow.words).set(packet.direction, 0, flow.now);
+        }
+        self.counters.passed += 1;
+        out.forward(packet);
+    }
+
+    fn deadline(&self, handle: u32) -> Instant {
+        self.buffer.deadline(handle)
+    }
+
+    fn wake(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        if *flow.handle == 0 {
+            return;
+        }
+        while let Some(packet) = self.buffer.take_due(flow.handle, flow.now) {
+            self.counters.released += 1;
+            out.forward(packet);
+        }
+        self.settle(flow);
+    }
+
+    fn is_pending(&self, _words: &[u32], handle: u32) -> bool {
+        handle != 0
+    }
+
+    fn is_expired(&self, words: &[u32], now: Instant) -> bool {
+        let idle_ticks = self.config.idle_timeout.ticks();
+        words[FLAGS] != 0 && !any_waits(words) && is_silent(words, now, idle_ticks)
+    }
+
+    fn eviction(&self, words: &[u32]) -> Option<Eviction> {
+        (words[FLAGS] != 0).then_some(match any_waits(words) {
+            true => Eviction::Never,
+            false => Eviction::WhenFull,
+        })
+    }
+
+    fn forget(&mut self, handle: u32) {
+        self.counters.forgotten += self.buffer.forget(handle) as u64;
+    }
+
+    fn release(&mut self, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        for way in Direction::BOTH {
+            while let Some(packet) = self.buffer.take_first(flow.handle, way) {
+                self.counters.released += 1;
+                out.forward(packet);
+            }
+        }
+        self.settle(flow);
+    }
+
+    fn kept_packets(&self) -> usize {
+        self.buffer.load().packets
+    }
+
+    fn most_held_frames(&self) -> usize {
+        match self.config.excess {
+            Excess::Drop => 0,
+            Excess::Delay => self.buffer.most_frames(),
+        }
+    }
+
+    fn reconfigure(&mut self, new: &mut dyn NetworkFunction) -> bool {
+        let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
+            return false;
+        };
+        self.had_others = self.meter != new.meter;
+        std::mem::swap(&mut self.config, &mut new.config);
+        std::mem::swap(&mut self.meter, &mut new.meter);
+        self.buffer.set_limits(self.config.limits());
+        true
+    }
+
+    /// Times of other buckets say nothing: those of this configuration are full.
+    fn adapt(&mut self, words: &mut [u32], _handle: &mut u32) {
+        if self.had_others {
+            words.fill(0);
+        }
+    }
+
+    fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
+        self.counters.each(each);
+    }
+}
