@@ -5,7 +5,8 @@ use twinpath_core::wire::layout::Fragment;
 use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{Address, fields, fragment, protocol};
 
-use super::{CONNECTION_BURST_NS, Dpu, Treated, Treatment};
+use super::asking::DatagramName;
+use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::flows::{Entry, FlowKey, Place, State, opens};
 use crate::headers::Direction;
 use crate::headers::Headers;
@@ -109,12 +110,12 @@ impl Dpu {
         inside: &[u8],
         received: &mut Received,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let number = received.arrival.eni;
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let serial = eni.serial;
         if received.inner.inner.is_some() {
-            return self.treatment_of_error(inside, received, now);
+            return Ok(self.treatment_of_error(inside, received, now)?);
         }
         let ports = match received.inner.fragment {
             Fragment::Later => self.ports_of_later(serial, inside, received, now)?,
@@ -146,12 +147,14 @@ impl Dpu {
         inside: &[u8],
         received: &Received,
         now: Instant,
-    ) -> Result<[u16; 2], Reason> {
+    ) -> Result<[u16; 2], Stop> {
         let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
-        let headers = &received.arrival.headers;
-        self.fragments
-            .ports(serial, headers, part.identification, now)
-            .ok_or(Reason::FragmentAlone)
+        let (headers, id) = (&received.arrival.headers, part.identification);
+        let ports = self.fragments.ports(serial, headers, id, now);
+        if ports.is_none() {
+            self.wait_for_first(&DatagramName::new(serial, headers, id))?;
+        }
+        Ok(ports.ok_or(Reason::FragmentAlone)?)
     }
 
     /// The entry of a key, if its flow is not over.
@@ -205,14 +208,14 @@ impl Dpu {
         received: &Received,
         tcp_flags: u8,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let arrival = &received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let mut entry = self.flows.get(place);
         let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
         let policies = self.policies(eni);
         if !policies.accepts(arrival.direction, arrival.key, action) {
-            return Err(Reason::FlowVni);
+            return Err(Reason::FlowVni.into());
         }
         let mut place = place;
         if entry.stamp != self.tables.stamp(eni, entry.mapping_epoch) {
@@ -268,7 +271,7 @@ impl Dpu {
         action: &Action,
         arrival: &Arrival,
         now: Instant,
-    ) -> Result<Place, Reason> {
+    ) -> Result<Place, Stop> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
@@ -281,11 +284,14 @@ impl Dpu {
             false if mode == EniMode::FloatingNic => return Ok(place),
             false => opening(&self.flows.key(forward), action, arrival),
         };
-        let decision = match self.policies(eni).decide(&opening) {
+        let key = self.flows.key(place);
+        self.wait_for_others(&key)?;
+        self.may_judge(&key, &opening)?;
+        let decision = match self.judged(&opening) {
             Ok(decision) => decision,
             Err(reason) => {
                 self.end(place, |counters| counters.flows_removed += 1);
-                return Err(reason);
+                return Err(reason.into());
             }
         };
         let keys = [
@@ -304,7 +310,7 @@ impl Dpu {
         match entry.is_forward {
             true => Ok(forward),
             // Answers have other addresses now.
-            false => Err(Reason::NoFlow),
+            false => Err(Reason::NoFlow.into()),
         }
     }
 
@@ -339,16 +345,22 @@ impl Dpu {
         received: &Received,
         tcp_flags: u8,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let arrival = &received.arrival;
         let number = arrival.eni;
-        self.enis[usize::from(number)].counters.flow_misses += 1;
-        if received.inner.fragment == Fragment::Later {
-            return Err(Reason::FragmentAlone);
-        }
         let is_stray = arrival.headers.protocol == protocol::TCP && !opens(tcp_flags);
-        if is_stray && self.settings.stray_tcp == Stray::Drop {
-            return Err(Reason::NoFlow);
+        let refusal = match received.inner.fragment {
+            Fragment::Later => Some(Reason::FragmentAlone),
+            _ if is_stray && self.settings.stray_tcp == Stray::Drop => Some(Reason::NoFlow),
+            _ => None,
+        };
+        self.wait_for_others(key)?;
+        if refusal.is_none() {
+            self.may_judge(key, arrival)?;
+        }
+        self.enis[usize::from(number)].counters.flow_misses += 1;
+        if let Some(reason) = refusal {
+            return Err(reason.into());
         }
         if !is_stray {
             self.may_open(number, now)?;
@@ -356,7 +368,7 @@ impl Dpu {
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
-        let decision = self.policies(eni).decide(arrival)?;
+        let decision = self.judged(arrival)?;
         if is_stray {
             let meters = &mut self.enis[usize::from(number)].counters.meters;
             return Ok(Treatment {

@@ -3,16 +3,18 @@
 //! [`Dpu::process`] is the walk. It reads no clock and asks no one: time is an argument, and what is
 //! dropped comes back with a reason that has been counted.
 
+mod asking;
 mod flows;
 mod too_long;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::flows::{FlowKey, FlowTable, Fragments, IdleTicks, Place, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};
@@ -21,7 +23,10 @@ use crate::settings::Settings;
 use crate::source::ObjectSource;
 use crate::tables::{Interned, Tables};
 
+pub use asking::{Answer, Question, Step};
 pub use flows::FlowView;
+
+use asking::Judge;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
 const CONNECTION_BURST_NS: u64 = 100_000_000;
@@ -54,7 +59,9 @@ struct EniState {
 pub struct Dpu {
     settings: Settings,
     idle: IdleTicks,
-    tables: Tables,
+    tables: Arc<Tables>,
+    /// Where policies judge.
+    judge: Judge,
     flows: FlowTable,
     actions: Interned<Action>,
     fragments: Fragments,
@@ -65,6 +72,22 @@ pub struct Dpu {
     error: Option<Vec<u8>>,
     /// Packets of a burst, with the hashes of their flows.
     burst: Vec<(Result<Received, Unreceived>, u64)>,
+}
+
+/// Why a packet does not leave now.
+enum Stop {
+    /// It is dropped.
+    Drop(Reason),
+    /// Policies have to judge it first.
+    Ask(Box<Question>),
+    /// It waits for what they say about another packet of this key.
+    Wait(FlowKey),
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Self::Drop(reason)
+    }
 }
 
 /// How a packet is treated.
@@ -86,9 +109,16 @@ impl Dpu {
     /// A DPU without any source. What hashes are keyed with follows from the seed.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
-        Self {
+        Self::with_tables(settings, Arc::new(Tables::new(seed)), seed)
+    }
+
+    /// A DPU with these tables, which others may share.
+    #[must_use]
+    pub fn with_tables(settings: Settings, tables: Arc<Tables>, seed: u64) -> Self {
+        let mut dpu = Self {
             idle: IdleTicks::new(&settings.idle),
-            tables: Tables::new(seed),
+            tables,
+            judge: Judge::Here,
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Interned::new(seed_for(seed, "dash actions")),
             fragments: Fragments::new(seed_for(seed, "dash fragments")),
@@ -98,7 +128,16 @@ impl Dpu {
             error: None,
             burst: Vec::new(),
             settings,
-        }
+        };
+        dpu.count_enis();
+        dpu
+    }
+
+    /// Packets meet other tables from now on, which were made from those that there are by
+    /// [`Tables::update`]. Flows stay, and are judged anew when their next packet comes.
+    pub fn set_tables(&mut self, tables: Arc<Tables>) {
+        self.tables = tables;
+        self.count_enis();
     }
 
     /// The settings.
@@ -109,7 +148,7 @@ impl Dpu {
 
     /// The tables.
     #[must_use]
-    pub const fn tables(&self) -> &Tables {
+    pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
@@ -133,7 +172,12 @@ impl Dpu {
         source: &dyn ObjectSource,
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
-        self.tables.update(source, changed);
+        Arc::make_mut(&mut self.tables).update(source, changed);
+        self.count_enis();
+    }
+
+    /// Each ENI has counters of its own.
+    fn count_enis(&mut self) {
         let count = self
             .tables
             .enis()
@@ -154,9 +198,17 @@ impl Dpu {
     /// Takes a frame that begins at `start` of its buffer and ends where that does. Headers grow into
     /// what is in front: 128 bytes are enough for two tunnels.
     pub fn process(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Verdict {
-        let frame = buffer.get(start..).unwrap_or(&[]);
-        let received = Received::read(frame, &self.tables, &self.settings);
-        self.finish(buffer, start, received, now)
+        let step = self.begin(buffer, start, now);
+        self.verdict(step)
+    }
+
+    /// What became of a packet whose policies are here.
+    fn verdict(&mut self, step: Step) -> Verdict {
+        match step {
+            Step::Done(verdict) => verdict,
+            // Who has its policies elsewhere asks.
+            Step::Ask(_) | Step::Wait(_) => self.dropped(Reason::Unresolved, None),
+        }
     }
 
     /// The same for a burst, in its order: before the first packet is treated all have been taken
@@ -186,7 +238,8 @@ impl Dpu {
             }
         }
         for ((received, _), buffer) in burst.drain(..).zip(buffers) {
-            let verdict = self.finish(buffer.as_mut(), start, received, now);
+            let step = self.finish(buffer.as_mut(), start, received, now);
+            let verdict = self.verdict(step);
             each(buffer, verdict);
         }
         self.burst = burst;
@@ -198,18 +251,38 @@ impl Dpu {
         start: usize,
         received: Result<Received, Unreceived>,
         now: Instant,
-    ) -> Verdict {
+    ) -> Step {
         let mut received = match received {
             Ok(received) => received,
-            Err((reason, eni)) => return self.dropped(reason, eni),
+            Err((reason, eni)) => return Step::Done(self.dropped(reason, eni)),
         };
+        let inside = received.tunnel.inner().len();
+        match self.admit(&received, inside, now) {
+            Ok(()) => self.go_on(buffer, start, &mut received, now),
+            Err(reason) => Step::Done(self.dropped(reason, Some(received.arrival.eni))),
+        }
+    }
+
+    /// A packet that was admitted goes on, as far as it comes.
+    fn go_on(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: &mut Received,
+        now: Instant,
+    ) -> Step {
         let number = received.arrival.eni;
-        match self.pass(buffer, start, &mut received, now) {
-            Ok(frame) => Verdict::Forward(frame),
-            Err(reason) => {
+        match self.pass(buffer, start, received, now) {
+            Ok(frame) => Step::Done(Verdict::Forward(frame)),
+            Err(Stop::Drop(reason)) => {
                 let verdict = self.dropped(reason, Some(number));
-                self.error.take().map_or(verdict, Verdict::TooLong)
+                Step::Done(self.error.take().map_or(verdict, Verdict::TooLong))
             }
+            Err(Stop::Ask(question)) => {
+                self.asks(&question, inside(buffer, start, received), received);
+                Step::Ask(*question)
+            }
+            Err(Stop::Wait(key)) => Step::Wait(key),
         }
     }
 
@@ -228,11 +301,8 @@ impl Dpu {
         start: usize,
         received: &mut Received,
         now: Instant,
-    ) -> Result<Range<usize>, Reason> {
-        let inner = received.tunnel.inner();
-        let inside = buffer.get(start + inner.start..start + inner.end);
-        let inside = inside.unwrap_or(&[]);
-        self.admit(received, inside.len(), now)?;
+    ) -> Result<Range<usize>, Stop> {
+        let inside = inside(buffer, start, received);
         let treatment = self.treatment(inside, received, now)?;
         let before = inside.len();
         let surroundings = Surroundings {
@@ -246,7 +316,7 @@ impl Dpu {
         if sent_bytes(&received.inner, action, before) > self.settings.mtu {
             let action = *action;
             self.error = self.too_long(inside, received, &action, now);
-            return Err(Reason::TooLong);
+            return Err(Reason::TooLong.into());
         }
         let applied = apply(buffer, start, received, action, &surroundings)?;
         let direction = received.arrival.direction;
@@ -287,4 +357,11 @@ impl Dpu {
             .take(bytes as u64, bytes_per_second, burst_ns, now);
         passes.then_some(()).ok_or(Reason::Bandwidth)
     }
+}
+
+/// The inner frame of a packet that begins at `start` of its buffer.
+fn inside<'a>(buffer: &'a [u8], start: usize, received: &Received) -> &'a [u8] {
+    let inner = received.tunnel.inner();
+    let inside = buffer.get(start + inner.start..start + inner.end);
+    inside.unwrap_or(&[])
 }

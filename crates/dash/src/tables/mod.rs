@@ -84,7 +84,9 @@ impl Default for SwitchEntry {
     }
 }
 
-/// Everything that packets meet.
+/// Everything that packets meet. A copy shares mappings, routes, access lists and meter policies with
+/// what it was made of.
+#[derive(Clone)]
 pub struct Tables {
     seed: u64,
     hash_key: HashKey,
@@ -96,7 +98,7 @@ pub struct Tables {
     tunnels: Vec<Option<TunnelEntry>>,
     port_maps: Vec<Option<PortMapTable>>,
     routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
-    mappings: MappingTable,
+    mappings: Arc<MappingTable>,
     mapping_epochs: Box<[u32]>,
     route_groups: HashMap<RouteGroupId, Arc<RouteTable>>,
     acl_groups: HashMap<AclGroupId, Arc<AclTable>>,
@@ -198,7 +200,7 @@ impl Tables {
 
     /// Mappings.
     #[must_use]
-    pub const fn mappings(&self) -> &MappingTable {
+    pub fn mappings(&self) -> &MappingTable {
         &self.mappings
     }
 

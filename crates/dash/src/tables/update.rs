@@ -26,7 +26,7 @@ use crate::objects::{
 use crate::source::ObjectSource;
 
 /// Physical addresses that may send with a VNI.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct PaSources(HashMap<u32, (Ranges<u32>, Ranges<u128>)>);
 
 impl PaSources {
@@ -139,7 +139,7 @@ impl Tables {
             tunnels: Vec::new(),
             port_maps: Vec::new(),
             routing_types: [None; RoutingEntry::KINDS.len()],
-            mappings: MappingTable::new(seed_for(seed, "dash mappings")),
+            mappings: Arc::new(MappingTable::new(seed_for(seed, "dash mappings"))),
             mapping_epochs: vec![0; EPOCHS].into(),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
@@ -187,12 +187,11 @@ impl Tables {
         let vnet = self.numbers.vnets.of(&key.vnet);
         match source.mapping(key) {
             Some(mapping) => {
-                let is_in = self
-                    .mappings
-                    .set(vnet, key.address, &mapping, &mut self.numbers);
+                let mappings = Arc::make_mut(&mut self.mappings);
+                let is_in = mappings.set(vnet, key.address, &mapping, &mut self.numbers);
                 self.refused_mappings += u64::from(!is_in);
             }
-            None => _ = self.mappings.remove(vnet, key.address),
+            None => _ = Arc::make_mut(&mut self.mappings).remove(vnet, key.address),
         }
         let epoch = self.epoch_of_mapping(vnet, key.address);
         if let Some(epoch) = self.mapping_epochs.get_mut(usize::from(epoch)) {
