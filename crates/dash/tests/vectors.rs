@@ -1,111 +1,15 @@
 //! The test vectors of `vectors/dash`: SONiC's JSON and captures, made by an independent implementation.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 use twinpath_core::Instant;
-use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_dash::config::Store;
+use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
 use twinpath_dash::{Dpu, Files, Reason, Settings, Verdict};
 
 /// Room in front of frames.
 const HEADROOM: usize = 160;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/dash")
-}
-
-/// Packets of a capture of microseconds in this machine's order, each with its time in nanoseconds.
-fn capture(path: &Path) -> Vec<(u64, Vec<u8>)> {
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let number = |at: usize| {
-        let bytes = bytes[at..at + 4].try_into().expect("four bytes");
-        u32::from_le_bytes(bytes) as usize
-    };
-    assert_eq!(number(0), 0xa1b2_c3d4, "{}", path.display());
-    let (mut at, mut packets) = (24, Vec::new());
-    while at < bytes.len() {
-        let (seconds, micros, length) = (number(at), number(at + 4), number(at + 8));
-        let time_ns = seconds as u64 * 1_000_000_000 + micros as u64 * 1000;
-        packets.push((time_ns, bytes[at + 16..at + 16 + length].to_vec()));
-        at += 16 + length;
-    }
-    packets
-}
-
-fn json(path: &Path) -> Option<Value> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
-}
-
-fn texts(value: &Value) -> Vec<String> {
-    let list = value.as_array().into_iter().flatten();
-    list.filter_map(Value::as_str).map(String::from).collect()
-}
-
-/// What of frames counts.
-struct Compare {
-    ignore: Vec<String>,
-    endpoints: Vec<Address>,
-}
-
-impl Compare {
-    fn read(folder: &Path) -> Self {
-        let compare = json(&folder.join("compare.json")).expect("compare.json");
-        let endpoints = texts(&compare["endpoints"]);
-        Self {
-            ignore: texts(&compare["ignore"]),
-            endpoints: endpoints
-                .iter()
-                .map(|text| text.parse().expect("an address"))
-                .collect(),
-        }
-    }
-
-    /// The frame without what does not count.
-    fn counting(&self, frame: &[u8]) -> Vec<u8> {
-        let mut counting = frame.to_vec();
-        let mut at = 0;
-        loop {
-            let layer = &frame[at..];
-            let layout = dissect(layer).expect("a sound frame");
-            let Ok(tunnel) = Tunnel::read(layer, &layout, VXLAN_PORT) else {
-                return counting;
-            };
-            let (l3, l4) = (at + usize::from(layout.l3), at + usize::from(layout.l4));
-            let mut blank = |range: std::ops::Range<usize>| counting[range].fill(0);
-            for field in &self.ignore {
-                match (
-                    field.as_str(),
-                    fields::source_address(layer, &layout).is_v4(),
-                ) {
-                    ("outer.macs", _) => blank(at..at + 12),
-                    ("outer.ttl", true) => blank(l3 + 8..l3 + 9),
-                    ("outer.ttl", false) => blank(l3 + 7..l3 + 8),
-                    ("outer.id", true) => blank(l3 + 4..l3 + 8),
-                    ("outer.flow_label", false) => blank(l3 + 1..l3 + 4),
-                    ("outer.source_port", _) if tunnel.encapsulation == Encapsulation::Vxlan => {
-                        blank(l4..l4 + 2);
-                        blank(l4 + 6..l4 + 8);
-                    }
-                    ("outer.id" | "outer.flow_label" | "outer.source_port", _) => {}
-                    (other, _) => panic!("no field {other}"),
-                }
-            }
-            if fields::source_address(layer, &layout).is_v4() {
-                blank(l3 + 10..l3 + 12);
-                if at == 0 && !self.endpoints.is_empty() {
-                    let endpoint = fields::destination_address(layer, &layout);
-                    assert!(self.endpoints.contains(&endpoint), "{endpoint}");
-                    blank(l3 + 16..l3 + 20);
-                }
-            }
-            at += tunnel.inner().start;
-        }
-    }
-}
 
 struct Device {
     store: Store,
@@ -208,13 +112,8 @@ fn run(name: &str) {
     let folder = folder().join(name);
     let compare = Compare::read(&folder);
     let mut device = Device::new();
-    device.step(&folder, &compare);
-    for step in 2.. {
-        let folder = folder.join(format!("step{step}"));
-        if !folder.exists() {
-            break;
-        }
-        device.step(&folder, &compare);
+    for step in steps(name) {
+        device.step(&step, &compare);
     }
     if let Some(wanted) = json(&folder.join("counters.json")) {
         device.check_counters(&wanted);
@@ -231,9 +130,7 @@ macro_rules! vectors {
         #[test]
         fn every_vector_is_run() {
             let named = [$(stringify!($name)),*];
-            let entries = fs::read_dir(folder()).expect("vectors");
-            for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-                let name = entry.file_name().into_string().expect("a name");
+            for name in names() {
                 assert!(named.contains(&&*name), "{name} is not run");
             }
         }

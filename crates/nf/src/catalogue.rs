@@ -2,12 +2,12 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, reassembler,
+    acl, dash, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, reassembler,
     router,
 };
 
 /// The functions.
-pub const FUNCTIONS: [&Descriptor; 11] = [
+pub const FUNCTIONS: [&Descriptor; 12] = [
     &firewall::FUNCTION,
     &reassembler::FUNCTION,
     &inspector::FUNCTION,
@@ -19,6 +19,7 @@ pub const FUNCTIONS: [&Descriptor; 11] = [
     &nptv6::FUNCTION,
     &router::FUNCTION,
     &monitor::FUNCTION,
+    &dash::FUNCTION,
 ];
 
 /// The function of this name.

@@ -1,5 +1,6 @@
 //! What is seen of a run: live, over time, and at its end.
 
+pub(crate) mod dash;
 mod parking;
 pub(crate) mod rules;
 mod split;
@@ -273,6 +274,7 @@ impl MachineFigures {
         report.slots_at_end = slot_counts(fast_path);
         report.parking = fast_path.parking().map(parking::parking);
         report.split = fast_path.split().map(split::split);
+        report.dash = fast_path.dash().map(|stage| dash::dash(stage.dpu()));
         report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         Self {
             report,

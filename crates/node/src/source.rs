@@ -1,10 +1,13 @@
 //! Where packets come from.
 
 mod piped;
+mod tunnels;
 
 use crate::ingress::Ingress;
 use crate::shards::Part;
 use piped::Piped;
+use tunnels::TunnelFeed;
+pub use tunnels::Tunnels;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -152,14 +155,19 @@ impl Source {
         Ok(Self::new(feed))
     }
 
-    /// Generated packets, each by the port that its [source](Ingress) is at; where that is not known,
+    /// Generated packets; for a DPU they are [in tunnels](Tunnels), of the connections of its ENIs. Of all
+    /// others each comes by the port that its [source](Ingress) is at; where that is not known,
     /// requests by the first of several ports, answers by the second.
     ///
     /// # Errors
     /// The traffic's configuration is wrong.
     pub fn generator(config: &TrafficConfig, service: &Service) -> Result<Self, TrafficError> {
+        let generator = Generator::new(config, service.seed)?;
+        if let Some(tunnels) = Tunnels::of(service) {
+            return Ok(Self::new(TunnelFeed::new(generator, tunnels)));
+        }
         Ok(Self::new(GeneratorFeed {
-            generator: Generator::new(config, service.seed)?,
+            generator,
             ingress: Ingress::of(service),
         }))
     }

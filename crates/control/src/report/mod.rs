@@ -9,6 +9,7 @@
 mod axis;
 mod control;
 mod counts;
+mod dash;
 mod escape;
 mod export;
 mod figures;
@@ -42,6 +43,7 @@ pub use export::ExportCounters;
 pub use kernel::KernelFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
+pub use dash::{Dash, EniFigures, MeterFigures, WayFigures};
 pub use parking::Parking;
 pub use ports::{PortFigures, PortLosses, ShardFigures};
 pub use rules::{
@@ -99,6 +101,9 @@ pub struct Report {
     /// Packets whose payloads waited in remote memory (Ribosome §3.1); absent if none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// What a DPU counted, for each ENI; absent if the service is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dash: Option<Dash>,
     /// Time from a packet's arrival to its leaving, by path.
     pub latency: Latency,
     /// Rates over the whole run, by the wall clock.
@@ -450,6 +455,7 @@ impl Default for Report {
             rules: Rules::default(),
             parking: None,
             split: None,
+            dash: None,
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),

@@ -101,6 +101,7 @@ impl Dpu {
             tables: &self.tables,
             settings: &self.settings,
             eni,
+            notes: None,
         };
         policies.decide(arrival)
     }

@@ -59,7 +59,18 @@ impl Dpu {
 
     /// All flows.
     pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
-        self.flows.iter().filter_map(|place| {
+        self.flows_from(0, self.flows.places())
+    }
+
+    /// How many places the table of flows has.
+    #[must_use]
+    pub fn flow_places(&self) -> usize {
+        self.flows.places()
+    }
+
+    /// The flows in so many places of the table from one on.
+    pub fn flows_from(&self, from: usize, count: usize) -> impl Iterator<Item = FlowView> + '_ {
+        self.flows.iter_from(from, count).filter_map(|place| {
             let entry = self.flows.get(place);
             let peer = self.flows.get(entry.peer);
             Some(FlowView {
@@ -179,7 +190,7 @@ impl Dpu {
         Some(place)
     }
 
-    fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
+    pub(super) fn is_over(&self, entry: &Entry, number: u8, now: Instant) -> bool {
         let idle = self.idle.of(number, State::of(entry.state));
         now.ticks_since(entry.last_seen) > idle
             && now.ticks_since(self.flows.get(entry.peer).last_seen) > idle
@@ -260,6 +271,7 @@ impl Dpu {
             tables: &self.tables,
             settings: &self.settings,
             eni,
+            notes: None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod asking;
 mod flows;
+mod story;
 mod too_long;
 
 use std::ops::Range;

@@ -9,10 +9,12 @@ mod action;
 mod apply;
 mod arrival;
 mod inbound;
+mod notes;
 mod outbound;
 mod policy;
 
 pub use action::{Action, Decision, Layer};
 pub use apply::{Applied, Surroundings, apply, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
+pub use notes::{Note, Notes};
 pub use policy::Policies;

@@ -180,6 +180,14 @@ impl Tables {
         *self.vnets.get(vnet as usize)?
     }
 
+    /// The name of a network.
+    #[must_use]
+    pub fn vnet_name(&self, number: u32) -> String {
+        let mut names = self.numbers.vnets.iter();
+        let name = names.find(|(_, own)| *own == number);
+        name.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
+    }
+
     /// A tunnel, if it is there.
     #[must_use]
     pub fn tunnel(&self, number: u32) -> Option<&TunnelEntry> {

@@ -119,6 +119,7 @@ impl FastPath {
     /// Whether packets must not be lost for want of room where payloads wait (see
     /// [`ParkingStage::set_lossless`] and [`SplitStage::set_lossless`]).
     pub(crate) fn set_lossless(&mut self, is_lossless: bool) {
+        self.is_lossless = is_lossless;
         match self.payloads.as_mut().map(|payloads| &mut payloads.stage) {
             Some(Stage::Parking(stage)) => stage.set_lossless(is_lossless),
             Some(Stage::Split(stage)) => stage.set_lossless(is_lossless),

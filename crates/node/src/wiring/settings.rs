@@ -2,11 +2,13 @@
 
 use super::functions::{chain, elements, needs_ports};
 use crate::build_error::BuildError;
+use crate::fast_path::{BURST, MOST_HELD};
 use twinpath_coherence::Config as CoherenceConfig;
 use twinpath_coherence::fsm::Backoff;
 use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::Pools;
 use twinpath_core::fragments::MAX_HELD;
+use twinpath_nf::descriptor::Form;
 use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
 
 /// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.
@@ -39,7 +41,8 @@ impl Buffers {
 /// # Errors
 /// A file that a function needs cannot be read.
 pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
-    let held = chain(service)?.most_held_frames() + held_for_rules(service);
+    let held =
+        chain(service)?.most_held_frames() + held_for_rules(service) + held_for_answers(service);
     let gathering = needs_ports(service)
         .into_iter()
         .filter(|&needs| needs)
@@ -88,6 +91,15 @@ fn held_for_rules(service: &Service) -> usize {
     let makes_rules = |element: &&[Instance]| element[0].makes_rules();
     let elements = elements(service).filter(makes_rules).count();
     elements * (service.rule_cache.held + FRAMES_WAITING)
+}
+
+/// Most frames that a DPU keeps while its policies judge, with those of a burst.
+fn held_for_answers(service: &Service) -> usize {
+    let is_dash = |one: &Instance| one.form() == Form::Dash;
+    match service.chain.iter().any(is_dash) {
+        true => MOST_HELD + BURST,
+        false => 0,
+    }
 }
 
 /// How an element whose decisions are cached does that on the slow path.
