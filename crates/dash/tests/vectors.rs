@@ -1,12 +1,13 @@
 //! The test vectors of `vectors/dash`: SONiC's JSON and captures, made by an independent implementation.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 use twinpath_core::Instant;
 use twinpath_dash::config::Store;
 use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
-use twinpath_dash::{Dpu, Files, Reason, Settings, Verdict};
+use twinpath_dash::{Dpu, Files, Reason, Settings, Step, Verdict, messages};
 
 /// Room in front of frames.
 const HEADROOM: usize = 160;
@@ -14,17 +15,29 @@ const HEADROOM: usize = 160;
 struct Device {
     store: Store,
     dpu: Dpu,
+    /// Where policies judge, if not at once.
+    elsewhere: Option<Dpu>,
 }
 
 impl Device {
-    fn new() -> Self {
+    fn new(is_apart: bool) -> Self {
         let settings = Settings {
             flows: 1024,
             ..Settings::default()
         };
+        let whole = Dpu::new(settings.clone(), 1);
+        let tables = Arc::new(whole.tables().clone());
+        let (dpu, elsewhere) = match is_apart {
+            true => {
+                let fast = Dpu::with_policies_elsewhere(settings, tables, 1);
+                (fast, Some(whole))
+            }
+            false => (whole, None),
+        };
         Self {
             store: Store::default(),
-            dpu: Dpu::new(settings, 1),
+            dpu,
+            elsewhere,
         }
     }
 
@@ -35,16 +48,43 @@ impl Device {
         let waiting: Vec<_> = self.store.waiting().map(|(key, _)| key).collect();
         assert!(waiting.is_empty(), "{}: {waiting:?}", path.display());
         let snapshot = self.store.snapshot();
-        self.dpu.update(&snapshot.configuration, &applied.changed);
+        let all = self.elsewhere.as_mut().unwrap_or(&mut self.dpu);
+        all.update(&snapshot.configuration, &applied.changed);
+        if let Some(policies) = &self.elsewhere {
+            self.dpu.set_tables(Arc::new(policies.tables().clone()));
+        }
     }
 
     fn send(&mut self, time_ns: u64, packet: &[u8]) -> Result<Vec<u8>, Reason> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet);
-        match self.dpu.process(&mut buffer, HEADROOM, Instant(time_ns)) {
+        match self.process(&mut buffer, Instant(time_ns)) {
             Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
             Verdict::Drop(reason) => Err(reason),
             Verdict::TooLong(_) => Err(Reason::TooLong),
+        }
+    }
+
+    /// What becomes of a packet. What policies are asked crosses as bytes, as between two paths.
+    fn process(&mut self, buffer: &mut [u8], now: Instant) -> Verdict {
+        let Some(policies) = &self.elsewhere else {
+            return self.dpu.process(buffer, HEADROOM, now);
+        };
+        let mut step = self.dpu.begin(buffer, HEADROOM, now);
+        loop {
+            match step {
+                Step::Done(verdict) => return verdict,
+                Step::Wait(key) => panic!("{key:?} was answered"),
+                Step::Ask(question) => {
+                    let words = messages::arrival_words(&question.arrival);
+                    let arrival = messages::read_arrival(&words).expect("an arrival");
+                    let said = messages::answer_bytes(&policies.answer(&arrival));
+                    let said = messages::read_answer(&said).expect("an answer");
+                    self.dpu.no_longer_asked(&question.key);
+                    let answer = Some((question, said));
+                    step = self.dpu.resume(buffer, HEADROOM, now, answer);
+                }
+            }
         }
     }
 
@@ -109,9 +149,14 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn run(name: &str) {
+    run_as(name, false);
+    run_as(name, true);
+}
+
+fn run_as(name: &str, is_apart: bool) {
     let folder = folder().join(name);
     let compare = Compare::read(&folder);
-    let mut device = Device::new();
+    let mut device = Device::new(is_apart);
     for step in steps(name) {
         device.step(&step, &compare);
     }
@@ -150,4 +195,38 @@ vectors! {
     service_tunnel
     trusted_vni
     vnet
+}
+
+/// Packets of a flow wait for what is asked about its first one, and leave in order behind it.
+#[test]
+fn packets_of_a_flow_wait_for_its_first() {
+    let folder = folder().join("vnet");
+    let mut device = Device::new(true);
+    device.configure(&folder.join("config.json"));
+    let (time_ns, packet) = capture(&folder.join("in.pcap")).swap_remove(0);
+    let buffer = || {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(&packet);
+        buffer
+    };
+    let (mut first, mut second, now) = (buffer(), buffer(), Instant(time_ns));
+    let Step::Ask(question) = device.dpu.begin(&mut first, HEADROOM, now) else {
+        panic!("policies judge the first packet of a flow");
+    };
+    let step = device.dpu.begin(&mut second, HEADROOM, now);
+    assert_eq!(step, Step::Wait(question.key));
+    let counted = device.dpu.counters(&"eni1".into()).expect("an ENI").clone();
+    assert_eq!(counted.received[0].packets, 2, "both have come");
+    assert_eq!((counted.flow_misses, counted.flows_created), (0, 0));
+    let policies = device.elsewhere.as_ref().expect("apart");
+    let said = policies.answer(&question.arrival);
+    device.dpu.no_longer_asked(&question.key);
+    let answer = Some((question, said));
+    let step = device.dpu.resume(&mut first, HEADROOM, now, answer);
+    assert!(matches!(step, Step::Done(Verdict::Forward(_))), "{step:?}");
+    let step = device.dpu.resume(&mut second, HEADROOM, now, None);
+    assert!(matches!(step, Step::Done(Verdict::Forward(_))), "{step:?}");
+    let counted = device.dpu.counters(&"eni1".into()).expect("an ENI");
+    assert_eq!((counted.flow_misses, counted.flow_hits), (1, 1));
+    assert_eq!(counted.received[0].packets, 2, "none has come twice");
 }

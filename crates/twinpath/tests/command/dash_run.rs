@@ -1,6 +1,7 @@
 //! A DPU as a service: `twinpath run` with configurations, captures and steps.
 
 use crate::folder::Folder;
+use crate::operator::Running;
 use serde_json::Value;
 use std::path::Path;
 use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
@@ -175,4 +176,103 @@ fn what_is_wrong_in_a_dpus_table_is_told_with_its_place() {
     let both = "[service]\nchain = [\"firewall\", \"dash\"]\n[firewall]\n[dash]\n";
     folder.write("dpu.toml", both.as_bytes());
     folder.fail(&["validate", "dpu.toml"], "which is a chain of its own");
+}
+
+/// The example, with as much traffic as one asks for.
+fn example(packets: &str) -> String {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let text = std::fs::read_to_string(format!("{examples}/dpu.toml")).expect("the example");
+    let config = format!("config = [\"{examples}/dpu.json\", \"{examples}/dpu-v6.json\"]");
+    let text = text.replace("config = [\"dpu.json\", \"dpu-v6.json\"]", &config);
+    text.replace("packets = 200_000\n", packets)
+}
+
+#[test]
+fn a_running_dpu_is_looked_at_and_changed() {
+    let endless = example("").replace("rate_pps = 40_000", "rate_pps = 4_000");
+    let running = Running::start_as(&endless);
+    let values = |arguments: &[&str]| -> Vec<Value> {
+        let all = [arguments, &["--json"]].concat();
+        let said = running.ask_until(&all, |said| said.code == Some(0));
+        serde_json::from_str(&said.out).expect("JSON")
+    };
+    let flows = values(&["dash", "flows", "--eni", "blue-1", "--most", "5"]);
+    assert!((1..=5).contains(&flows.len()));
+    assert!(flows.iter().all(|flow| flow["eni"] == "blue-1"), "{flows:?}");
+    let to_https = ["dash", "flows", "--flow", "tcp *:* *:443", "--most", "20000"];
+    let https = values(&to_https);
+    let is_https = |flow: &Value| {
+        let end = |name: &str| flow[name].as_str().is_some_and(|end| end.ends_with(":443"));
+        flow["protocol"] == 6 && (end("source") || end("destination"))
+    };
+    assert!(https.iter().all(is_https), "{https:?}");
+    let none = running.ask(&["dash", "flows", "--unused", "1h"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(1), "0 flows\n"));
+    let enis = values(&["dash", "enis"]);
+    assert_eq!(enis.len(), 6);
+    let said = running.ask(&["dash", "counters", "--eni", "red-2"]);
+    assert!(said.out.contains("SAI_ENI_STAT_OUTBOUND_TX_PACKETS"), "{said:?}");
+    let metered = values(&["dash", "meters", "--class", "1"]);
+    assert!(metered.iter().all(|meter| meter["class"] == 1), "{metered:?}");
+    // A port is closed while connections to it are open.
+    let deny = r#"[{"DASH_ACL_RULE_TABLE:out:3": {"priority": 5, "action": "deny", "terminating": true, "dst_port": "443"}, "OP": "SET"}]"#;
+    running.folder.write("deny.json", deny.as_bytes());
+    let said = running.ask(&["dash", "apply", "deny.json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    let denied = |said: &crate::folder::Said| said.out.contains("dropped (acl_outbound)");
+    running.ask_until(&["dash", "counters"], denied);
+    let rejudged = |said: &crate::folder::Said| {
+        said.out.contains("SAI_ENI_STAT_FLOW_UPDATED_BY_RESIMULATION")
+            && said.out.contains("SAI_ENI_STAT_FLOW_DELETED")
+    };
+    running.ask_until(&["dash", "counters"], rejudged);
+    running.folder.write("wrong.json", b"[\n{\"DASH_VNET_TABLE:v\": {}}]");
+    let said = running.ask(&["dash", "apply", "wrong.json"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(said.err.contains("wrong.json:2: DASH_VNET_TABLE:v: "), "{said:?}");
+    // The service file says what it was.
+    let said = running.ask(&["apply", "edge.toml"]);
+    assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    let said = running.ask(&["apply", "edge.toml"]);
+    assert_eq!(said.out, "nothing to change\n");
+    let folder = running.stop();
+    let report = folder.report("r");
+    assert!(report.fast.share > 0.5, "{:?}", report.fast);
+    assert_eq!(report.lost(), 0, "{:?}", report.drops);
+}
+
+#[test]
+fn a_packet_is_traced_through_all_stages() {
+    let folder = copied("acl");
+    for (paths, wanted) in [("both", "QUESTION"), ("slow", "PLAIN")] {
+        let run = format!("config = [\"0-config.json\"]\n[run]\npaths = \"{paths}\"\n");
+        folder.write("dpu.toml", format!("{SERVICE}{run}").as_bytes());
+        let said = folder.succeed(&["trace", "dpu.toml", "--in", "0-in.pcap", "--packet", "1"]);
+        for stage in [
+            wanted,
+            "direction: Vxlan from",
+            "ENI: eni1",
+            "flow table: no flow: ",
+            "trusted VNI: ",
+            "access list: stage 1, rule ",
+            "decision: ",
+        ] {
+            assert!(said.out.contains(stage), "{paths}: {stage:?} in {}", said.out);
+        }
+    }
+}
+
+#[test]
+fn a_dpu_is_explained() {
+    let folder = Folder::with("dpu.toml", &example(""));
+    let said = folder.succeed(&["explain", "dpu.toml"]);
+    for told in [
+        "A DPU of 6 ENIs",
+        "0 waiting",
+        "kept as flows",
+        "access lists, routes, mappings",
+    ] {
+        assert!(said.out.contains(told), "{told:?} in {}", said.out);
+    }
 }
