@@ -210,7 +210,7 @@ impl Reader<'_> {
         }
     }
 
-    #[expect(clippy::option_option, reason = "outside, whether there are bytes; inside, what they say")]
+    /// Outside, whether there are bytes; inside, what they say.
     fn option<T>(&mut self, read: impl Fn(&mut Self) -> Option<T>) -> Option<Option<T>> {
         match self.u8()? {
             0 => Some(None),
@@ -348,7 +348,10 @@ mod tests {
     #[test]
     fn so_does_a_refusal() {
         for reason in DashReason::ALL {
-            assert_eq!(read_answer(&answer_bytes(&Err(*reason))), Some(Err(*reason)));
+            assert_eq!(
+                read_answer(&answer_bytes(&Err(*reason))),
+                Some(Err(*reason))
+            );
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, dash, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, reassembler,
-    router,
+    acl, dash, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6,
+    reassembler, router,
 };
 
 /// The functions.

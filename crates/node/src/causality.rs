@@ -173,7 +173,9 @@ impl Causality {
 
 /// A floating NIC's packets come by the same way in either direction.
 fn of_eni(bytes: &[u8], tables: &Tables) -> Option<Party> {
-    let arrival = Received::read(bytes, tables, &Settings::default()).ok()?.arrival;
+    let arrival = Received::read(bytes, tables, &Settings::default())
+        .ok()?
+        .arrival;
     let is_floating = tables.eni(arrival.eni)?.mode == EniMode::FloatingNic;
     Some(Party {
         place: 1 + usize::from(arrival.eni) % PLACES,

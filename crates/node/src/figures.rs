@@ -64,7 +64,9 @@ impl WorkerFigures {
             functions: function_counters(worker),
             rules: rules::elements(worker),
             stores: stores(worker),
-            dash: worker.whole_dash().map(|dash| observe::dash::dash(dash.dpu())),
+            dash: worker
+                .whole_dash()
+                .map(|dash| observe::dash::dash(dash.dpu())),
         }
     }
 

@@ -214,7 +214,10 @@ fn plan_fast(
     has_room: bool,
 ) -> Result<FastPlan, ReplaceError> {
     let instances = &config.service.chain[element.clone()];
-    match (origin, former.and_then(|former| tables_after(former, config, instances))) {
+    match (
+        origin,
+        former.and_then(|former| tables_after(former, config, instances)),
+    ) {
         (Origin::Changed(number), Some(tables)) => return Ok(FastPlan::ChangeDash(number, tables)),
         (Origin::Same(number) | Origin::Changed(number), _) => return Ok(FastPlan::Keep(number)),
         (Origin::New, _) => {}

@@ -6,12 +6,12 @@ mod tunnels;
 use crate::ingress::Ingress;
 use crate::shards::Part;
 use piped::Piped;
-use tunnels::TunnelFeed;
-pub use tunnels::Tunnels;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tunnels::TunnelFeed;
+pub use tunnels::Tunnels;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{

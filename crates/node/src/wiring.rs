@@ -172,7 +172,9 @@ impl NodeConfig {
     ) -> Result<FastElement, BuildError> {
         Ok(match instances[0].form() {
             Form::Dash if self.paths == Paths::Both => {
-                let dpu = self.dash(&instances[0])?.fast(seed_of(&self.service, &instances[0]));
+                let dpu = self
+                    .dash(&instances[0])?
+                    .fast(seed_of(&self.service, &instances[0]));
                 FastElement::Dash(Box::new(DashStage::new(dpu)))
             }
             Form::Rules if self.slow_rules.caching => {

@@ -127,7 +127,11 @@ fn run(service: &Service, steps: &[Step], folder: &Path, ways: (Paths, Execution
 fn check_same(fast: &Run, slow: &Run, what: &str) {
     for (number, (fast, slow)) in fast.left.iter().zip(&slow.left).enumerate() {
         for (flow, packets) in slow {
-            assert_eq!(fast.get(flow), Some(packets), "{what}: part {number}: {flow}");
+            assert_eq!(
+                fast.get(flow),
+                Some(packets),
+                "{what}: part {number}: {flow}"
+            );
         }
         assert_eq!(fast.len(), slow.len(), "{what}: part {number}");
     }
@@ -180,9 +184,18 @@ fn both_paths_do_what_the_slow_path_does_while_policies_change() {
         let (v6, v4) = versions.partition(|flow| flow.contains("2001:db8"));
         [v6, v4]
     };
-    assert!(v4.len() > 50 && v6.len() > 20, "{} and {} flows", v4.len(), v6.len());
+    assert!(
+        v4.len() > 50 && v6.len() > 20,
+        "{} and {} flows",
+        v4.len(),
+        v6.len()
+    );
     assert_eq!(
-        oracle.figures.iter().map(|step| step.fast_packets).sum::<u64>(),
+        oracle
+            .figures
+            .iter()
+            .map(|step| step.fast_packets)
+            .sum::<u64>(),
         0
     );
 }

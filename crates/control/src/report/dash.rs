@@ -187,8 +187,14 @@ impl MeterFigures {
     /// The counters under the names that SAI gives them.
     pub fn sai(&self) -> [(&'static str, u64); 2] {
         [
-            ("SAI_METER_BUCKET_ENTRY_STAT_OUTBOUND_BYTES", self.outbound_bytes),
-            ("SAI_METER_BUCKET_ENTRY_STAT_INBOUND_BYTES", self.inbound_bytes),
+            (
+                "SAI_METER_BUCKET_ENTRY_STAT_OUTBOUND_BYTES",
+                self.outbound_bytes,
+            ),
+            (
+                "SAI_METER_BUCKET_ENTRY_STAT_INBOUND_BYTES",
+                self.inbound_bytes,
+            ),
         ]
     }
 }

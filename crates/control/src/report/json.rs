@@ -330,9 +330,9 @@ mod tests {
 
     use super::super::testing::{any_report, edge_report};
     use super::super::{
-        ControlCounters, Dash, EniFigures, ExportCounters, KernelFigures, MemoryServer, MeterFigures,
-        NeighborFigures, Parking,
-        PortFigures, PortLosses, QueuePair, ShardFigures, Split,
+        ControlCounters, Dash, EniFigures, ExportCounters, KernelFigures, MemoryServer,
+        MeterFigures, NeighborFigures, Parking, PortFigures, PortLosses, QueuePair, ShardFigures,
+        Split,
     };
     use super::*;
 
@@ -416,7 +416,14 @@ mod tests {
     /// The dotted names of all leaves, with the parts that vary made general.
     fn collect_fields(prefix: &str, value: &Value, fields: &mut BTreeSet<String>) {
         match (prefix, value) {
-            ("drops" | "dash.drops" | "dash.enis[].drops" | "functions[].counters" | "split.servers[].counters", _) => {}
+            (
+                "drops"
+                | "dash.drops"
+                | "dash.enis[].drops"
+                | "functions[].counters"
+                | "split.servers[].counters",
+                _,
+            ) => {}
             (name, _) if name.ends_with(".obstacles") => {}
             (_, Value::Object(members)) => {
                 for (name, member) in members {

@@ -39,11 +39,11 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
+pub use dash::{Dash, EniFigures, MeterFigures, WayFigures};
 pub use export::ExportCounters;
 pub use kernel::KernelFigures;
 pub use latency::{LatencyRecorder, MAX_LATENCY_NS};
 pub use neighbors::NeighborFigures;
-pub use dash::{Dash, EniFigures, MeterFigures, WayFigures};
 pub use parking::Parking;
 pub use ports::{PortFigures, PortLosses, ShardFigures};
 pub use rules::{

@@ -1,8 +1,8 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Dash, EniFigures, Execution, MemoryServer, Parking, PathTotals, Paths, Percentiles, PortFigures, Report,
-    RuleCounters, Split, losses, ranked, restarts_in_words, units,
+    Dash, EniFigures, Execution, MemoryServer, Parking, PathTotals, Paths, Percentiles,
+    PortFigures, Report, RuleCounters, Split, losses, ranked, restarts_in_words, units,
 };
 use std::collections::BTreeMap;
 

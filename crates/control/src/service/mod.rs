@@ -261,7 +261,7 @@ struct File {
     /// What lies between the two paths.
     #[serde(default)]
     link: Link,
-    /// What to generate when no capture is given.
+    /// What to generate when no capture is given; for a DPU, what its ENIs' tunnels carry.
     #[schemars(with = "Option<TrafficConfig>")]
     traffic: Option<Spanned<TrafficConfig>>,
     /// Figures for Prometheus, and whether the service is well.
@@ -587,7 +587,8 @@ impl Settings {
         let entrance = faults.take(entrance);
         let shards = self.run.as_ref().map_or(1, |run| run.shards.0);
         if shards > 1 && functions.iter().any(|one| one.form() == Form::Dash) {
-            let message = format!("{shards} shards: expected 1, because a DPU has one table of flows");
+            let message =
+                format!("{shards} shards: expected 1, because a DPU has one table of flows");
             let place = place_of(["run", "shards"], &file.text);
             faults.push((place..place, message));
         }
@@ -655,9 +656,7 @@ fn slow_path(
     let Some(written) = written else {
         return Ok(SlowPath::default());
     };
-    let makes_rules = functions
-        .iter()
-        .find(|function| !function.shares_state());
+    let makes_rules = functions.iter().find(|function| !function.shares_state());
     match makes_rules {
         Some(function) if written.get_ref().workers > 1 => Err((
             written.span(),

@@ -9,8 +9,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use twinpath_core::Instant;
-use twinpath_core::wire::{Address, fragment};
 use twinpath_core::wire::layout::Fragment;
+use twinpath_core::wire::{Address, fragment};
 
 use super::{Dpu, Stop, Verdict};
 use crate::flows::FlowKey;
@@ -156,9 +156,8 @@ impl Dpu {
         let part = fragment::part(inside, &received.inner);
         let first = part.filter(|_| received.inner.fragment == Fragment::First);
         let headers = &received.arrival.headers;
-        let datagram = first.map(|part| {
-            DatagramName::new(question.key.serial(), headers, part.identification)
-        });
+        let datagram = first
+            .map(|part| DatagramName::new(question.key.serial(), headers, part.identification));
         if let Some(datagram) = datagram {
             asked.datagrams.insert(datagram, question.key);
         }

@@ -67,14 +67,21 @@ impl Dpu {
     fn unread(&self, reason: Reason, eni: Option<u16>) -> Note {
         let eni = eni.and_then(|number| self.tables.eni(number));
         let of = eni.map_or_else(|| "no ENI".to_owned(), |eni| format!("ENI {}", eni.id));
-        Note::new("arrival", format!("{of}: {}", reason.meaning()), dropped(reason))
+        Note::new(
+            "arrival",
+            format!("{of}: {}", reason.meaning()),
+            dropped(reason),
+        )
     }
 
     fn tell_arrival(&self, arrival: &Arrival, notes: &mut Vec<Note>) {
         let way = format!("{:?}", arrival.direction).to_lowercase();
         notes.push(Note::new(
             "direction",
-            format!("{:?} from {}, key {}", arrival.encapsulation, arrival.outer_source, arrival.key),
+            format!(
+                "{:?} from {}, key {}",
+                arrival.encapsulation, arrival.outer_source, arrival.key
+            ),
             way,
         ));
         let Some(eni) = self.tables.eni(arrival.eni) else {
@@ -84,7 +91,11 @@ impl Dpu {
             true => "enabled".to_owned(),
             false => dropped(Reason::EniDisabled),
         };
-        notes.push(Note::new("ENI", format!("{} (MAC {})", eni.id, eni.mac), action));
+        notes.push(Note::new(
+            "ENI",
+            format!("{} (MAC {})", eni.id, eni.mac),
+            action,
+        ));
     }
 
     fn tell_flow(&self, frame: &[u8], received: &Received, now: Instant, notes: &mut Vec<Note>) {
@@ -108,10 +119,18 @@ impl Dpu {
             ));
         }
         let headers = arrival.headers;
-        let key = FlowKey::new(eni.serial, arrival.direction, &headers, received.key_ports(inside));
+        let key = FlowKey::new(
+            eni.serial,
+            arrival.direction,
+            &headers,
+            received.key_ports(inside),
+        );
         let [source, destination] = key.addresses();
         let [from, to] = key.ports();
-        let name = format!("protocol {} {source} port {from} to {destination} port {to}", headers.protocol);
+        let name = format!(
+            "protocol {} {source} port {from} to {destination} port {to}",
+            headers.protocol
+        );
         let found = self.flows.find(&key, self.flows.hash(&key));
         let entry = found.map(|place| self.flows.get(place));
         let note = match entry {

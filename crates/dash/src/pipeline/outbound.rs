@@ -121,7 +121,11 @@ impl Planner<'_> {
                 }
                 Some(RouteKind::ServiceTunnel(_)) => "service tunnel".to_owned(),
             };
-            Note::new("outbound routing", format!("route to {destination}"), action)
+            Note::new(
+                "outbound routing",
+                format!("route to {destination}"),
+                action,
+            )
         });
         let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
@@ -304,7 +308,12 @@ impl Planner<'_> {
         self.policies.note(|| {
             let action = endpoint.map_or_else(
                 || "no endpoint: dropped".to_owned(),
-                |endpoint| format!("{:?} to {endpoint}, key {}", tunnel.encapsulation, tunnel.key),
+                |endpoint| {
+                    format!(
+                        "{:?} to {endpoint}, key {}",
+                        tunnel.encapsulation, tunnel.key
+                    )
+                },
             );
             Note::new("tunnel", format!("tunnel {number}"), action)
         });

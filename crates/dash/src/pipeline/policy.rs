@@ -119,9 +119,17 @@ impl Policies<'_> {
             self.note(|| match found {
                 Some(found) => {
                     let name = list.name(found.place).map_or("?", |name| name.as_str());
-                    let ends = if found.terminating { ", ends here" } else { ", goes on" };
+                    let ends = if found.terminating {
+                        ", ends here"
+                    } else {
+                        ", goes on"
+                    };
                     let action = format!("{:?}{ends}", found.action).to_lowercase();
-                    Note::new("access list", format!("stage {number}, rule {name}"), action)
+                    Note::new(
+                        "access list",
+                        format!("stage {number}, rule {name}"),
+                        action,
+                    )
                 }
                 None => Note::new("access list", format!("stage {number}, no rule"), "deny"),
             });

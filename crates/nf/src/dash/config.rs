@@ -235,7 +235,10 @@ impl Written {
 
 impl Config {
     /// Reads what a table says, and the files that it names.
-    pub(super) fn read(written: Written, surroundings: Surroundings<'_>) -> Result<Self, ReadError> {
+    pub(super) fn read(
+        written: Written,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, ReadError> {
         let settings = written.settings();
         let settings = settings.map_err(|(key, error)| ReadError::named(key, error))?;
         let (mut files, mut mistakes) = (Files::default(), Vec::new());
@@ -378,7 +381,10 @@ impl Config {
             .map(|(file, text)| ConfigWarning::new(file_key(*file as usize), text.clone()))
             .collect();
         if let Some(more) = self.waiting.len().checked_sub(MOST_TOLD + 1) {
-            let text = format!("{} objects more wait: twinpath dash check tells all", more + 1);
+            let text = format!(
+                "{} objects more wait: twinpath dash check tells all",
+                more + 1
+            );
             warnings.push(ConfigWarning::new(file_key(0), text));
         }
         warnings

@@ -29,6 +29,11 @@
 //! the policies; later ones of its flow wait for it on the fast path. Its answer makes the flow.
 //! With `--paths slow` flows and policies are both on the slow path: the oracle.
 //!
+//! # Generated traffic
+//! Without a capture or interfaces packets are those of `[traffic]`, put into tunnels: each flow is one
+//! between an ENI's machine and an address that the ENI's routes and mappings lead to, of its IP version.
+//! One in four is opened from outside. So `[traffic.hosts]` says ports and shares, and no addresses.
+//!
 //! # Changes
 //! The files may say something else when the service is applied again, and single changes come with
 //! `twinpath dash apply`. What is in force then is compiled beside what packets meet, and takes

@@ -19,7 +19,7 @@ use twinpath_link::{Header, Message};
 /// Most packets that are held: where nothing may be lost none is taken in while there are more.
 pub(crate) const MOST_HELD: usize = 4096;
 
-/// An answer that has not come by then is lost: it is asked again.
+/// An answer that has not come by then is given up where packets may be lost: it is asked again.
 const MOST_WAIT: Duration = Duration::from_secs(2);
 
 /// Places of the table of flows that are looked at for flows that are over, each time.
@@ -165,11 +165,13 @@ impl DashStage {
         self.lost.sort_unstable();
     }
 
-    /// A ticket whose packet is lost, or was waited for in vain.
-    fn next_lost(&mut self, now: Instant) -> Option<u32> {
+    /// A ticket whose packet is lost, or was waited for in vain; what nothing is lost of is waited for as
+    /// long as it takes.
+    fn next_lost(&mut self, now: Instant, is_lossless: bool) -> Option<u32> {
         self.lost.pop().or_else(|| {
             let late = |(ticket, asked): (&u32, &Asked)| {
-                (now.since(asked.since) > MOST_WAIT).then_some(*ticket)
+                let is_late = !is_lossless && now.since(asked.since) > MOST_WAIT;
+                is_late.then_some(*ticket)
             };
             self.asked.iter().filter_map(late).min()
         })
@@ -216,12 +218,7 @@ impl FastPath {
     }
 
     /// The header with which a packet goes to a DPU's policies.
-    pub(super) fn question(
-        &mut self,
-        frame: &Frame,
-        element: u8,
-        io: &Io<'_>,
-    ) -> Option<Header> {
+    pub(super) fn question(&mut self, frame: &Frame, element: u8, io: &Io<'_>) -> Option<Header> {
         self.dash_at(element)?.ask(frame, io.clock.link)
     }
 
@@ -256,10 +253,10 @@ impl FastPath {
         let Some(stage) = self.dash_at(position.element) else {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         };
-        let asked = stage.take(ticket);
-        let (answer, behind) = asked.map_or_else(Default::default, |asked| {
-            (asked.answer, asked.behind)
-        });
+        let Some(Asked { answer, behind, .. }) = stage.take(ticket) else {
+            // It was given up, and those behind it have gone on.
+            return self.drop_at(Some(position.element), frame, DropReason::PuntRingFull, io);
+        };
         let decision = stage.resume(&mut frame, answer);
         self.decided(decision, frame, position, io);
         self.go_on_behind(behind, position, io);
@@ -275,17 +272,19 @@ impl FastPath {
             };
             let decision = stage.resume(&mut frame, None);
             let direction = frame.metadata().direction;
-            self.decided(decision, frame, Position { direction, ..position }, io);
+            self.decided(
+                decision,
+                frame,
+                Position {
+                    direction,
+                    ..position
+                },
+                io,
+            );
         }
     }
 
-    fn decided(
-        &mut self,
-        decision: Decision,
-        frame: Frame,
-        position: Position,
-        io: &mut Io<'_>,
-    ) {
+    fn decided(&mut self, decision: Decision, frame: Frame, position: Position, io: &mut Io<'_>) {
         let layout = dissect(frame.bytes()).unwrap_or_default();
         self.stop(decision, frame, &layout, position, io);
     }
@@ -294,13 +293,14 @@ impl FastPath {
     pub(super) fn tick_dash(&mut self, io: &mut Io<'_>) {
         for element in 0..self.elements.len() as u8 {
             let (clock, direction) = (io.clock, twinpath_core::Direction::Original);
+            let is_lossless = self.is_lossless;
             let Some(stage) = self.dash_at(element) else {
                 continue;
             };
             stage.dpu.age(AGED_AT_ONCE, clock.packet);
             while let Some(ticket) = self
                 .dash_at(element)
-                .and_then(|stage| stage.next_lost(clock.link))
+                .and_then(|stage| stage.next_lost(clock.link, is_lossless))
             {
                 let asked = self.dash_at(element).and_then(|stage| stage.take(ticket));
                 let behind = asked.map(|asked| asked.behind).unwrap_or_default();

@@ -16,8 +16,8 @@ mod rules;
 mod walk;
 mod watched;
 
-pub(crate) use dash::{MOST_HELD, done};
 pub use dash::DashStage;
+pub(crate) use dash::{MOST_HELD, done};
 pub use leaving::LongPackets;
 use rules::RULES_HASH;
 pub use rules::RuleStage;

@@ -108,9 +108,9 @@ fn wanted(dpu: &Dpu, flow: &FlowView, query: &DashQuery, now: Instant) -> Option
     let ends = ends(&key);
     let unused_ns = u64::from(now.ticks_since(flow.last_seen)) << TICK_SHIFT;
     let is_wanted = query.eni.as_ref().is_none_or(|wanted| *wanted == eni)
-        && query.address.is_none_or(|address| {
-            ends.iter().any(|end| end.address == Address::from(address))
-        })
+        && query
+            .address
+            .is_none_or(|address| ends.iter().any(|end| end.address == Address::from(address)))
         && query
             .port
             .is_none_or(|port| ends.iter().any(|end| end.port == port))

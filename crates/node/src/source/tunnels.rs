@@ -82,8 +82,8 @@ impl Tunnels {
     /// somebody.
     pub fn of(service: &Service) -> Option<Self> {
         let mut instances = service.chain.iter();
-        let (instance, config) = instances
-            .find_map(|instance| Some((instance, instance.config.of::<Config>()?)))?;
+        let (instance, config) =
+            instances.find_map(|instance| Some((instance, instance.config.of::<Config>()?)))?;
         Self::new(config, seed_of(service, instance))
     }
 
@@ -104,12 +104,7 @@ impl Tunnels {
 
     /// Puts a generated packet, which is changed, into its tunnel. Returns the length; `None` if no machine
     /// can send it.
-    pub fn put(
-        &self,
-        generated: &Generated,
-        inner: &mut [u8],
-        buffer: &mut [u8],
-    ) -> Option<usize> {
+    pub fn put(&self, generated: &Generated, inner: &mut [u8], buffer: &mut [u8]) -> Option<usize> {
         let inner = inner.get_mut(..generated.len)?;
         let layout = dissect(inner).ok()?;
         let version = match layout.network {
@@ -228,7 +223,10 @@ fn machine(configuration: &Configuration, table: &EniTable, is_v4: bool) -> Opti
         peers: Vec::new(),
     };
     for (prefix, route) in group.routes().iter().take(MOST_PEERS) {
-        let vnet = route.action.vnet().and_then(|name| configuration.vnets.get(name));
+        let vnet = route
+            .action
+            .vnet()
+            .and_then(|name| configuration.vnets.get(name));
         let Some(vnet) = vnet else { continue };
         for (address, mapping) in vnet.mappings().take(MOST_PEERS) {
             let is_peer = prefix.includes(address)
@@ -236,7 +234,9 @@ fn machine(configuration: &Configuration, table: &EniTable, is_v4: bool) -> Opti
                 && address != own
                 && mapping.private_link.is_none();
             if is_peer && machine.peers.len() < MOST_PEERS {
-                machine.peers.push(peer(&machine, address, &mapping, vnet.vnet.vni.get()));
+                machine
+                    .peers
+                    .push(peer(&machine, address, &mapping, vnet.vnet.vni.get()));
             }
         }
     }
@@ -248,7 +248,11 @@ fn peer(machine: &Machine, address: Address, mapping: &VnetMapping, vni: u32) ->
         address,
         host: mapping.underlay_ip,
         mac: mapping.mac_address.unwrap_or(STATIONS[0]),
-        vni: if mapping.use_dst_vni { vni } else { machine.vni },
+        vni: if mapping.use_dst_vni {
+            vni
+        } else {
+            machine.vni
+        },
     }
 }
 

@@ -6,8 +6,8 @@ use crate::watch::{DashRun, SlowLook, StageLook, Step, Watch};
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{Decision, DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_dash::Dpu;
-use twinpath_dash::pipeline::Note;
 use twinpath_dash::messages::{answer_bytes, read_arrival};
+use twinpath_dash::pipeline::Note;
 use twinpath_link::{Header, Message};
 
 /// Places of the table of flows that are looked at for flows that are over, each time.
@@ -74,7 +74,9 @@ impl Worker {
         if let Some(arrival) = arrival.filter(|_| is_asked) {
             notes.extend(dpu.policy_story(&arrival));
         }
-        let outcome = notes.last().map_or_else(String::new, |note| note.action.clone());
+        let outcome = notes
+            .last()
+            .map_or_else(String::new, |note| note.action.clone());
         watch.tell(frame.buffer(), || Step::Receive {
             element: header.element,
             slow_path: SlowLook::Dash(Box::new(DashRun {

@@ -24,14 +24,14 @@ use twinpath_control::live::{Expected, Live};
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
 
-use twinpath_io::{CaptureError, is_standard};
 use std::sync::Arc;
+use twinpath_io::{CaptureError, is_standard};
 use twinpath_nf::dash;
 use twinpath_nf::duration::Human;
 use twinpath_nf::files::Copied;
 use twinpath_node::health::OnHealth;
-use twinpath_node::run::StepError;
 use twinpath_node::operator::{Reload, Reloaded};
+use twinpath_node::run::StepError;
 use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams

@@ -51,8 +51,8 @@ fn check_counters(wanted: &Value, counted: &Value, what: &str) {
     }
     for (class, bytes) in wanted["meters"].as_object().into_iter().flatten() {
         let meter = &eni["meters"][class];
-        let names = ["OUTBOUND", "INBOUND"]
-            .map(|way| format!("SAI_METER_BUCKET_ENTRY_STAT_{way}_BYTES"));
+        let names =
+            ["OUTBOUND", "INBOUND"].map(|way| format!("SAI_METER_BUCKET_ENTRY_STAT_{way}_BYTES"));
         let counts: Vec<_> = names.iter().map(|name| meter[name].clone()).collect();
         assert_eq!(&Value::from(counts), bytes, "{what}: class {class}");
     }
@@ -62,7 +62,14 @@ fn check_counters(wanted: &Value, counted: &Value, what: &str) {
 fn run(name: &str, ways: &[&str]) -> u64 {
     let what = format!("{name} {ways:?}");
     let copy = copied(name);
-    let arguments = ["run", "dpu.toml", "--steps", "steps.json", "--counters", "counters.json"];
+    let arguments = [
+        "run",
+        "dpu.toml",
+        "--steps",
+        "steps.json",
+        "--counters",
+        "counters.json",
+    ];
     copy.succeed(&[&arguments[..], ways].concat());
     let compare = Compare::read(&folder().join(name));
     let told: Value = serde_json::from_slice(&copy.read("counters.json")).expect("JSON");
@@ -79,8 +86,13 @@ fn run(name: &str, ways: &[&str]) -> u64 {
         check_counters(&wanted, last, &what);
     }
     let enis = last["enis"].as_object().expect("ENIs");
-    let received = enis.values().map(|eni| eni["SAI_ENI_STAT_RX_PACKETS"].as_u64());
-    assert!(received.flatten().sum::<u64>() > 0, "{what}: no ENI got a packet");
+    let received = enis
+        .values()
+        .map(|eni| eni["SAI_ENI_STAT_RX_PACKETS"].as_u64());
+    assert!(
+        received.flatten().sum::<u64>() > 0,
+        "{what}: no ENI got a packet"
+    );
     fast
 }
 
@@ -104,7 +116,10 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
     for (text, why) in [
         ("[\n  {\"in\": 7}\n]", "steps.json:2:"),
         ("{\"in\": \"a.pcap\"}", "steps.json:1:"),
-        ("[{\"inn\": \"a.pcap\"}]", "unknown field `inn`, expected one of `config`, `in`, `out`"),
+        (
+            "[{\"inn\": \"a.pcap\"}]",
+            "unknown field `inn`, expected one of `config`, `in`, `out`",
+        ),
         (
             "[{\"config\": 7, \"in\": \"a.pcap\"}]",
             "expected the path of a file of configuration, or a list of such paths",
@@ -128,7 +143,10 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
         "wrong.json:2: DASH_VNET_TABLE:v: vni: ",
     );
     folder.write("acl.toml", b"[service]\nchain = [\"acl\"]\n[acl]\n");
-    folder.fail(&["run", "acl.toml", "--steps", "steps.json"], "the service has no DPU");
+    folder.fail(
+        &["run", "acl.toml", "--steps", "steps.json"],
+        "the service has no DPU",
+    );
 }
 
 #[test]
@@ -152,7 +170,14 @@ fn a_configuration_on_the_command_line_takes_the_place_of_the_files() {
     let wanted = steps("vnet")[0].join("expected.pcap");
     check_packets(&wanted, &folder.path("said.pcap"), &compare, "vnet");
     folder.fail(
-        &["run", "dpu.toml", "--in", "0-in.pcap", "--dash", "nowhere.json"],
+        &[
+            "run",
+            "dpu.toml",
+            "--in",
+            "0-in.pcap",
+            "--dash",
+            "nowhere.json",
+        ],
         "nowhere.json",
     );
 }
@@ -163,7 +188,10 @@ fn what_is_wrong_in_a_dpus_table_is_told_with_its_place() {
     let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"}]";
     folder.write("wrong.json", wrong.as_bytes());
     for (table, why) in [
-        ("config = [\"wrong.json\"]", "wrong.json:2: DASH_VNET_TABLE:v: vni: "),
+        (
+            "config = [\"wrong.json\"]",
+            "wrong.json:2: DASH_VNET_TABLE:v: vni: ",
+        ),
         ("config = [\"no.json\"]", "cannot read"),
         ("flows = 0", "flows = 0 is not from 1 to"),
         ("stray_tcp = \"keep\"", "expected `drop` or `judge`"),
@@ -198,8 +226,18 @@ fn a_running_dpu_is_looked_at_and_changed() {
     };
     let flows = values(&["dash", "flows", "--eni", "blue-1", "--most", "5"]);
     assert!((1..=5).contains(&flows.len()));
-    assert!(flows.iter().all(|flow| flow["eni"] == "blue-1"), "{flows:?}");
-    let to_https = ["dash", "flows", "--flow", "tcp *:* *:443", "--most", "20000"];
+    assert!(
+        flows.iter().all(|flow| flow["eni"] == "blue-1"),
+        "{flows:?}"
+    );
+    let to_https = [
+        "dash",
+        "flows",
+        "--flow",
+        "tcp *:* *:443",
+        "--most",
+        "20000",
+    ];
     let https = values(&to_https);
     let is_https = |flow: &Value| {
         let end = |name: &str| flow[name].as_str().is_some_and(|end| end.ends_with(":443"));
@@ -211,9 +249,15 @@ fn a_running_dpu_is_looked_at_and_changed() {
     let enis = values(&["dash", "enis"]);
     assert_eq!(enis.len(), 6);
     let said = running.ask(&["dash", "counters", "--eni", "red-2"]);
-    assert!(said.out.contains("SAI_ENI_STAT_OUTBOUND_TX_PACKETS"), "{said:?}");
+    assert!(
+        said.out.contains("SAI_ENI_STAT_OUTBOUND_TX_PACKETS"),
+        "{said:?}"
+    );
     let metered = values(&["dash", "meters", "--class", "1"]);
-    assert!(metered.iter().all(|meter| meter["class"] == 1), "{metered:?}");
+    assert!(
+        metered.iter().all(|meter| meter["class"] == 1),
+        "{metered:?}"
+    );
     // A port is closed while connections to it are open.
     let deny = r#"[{"DASH_ACL_RULE_TABLE:out:3": {"priority": 5, "action": "deny", "terminating": true, "dst_port": "443"}, "OP": "SET"}]"#;
     running.folder.write("deny.json", deny.as_bytes());
@@ -223,14 +267,20 @@ fn a_running_dpu_is_looked_at_and_changed() {
     let denied = |said: &crate::folder::Said| said.out.contains("dropped (acl_outbound)");
     running.ask_until(&["dash", "counters"], denied);
     let rejudged = |said: &crate::folder::Said| {
-        said.out.contains("SAI_ENI_STAT_FLOW_UPDATED_BY_RESIMULATION")
+        said.out
+            .contains("SAI_ENI_STAT_FLOW_UPDATED_BY_RESIMULATION")
             && said.out.contains("SAI_ENI_STAT_FLOW_DELETED")
     };
     running.ask_until(&["dash", "counters"], rejudged);
-    running.folder.write("wrong.json", b"[\n{\"DASH_VNET_TABLE:v\": {}}]");
+    running
+        .folder
+        .write("wrong.json", b"[\n{\"DASH_VNET_TABLE:v\": {}}]");
     let said = running.ask(&["dash", "apply", "wrong.json"]);
     assert_eq!(said.code, Some(2), "{said:?}");
-    assert!(said.err.contains("wrong.json:2: DASH_VNET_TABLE:v: "), "{said:?}");
+    assert!(
+        said.err.contains("wrong.json:2: DASH_VNET_TABLE:v: "),
+        "{said:?}"
+    );
     // The service file says what it was.
     let said = running.ask(&["apply", "edge.toml"]);
     assert!(said.out.starts_with("changed: dash; "), "{said:?}");
@@ -258,7 +308,11 @@ fn a_packet_is_traced_through_all_stages() {
             "access list: stage 1, rule ",
             "decision: ",
         ] {
-            assert!(said.out.contains(stage), "{paths}: {stage:?} in {}", said.out);
+            assert!(
+                said.out.contains(stage),
+                "{paths}: {stage:?} in {}",
+                said.out
+            );
         }
     }
 }

@@ -191,24 +191,26 @@ pub fn enis(arguments: &EniArguments) -> Result<Outcome, CommandError> {
         "ENI", "outbound", "left", "inbound", "left", "flows", "opened", "rejudged", "dropped",
     ];
     let head = row(head.map(str::to_owned));
-    arguments.asked.tell(dash.enis, Some(head), |eni: &EniFigures| {
-        let counts = [
-            eni.outbound.received_packets,
-            eni.outbound.sent_packets,
-            eni.inbound.received_packets,
-            eni.inbound.sent_packets,
-            eni.flows,
-            eni.flows_created,
-            eni.flows_resimulated,
-            eni.dropped(),
-        ];
-        let mut cells: [String; 9] = Default::default();
-        cells[0].clone_from(&eni.eni);
-        for (cell, count) in cells[1..].iter_mut().zip(counts) {
-            *cell = units::count(count);
-        }
-        row(cells)
-    })
+    arguments
+        .asked
+        .tell(dash.enis, Some(head), |eni: &EniFigures| {
+            let counts = [
+                eni.outbound.received_packets,
+                eni.outbound.sent_packets,
+                eni.inbound.received_packets,
+                eni.inbound.sent_packets,
+                eni.flows,
+                eni.flows_created,
+                eni.flows_resimulated,
+                eni.dropped(),
+            ];
+            let mut cells: [String; 9] = Default::default();
+            cells[0].clone_from(&eni.eni);
+            for (cell, count) in cells[1..].iter_mut().zip(counts) {
+                *cell = units::count(count);
+            }
+            row(cells)
+        })
 }
 
 /// An ENI's counters.

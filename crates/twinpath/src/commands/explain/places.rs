@@ -1,9 +1,9 @@
 //! What runs where: a line for each function.
 
-use twinpath_nf::descriptor::Form;
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::service::{Instance, Paths, Service};
+use twinpath_nf::descriptor::Form;
 use twinpath_node::wiring;
 
 /// Where a function's decisions are taken.

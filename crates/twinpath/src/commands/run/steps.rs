@@ -191,9 +191,11 @@ fn line(number: usize, figures: &StepFigures) -> String {
 
 /// All files that steps read, and all that they write.
 pub fn files(steps: &[Step]) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let read = steps
-        .iter()
-        .flat_map(|step| config_files(&step.config).into_iter().chain(step.input.clone()));
+    let read = steps.iter().flat_map(|step| {
+        config_files(&step.config)
+            .into_iter()
+            .chain(step.input.clone())
+    });
     let written = steps.iter().filter_map(|step| step.output.clone());
     (read.collect(), written.collect())
 }

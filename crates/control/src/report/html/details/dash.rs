@@ -14,7 +14,15 @@ pub fn card(dash: &Dash) -> String {
         None => String::new(),
     };
     let heads = [
-        "ENI", "outbound", "left", "inbound", "left", "flows", "opened", "judged anew", "dropped",
+        "ENI",
+        "outbound",
+        "left",
+        "inbound",
+        "left",
+        "flows",
+        "opened",
+        "judged anew",
+        "dropped",
         "most for",
     ];
     let heads: String = heads.map(|head| format!("<th>{head}</th>")).concat();
