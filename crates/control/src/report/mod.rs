@@ -513,9 +513,9 @@ impl Report {
     }
 
     /// Whether flow state is worth showing: not if the chain makes rules and
-    /// shares none.
+    /// shares none, nor if it is a DPU.
     pub fn shows_flow_state(&self) -> bool {
-        self.rules.is_empty() || self.slots.capacity > 0
+        self.rules.is_empty() && self.dash.is_none() || self.slots.capacity > 0
     }
 
     /// Packets dropped for any reason.

@@ -38,7 +38,8 @@ pub fn steps(name: &str) -> Vec<PathBuf> {
     std::iter::once(first.clone()).chain(later).collect()
 }
 
-/// Packets of a capture of microseconds in this machine's order, each with its time in nanoseconds.
+/// Packets of a capture of microseconds or nanoseconds in this machine's order, each with its time in
+/// nanoseconds.
 ///
 /// # Panics
 /// It is not there, or no such capture.
@@ -49,11 +50,15 @@ pub fn capture(path: &Path) -> Vec<(u64, Vec<u8>)> {
         let bytes = bytes[at..at + 4].try_into().expect("four bytes");
         u32::from_le_bytes(bytes) as usize
     };
-    assert_eq!(number(0), 0xa1b2_c3d4, "{}", path.display());
+    let unit_ns = match number(0) {
+        0xa1b2_c3d4 => 1000,
+        0xa1b2_3c4d => 1,
+        other => panic!("{}: magic {other:#x}", path.display()),
+    };
     let (mut at, mut packets) = (24, Vec::new());
     while at < bytes.len() {
-        let (seconds, micros, length) = (number(at), number(at + 4), number(at + 8));
-        let time_ns = seconds as u64 * 1_000_000_000 + micros as u64 * 1000;
+        let (seconds, rest, length) = (number(at), number(at + 4), number(at + 8));
+        let time_ns = seconds as u64 * 1_000_000_000 + rest as u64 * unit_ns;
         packets.push((time_ns, bytes[at + 16..at + 16 + length].to_vec()));
         at += 16 + length;
     }

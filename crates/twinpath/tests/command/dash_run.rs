@@ -199,11 +199,11 @@ fn what_is_wrong_in_a_dpus_table_is_told_with_its_place() {
     ] {
         let service = format!("[service]\nchain = [\"dash\"]\n[dash]\n{table}\n");
         folder.write("dpu.toml", service.as_bytes());
-        folder.fail(&["validate", "dpu.toml"], why);
+        folder.fail(&["run", "dpu.toml"], why);
     }
     let both = "[service]\nchain = [\"firewall\", \"dash\"]\n[firewall]\n[dash]\n";
     folder.write("dpu.toml", both.as_bytes());
-    folder.fail(&["validate", "dpu.toml"], "which is a chain of its own");
+    folder.fail(&["run", "dpu.toml"], "which is a chain of its own");
 }
 
 /// The example, with as much traffic as one asks for.
@@ -217,7 +217,8 @@ fn example(packets: &str) -> String {
 
 #[test]
 fn a_running_dpu_is_looked_at_and_changed() {
-    let endless = example("").replace("rate_pps = 40_000", "rate_pps = 4_000");
+    let slow = example("").replace("rate_pps = 40_000", "rate_pps = 4_000");
+    let endless = slow.replace("churn_per_minute = 60_000", "churn_per_minute = 6_000");
     let running = Running::start_as(&endless);
     let values = |arguments: &[&str]| -> Vec<Value> {
         let all = [arguments, &["--json"]].concat();
