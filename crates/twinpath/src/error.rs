@@ -16,6 +16,7 @@ use twinpath_control::service::{Service, ServiceError};
 use twinpath_io::CaptureError;
 use twinpath_lab::{ExperimentError, PlanError};
 use twinpath_node::RunError;
+use twinpath_node::run::StepError;
 use twinpath_node::trace::TraceError;
 use twinpath_node::wiring::BuildError;
 use twinpath_traffic::TrafficError;
@@ -111,10 +112,16 @@ pub enum CommandError {
     Steps(#[from] StepsError),
     /// A run in steps.
     #[error(transparent)]
-    Step(#[from] twinpath_node::run::StepError),
+    Step(Box<StepError>),
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<StepError> for CommandError {
+    fn from(error: StepError) -> Self {
+        Self::Step(Box::new(error))
+    }
 }
 
 impl From<SetupError> for CommandError {
