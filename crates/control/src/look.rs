@@ -21,8 +21,58 @@ pub enum Look {
     Backends(Query),
     /// How often entries of functions' tables decided.
     Counters(Query),
+    /// Flows of a DPU.
+    DashFlows(DashQuery),
     /// What a report would say.
     Figures,
+}
+
+/// Which flows of a DPU; all that are not excluded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DashQuery {
+    /// Those of this ENI.
+    pub eni: Option<String>,
+    /// Those with this address at either end.
+    pub address: Option<IpAddr>,
+    /// Those with this port at either end.
+    pub port: Option<u16>,
+    /// Those of such a flow, as its packets come.
+    pub flow: Option<FlowFilter>,
+    /// Those without a packet for so long, ns.
+    pub least_unused_ns: u64,
+    /// At most so many, and never more than [`MOST_TOLD`].
+    pub most: Option<usize>,
+}
+
+impl DashQuery {
+    /// At most so many are told.
+    pub fn most(&self) -> usize {
+        self.most.unwrap_or(MOST_TOLD).min(MOST_TOLD)
+    }
+}
+
+/// A flow of a DPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DashFlowView {
+    /// Its ENI.
+    pub eni: String,
+    /// `outbound` if its machine opened it, else `inbound`.
+    pub direction: String,
+    /// The IP protocol number.
+    pub protocol: u8,
+    /// Where the packets come from that opened it.
+    pub source: String,
+    /// Where they go.
+    pub destination: String,
+    /// How far a TCP connection has come: `opened`, `answered` or `ended`.
+    pub state: String,
+    /// What is done to packets as those that opened it.
+    pub action: String,
+    /// What is done to answers.
+    pub answers: String,
+    /// How long no packet has come, ns, within 67 ms.
+    pub unused_ns: u64,
 }
 
 /// Which of them; all that are not excluded.
@@ -112,6 +162,8 @@ pub enum Seen {
     Backends(Part<BackendView>),
     /// Counters.
     Counters(Part<CounterView>),
+    /// Flows of a DPU.
+    DashFlows(Part<DashFlowView>),
     /// Figures.
     Figures(Box<Report>),
 }

@@ -34,6 +34,11 @@ pub enum Request {
         /// What the files say that it names: whoever asks has read them, with its own rights.
         files: SentFiles,
     },
+    /// Change a DPU's configuration by what these files say, in their order.
+    DashApply {
+        /// Paths, for messages, and texts: SONiC's JSON.
+        files: Vec<(PathBuf, Arc<str>)>,
+    },
     /// Change one thing.
     Change {
         /// The function, by its name in the chain; may be left out if one alone has such things.

@@ -1,5 +1,6 @@
 //! Why a packet was dropped.
 
+use crate::dash_reason::DashReason;
 use crate::wire::Unparsed;
 use crate::wire::malformed::Malformed;
 
@@ -12,6 +13,8 @@ macro_rules! reasons {
             Malformed(Malformed),
             /// No IP packet was found in it, and such frames are not forwarded.
             Unparsed(Unparsed),
+            /// A DPU drops it; for which ENI, the DPU's own counters say.
+            Dash(DashReason),
             $($(#[doc = $doc])+ $reason,)+
         }
 
@@ -27,6 +30,9 @@ macro_rules! reasons {
                 match self {
                     Self::Malformed(malformed) => PLAIN.len() + malformed as usize,
                     Self::Unparsed(what) => PLAIN.len() + Malformed::ALL.len() + what as usize,
+                    Self::Dash(why) => {
+                        PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len() + why as usize
+                    }
                     $(Self::$reason => Index::$reason as usize,)+
                 }
             }
@@ -35,6 +41,8 @@ macro_rules! reasons {
             pub const fn kind(self) -> DropKind {
                 match self {
                     Self::Malformed(_) | Self::Unparsed(_) => DropKind::Decision,
+                    Self::Dash(why) if why.is_loss() => DropKind::Loss,
+                    Self::Dash(_) => DropKind::Decision,
                     $(Self::$reason => DropKind::$kind,)+
                 }
             }
@@ -44,6 +52,7 @@ macro_rules! reasons {
                 match self {
                     Self::Malformed(malformed) => malformed.name(),
                     Self::Unparsed(what) => what.name(),
+                    Self::Dash(why) => why.drop_name(),
                     $(Self::$reason => $name,)+
                 }
             }
@@ -53,6 +62,7 @@ macro_rules! reasons {
                 match self {
                     Self::Malformed(malformed) => malformed.meaning(),
                     Self::Unparsed(what) => what.meaning(),
+                    Self::Dash(why) => why.meaning(),
                     $(Self::$reason => concat!($($doc,)+).trim_ascii_start(),)+
                 }
             }
@@ -190,13 +200,16 @@ reasons! {
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len();
+    pub const COUNT: usize =
+        PLAIN.len() + Malformed::ALL.len() + Unparsed::ALL.len() + DashReason::COUNT;
 
     /// Every reason, in the order of [`Self::index`].
     pub fn all() -> impl Iterator<Item = Self> {
         let malformed = Malformed::ALL.iter().map(|&why| Self::Malformed(why));
         let unparsed = Unparsed::ALL.iter().map(|&what| Self::Unparsed(what));
-        PLAIN.iter().copied().chain(malformed).chain(unparsed)
+        let dash = DashReason::ALL.iter().map(|&why| Self::Dash(why));
+        let plain = PLAIN.iter().copied();
+        plain.chain(malformed).chain(unparsed).chain(dash)
     }
 
     /// The reason of this name.

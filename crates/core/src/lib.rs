@@ -13,6 +13,7 @@
 
 pub mod adjacency;
 pub mod counters;
+mod dash_reason;
 pub mod decision;
 mod direction;
 pub mod drop_reason;
@@ -34,6 +35,7 @@ pub mod time;
 
 pub use adjacency::{Adjacencies, Adjacency};
 pub use counters::DropCounters;
+pub use dash_reason::DashReason;
 pub use decision::Decision;
 pub use direction::Direction;
 pub use drop_reason::DropReason;

@@ -118,6 +118,14 @@ fn advise_huge(start: *mut u8, bytes: usize) {
     }
 }
 
+impl<T: Zeroable> Clone for ZeroedArray<T> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new(self.len);
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
 impl<T: Zeroable> Deref for ZeroedArray<T> {
     type Target = [T];
     #[inline(always)]

@@ -184,6 +184,29 @@ impl Frame {
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     }
 
+    /// The packet with all that is in front of it in its buffer, and where in that it begins.
+    #[inline]
+    pub fn with_headroom(&mut self) -> (&mut [u8], usize) {
+        let (head, len) = (self.book().head as usize, self.book().len as usize);
+        let start = self.data(0);
+        // SAFETY: `head + len <= capacity`, and all of the buffer was initialised when its pool was
+        // made; `self` is borrowed exclusively.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(start, head + len) };
+        (bytes, head)
+    }
+
+    /// The packet is these bytes of its buffer, as [`Self::with_headroom`] counts them. Returns whether
+    /// the buffer has them.
+    #[inline]
+    pub fn set_bounds(&mut self, packet: std::ops::Range<usize>) -> bool {
+        let book = self.book_mut();
+        let fits = packet.start <= packet.end && packet.end <= book.capacity as usize;
+        if fits {
+            (book.head, book.len) = (packet.start as u32, packet.len() as u32);
+        }
+        fits
+    }
+
     /// Length of the packet in bytes.
     #[inline(always)]
     #[expect(

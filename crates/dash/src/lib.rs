@@ -19,9 +19,10 @@ mod files;
 pub mod flows;
 pub mod headers;
 pub mod json;
+pub mod messages;
 pub mod objects;
 pub mod pipeline;
-pub mod reason;
+mod reason;
 #[cfg(feature = "samples")]
 pub mod samples;
 pub mod settings;
@@ -29,7 +30,7 @@ pub mod source;
 pub mod steering;
 pub mod tables;
 
-pub use dpu::{Dpu, FlowView, Verdict};
+pub use dpu::{Answer, Dpu, FlowView, Question, Step, Verdict};
 pub use files::{FileError, Files};
 pub use reason::Reason;
 pub use settings::Settings;

@@ -1,126 +1,43 @@
 //! The test vectors of `vectors/dash`: SONiC's JSON and captures, made by an independent implementation.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 use twinpath_core::Instant;
-use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_dash::config::Store;
-use twinpath_dash::{Dpu, Files, Reason, Settings, Verdict};
+use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
+use twinpath_dash::{Dpu, Files, Reason, Settings, Step, Verdict, messages};
 
 /// Room in front of frames.
 const HEADROOM: usize = 160;
 
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/dash")
-}
-
-/// Packets of a capture of microseconds in this machine's order, each with its time in nanoseconds.
-fn capture(path: &Path) -> Vec<(u64, Vec<u8>)> {
-    let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let number = |at: usize| {
-        let bytes = bytes[at..at + 4].try_into().expect("four bytes");
-        u32::from_le_bytes(bytes) as usize
-    };
-    assert_eq!(number(0), 0xa1b2_c3d4, "{}", path.display());
-    let (mut at, mut packets) = (24, Vec::new());
-    while at < bytes.len() {
-        let (seconds, micros, length) = (number(at), number(at + 4), number(at + 8));
-        let time_ns = seconds as u64 * 1_000_000_000 + micros as u64 * 1000;
-        packets.push((time_ns, bytes[at + 16..at + 16 + length].to_vec()));
-        at += 16 + length;
-    }
-    packets
-}
-
-fn json(path: &Path) -> Option<Value> {
-    let text = fs::read_to_string(path).ok()?;
-    Some(serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
-}
-
-fn texts(value: &Value) -> Vec<String> {
-    let list = value.as_array().into_iter().flatten();
-    list.filter_map(Value::as_str).map(String::from).collect()
-}
-
-/// What of frames counts.
-struct Compare {
-    ignore: Vec<String>,
-    endpoints: Vec<Address>,
-}
-
-impl Compare {
-    fn read(folder: &Path) -> Self {
-        let compare = json(&folder.join("compare.json")).expect("compare.json");
-        let endpoints = texts(&compare["endpoints"]);
-        Self {
-            ignore: texts(&compare["ignore"]),
-            endpoints: endpoints
-                .iter()
-                .map(|text| text.parse().expect("an address"))
-                .collect(),
-        }
-    }
-
-    /// The frame without what does not count.
-    fn counting(&self, frame: &[u8]) -> Vec<u8> {
-        let mut counting = frame.to_vec();
-        let mut at = 0;
-        loop {
-            let layer = &frame[at..];
-            let layout = dissect(layer).expect("a sound frame");
-            let Ok(tunnel) = Tunnel::read(layer, &layout, VXLAN_PORT) else {
-                return counting;
-            };
-            let (l3, l4) = (at + usize::from(layout.l3), at + usize::from(layout.l4));
-            let mut blank = |range: std::ops::Range<usize>| counting[range].fill(0);
-            for field in &self.ignore {
-                match (
-                    field.as_str(),
-                    fields::source_address(layer, &layout).is_v4(),
-                ) {
-                    ("outer.macs", _) => blank(at..at + 12),
-                    ("outer.ttl", true) => blank(l3 + 8..l3 + 9),
-                    ("outer.ttl", false) => blank(l3 + 7..l3 + 8),
-                    ("outer.id", true) => blank(l3 + 4..l3 + 8),
-                    ("outer.flow_label", false) => blank(l3 + 1..l3 + 4),
-                    ("outer.source_port", _) if tunnel.encapsulation == Encapsulation::Vxlan => {
-                        blank(l4..l4 + 2);
-                        blank(l4 + 6..l4 + 8);
-                    }
-                    ("outer.id" | "outer.flow_label" | "outer.source_port", _) => {}
-                    (other, _) => panic!("no field {other}"),
-                }
-            }
-            if fields::source_address(layer, &layout).is_v4() {
-                blank(l3 + 10..l3 + 12);
-                if at == 0 && !self.endpoints.is_empty() {
-                    let endpoint = fields::destination_address(layer, &layout);
-                    assert!(self.endpoints.contains(&endpoint), "{endpoint}");
-                    blank(l3 + 16..l3 + 20);
-                }
-            }
-            at += tunnel.inner().start;
-        }
-    }
-}
-
 struct Device {
     store: Store,
     dpu: Dpu,
+    /// Where policies judge, if not at once.
+    elsewhere: Option<Dpu>,
 }
 
 impl Device {
-    fn new() -> Self {
+    fn new(is_apart: bool) -> Self {
         let settings = Settings {
             flows: 1024,
             ..Settings::default()
         };
+        let whole = Dpu::new(settings.clone(), 1);
+        let tables = Arc::new(whole.tables().clone());
+        let (dpu, elsewhere) = match is_apart {
+            true => {
+                let fast = Dpu::with_policies_elsewhere(settings, tables, 1);
+                (fast, Some(whole))
+            }
+            false => (whole, None),
+        };
         Self {
             store: Store::default(),
-            dpu: Dpu::new(settings, 1),
+            dpu,
+            elsewhere,
         }
     }
 
@@ -131,16 +48,43 @@ impl Device {
         let waiting: Vec<_> = self.store.waiting().map(|(key, _)| key).collect();
         assert!(waiting.is_empty(), "{}: {waiting:?}", path.display());
         let snapshot = self.store.snapshot();
-        self.dpu.update(&snapshot.configuration, &applied.changed);
+        let all = self.elsewhere.as_mut().unwrap_or(&mut self.dpu);
+        all.update(&snapshot.configuration, &applied.changed);
+        if let Some(policies) = &self.elsewhere {
+            self.dpu.set_tables(Arc::new(policies.tables().clone()));
+        }
     }
 
     fn send(&mut self, time_ns: u64, packet: &[u8]) -> Result<Vec<u8>, Reason> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(packet);
-        match self.dpu.process(&mut buffer, HEADROOM, Instant(time_ns)) {
+        match self.process(&mut buffer, Instant(time_ns)) {
             Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
             Verdict::Drop(reason) => Err(reason),
             Verdict::TooLong(_) => Err(Reason::TooLong),
+        }
+    }
+
+    /// What becomes of a packet. What policies are asked crosses as bytes, as between two paths.
+    fn process(&mut self, buffer: &mut [u8], now: Instant) -> Verdict {
+        let Some(policies) = &self.elsewhere else {
+            return self.dpu.process(buffer, HEADROOM, now);
+        };
+        let mut step = self.dpu.begin(buffer, HEADROOM, now);
+        loop {
+            match step {
+                Step::Done(verdict) => return verdict,
+                Step::Wait(key) => panic!("{key:?} was answered"),
+                Step::Ask(question) => {
+                    let words = messages::arrival_words(&question.arrival);
+                    let arrival = messages::read_arrival(&words).expect("an arrival");
+                    let said = messages::answer_bytes(&policies.answer(&arrival));
+                    let said = messages::read_answer(&said).expect("an answer");
+                    self.dpu.no_longer_asked(&question.key);
+                    let answer = Some((question, said));
+                    step = self.dpu.resume(buffer, HEADROOM, now, answer);
+                }
+            }
         }
     }
 
@@ -205,16 +149,16 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn run(name: &str) {
+    run_as(name, false);
+    run_as(name, true);
+}
+
+fn run_as(name: &str, is_apart: bool) {
     let folder = folder().join(name);
     let compare = Compare::read(&folder);
-    let mut device = Device::new();
-    device.step(&folder, &compare);
-    for step in 2.. {
-        let folder = folder.join(format!("step{step}"));
-        if !folder.exists() {
-            break;
-        }
-        device.step(&folder, &compare);
+    let mut device = Device::new(is_apart);
+    for step in steps(name) {
+        device.step(&step, &compare);
     }
     if let Some(wanted) = json(&folder.join("counters.json")) {
         device.check_counters(&wanted);
@@ -231,9 +175,7 @@ macro_rules! vectors {
         #[test]
         fn every_vector_is_run() {
             let named = [$(stringify!($name)),*];
-            let entries = fs::read_dir(folder()).expect("vectors");
-            for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
-                let name = entry.file_name().into_string().expect("a name");
+            for name in names() {
                 assert!(named.contains(&&*name), "{name} is not run");
             }
         }
@@ -253,4 +195,38 @@ vectors! {
     service_tunnel
     trusted_vni
     vnet
+}
+
+/// Packets of a flow wait for what is asked about its first one, and leave in order behind it.
+#[test]
+fn packets_of_a_flow_wait_for_its_first() {
+    let folder = folder().join("vnet");
+    let mut device = Device::new(true);
+    device.configure(&folder.join("config.json"));
+    let (time_ns, packet) = capture(&folder.join("in.pcap")).swap_remove(0);
+    let buffer = || {
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(&packet);
+        buffer
+    };
+    let (mut first, mut second, now) = (buffer(), buffer(), Instant(time_ns));
+    let Step::Ask(question) = device.dpu.begin(&mut first, HEADROOM, now) else {
+        panic!("policies judge the first packet of a flow");
+    };
+    let step = device.dpu.begin(&mut second, HEADROOM, now);
+    assert_eq!(step, Step::Wait(question.key));
+    let counted = device.dpu.counters(&"eni1".into()).expect("an ENI").clone();
+    assert_eq!(counted.received[0].packets, 2, "both have come");
+    assert_eq!((counted.flow_misses, counted.flows_created), (0, 0));
+    let policies = device.elsewhere.as_ref().expect("apart");
+    let said = policies.answer(&question.arrival);
+    device.dpu.no_longer_asked(&question.key);
+    let answer = Some((question, said));
+    let step = device.dpu.resume(&mut first, HEADROOM, now, answer);
+    assert!(matches!(step, Step::Done(Verdict::Forward(_))), "{step:?}");
+    let step = device.dpu.resume(&mut second, HEADROOM, now, None);
+    assert!(matches!(step, Step::Done(Verdict::Forward(_))), "{step:?}");
+    let counted = device.dpu.counters(&"eni1".into()).expect("an ENI");
+    assert_eq!((counted.flow_misses, counted.flow_hits), (1, 1));
+    assert_eq!(counted.received[0].packets, 2, "none has come twice");
 }

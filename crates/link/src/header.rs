@@ -28,7 +28,9 @@
 //! Where payload is parked only the packet's header follows.
 //!
 //! Behind [`Message::RuleRequest`] and [`Message::RuleReport`] there is no packet but what the
-//! workers and the fast path tell each other about rules.
+//! workers and the fast path tell each other about rules; behind [`Message::Answer`] what a DPU's
+//! policies have decided. The slot of a question is that of its answer, and of its packet on the way
+//! back.
 
 use twinpath_core::key::{KEY_BYTES, Role, Side};
 use twinpath_core::{Direction, FlowKey, Frame, Instant, Keyed, Metadata, Ticket};
@@ -65,6 +67,8 @@ pub enum Message {
     WriteBack = 3,
     /// What the fast path tells of rules.
     RuleReport = 4,
+    /// A packet that a DPU's policies have to judge, and in the state words what they look at.
+    Question = 5,
     /// Only a packet on its way out.
     Return = 16,
     /// The state, granted to the fast path.
@@ -79,6 +83,8 @@ pub enum Message {
     RuleRequest = 21,
     /// The workers have dropped the packet whose payload is parked.
     Dropped = 22,
+    /// What a DPU's policies say. The packet that was asked about follows.
+    Answer = 23,
 }
 
 impl Message {
@@ -88,6 +94,7 @@ impl Message {
             2 => Self::Pull,
             3 => Self::WriteBack,
             4 => Self::RuleReport,
+            5 => Self::Question,
             16 => Self::Return,
             17 => Self::State,
             18 => Self::Decline,
@@ -95,6 +102,7 @@ impl Message {
             20 => Self::Recall,
             21 => Self::RuleRequest,
             22 => Self::Dropped,
+            23 => Self::Answer,
             _ => return None,
         })
     }
@@ -106,6 +114,7 @@ impl Message {
             Self::Pull => "PULL",
             Self::WriteBack => "WB",
             Self::RuleReport => "RULE-REPORT",
+            Self::Question => "QUESTION",
             Self::Return => "RETURN",
             Self::State => "STATE",
             Self::Decline => "DECLINE",
@@ -113,6 +122,7 @@ impl Message {
             Self::Recall => "RECALL",
             Self::RuleRequest => "RULE-REQUEST",
             Self::Dropped => "DROPPED",
+            Self::Answer => "ANSWER",
         }
     }
 

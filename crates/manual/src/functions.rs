@@ -64,6 +64,7 @@ fn place(function: &Descriptor) -> String {
     let form = match function.form {
         Form::Flow => "It shares flow state between the paths",
         Form::Rules => "Its decisions are cached as rules",
+        Form::Dash => "What it decides is kept as flows",
     };
     let name = function.name;
     let table = match function.needs_section {
@@ -79,6 +80,7 @@ fn list(pages: &Pages) -> String {
         let paths = match function.form {
             Form::Flow => "flow state on both paths",
             Form::Rules => "cached rules",
+            Form::Dash => "flows, for both directions",
         };
         vec![
             format!("[{0}]({0}.md)", function.name),

@@ -2,12 +2,12 @@
 
 use crate::descriptor::Descriptor;
 use crate::{
-    acl, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6, rate_limiter,
-    reassembler, reframer, router, telemetry,
+    acl, dash, firewall, inspector, kv_store, load_balancer, monitor, napt, nat64, nptv6,
+    rate_limiter, reassembler, reframer, router, telemetry,
 };
 
 /// The functions.
-pub const FUNCTIONS: [&Descriptor; 14] = [
+pub const FUNCTIONS: [&Descriptor; 15] = [
     &firewall::FUNCTION,
     &reassembler::FUNCTION,
     &inspector::FUNCTION,
@@ -22,6 +22,7 @@ pub const FUNCTIONS: [&Descriptor; 14] = [
     &nptv6::FUNCTION,
     &router::FUNCTION,
     &monitor::FUNCTION,
+    &dash::FUNCTION,
 ];
 
 /// The function of this name.

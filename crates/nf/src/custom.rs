@@ -49,7 +49,7 @@ pub fn custom(
     Arc::new(Custom {
         descriptor: match form {
             Form::Flow => &FLOW,
-            Form::Rules => &RULES,
+            Form::Rules | Form::Dash => &RULES,
         },
         setting,
         make: Box::new(make),

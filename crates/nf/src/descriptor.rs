@@ -170,6 +170,8 @@ pub enum Form {
     Flow,
     /// Header bits and table entries: decisions are cached as rules.
     Rules,
+    /// Policies about connections of packets in tunnels: what they decide is kept as flows.
+    Dash,
 }
 
 /// A function, by what its decisions depend on.
@@ -178,6 +180,8 @@ pub enum Function {
     Flow(Box<dyn NetworkFunction>),
     /// Header bits and table entries: decisions are cached as rules.
     Rules(Box<dyn RuleFunction>),
+    /// Policies about connections of packets in tunnels.
+    Dash(Box<twinpath_dash::Dpu>),
 }
 
 impl Function {
@@ -504,6 +508,11 @@ impl dyn FunctionConfig {
     /// Whether the function's decisions are cached as rules; otherwise it shares flow state.
     pub fn makes_rules(&self) -> bool {
         self.descriptor().form == Form::Rules
+    }
+
+    /// Whether packets change state of flows that both paths share.
+    pub fn shares_state(&self) -> bool {
+        self.descriptor().form == Form::Flow
     }
 
     /// Whether packets meet the function last whichever way they go.

@@ -18,6 +18,7 @@ pub mod catalogue;
 mod checked;
 pub mod checksums;
 pub mod custom;
+pub mod dash;
 pub mod descriptor;
 pub mod duration;
 pub mod edit;

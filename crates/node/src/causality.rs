@@ -7,9 +7,15 @@
 //! dropped. Nothing in the data plane waits.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use twinpath_core::wire::layout::{Layout, Network};
 use twinpath_core::wire::{Address, dissect, fields};
 use twinpath_core::{Direction, FlowKey, Side, Steering};
+use twinpath_dash::headers;
+use twinpath_dash::objects::EniMode;
+use twinpath_dash::pipeline::Received;
+use twinpath_dash::settings::Settings;
+use twinpath_dash::tables::Tables;
 use twinpath_rulecache::Sides;
 
 /// Conversations that are told apart; those that share a place wait for each other, which costs a
@@ -40,6 +46,8 @@ pub enum Scope {
         /// External addresses.
         external: Sides,
     },
+    /// The packets of an ENI are one conversation, whatever their addresses: one end is its machine.
+    Enis(Arc<Tables>),
     /// None: packets enter as they come, as on a wire that nobody waits at.
     Nothing,
 }
@@ -65,7 +73,7 @@ impl Causality {
     pub fn new(scope: Scope) -> Self {
         let steering = match &scope {
             Scope::Hosts(steering) | Scope::Translated { steering, .. } => Some(steering),
-            Scope::Nothing => None,
+            Scope::Enis(_) | Scope::Nothing => None,
         };
         let aliases = steering.into_iter().flat_map(Steering::aliases);
         let services = aliases
@@ -86,6 +94,7 @@ impl Causality {
         }
         match &self.scope {
             Scope::Nothing => None,
+            Scope::Enis(tables) => of_eni(bytes, tables),
             Scope::Hosts(steering) => self.between_hosts(steering, bytes, &layout),
             Scope::Translated {
                 steering,
@@ -160,6 +169,22 @@ impl Causality {
             *other = ordinal + 1;
         }
     }
+}
+
+/// A floating NIC's packets come by the same way in either direction.
+fn of_eni(bytes: &[u8], tables: &Tables) -> Option<Party> {
+    let arrival = Received::read(bytes, tables, &Settings::default())
+        .ok()?
+        .arrival;
+    let is_floating = tables.eni(arrival.eni)?.mode == EniMode::FloatingNic;
+    Some(Party {
+        place: 1 + usize::from(arrival.eni) % PLACES,
+        end: match (is_floating, arrival.direction) {
+            (true, _) => End::Both,
+            (false, headers::Direction::Outbound) => End::One,
+            (false, headers::Direction::Inbound) => End::Other,
+        },
+    })
 }
 
 impl Party {

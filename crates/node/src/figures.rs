@@ -2,6 +2,7 @@
 //! worker what it knows, and whoever wants a report puts them together. So it is at the end of a
 //! run, and so it is while the run goes on, when each party tells between two bursts.
 
+pub(crate) mod dash;
 pub(crate) mod machine;
 mod parking;
 pub(crate) mod rules;
@@ -11,7 +12,7 @@ use crate::worker::{LinkCounters, SlowElement, Worker};
 use machine::by_name;
 use std::sync::mpsc;
 use twinpath_control::report::{
-    Flows, FunctionCounters, LatencyRecorder, Report, RuleElement, RuleTableCounters, Rules,
+    Dash, Flows, FunctionCounters, LatencyRecorder, Report, RuleElement, RuleTableCounters, Rules,
 };
 use twinpath_core::DropCounters;
 use twinpath_nf::kv_store::Answers;
@@ -52,6 +53,8 @@ pub struct WorkerFigures {
     rules: Vec<(u8, RuleElement)>,
     /// Key-value stores among the functions.
     stores: Vec<String>,
+    /// A DPU that is on the slow path alone.
+    dash: Option<Dash>,
 }
 
 impl WorkerFigures {
@@ -66,7 +69,13 @@ impl WorkerFigures {
             functions: function_counters(worker),
             rules: rules::elements(worker),
             stores: stores(worker),
+            dash: worker.whole_dash().map(|dash| dash::dash(dash.dpu())),
         }
+    }
+
+    /// A DPU that is on the slow path alone.
+    pub const fn dash(&self) -> Option<&Dash> {
+        self.dash.as_ref()
     }
 
     /// The same, of a worker with this number.
@@ -99,6 +108,10 @@ impl MachineFigures {
             own.add(more);
         }
         match (&mut own.split, &more.split) {
+            (Some(own), Some(more)) => own.add(more),
+            (own, more) => *own = own.take().or_else(|| more.clone()),
+        }
+        match (&mut own.dash, &more.dash) {
             (Some(own), Some(more)) => own.add(more),
             (own, more) => *own = own.take().or_else(|| more.clone()),
         }
@@ -137,6 +150,13 @@ impl MachineFigures {
         report.rules = rules_of(&self.tables, workers);
         (report.parking, report.port_losses) = (known.parking, known.port_losses);
         report.split = known.split;
+        report.dash = known.dash;
+        for worker in workers {
+            match (&mut report.dash, &worker.dash) {
+                (Some(own), Some(more)) => own.add(more),
+                (own, more) => *own = own.take().or_else(|| more.clone()),
+            }
+        }
         report.latency.fast = fast.percentiles();
         report.latency.slow = slow.percentiles();
         report.functions = functions(workers);
@@ -275,6 +295,7 @@ fn function_counters(worker: &Worker) -> Vec<FunctionCounters> {
             SlowElement::Flows(flows) => flows.chain().functions().iter().for_each(|function| {
                 add(&function.name, &|counter| function.counters(counter));
             }),
+            SlowElement::Dash(_) => add(twinpath_nf::dash::NAME, &|_| ()),
             SlowElement::Rules(rules) => rules.functions().iter().for_each(|function| {
                 add(&function.name, &|counter| function.counters(counter));
             }),

@@ -8,6 +8,7 @@
 
 mod change;
 mod clients;
+mod dash;
 mod export;
 mod look;
 mod rules;
@@ -272,6 +273,7 @@ impl clients::Service for Control {
                 let applied = self.apply(&text, &path, &files);
                 applied.map(Answer::Applied)
             }
+            Request::DashApply { files } => self.apply_dash(&files).map(Answer::Applied),
             Request::Change { function, change } => {
                 let applied = self.change(function.as_deref(), &change);
                 applied.map(Answer::Applied)

@@ -26,10 +26,13 @@ use crate::build_error::BuildError;
 use crate::wiring::{self, Buffers, NodeConfig};
 use flows::FlowPlan;
 use std::ops::Range;
+use std::sync::Arc;
 use twinpath_control::operator::Applied;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::Pools;
-use twinpath_nf::descriptor::MigrationError;
+use twinpath_dash::tables::Tables;
+use twinpath_nf::dash;
+use twinpath_nf::descriptor::{Form, MigrationError};
 use twinpath_rulecache::Reconfiguration;
 
 /// Why a running service cannot become another.
@@ -108,7 +111,8 @@ impl Replacement {
             has_other_admission: wiring::admits_otherwise(old, new),
         };
         for ((origin, element), has_room) in after.iter().zip(&config.has_room) {
-            let plan = plan_fast(*origin, config, element, *has_room)?;
+            let former = origin.former(old, &before);
+            let plan = plan_fast(*origin, former, config, element, *has_room)?;
             replacement.fast.push(plan);
         }
         for _ in 0..new.slow_path.workers {
@@ -160,6 +164,18 @@ enum Origin {
     New,
 }
 
+impl Origin {
+    /// The functions that it was there.
+    fn former<'s>(self, old: &'s Service, before: &[Range<usize>]) -> Option<&'s [Instance]> {
+        match self {
+            Self::Same(number) | Self::Changed(number) => {
+                Some(&old.chain[before.get(number)?.clone()])
+            }
+            Self::New => None,
+        }
+    }
+}
+
 fn origin(old: &Service, before: &[Range<usize>], new: &Service, element: &Range<usize>) -> Origin {
     let functions = &new.chain[element.clone()];
     let is = |other: &Range<usize>, becomes: fn(&Instance, &Instance) -> bool| {
@@ -178,16 +194,35 @@ fn changes_in_place(former: &Instance, function: &Instance) -> bool {
     function.is_heir_of(former) && function.config.changes_in_place(&*former.config)
 }
 
+/// A DPU's tables, made of those that packets meet now.
+fn tables_after(
+    former: &[Instance],
+    config: &NodeConfig,
+    instances: &[Instance],
+) -> Option<Arc<Tables>> {
+    let before = former.first()?.config.of::<dash::Config>()?;
+    let instance = instances.first()?;
+    let after = instance.config.of::<dash::Config>()?;
+    let seed = wiring::seed_of(&config.service, instance);
+    Some(after.tables_after(before, seed))
+}
+
 fn plan_fast(
     origin: Origin,
+    former: Option<&[Instance]>,
     config: &NodeConfig,
     element: &Range<usize>,
     has_room: bool,
 ) -> Result<FastPlan, ReplaceError> {
-    if let Origin::Same(number) | Origin::Changed(number) = origin {
-        return Ok(FastPlan::Keep(number));
-    }
     let instances = &config.service.chain[element.clone()];
+    match (
+        origin,
+        former.and_then(|former| tables_after(former, config, instances)),
+    ) {
+        (Origin::Changed(number), Some(tables)) => return Ok(FastPlan::ChangeDash(number, tables)),
+        (Origin::Same(number) | Origin::Changed(number), _) => return Ok(FastPlan::Keep(number)),
+        (Origin::New, _) => {}
+    }
     let element = config.fast_element(instances, has_room)?;
     Ok(FastPlan::New(element))
 }
@@ -204,11 +239,19 @@ fn plan_slow(
         Origin::Same(number) => return Ok(SlowPlan::Keep(number)),
         Origin::Changed(number) => {
             let former = &old.chain[before[number].clone()];
+            let functions = &new.chain[element.clone()];
+            if let Some(tables) = tables_after(former, config, functions) {
+                return Ok(SlowPlan::ChangeDash(number, tables));
+            }
             return plan_changes(number, former, new, &new.chain[element.clone()]);
         }
         Origin::New => {}
     }
-    if !new.chain[element.start].makes_rules() {
+    if new.chain[element.start].form() == Form::Dash {
+        let dash = config.slow_dash(&new.chain[element.start])?;
+        return Ok(SlowPlan::NewDash(Box::new(dash)));
+    }
+    if new.chain[element.start].shares_state() {
         return flows::plan(old, before, new, element);
     }
     let functions = plan_functions(old, before, new, element)?;

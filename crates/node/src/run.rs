@@ -4,9 +4,11 @@ mod drive;
 mod finished;
 mod operate;
 pub mod shards;
+pub mod steps;
 
 pub use drive::{drive, drive_live};
 pub use finished::Finished;
+pub use steps::{Step, StepError, StepFigures, run_steps};
 
 use crate::command::no_commands;
 use crate::counted::largest_flows;

@@ -2,6 +2,7 @@
 
 mod part;
 mod piped;
+mod tunnels;
 
 pub use part::{Clocks, Part};
 
@@ -11,6 +12,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tunnels::TunnelFeed;
+pub use tunnels::Tunnels;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{
@@ -159,14 +162,19 @@ impl Source {
         Ok(Self::new(feed))
     }
 
-    /// Generated packets, each by the port that its [source](Ingress) is at; where that is not known,
+    /// Generated packets; for a DPU they are [in tunnels](Tunnels), of the connections of its ENIs. Of all
+    /// others each comes by the port that its [source](Ingress) is at; where that is not known,
     /// requests by the first of several ports, answers by the second.
     ///
     /// # Errors
     /// The traffic's configuration is wrong.
     pub fn generator(config: &TrafficConfig, service: &Service) -> Result<Self, TrafficError> {
+        let generator = Generator::new(config, service.seed)?;
+        if let Some(tunnels) = Tunnels::of(service) {
+            return Ok(Self::new(TunnelFeed::new(generator, tunnels)));
+        }
         Ok(Self::new(GeneratorFeed {
-            generator: Generator::new(config, service.seed)?,
+            generator,
             ingress: Ingress::of(service),
         }))
     }

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twinpath_core::Frame;
+use twinpath_dash::pipeline::Note;
 use twinpath_link::Header;
 use twinpath_rulecache::RuleName;
 
@@ -144,10 +145,35 @@ pub enum Found {
     NoRule,
     /// This rule.
     Rule(Box<CachedRule>),
+    /// A DPU: what stages have found, up to its table of flows.
+    Dash(Vec<StageLook>),
     /// The flow has no slot.
     NoSlot,
     /// This slot.
     Slot(SlotLook),
+}
+
+/// What a stage of a DPU has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StageLook {
+    /// The stage, or its table.
+    pub stage: &'static str,
+    /// What was looked up there, and the entry that was found.
+    pub entry: String,
+    /// What follows.
+    pub action: String,
+}
+
+impl StageLook {
+    /// Those of a DPU's notes.
+    pub(crate) fn of_notes(notes: Vec<Note>) -> Vec<Self> {
+        let look = |note: Note| Self {
+            stage: note.stage,
+            entry: note.entry,
+            action: note.action,
+        };
+        notes.into_iter().map(look).collect()
+    }
 }
 
 /// A rule that the fast path has.
@@ -226,6 +252,17 @@ pub enum SlowLook {
     Rules(Box<RulesRun>),
     /// Functions that share flow state.
     State(Box<StateRun>),
+    /// A DPU, or its policies.
+    Dash(Box<DashRun>),
+}
+
+/// What a DPU did on the slow path.
+#[derive(Clone, Debug, Serialize)]
+pub struct DashRun {
+    /// Its stages, in order.
+    pub stages: Vec<StageLook>,
+    /// What became of the packet here.
+    pub outcome: String,
 }
 
 impl SlowLook {
@@ -234,6 +271,7 @@ impl SlowLook {
         match self {
             Self::Rules(run) => &run.outcome,
             Self::State(run) => &run.outcome,
+            Self::Dash(run) => &run.outcome,
         }
     }
 }

@@ -24,11 +24,11 @@ pub use split::{ServerConfig, SplitConfig};
 pub(crate) use steering::{admission, admits_otherwise, long_packets};
 pub use steering::{causality, causality_of_hosts, follows_kernel, steering};
 
-use crate::fast_path::{FastElement, FastPath, RuleStage};
+use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
 use crate::mirror::Mirror;
 use crate::watch::{Names, Watch};
-use crate::worker::{Blueprint, SlowElement, WholeWalk, Worker};
+use crate::worker::{Blueprint, SlowDash, SlowElement, WholeWalk, Worker};
 use std::ops::Range;
 use std::sync::Arc;
 use twinpath_coherence::StateStage;
@@ -36,6 +36,8 @@ use twinpath_control::service::{Instance, Paths, Service};
 use twinpath_core::program::FastProgram;
 use twinpath_core::{Named, Pools};
 use twinpath_fastpath::Interpreter;
+use twinpath_nf::dash;
+use twinpath_nf::descriptor::Form;
 use twinpath_parking::{Config as ParkingConfig, PortConfig, Stage};
 use twinpath_rulecache::{RuleTable, Sides, SlowRules, SlowRulesConfig, TableConfig};
 use twinpath_slowpath::Common;
@@ -169,12 +171,18 @@ impl NodeConfig {
         instances: &[Instance],
         has_room: bool,
     ) -> Result<FastElement, BuildError> {
-        Ok(match instances[0].makes_rules() {
-            true if self.slow_rules.caching => {
+        Ok(match instances[0].form() {
+            Form::Dash if self.paths == Paths::Both => {
+                let dpu = self
+                    .dash(&instances[0])?
+                    .fast(seed_of(&self.service, &instances[0]));
+                FastElement::Dash(Box::new(DashStage::new(dpu)))
+            }
+            Form::Rules if self.slow_rules.caching => {
                 let table = RuleTable::new(self.rule_table);
                 FastElement::Rules(Box::new(RuleStage::new(table)))
             }
-            false if has_room => {
+            Form::Flow if has_room => {
                 let programs = element_chain(&self.service, instances)?.programs();
                 let interpreter = Interpreter::new(&programs)?;
                 let config = coherence(&self.service);
@@ -193,16 +201,29 @@ impl NodeConfig {
 
     fn slow_elements(&self) -> Result<Vec<SlowElement>, BuildError> {
         let element = |instances: &[Instance]| {
-            Ok(match instances[0].makes_rules() {
-                true => {
+            Ok(match instances[0].form() {
+                Form::Dash => SlowElement::Dash(Box::new(self.slow_dash(&instances[0])?)),
+                Form::Rules => {
                     let mut rules = self.slow_rules(instances);
                     rules.exchange_functions(rule_functions(&self.service, instances)?);
                     SlowElement::Rules(rules)
                 }
-                false => SlowElement::Flows(Box::new(slow_flows(&self.service, instances)?)),
+                Form::Flow => SlowElement::Flows(Box::new(slow_flows(&self.service, instances)?)),
             })
         };
         elements(&self.service).map(element).collect()
+    }
+
+    /// A DPU's configuration.
+    fn dash<'i>(&self, instance: &'i Instance) -> Result<&'i dash::Config, BuildError> {
+        let config = instance.config.of::<dash::Config>();
+        config.ok_or_else(|| BuildError::MakesRules(instance.name.to_string()))
+    }
+
+    /// A DPU on the slow path.
+    pub(crate) fn slow_dash(&self, instance: &Instance) -> Result<SlowDash, BuildError> {
+        let seed = seed_of(&self.service, instance);
+        Ok(SlowDash::new(self.dash(instance)?.slow(seed)))
     }
 
     /// An element whose decisions are cached, on the slow path, still without functions.
@@ -253,6 +274,10 @@ fn names(element: &SlowElement) -> Names {
     match element {
         SlowElement::Rules(rules) => Names {
             functions: names_of(rules.functions()),
+            words: Vec::new(),
+        },
+        SlowElement::Dash(_) => Names {
+            functions: vec![dash::NAME.into()],
             words: Vec::new(),
         },
         SlowElement::Flows(flows) => Names {

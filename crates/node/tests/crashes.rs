@@ -98,7 +98,8 @@ fn fused(service: &Service) -> Service {
         config: custom(form, 0, move |_, _| {
             Ok(match form {
                 Form::Flow => Function::flow(Fuse::default()),
-                Form::Rules => Function::rules(Fuse::default()),
+                // A DPU has no other function beside it.
+                Form::Rules | Form::Dash => Function::rules(Fuse::default()),
             })
         }),
     };

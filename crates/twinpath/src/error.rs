@@ -16,6 +16,7 @@ use twinpath_control::service::{Service, ServiceError};
 use twinpath_io::CaptureError;
 use twinpath_lab::{ExperimentError, PlanError};
 use twinpath_node::RunError;
+use twinpath_node::run::StepError;
 use twinpath_node::trace::TraceError;
 use twinpath_node::wiring::BuildError;
 use twinpath_traffic::TrafficError;
@@ -106,9 +107,21 @@ pub enum CommandError {
     /// A file of a DPU's configuration.
     #[error(transparent)]
     Dash(#[from] twinpath_dash::FileError),
+    /// A list of steps.
+    #[error(transparent)]
+    Steps(#[from] StepsError),
+    /// A run in steps.
+    #[error(transparent)]
+    Step(Box<StepError>),
     /// Data that has no form as JSON.
     #[error("cannot write JSON: {0}")]
     Json(#[from] serde_json::Error),
+}
+
+impl From<StepError> for CommandError {
+    fn from(error: StepError) -> Self {
+        Self::Step(Box::new(error))
+    }
 }
 
 impl From<SetupError> for CommandError {
@@ -147,6 +160,33 @@ impl CommandError {
             other => Self::Declined(format!("expected another answer than {other:?}")),
         }
     }
+}
+
+/// Why a list of steps is none.
+#[derive(Debug, thiserror::Error)]
+pub enum StepsError {
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// It says something else.
+    #[error(
+        "{}:{line}:{column}: {what}: expected a list such as [{{\"config\": \"a.json\", \"in\": \"a.pcap\", \"out\": \"b.pcap\"}}]", path.display()
+    )]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The column, from 1.
+        column: usize,
+        /// What is wrong.
+        what: String,
+    },
 }
 
 /// Flags that do not go together with the service.

@@ -84,6 +84,23 @@
 //! | `rules.*.manager.invalidated` | rules | taken out because an entry that they came from changed |
 //! | `rules.*.manager.gone` | rules | the fast path took out itself |
 //! | `rules.*.manager.repeated` | messages | requests sent again |
+//! | `dash` | | what a DPU counted; only if the service is one |
+//! | `dash.flows` | flows | of all ENIs at the end |
+//! | `dash.drops.<reason>` | packets | dropped that are of no ENI, by reason |
+//! | `dash.enis[].eni` | | the ENI's name |
+//! | `dash.enis[].flows` | flows | of the ENI at the end |
+//! | `dash.enis[].outbound.received_packets`, `dash.enis[].inbound.received_packets` | packets | came from its machine; came for it |
+//! | `dash.enis[].outbound.received_bytes`, `dash.enis[].inbound.received_bytes` | bytes | of their inner frames |
+//! | `dash.enis[].outbound.sent_packets`, `dash.enis[].inbound.sent_packets` | packets | of these, left |
+//! | `dash.enis[].outbound.sent_bytes`, `dash.enis[].inbound.sent_bytes` | bytes | of their inner frames |
+//! | `dash.enis[].flow_hits`, `dash.enis[].flow_misses` | packets | of known flows, and of none |
+//! | `dash.enis[].flows_created` | flows | opened |
+//! | `dash.enis[].flows_removed` | flows | ended before their time: policies no longer allow them, or a new connection took their place |
+//! | `dash.enis[].flows_aged` | flows | ended by time |
+//! | `dash.enis[].flows_resimulated` | flows | judged anew after a change of policy |
+//! | `dash.enis[].drops.<reason>` | packets | of the ENI, dropped, by reason |
+//! | `dash.enis[].meters[].class` | | a metering class |
+//! | `dash.enis[].meters[].outbound_bytes`, `dash.enis[].meters[].inbound_bytes` | bytes | counted for it |
 //! | `parking` | | payloads that waited on the fast path's side; only if the service has `[parking]` |
 //! | `parking.parked` | packets | left their payload behind on their way to the slow path |
 //! | `parking.whole_small` | packets | crossed whole: too little payload |
@@ -324,8 +341,9 @@ mod tests {
 
     use super::super::testing::{any_report, edge_report};
     use super::super::{
-        ControlCounters, ExportCounters, KernelFigures, LargeFlow, LargestFlows, MemoryServer,
-        NeighborFigures, Parking, PortFigures, PortLosses, QueuePair, ShardFigures, Split,
+        ControlCounters, Dash, EniFigures, ExportCounters, KernelFigures, LargeFlow, LargestFlows,
+        MemoryServer, MeterFigures, NeighborFigures, Parking, PortFigures, PortLosses, QueuePair,
+        ShardFigures, Split,
     };
     use super::*;
 
@@ -367,6 +385,13 @@ mod tests {
     #[test]
     fn the_table_documents_every_field_and_no_other() {
         let report = Report {
+            dash: Some(Dash {
+                enis: vec![EniFigures {
+                    meters: vec![MeterFigures::default()],
+                    ..EniFigures::default()
+                }],
+                ..Dash::default()
+            }),
             parking: Some(Parking::default()),
             split: Some(Split {
                 servers: vec![MemoryServer {
@@ -406,7 +431,14 @@ mod tests {
     /// The dotted names of all leaves, with the parts that vary made general.
     fn collect_fields(prefix: &str, value: &Value, fields: &mut BTreeSet<String>) {
         match (prefix, value) {
-            ("drops" | "functions[].counters" | "split.servers[].counters", _) => {}
+            (
+                "drops"
+                | "dash.drops"
+                | "dash.enis[].drops"
+                | "functions[].counters"
+                | "split.servers[].counters",
+                _,
+            ) => {}
             (name, _) if name.ends_with(".obstacles") => {}
             (_, Value::Object(members)) => {
                 for (name, member) in members {
@@ -433,7 +465,8 @@ mod tests {
     }
 
     /// Rows that stand for several fields, which are documented once.
-    const IN_GENERAL: [&str; 8] = [
+    const IN_GENERAL: [&str; 9] = [
+        "dash",
         "parking",
         "split",
         "split.servers[]",

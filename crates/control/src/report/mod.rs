@@ -9,6 +9,7 @@
 mod axis;
 mod control;
 mod counts;
+mod dash;
 mod escape;
 mod export;
 mod figures;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
+pub use dash::{Dash, EniFigures, MeterFigures, WayFigures};
 pub use export::ExportCounters;
 pub use kernel::KernelFigures;
 pub use largest::{LargeFlow, LargestFlows};
@@ -101,6 +103,9 @@ pub struct Report {
     /// Packets whose payloads waited in remote memory (Ribosome §3.1); absent if none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
+    /// What a DPU counted, for each ENI; absent if the service is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dash: Option<Dash>,
     /// Time from a packet's arrival to its leaving, by path.
     pub latency: Latency,
     /// Rates over the whole run, by the wall clock.
@@ -461,6 +466,7 @@ impl Default for Report {
             rules: Rules::default(),
             parking: None,
             split: None,
+            dash: None,
             latency: Latency::default(),
             throughput: Throughput::default(),
             functions: Vec::new(),
@@ -519,9 +525,9 @@ impl Report {
     }
 
     /// Whether flow state is worth showing: not if the chain makes rules and
-    /// shares none.
+    /// shares none, nor if it is a DPU.
     pub fn shows_flow_state(&self) -> bool {
-        self.rules.is_empty() || self.slots.capacity > 0
+        self.rules.is_empty() && self.dash.is_none() || self.slots.capacity > 0
     }
 
     /// Packets dropped for any reason.

@@ -1,8 +1,9 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Execution, LargestFlows, MemoryServer, Parking, PathTotals, Paths, Percentiles, PortFigures,
-    Report, RuleCounters, Split, losses, ranked, restarts_in_words, units,
+    Dash, EniFigures, Execution, LargestFlows, MemoryServer, Parking, PathTotals, Paths,
+    Percentiles, PortFigures, Report, RuleCounters, Split, losses, ranked, restarts_in_words,
+    units,
 };
 use std::collections::BTreeMap;
 
@@ -17,6 +18,9 @@ const MAX_REASONS: usize = 4;
 const MAX_LABELLED: usize = 4;
 /// Reasons named why packets made no rule.
 const MAX_OBSTACLES: usize = 2;
+/// ENIs that get a line, and characters of their names there.
+const MAX_ENIS: usize = 8;
+const MAX_ENI_NAME: usize = 15;
 /// Characters of a name before it is cut.
 const MAX_NAME: usize = 40;
 
@@ -36,6 +40,7 @@ pub fn summary(report: &Report) -> String {
     lines.extend(rules(report));
     lines.extend(report.parking.iter().flat_map(parking));
     lines.extend(report.split.iter().flat_map(split));
+    lines.extend(report.dash.iter().flat_map(dash));
     lines.push(line("drops", &drops(report)));
     lines.extend(lost(report));
     lines.extend(ports(report));
@@ -387,6 +392,44 @@ fn memory_server(server: &MemoryServer) -> String {
             units::count(reads)
         ),
     )
+}
+
+/// A table of a DPU's ENIs, those with most packets.
+fn dash(dash: &Dash) -> Vec<String> {
+    let row = |eni: &str, cells: [&str; 7]| {
+        let [out, out_left, back, back_left, flows, resimulated, dropped] = cells;
+        format!(
+            "  {eni:<16}{out:>11}{out_left:>11}{back:>11}{back_left:>11}{flows:>9}{resimulated:>9}{dropped:>9}"
+        )
+    };
+    let head = [
+        "outbound", "left", "inbound", "left", "opened", "rejudged", "dropped",
+    ];
+    let mut lines = vec![
+        line("DPU", &format!("{} flows; ENIs:", units::count(dash.flows))),
+        row("ENI", head),
+    ];
+    let mut enis: Vec<_> = dash.enis.iter().collect();
+    let packets = |eni: &EniFigures| eni.outbound.received_packets + eni.inbound.received_packets;
+    enis.sort_by_key(|eni| std::cmp::Reverse(packets(eni)));
+    for eni in enis.iter().take(MAX_ENIS) {
+        let cells = [
+            eni.outbound.received_packets,
+            eni.outbound.sent_packets,
+            eni.inbound.received_packets,
+            eni.inbound.sent_packets,
+            eni.flows_created,
+            eni.flows_resimulated,
+            eni.dropped(),
+        ];
+        let cells = cells.map(units::count);
+        let name: String = plain(&eni.eni).chars().take(MAX_ENI_NAME).collect();
+        lines.push(row(&name, cells.each_ref().map(String::as_str)));
+    }
+    if let Some(more) = enis.len().checked_sub(MAX_ENIS + 1) {
+        lines.push(line("", &format!("and {} more ENIs", more + 1)));
+    }
+    lines
 }
 
 fn parking(parking: &Parking) -> [String; 2] {

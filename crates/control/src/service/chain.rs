@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_nf::catalogue;
-use twinpath_nf::descriptor::{Descriptor, FunctionConfig, Surroundings};
+use twinpath_nf::descriptor::{Descriptor, Form, FunctionConfig, Surroundings};
 use twinpath_nf::similar::did_you_mean;
 
 /// Most functions in a chain.
@@ -32,7 +32,17 @@ impl PartialEq for Instance {
 }
 
 impl Instance {
-    /// Whether its decisions are cached as rules; otherwise it shares flow state.
+    /// What its decisions depend on.
+    pub fn form(&self) -> Form {
+        self.config.descriptor().form
+    }
+
+    /// Whether packets change state of flows that both paths share.
+    pub fn shares_state(&self) -> bool {
+        self.config.shares_state()
+    }
+
+    /// Whether its decisions are cached as rules.
     pub fn makes_rules(&self) -> bool {
         self.config.makes_rules()
     }
@@ -83,6 +93,7 @@ pub(super) fn read(
     }
     if are_all_right {
         faults.take(check_order(names.get_ref(), &chain));
+        faults.take(check_dash(names.get_ref(), &chain));
     }
     // A function that the chain has by another name has been told.
     let lacks_table = !are_all_right && names.get_ref().iter().any(|name| is_unknown(name, &known));
@@ -142,6 +153,21 @@ fn check_order(names: &[Name], chain: &[Instance]) -> Result<(), Misplaced> {
         "{function} decides by the addresses that packets leave with, in both directions, so all functions come before it: expected {function} behind {last}, not before {next}"
     );
     Err((name.span(), message))
+}
+
+/// What comes out of a DPU has other headers than what came in, also where other functions look.
+fn check_dash(names: &[Name], chain: &[Instance]) -> Result<(), Misplaced> {
+    let mut pairs = names.iter().zip(chain);
+    match pairs.find(|(_, one)| one.form() == Form::Dash && chain.len() > 1) {
+        Some((name, dash)) => Err((
+            name.span(),
+            format!(
+                "{} is a DPU, which is a chain of its own: expected no other function beside it",
+                dash.name
+            ),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn check_name(name: &Name) -> Result<(), String> {

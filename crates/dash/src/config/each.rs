@@ -74,7 +74,8 @@ impl Configuration {
     }
 
     /// The objects that differ from those of another configuration, or are in one of them alone.
-    pub(super) fn changed_since(&self, other: &Self) -> Vec<Key> {
+    #[must_use]
+    pub fn changed_since(&self, other: &Self) -> Vec<Key> {
         let mut changed = Vec::new();
         self.for_each(&mut |object| {
             let key = object.key();

@@ -89,7 +89,7 @@ pub struct Applied {
 /// for their entries. So what was asked for may come in any order.
 ///
 /// Changes are made in batches: [`Store::snapshot`] has all of a batch or nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Store {
     configuration: Configuration,
     published: Arc<Snapshot>,

@@ -5,7 +5,8 @@ use twinpath_core::wire::layout::{Fragment, Transport};
 use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
-use super::{CONNECTION_BURST_NS, Dpu, Treated, Treatment};
+use super::asking::DatagramName;
+use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::counters::EniCounters;
 use crate::flows::{Entry, FlowKey, Place, State, opens};
 use crate::headers::Direction;
@@ -59,7 +60,18 @@ impl Dpu {
 
     /// All flows.
     pub fn flows(&self) -> impl Iterator<Item = FlowView> + '_ {
-        self.flows.iter().filter_map(|place| {
+        self.flows_from(0, self.flows.places())
+    }
+
+    /// How many places the table of flows has.
+    #[must_use]
+    pub fn flow_places(&self) -> usize {
+        self.flows.places()
+    }
+
+    /// The flows in so many places of the table from one on.
+    pub fn flows_from(&self, from: usize, count: usize) -> impl Iterator<Item = FlowView> + '_ {
+        self.flows.iter_from(from, count).filter_map(|place| {
             let entry = self.flows.get(place);
             let peer = self.flows.get(entry.peer);
             Some(FlowView {
@@ -111,7 +123,7 @@ impl Dpu {
         received: &mut Received,
         known_hash: Option<u64>,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let number = received.arrival.eni;
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let serial = eni.serial;
@@ -156,13 +168,17 @@ impl Dpu {
         inside: &[u8],
         received: &Received,
         now: Instant,
-    ) -> Result<[u16; 2], Reason> {
+    ) -> Result<[u16; 2], Stop> {
         let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
         let arrival = &received.arrival;
+        let (headers, id) = (&arrival.headers, part.identification);
         let fragments = &self.enis[usize::from(arrival.eni)].fragments;
-        fragments
-            .ports(&arrival.headers, part.identification, now)
-            .ok_or(Reason::FragmentAlone)
+        let ports = fragments.ports(headers, id, now);
+        if ports.is_none() {
+            let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+            self.wait_for_first(&DatagramName::new(eni.serial, headers, id))?;
+        }
+        Ok(ports.ok_or(Reason::FragmentAlone)?)
     }
 
     /// The entry of a key, if its flow is not over.
@@ -216,9 +232,9 @@ impl Dpu {
         received: &Received,
         tcp_flags: u8,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let arrival = &received.arrival;
-        let (place, entry) = self.judged(place, arrival, now)?;
+        let (place, entry) = self.up_to_date(place, arrival, now)?;
         self.saw(place, &entry, received, tcp_flags, now);
         self.enis[usize::from(arrival.eni)].counters.flow_hits += 1;
         Ok(Treatment {
@@ -229,12 +245,12 @@ impl Dpu {
 
     /// The entry of a packet's flow, as what policies say now, if the packet may come as it does.
     #[inline]
-    pub(super) fn judged(
+    pub(super) fn up_to_date(
         &mut self,
         mut place: Place,
         arrival: &Arrival,
         now: Instant,
-    ) -> Result<(Place, Entry), Reason> {
+    ) -> Result<(Place, Entry), Stop> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let mut entry = self.flows.get(place);
         let is_stale = entry.stamp != self.tables.stamp(eni, entry.mapping_epoch);
@@ -249,7 +265,7 @@ impl Dpu {
         let policies = self.policies(eni);
         match policies.accepts(arrival.direction, arrival.key, action) {
             true => Ok((place, entry)),
-            false => Err(Reason::FlowVni),
+            false => Err(Reason::FlowVni.into()),
         }
     }
 
@@ -282,6 +298,7 @@ impl Dpu {
             tables: &self.tables,
             settings: &self.settings,
             eni,
+            notes: None,
         }
     }
 
@@ -292,7 +309,7 @@ impl Dpu {
         entry: &Entry,
         number: u16,
         now: Instant,
-    ) -> Result<Place, Reason> {
+    ) -> Result<Place, Stop> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
@@ -301,11 +318,14 @@ impl Dpu {
         };
         let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
         let removed = |counters: &mut EniCounters| counters.flows_removed += 1;
-        let mut decision = match self.policies(eni).decide(&opening) {
+        let key = self.flows.key(place);
+        self.wait_for_others(&key)?;
+        self.may_judge(&key, &opening)?;
+        let mut decision = match self.judged(&opening) {
             Ok(decision) => decision,
             Err(reason) => {
                 self.end(place, removed);
-                return Err(reason);
+                return Err(reason.into());
             }
         };
         if let Some(detour) = self.detour(forward) {
@@ -327,7 +347,7 @@ impl Dpu {
         match entry.is_forward {
             true => Ok(forward),
             // Answers have other addresses now.
-            false => Err(Reason::NoFlow),
+            false => Err(Reason::NoFlow.into()),
         }
     }
 
@@ -385,16 +405,22 @@ impl Dpu {
         received: &Received,
         tcp_flags: u8,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let arrival = &received.arrival;
         let number = arrival.eni;
-        self.enis[usize::from(number)].counters.flow_misses += 1;
-        if received.inner.fragment == Fragment::Later {
-            return Err(Reason::FragmentAlone);
-        }
         let is_stray = arrival.headers.protocol == protocol::TCP && !opens(tcp_flags);
-        if is_stray && self.settings.stray_tcp == Stray::Drop {
-            return Err(Reason::NoFlow);
+        let refusal = match received.inner.fragment {
+            Fragment::Later => Some(Reason::FragmentAlone),
+            _ if is_stray && self.settings.stray_tcp == Stray::Drop => Some(Reason::NoFlow),
+            _ => None,
+        };
+        self.wait_for_others(key)?;
+        if refusal.is_none() {
+            self.may_judge(key, arrival)?;
+        }
+        self.enis[usize::from(number)].counters.flow_misses += 1;
+        if let Some(reason) = refusal {
+            return Err(reason.into());
         }
         if !is_stray {
             self.has_room(number)?;
@@ -402,7 +428,7 @@ impl Dpu {
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
-        let decision = self.policies(eni).decide(arrival)?;
+        let decision = self.judged(arrival)?;
         if is_stray {
             let meters = &mut self.enis[usize::from(number)].counters.meters;
             return Ok(Treatment {
@@ -512,7 +538,7 @@ impl Dpu {
         inside: &[u8],
         received: &mut Received,
         now: Instant,
-    ) -> Result<Treatment, Reason> {
+    ) -> Result<Treatment, Stop> {
         let arrival = &mut received.arrival;
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let quoted = fields::inner_source(inside, &received.inner)
@@ -531,16 +557,16 @@ impl Dpu {
         let place = self.flows.find(&key, self.flows.hash(&key));
         let place = place.ok_or(Reason::IcmpError)?;
         if self.is_over(&self.flows.get(place), quote.protocol, now) {
-            return Err(Reason::IcmpError);
+            return Err(Reason::IcmpError.into());
         }
-        let (_, entry) = self.judged(place, &received.arrival, now)?;
+        let (_, entry) = self.up_to_date(place, &received.arrival, now)?;
         let action = self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
         // The packet in the error would have to be changed as well.
         let is_changed = action.addresses.is_some()
             || action.source_port.is_some()
             || action.destination_port.is_some();
         if is_changed {
-            return Err(Reason::IcmpError);
+            return Err(Reason::IcmpError.into());
         }
         Ok(Treatment {
             action: Treated::Flow(entry.action),

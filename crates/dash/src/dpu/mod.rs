@@ -3,17 +3,20 @@
 //! [`Dpu::process`] is the walk. It reads no clock and asks no one: time is an argument, and what is
 //! dropped comes back with a reason that has been counted.
 
+mod asking;
 mod flows;
 mod redirect;
+mod story;
 mod too_long;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::flows::{FlowKey, FlowTable, Fragments, IdleTicks, Place, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};
@@ -22,7 +25,10 @@ use crate::settings::Settings;
 use crate::source::ObjectSource;
 use crate::tables::{Interned, Tables};
 
+pub use asking::{Answer, Question, Step};
 pub use flows::FlowView;
+
+use asking::Judge;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
 const CONNECTION_BURST_NS: u64 = 100_000_000;
@@ -58,7 +64,9 @@ pub struct Dpu {
     idle: IdleTicks,
     /// How long an ENI may send more than its bandwidth.
     burst_ns: u64,
-    tables: Tables,
+    tables: Arc<Tables>,
+    /// Where policies judge.
+    judge: Judge,
     flows: FlowTable,
     actions: Interned<Action>,
     enis: Vec<EniState>,
@@ -68,6 +76,22 @@ pub struct Dpu {
     error: Option<Vec<u8>>,
     /// Packets of a burst, with the hashes of their flows.
     burst: Vec<(Result<Received, Unreceived>, u64)>,
+}
+
+/// Why a packet does not leave now.
+enum Stop {
+    /// It is dropped.
+    Drop(Reason),
+    /// Policies have to judge it first.
+    Ask(Box<Question>),
+    /// It waits for what they say about another packet of this key.
+    Wait(FlowKey),
+}
+
+impl From<Reason> for Stop {
+    fn from(reason: Reason) -> Self {
+        Self::Drop(reason)
+    }
 }
 
 /// How a packet is treated.
@@ -89,10 +113,17 @@ impl Dpu {
     /// A DPU without any source. What hashes are keyed with follows from the seed.
     #[must_use]
     pub fn new(settings: Settings, seed: u64) -> Self {
-        Self {
+        Self::with_tables(settings, Arc::new(Tables::new(seed)), seed)
+    }
+
+    /// A DPU with these tables, which others may share.
+    #[must_use]
+    pub fn with_tables(settings: Settings, tables: Arc<Tables>, seed: u64) -> Self {
+        let mut dpu = Self {
             idle: IdleTicks::new(&settings.idle),
             burst_ns: u64::try_from(settings.burst.as_nanos()).unwrap_or(u64::MAX),
-            tables: Tables::new(seed),
+            tables,
+            judge: Judge::Here,
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Interned::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
@@ -101,7 +132,16 @@ impl Dpu {
             error: None,
             burst: Vec::new(),
             settings,
-        }
+        };
+        dpu.count_enis();
+        dpu
+    }
+
+    /// Packets meet other tables from now on, which were made from those that there are by
+    /// [`Tables::update`]. Flows stay, and are judged anew when their next packet comes.
+    pub fn set_tables(&mut self, tables: Arc<Tables>) {
+        self.tables = tables;
+        self.count_enis();
     }
 
     /// The settings.
@@ -112,7 +152,7 @@ impl Dpu {
 
     /// The tables.
     #[must_use]
-    pub const fn tables(&self) -> &Tables {
+    pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
@@ -136,7 +176,12 @@ impl Dpu {
         source: &dyn ObjectSource,
         changed: impl IntoIterator<Item = &'a Key>,
     ) {
-        self.tables.update(source, changed);
+        Arc::make_mut(&mut self.tables).update(source, changed);
+        self.count_enis();
+    }
+
+    /// Each ENI has counters of its own.
+    fn count_enis(&mut self) {
         let count = self
             .tables
             .enis()
@@ -157,9 +202,17 @@ impl Dpu {
     /// Takes a frame that begins at `start` of its buffer and ends where that does. Headers grow into
     /// what is in front: 128 bytes are enough for two tunnels.
     pub fn process(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Verdict {
-        let frame = buffer.get(start..).unwrap_or(&[]);
-        let mut received = Received::read(frame, &self.tables, &self.settings);
-        self.finish(buffer, start, &mut received, None, now)
+        let step = self.begin(buffer, start, now);
+        self.verdict(step)
+    }
+
+    /// What became of a packet whose policies are here.
+    fn verdict(&mut self, step: Step) -> Verdict {
+        match step {
+            Step::Done(verdict) => verdict,
+            // Who has its policies elsewhere asks.
+            Step::Ask(_) | Step::Wait(_) => self.dropped(Reason::Unresolved, None),
+        }
     }
 
     /// The same for a burst, in its order: before the first packet is treated all have been taken
@@ -189,7 +242,8 @@ impl Dpu {
             }
         }
         for ((received, hash), buffer) in burst.iter_mut().zip(buffers) {
-            let verdict = self.finish(buffer.as_mut(), start, received, Some(*hash), now);
+            let step = self.finish(buffer.as_mut(), start, received, Some(*hash), now);
+            let verdict = self.verdict(step);
             each(buffer, verdict);
         }
         burst.clear();
@@ -203,18 +257,39 @@ impl Dpu {
         received: &mut Result<Received, Unreceived>,
         hash: Option<u64>,
         now: Instant,
-    ) -> Verdict {
+    ) -> Step {
         let received = match received {
             Ok(received) => received,
-            Err((reason, eni)) => return self.dropped(*reason, *eni),
+            Err((reason, eni)) => return Step::Done(self.dropped(*reason, *eni)),
         };
+        let inside = received.tunnel.inner().len();
+        match self.admit(received, inside, now) {
+            Ok(()) => self.go_on(buffer, start, received, hash, now),
+            Err(reason) => Step::Done(self.dropped(reason, Some(received.arrival.eni))),
+        }
+    }
+
+    /// A packet that was admitted goes on, as far as it comes.
+    fn go_on(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: &mut Received,
+        hash: Option<u64>,
+        now: Instant,
+    ) -> Step {
         let number = received.arrival.eni;
         match self.pass(buffer, start, received, hash, now) {
-            Ok(frame) => Verdict::Forward(frame),
-            Err(reason) => {
+            Ok(frame) => Step::Done(Verdict::Forward(frame)),
+            Err(Stop::Drop(reason)) => {
                 let verdict = self.dropped(reason, Some(number));
-                self.error.take().map_or(verdict, Verdict::TooLong)
+                Step::Done(self.error.take().map_or(verdict, Verdict::TooLong))
             }
+            Err(Stop::Ask(question)) => {
+                self.asks(&question, inside(buffer, start, received), received);
+                Step::Ask(*question)
+            }
+            Err(Stop::Wait(key)) => Step::Wait(key),
         }
     }
 
@@ -234,11 +309,8 @@ impl Dpu {
         received: &mut Received,
         hash: Option<u64>,
         now: Instant,
-    ) -> Result<Range<usize>, Reason> {
-        let inner = received.tunnel.inner();
-        let inside = buffer.get(start + inner.start..start + inner.end);
-        let inside = inside.unwrap_or(&[]);
-        self.admit(received, inside.len(), now)?;
+    ) -> Result<Range<usize>, Stop> {
+        let inside = inside(buffer, start, received);
         let treatment = self.treatment(inside, received, hash, now)?;
         let before = inside.len();
         let surroundings = Surroundings {
@@ -252,7 +324,7 @@ impl Dpu {
         if sent_bytes(&received.inner, action, before) > self.settings.mtu {
             let action = *action;
             self.error = self.too_long(inside, received, &action, now);
-            return Err(Reason::TooLong);
+            return Err(Reason::TooLong.into());
         }
         let applied = apply(buffer, start, received, action, &surroundings)?;
         let direction = received.arrival.direction;
@@ -292,4 +364,11 @@ impl Dpu {
             .take(bytes as u64, bytes_per_second, self.burst_ns, now);
         passes.then_some(()).ok_or(Reason::Bandwidth)
     }
+}
+
+/// The inner frame of a packet that begins at `start` of its buffer.
+fn inside<'a>(buffer: &'a [u8], start: usize, received: &Received) -> &'a [u8] {
+    let inner = received.tunnel.inner();
+    let inside = buffer.get(start + inner.start..start + inner.end);
+    inside.unwrap_or(&[])
 }

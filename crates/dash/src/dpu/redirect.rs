@@ -2,7 +2,7 @@
 
 use twinpath_core::Instant;
 
-use super::Dpu;
+use super::{Dpu, Stop};
 use crate::counters::EniCounters;
 use crate::flows::FlowKey;
 use crate::headers::Direction;
@@ -25,14 +25,19 @@ impl Dpu {
         redirect: &Redirect,
         arrival: &Arrival,
         now: Instant,
-    ) -> Reason {
-        self.eni_counters(arrival).redirects += 1;
-        match self.move_flow(redirect, arrival, now) {
-            Ok(true) => self.eni_counters(arrival).flows_redirected += 1,
-            Ok(false) => self.eni_counters(arrival).redirects_of_none += 1,
-            Err(reason) => return reason,
+    ) -> Stop {
+        let moved = match self.move_flow(redirect, arrival, now) {
+            Err(stop @ (Stop::Ask(_) | Stop::Wait(_))) => return stop,
+            moved => moved,
+        };
+        let counters = self.eni_counters(arrival);
+        counters.redirects += 1;
+        match moved {
+            Ok(true) => counters.flows_redirected += 1,
+            Ok(false) => counters.redirects_of_none += 1,
+            Err(stop) => return stop,
         }
-        Reason::Redirect
+        Reason::Redirect.into()
     }
 
     fn eni_counters(&mut self, arrival: &Arrival) -> &mut EniCounters {
@@ -45,7 +50,7 @@ impl Dpu {
         redirect: &Redirect,
         arrival: &Arrival,
         now: Instant,
-    ) -> Result<bool, Reason> {
+    ) -> Result<bool, Stop> {
         let serial = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?.serial;
         let answers = redirect.sent.turned();
         let ports = answers.ports.unwrap_or([0; 2]);
@@ -58,11 +63,10 @@ impl Dpu {
         if entry.is_forward || self.is_over(&entry, key.protocol(), now) {
             return Ok(false);
         }
-        let (_, entry) = self.judged(place, arrival, now)?;
+        let (_, entry) = self.up_to_date(place, arrival, now)?;
         let forward = entry.peer;
-        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
-        let mut decision = self.policies(eni).decide(&opening)?;
+        let mut decision = self.answer(&opening)?;
         let layer = decision.forward.layers[0].ok_or(Reason::Unsupported)?;
         let detour = redirect.detour(layer).ok_or(Reason::Unsupported)?;
         detour.take(&mut decision);

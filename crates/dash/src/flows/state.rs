@@ -61,6 +61,16 @@ impl State {
         self.0 & Self::RESET != 0 || self.0 & BOTH == BOTH
     }
 
+    /// How far it has come, in a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match (self.has_ended(), self.0 & Self::ANSWERED) {
+            (true, _) => "ended",
+            (false, 0) => "opened",
+            (false, _) => "answered",
+        }
+    }
+
     const fn is_transitory(self) -> bool {
         self.has_ended() || self.0 & Self::ANSWERED == 0
     }

@@ -352,7 +352,13 @@ impl FlowTable {
 
     /// All flows, by their forward entries.
     pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
-        (0..self.places())
+        self.iter_from(0, self.places())
+    }
+
+    /// The same of so many places from one on.
+    pub fn iter_from(&self, from: usize, count: usize) -> impl Iterator<Item = Place> + '_ {
+        let end = from.saturating_add(count).min(self.places());
+        (from..end)
             .filter(move |&place| self.is_taken(place))
             .map(|place| Place(place as u32))
             .filter(move |&place| self.get(place).is_forward)

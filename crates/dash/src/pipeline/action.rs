@@ -1,5 +1,7 @@
 //! What is done to a packet, as data: what policies decide for a flow and what its entry keeps.
 
+use std::fmt;
+
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, MacAddress};
 
@@ -96,6 +98,49 @@ impl Origin {
             key: arrival.key,
             outer_source: arrival.outer_source,
             source_mac: arrival.source_mac,
+        }
+    }
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, number) = match self.encapsulation {
+            Encapsulation::Vxlan => ("VXLAN", "VNI"),
+            Encapsulation::Nvgre => ("NVGRE", "VSID"),
+        };
+        let Self {
+            key,
+            source,
+            destination,
+            ..
+        } = self;
+        write!(f, "{name} from {source} to {destination}, {number} {key}")
+    }
+}
+
+/// What is done, in words.
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        if let Some([source, destination]) = self.addresses {
+            parts.push(format!("addresses {source} to {destination}"));
+        }
+        for (what, port) in [
+            ("source port", self.source_port),
+            ("destination port", self.destination_port),
+        ] {
+            parts.extend(port.map(|port| format!("{what} {port}")));
+        }
+        for (what, mac) in [
+            ("source MAC", self.source_mac),
+            ("destination MAC", self.destination_mac),
+        ] {
+            parts.extend(mac.map(|mac| format!("{what} {mac}")));
+        }
+        parts.extend(self.layers.iter().flatten().map(ToString::to_string));
+        match parts.is_empty() {
+            true => f.write_str("taken out of its tunnel"),
+            false => f.write_str(&parts.join("; ")),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::action::{Action, Decision, Layer, Origin};
 use super::arrival::Arrival;
+use super::notes::Note;
 use super::policy::{Policies, checked};
 use crate::objects::{InboundAction, MeterBits};
 use crate::reason::Reason;
@@ -16,8 +17,16 @@ pub(super) fn admit(
     let rule = policies
         .eni
         .inbound
-        .lookup(key, source, arrival.headers.protocol)
-        .ok_or(Reason::InboundRouteMiss)?;
+        .lookup(key, source, arrival.headers.protocol);
+    policies.note(|| {
+        let entry = format!("VNI {key} from {source}");
+        let action = rule.map_or_else(
+            || "no rule: dropped".to_owned(),
+            |rule| format!("{:?}", rule.action).to_lowercase(),
+        );
+        Note::new("inbound routing", entry, action)
+    });
+    let rule = rule.ok_or(Reason::InboundRouteMiss)?;
     if rule.action == InboundAction::Drop {
         return Err(Reason::InboundRouteDrop);
     }
@@ -27,6 +36,12 @@ pub(super) fn admit(
     let epoch = rule
         .validated
         .map(|vnet| policies.tables.epoch_of_source(vnet, source));
+    if rule.validated.is_some() {
+        policies.note(|| {
+            let action = if is_valid { "valid" } else { "dropped" };
+            Note::new("PA validation", format!("{source} with VNI {key}"), action)
+        });
+    }
     is_valid
         .then_some((rule.metering, epoch))
         .ok_or(Reason::PaValidation)

@@ -5,6 +5,7 @@ use twinpath_core::wire::{Address, protocol};
 
 use super::action::{Action, Decision, Layer, Origin};
 use super::arrival::Arrival;
+use super::notes::Note;
 use super::policy::{Policies, checked, joined};
 use crate::headers::Headers;
 use crate::objects::{EniMode, MeterBits, PortMapRange, PrivateLink, RoutingType, ServiceTunnel};
@@ -120,7 +121,26 @@ impl Planner<'_> {
     fn way(&self, destination: Address) -> Result<Way, Reason> {
         let routes = self.policies.eni.routes.as_ref();
         let routes = routes.ok_or(Reason::RouteGroupMiss)?;
-        let route = routes.lookup(destination).ok_or(Reason::RouteMiss)?;
+        let route = routes.lookup(destination);
+        self.policies.note(|| {
+            let action = match route.map(|route| &route.action) {
+                None => "no route: dropped".to_owned(),
+                Some(RouteKind::Drop) => "drop".to_owned(),
+                Some(RouteKind::Direct) => "direct".to_owned(),
+                Some(RouteKind::Vnet { vnet, overlay_ip }) => {
+                    let looked_up = overlay_ip.unwrap_or(destination);
+                    let vnet = self.policies.tables.vnet_name(*vnet);
+                    format!("to network {vnet}, mapping of {looked_up}")
+                }
+                Some(RouteKind::ServiceTunnel(_)) => "service tunnel".to_owned(),
+            };
+            Note::new(
+                "outbound routing",
+                format!("route to {destination}"),
+                action,
+            )
+        });
+        let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
             RouteKind::Drop => return Err(Reason::RouteDrop),
             RouteKind::Direct => Way::new(route),
@@ -137,10 +157,16 @@ impl Planner<'_> {
 
     fn by_mapping(&self, route: &RouteEntry, vnet: u32, looked_up: Address) -> Result<Way, Reason> {
         let tables = self.policies.tables;
-        let mapping = tables
-            .mappings()
-            .lookup(vnet, looked_up)
-            .ok_or(Reason::MappingMiss)?;
+        let mapping = tables.mappings().lookup(vnet, looked_up);
+        self.policies.note(|| {
+            let entry = format!("{looked_up} in network {}", tables.vnet_name(vnet));
+            let action = mapping.map_or_else(
+                || "no mapping: dropped".to_owned(),
+                |found| format!("{:?} to {}", found.profile.routing_type, found.underlay),
+            );
+            Note::new("CA to PA mapping", entry, action)
+        });
+        let mapping = mapping.ok_or(Reason::MappingMiss)?;
         let entry = self.routing_type(mapping.profile.routing_type)?;
         let mut way = Way::new(route);
         way.mapping_epoch = Some(tables.epoch_of_mapping(vnet, looked_up));
@@ -201,6 +227,14 @@ impl Planner<'_> {
             let map = self.policies.tables.port_map(number);
             let map = map.ok_or(Reason::PortMapMiss)?;
             let port = headers.ports.map(|[_, destination]| destination);
+            self.policies.note(|| {
+                let found = port.and_then(|port| map.lookup(port));
+                let action = found.map_or_else(
+                    || "no range".to_owned(),
+                    |(first, range)| format!("range from {first}: {range:?}"),
+                );
+                Note::new("port map", format!("destination port {port:?}"), action)
+            });
             match port.and_then(|port| Some((port, map.lookup(port)?))) {
                 Some((
                     port,
@@ -284,6 +318,18 @@ impl Planner<'_> {
         let tunnel = self.policies.tables.tunnel(number);
         let tunnel = tunnel.ok_or(Reason::Unresolved)?;
         let endpoint = tunnel.endpoint(self.arrival.entropy);
+        self.policies.note(|| {
+            let action = endpoint.map_or_else(
+                || "no endpoint: dropped".to_owned(),
+                |endpoint| {
+                    format!(
+                        "{:?} to {endpoint}, key {}",
+                        tunnel.encapsulation, tunnel.key
+                    )
+                },
+            );
+            Note::new("tunnel", format!("tunnel {number}"), action)
+        });
         let layer = checked(Layer {
             encapsulation: tunnel.encapsulation,
             key: tunnel.key,

@@ -4,6 +4,7 @@ use twinpath_core::wire::{Address, MacAddress};
 
 use super::action::{Action, Layer};
 use super::arrival::Arrival;
+use super::{Note, Notes};
 use crate::headers::{Direction, Headers};
 use crate::objects::{AclAction, EniMode, MeterBits, Vni, VniRange};
 use crate::reason::Reason;
@@ -20,9 +21,19 @@ pub struct Policies<'a> {
     pub settings: &'a Settings,
     /// Whose packet it is.
     pub eni: &'a EniEntry,
+    /// Where stages say what they do, if somebody wants to know.
+    pub notes: Option<&'a Notes>,
 }
 
 impl Policies<'_> {
+    /// A stage says what it does.
+    #[inline]
+    pub(super) fn note(&self, note: impl FnOnce() -> Note) {
+        if let Some(notes) = self.notes {
+            notes.add(note());
+        }
+    }
+
     /// Whether a packet may come with its VNI. Where neither the appliance nor the ENI lists any, all
     /// may; the VNI that machines send with is always among them.
     #[must_use]
@@ -56,11 +67,31 @@ impl Policies<'_> {
             Direction::Inbound => Reason::AclInbound,
         };
         let mut action = AclAction::Permit;
-        for list in self.eni.stages(direction, headers.is_v4()).iter().flatten() {
+        let stages = self.eni.stages(direction, headers.is_v4()).iter();
+        for (number, list) in (1..).zip(stages) {
+            let Some(list) = list else { continue };
             if list.is_empty() && !self.settings.empty_acl_denies {
                 continue;
             }
-            let found = list.lookup(headers).ok_or(refused)?;
+            let found = list.lookup(headers);
+            self.note(|| match found {
+                Some(found) => {
+                    let name = list.name(found.place).map_or("?", |name| name.as_str());
+                    let ends = if found.terminating {
+                        ", ends here"
+                    } else {
+                        ", goes on"
+                    };
+                    let action = format!("{:?}{ends}", found.action).to_lowercase();
+                    Note::new(
+                        "access list",
+                        format!("stage {number}, rule {name}"),
+                        action,
+                    )
+                }
+                None => Note::new("access list", format!("stage {number}, no rule"), "deny"),
+            });
+            let found = found.ok_or(refused)?;
             action = found.action;
             if found.terminating {
                 break;
@@ -76,13 +107,21 @@ impl Policies<'_> {
     /// the ENI's meter policy for the other end.
     #[must_use]
     pub fn meter_class(&self, bits: MeterBits, far_end: Address) -> u32 {
-        match bits.or & bits.and {
+        let class = match bits.or & bits.and {
             0 => {
                 let policy = self.eni.meter(far_end.is_v4());
                 policy.map_or(0, |policy| policy.class(far_end))
             }
             class => class,
-        }
+        };
+        self.note(|| {
+            let by = match bits.or & bits.and {
+                0 => format!("the ENI's policy for {far_end}"),
+                _ => "routes and mappings".to_owned(),
+            };
+            Note::new("metering", by, format!("class {class}"))
+        });
+        class
     }
 
     /// The appliance's address.

@@ -12,6 +12,7 @@
 
 use super::action::Decision;
 use super::arrival::Arrival;
+use super::notes::Note;
 use super::policy::Policies;
 use super::{inbound, outbound};
 use crate::headers::Direction;
@@ -24,7 +25,12 @@ impl Policies<'_> {
     /// # Errors
     /// Why it is dropped.
     pub fn decide(&self, arrival: &Arrival) -> Result<Decision, Reason> {
-        if !self.is_trusted(arrival) {
+        let is_trusted = self.is_trusted(arrival);
+        self.note(|| {
+            let action = if is_trusted { "trusted" } else { "dropped" };
+            Note::new("trusted VNI", format!("VNI {}", arrival.key), action)
+        });
+        if !is_trusted {
             return Err(Reason::UntrustedVni);
         }
         match (arrival.direction, self.eni.mode) {

@@ -27,6 +27,7 @@ pub fn joined(one: Option<u16>, other: Option<u16>) -> Option<u16> {
 }
 
 /// Epochs of mappings.
+#[derive(Clone)]
 pub(super) struct MappingEpochs {
     key: HashKey,
     epochs: Box<[u32]>,

@@ -84,6 +84,7 @@ impl Hasher for Folding {
 ///
 /// Beside the values stands a table of their numbers, each with half of the value's hash, so that
 /// finding one reads a line of the table and the value.
+#[derive(Clone)]
 pub(crate) struct Interned<T> {
     values: Vec<Option<(T, u32)>>,
     /// Half a hash, and the number plus one; zero is free. A power of two.

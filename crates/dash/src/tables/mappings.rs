@@ -44,6 +44,7 @@ pub struct Found<'a> {
 }
 
 /// Mappings by network and address.
+#[derive(Clone)]
 pub struct MappingTable {
     v4: Entries<3>,
     v6: Entries<5>,
@@ -274,6 +275,7 @@ impl Value {
 }
 
 /// Entries of `N` words, of which the first are the key; a free place is all zero.
+#[derive(Clone)]
 struct Entries<const N: usize> {
     places: ZeroedArray<[u64; N]>,
     key: HashKey,

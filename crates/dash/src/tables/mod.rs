@@ -85,7 +85,9 @@ impl Default for SwitchEntry {
     }
 }
 
-/// Everything that packets meet.
+/// Everything that packets meet. A copy shares mappings, routes, access lists and meter policies with
+/// what it was made of.
+#[derive(Clone)]
 pub struct Tables {
     seed: u64,
     numbers: Numbers,
@@ -96,7 +98,7 @@ pub struct Tables {
     tunnels: Vec<Option<TunnelEntry>>,
     port_maps: Vec<Option<PortMapTable>>,
     routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
-    mappings: MappingTable,
+    mappings: Arc<MappingTable>,
     mapping_epochs: MappingEpochs,
     route_groups: HashMap<RouteGroupId, Arc<RouteTable>>,
     acl_groups: HashMap<AclGroupId, Arc<AclTable>>,
@@ -180,6 +182,14 @@ impl Tables {
         *self.vnets.get(vnet as usize)?
     }
 
+    /// The name of a network.
+    #[must_use]
+    pub fn vnet_name(&self, number: u32) -> String {
+        let mut names = self.numbers.vnets.iter();
+        let name = names.find(|(_, own)| *own == number);
+        name.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
+    }
+
     /// A tunnel, if it is there.
     #[must_use]
     pub fn tunnel(&self, number: u32) -> Option<&TunnelEntry> {
@@ -200,7 +210,7 @@ impl Tables {
 
     /// Mappings.
     #[must_use]
-    pub const fn mappings(&self) -> &MappingTable {
+    pub fn mappings(&self) -> &MappingTable {
         &self.mappings
     }
 

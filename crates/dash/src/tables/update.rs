@@ -28,7 +28,7 @@ use crate::objects::{
 use crate::source::ObjectSource;
 
 /// Physical addresses that may send with a VNI.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct PaSources(HashMap<u32, (Ranges<u32>, Ranges<u128>)>);
 
 impl PaSources {
@@ -145,7 +145,7 @@ impl Tables {
             tunnels: Vec::new(),
             port_maps: Vec::new(),
             routing_types: [None; RoutingEntry::KINDS.len()],
-            mappings: MappingTable::new(seed_for(seed, "dash mappings")),
+            mappings: Arc::new(MappingTable::new(seed_for(seed, "dash mappings"))),
             mapping_epochs: MappingEpochs::new(seed),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
@@ -222,12 +222,11 @@ impl Tables {
         let had = self.has_sources(vnet, underlays);
         match new {
             Some(mapping) => {
-                let is_in = self
-                    .mappings
-                    .set(vnet, key.address, &mapping, &mut self.numbers);
+                let mappings = Arc::make_mut(&mut self.mappings);
+                let is_in = mappings.set(vnet, key.address, &mapping, &mut self.numbers);
                 self.refused_mappings += u64::from(!is_in);
             }
-            None => _ = self.mappings.remove(vnet, key.address),
+            None => _ = Arc::make_mut(&mut self.mappings).remove(vnet, key.address),
         }
         let has = self.has_sources(vnet, underlays);
         let epochs = &mut self.mapping_epochs;

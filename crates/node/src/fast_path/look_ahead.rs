@@ -118,6 +118,24 @@ impl Searched for InHints<'_> {
     }
 }
 
+/// A DPU alone, which looks for flows inside of tunnels by itself.
+struct Inside;
+
+impl Searched for Inside {
+    #[inline(always)]
+    fn fetch(&self, _: &mut Known, _: Direction) {}
+
+    #[inline(always)]
+    fn fetch_other(&self, _: &Frame, _: &Parsed, _: Direction) -> u64 {
+        0
+    }
+
+    #[inline(always)]
+    fn find(&self, _: u64) -> Hints {
+        Hints::default()
+    }
+}
+
 /// What was seen of a batch as a whole.
 struct Seen {
     bytes_in: u64,
@@ -151,7 +169,7 @@ impl FastPath {
     #[inline(always)]
     pub(super) fn has_hints(&self) -> bool {
         match self.elements.as_slice() {
-            [FastElement::State(_)] => false,
+            [FastElement::State(_) | FastElement::Dash(_)] => false,
             [FastElement::Rules(stage)] => stage.table.has_others(),
             _ => true,
         }
@@ -180,6 +198,7 @@ impl FastPath {
             [FastElement::Rules(stage)] if !stage.table.has_others() => {
                 self.look(&InRules(stage), coming, &mut batch.ahead)
             }
+            [FastElement::Dash(_)] => self.look(&Inside, coming, &mut batch.ahead),
             _ => self.look(&InHints(self), coming, &mut batch.ahead),
         };
         let frames = arrivals.take(count);

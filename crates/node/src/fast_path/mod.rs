@@ -5,6 +5,7 @@
 //! each on the fast path if it can. What needs the workers at an element goes there, comes back, and
 //! [goes on](FastPath::returned) with the next; so packets of a flow stay in order at each.
 
+mod dash;
 mod fragments;
 mod hints;
 mod lane;
@@ -15,6 +16,8 @@ mod rules;
 mod walk;
 mod watched;
 
+pub use dash::DashStage;
+pub(crate) use dash::{MOST_HELD, done};
 pub use leaving::LongPackets;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
@@ -37,6 +40,7 @@ use twinpath_core::wire::layout::Layout;
 use twinpath_core::{
     DropCounters, DropReason, FlowKey, Fragments, Frame, Instant, Keyed, Pools, Steering,
 };
+use twinpath_dash::tables::Tables;
 use twinpath_link::{Arrival, Header, Message, Receiver, attach, carries_packet, detach};
 
 /// Frames handled together: enough to hide the latency of memory, few enough to stay in cache.
@@ -96,6 +100,8 @@ pub enum FastElement {
     Rules(Box<RuleStage>),
     /// Flow state.
     State(Box<StateStage>),
+    /// A DPU's flows.
+    Dash(Box<DashStage>),
 }
 
 impl FastElement {
@@ -105,6 +111,7 @@ impl FastElement {
             Self::OnSlowPath => {}
             Self::Rules(stage) => stage.table.touch(),
             Self::State(stage) => stage.touch(),
+            Self::Dash(stage) => stage.dpu_mut().touch(),
         }
     }
 }
@@ -113,6 +120,8 @@ impl FastElement {
 pub enum FastPlan {
     /// That of the old chain with this number.
     Keep(usize),
+    /// That of the old chain with this number, a DPU, with other tables.
+    ChangeDash(usize, Arc<Tables>),
     /// A new one.
     New(FastElement),
 }
@@ -163,6 +172,8 @@ pub struct FastPath {
     watch: Option<Watch>,
     /// Who copies packets for whoever wants them.
     mirror: Arc<Mirror>,
+    /// Whether nothing may be lost.
+    is_lossless: bool,
 }
 
 impl FastPath {
@@ -198,6 +209,7 @@ impl FastPath {
             under_way: UnderWay::default(),
             watch: None,
             mirror: Arc::default(),
+            is_lossless: false,
         }
     }
 
@@ -340,6 +352,12 @@ impl FastPath {
                 if let Some(stage) = self.stage_at(header.element) {
                     stage.refused(&header);
                 }
+                if header.message == Message::Question
+                    && let Some(stage) = self.dash_at(header.element)
+                {
+                    stage.lost(header.slot);
+                }
+                // What follows the link's header.
                 if self.mirror.wants_drops() {
                     let event = dropped_here(DropReason::PuntRingFull, None);
                     self.mirror.copy(event, &frame);
@@ -492,6 +510,7 @@ impl FastPath {
         self.epochs[worker] = known.max(epoch);
         if epoch > known && known != 0 && worker == self.worker(RULES_HASH) {
             self.forget_rules(io);
+            self.forget_questions();
         }
     }
 
@@ -503,6 +522,13 @@ impl FastPath {
             }
             io.pools.give(frame);
             return self.tick_rules(io);
+        }
+        if header.message == Message::Answer {
+            let stage = self.dash_at(header.element);
+            if !stage.is_some_and(|stage| stage.answered(header.slot, frame.bytes())) {
+                self.drops.count(DropReason::BadLinkFrame);
+            }
+            return io.pools.give(frame);
         }
         if header.metadata.parked_bytes != 0 && !self.take_header(&header, &mut frame) {
             return io.pools.give(frame);
@@ -530,6 +556,9 @@ impl FastPath {
             element: header.element,
             direction: header.metadata.direction,
         };
+        if self.dash_at(header.element).is_some() {
+            return self.answered_packet(frame, header.slot, position, io);
+        }
         match header.is_reply && !header.metadata.is_answer {
             true => self.depart(frame, true, io),
             false => self.go_on(frame, position, io),
@@ -561,6 +590,7 @@ impl FastPath {
         });
         self.release_all_waiting(&mut io);
         self.tick_rules(&mut io);
+        self.tick_dash(&mut io);
         self.settle_departures(first, &mut io);
     }
 
@@ -645,6 +675,13 @@ impl FastPath {
         for plan in plans {
             let (element, is_new) = match plan {
                 FastPlan::Keep(number) => (old.get_mut(number).and_then(Option::take), false),
+                FastPlan::ChangeDash(number, tables) => {
+                    let mut element = old.get_mut(number).and_then(Option::take);
+                    if let Some(FastElement::Dash(stage)) = &mut element {
+                        stage.dpu_mut().set_tables(tables);
+                    }
+                    (element, false)
+                }
                 FastPlan::New(element) => (Some(element), true),
             };
             self.elements.extend(element.map(|mut element| {
@@ -702,7 +739,7 @@ fn state_stages(elements: &[Option<FastElement>]) -> impl Iterator<Item = &State
 /// Flows that hints are kept for: what the largest table holds, each way.
 fn hinted_flows(elements: &[FastElement]) -> usize {
     let flows = elements.iter().map(|element| match element {
-        FastElement::OnSlowPath => 0,
+        FastElement::OnSlowPath | FastElement::Dash(_) => 0,
         FastElement::Rules(stage) => stage.table.capacity(),
         FastElement::State(stage) => stage.slots(),
     });

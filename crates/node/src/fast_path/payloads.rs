@@ -118,6 +118,7 @@ impl FastPath {
 
     /// Whether packets must not be lost for want of room where payloads wait.
     pub(crate) fn set_lossless(&mut self, is_lossless: bool) {
+        self.is_lossless = is_lossless;
         if let Some(payloads) = &mut self.payloads {
             payloads.stage.any().set_lossless(is_lossless);
         }

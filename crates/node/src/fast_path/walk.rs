@@ -165,6 +165,16 @@ impl FastPath {
                 let steering = Some(steering).filter(|_| !is_known);
                 pass_state(stage, steering, packets, position)
             }
+            Some(FastElement::Dash(stage)) => {
+                let mut passed = 0;
+                for (frame, ..) in packets {
+                    match stage.packet(frame) {
+                        Decision::FORWARD => passed += 1,
+                        decision => return (passed, Some(decision)),
+                    }
+                }
+                (passed, None)
+            }
             Some(FastElement::OnSlowPath) | None => {
                 // Each gets a header; what is in front of later packets is fetched meanwhile.
                 if let Some((later, ..)) = packets.nth(FETCHED_AHEAD) {
@@ -240,6 +250,7 @@ impl FastPath {
                 let decision = stage.packet(frame, &mut parsed, clock, &mut self.header);
                 (decision, of_slot(parsed.hint))
             }
+            Some(FastElement::Dash(stage)) => (stage.packet(frame), hint),
             Some(FastElement::OnSlowPath) | None => (Decision::Punt, hint),
         };
         if let Some(seen) = seen {
@@ -267,7 +278,11 @@ impl FastPath {
             Decision::Drop(reason) => self.drop_at(Some(position.element), frame, reason, io),
             Decision::Hold => self.hold(frame, layout, position, io),
             Decision::Punt => {
-                let (header, hash) = self.punt_header(&frame, layout, position);
+                let question = self.question(&frame, position.element, io);
+                let (header, hash) = match question {
+                    Some(question) => (question, RULES_HASH),
+                    None => self.punt_header(&frame, layout, position),
+                };
                 self.punt(frame, header, position, hash, io);
             }
         }
@@ -347,6 +362,9 @@ impl FastPath {
         self.tell(&frame, |_| Step::Hold { element });
         if self.stage_at(element).is_some() {
             return self.wait_for_state(frame, element, io);
+        }
+        if self.dash_at(element).is_some() {
+            return self.hold_for_answer(frame, element, io);
         }
         let stage = self.rules(element);
         match stage.and_then(|stage| stage.key(&frame, &layout, position.direction)) {

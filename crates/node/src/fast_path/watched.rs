@@ -3,7 +3,9 @@
 use super::lane::{Lane, Shape};
 use super::{FastElement, FastPath, RuleStage};
 use crate::position::Position;
-use crate::watch::{CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, Step, Watch};
+use crate::watch::{
+    CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, StageLook, Step, Watch,
+};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_coherence::{Parsed, StateStage};
 use twinpath_core::program::Exit;
@@ -19,6 +21,8 @@ pub(super) struct Seen {
     key: Option<MatchKey>,
     /// The slot of its flow, if the element has flow state and one for it.
     slot: Option<SlotBefore>,
+    /// What a DPU's stages find.
+    stages: Vec<StageLook>,
 }
 
 struct SlotBefore {
@@ -103,12 +107,16 @@ impl FastPath {
     #[cold]
     fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, position: Position) -> Seen {
         let parsed = shape.parsed(self.steering.at(position.element), frame);
-        let (mut key, mut slot) = (None, None);
+        let (mut key, mut slot, mut stages) = (None, None, Vec::new());
         match self.elements.get_mut(usize::from(position.element)) {
             Some(FastElement::Rules(stage)) => {
                 key = stage.key(frame, &parsed.layout, position.direction)
             }
             Some(FastElement::State(stage)) => slot = slot_before(stage, frame, &parsed),
+            Some(FastElement::Dash(stage)) => {
+                let notes = stage.dpu().story(frame.bytes(), frame.timestamp());
+                stages = StageLook::of_notes(notes);
+            }
             Some(FastElement::OnSlowPath) | None => {}
         }
         Seen {
@@ -116,6 +124,7 @@ impl FastPath {
             bytes: frame.bytes().to_vec(),
             key,
             slot,
+            stages,
         }
     }
 
@@ -136,6 +145,7 @@ impl FastPath {
                 found: match self.elements.get(usize::from(position.element)) {
                     Some(FastElement::Rules(stage)) => found_rule(stage, seen.key, hint),
                     Some(FastElement::State(stage)) => found_slot(stage, seen, position, watch),
+                    Some(FastElement::Dash(_)) => Found::Dash(seen.stages),
                     Some(FastElement::OnSlowPath) | None => Found::Nothing,
                 },
                 decision: told(decision),

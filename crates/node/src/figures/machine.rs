@@ -1,6 +1,6 @@
 //! What a machine knows of a run.
 
-use super::{MachineFigures, parking, rules, split};
+use super::{MachineFigures, dash, parking, rules, split};
 use crate::fast_path::FastPath;
 use crate::machine::Machine;
 use std::collections::BTreeMap;
@@ -24,6 +24,7 @@ impl MachineFigures {
         report.slots_at_end = slot_counts(fast_path);
         report.parking = fast_path.parking().map(parking::parking);
         report.split = fast_path.split().map(split::split);
+        report.dash = fast_path.dash().map(|stage| dash::dash(stage.dpu()));
         report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         Self {
             report,

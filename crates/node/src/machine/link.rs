@@ -41,10 +41,15 @@ impl Link {
         }
     }
 
+    /// Room for so many frames from now on.
+    pub fn set_room(&mut self, room: usize) {
+        self.room = room.max(1);
+    }
+
     /// Frames that can be sent at once.
     #[inline]
     pub fn room(&self) -> usize {
-        self.room - self.in_flight.len()
+        self.room.saturating_sub(self.in_flight.len())
     }
 
     /// Whether nothing is under way to the worker or waits there.

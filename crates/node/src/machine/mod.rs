@@ -131,7 +131,7 @@ impl Machine {
         self.path.set_lossless(limits.is_lossless);
         self.links
             .iter_mut()
-            .for_each(|link| *link = Link::new(limits.ring_frames));
+            .for_each(|link| link.set_room(limits.ring_frames));
     }
 
     /// The run begins at this packet time.
@@ -209,6 +209,7 @@ impl Machine {
             return 0;
         }
         match self.limits.is_lossless {
+            true if self.path.holds_many() => 0,
             true => self.room_of_links().min(BURST),
             false => BURST,
         }

@@ -35,10 +35,10 @@ pub struct Unanswered {
 }
 
 /// What each shard that changes is to become.
-type Plans = Vec<(usize, Replacement)>;
+pub(super) type Plans = Vec<(usize, Replacement)>;
 
 /// The right to change the service.
-type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
+pub(super) type Changing<'a> = MutexGuard<'a, Option<Unanswered>>;
 
 /// Why a shard has not changed.
 enum Unchanged {
@@ -145,7 +145,7 @@ impl Control {
     }
 
     /// What every shard is to become.
-    fn plans(&self, old: &Service, new: &Service) -> Result<Plans, ReplaceError> {
+    pub(super) fn plans(&self, old: &Service, new: &Service) -> Result<Plans, ReplaceError> {
         let shards = Shard::all(self.shards() as u16);
         let plan = |shard: Shard| {
             let between = Replacement::between(&share(old, shard)?, &share(new, shard)?)?;
@@ -165,7 +165,7 @@ impl Control {
     }
 
     /// Nobody else changes the service until the guard is dropped.
-    fn begin_change(&self) -> Result<Changing<'_>, String> {
+    pub(super) fn begin_change(&self) -> Result<Changing<'_>, String> {
         let until = WallClock::now() + TIMEOUT;
         let mut changing = loop {
             match self.change.try_lock() {
@@ -182,7 +182,7 @@ impl Control {
         Ok(changing)
     }
 
-    fn make(
+    pub(super) fn make(
         &self,
         plans: Plans,
         new: Service,

@@ -37,6 +37,7 @@ impl Control {
             Look::Bindings(query) => Seen::Bindings(self.bindings(&query)?),
             Look::Backends(query) => Seen::Backends(self.backends(&query)?),
             Look::Counters(query) => Seen::Counters(self.entry_counters(&query)?),
+            Look::DashFlows(query) => Seen::DashFlows(self.dash_flows(&query)?),
             Look::Figures => Seen::Figures(Box::new(self.figures()?)),
         };
         Ok(Answer::Seen(Box::new(seen)))
@@ -166,7 +167,7 @@ impl Control {
         })
     }
 
-    fn ask_machine<T: Send + 'static>(
+    pub(super) fn ask_machine<T: Send + 'static>(
         &self,
         shard: usize,
         question: impl FnOnce(&Machine) -> T + Send + 'static,
@@ -288,7 +289,7 @@ impl Control {
 }
 
 /// What is told, up to as much as is wanted.
-struct Told<T> {
+pub(super) struct Told<T> {
     told: Vec<T>,
     most: usize,
     has_more: bool,
@@ -298,15 +299,19 @@ struct Told<T> {
 
 impl<T> Told<T> {
     fn new(query: &Query) -> Self {
+        Self::at_most(query.most())
+    }
+
+    pub(super) fn at_most(most: usize) -> Self {
         Self {
             told: Vec::new(),
-            most: query.most(),
+            most,
             has_more: false,
             by_size: None,
         }
     }
 
-    fn push(&mut self, one: T) {
+    pub(super) fn push(&mut self, one: T) {
         match self.told.len() < self.most {
             true => self.told.push(one),
             false => {
@@ -329,11 +334,11 @@ impl<T> Told<T> {
     }
 
     /// Whether it is known that there is more.
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.has_more && self.by_size.is_none()
     }
 
-    fn finish(mut self) -> Part<T> {
+    pub(super) fn finish(mut self) -> Part<T> {
         if let Some(size) = self.by_size {
             self.told.sort_by_key(|one| std::cmp::Reverse(size(one)));
         }

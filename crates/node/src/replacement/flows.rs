@@ -56,7 +56,7 @@ fn names<'a>(service: &'a Service, elements: &[Range<usize>]) -> Vec<Vec<&'a str
 
 /// The elements whose functions share flow state.
 fn sharing(service: &Service) -> Vec<Range<usize>> {
-    let shares = |range: &Range<usize>| !service.chain[range.start].makes_rules();
+    let shares = |range: &Range<usize>| service.chain[range.start].shares_state();
     elements(service).into_iter().filter(shares).collect()
 }
 

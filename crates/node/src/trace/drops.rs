@@ -162,6 +162,7 @@ impl Decided {
                         None => (None, None),
                     },
                     SlowLook::State(run) => (run.function, run.rule),
+                    SlowLook::Dash(_) => (Some(twinpath_nf::dash::NAME.into()), None),
                 };
                 *self = Self {
                     element: None,

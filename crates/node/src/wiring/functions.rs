@@ -17,7 +17,7 @@ pub fn elements(service: &Service) -> impl Iterator<Item = &[Instance]> {
     let is_whole = service.chain.iter().all(Instance::makes_rules);
     let alike = move |one: &Instance, other: &Instance| {
         let goes_together = is_whole || one.decides_last() == other.decides_last();
-        one.makes_rules() == other.makes_rules() && goes_together
+        one.form() == other.form() && goes_together
     };
     service.chain.chunk_by(alike)
 }
@@ -52,7 +52,7 @@ pub fn chain(service: &Service) -> Result<Chain, BuildError> {
 /// # Errors
 /// A file that a function needs cannot be read.
 pub fn element_chain(service: &Service, instances: &[Instance]) -> Result<Chain, BuildError> {
-    let sharing = instances.iter().filter(|instance| !instance.makes_rules());
+    let sharing = instances.iter().filter(|instance| instance.shares_state());
     let functions: Result<_, _> = sharing
         .map(|instance| flow_function(service, instance))
         .collect();
@@ -70,7 +70,7 @@ pub fn flow_function(
     let name = instance.name.clone();
     match function(service, instance)? {
         Function::Flow(function) => Ok(Named { name, function }),
-        Function::Rules(_) => Err(BuildError::MakesRules(name.to_string())),
+        Function::Rules(_) | Function::Dash(_) => Err(BuildError::MakesRules(name.to_string())),
     }
 }
 

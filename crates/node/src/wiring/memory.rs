@@ -6,6 +6,7 @@ use crate::build_error::BuildError;
 use twinpath_control::service::{Instance, Paths, Service};
 use twinpath_core::pool::{HEADROOM, LARGE_PACKET_BYTES, SMALL_PACKET_BYTES};
 use twinpath_fastpath::StateTable;
+use twinpath_nf::descriptor::Form;
 use twinpath_nf::memory::TableMemory;
 use twinpath_rulecache::RuleTable;
 
@@ -33,9 +34,11 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
     for instances in elements(service) {
         let names: Vec<&str> = instances.iter().map(|one| &*one.name).collect();
         let names = names.join(", ");
-        match instances[0].makes_rules() {
-            true => parts.extend(cached_rules(service, &names)),
-            false => parts.extend(flow_state(service, instances, &names)?),
+        match instances[0].form() {
+            Form::Rules => parts.extend(cached_rules(service, &names)),
+            Form::Flow => parts.extend(flow_state(service, instances, &names)?),
+            // It says itself what its flows take.
+            Form::Dash => {}
         }
     }
     for instance in &service.chain {
@@ -138,9 +141,9 @@ fn flow_state(
 /// What a function has beside flow state. Functions that make rules are on one worker, all others on
 /// each.
 fn own_tables(service: &Service, instance: &Instance) -> impl Iterator<Item = MemoryPart> {
-    let workers = match instance.makes_rules() {
-        true => 1,
-        false => service.slow_path.workers as u64,
+    let workers = match instance.shares_state() {
+        false => 1,
+        true => service.slow_path.workers as u64,
     };
     let tables = instance.config.memory(service.slow_path.flows);
     let part = move |table: TableMemory| MemoryPart {

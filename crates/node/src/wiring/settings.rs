@@ -2,10 +2,12 @@
 
 use super::functions::{chain, elements, needs_ports};
 use crate::build_error::BuildError;
+use crate::fast_path::{BURST, MOST_HELD};
 use twinpath_coherence::Config as CoherenceConfig;
 use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_core::Pools;
 use twinpath_core::fragments::MAX_HELD;
+use twinpath_nf::descriptor::Form;
 use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
 
 /// Frames in flight on the fast path itself: batches in hand, buffers of its own messages.
@@ -38,7 +40,8 @@ impl Buffers {
 /// # Errors
 /// A file that a function needs cannot be read.
 pub(crate) fn buffers(service: &Service) -> Result<Buffers, BuildError> {
-    let held = chain(service)?.most_held_frames() + held_on_fast_path(service);
+    let held =
+        chain(service)?.most_held_frames() + held_on_fast_path(service) + held_for_answers(service);
     let gathering = needs_ports(service)
         .into_iter()
         .filter(|&needs| needs)
@@ -89,6 +92,15 @@ fn held_on_fast_path(service: &Service) -> usize {
         false => waiting(service),
     };
     elements(service).map(of).sum()
+}
+
+/// Most frames that a DPU keeps while its policies judge, with those of a burst.
+fn held_for_answers(service: &Service) -> usize {
+    let is_dash = |one: &Instance| one.form() == Form::Dash;
+    match service.chain.iter().any(is_dash) {
+        true => MOST_HELD + BURST,
+        false => 0,
+    }
 }
 
 /// How an element whose decisions are cached does that on the slow path.

@@ -1,6 +1,6 @@
 //! Which flows packets belong to, which way they go, and what causes them.
 
-use super::functions::{chain, element_chain, elements};
+use super::functions::{chain, element_chain, elements, seed_of};
 use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
@@ -17,7 +17,7 @@ use twinpath_rulecache::Sides;
 /// Functions whose flows do not go together, or a file that a function needs.
 pub fn steering(service: &Service) -> Result<Steering, BuildError> {
     let whole = chain(service)?.steering(service.seed)?;
-    let shares = |instances: &&[Instance]| !instances[0].makes_rules();
+    let shares = |instances: &&[Instance]| instances[0].shares_state();
     if elements(service).filter(shares).count() < 2 {
         return Ok(whole);
     }
@@ -69,11 +69,23 @@ pub fn long_packets(service: &Service) -> Option<LongPackets> {
     Some(LongPackets::new(Mtus::of(service), router))
 }
 
+/// Conversations of a DPU.
+fn enis(service: &Service) -> Option<Scope> {
+    let mut each = service.chain.iter();
+    each.find_map(|instance| {
+        let config = instance.config.of::<twinpath_nf::dash::Config>()?;
+        Some(Scope::Enis(config.tables(seed_of(service, instance))))
+    })
+}
+
 /// What makes generated packets wait for what caused them: their answers are to hosts inside.
 ///
 /// # Errors
 /// A file that a function needs.
 pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
+    if let Some(enis) = enis(service) {
+        return Ok(Causality::new(enis));
+    }
     Ok(Causality::new(Scope::Hosts(steering(service)?)))
 }
 
@@ -82,6 +94,9 @@ pub fn causality_of_hosts(service: &Service) -> Result<Causality, BuildError> {
 /// # Errors
 /// A file that a function needs, or too many networks inside.
 pub fn causality(service: &Service) -> Result<Causality, BuildError> {
+    if let Some(enis) = enis(service) {
+        return Ok(Causality::new(enis));
+    }
     let chain = service.chain.iter();
     let translations = chain.filter_map(|instance| instance.config.translation());
     let (mut inside, mut external) = (Vec::new(), Vec::new());

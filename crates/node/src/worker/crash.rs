@@ -91,7 +91,7 @@ impl Worker {
         self.onward.clear();
         self.outputs.clear();
         self.begin_life(now);
-        if self.rules().next().is_some() {
+        if self.rules().next().is_some() || self.dash().is_some() {
             self.tell_epoch(pools, returns);
         }
     }
@@ -159,6 +159,7 @@ fn packet_of(outgoing: &Outgoing) -> Option<u64> {
 fn kept_in(element: &SlowElement) -> usize {
     match element {
         SlowElement::Rules(rules) => SlowRules::waiting(rules),
+        SlowElement::Dash(_) => 0,
         SlowElement::Flows(flows) => {
             let chain = flows.chain();
             let kept = |place| catch_unwind(AssertUnwindSafe(|| chain.kept_by(place)));

@@ -2,6 +2,7 @@
 
 mod command;
 mod crash;
+mod dash;
 mod mirrored;
 mod outgoing;
 mod rebuild;
@@ -12,6 +13,7 @@ mod watched;
 
 pub use command::{Answer, Progress, Replaced, WorkerCommand};
 pub use crash::Blueprint;
+pub use dash::SlowDash;
 pub use rebuild::{FunctionPlan, SlowPlan};
 pub use time::{Moment, Time};
 
@@ -48,6 +50,8 @@ pub enum SlowElement {
     Rules(Box<SlowRules>),
     /// Functions with flow state, and their flows.
     Flows(Box<SlowFlows>),
+    /// A DPU.
+    Dash(Box<SlowDash>),
 }
 
 impl SlowElement {
@@ -55,6 +59,8 @@ impl SlowElement {
         match self {
             Self::Rules(rules) => rules.touch(),
             Self::Flows(flows) => flows.touch(),
+            // Its flows are on the fast path, if there is one.
+            Self::Dash(_) => {}
         }
     }
 }
@@ -175,6 +181,7 @@ impl Worker {
                     flows.start(self.started);
                 }
                 SlowElement::Rules(rules) => rules.start(self.started),
+                SlowElement::Dash(_) => {}
             }
         }
         self.tell_time();
@@ -275,7 +282,7 @@ impl Worker {
     pub fn flows(&self) -> impl Iterator<Item = &SlowFlows> {
         self.elements.iter().filter_map(|element| match element {
             SlowElement::Flows(flows) => Some(flows.as_ref()),
-            SlowElement::Rules(_) => None,
+            SlowElement::Rules(_) | SlowElement::Dash(_) => None,
         })
     }
 
@@ -284,7 +291,7 @@ impl Worker {
         let elements = (0..).zip(&self.elements);
         elements.filter_map(|(number, element)| match element {
             SlowElement::Rules(rules) => Some((number, rules.as_ref())),
-            SlowElement::Flows(_) => None,
+            SlowElement::Flows(_) | SlowElement::Dash(_) => None,
         })
     }
 
@@ -295,6 +302,7 @@ impl Worker {
             let count = match element {
                 SlowElement::Rules(rules) => rules.functions().len(),
                 SlowElement::Flows(flows) => flows.chain().len(),
+                SlowElement::Dash(_) => 1,
             };
             if let SlowElement::Rules(rules) = element
                 && let Some(function) = rules.functions().get(place.wrapping_sub(first))
@@ -313,6 +321,7 @@ impl Worker {
             let count = match element {
                 SlowElement::Rules(rules) => rules.functions().len(),
                 SlowElement::Flows(flows) => flows.chain().len(),
+                SlowElement::Dash(_) => 1,
             };
             if let SlowElement::Rules(rules) = element
                 && (first..first + count).contains(&place)
@@ -351,7 +360,7 @@ impl Worker {
     pub fn rules(&self) -> impl Iterator<Item = &SlowRules> {
         self.elements.iter().filter_map(|element| match element {
             SlowElement::Rules(rules) => Some(rules.as_ref()),
-            SlowElement::Flows(_) => None,
+            SlowElement::Flows(_) | SlowElement::Dash(_) => None,
         })
     }
 
@@ -362,7 +371,7 @@ impl Worker {
                 at: flows.next_deadline(),
                 element,
             },
-            SlowElement::Rules(_) => Moment::NEVER,
+            SlowElement::Rules(_) | SlowElement::Dash(_) => Moment::NEVER,
         });
         deadlines
             .filter(|deadline| deadline.at != Instant::NEVER)
@@ -529,6 +538,7 @@ impl Worker {
                 flows.receive(header, frame, pools, &mut self.outgoing);
             }
             Some(SlowElement::Rules(_)) => self.meet_rules(header, frame, pools),
+            Some(SlowElement::Dash(_)) => self.meet_dash(header, frame, pools),
             None => self.drop(frame, self.reason_for_no_element(), pools),
         }
         self.outgoing[first..]
@@ -562,6 +572,7 @@ impl Worker {
             match one {
                 SlowElement::Flows(flows) => flows.tell_time(passed.at_element(element)),
                 SlowElement::Rules(rules) => rules.tell_time(passed.at_element(element)),
+                SlowElement::Dash(dash) => dash.age(passed.at_element(element)),
             }
         }
     }

@@ -1,9 +1,11 @@
 //! The workers' part of a change: a new chain of old elements, old functions and new ones.
 
-use super::SlowElement;
+use super::{SlowDash, SlowElement};
 use crate::leftovers::Leftovers;
+use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_core::{DropCounters, Instant, Named};
+use twinpath_dash::tables::Tables;
 use twinpath_rulecache::{Reconfiguration, RuleFunction, SlowRules};
 use twinpath_slowpath::{NetworkFunction, NextFunction};
 
@@ -19,6 +21,10 @@ pub enum SlowPlan {
     Rules(Box<SlowRules>, Vec<FunctionPlan>),
     /// The flows of the old chain's element with this number, and the functions that follow there.
     Flows(usize, Vec<NextFunction>),
+    /// That of the old chain with this number, a DPU, with other tables.
+    ChangeDash(usize, Arc<Tables>),
+    /// A DPU that knows no flow.
+    NewDash(Box<SlowDash>),
     /// One that knows no flow.
     NewFlows(Box<SlowFlows>),
 }
@@ -30,8 +36,9 @@ impl SlowPlan {
             Self::Keep(number)
             | Self::ChangeRules(number, _)
             | Self::ChangeFlows(number, _)
+            | Self::ChangeDash(number, _)
             | Self::Flows(number, _) => Some(*number),
-            Self::Rules(..) | Self::NewFlows(_) => None,
+            Self::Rules(..) | Self::NewFlows(_) | Self::NewDash(_) => None,
         }
     }
 }
@@ -125,6 +132,10 @@ impl OldParts {
                 self.left.add(flows);
                 (None, Vec::new())
             }
+            SlowElement::Dash(dash) if !is_kept => {
+                self.left.add(dash);
+                (None, Vec::new())
+            }
             element => (Some(element), Vec::new()),
         };
         self.elements.push(element);
@@ -163,6 +174,14 @@ impl OldParts {
                 }
                 Some(element)
             }
+            SlowPlan::ChangeDash(number, tables) => {
+                let mut element = self.kept(number)?;
+                if let SlowElement::Dash(dash) = &mut element {
+                    dash.dpu_mut().set_tables(tables);
+                }
+                Some(element)
+            }
+            SlowPlan::NewDash(dash) => Some(SlowElement::Dash(dash)),
             SlowPlan::NewFlows(mut flows) => {
                 flows.start(self.times.started);
                 Some(SlowElement::Flows(flows))

@@ -36,7 +36,7 @@ impl Worker {
     pub(super) fn rules_at(&mut self, element: u8) -> Option<&mut SlowRules> {
         match self.elements.get_mut(usize::from(element))? {
             SlowElement::Rules(rules) => Some(rules),
-            SlowElement::Flows(_) => None,
+            SlowElement::Flows(_) | SlowElement::Dash(_) => None,
         }
     }
 

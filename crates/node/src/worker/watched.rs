@@ -72,7 +72,7 @@ impl Worker {
     #[cold]
     fn seen(&mut self, header: &Header, frame: &Frame, ordinal: u64) -> Option<Seen> {
         match self.elements.get_mut(usize::from(header.element))? {
-            SlowElement::Rules(_) => None,
+            SlowElement::Rules(_) | SlowElement::Dash(_) => None,
             SlowElement::Flows(flows) => {
                 // What was dropped before is no matter of this packet.
                 flows.take_dropper();

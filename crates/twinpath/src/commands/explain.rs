@@ -1,5 +1,6 @@
 //! `twinpath explain`: what of a service runs where, and why.
 
+mod dpu;
 mod kernel;
 mod parking;
 mod places;
@@ -12,6 +13,7 @@ mod verdict;
 use crate::checks::check_unless;
 use crate::error::CommandError;
 use crate::{Outcome, output};
+use dpu::DpuFacts;
 use kernel::KernelFacts;
 use parking::ParkingFacts;
 use places::{FunctionPlace, places};
@@ -107,6 +109,9 @@ struct Explanation {
     /// What comes from this host's kernel; absent if nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<KernelFacts>,
+    /// A DPU's configuration; absent if the service is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dpu: Option<DpuFacts>,
     /// The functions that share flow state.
     functions: Vec<Function>,
     slow_path_only: Vec<String>,
@@ -238,6 +243,7 @@ impl Explanation {
             parking: ParkingFacts::of(service),
             split: SplitFacts::of(service),
             kernel: KernelFacts::of(service),
+            dpu: DpuFacts::of(service),
             functions: Vec::new(),
             slow_path_only: Vec::new(),
             devices,
@@ -255,7 +261,7 @@ impl Explanation {
         let programs = chain.programs();
         let coherence = wiring::coherence(service);
         self.slow_path_only = slow_path_only(&coherence);
-        for instances in wiring::elements(service).filter(|all| !all[0].makes_rules()) {
+        for instances in wiring::elements(service).filter(|all| all[0].shares_state()) {
             let words = wiring::element_chain(service, instances)?.word_count();
             let functions = instances.iter().map(|one| one.name.to_string()).collect();
             let table = TableFacts::of(&coherence, words);
@@ -449,7 +455,7 @@ impl TableFacts {
 impl SlowFacts {
     fn of(service: &Service, most_held_frames: usize) -> Result<Self, CommandError> {
         let mut bytes_per_flow = 0;
-        for instances in wiring::elements(service).filter(|all| !all[0].makes_rules()) {
+        for instances in wiring::elements(service).filter(|all| all[0].shares_state()) {
             bytes_per_flow += wiring::slow_flows(service, instances)?
                 .store()
                 .bytes_per_flow();

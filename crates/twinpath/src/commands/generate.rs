@@ -11,6 +11,7 @@ use std::time::Duration;
 use twinpath_control::report::units;
 use twinpath_io::{CaptureWriter, FrameSink, PortFiles, PortPattern, is_standard};
 use twinpath_node::ingress::Ingress;
+use twinpath_node::source::Tunnels;
 use twinpath_traffic::{Generator, GeneratorCounters, TrafficConfig};
 
 /// Writes a capture of generated traffic
@@ -70,18 +71,21 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let bar = progress_bar(expected);
     let out = &arguments.out;
     let ingress = service.as_ref().map(Ingress::of);
+    let tunnels = service.as_ref().and_then(Tunnels::of);
+    let places = (ingress.as_ref(), tunnels.as_ref());
     let ports = service.map_or_else(Vec::new, |service| service.ports);
     let written = match PortPattern::of(out) {
         Some(pattern) => {
             let files = PortFiles::create(&pattern, &ports)?;
-            write(generator, files, ingress.as_ref(), &bar, &stop)
+            write(generator, files, places, &bar, &stop)
         }
         None if ports.is_empty() => {
-            write(generator, CaptureWriter::create(out)?, None, &bar, &stop)
+            let places = (None, tunnels.as_ref());
+            write(generator, CaptureWriter::create(out)?, places, &bar, &stop)
         }
         None => {
             let file = CaptureWriter::with_interfaces(out, &ports)?;
-            write(generator, file, ingress.as_ref(), &bar, &stop)
+            write(generator, file, places, &bar, &stop)
         }
     }?;
     bar.finish_and_clear();
@@ -136,14 +140,22 @@ impl Arguments {
 fn write<S: FrameSink>(
     mut generator: Generator,
     mut writer: S,
-    ingress: Option<&Ingress>,
+    (ingress, tunnels): (Option<&Ingress>, Option<&Tunnels>),
     bar: &ProgressBar,
     stop: &Stop,
 ) -> Result<Written, CommandError> {
     let mut frame = vec![0; generator.frame_bytes_max()];
     let (mut first_ns, mut last_ns) = (None, 0);
+    let mut outer = vec![0; frame.len() + Tunnels::MOST_BYTES];
     while let Some(packet) = generator.next_into(&mut frame) {
-        let bytes = frame.get(..packet.len).unwrap_or(&[]);
+        let bytes = match tunnels {
+            None => frame.get(..packet.len).unwrap_or(&[]),
+            // What no machine can send is left out, as in a run.
+            Some(tunnels) => match tunnels.put(&packet, &mut frame, &mut outer) {
+                Some(len) => outer.get(..len).unwrap_or(&[]),
+                None => continue,
+            },
+        };
         let port = ingress.map_or(0, |ingress| ingress.of_generated(bytes, packet.direction));
         writer.write_on(port.into(), packet.timestamp_ns, bytes)?;
         first_ns = first_ns.or(Some(packet.timestamp_ns));

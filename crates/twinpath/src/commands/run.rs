@@ -4,6 +4,7 @@ mod files;
 mod health;
 mod manager;
 mod privileges;
+mod steps;
 
 use crate::checks::check;
 use crate::commands::apply;
@@ -23,11 +24,14 @@ use twinpath_control::live::{Expected, Live};
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
 
+use std::sync::Arc;
 use twinpath_io::{CaptureError, is_standard};
+use twinpath_nf::dash;
 use twinpath_nf::duration::Human;
 use twinpath_nf::files::Copied;
 use twinpath_node::health::OnHealth;
 use twinpath_node::operator::{Reload, Reloaded};
+use twinpath_node::run::StepError;
 use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
@@ -42,6 +46,8 @@ use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
     "twinpath run examples/edge.toml",
     "twinpath run service.toml --in a.pcap.gz --out b.pcap --report report",
     "twinpath run service.toml --in a.pcap --paths slow --execution virtual    # the oracle",
+    "twinpath run examples/dpu.toml --dash dpu0/*.json --in a.pcap --out b.pcap",
+    "twinpath run examples/dpu.toml --steps steps.json --counters counters.json",
     "tcpdump -w - | twinpath run service.toml --in - --out - | tshark -r -",
     "twinpath run examples/kv.toml --listen 127.0.0.1:19286 --for 60s          # see twinpath kv",
 ))]
@@ -70,6 +76,19 @@ pub struct Arguments {
     /// How the paths are run
     #[arg(long, value_enum)]
     execution: Option<Execution>,
+    /// A DPU's configuration, in place of what the service file's [dash] names: files in SONiC's JSON, of a
+    /// folder all that end with .json
+    #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
+    dash: Vec<PathBuf>,
+    /// Run in steps: a JSON file with a list such as [{"config": "a.json", "in": "a.pcap", "out": "b.pcap"}],
+    /// whose paths start from its folder. A step's configuration (a file or a list of files, or none) is
+    /// applied to the DPU that runs, which keeps its flows; then its packets come
+    #[arg(long, value_name = "STEPS.json", conflicts_with_all = ["input", "output", "listen", "control", "report", "time"])]
+    steps: Option<PathBuf>,
+    /// With --steps: write what each ENI has counted up to each step, under SAI's names, and bytes by
+    /// metering class
+    #[arg(long, value_name = "FILE", requires = "steps")]
+    counters: Option<PathBuf>,
     /// What happens when the workers cannot follow: captures are lossless and all else is live
     /// unless this or the file says otherwise
     #[arg(long, value_enum)]
@@ -118,6 +137,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     }
     let service = arguments.service()?;
     output::warnings_about(&service);
+    if let Some(path) = &arguments.steps {
+        return arguments.run_steps(&service, path);
+    }
     let ports = arguments.ports();
     let stop = Stop::on_signals()?;
     let opened = ports.open(&service);
@@ -232,6 +254,7 @@ impl Arguments {
     fn service(&self) -> Result<Service, CommandError> {
         let copied = Copied::default();
         let mut service = Service::load_with(&self.service, &copied)?;
+        self.replace_dash(&mut service)?;
         let run = &mut service.run;
         run.paths = self.paths.map_or(run.paths, Into::into);
         run.execution = self.execution.map_or(run.execution, Into::into);
@@ -250,7 +273,11 @@ impl Arguments {
         }
         let files = files::Files {
             service: &service,
-            named: copied.into_files().into_keys().collect(),
+            named: copied
+                .into_files()
+                .into_keys()
+                .chain(super::dash::config_files(&self.dash))
+                .collect(),
             input: self.input.as_deref(),
             output: self.output.as_deref(),
             report: self.report_folder(),
@@ -261,6 +288,33 @@ impl Arguments {
         }
         check(&service)?;
         Ok(service)
+    }
+
+    /// Runs in steps.
+    fn run_steps(&self, service: &Service, path: &Path) -> Result<Outcome, CommandError> {
+        let list = steps::read(path)?;
+        let (mut read, mut written) = steps::files(&list);
+        read.push(path.to_owned());
+        written.extend(self.counters.clone());
+        files::check_steps(&read, &written)?;
+        let stop = Stop::on_signals()?;
+        let counters = self.counters.as_deref();
+        steps::execute(service, &list, counters, self.quiet, &stop.flag())
+    }
+
+    /// A DPU has other files than the service file names.
+    fn replace_dash(&self, service: &mut Service) -> Result<(), CommandError> {
+        if self.dash.is_empty() {
+            return Ok(());
+        }
+        let files = twinpath_dash::Files::read(&self.dash)?;
+        let mut instances = service.chain.iter_mut();
+        let dash = instances.find(|instance| instance.config.of::<dash::Config>().is_some());
+        let instance = dash.ok_or(StepError::NoDash)?;
+        let config = instance.config.of::<dash::Config>();
+        let config = config.ok_or(StepError::NoDash)?.with_files(files);
+        instance.config = Arc::new(config.map_err(StepError::from)?);
+        Ok(())
     }
 
     /// What comes from outside may be chosen to collide under a seed that is known: if nobody says
@@ -281,7 +335,7 @@ impl Arguments {
     fn repeats_itself(&self, service: &Service) -> bool {
         let is_virtual = service.run.execution == service::Execution::Virtual;
         let is_file = |input: &Path| !is_standard(input);
-        is_virtual || self.input.as_deref().is_some_and(is_file)
+        is_virtual || self.steps.is_some() || self.input.as_deref().is_some_and(is_file)
     }
 
     fn ports(&self) -> Ports {
@@ -309,7 +363,7 @@ impl Arguments {
 
     /// The folder for the report.
     fn report_folder(&self) -> Option<&Path> {
-        let is_generated = self.input.is_none() && self.listen.is_none();
+        let is_generated = self.input.is_none() && self.listen.is_none() && self.steps.is_none();
         let default = (is_generated && !self.no_report).then_some(Path::new(DEFAULT_REPORT));
         self.report.as_deref().or(default)
     }

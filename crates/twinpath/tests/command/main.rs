@@ -5,6 +5,7 @@ mod check;
 mod compare;
 mod control;
 mod dash;
+mod dash_run;
 mod examples;
 mod explain;
 mod export;

@@ -108,7 +108,7 @@ impl RemoteWorker {
     fn find(&self, (element, key, hash): FlowName<'_>) -> Option<(&SlowFlows, FlowId)> {
         match self.worker.elements().get(usize::from(element))? {
             SlowElement::Flows(flows) => Some((flows, flows.store().find(key, hash)?)),
-            SlowElement::Rules(_) => None,
+            SlowElement::Rules(_) | SlowElement::Dash(_) => None,
         }
     }
 

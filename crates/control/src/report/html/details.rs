@@ -1,5 +1,6 @@
 //! The cards below the figures: every counter of the report, in words.
 
+mod dash;
 mod parking;
 mod ports;
 mod rules;
@@ -21,6 +22,7 @@ const MAX_ROWS: usize = 40;
 pub fn detail_cards(report: &Report) -> String {
     let mut cards = drops_card(report);
     cards.push_str(&rules::cards(&report.rules));
+    cards.extend(report.dash.iter().map(dash::card));
     cards.extend(report.parking.iter().map(parking::card));
     cards.extend(report.split.iter().map(split::cards));
     if report.shows_flow_state() {

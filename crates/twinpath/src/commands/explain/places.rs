@@ -3,6 +3,7 @@
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::service::{Instance, Paths, Service};
+use twinpath_nf::descriptor::Form;
 use twinpath_node::wiring;
 
 /// Where a function's decisions are taken.
@@ -34,17 +35,18 @@ pub fn places(service: &Service) -> Vec<FunctionPlace> {
 impl FunctionPlace {
     fn of(instance: &Instance, service: &Service, has_room: bool) -> Self {
         let function = instance.config.descriptor();
-        let (place, why) = match (instance.makes_rules(), service.run.paths) {
+        let (place, why) = match (instance.form(), service.run.paths) {
             (_, Paths::Slow) => ("slow_path", "the service has paths = \"slow\""),
-            (true, _) if !service.rule_cache.enabled => {
+            (Form::Dash, _) => ("flows", instance.config.placement()),
+            (Form::Rules, _) if !service.rule_cache.enabled => {
                 ("slow_path", "[rule_cache] has enabled = false")
             }
-            (true, _) => ("rules", instance.config.placement()),
-            (false, _) if !has_room => (
+            (Form::Rules, _) => ("rules", instance.config.placement()),
+            (Form::Flow, _) if !has_room => (
                 "slow_path",
                 "the device has no room for its flow state beside that of others",
             ),
-            (false, _) => ("shared", instance.config.placement()),
+            (Form::Flow, _) => ("shared", instance.config.placement()),
         };
         Self {
             name: instance.name.to_string(),
@@ -71,6 +73,7 @@ impl Display for FunctionPlace {
         let place = match self.place {
             "rules" => "cached as rules",
             "shared" => "shares flow state",
+            "flows" => "kept as flows",
             _ => "on the slow path",
         };
         write!(f, "  {name:<14} {place:<18} {why}")

@@ -43,6 +43,9 @@ impl Display for Told<'_> {
         if let Some(kernel) = &all.kernel {
             writeln!(f, "\n{kernel}")?;
         }
+        if let Some(dpu) = &all.dpu {
+            writeln!(f, "\n{dpu}")?;
+        }
         match all.functions.is_empty() {
             true => Ok(()),
             false => self.flow_state(f),

@@ -94,6 +94,27 @@ impl Files<'_> {
     }
 }
 
+/// The files of a run in steps: none that is written is read, or written twice.
+pub fn check_steps(read: &[PathBuf], written: &[PathBuf]) -> Result<(), RunRefusal> {
+    let uses = |what: &'static str, paths: &[PathBuf]| -> Vec<Use> {
+        let paths = paths.iter().cloned();
+        paths.map(|path| Use { what, path }).collect()
+    };
+    let read = uses("a file that steps read", read);
+    let written = uses("a file that steps write", written);
+    for (place, one) in written.iter().enumerate() {
+        let mut others = read.iter().chain(&written[..place]);
+        if let Some(other) = others.find(|other| is_same(&one.path, &other.path)) {
+            return Err(RunRefusal::SameFile {
+                path: one.path.clone(),
+                flag: one.what,
+                other: other.what,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// People cannot type captures, nor read them.
 fn check_streams(input: Option<&Path>, output: Option<&Path>) -> Result<(), RunRefusal> {
     if input.is_some_and(is_standard) && std::io::stdin().is_terminal() {

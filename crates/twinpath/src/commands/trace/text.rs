@@ -5,7 +5,7 @@ use twinpath_control::report::units;
 use twinpath_node::trace::Trace;
 use twinpath_node::watch::{
     EntryLook, Found, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook, Quantity,
-    RuleLook, RulesRun, SlowLook, StateRun, Step, WordChange,
+    RuleLook, RulesRun, SlowLook, StageLook, StateRun, Step, WordChange,
 };
 
 /// A trace, to be read by a person.
@@ -90,6 +90,7 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
             match slow_path {
                 SlowLook::Rules(run) => rules_run(f, run),
                 SlowLook::State(run) => state_run(f, run),
+                SlowLook::Dash(run) => stages(f, &run.stages),
             }
         }
         Step::Resume { element: number } => {
@@ -164,6 +165,10 @@ fn meeting(f: &mut Formatter<'_>, met: &Meeting) -> fmt::Result {
             found.rule.iter().try_for_each(|found| rule(f, found))?;
         }
         Found::NoSlot => writeln!(f, "the flow has no slot")?,
+        Found::Dash(found) => {
+            writeln!(f, "a DPU")?;
+            stages(f, found)?;
+        }
         Found::Slot(slot) => {
             writeln!(f, "a slot, {} -> {}", slot.state, slot.state_after)?;
             words(f, &slot.words)?;
@@ -255,6 +260,19 @@ pub fn entry(one: &EntryLook) -> String {
         (None, Some(text)) => format!("{function}: {text}{idle}"),
         (_, None) => format!("{function} entry {}{idle}", one.entry),
     }
+}
+
+/// A DPU's stages: which table, which entry, which action.
+fn stages(f: &mut Formatter<'_>, stages: &[StageLook]) -> fmt::Result {
+    for StageLook {
+        stage,
+        entry,
+        action,
+    } in stages
+    {
+        writeln!(f, "    {stage}: {entry}: {action}")?;
+    }
+    Ok(())
 }
 
 fn state_run(f: &mut Formatter<'_>, run: &StateRun) -> fmt::Result {

@@ -1,0 +1,233 @@
+//! A DPU's counters, as the report has them.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a DPU did with packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dash {
+    /// Flows at the end, of all ENIs.
+    pub flows: u64,
+    /// Dropped packets of no ENI, by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Each ENI.
+    pub enis: Vec<EniFigures>,
+}
+
+/// What was counted of an ENI's packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EniFigures {
+    /// Its name.
+    pub eni: String,
+    /// Its flows at the end.
+    pub flows: u64,
+    /// From its machine.
+    pub outbound: WayFigures,
+    /// To its machine.
+    pub inbound: WayFigures,
+    /// Packets of known flows.
+    pub flow_hits: u64,
+    /// Packets of none.
+    pub flow_misses: u64,
+    /// Flows that were opened.
+    pub flows_created: u64,
+    /// Flows that ended before their time: policies no longer allow them, or a new connection took their
+    /// place.
+    pub flows_removed: u64,
+    /// Flows that ended by time.
+    pub flows_aged: u64,
+    /// Flows that were judged anew after a change of policy.
+    pub flows_resimulated: u64,
+    /// Dropped packets by reason.
+    pub drops: BTreeMap<String, u64>,
+    /// Bytes by metering class.
+    pub meters: Vec<MeterFigures>,
+}
+
+/// One direction of an ENI.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WayFigures {
+    /// Packets that came.
+    pub received_packets: u64,
+    /// Their bytes, of inner frames.
+    pub received_bytes: u64,
+    /// Packets that left.
+    pub sent_packets: u64,
+    /// Their bytes, of inner frames.
+    pub sent_bytes: u64,
+}
+
+/// Bytes of a metering class.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeterFigures {
+    /// The class.
+    pub class: u32,
+    /// Bytes from the machine.
+    pub outbound_bytes: u64,
+    /// Bytes to the machine.
+    pub inbound_bytes: u64,
+}
+
+/// Drops that SAI has counters for, by the reason's name here.
+const DROPS: [(&str, &str); 7] = [
+    ("route_miss", "OUTBOUND_ROUTING_ENTRY_MISS"),
+    ("mapping_miss", "OUTBOUND_CA_PA_ENTRY_MISS"),
+    ("inbound_route_miss", "INBOUND_ROUTING_ENTRY_MISS"),
+    ("route_group_miss", "OUTBOUND_ROUTING_GROUP_MISS"),
+    ("port_map_miss", "OUTBOUND_PORT_MAP_MISS"),
+    ("port_range_miss", "OUTBOUND_PORT_MAP_PORT_RANGE_ENTRY_MISS"),
+    ("untrusted_vni", "ENI_TRUSTED_VNI_ENTRY_MISS"),
+];
+
+/// Drops for which a flow was not made.
+const NOT_MADE: [&str; 4] = [
+    "flow_limit",
+    "connection_rate",
+    "flow_table_full",
+    "flow_clash",
+];
+
+impl EniFigures {
+    /// All dropped packets.
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+
+    fn drop(&self, reason: &str) -> u64 {
+        self.drops.get(reason).copied().unwrap_or(0)
+    }
+
+    /// The counters under the names that SAI gives them. Bytes are of inner frames, where SAI's are
+    /// with the tunnel's headers.
+    pub fn sai(&self) -> BTreeMap<String, u64> {
+        let (out, back) = (&self.outbound, &self.inbound);
+        let ways = [
+            ("", out, Some(back)),
+            ("OUTBOUND_", out, None),
+            ("INBOUND_", back, None),
+        ];
+        let mut counters = BTreeMap::new();
+        let mut put = |name: String, count: u64| {
+            counters.insert(format!("SAI_ENI_STAT_{name}"), count);
+        };
+        for (way, one, other) in ways {
+            let sum = |of: fn(&WayFigures) -> u64| of(one) + other.map_or(0, of);
+            put(format!("{way}RX_PACKETS"), sum(|way| way.received_packets));
+            put(format!("{way}RX_BYTES"), sum(|way| way.received_bytes));
+            put(format!("{way}TX_PACKETS"), sum(|way| way.sent_packets));
+            put(format!("{way}TX_BYTES"), sum(|way| way.sent_bytes));
+        }
+        put("FLOW_CREATED".into(), self.flows_created);
+        let not_made = NOT_MADE.iter().map(|reason| self.drop(reason));
+        put("FLOW_CREATE_FAILED".into(), not_made.sum());
+        put(
+            "FLOW_UPDATED_BY_RESIMULATION".into(),
+            self.flows_resimulated,
+        );
+        put("FLOW_DELETED".into(), self.flows_removed);
+        put("FLOW_AGED".into(), self.flows_aged);
+        for (reason, name) in DROPS {
+            put(format!("{name}_DROP_PACKETS"), self.drop(reason));
+        }
+        counters
+    }
+
+    /// Adds what another has counted of the same ENI.
+    fn add(&mut self, other: &Self) {
+        self.flows += other.flows;
+        self.flow_hits += other.flow_hits;
+        self.flow_misses += other.flow_misses;
+        self.flows_created += other.flows_created;
+        self.flows_removed += other.flows_removed;
+        self.flows_aged += other.flows_aged;
+        self.flows_resimulated += other.flows_resimulated;
+        for (own, more) in [
+            (&mut self.outbound, &other.outbound),
+            (&mut self.inbound, &other.inbound),
+        ] {
+            own.received_packets += more.received_packets;
+            own.received_bytes += more.received_bytes;
+            own.sent_packets += more.sent_packets;
+            own.sent_bytes += more.sent_bytes;
+        }
+        add_drops(&mut self.drops, &other.drops);
+        for more in &other.meters {
+            match self.meters.iter_mut().find(|own| own.class == more.class) {
+                Some(own) => {
+                    own.outbound_bytes += more.outbound_bytes;
+                    own.inbound_bytes += more.inbound_bytes;
+                }
+                None => self.meters.push(*more),
+            }
+        }
+    }
+}
+
+impl Dash {
+    /// Adds what another part of the same DPU has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.flows += other.flows;
+        add_drops(&mut self.drops, &other.drops);
+        for more in &other.enis {
+            match self.enis.iter_mut().find(|own| own.eni == more.eni) {
+                Some(own) => own.add(more),
+                None => self.enis.push(more.clone()),
+            }
+        }
+    }
+}
+
+fn add_drops(own: &mut BTreeMap<String, u64>, more: &BTreeMap<String, u64>) {
+    for (reason, count) in more {
+        *own.entry(reason.clone()).or_default() += count;
+    }
+}
+
+impl MeterFigures {
+    /// The counters under the names that SAI gives them.
+    pub fn sai(&self) -> [(&'static str, u64); 2] {
+        [
+            (
+                "SAI_METER_BUCKET_ENTRY_STAT_OUTBOUND_BYTES",
+                self.outbound_bytes,
+            ),
+            (
+                "SAI_METER_BUCKET_ENTRY_STAT_INBOUND_BYTES",
+                self.inbound_bytes,
+            ),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_have_their_sai_names() {
+        let eni = EniFigures {
+            outbound: WayFigures {
+                received_packets: 5,
+                sent_packets: 3,
+                ..WayFigures::default()
+            },
+            inbound: WayFigures {
+                received_packets: 2,
+                ..WayFigures::default()
+            },
+            drops: BTreeMap::from([("mapping_miss".into(), 2), ("flow_limit".into(), 1)]),
+            ..EniFigures::default()
+        };
+        let sai = eni.sai();
+        for (name, count) in [
+            ("SAI_ENI_STAT_RX_PACKETS", 7),
+            ("SAI_ENI_STAT_OUTBOUND_RX_PACKETS", 5),
+            ("SAI_ENI_STAT_INBOUND_RX_PACKETS", 2),
+            ("SAI_ENI_STAT_OUTBOUND_TX_PACKETS", 3),
+            ("SAI_ENI_STAT_OUTBOUND_CA_PA_ENTRY_MISS_DROP_PACKETS", 2),
+            ("SAI_ENI_STAT_FLOW_CREATE_FAILED", 1),
+        ] {
+            assert_eq!(sai.get(name), Some(&count), "{name}");
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Policies that are elsewhere: what they were asked, and have not answered yet.
+//!
+//! A node keeps flows on its fast path and policies on its slow one. There a packet that policies have
+//! to judge stops ([`Step::Ask`]), and goes on with their answer ([`Dpu::resume`]); those of its flow
+//! that come meanwhile wait behind it ([`Step::Wait`]). Nothing has been counted or changed of a packet
+//! that stops, but that it came: what it meets when it goes on is what holds then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use twinpath_core::Instant;
+use twinpath_core::wire::layout::Fragment;
+use twinpath_core::wire::{Address, fragment};
+
+use super::{Dpu, Stop, Verdict};
+use crate::flows::FlowKey;
+use crate::headers::Headers;
+use crate::pipeline::{Arrival, Decision, Policies, Received};
+use crate::reason::Reason;
+use crate::settings::Settings;
+use crate::tables::Tables;
+
+/// How far a packet has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// To its end.
+    Done(Verdict),
+    /// Policies have to judge it.
+    Ask(Question),
+    /// It waits for what they say about another packet of this key.
+    Wait(FlowKey),
+}
+
+/// What policies are asked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// Which packets wait for the answer.
+    pub key: FlowKey,
+    /// The packet that they judge: that which asks, or the one that once opened its flow.
+    pub arrival: Arrival,
+}
+
+/// What policies say, and to which question.
+pub type Answer = (Question, Result<Decision, Reason>);
+
+/// Where policies judge.
+pub(super) enum Judge {
+    /// At once.
+    Here,
+    /// Who asks waits.
+    Elsewhere(Box<Asked>),
+}
+
+/// Names a datagram: fragments of it alone have the same.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DatagramName {
+    serial: u32,
+    ends: [Address; 2],
+    identification: u32,
+    protocol: u8,
+}
+
+impl DatagramName {
+    /// That of a fragment with these headers.
+    pub const fn new(serial: u32, headers: &Headers, identification: u32) -> Self {
+        Self {
+            serial,
+            ends: [headers.source, headers.destination],
+            identification,
+            protocol: headers.protocol,
+        }
+    }
+}
+
+/// What is not answered yet.
+#[derive(Default)]
+pub(super) struct Asked {
+    flows: HashMap<FlowKey, Option<DatagramName>>,
+    /// Of which flow the first fragment of a datagram waits for an answer.
+    datagrams: HashMap<DatagramName, FlowKey>,
+    /// The answer for the packet in hand.
+    answer: Option<Answer>,
+}
+
+impl Dpu {
+    /// A DPU whose policies judge elsewhere, over the same tables.
+    #[must_use]
+    pub fn with_policies_elsewhere(settings: Settings, tables: Arc<Tables>, seed: u64) -> Self {
+        let mut dpu = Self::with_tables(settings, tables, seed);
+        dpu.judge = Judge::Elsewhere(Box::default());
+        dpu
+    }
+
+    /// What policies say to a question.
+    ///
+    /// # Errors
+    /// Why packets are dropped.
+    pub fn answer(&self, arrival: &Arrival) -> Result<Decision, Reason> {
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        let policies = Policies {
+            tables: &self.tables,
+            settings: &self.settings,
+            eni,
+            notes: None,
+        };
+        policies.decide(arrival)
+    }
+
+    /// As [`Self::process`], but a packet stops where policies have to judge it.
+    pub fn begin(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Step {
+        let frame = buffer.get(start..).unwrap_or(&[]);
+        let mut received = Received::read(frame, &self.tables, &self.settings);
+        self.finish(buffer, start, &mut received, None, now)
+    }
+
+    /// A packet that has stopped goes on, with an answer if it has asked. It may have to ask again: what
+    /// it would ask now may be something else.
+    pub fn resume(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        now: Instant,
+        answer: Option<Answer>,
+    ) -> Step {
+        let frame = buffer.get(start..).unwrap_or(&[]);
+        let mut received = match Received::read(frame, &self.tables, &self.settings) {
+            Ok(received) => received,
+            Err((reason, eni)) => return Step::Done(self.dropped(reason, eni)),
+        };
+        self.set_answer(answer);
+        let step = self.go_on(buffer, start, &mut received, None, now);
+        self.set_answer(None);
+        step
+    }
+
+    /// Nothing waits for the answer to a question about this key any more.
+    pub fn no_longer_asked(&mut self, key: &FlowKey) {
+        if let Judge::Elsewhere(asked) = &mut self.judge
+            && let Some(Some(datagram)) = asked.flows.remove(key)
+        {
+            asked.datagrams.remove(&datagram);
+        }
+    }
+
+    fn set_answer(&mut self, answer: Option<Answer>) {
+        if let Judge::Elsewhere(asked) = &mut self.judge {
+            asked.answer = answer;
+        }
+    }
+
+    /// A packet asks, and all that are of its flow wait.
+    pub(super) fn asks(&mut self, question: &Question, inside: &[u8], received: &Received) {
+        let Judge::Elsewhere(asked) = &mut self.judge else {
+            return;
+        };
+        let part = fragment::part(inside, &received.inner);
+        let first = part.filter(|_| received.inner.fragment == Fragment::First);
+        let headers = &received.arrival.headers;
+        let datagram = first
+            .map(|part| DatagramName::new(question.key.serial(), headers, part.identification));
+        if let Some(datagram) = datagram {
+            asked.datagrams.insert(datagram, question.key);
+        }
+        asked.flows.insert(question.key, datagram);
+    }
+
+    /// A later fragment waits for the first of its datagram.
+    pub(super) fn wait_for_first(&self, datagram: &DatagramName) -> Result<(), Stop> {
+        match &self.judge {
+            Judge::Elsewhere(asked) => match asked.datagrams.get(datagram) {
+                Some(key) => Err(Stop::Wait(*key)),
+                None => Ok(()),
+            },
+            Judge::Here => Ok(()),
+        }
+    }
+
+    /// A packet waits if another of its flow has asked.
+    pub(super) fn wait_for_others(&self, key: &FlowKey) -> Result<(), Stop> {
+        match &self.judge {
+            Judge::Elsewhere(asked) if asked.flows.contains_key(key) => Err(Stop::Wait(*key)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether policies can say at once what a packet asks.
+    pub(super) fn may_judge(&self, key: &FlowKey, arrival: &Arrival) -> Result<(), Stop> {
+        let Judge::Elsewhere(asked) = &self.judge else {
+            return Ok(());
+        };
+        let question = Question {
+            key: *key,
+            arrival: *arrival,
+        };
+        match &asked.answer {
+            Some((to, _)) if *to == question => Ok(()),
+            _ => Err(Stop::Ask(Box::new(question))),
+        }
+    }
+
+    /// What they say.
+    pub(super) fn judged(&mut self, arrival: &Arrival) -> Result<Decision, Reason> {
+        let given = match &mut self.judge {
+            Judge::Elsewhere(asked) => asked.answer.take(),
+            Judge::Here => None,
+        };
+        given.map_or_else(|| self.answer(arrival), |(_, said)| said)
+    }
+}

@@ -1,0 +1,437 @@
+//! A DPU's configuration: the settings of its table, and what the files say that it names.
+
+use crate::descriptor::{ConfigWarning, ReadError, Surroundings};
+use crate::duration::Human;
+use crate::text::Text;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use twinpath_core::hash::seed_for;
+use twinpath_core::wire::MacAddress;
+use twinpath_dash::config::{Applied, Store};
+use twinpath_dash::json::Problem;
+use twinpath_dash::objects::Key;
+use twinpath_dash::settings::{self, IdleTimes, Settings};
+use twinpath_dash::tables::Tables;
+use twinpath_dash::{Dpu, Files};
+
+/// Most flows that a DPU can be told to know.
+const MAX_FLOWS: usize = 1 << 25;
+
+/// How many things are told of those that wait.
+const MOST_TOLD: usize = 20;
+
+/// A DPU's configuration; see the [module](super).
+#[derive(Clone)]
+pub struct Config {
+    settings: Settings,
+    /// The files that were read, as the table has them.
+    files: Vec<PathBuf>,
+    store: Arc<Store>,
+    /// What waits, in words, each with the number of its file.
+    waiting: Arc<[(u32, String)]>,
+    /// What packets meet: made when it is first asked for.
+    tables: OnceLock<Arc<Tables>>,
+}
+
+/// The table `[dash]`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Written {
+    /// Files in SONiC's JSON, read in this order; what they say is put in force together.
+    config: Vec<PathBuf>,
+    /// Most flows of all ENIs. A connection is one flow.
+    #[schemars(range(min = 1, max = MAX_FLOWS))]
+    flows: usize,
+    /// An open TCP connection without packets for longer than this is over.
+    tcp_idle: Human,
+    /// One that has seen packets of one end only, or a reset, or the last segments of both.
+    tcp_transitory_idle: Human,
+    /// A flow of UDP.
+    udp_idle: Human,
+    /// A flow of any other protocol.
+    other_idle: Human,
+    /// What becomes of a TCP segment that opens no connection and belongs to none.
+    stray_tcp: Stray,
+    /// How outer headers get their DSCP.
+    dscp: Dscp,
+    /// The DSCP of outer headers with `dscp = "pipe"`.
+    #[schemars(range(max = 63))]
+    pipe_dscp: u8,
+    /// Time to live of outer headers.
+    #[schemars(range(min = 1))]
+    ttl: u8,
+    /// The longest outer IP packet, in bytes. A machine whose packet would become longer is told.
+    #[schemars(range(min = 1280, max = 65535))]
+    mtu: usize,
+    /// Whether VXLAN over IPv6 has UDP checksums.
+    udp_checksum_v6: bool,
+    /// The DPU's own MAC address in the underlay; without it packets leave from the address that they were
+    /// sent to.
+    #[schemars(with = "Option<Text<MacAddress>>")]
+    underlay_mac: Option<Text<MacAddress>>,
+    /// The next hop's; without it packets go back to the station that they came from.
+    #[schemars(with = "Option<Text<MacAddress>>")]
+    next_hop_mac: Option<Text<MacAddress>>,
+    /// Whether an access list without rules that is bound denies all; else it is skipped.
+    empty_acl_denies: bool,
+    /// Whether a destination port in no range of a port map is dropped; else the mapping's endpoint
+    /// stays.
+    port_map_must_match: bool,
+    /// Whether packets of a machine must come from its ENI's `underlay_ip`.
+    check_outbound_source: bool,
+    /// Whether frames with VLAN tags may be inside.
+    inner_vlan: bool,
+    /// How much an ENI with a bandwidth limit may send at once, as time at its limit.
+    burst: Human,
+}
+
+#[derive(Copy, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Stray {
+    /// It is dropped.
+    Drop,
+    /// Policies judge it as if it opened one, and nothing is remembered.
+    Judge,
+}
+
+#[derive(Copy, Clone, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Dscp {
+    /// That of the outer header that the packet came with.
+    Preserve,
+    /// That of the inner packet (RFC 2983).
+    Uniform,
+    /// Always `pipe_dscp`.
+    Pipe,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        let Settings {
+            ttl,
+            udp_checksum_v6,
+            mtu,
+            empty_acl_denies,
+            port_map_must_match,
+            check_outbound_source,
+            inner_vlan,
+            flows,
+            idle,
+            burst,
+            ..
+        } = Settings::default();
+        Self {
+            config: Vec::new(),
+            flows,
+            tcp_idle: Human(idle.tcp),
+            tcp_transitory_idle: Human(idle.tcp_transitory),
+            udp_idle: Human(idle.udp),
+            other_idle: Human(idle.other),
+            stray_tcp: Stray::Drop,
+            dscp: Dscp::Preserve,
+            pipe_dscp: 0,
+            ttl,
+            mtu,
+            udp_checksum_v6,
+            underlay_mac: None,
+            next_hop_mac: None,
+            empty_acl_denies,
+            port_map_must_match,
+            check_outbound_source,
+            inner_vlan,
+            burst: Human(burst),
+        }
+    }
+}
+
+/// Why a DPU cannot be configured so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A number out of range.
+    #[error("{key} = {found} is not from {least} to {most}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// What is there.
+        found: usize,
+        /// The least that it may be.
+        least: usize,
+        /// The most.
+        most: usize,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {}: {why}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        why: String,
+    },
+    /// What a file says.
+    #[error("{place}{what}")]
+    Problem {
+        /// File and line.
+        place: String,
+        /// Object, field, and what is wrong.
+        what: String,
+    },
+    /// More of the same.
+    #[error("{0} mistakes more in these files")]
+    More(usize),
+}
+
+impl Written {
+    fn settings(&self) -> Result<Settings, (&'static str, ConfigError)> {
+        let ranges = [
+            ("flows", self.flows, 1, MAX_FLOWS),
+            ("pipe_dscp", self.pipe_dscp.into(), 0, 63),
+            ("ttl", self.ttl.into(), 1, 255),
+            ("mtu", self.mtu, 1280, 65_535),
+        ];
+        for (key, found, least, most) in ranges {
+            if !(least..=most).contains(&found) {
+                let error = ConfigError::Range {
+                    key,
+                    found,
+                    least,
+                    most,
+                };
+                return Err((key, error));
+            }
+        }
+        Ok(Settings {
+            underlay_mac: self.underlay_mac.map(|text| text.0),
+            next_hop_mac: self.next_hop_mac.map(|text| text.0),
+            ttl: self.ttl,
+            dscp: match self.dscp {
+                Dscp::Preserve => settings::Dscp::Preserve,
+                Dscp::Uniform => settings::Dscp::Uniform,
+                Dscp::Pipe => settings::Dscp::Pipe(self.pipe_dscp),
+            },
+            udp_checksum_v6: self.udp_checksum_v6,
+            mtu: self.mtu,
+            stray_tcp: match self.stray_tcp {
+                Stray::Drop => settings::Stray::Drop,
+                Stray::Judge => settings::Stray::Judge,
+            },
+            empty_acl_denies: self.empty_acl_denies,
+            port_map_must_match: self.port_map_must_match,
+            check_outbound_source: self.check_outbound_source,
+            inner_vlan: self.inner_vlan,
+            flows: self.flows,
+            idle: IdleTimes {
+                tcp: self.tcp_idle.0,
+                tcp_transitory: self.tcp_transitory_idle.0,
+                udp: self.udp_idle.0,
+                other: self.other_idle.0,
+            },
+            burst: self.burst.0,
+        })
+    }
+}
+
+impl Config {
+    /// Reads what a table says, and the files that it names.
+    pub(super) fn read(
+        written: Written,
+        surroundings: Surroundings<'_>,
+    ) -> Result<Self, ReadError> {
+        let settings = written.settings();
+        let settings = settings.map_err(|(key, error)| ReadError::named(key, error))?;
+        let (mut files, mut mistakes) = (Files::default(), Vec::new());
+        for (number, path) in written.config.iter().enumerate() {
+            let path = surroundings.folder.join(path);
+            match surroundings.files.read(&path) {
+                Ok(text) => files.add_text(path, text.as_bytes()),
+                Err(source) => mistakes.push(at_file(number, unreadable(path, &source))),
+            }
+        }
+        let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
+        for (file, problem) in files.problems.iter().filter(wrong) {
+            mistakes.push(at_file(*file as usize, problem_in(&files, *file, problem)));
+        }
+        if files.more_problems > 0 && !mistakes.is_empty() {
+            mistakes.push(at_file(0, ConfigError::More(files.more_problems)));
+        }
+        ReadError::all(mistakes)?;
+        Ok(Self::of_files(settings, files))
+    }
+
+    fn of_files(settings: Settings, mut files: Files) -> Self {
+        let mut store = Store::default();
+        store.apply(std::mem::take(&mut files.changes));
+        let waiting = store.waiting().map(|(key, waiting)| {
+            let place = files.place(waiting.origin);
+            let text = format!("{place}: {key}: {}", waiting.obstacle);
+            (waiting.origin.file, text)
+        });
+        Self {
+            settings,
+            waiting: waiting.collect(),
+            store: Arc::new(store),
+            tables: OnceLock::new(),
+            files: files.paths,
+        }
+    }
+
+    /// The same settings with what these files say in place of all that was said before.
+    ///
+    /// # Errors
+    /// What is wrong in them; the first of it.
+    pub fn with_files(&self, files: Files) -> Result<Self, ConfigError> {
+        check(&files)?;
+        Ok(Self::of_files(self.settings.clone(), files))
+    }
+
+    /// The same with changes made, as they come to a device that runs, and what became of them.
+    ///
+    /// # Errors
+    /// What is wrong in the files; the first of it.
+    pub fn with_changes(&self, files: Files) -> Result<(Self, Applied), ConfigError> {
+        check(&files)?;
+        let mut store = (*self.store).clone();
+        let applied = store.apply(files.changes);
+        let changed = Self {
+            settings: self.settings.clone(),
+            files: self.files.clone(),
+            waiting: Arc::clone(&self.waiting),
+            store: Arc::new(store),
+            tables: OnceLock::new(),
+        };
+        Ok((changed, applied))
+    }
+
+    /// What was asked for, and what of it is in force.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The settings of the table.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The files that were read.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// What packets meet. What hashes are keyed with follows from the seed where nothing was there
+    /// before.
+    pub fn tables(&self, seed: u64) -> Arc<Tables> {
+        let compile = || {
+            let mut tables = Tables::new(seed_for(seed, "dash tables"));
+            let snapshot = self.store.snapshot();
+            let nothing = twinpath_dash::config::Configuration::default();
+            let all = snapshot.configuration.changed_since(&nothing);
+            tables.update(&snapshot.configuration, &all);
+            Arc::new(tables)
+        };
+        Arc::clone(self.tables.get_or_init(compile))
+    }
+
+    /// What packets meet, made of what they met under another configuration: flows go on.
+    pub fn tables_after(&self, former: &Self, seed: u64) -> Arc<Tables> {
+        let change = || {
+            let before = former.tables(seed);
+            let changed = self.changed_since(former);
+            if changed.is_empty() {
+                return before;
+            }
+            let mut tables = (*before).clone();
+            tables.update(&self.store.snapshot().configuration, &changed);
+            Arc::new(tables)
+        };
+        Arc::clone(self.tables.get_or_init(change))
+    }
+
+    /// The objects in force that differ.
+    pub fn changed_since(&self, former: &Self) -> Vec<Key> {
+        let (new, old) = (self.store.snapshot(), former.store.snapshot());
+        match Arc::ptr_eq(&new, &old) {
+            true => Vec::new(),
+            false => new.configuration.changed_since(&old.configuration),
+        }
+    }
+
+    /// The DPU for a node's fast path, whose policies are on the slow one.
+    pub fn fast(&self, seed: u64) -> Dpu {
+        Dpu::with_policies_elsewhere(self.settings.clone(), self.tables(seed), seed)
+    }
+
+    /// The DPU for the slow path.
+    pub fn slow(&self, seed: u64) -> Dpu {
+        Dpu::with_tables(self.settings.clone(), self.tables(seed), seed)
+    }
+
+    /// Whether both say the same.
+    pub(super) fn says_the_same(&self, other: &Self) -> bool {
+        self.settings == other.settings
+            && (Arc::ptr_eq(&self.store, &other.store)
+                || self.store.snapshot().configuration == other.store.snapshot().configuration)
+    }
+
+    /// What waits for something else.
+    pub(super) fn warnings(&self) -> Vec<ConfigWarning> {
+        let told = self.waiting.iter().take(MOST_TOLD);
+        let mut warnings: Vec<_> = told
+            .map(|(file, text)| ConfigWarning::new(file_key(*file as usize), text.clone()))
+            .collect();
+        if let Some(more) = self.waiting.len().checked_sub(MOST_TOLD + 1) {
+            let text = format!(
+                "{} objects more wait: twinpath dash check tells all",
+                more + 1
+            );
+            warnings.push(ConfigWarning::new(file_key(0), text));
+        }
+        warnings
+    }
+}
+
+fn check(files: &Files) -> Result<(), ConfigError> {
+    let wrong = |(_, problem): &&(u32, Problem)| !problem.is_remark();
+    match files.problems.iter().find(wrong) {
+        Some((file, problem)) => Err(problem_in(files, *file, problem)),
+        None => Ok(()),
+    }
+}
+
+fn file_key(number: usize) -> Vec<String> {
+    vec!["config".into(), number.to_string()]
+}
+
+fn at_file(number: usize, error: ConfigError) -> ReadError {
+    ReadError::Named {
+        keys: file_key(number),
+        source: Box::new(error),
+    }
+}
+
+fn unreadable(path: PathBuf, source: &std::io::Error) -> ConfigError {
+    let why = source.to_string();
+    ConfigError::Unreadable { path, why }
+}
+
+fn problem_in(files: &Files, file: u32, problem: &Problem) -> ConfigError {
+    let path = files.paths.get(file as usize);
+    let path = path.map_or_else(|| Path::new("").display(), |path| path.display());
+    let parts = [&problem.object, &problem.field].into_iter().flatten();
+    let mut what: String = parts.map(|part| format!("{part}: ")).collect();
+    what += &problem.wrong.to_string();
+    ConfigError::Problem {
+        place: format!("{path}:{}: ", problem.line),
+        what,
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut all = formatter.debug_struct("Config");
+        all.field("settings", &self.settings);
+        all.field("files", &self.files);
+        all.finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,85 @@
+//! What the catalogue knows of a DPU.
+
+use super::config::Written;
+use super::{Config, NAME};
+use crate::descriptor::{
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
+    ReadError, Surroundings,
+};
+use crate::memory::TableMemory;
+use crate::schema;
+use serde::Deserialize;
+use std::path::Path;
+use std::sync::Arc;
+use toml::de::ValueDeserializer;
+
+/// The function.
+pub const FUNCTION: Descriptor = Descriptor {
+    name: NAME,
+    form: Form::Dash,
+    placement: "flows are on the fast path, with what was decided for both directions; policies judge first packets, and those of flows that a change has touched, on the slow path",
+    needs_section: true,
+    decides_last: false,
+    read,
+    schema: schema::of::<Written>,
+};
+
+/// Bytes of a flow: an entry of a cache line for each direction, at most half of the places taken.
+const FLOW_BYTES: usize = 2 * 64 * 2;
+
+fn read(
+    section: ValueDeserializer<'_>,
+    surroundings: Surroundings<'_>,
+) -> Result<Arc<dyn FunctionConfig>, ReadError> {
+    let written = Written::deserialize(section)?;
+    Ok(Arc::new(Config::read(written, surroundings)?))
+}
+
+impl FunctionConfig for Config {
+    fn descriptor(&self) -> &'static Descriptor {
+        &FUNCTION
+    }
+
+    fn needs_payload(&self) -> Option<&'static str> {
+        Some("it looks for packets in what outer headers carry")
+    }
+
+    fn is_same(&self, other: &dyn FunctionConfig) -> bool {
+        other
+            .of::<Self>()
+            .is_some_and(|other| self.says_the_same(other))
+    }
+
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::Dash(Box::new(self.slow(seed))))
+    }
+
+    fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
+        former
+            .of::<Self>()
+            .is_some_and(|former| former.settings() == self.settings())
+    }
+
+    fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {
+        match self.changes_in_place(former) {
+            true => Ok(()),
+            false => Err(MigrationError(
+                "its keys differ from the running service's: expected the same, but for what the files of config say",
+            )),
+        }
+    }
+
+    fn memory(&self, _flows: usize) -> Vec<TableMemory> {
+        let flows = self.settings().flows;
+        vec![TableMemory {
+            count: flows as u64,
+            of: "flows",
+            bytes: (flows * FLOW_BYTES) as u64,
+            key: "flows",
+        }]
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        Self::warnings(self)
+    }
+}

@@ -1,0 +1,320 @@
+//! A DPU on the fast path: its flows, counters and limits. Policies are on the slow path.
+//!
+//! A packet that policies have to judge goes there with its question. Those of its flow that come
+//! meanwhile are held here. Its answer comes back in front of it: then it goes on, and those behind it
+//! one by one, each meeting what holds by then; one of them may have to ask again. So packets of a flow
+//! and direction stay in order, and those of other flows wait for nothing.
+
+use super::{FastElement, FastPath, Io};
+use crate::position::Position;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+use twinpath_core::wire::dissect;
+use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant};
+use twinpath_dash::flows::FlowKey;
+use twinpath_dash::messages::{arrival_words, read_answer};
+use twinpath_dash::{Answer, Dpu, Question, Step as DpuStep, Verdict};
+use twinpath_link::{Header, Message};
+
+/// Most packets that are held: where nothing may be lost none is taken in while there are more.
+pub(crate) const MOST_HELD: usize = 4096;
+
+/// An answer that has not come by then is given up where packets may be lost: it is asked again.
+const MOST_WAIT: Duration = Duration::from_secs(2);
+
+/// Places of the table of flows that are looked at for flows that are over, each time.
+const AGED_AT_ONCE: usize = 64;
+
+/// A DPU's flows.
+pub struct DashStage {
+    dpu: Dpu,
+    /// What was asked, by ticket.
+    asked: HashMap<u32, Asked>,
+    /// By key, under which ticket.
+    tickets: HashMap<FlowKey, u32>,
+    last_ticket: u32,
+    /// Packets held.
+    held: usize,
+    /// What the packet asks that is about to go to the slow path.
+    question: Option<Question>,
+    /// What the packet waits for that is about to be held.
+    awaited: Option<FlowKey>,
+    /// Tickets whose packets were lost on their way.
+    lost: Vec<u32>,
+}
+
+/// A question, and who waits for its answer.
+struct Asked {
+    question: Question,
+    answer: Option<Answer>,
+    behind: VecDeque<Frame>,
+    /// On the link's clock.
+    since: Instant,
+}
+
+impl DashStage {
+    /// Those of a DPU whose policies are elsewhere.
+    pub fn new(dpu: Dpu) -> Self {
+        Self {
+            dpu,
+            asked: HashMap::new(),
+            tickets: HashMap::new(),
+            last_ticket: 0,
+            held: 0,
+            question: None,
+            awaited: None,
+            lost: Vec::new(),
+        }
+    }
+
+    /// The DPU.
+    pub const fn dpu(&self) -> &Dpu {
+        &self.dpu
+    }
+
+    pub(super) const fn dpu_mut(&mut self) -> &mut Dpu {
+        &mut self.dpu
+    }
+
+    /// A packet meets its flow.
+    pub(super) fn packet(&mut self, frame: &mut Frame) -> Decision {
+        let now = frame.timestamp();
+        let (buffer, start) = frame.with_headroom();
+        let step = self.dpu.begin(buffer, start, now);
+        self.decision(step, frame)
+    }
+
+    /// A packet that has stopped goes on.
+    fn resume(&mut self, frame: &mut Frame, answer: Option<Answer>) -> Decision {
+        let now = frame.timestamp();
+        let (buffer, start) = frame.with_headroom();
+        let step = self.dpu.resume(buffer, start, now, answer);
+        self.decision(step, frame)
+    }
+
+    fn decision(&mut self, step: DpuStep, frame: &mut Frame) -> Decision {
+        match step {
+            DpuStep::Done(verdict) => done(verdict, frame),
+            DpuStep::Ask(question) => {
+                self.question = Some(question);
+                Decision::Punt
+            }
+            DpuStep::Wait(key) => {
+                self.awaited = Some(key);
+                Decision::Hold
+            }
+        }
+    }
+
+    /// A packet goes to the slow path with its question.
+    fn ask(&mut self, frame: &Frame, now: Instant) -> Option<Header> {
+        let question = self.question.take()?;
+        self.last_ticket = self.last_ticket.wrapping_add(1);
+        let mut header = Header::new(Message::Question, twinpath_core::FlowKey::default());
+        (header.has_packet, header.timestamp) = (true, frame.timestamp());
+        header.slot = self.last_ticket;
+        header.set_words(&arrival_words(&question.arrival));
+        self.tickets.insert(question.key, self.last_ticket);
+        let asked = Asked {
+            question,
+            answer: None,
+            behind: VecDeque::new(),
+            since: now,
+        };
+        self.asked.insert(self.last_ticket, asked);
+        Some(header)
+    }
+
+    /// What a packet waits for that is held now.
+    fn behind(&mut self) -> Option<&mut VecDeque<Frame>> {
+        let ticket = self.tickets.get(&self.awaited.take()?)?;
+        Some(&mut self.asked.get_mut(ticket)?.behind)
+    }
+
+    /// Nobody waits for an answer any more: who did goes on.
+    fn take(&mut self, ticket: u32) -> Option<Asked> {
+        let asked = self.asked.remove(&ticket)?;
+        self.tickets.remove(&asked.question.key);
+        self.dpu.no_longer_asked(&asked.question.key);
+        self.held -= asked.behind.len();
+        Some(asked)
+    }
+
+    /// Policies have answered.
+    pub(super) fn answered(&mut self, ticket: u32, bytes: &[u8]) -> bool {
+        let answer = read_answer(bytes);
+        match (self.asked.get_mut(&ticket), answer) {
+            (Some(asked), Some(answer)) => {
+                asked.answer = Some((asked.question, answer));
+                true
+            }
+            // It was given up.
+            (None, Some(_)) => true,
+            (_, None) => false,
+        }
+    }
+
+    /// The packet that has asked will not come back.
+    pub(super) fn lost(&mut self, ticket: u32) {
+        self.lost.push(ticket);
+    }
+
+    /// All packets that have asked are lost.
+    pub(super) fn all_lost(&mut self) {
+        self.lost.extend(self.asked.keys());
+        self.lost.sort_unstable();
+    }
+
+    /// A ticket whose packet is lost, or was waited for in vain; what nothing is lost of is waited for as
+    /// long as it takes.
+    fn next_lost(&mut self, now: Instant, is_lossless: bool) -> Option<u32> {
+        self.lost.pop().or_else(|| {
+            let late = |(ticket, asked): (&u32, &Asked)| {
+                let is_late = !is_lossless && now.since(asked.since) > MOST_WAIT;
+                is_late.then_some(*ticket)
+            };
+            self.asked.iter().filter_map(late).min()
+        })
+    }
+
+    /// How many packets are held.
+    pub const fn held(&self) -> usize {
+        self.held
+    }
+}
+
+/// What became of a packet, as a decision. It is in its frame as it leaves.
+pub(crate) fn done(verdict: Verdict, frame: &mut Frame) -> Decision {
+    match verdict {
+        Verdict::Forward(packet) => match frame.set_bounds(packet) {
+            true => Decision::FORWARD,
+            false => Decision::Drop(DropReason::Dash(DashReason::NoRoom)),
+        },
+        Verdict::TooLong(error) if frame.fill(&error) => Decision::Reply,
+        Verdict::TooLong(_) => Decision::Drop(DropReason::Dash(DashReason::TooLong)),
+        Verdict::Drop(reason) => Decision::Drop(DropReason::Dash(reason)),
+    }
+}
+
+impl FastPath {
+    /// The DPU of the chain, if it is one.
+    pub fn dash(&self) -> Option<&DashStage> {
+        match self.elements.as_slice() {
+            [FastElement::Dash(stage)] => Some(stage),
+            _ => None,
+        }
+    }
+
+    pub(super) fn dash_at(&mut self, element: u8) -> Option<&mut DashStage> {
+        match self.elements.get_mut(usize::from(element))? {
+            FastElement::Dash(stage) => Some(stage),
+            _ => None,
+        }
+    }
+
+    /// Whether so many packets are held that no more should be taken in.
+    pub(crate) fn holds_many(&self) -> bool {
+        self.dash().is_some_and(|stage| stage.held >= MOST_HELD)
+    }
+
+    /// The header with which a packet goes to a DPU's policies.
+    pub(super) fn question(&mut self, frame: &Frame, element: u8, io: &Io<'_>) -> Option<Header> {
+        self.dash_at(element)?.ask(frame, io.clock.link)
+    }
+
+    /// A packet is held behind another of its flow.
+    pub(super) fn hold_for_answer(&mut self, frame: Frame, element: u8, io: &mut Io<'_>) {
+        let (ordinal, at) = (frame.ordinal(), frame.timestamp());
+        let is_lossless = self.is_lossless;
+        let Some(stage) = self.dash_at(element) else {
+            return self.drop(frame, DropReason::BadLinkFrame, io);
+        };
+        if stage.held >= MOST_HELD && !is_lossless {
+            return self.drop_at(Some(element), frame, DropReason::PuntRingFull, io);
+        }
+        match stage.behind() {
+            Some(behind) => {
+                behind.push_back(frame);
+                stage.held += 1;
+                self.under_way.open(ordinal, at);
+            }
+            None => self.drop(frame, DropReason::BadLinkFrame, io),
+        }
+    }
+
+    /// The packet of a question is back, with its answer in front of it, and goes on.
+    pub(super) fn answered_packet(
+        &mut self,
+        mut frame: Frame,
+        ticket: u32,
+        position: Position,
+        io: &mut Io<'_>,
+    ) {
+        let Some(stage) = self.dash_at(position.element) else {
+            return self.drop(frame, DropReason::BadLinkFrame, io);
+        };
+        let Some(Asked { answer, behind, .. }) = stage.take(ticket) else {
+            // It was given up, and those behind it have gone on.
+            return self.drop_at(Some(position.element), frame, DropReason::PuntRingFull, io);
+        };
+        let decision = stage.resume(&mut frame, answer);
+        self.decided(decision, frame, position, io);
+        self.go_on_behind(behind, position, io);
+    }
+
+    /// Packets go on that were held.
+    fn go_on_behind(&mut self, behind: VecDeque<Frame>, position: Position, io: &mut Io<'_>) {
+        for mut frame in behind {
+            self.under_way.close(frame.ordinal());
+            let Some(stage) = self.dash_at(position.element) else {
+                self.drop(frame, DropReason::BadLinkFrame, io);
+                continue;
+            };
+            let decision = stage.resume(&mut frame, None);
+            let direction = frame.metadata().direction;
+            self.decided(
+                decision,
+                frame,
+                Position {
+                    direction,
+                    ..position
+                },
+                io,
+            );
+        }
+    }
+
+    fn decided(&mut self, decision: Decision, frame: Frame, position: Position, io: &mut Io<'_>) {
+        let layout = dissect(frame.bytes()).unwrap_or_default();
+        self.stop(decision, frame, &layout, position, io);
+    }
+
+    /// Lets time pass for a DPU: flows that are over end, and what waits in vain goes on.
+    pub(super) fn tick_dash(&mut self, io: &mut Io<'_>) {
+        for element in 0..self.elements.len() as u8 {
+            let (clock, direction) = (io.clock, twinpath_core::Direction::Original);
+            let is_lossless = self.is_lossless;
+            let Some(stage) = self.dash_at(element) else {
+                continue;
+            };
+            stage.dpu.age(AGED_AT_ONCE, clock.packet);
+            while let Some(ticket) = self
+                .dash_at(element)
+                .and_then(|stage| stage.next_lost(clock.link, is_lossless))
+            {
+                let asked = self.dash_at(element).and_then(|stage| stage.take(ticket));
+                let behind = asked.map(|asked| asked.behind).unwrap_or_default();
+                self.go_on_behind(behind, Position { element, direction }, io);
+            }
+        }
+    }
+
+    /// The policies' worker is in another life: what it was asked is lost.
+    pub(super) fn forget_questions(&mut self) {
+        for element in &mut self.elements {
+            if let FastElement::Dash(stage) = element {
+                stage.all_lost();
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What is seen of a DPU.
+
+use twinpath_control::report::{Dash, EniFigures, MeterFigures, WayFigures};
+use twinpath_dash::Dpu;
+use twinpath_dash::counters::{Drops, EniCounters};
+
+/// What a DPU counted.
+pub(crate) fn dash(dpu: &Dpu) -> Dash {
+    let enis = dpu.tables().enis().filter_map(|(number, entry)| {
+        let counters = dpu.counters(&entry.id)?;
+        Some(EniFigures {
+            eni: entry.id.to_string(),
+            flows: dpu.flows_of(number).into(),
+            ..eni(counters)
+        })
+    });
+    Dash {
+        flows: dpu.flow_count() as u64,
+        drops: by_name(dpu.drops()),
+        enis: enis.collect(),
+    }
+}
+
+fn eni(counters: &EniCounters) -> EniFigures {
+    let way = |number: usize| WayFigures {
+        received_packets: counters.received[number].packets,
+        received_bytes: counters.received[number].bytes,
+        sent_packets: counters.sent[number].packets,
+        sent_bytes: counters.sent[number].bytes,
+    };
+    let meters = counters.meters.iter();
+    let mut meters: Vec<_> = meters
+        .map(|(class, [outbound_bytes, inbound_bytes])| MeterFigures {
+            class,
+            outbound_bytes,
+            inbound_bytes,
+        })
+        .collect();
+    meters.sort_by_key(|meter| meter.class);
+    EniFigures {
+        outbound: way(0),
+        inbound: way(1),
+        flow_hits: counters.flow_hits,
+        flow_misses: counters.flow_misses,
+        flows_created: counters.flows_created,
+        flows_removed: counters.flows_removed,
+        flows_aged: counters.flows_aged,
+        flows_resimulated: counters.flows_resimulated,
+        drops: by_name(&counters.drops),
+        meters,
+        ..EniFigures::default()
+    }
+}
+
+fn by_name(drops: &Drops) -> std::collections::BTreeMap<String, u64> {
+    drops
+        .nonzero()
+        .map(|(reason, count)| (reason.name().to_owned(), count))
+        .collect()
+}

@@ -1,0 +1,158 @@
+//! A DPU's flows, and changes of its configuration.
+
+use super::look::Told;
+use super::{Control, told};
+use std::sync::Arc;
+use std::time::{Duration, Instant as WallClock};
+use twinpath_control::look::{DashFlowView, DashQuery, Part};
+use twinpath_control::operator::Applied;
+use twinpath_core::Instant;
+use twinpath_core::time::TICK_SHIFT;
+use twinpath_core::wire::{Address, Endpoint};
+use twinpath_dash::flows::{FlowKey, State};
+use twinpath_dash::headers::Direction;
+use twinpath_dash::{Dpu, Files, FlowView};
+use twinpath_nf::dash::Config;
+
+/// Places of the table of flows that one question looks at.
+const PART: usize = 4096;
+
+/// How long an answer may take to be put together.
+const TIME: Duration = Duration::from_secs(20);
+
+/// What one question has found.
+struct Found {
+    flows: Vec<DashFlowView>,
+    /// Where the next one begins, if there is more.
+    next: Option<usize>,
+}
+
+impl Control {
+    /// The flows that are wanted, a part at a time.
+    pub(super) fn dash_flows(&self, query: &DashQuery) -> Result<Part<DashFlowView>, String> {
+        if !self.has_dash() {
+            return Err(NO_DASH.into());
+        }
+        let mut all = Told::at_most(query.most());
+        let (until, mut from) = (WallClock::now() + TIME, Some(0));
+        while let Some(first) = from.filter(|_| !all.is_full() && WallClock::now() < until) {
+            let found = self.dash_part(first, query)?;
+            found.flows.into_iter().for_each(|flow| all.push(flow));
+            from = found.next;
+        }
+        Ok(all.finish())
+    }
+
+    fn has_dash(&self) -> bool {
+        let service = self.service();
+        let mut instances = service.chain.iter();
+        instances.any(|instance| instance.config.of::<Config>().is_some())
+    }
+
+    /// Flows are on the fast path, unless there is none.
+    fn dash_part(&self, from: usize, query: &DashQuery) -> Result<Found, String> {
+        let wanted = query.clone();
+        let fast = self.ask_machine(0, move |machine| {
+            let stage = machine.path().dash()?;
+            Some(part(stage.dpu(), from, &wanted, machine.oldest()))
+        })?;
+        if let Some(found) = fast {
+            return Ok(found);
+        }
+        let wanted = query.clone();
+        let slow = self.ask(0, move |worker, now| {
+            Some(part(worker.dash()?.dpu(), from, &wanted, now))
+        })?;
+        slow.ok_or_else(|| NO_DASH.into())
+    }
+
+    /// A DPU's configuration changes by what files say.
+    pub(super) fn apply_dash(
+        &self,
+        texts: &[(std::path::PathBuf, Arc<str>)],
+    ) -> Result<Applied, String> {
+        let mut changing = self.begin_change()?;
+        let old = self.service();
+        let mut files = Files::default();
+        for (path, text) in texts {
+            files.add_text(path.clone(), text.as_bytes());
+        }
+        let mut new = (*old).clone();
+        let mut instances = new.chain.iter_mut();
+        let instance = instances.find(|one| one.config.of::<Config>().is_some());
+        let instance = instance.ok_or(NO_DASH)?;
+        let config = instance.config.of::<Config>().ok_or(NO_DASH)?;
+        let (config, _) = config.with_changes(files).map_err(told)?;
+        instance.config = Arc::new(config);
+        let plans = self.plans(&old, &new).map_err(told)?;
+        self.make(plans, new, &mut changing)
+    }
+}
+
+const NO_DASH: &str = "the service has no DPU";
+
+fn part(dpu: &Dpu, from: usize, query: &DashQuery, now: Instant) -> Found {
+    let flows = dpu.flows_from(from, PART);
+    let views = flows.filter_map(|flow| wanted(dpu, &flow, query, now));
+    let next = from + PART;
+    Found {
+        flows: views.collect(),
+        next: (next < dpu.flow_places()).then_some(next),
+    }
+}
+
+/// The flow as it is told, if it is wanted.
+fn wanted(dpu: &Dpu, flow: &FlowView, query: &DashQuery, now: Instant) -> Option<DashFlowView> {
+    let eni = dpu.tables().eni(flow.eni)?.id.to_string();
+    let [key, _] = flow.keys;
+    let ends = ends(&key);
+    let unused_ns = u64::from(now.ticks_since(flow.last_seen)) << TICK_SHIFT;
+    let is_wanted = query.eni.as_ref().is_none_or(|wanted| *wanted == eni)
+        && query
+            .address
+            .is_none_or(|address| ends.iter().any(|end| end.address == Address::from(address)))
+        && query
+            .port
+            .is_none_or(|port| ends.iter().any(|end| end.port == port))
+        && query
+            .flow
+            .as_ref()
+            .is_none_or(|flow| flow.includes(key.protocol(), ends[0], ends[1]))
+        && unused_ns >= query.least_unused_ns;
+    is_wanted.then(|| view(flow, eni, ends, unused_ns))
+}
+
+fn view(flow: &FlowView, eni: String, ends: [Endpoint; 2], unused_ns: u64) -> DashFlowView {
+    let [key, _] = flow.keys;
+    let [source, destination] = ends.map(|end| end.to_string());
+    let [action, answers] = flow.actions.map(|action| action.to_string());
+    DashFlowView {
+        eni,
+        direction: match key.direction() {
+            Direction::Outbound => "outbound".into(),
+            Direction::Inbound => "inbound".into(),
+        },
+        protocol: key.protocol(),
+        source,
+        destination,
+        state: state(&key, flow.state),
+        action,
+        answers,
+        unused_ns,
+    }
+}
+
+/// Of what is not TCP nothing is known.
+fn state(key: &FlowKey, state: State) -> String {
+    match key.protocol() {
+        6 => state.name().into(),
+        _ => String::new(),
+    }
+}
+
+fn ends(key: &FlowKey) -> [Endpoint; 2] {
+    let [source, destination] = key.addresses();
+    let [from, to] = key.ports();
+    let end = |address, port| Endpoint { address, port };
+    [end(source, from), end(destination, to)]
+}

@@ -1,0 +1,201 @@
+//! A DPU in the node: what leaves with flows on the fast path is what the slow path alone makes of it,
+//! over generated traffic of both IP versions whose configuration changes in between.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::{dissect, fields};
+use twinpath_io::{CaptureReader, CaptureWriter, Next};
+use twinpath_node::run::{Step, StepFigures, run_steps};
+use twinpath_node::source::{Read, Source};
+
+/// What changes in front of each part of the traffic.
+const CHANGES: [&str; 5] = [
+    "[]",
+    // A port that was open is closed, for the ENIs of both networks.
+    r#"[{"DASH_ACL_RULE_TABLE:out:3": {"priority": 5, "action": "deny", "terminating": true, "protocol": "6,17", "dst_port": "443"}, "OP": "SET"}]"#,
+    // It is open again; a machine moves, an ENI is disabled.
+    r#"[{"DASH_ACL_RULE_TABLE:out:3": {}, "OP": "DEL"},
+        {"DASH_VNET_MAPPING_TABLE:blue:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.1.99", "mac_address": "02:00:00:00:01:02", "use_dst_vni": true}, "OP": "SET"},
+        {"DASH_ENI_TABLE:red-3": {"eni_id": "red-3", "mac_address": "02:00:00:00:02:03", "vnet": "red", "underlay_ip": "20.0.2.3", "admin_state": "disabled", "qos": "small"}, "OP": "SET"}]"#,
+    // Routes go, of one version, and come back as something else.
+    r#"[{"DASH_ROUTE_TABLE:blue-routes:2001:db8:b::/64": {}, "OP": "DEL"},
+        {"DASH_ROUTE_TABLE:red-routes:10.0.0.0/16": {"routing_type": "drop"}, "OP": "SET"}]"#,
+    r#"[{"DASH_ROUTE_TABLE:blue-routes:2001:db8:b::/64": {"routing_type": "vnet", "vnet": "blue"}, "OP": "SET"},
+        {"DASH_ROUTE_TABLE:red-routes:10.0.0.0/16": {"routing_type": "vnet", "vnet": "red"}, "OP": "SET"}]"#,
+];
+
+/// Packets of each part.
+const PACKETS: usize = 6_000;
+
+fn service() -> Service {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dpu.toml");
+    let mut service = Service::load(&path).expect("the example");
+    let traffic = service.traffic.as_mut().expect("it has traffic");
+    traffic.packets = Some((PACKETS * CHANGES.len()) as u64);
+    traffic.flows = 300;
+    traffic.fragment_share = 0.02;
+    service
+}
+
+/// The traffic in parts, and what changes in front of each.
+fn steps(service: &Service, folder: &Path) -> Vec<Step> {
+    let traffic = service.traffic.as_ref().expect("it has traffic");
+    let mut source = Source::generator(traffic, service).expect("traffic");
+    let mut steps = Vec::new();
+    for (number, change) in CHANGES.iter().enumerate() {
+        let (config, input) = (
+            folder.join(format!("{number}.json")),
+            folder.join(format!("{number}.pcap")),
+        );
+        std::fs::write(&config, change).expect("a file");
+        let mut writer = CaptureWriter::create(&input).expect("a capture");
+        for _ in 0..PACKETS {
+            if let Read::Packet(at) = source.read().expect("traffic") {
+                writer.write(at.0, source.bytes()).expect("a packet");
+            }
+        }
+        writer.finish().expect("a capture");
+        steps.push(Step {
+            config: vec![config],
+            input: Some(input),
+            output: None,
+        });
+    }
+    steps
+}
+
+/// What left of each flow and direction, in order.
+type Flows = BTreeMap<String, Vec<Vec<u8>>>;
+
+fn flows(path: &Path) -> Flows {
+    let mut reader = CaptureReader::open(path).expect("a capture");
+    let (mut flows, mut buffer) = (Flows::new(), vec![0; 1 << 16]);
+    while let Next::Frame(record) = reader.next_into(&mut buffer).expect("a packet") {
+        let frame = &buffer[..record.captured_len];
+        let mut inner = frame;
+        while let Ok(layout) = dissect(inner)
+            && let Ok(tunnel) = Tunnel::read(inner, &layout, VXLAN_PORT)
+        {
+            inner = &inner[tunnel.inner()];
+        }
+        let layout = dissect(inner).expect("a sound packet");
+        // Of fragments ports are in the first alone.
+        let [from, to] = [
+            fields::source_address(inner, &layout),
+            fields::destination_address(inner, &layout),
+        ];
+        let ports = match layout.fragment {
+            twinpath_core::wire::Fragment::Whole => [
+                fields::source_port(inner, &layout),
+                fields::destination_port(inner, &layout),
+            ],
+            _ => [0; 2],
+        };
+        let macs = &inner[..12];
+        let key = format!("{macs:?} {} {from} {to} {ports:?}", layout.protocol);
+        flows.entry(key).or_default().push(frame.to_vec());
+    }
+    flows
+}
+
+struct Run {
+    figures: Vec<StepFigures>,
+    left: Vec<Flows>,
+}
+
+fn run(service: &Service, steps: &[Step], folder: &Path, ways: (Paths, Execution)) -> Run {
+    let mut service = service.clone();
+    (service.run.paths, service.run.execution) = ways;
+    let name = format!("{ways:?}").replace(|c: char| !c.is_alphanumeric(), "");
+    let outputs = (0..steps.len()).map(|number| folder.join(format!("{name}{number}.pcap")));
+    let outputs: Vec<PathBuf> = outputs.collect();
+    let mut steps = steps.to_vec();
+    for (step, output) in steps.iter_mut().zip(&outputs) {
+        step.output = Some(output.clone());
+    }
+    let (mut figures, is_stopped) = (Vec::new(), AtomicBool::new(false));
+    run_steps(&service, &steps, &is_stopped, |_, step| figures.push(step)).expect("a run");
+    Run {
+        figures,
+        left: outputs.iter().map(|path| flows(path)).collect(),
+    }
+}
+
+fn check_same(fast: &Run, slow: &Run, what: &str) {
+    for (number, (fast, slow)) in fast.left.iter().zip(&slow.left).enumerate() {
+        for (flow, packets) in slow {
+            assert_eq!(
+                fast.get(flow),
+                Some(packets),
+                "{what}: part {number}: {flow}"
+            );
+        }
+        assert_eq!(fast.len(), slow.len(), "{what}: part {number}");
+    }
+    let (last_fast, last_slow) = (fast.figures.last(), slow.figures.last());
+    let [fast, slow] = [last_fast, last_slow].map(|step| &step.expect("a step").dash);
+    for (fast, slow) in fast.enis.iter().zip(&slow.enis) {
+        assert_eq!(fast.eni, slow.eni);
+        assert_eq!(fast.outbound, slow.outbound, "{what}: {}", fast.eni);
+        assert_eq!(fast.inbound, slow.inbound, "{what}: {}", fast.eni);
+        assert_eq!(fast.drops, slow.drops, "{what}: {}", fast.eni);
+        assert_eq!(fast.meters, slow.meters, "{what}: {}", fast.eni);
+    }
+    assert_eq!(fast.drops, slow.drops, "{what}");
+}
+
+#[test]
+fn both_paths_do_what_the_slow_path_does_while_policies_change() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let service = service();
+    let steps = steps(&service, folder);
+    let oracle = run(&service, &steps, folder, (Paths::Slow, Execution::Virtual));
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let both = run(&service, &steps, folder, (Paths::Both, execution));
+        check_same(&both, &oracle, &format!("{execution:?}"));
+        for (number, step) in both.figures.iter().enumerate() {
+            assert_eq!(step.packets_in, PACKETS as u64, "part {number}");
+            let share = step.fast_packets as f64 / step.packets_in as f64;
+            assert!(share > 0.5, "part {number}: {share} on the fast path");
+            let out = step.packets_out as f64 / step.packets_in as f64;
+            assert!(out > 0.3, "part {number}: {out} left");
+        }
+        let last = &both.figures.last().expect("a step").dash;
+        let sum = |count: fn(&twinpath_control::report::EniFigures) -> u64| -> u64 {
+            last.enis.iter().map(count).sum()
+        };
+        assert!(sum(|eni| eni.flows_resimulated) > 50, "flows judged anew");
+        assert!(sum(|eni| eni.flows_removed) > 20, "flows that ended by it");
+        for reason in ["acl_outbound", "route_miss", "route_drop", "eni_disabled"] {
+            let of_reason = last.enis.iter().filter_map(|eni| eni.drops.get(reason));
+            assert!(of_reason.sum::<u64>() > 0, "nothing dropped for {reason}");
+        }
+        for eni in &last.enis {
+            assert!(eni.outbound.sent_packets > 100, "{eni:?}");
+            assert!(eni.inbound.sent_packets > 20, "{eni:?}");
+        }
+    }
+    let versions = oracle.left.iter().flat_map(BTreeMap::keys);
+    let [v6, v4]: [Vec<_>; 2] = {
+        let (v6, v4) = versions.partition(|flow| flow.contains("2001:db8"));
+        [v6, v4]
+    };
+    assert!(
+        v4.len() > 50 && v6.len() > 20,
+        "{} and {} flows",
+        v4.len(),
+        v6.len()
+    );
+    assert_eq!(
+        oracle
+            .figures
+            .iter()
+            .map(|step| step.fast_packets)
+            .sum::<u64>(),
+        0
+    );
+}

@@ -1,0 +1,201 @@
+//! `twinpath run --steps`: a DPU's configuration changes, packets come, and so on.
+
+use super::super::dash::config_files;
+use crate::error::{CommandError, StepsError};
+use crate::{Outcome, output};
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use twinpath_control::report::{Dash, EniFigures};
+use twinpath_control::service::Service;
+use twinpath_node::run::{Step, StepFigures, run_steps};
+
+/// A step as the file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    config: Paths,
+    #[serde(rename = "in")]
+    input: Option<PathBuf>,
+    #[serde(rename = "out")]
+    output: Option<PathBuf>,
+}
+
+/// A path, or a list of paths.
+#[derive(Default)]
+struct Paths(Vec<PathBuf>);
+
+impl<'de> Deserialize<'de> for Paths {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PathsVisitor)
+    }
+}
+
+struct PathsVisitor;
+
+impl<'de> Visitor<'de> for PathsVisitor {
+    type Value = Paths;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("the path of a file of configuration, or a list of such paths")
+    }
+
+    fn visit_str<E>(self, path: &str) -> Result<Paths, E> {
+        Ok(Paths(vec![path.into()]))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Paths, A::Error> {
+        let mut paths = Vec::new();
+        while let Some(path) = list.next_element()? {
+            paths.push(path);
+        }
+        Ok(Paths(paths))
+    }
+}
+
+/// What is written of a step.
+#[derive(Serialize)]
+struct StepCounters {
+    /// From 1.
+    step: usize,
+    packets_in: u64,
+    fast_packets: u64,
+    packets_out: u64,
+    /// Objects of the configuration that wait for others.
+    waiting: Vec<String>,
+    /// Dropped packets of no ENI, by reason.
+    drops: BTreeMap<String, u64>,
+    enis: BTreeMap<String, EniCounters>,
+}
+
+#[derive(Serialize)]
+struct EniCounters {
+    #[serde(flatten)]
+    sai: BTreeMap<String, u64>,
+    flows: u64,
+    /// Dropped packets by reason.
+    drops: BTreeMap<String, u64>,
+    /// By metering class.
+    meters: BTreeMap<u32, BTreeMap<&'static str, u64>>,
+}
+
+impl EniCounters {
+    fn of(eni: &EniFigures) -> Self {
+        let meter = |meter: &twinpath_control::report::MeterFigures| {
+            (meter.class, BTreeMap::from(meter.sai()))
+        };
+        Self {
+            sai: eni.sai(),
+            flows: eni.flows,
+            drops: eni.drops.clone(),
+            meters: eni.meters.iter().map(meter).collect(),
+        }
+    }
+}
+
+/// Reads a list of steps; their paths start from the file's folder.
+pub fn read(path: &Path) -> Result<Vec<Step>, CommandError> {
+    let text = std::fs::read_to_string(path).map_err(|source| StepsError::Unreadable {
+        path: path.into(),
+        source,
+    })?;
+    let wrong = |error: serde_json::Error| StepsError::Wrong {
+        path: path.into(),
+        line: error.line(),
+        column: error.column(),
+        what: without_place(&error),
+    };
+    let written: Vec<Written> = serde_json::from_str(&text).map_err(wrong)?;
+    if written.is_empty() {
+        return Err(StepsError::Wrong {
+            path: path.into(),
+            line: 1,
+            column: 1,
+            what: "no steps".into(),
+        }
+        .into());
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let steps = written.into_iter().map(|step| Step {
+        config: step.config.0.iter().map(|path| folder.join(path)).collect(),
+        input: step.input.map(|path| folder.join(path)),
+        output: step.output.map(|path| folder.join(path)),
+    });
+    Ok(steps.collect())
+}
+
+/// The message without the place, which is told in front of it.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let end = text.rfind(" at line ").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
+/// Runs steps, and writes what was counted up to each.
+pub fn execute(
+    service: &Service,
+    steps: &[Step],
+    counters: Option<&Path>,
+    is_quiet: bool,
+    is_stopped: &AtomicBool,
+) -> Result<Outcome, CommandError> {
+    let mut told = Vec::new();
+    let mut printed = Ok(());
+    run_steps(service, steps, is_stopped, |number, figures| {
+        if !is_quiet && printed.is_ok() {
+            printed = output::print(&line(number, &figures));
+        }
+        told.push(counted(number, figures));
+    })?;
+    printed?;
+    if let Some(path) = counters {
+        let text = serde_json::to_string_pretty(&told)? + "\n";
+        std::fs::write(path, text).map_err(|source| CommandError::Write {
+            path: path.into(),
+            source,
+        })?;
+    }
+    Ok(Outcome::Good)
+}
+
+fn counted(number: usize, figures: StepFigures) -> StepCounters {
+    let Dash { drops, enis, .. } = figures.dash;
+    let enis = enis.iter();
+    StepCounters {
+        step: number,
+        packets_in: figures.packets_in,
+        fast_packets: figures.fast_packets,
+        packets_out: figures.packets_out,
+        waiting: figures.waiting,
+        drops,
+        enis: enis
+            .map(|eni| (eni.eni.clone(), EniCounters::of(eni)))
+            .collect(),
+    }
+}
+
+fn line(number: usize, figures: &StepFigures) -> String {
+    let waiting = match figures.waiting.len() {
+        0 => String::new(),
+        count => format!(", {count} waiting, the first {}", figures.waiting[0]),
+    };
+    format!(
+        "step {number}: {} objects changed{waiting}; {} packets in, {} of them on the fast path alone, {} out\n",
+        figures.changed, figures.packets_in, figures.fast_packets, figures.packets_out
+    )
+}
+
+/// All files that steps read, and all that they write.
+pub fn files(steps: &[Step]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let read = steps.iter().flat_map(|step| {
+        config_files(&step.config)
+            .into_iter()
+            .chain(step.input.clone())
+    });
+    let written = steps.iter().filter_map(|step| step.output.clone());
+    (read.collect(), written.collect())
+}

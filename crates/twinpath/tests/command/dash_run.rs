@@ -1,0 +1,333 @@
+//! A DPU as a service: `twinpath run` with configurations, captures and steps.
+
+use crate::folder::Folder;
+use crate::operator::Running;
+use serde_json::Value;
+use std::path::Path;
+use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
+
+const SERVICE: &str = "[service]\nname = \"dpu\"\nchain = [\"dash\"]\n\n[dash]\nflows = 1024\n";
+
+/// The files of a vector, and a list of steps that runs it.
+fn copied(name: &str) -> Folder {
+    let copy = Folder::with("dpu.toml", SERVICE);
+    let mut list = Vec::new();
+    for (number, step) in steps(name).iter().enumerate() {
+        for file in ["config.json", "in.pcap"] {
+            let bytes = std::fs::read(step.join(file)).expect("a vector's file");
+            copy.write(&format!("{number}-{file}"), &bytes);
+        }
+        // A string and a list say the same.
+        let config = match number % 2 {
+            0 => serde_json::json!(format!("{number}-config.json")),
+            _ => serde_json::json!([format!("{number}-config.json")]),
+        };
+        list.push(serde_json::json!({
+            "config": config,
+            "in": format!("{number}-in.pcap"),
+            "out": format!("{number}-out.pcap"),
+        }));
+    }
+    copy.write("steps.json", Value::from(list).to_string().as_bytes());
+    copy
+}
+
+fn check_packets(wanted: &Path, sent: &Path, compare: &Compare, what: &str) {
+    let [wanted, sent] = [wanted, sent].map(|path| {
+        let packets = capture(path).into_iter();
+        let counting = packets.map(|(_, packet)| compare.counting(&packet));
+        counting.collect::<Vec<_>>()
+    });
+    for (number, (sent, wanted)) in sent.iter().zip(&wanted).enumerate() {
+        assert_eq!(sent, wanted, "{what}: packet {number}");
+    }
+    assert_eq!(sent.len(), wanted.len(), "{what}: so many left");
+}
+
+fn check_counters(wanted: &Value, counted: &Value, what: &str) {
+    let eni = &counted["enis"]["eni1"];
+    if let Some(drops) = wanted.get("drops") {
+        assert_eq!(&eni["drops"], drops, "{what}");
+    }
+    for (class, bytes) in wanted["meters"].as_object().into_iter().flatten() {
+        let meter = &eni["meters"][class];
+        let names =
+            ["OUTBOUND", "INBOUND"].map(|way| format!("SAI_METER_BUCKET_ENTRY_STAT_{way}_BYTES"));
+        let counts: Vec<_> = names.iter().map(|name| meter[name].clone()).collect();
+        assert_eq!(&Value::from(counts), bytes, "{what}: class {class}");
+    }
+}
+
+/// Runs a vector. Returns how many of its packets needed no policies.
+fn run(name: &str, ways: &[&str]) -> u64 {
+    let what = format!("{name} {ways:?}");
+    let copy = copied(name);
+    let arguments = [
+        "run",
+        "dpu.toml",
+        "--steps",
+        "steps.json",
+        "--counters",
+        "counters.json",
+    ];
+    copy.succeed(&[&arguments[..], ways].concat());
+    let compare = Compare::read(&folder().join(name));
+    let told: Value = serde_json::from_slice(&copy.read("counters.json")).expect("JSON");
+    let (mut fast, steps) = (0, steps(name));
+    for (number, step) in steps.iter().enumerate() {
+        let sent = copy.path(&format!("{number}-out.pcap"));
+        let what = format!("{what}, step {}", number + 1);
+        check_packets(&step.join("expected.pcap"), &sent, &compare, &what);
+        fast += told[number]["fast_packets"].as_u64().expect("a number");
+        assert_eq!(told[number]["waiting"], Value::Array(Vec::new()), "{what}");
+    }
+    let last = &told[steps.len() - 1];
+    if let Some(wanted) = json(&folder().join(name).join("counters.json")) {
+        check_counters(&wanted, last, &what);
+    }
+    let enis = last["enis"].as_object().expect("ENIs");
+    let received = enis
+        .values()
+        .map(|eni| eni["SAI_ENI_STAT_RX_PACKETS"].as_u64());
+    assert!(
+        received.flatten().sum::<u64>() > 0,
+        "{what}: no ENI got a packet"
+    );
+    fast
+}
+
+#[test]
+fn every_vector_passes_on_both_paths_and_on_the_slow_one() {
+    let names = names();
+    assert!(names.len() >= 12, "{names:?}");
+    let mut fast = 0;
+    for name in &names {
+        fast += run(name, &["--execution", "virtual"]);
+        fast += run(name, &[]);
+        let slow = run(name, &["--paths", "slow", "--execution", "virtual"]);
+        assert_eq!(slow, 0, "{name}: the oracle has no fast path");
+    }
+    assert!(fast >= 20, "only {fast} packets stayed on the fast path");
+}
+
+#[test]
+fn what_is_wrong_with_steps_is_told_with_its_place() {
+    let folder = Folder::with("dpu.toml", SERVICE);
+    for (text, why) in [
+        ("[\n  {\"in\": 7}\n]", "steps.json:2:"),
+        ("{\"in\": \"a.pcap\"}", "steps.json:1:"),
+        (
+            "[{\"inn\": \"a.pcap\"}]",
+            "unknown field `inn`, expected one of `config`, `in`, `out`",
+        ),
+        (
+            "[{\"config\": 7, \"in\": \"a.pcap\"}]",
+            "expected the path of a file of configuration, or a list of such paths",
+        ),
+        ("[]", "steps.json:1:1: no steps"),
+        ("[{\"config\": \"no.json\"}]", "no.json"),
+        ("[{\"in\": \"no.pcap\"}]", "no.pcap"),
+        (
+            "[{\"in\": \"a.pcap\", \"out\": \"a.pcap\"}]",
+            "a file that steps write and a file that steps read",
+        ),
+    ] {
+        folder.write("steps.json", text.as_bytes());
+        folder.fail(&["run", "dpu.toml", "--steps", "steps.json"], why);
+    }
+    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"}]";
+    folder.write("wrong.json", wrong.as_bytes());
+    folder.write("steps.json", b"[{\"config\": \"wrong.json\"}]");
+    folder.fail(
+        &["run", "dpu.toml", "--steps", "steps.json"],
+        "wrong.json:2: DASH_VNET_TABLE:v: vni: ",
+    );
+    folder.write("acl.toml", b"[service]\nchain = [\"acl\"]\n[acl]\n");
+    folder.fail(
+        &["run", "acl.toml", "--steps", "steps.json"],
+        "the service has no DPU",
+    );
+}
+
+#[test]
+fn a_configuration_on_the_command_line_takes_the_place_of_the_files() {
+    let folder = copied("vnet");
+    let service = format!("{SERVICE}config = [\"none.json\"]\n");
+    folder.write("dpu.toml", service.as_bytes());
+    folder.write("none.json", b"[]");
+    let run = ["run", "dpu.toml", "--in", "0-in.pcap", "--report", "report"];
+    let nothing = [&run[..], &["--out", "nothing.pcap"]].concat();
+    folder.succeed(&nothing);
+    assert_eq!(folder.report("report").totals.packets_out, 0);
+    let said = [&run[..], &["--out", "said.pcap", "--dash", "0-config.json"]].concat();
+    let said = folder.succeed(&said);
+    assert!(said.out.contains("eni1"), "{}", said.out);
+    let report = folder.report("report");
+    let dash = report.dash.expect("a DPU");
+    let eni = &dash.enis[0];
+    assert!(report.totals.packets_out > 0 && eni.outbound.sent_packets > 0);
+    let compare = Compare::read(&steps("vnet")[0]);
+    let wanted = steps("vnet")[0].join("expected.pcap");
+    check_packets(&wanted, &folder.path("said.pcap"), &compare, "vnet");
+    folder.fail(
+        &[
+            "run",
+            "dpu.toml",
+            "--in",
+            "0-in.pcap",
+            "--dash",
+            "nowhere.json",
+        ],
+        "nowhere.json",
+    );
+}
+
+#[test]
+fn what_is_wrong_in_a_dpus_table_is_told_with_its_place() {
+    let folder = Folder::new();
+    let wrong = "[\n{\"DASH_VNET_TABLE:v\": {\"vni\": \"x\"}, \"OP\": \"SET\"}]";
+    folder.write("wrong.json", wrong.as_bytes());
+    for (table, why) in [
+        (
+            "config = [\"wrong.json\"]",
+            "wrong.json:2: DASH_VNET_TABLE:v: vni: ",
+        ),
+        ("config = [\"no.json\"]", "cannot read"),
+        ("flows = 0", "flows = 0 is not from 1 to"),
+        ("stray_tcp = \"keep\"", "expected `drop` or `judge`"),
+        ("mtu = 99", "mtu = 99 is not from 1280 to 65535"),
+    ] {
+        let service = format!("[service]\nchain = [\"dash\"]\n[dash]\n{table}\n");
+        folder.write("dpu.toml", service.as_bytes());
+        folder.fail(&["run", "dpu.toml"], why);
+    }
+    let both = "[service]\nchain = [\"firewall\", \"dash\"]\n[firewall]\n[dash]\n";
+    folder.write("dpu.toml", both.as_bytes());
+    folder.fail(&["run", "dpu.toml"], "which is a chain of its own");
+}
+
+/// The example, with as much traffic as one asks for.
+fn example(packets: &str) -> String {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let text = std::fs::read_to_string(format!("{examples}/dpu.toml")).expect("the example");
+    let config = format!("config = [\"{examples}/dpu.json\", \"{examples}/dpu-v6.json\"]");
+    let text = text.replace("config = [\"dpu.json\", \"dpu-v6.json\"]", &config);
+    text.replace("packets = 200_000\n", packets)
+}
+
+#[test]
+fn a_running_dpu_is_looked_at_and_changed() {
+    let slow = example("").replace("rate_pps = 40_000", "rate_pps = 4_000");
+    let endless = slow.replace("churn_per_minute = 60_000", "churn_per_minute = 6_000");
+    let running = Running::start_as(&endless);
+    let values = |arguments: &[&str]| -> Vec<Value> {
+        let all = [arguments, &["--json"]].concat();
+        let said = running.ask_until(&all, |said| said.code == Some(0));
+        serde_json::from_str(&said.out).expect("JSON")
+    };
+    let flows = values(&["dash", "flows", "--eni", "blue-1", "--most", "5"]);
+    assert!((1..=5).contains(&flows.len()));
+    assert!(
+        flows.iter().all(|flow| flow["eni"] == "blue-1"),
+        "{flows:?}"
+    );
+    let to_https = [
+        "dash",
+        "flows",
+        "--flow",
+        "tcp *:* *:443",
+        "--most",
+        "20000",
+    ];
+    let https = values(&to_https);
+    let is_https = |flow: &Value| {
+        let end = |name: &str| flow[name].as_str().is_some_and(|end| end.ends_with(":443"));
+        flow["protocol"] == 6 && (end("source") || end("destination"))
+    };
+    assert!(https.iter().all(is_https), "{https:?}");
+    let none = running.ask(&["dash", "flows", "--unused", "1h"]);
+    assert_eq!((none.code, none.out.as_str()), (Some(1), "0 flows\n"));
+    let enis = values(&["dash", "enis"]);
+    assert_eq!(enis.len(), 6);
+    let said = running.ask(&["dash", "counters", "--eni", "red-2"]);
+    assert!(
+        said.out.contains("SAI_ENI_STAT_OUTBOUND_TX_PACKETS"),
+        "{said:?}"
+    );
+    let metered = values(&["dash", "meters", "--class", "1"]);
+    assert!(
+        metered.iter().all(|meter| meter["class"] == 1),
+        "{metered:?}"
+    );
+    // A port is closed while connections to it are open.
+    let deny = r#"[{"DASH_ACL_RULE_TABLE:out:3": {"priority": 5, "action": "deny", "terminating": true, "dst_port": "443"}, "OP": "SET"}]"#;
+    running.folder.write("deny.json", deny.as_bytes());
+    let said = running.ask(&["dash", "apply", "deny.json"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    let denied = |said: &crate::folder::Said| said.out.contains("dropped (acl_outbound)");
+    running.ask_until(&["dash", "counters"], denied);
+    let rejudged = |said: &crate::folder::Said| {
+        said.out
+            .contains("SAI_ENI_STAT_FLOW_UPDATED_BY_RESIMULATION")
+            && said.out.contains("SAI_ENI_STAT_FLOW_DELETED")
+    };
+    running.ask_until(&["dash", "counters"], rejudged);
+    running
+        .folder
+        .write("wrong.json", b"[\n{\"DASH_VNET_TABLE:v\": {}}]");
+    let said = running.ask(&["dash", "apply", "wrong.json"]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    assert!(
+        said.err.contains("wrong.json:2: DASH_VNET_TABLE:v: "),
+        "{said:?}"
+    );
+    // The service file says what it was.
+    let said = running.ask(&["apply", "edge.toml"]);
+    assert!(said.out.starts_with("changed: dash; "), "{said:?}");
+    let said = running.ask(&["apply", "edge.toml"]);
+    assert_eq!(said.out, "nothing to change\n");
+    let folder = running.stop();
+    let report = folder.report("r");
+    assert!(report.fast.share > 0.5, "{:?}", report.fast);
+    assert_eq!(report.lost(), 0, "{:?}", report.drops);
+}
+
+#[test]
+fn a_packet_is_traced_through_all_stages() {
+    let folder = copied("acl");
+    for (paths, wanted) in [("both", "QUESTION"), ("slow", "PLAIN")] {
+        let run = format!("config = [\"0-config.json\"]\n[run]\npaths = \"{paths}\"\n");
+        folder.write("dpu.toml", format!("{SERVICE}{run}").as_bytes());
+        let said = folder.succeed(&["trace", "dpu.toml", "--in", "0-in.pcap", "--packet", "1"]);
+        for stage in [
+            wanted,
+            "direction: Vxlan from",
+            "ENI: eni1",
+            "flow table: no flow: ",
+            "trusted VNI: ",
+            "access list: stage 1, rule ",
+            "decision: ",
+        ] {
+            assert!(
+                said.out.contains(stage),
+                "{paths}: {stage:?} in {}",
+                said.out
+            );
+        }
+    }
+}
+
+#[test]
+fn a_dpu_is_explained() {
+    let folder = Folder::with("dpu.toml", &example(""));
+    let said = folder.succeed(&["explain", "dpu.toml"]);
+    for told in [
+        "A DPU of 6 ENIs",
+        "0 waiting",
+        "kept as flows",
+        "access lists, routes, mappings",
+    ] {
+        assert!(said.out.contains(told), "{told:?} in {}", said.out);
+    }
+}
