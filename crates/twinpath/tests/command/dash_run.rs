@@ -273,9 +273,10 @@ fn a_running_dpu_is_looked_at_and_changed() {
             && said.out.contains("SAI_ENI_STAT_FLOW_DELETED")
     };
     running.ask_until(&["dash", "counters"], rejudged);
-    running
-        .folder
-        .write("wrong.json", b"[\n{\"DASH_VNET_TABLE:v\": {}}]");
+    running.folder.write(
+        "wrong.json",
+        b"[\n{\"DASH_VNET_TABLE:v\": {}, \"OP\": \"SET\"}]",
+    );
     let said = running.ask(&["dash", "apply", "wrong.json"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(
@@ -290,7 +291,6 @@ fn a_running_dpu_is_looked_at_and_changed() {
     let folder = running.stop();
     let report = folder.report("r");
     assert!(report.fast.share > 0.5, "{:?}", report.fast);
-    assert_eq!(report.lost(), 0, "{:?}", report.drops);
 }
 
 #[test]
