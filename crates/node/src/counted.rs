@@ -28,6 +28,7 @@ pub(crate) fn each_record(
                     first += flows.chain().len();
                 }
                 SlowElement::Rules(rules) => first += rules.functions().len(),
+                SlowElement::Dash(_) => first += 1,
             }
         }
     }

@@ -229,6 +229,7 @@ impl Written {
                 other: self.other_idle.0,
             },
             burst: self.burst.0,
+            caching: true,
         })
     }
 }
@@ -364,7 +365,11 @@ impl Config {
 
     /// The DPU for the slow path.
     pub fn slow(&self, seed: u64) -> Dpu {
-        Dpu::with_tables(self.settings.clone(), self.tables(seed), seed)
+        let settings = Settings {
+            caching: false,
+            ..self.settings.clone()
+        };
+        Dpu::with_tables(settings, self.tables(seed), seed)
     }
 
     /// Whether both say the same.

@@ -134,7 +134,7 @@ fn seen(machine: &Machine) -> [u64; 3] {
 fn counted(node: &Node) -> Dash {
     let mut all = Dash::default();
     if let Some(stage) = node.machine.path().dash() {
-        all.add(&crate::observe::dash::dash(stage.dpu()));
+        all.add(&crate::figures::dash::dash(stage.dpu()));
     }
     for worker in &node.workers {
         if let Some(dash) = WorkerFigures::of(worker).dash() {

@@ -340,6 +340,7 @@ impl Worker {
             let count = match element {
                 SlowElement::Rules(rules) => rules.functions().len(),
                 SlowElement::Flows(flows) => flows.chain().len(),
+                SlowElement::Dash(_) => 1,
             };
             if (first..first + count).contains(&place) {
                 return match element {
@@ -349,6 +350,7 @@ impl Worker {
                     SlowElement::Flows(flows) => {
                         Some(flows.chain_mut().function_mut(place - first)? as &mut dyn Any)
                     }
+                    SlowElement::Dash(_) => None,
                 };
             }
             first += count;
