@@ -185,6 +185,9 @@ pub struct Applied {
     /// The service file that SIGHUP reads from now on, if it is another than before.
     #[serde(default)]
     pub file: Option<PathBuf>,
+    /// Objects of a DPU that wait for something that is not there, the first of them.
+    #[serde(default)]
+    pub waiting: Vec<String>,
 }
 
 /// Why there is no answer.

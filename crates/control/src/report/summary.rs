@@ -496,7 +496,7 @@ fn largest_flows(report: &Report) -> Vec<String> {
     let of_function = |largest: &LargestFlows| {
         let told = format!("largest flows, by {}", plain(&largest.function));
         let flows = largest.flows.iter().take(MAX_LARGEST);
-        let lines = flows.map(|flow| line("", &plain(&flow.text())));
+        let lines = flows.map(|flow| line("", &flow.text()));
         std::iter::once(line("flows", &told))
             .chain(lines)
             .collect::<Vec<_>>()

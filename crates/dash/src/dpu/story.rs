@@ -69,7 +69,7 @@ impl Dpu {
         let of = eni.map_or_else(|| "no ENI".to_owned(), |eni| format!("ENI {}", eni.id));
         Note::new(
             "arrival",
-            format!("{of}: {}", reason.meaning()),
+            format!("{of}: {}", reason.meaning().trim_end_matches('.')),
             dropped(reason),
         )
     }

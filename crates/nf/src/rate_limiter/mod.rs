@@ -24,7 +24,7 @@
 //! Time is that of packets' arrival, in whole units of a power of two nanoseconds, a quarter of one at
 //! least, as fine as the burst allows in 32 bits. What a packet takes is rounded up to a unit: a flow
 //! never gets more than its rate, and at 10 Gb/s and below at most one in a hundred less, mostly one in
-//! ten thousand. `twinpath explain` shows the numbers. Both paths compute with the same ones, so the same packets
+//! ten thousand. Both paths compute with the same ones, so the same packets
 //! pass on either, to the nanosecond.
 //!
 //! # Excess

@@ -83,10 +83,28 @@ impl Control {
         let instance = instance.ok_or(NO_DASH)?;
         let config = instance.config.of::<Config>().ok_or(NO_DASH)?;
         let (config, _) = config.with_changes(files).map_err(told)?;
+        let waiting = waiting(&config);
         instance.config = Arc::new(config);
         let plans = self.plans(&old, &new).map_err(told)?;
-        self.make(plans, new, &mut changing)
+        let applied = self.make(plans, new, &mut changing)?;
+        Ok(Applied { waiting, ..applied })
     }
+}
+
+/// Objects that wait are told up to so many.
+const MOST_WAITING_TOLD: usize = 20;
+
+/// What waits for something that is not there.
+fn waiting(config: &Config) -> Vec<String> {
+    let all = config.store().waiting();
+    let mut told: Vec<String> = all
+        .map(|(key, waiting)| format!("{key}: {}", waiting.obstacle))
+        .collect();
+    if let Some(more) = told.len().checked_sub(MOST_WAITING_TOLD + 1) {
+        told.truncate(MOST_WAITING_TOLD);
+        told.push(format!("{} more", more + 1));
+    }
+    told
 }
 
 const NO_DASH: &str = "the service has no DPU";

@@ -177,9 +177,16 @@ fn drop_view(names: &Names, copied: &Copied, drop: &Drop, shed: u64) -> DropView
         functions: names.functions(drop),
         port: names.port(copied.port),
         bytes: copied.length,
-        headers: PacketLook::of(&copied.bytes).headers,
+        headers: headers(&copied.bytes, copied.length),
         shed,
     }
+}
+
+/// The headers of a packet of which the first bytes were copied.
+fn headers(copied: &[u8], length: usize) -> Vec<String> {
+    let mut packet = copied.to_vec();
+    packet.resize(length.max(copied.len()), 0);
+    PacketLook::of(&packet).headers
 }
 
 /// Packets as pcapng; an interface for each port.

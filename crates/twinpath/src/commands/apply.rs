@@ -69,7 +69,9 @@ pub(super) fn told(applied: &Applied) -> String {
         let file = file.display();
         format!("SIGHUP reads {file} from now on\n")
     });
-    what_changed(applied) + &file.unwrap_or_default()
+    let waiting = applied.waiting.iter();
+    let waiting: String = waiting.map(|one| format!("waits: {one}\n")).collect();
+    what_changed(applied) + &waiting + &file.unwrap_or_default()
 }
 
 fn what_changed(applied: &Applied) -> String {

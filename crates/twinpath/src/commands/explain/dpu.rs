@@ -49,7 +49,8 @@ impl DpuFacts {
 impl Display for DpuFacts {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let count = |number: usize| units::count(number as u64);
-        writeln!(f, "A DPU of {} ENIs", count(self.enis))?;
+        let enis = if self.enis == 1 { "ENI" } else { "ENIs" };
+        writeln!(f, "A DPU of {} {enis}", count(self.enis))?;
         writeln!(
             f,
             "  configuration  {} objects in force, {} waiting, {}; from {}",
