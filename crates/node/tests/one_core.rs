@@ -415,7 +415,7 @@ const ALONE_SHARE: f64 = 0.8;
 
 /// Others that share caches and cores may still disturb a load for longer than half of its turns.
 /// What collapses does so each time.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 /// The tests of this file take turns: they share the processor time that they measure.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -434,17 +434,19 @@ fn does_not_collapse(cores: usize) {
             Ok(()) => println!("each load has {least} of the best, as was asked"),
             Err(why) => println!("{why}, where {least} was asked"),
         }
-        holds |= goodput.is_ok();
-        was_alone |= least == LEAST_GOODPUT;
-        if holds && (was_alone || !is_ci) {
+        // What holds where less was asked counts only where nobody sees to it that others are quiet.
+        let is_alone = least == LEAST_GOODPUT;
+        was_alone |= is_alone;
+        holds |= goodput.is_ok() && (is_alone || !is_ci);
+        if holds {
             break;
         }
     }
-    assert!(holds, "goodput falls under load, each time");
     assert!(
         was_alone || !is_ci,
         "{LEAST_GOODPUT} was never asked, for others had much of the cores, and CI is true"
     );
+    assert!(holds, "goodput falls under load, each time");
 }
 
 /// Fails where anything is lost that should not be. Tells what part of the best was asked of each

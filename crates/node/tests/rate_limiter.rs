@@ -162,7 +162,7 @@ fn beside_other_functions() {
 
 const SPLITS: [&str; 3] = [
     "[split]\nthreshold_bytes = 60\n",
-    "[split]\nheader_slots = 3\npartitions = 2\n",
+    "[split]\nheader_slots = 3\n",
     "[split]\nstore = { payloads = 2 }\n",
 ];
 

@@ -44,6 +44,8 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
     for instance in &service.chain {
         parts.extend(own_tables(service, instance));
     }
+    // Each shard has its own of these.
+    let shared = parts.len();
     parts.extend(frames(service)?);
     if let Some(parking) = &service.parking {
         parts.push(MemoryPart {
@@ -71,6 +73,11 @@ pub fn memory(service: &Service) -> Result<Vec<MemoryPart>, BuildError> {
                 as u64,
             key: ["split", "header_slots"].map(Into::into),
         });
+    }
+    let shards = u64::from(service.run.shards.0);
+    for part in parts.iter_mut().skip(shared) {
+        part.count *= shards;
+        part.bytes *= shards;
     }
     Ok(parts)
 }
@@ -211,6 +218,9 @@ mod tests {
                 "{what}: {many}"
             );
         }
+        let (one, four) = (parts(""), parts("[run]\nshards = 4\n"));
+        assert_eq!(bytes(&four, "packets"), 4 * bytes(&one, "packets"));
+        assert_eq!(bytes(&four, "the state"), bytes(&one, "the state"));
         let rules = parts("[rule_cache]\nexact = 60_000_000\n");
         assert!(bytes(&rules, "cached rules") > 60_000_000 * 64);
         assert!(bytes(&rules, "packets") > 10_000_000);
