@@ -290,7 +290,8 @@ fn a_running_dpu_is_looked_at_and_changed() {
     assert_eq!(said.out, "nothing to change\n");
     let folder = running.stop();
     let report = folder.report("r");
-    assert!(report.fast.share > 0.5, "{:?}", report.fast);
+    // How long it ran, and so the share of connections that go on, depends on the host.
+    assert!(report.fast.packets > 50, "{:?}", report.fast);
 }
 
 #[test]

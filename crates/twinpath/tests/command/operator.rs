@@ -281,8 +281,10 @@ fn a_binding_of_another_version_is_ended() {
 #[test]
 fn forwards_change_one_by_one() {
     let running = Running::start();
+    let is_there = |said: &crate::folder::Said| said.code != Some(2);
+    let none = running.ask_until(&["change", "forward", "list"], is_there);
+    assert_eq!(none.out, "");
     let list = || running.ask(&["change", "forward", "list"]).out;
-    assert_eq!(list(), "");
     let forward = |words: &[&str]| running.ask(&[&["change", "forward"], words].concat());
     let said = forward(&[
         "add",
