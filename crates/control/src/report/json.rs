@@ -186,7 +186,7 @@
 //! | `functions[].counters.<name>` | | its counters |
 //! | `largest_flows[].function` | | name of a function that counts flows (`telemetry`); absent without one |
 //! | `largest_flows[].flows[].protocol` | | IP protocol number of one of the largest flows, the largest first |
-//! | `largest_flows[].flows[].ends` | | its ends, the lower first |
+//! | `largest_flows[].flows[].ends[]` | | its ends, the lower first |
 //! | `largest_flows[].flows[].packets` | packets | it had, both ways |
 //! | `largest_flows[].flows[].bytes` | bytes | of their IP packets, never too few |
 //! | `largest_flows[].flows[].excess_bytes` | bytes | of these, that may be other flows' |

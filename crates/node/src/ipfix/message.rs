@@ -484,7 +484,7 @@ mod tests {
     fn what_was_told_is_not_told_again() {
         let record = flow_record(&part(9, 3), Side::Low).expect("two packets");
         assert_eq!(
-            &record.bytes[13..29],
+            &record.bytes[15..31],
             &[0, 0, 0, 0, 0, 0, 0, 200, 0, 0, 0, 0, 0, 0, 0, 2]
         );
         assert!(flow_record(&part(9, 1), Side::Low).is_none());
