@@ -274,7 +274,8 @@ impl Scenario {
 
 /// How much faster the packet clock has to go for bindings to end now and then, or any rate.
 fn rate_of_translation(draw: &mut Draw, gap_ns: u64) -> u64 {
-    const MOST: u64 = 1_000_000;
+    // Faster, and a few silences in a row last longer than flows' ticks can tell: years.
+    const MOST: u64 = 100_000;
     let gaps = draw.pick(&[2, 4, 8, 32]) * (gap_ns / 2).max(1);
     let fast = (BINDING_IDLE.as_nanos() as u64 / gaps).clamp(1, MOST);
     draw.pick(&[1, fast, fast, fast])
