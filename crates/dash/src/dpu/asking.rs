@@ -75,7 +75,8 @@ impl DatagramName {
 /// What is not answered yet.
 #[derive(Default)]
 pub(super) struct Asked {
-    flows: HashMap<FlowKey, Option<DatagramName>>,
+    /// With the datagrams whose first fragments wait for the answer.
+    flows: HashMap<FlowKey, Vec<DatagramName>>,
     /// Of which flow the first fragment of a datagram waits for an answer.
     datagrams: HashMap<DatagramName, FlowKey>,
     /// The answer for the packet in hand.
@@ -135,10 +136,13 @@ impl Dpu {
 
     /// Nothing waits for the answer to a question about this key any more.
     pub fn no_longer_asked(&mut self, key: &FlowKey) {
-        if let Judge::Elsewhere(asked) = &mut self.judge
-            && let Some(Some(datagram)) = asked.flows.remove(key)
-        {
-            asked.datagrams.remove(&datagram);
+        if let Judge::Elsewhere(asked) = &mut self.judge {
+            for datagram in asked.flows.remove(key).into_iter().flatten() {
+                // Another flow's may have its name now.
+                if asked.datagrams.get(&datagram) == Some(key) {
+                    asked.datagrams.remove(&datagram);
+                }
+            }
         }
     }
 
@@ -148,20 +152,21 @@ impl Dpu {
         }
     }
 
-    /// A packet asks, and all that are of its flow wait.
-    pub(super) fn asks(&mut self, question: &Question, inside: &[u8], received: &Received) {
+    /// A packet asks about this key, or waits for who has: all that are of its flow wait, and if it is
+    /// the first fragment of a datagram, so do the others.
+    pub(super) fn stops(&mut self, key: &FlowKey, inside: &[u8], received: &Received) {
         let Judge::Elsewhere(asked) = &mut self.judge else {
             return;
         };
         let part = fragment::part(inside, &received.inner);
         let first = part.filter(|_| received.inner.fragment == Fragment::First);
         let headers = &received.arrival.headers;
-        let datagram = first
-            .map(|part| DatagramName::new(question.key.serial(), headers, part.identification));
+        let datagram =
+            first.map(|part| DatagramName::new(key.serial(), headers, part.identification));
         if let Some(datagram) = datagram {
-            asked.datagrams.insert(datagram, question.key);
+            asked.datagrams.insert(datagram, *key);
         }
-        asked.flows.insert(question.key, datagram);
+        asked.flows.entry(*key).or_default().extend(datagram);
     }
 
     /// A later fragment waits for the first of its datagram.

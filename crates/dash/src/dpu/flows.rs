@@ -172,12 +172,11 @@ impl Dpu {
         let part = fragment::part(inside, &received.inner).ok_or(Reason::InnerMalformed)?;
         let arrival = &received.arrival;
         let (headers, id) = (&arrival.headers, part.identification);
+        // A first fragment that waits is later than any that is known.
+        let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
+        self.wait_for_first(&DatagramName::new(eni.serial, headers, id))?;
         let fragments = &self.enis[usize::from(arrival.eni)].fragments;
         let ports = fragments.ports(headers, id, now);
-        if ports.is_none() {
-            let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-            self.wait_for_first(&DatagramName::new(eni.serial, headers, id))?;
-        }
         Ok(ports.ok_or(Reason::FragmentAlone)?)
     }
 

@@ -286,10 +286,13 @@ impl Dpu {
                 Step::Done(self.error.take().map_or(verdict, Verdict::TooLong))
             }
             Err(Stop::Ask(question)) => {
-                self.asks(&question, inside(buffer, start, received), received);
+                self.stops(&question.key, inside(buffer, start, received), received);
                 Step::Ask(*question)
             }
-            Err(Stop::Wait(key)) => Step::Wait(key),
+            Err(Stop::Wait(key)) => {
+                self.stops(&key, inside(buffer, start, received), received);
+                Step::Wait(key)
+            }
         }
     }
 

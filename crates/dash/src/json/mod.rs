@@ -128,6 +128,10 @@ impl<'a> Reader<'a> {
     fn file(&mut self, file: &'a RawValue) {
         match Value::of(file) {
             Ok(Value::List(entries)) => entries.into_iter().for_each(|entry| self.entry(entry)),
+            // One entry alone.
+            Ok(Value::Fields(pairs)) if pairs.0.iter().any(|(name, _)| name == "OP") => {
+                self.entry(file);
+            }
             Ok(Value::Fields(pairs)) => {
                 for (name, value) in pairs.0 {
                     self.set_or_table(&name, value);

@@ -2,7 +2,8 @@
 
 use crate::duration::Human;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::num::NonZeroU32;
 use std::time::Duration;
 use twinpath_slowpath::buffer::{Limits, Load};
@@ -23,12 +24,27 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub most_bytes_per_flow: NonZeroU32,
     /// Packets that may wait in all, on one worker.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MOST_PACKETS))]
+    #[serde(deserialize_with = "packets")]
     pub most_packets: NonZeroU32,
     /// Of these, packets too long for an
     /// [ordinary buffer](twinpath_core::pool::SMALL_PACKET_BYTES): buffers for them are few.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = MOST_PACKETS))]
+    #[serde(deserialize_with = "packets")]
     pub most_long_packets: NonZeroU32,
+}
+
+/// Most packets that can be said to wait.
+const MOST_PACKETS: u32 = 1 << 20;
+
+fn packets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
+    let packets = NonZeroU32::deserialize(deserializer)?;
+    match packets.get() <= MOST_PACKETS {
+        true => Ok(packets),
+        false => Err(Error::custom(format!(
+            "{packets} packets are too many: at most {MOST_PACKETS}"
+        ))),
+    }
 }
 
 /// A number that is not 0.

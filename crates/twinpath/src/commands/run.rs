@@ -294,7 +294,10 @@ impl Arguments {
     fn run_steps(&self, service: &Service, path: &Path) -> Result<Outcome, CommandError> {
         let list = steps::read(path)?;
         let (mut read, mut written) = steps::files(&list);
-        read.push(path.to_owned());
+        read.extend([path.to_owned(), self.service.clone()]);
+        let configs = service.chain.iter();
+        let configs = configs.filter_map(|one| one.config.of::<dash::Config>());
+        configs.for_each(|config| read.extend_from_slice(config.files()));
         written.extend(self.counters.clone());
         files::check_steps(&read, &written)?;
         let stop = Stop::on_signals()?;
