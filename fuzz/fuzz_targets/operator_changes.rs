@@ -5,6 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use std::path::Path;
 use twinpath_control::operator::{Request, read_line};
 use twinpath_control::service::Service;
+use twinpath_dash::Files;
 use twinpath_node::replacement::Replacement;
 
 const SERVICE: &str = r#"
@@ -42,6 +43,13 @@ fn changed(service: &Service, request: &Request) -> Option<Service> {
         Request::Apply { text, path, files } => {
             // Files come with the request, and none from the disk.
             let _ = Service::parse_with(text, path, files);
+            None
+        }
+        Request::DashApply { files } => {
+            let mut read = Files::default();
+            for (path, text) in files {
+                read.add_text(path.clone(), text.as_bytes());
+            }
             None
         }
         Request::Rules(_) | Request::EndBinding { .. } | Request::Look(_) | Request::Stream(_) => {
