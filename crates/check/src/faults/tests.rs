@@ -98,7 +98,7 @@ fn assert_every_chain_is_tried(tried: &HashMap<Chain, Coverage>) {
 /// Whether runs with these functions can try something: elements with rules stand alone, beside the
 /// ledger or in mixed chains, and payloads are parked with the former two.
 fn can_try(functions: Functions, name: &str) -> bool {
-    const OF_LEDGERS: [&str; 2] = ["held", "woken"];
+    const OF_LEDGERS: [&str; 4] = ["held", "woken", "waited", "waited_in_vain"];
     const OF_RULES: [&str; 4] = [
         "held_then_punted",
         "holds_full",
