@@ -54,7 +54,10 @@ fuzz_target!(|bytes: &[u8]| {
         };
         let mut buffer = vec![0; HEADROOM + outer.header_bytes()];
         buffer.extend_from_slice(&inner);
-        if outer.emit(&Varying::default(), &mut buffer[HEADROOM..]).is_err() {
+        if outer
+            .emit(&Varying::default(), &mut buffer[HEADROOM..])
+            .is_err()
+        {
             buffer.truncate(HEADROOM);
             buffer.extend_from_slice(&inner);
         }
@@ -69,14 +72,19 @@ fuzz_target!(|bytes: &[u8]| {
                 inside[6..12] == mac && tunnel.key == Large::vni(number)
                     || inside[..6] == mac && tunnel.key == 1
             };
-            assert!(is_of(0) || is_of(1), "a packet of one tenant with another's VNI");
+            assert!(
+                is_of(0) || is_of(1),
+                "a packet of one tenant with another's VNI"
+            );
         }
     }
     let counted: u64 = dpu
         .tables()
         .enis()
         .filter_map(|(_, eni)| dpu.counters(&eni.id))
-        .map(|counters| counters.drops.total() + counters.sent[0].packets + counters.sent[1].packets)
+        .map(|counters| {
+            counters.drops.total() + counters.sent[0].packets + counters.sent[1].packets
+        })
         .sum();
     assert_eq!(counted + dpu.drops().total(), sent);
 });

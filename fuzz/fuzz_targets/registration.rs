@@ -19,13 +19,27 @@ fn taken(frame: &[u8]) {
         ..requester::Config::new(0, MAC, ip, 1)
     };
     let mut requester = Requester::new(config);
-    let responder = responder::Config { mac: MAC, ip, mtu: 256, queue_pairs: 4, reads: 4, message_bytes: 4096 };
-    let config = ServerConfig { server: 0, memory_bytes: 4096, responder, seed: 1 };
+    let responder = responder::Config {
+        mac: MAC,
+        ip,
+        mtu: 256,
+        queue_pairs: 4,
+        reads: 4,
+        message_bytes: 4096,
+    };
+    let config = ServerConfig {
+        server: 0,
+        memory_bytes: 4096,
+        responder,
+        seed: 1,
+    };
     let mut server = MemoryServer::new(config, now);
     for _ in 0..2 {
         server.receive(frame, now);
         server.transmit(now, &mut pools, &mut output.frames, 16);
-        let Some(frame) = pools.take_filled(frame) else { return };
+        let Some(frame) = pools.take_filled(frame) else {
+            return;
+        };
         let other = requester.receive(frame, now, &mut pools, &mut output);
         other.into_iter().for_each(|frame| pools.give(frame));
         requester.poll(now, &mut pools, &mut output);
@@ -34,7 +48,9 @@ fn taken(frame: &[u8]) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some((&kind, body)) = bytes.split_first() else { return };
+    let Some((&kind, body)) = bytes.split_first() else {
+        return;
+    };
     let (ether_type, code, length) = match kind % 3 {
         0 => (FROM_SERVER, 0, 18),
         1 => (FROM_SERVER, 1, 53),

@@ -14,30 +14,57 @@ const RKEY: u32 = 7;
 fuzz_target!(|bytes: &[u8]| {
     let [server, switch] = [1, 2].map(|last| Address::from_v4([10, 0, 0, last]));
     let (mac, peer_mac) = (MacAddress([2; 6]), MacAddress([4; 6]));
-    let config = Config { mac, ip: server, mtu: 64, queue_pairs: 2, reads: 3, message_bytes: 512 };
+    let config = Config {
+        mac,
+        ip: server,
+        mtu: 64,
+        queue_pairs: 2,
+        reads: 3,
+        message_bytes: 512,
+    };
     let mut responder = Responder::new(config);
     for (address, rkey, access) in [(BASE, RKEY, Access::ReadWrite), (2 * BASE, 8, Access::Read)] {
         let region = Region::new(address, BYTES as usize, rkey, access);
         responder.register(region).expect("two regions");
     }
-    let path = Path { source_mac: mac, destination_mac: peer_mac, source: server, destination: switch, source_port: 50_000 };
-    let mut qpn = responder.restore(0, path, 99, Psn::new(0)).expect("the first queue pair");
+    let path = Path {
+        source_mac: mac,
+        destination_mac: peer_mac,
+        source: server,
+        destination: switch,
+        source_port: 50_000,
+    };
+    let mut qpn = responder
+        .restore(0, path, 99, Psn::new(0))
+        .expect("the first queue pair");
     let (mut pools, mut out) = (Pools::new(8, 1), Vec::new());
     let mut psn = Psn::new(0);
     for step in bytes.chunks_exact(8) {
-        let [opcode, number, key, at, length, payload, flags, most] = *step.first_chunk().expect("eight");
+        let [opcode, number, key, at, length, payload, flags, most] =
+            *step.first_chunk().expect("eight");
         if flags & 0x40 != 0 {
-            qpn = responder.restore(0, path, 99, Psn::new(0)).expect("the first queue pair");
+            qpn = responder
+                .restore(0, path, 99, Psn::new(0))
+                .expect("the first queue pair");
             psn = Psn::new(0);
         }
         let opcode = Opcode(opcode % 0x16);
-        psn = psn.plus(u32::from(number % 4)).plus(u32::from(number >= 128) * ((1 << 24) - 3));
+        psn = psn
+            .plus(u32::from(number % 4))
+            .plus(u32::from(number >= 128) * ((1 << 24) - 3));
         let address = BASE * u64::from(1 + key % 2) - 64 + 64 * u64::from(at);
-        let reth = Reth { address, rkey: RKEY + u32::from(key / 64), bytes: 4 * u32::from(length) };
+        let reth = Reth {
+            address,
+            rkey: RKEY + u32::from(key / 64),
+            bytes: 4 * u32::from(length),
+        };
         let header = Header {
             ack_request: flags & 1 != 0,
             reth: opcode.has_reth().then_some(reth),
-            aeth: opcode.has_aeth().then_some(Aeth { syndrome: Syndrome::of(key), messages: 0 }),
+            aeth: opcode.has_aeth().then_some(Aeth {
+                syndrome: Syndrome::of(key),
+                messages: 0,
+            }),
             immediate: opcode.has_immediate().then_some(1),
             ..Header::new(opcode, qpn ^ u32::from(flags & 0x20 != 0), psn)
         };
@@ -46,7 +73,9 @@ fuzz_target!(|bytes: &[u8]| {
         let mut frame = vec![0; there.frame_bytes(&header, payload.len())];
         let front = there.front_bytes(&header);
         frame[front..front + payload.len()].copy_from_slice(&payload);
-        there.emit(&header, payload.len(), &mut frame).expect("sound");
+        there
+            .emit(&header, payload.len(), &mut frame)
+            .expect("sound");
         assert!(responder.receive(&frame));
         responder.transmit(&mut pools, &mut out, usize::from(most % 4));
         assert!(out.len() <= 3);
@@ -57,9 +86,18 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// What a sound READ yields of the region that nobody may write to.
 fn second_region(responder: &mut Responder, path: &Path, pools: &mut Pools) -> Vec<u8> {
-    let qpn = responder.restore(1, *path, 98, Psn::new(0)).expect("the second queue pair");
-    let reth = Some(Reth { address: 2 * BASE, rkey: 8, bytes: 512 });
-    let header = Header { reth, ..Header::new(Opcode::READ_REQUEST, qpn, Psn::new(0)) };
+    let qpn = responder
+        .restore(1, *path, 98, Psn::new(0))
+        .expect("the second queue pair");
+    let reth = Some(Reth {
+        address: 2 * BASE,
+        rkey: 8,
+        bytes: 512,
+    });
+    let header = Header {
+        reth,
+        ..Header::new(Opcode::READ_REQUEST, qpn, Psn::new(0))
+    };
     let mut frame = vec![0; path.back().frame_bytes(&header, 0)];
     path.back().emit(&header, 0, &mut frame).expect("sound");
     assert!(responder.receive(&frame));

@@ -27,13 +27,20 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(packet) = RocePacket::read(&frame, &layout) else {
         return;
     };
-    assert_eq!(packet.payload_at + packet.payload_bytes + packet.pad_bytes, end);
+    assert_eq!(
+        packet.payload_at + packet.payload_bytes + packet.pad_bytes,
+        end
+    );
     let payload = packet.payload(&frame);
     let mut again = vec![0; path.frame_bytes(&packet.header, payload.len())];
     let front = path.front_bytes(&packet.header);
     again[front..front + payload.len()].copy_from_slice(payload);
-    path.emit(&packet.header, payload.len(), &mut again).expect("it was read");
+    path.emit(&packet.header, payload.len(), &mut again)
+        .expect("it was read");
     let layout = dissect(&again).expect("it was written");
     let reread = RocePacket::read(&again, &layout).expect("it was written");
-    assert_eq!((reread.header, reread.payload(&again)), (packet.header, payload));
+    assert_eq!(
+        (reread.header, reread.payload(&again)),
+        (packet.header, payload)
+    );
 });

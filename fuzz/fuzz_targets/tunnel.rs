@@ -13,11 +13,18 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(layout) = dissect(inner) {
         let _ = entropy(inner, &layout);
         if let Ok(tunnel) = Tunnel::read(inner, &layout, VXLAN_PORT) {
-            assert!(inner.get(tunnel.inner()).is_some_and(|inside| inside.len() >= 14));
+            assert!(
+                inner
+                    .get(tunnel.inner())
+                    .is_some_and(|inside| inside.len() >= 14)
+            );
         }
         let ends = match choice & 4 {
             0 => [Address(0xfd00 << 112 | 1), Address(0xfd00 << 112 | 2)],
-            _ => [Address::from_v4([10, 0, 0, 1]), Address::from_v4([10, 0, 0, 2])],
+            _ => [
+                Address::from_v4([10, 0, 0, 1]),
+                Address::from_v4([10, 0, 0, 2]),
+            ],
         };
         let mut buffer = vec![0xee; MOST_GROWTH];
         buffer.extend_from_slice(inner);
