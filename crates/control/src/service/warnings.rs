@@ -101,7 +101,7 @@ impl Found {
         }
         let names: Vec<&str> = holding.iter().map(|(name, _)| &**name).collect();
         let message = format!(
-            "{} may hold packets for {longest:?}, and after {} another packet may get the slot of one whose header is away, which is dropped then (payload_lost): expected a header_timeout of more than {longest:?}",
+            "{} may hold packets for {longest:?}, and after {} another packet may get the slot of one whose header is away, which is dropped then (header_missing): expected a header_timeout of more than {longest:?}",
             names.join(", "),
             split.header_timeout
         );

@@ -193,6 +193,15 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, operation: Operation, written: &str, value: &'a RawValue) {
         let line = self.lines.of(value);
+        if written.chars().any(char::is_control) {
+            self.problems.push(Problem {
+                line,
+                object: Some(written.escape_debug().to_string().into()),
+                field: None,
+                wrong: Wrong::Control,
+            });
+            return;
+        }
         let Some((table, rest)) = self.table(written, line) else {
             return;
         };

@@ -38,6 +38,9 @@ pub enum Wrong {
         /// What is there.
         found: String,
     },
+    /// A name that would change more than the line that it is printed on.
+    #[error("a name with control characters")]
+    Control,
     /// A table that DASH does not have.
     #[error("DASH has no such table{meant}")]
     UnknownTable {

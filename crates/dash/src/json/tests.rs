@@ -273,6 +273,24 @@ fn everything_wrong_is_told_with_line_object_and_field() {
     );
 }
 
+/// An entry alone is one entry, and no object of tables: what it says to delete is not set.
+#[test]
+fn one_entry_may_stand_alone() {
+    let reading = read(br#"{"DASH_VNET_TABLE:Vnet1": {"vni": "1"}, "OP": "DEL"}"#);
+    assert_eq!(reading.problems, []);
+    let changes: Vec<_> = reading.changes.iter().map(|(change, _)| change).collect();
+    assert!(matches!(changes[..], [Change::Delete(_)]), "{changes:?}");
+}
+
+/// What a terminal would obey is told as text.
+#[test]
+fn names_have_no_control_characters() {
+    assert_eq!(
+        problems("[{\"DASH_VNET_TABLE:a\\u001b[31m\": {\"vni\": 1}, \"OP\": \"SET\"}]"),
+        ["1: DASH_VNET_TABLE:a\\u{1b}[31m: a name with control characters"]
+    );
+}
+
 #[test]
 fn what_is_no_json_has_its_line() {
     assert_eq!(

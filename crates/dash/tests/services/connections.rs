@@ -1,6 +1,8 @@
 //! Connections: when they begin and end, what policies that change do to them, and what belongs to them.
 
 use crate::bench::*;
+use std::sync::Arc;
+use twinpath_dash::Step;
 
 #[test]
 fn connections_begin_with_their_first_segment() {
@@ -103,9 +105,8 @@ fn policies_change_in_mid_connection() {
     assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
 }
 
-#[test]
-fn fragments_follow_the_first() {
-    let mut bench = Bench::of(private_link());
+/// The fragments of a datagram to the endpoint of Private Link, as they come, and the whole datagram.
+fn fragmented() -> (Vec<Vec<u8>>, Vec<u8>) {
     let body: Vec<u8> = (0..600u32).map(|at| at as u8).collect();
     let whole = PacketBuilder::udp(
         Endpoint::new(ip(VM_CA), 6789),
@@ -128,10 +129,14 @@ fn fragments_follow_the_first() {
         source_mac: ENI_MAC,
         overlay: Headers::of(&whole, &layout).expect("IP"),
     };
-    let frames: Vec<_> = pieces
-        .iter()
-        .map(|piece| encapsulated(&arrival, piece)[HEADROOM..].to_vec())
-        .collect();
+    let sent = |inner: &Vec<u8>| encapsulated(&arrival, inner)[HEADROOM..].to_vec();
+    (pieces.iter().map(sent).collect(), sent(&whole))
+}
+
+#[test]
+fn fragments_follow_the_first() {
+    let mut bench = Bench::of(private_link());
+    let (frames, _) = fragmented();
     assert_eq!(bench.send(&frames[1]), Err(Reason::FragmentAlone));
     for frame in &frames {
         let sent = bench.send(frame).expect("sent");
@@ -139,6 +144,34 @@ fn fragments_follow_the_first() {
         assert_eq!(sent.layers[0].3, ip(PE_PA));
     }
     assert_eq!(bench.dpu.flow_count(), 1);
+}
+
+/// Where policies are elsewhere a first fragment waits behind what its flow has asked, and the later
+/// ones behind it: none is taken for one whose first is missing.
+#[test]
+fn fragments_wait_with_their_first() {
+    let bench = Bench::of(private_link());
+    let tables = Arc::new(bench.dpu.tables().clone());
+    let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
+    let (frames, whole) = fragmented();
+    let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
+    let mut first = buffer(&whole);
+    let Step::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
+        panic!("policies judge the first packet of a flow");
+    };
+    let mut behind: Vec<_> = frames.iter().map(|frame| buffer(frame)).collect();
+    for frame in &mut behind {
+        let step = fast.begin(frame, HEADROOM, bench.now);
+        assert_eq!(step, Step::Wait(question.key));
+    }
+    fast.no_longer_asked(&question.key);
+    let answer = Some((question, bench.dpu.answer(&question.arrival)));
+    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
+    for frame in &mut behind {
+        steps.push(fast.resume(frame, HEADROOM, bench.now, None));
+    }
+    let leaves = |step: &Step| matches!(step, Step::Done(Verdict::Forward(_)));
+    assert!(steps.iter().all(leaves), "{steps:?}");
 }
 
 #[test]

@@ -38,7 +38,7 @@
 //! Where packets are split (`[split]`) it is headers that wait here; their payloads wait in remote memory,
 //! and a header's slot is in use all the while. So `header_timeout` there should be longer than
 //! `longest_delay`, else another packet may get the slot, and the late one is dropped
-//! (`payload_lost`).
+//! (`header_missing`).
 //!
 //! # On the fast path
 //! Five state words: for each direction, limited or not, the time at which its bucket will be full, and when it was

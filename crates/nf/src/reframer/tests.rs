@@ -143,6 +143,12 @@ fn windows_have_bounds() {
         assert_eq!(read.is_ok(), is_right, "{window}");
     }
     assert!(toml::from_str::<Config>("batch = 0").is_err());
+    for key in ["most_packets", "most_long_packets"] {
+        assert!(toml::from_str::<Config>(&format!("{key} = 1_048_576")).is_ok());
+        let many = toml::from_str::<Config>(&format!("{key} = 1_048_577")).expect_err("too many");
+        let expected = "1048577 packets are too many: at most 1048576";
+        assert!(many.to_string().contains(expected), "{many}");
+    }
 }
 
 proptest! {

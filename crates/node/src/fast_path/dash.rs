@@ -19,6 +19,9 @@ use twinpath_link::{Header, Message};
 /// Most packets that are held: where nothing may be lost none is taken in while there are more.
 pub(crate) const MOST_HELD: usize = 4096;
 
+/// Of these, behind one question: one flow takes no other's place.
+const MOST_BEHIND: usize = MOST_HELD / 4;
+
 /// An answer that has not come by then is given up where packets may be lost: it is asked again.
 const MOST_WAIT: Duration = Duration::from_secs(2);
 
@@ -30,6 +33,8 @@ pub struct DashStage {
     dpu: Dpu,
     /// What was asked, by ticket.
     asked: HashMap<u32, Asked>,
+    /// All tickets that may not be answered yet, in the order of asking.
+    in_order: VecDeque<u32>,
     /// By key, under which ticket.
     tickets: HashMap<FlowKey, u32>,
     last_ticket: u32,
@@ -58,6 +63,7 @@ impl DashStage {
         Self {
             dpu,
             asked: HashMap::new(),
+            in_order: VecDeque::new(),
             tickets: HashMap::new(),
             last_ticket: 0,
             held: 0,
@@ -122,6 +128,7 @@ impl DashStage {
             since: now,
         };
         self.asked.insert(self.last_ticket, asked);
+        self.in_order.push_back(self.last_ticket);
         Some(header)
     }
 
@@ -168,12 +175,16 @@ impl DashStage {
     /// A ticket whose packet is lost, or was waited for in vain; what nothing is lost of is waited for as
     /// long as it takes.
     fn next_lost(&mut self, now: Instant, is_lossless: bool) -> Option<u32> {
+        while let Some(oldest) = self.in_order.front()
+            && !self.asked.contains_key(oldest)
+        {
+            self.in_order.pop_front();
+        }
         self.lost.pop().or_else(|| {
-            let late = |(ticket, asked): (&u32, &Asked)| {
-                let is_late = !is_lossless && now.since(asked.since) > MOST_WAIT;
-                is_late.then_some(*ticket)
-            };
-            self.asked.iter().filter_map(late).min()
+            let oldest = self.in_order.front()?;
+            let since = self.asked.get(oldest)?.since;
+            let is_late = !is_lossless && now.since(since) > MOST_WAIT;
+            is_late.then_some(*oldest)
         })
     }
 
@@ -229,10 +240,11 @@ impl FastPath {
         let Some(stage) = self.dash_at(element) else {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         };
-        if stage.held >= MOST_HELD && !is_lossless {
-            return self.drop_at(Some(element), frame, DropReason::PuntRingFull, io);
-        }
+        let has_room = is_lossless || stage.held < MOST_HELD;
         match stage.behind() {
+            Some(behind) if !has_room || !is_lossless && behind.len() >= MOST_BEHIND => {
+                self.drop_at(Some(element), frame, DropReason::PuntRingFull, io);
+            }
             Some(behind) => {
                 behind.push_back(frame);
                 stage.held += 1;

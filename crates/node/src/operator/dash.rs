@@ -94,12 +94,14 @@ impl Control {
 /// Objects that wait are told up to so many.
 const MOST_WAITING_TOLD: usize = 20;
 
-/// What waits for something that is not there.
+/// What waits for something that is not there, and what is to go and others still refer to.
 fn waiting(config: &Config) -> Vec<String> {
-    let all = config.store().waiting();
-    let mut told: Vec<String> = all
-        .map(|(key, waiting)| format!("{key}: {}", waiting.obstacle))
-        .collect();
+    let store = config.store();
+    let waiting = store.waiting();
+    let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
+    let leaving = store.leaving();
+    let leaving = leaving.map(|(key, _)| format!("{key}: deleted once nothing refers to it"));
+    let mut told: Vec<String> = waiting.chain(leaving).collect();
     if let Some(more) = told.len().checked_sub(MOST_WAITING_TOLD + 1) {
         told.truncate(MOST_WAITING_TOLD);
         told.push(format!("{} more", more + 1));

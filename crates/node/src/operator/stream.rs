@@ -245,3 +245,20 @@ fn comment(names: &Names, event: &Event) -> String {
         false => format!("dropped: {reason} by {functions}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::wire::{Endpoint, PacketBuilder};
+
+    /// Copies end long before packets do.
+    #[test]
+    fn headers_of_a_packet_that_was_copied_in_part_are_those_of_the_whole() {
+        let ends = [[10, 0, 0, 1], [192, 0, 2, 1]].map(|address| Endpoint::v4(address, 80));
+        let packet = PacketBuilder::tcp(ends[0], ends[1]).payload(&[7; 1400]);
+        let bytes = packet.to_vec().expect("a packet");
+        let whole = PacketLook::of(&bytes).headers;
+        assert!(whole.len() > 2, "{whole:?}");
+        assert_eq!(headers(&bytes[..96], bytes.len()), whole);
+    }
+}

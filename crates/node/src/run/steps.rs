@@ -198,6 +198,13 @@ fn change_at_rest(node: &mut Node, replacement: Box<Replacement>) -> Result<(), 
     let mut returns = Vec::new();
     for _ in 0..MOST_TURNS {
         node.machine.advance(clock, &mut out);
+        for (worker, frame) in std::mem::take(&mut out.frames) {
+            let one = &mut node.workers[worker];
+            one.receive(frame, &mut node.worker_pools[worker], &mut returns);
+            let machine = &mut node.machine;
+            machine.returned(worker, &mut returns, clock, &mut out);
+            machine.progress(worker, one.progress(), &mut out);
+        }
         for (worker, command) in std::mem::take(&mut out.commands) {
             let one = &mut node.workers[worker];
             let answer = one.execute(command, &mut node.worker_pools[worker], &mut returns);
@@ -205,13 +212,6 @@ fn change_at_rest(node: &mut Node, replacement: Box<Replacement>) -> Result<(), 
             machine.returned(worker, &mut returns, clock, &mut out);
             machine.progress(worker, one.progress(), &mut out);
             machine.answered(worker, answer, clock, &mut out);
-        }
-        for (worker, frame) in std::mem::take(&mut out.frames) {
-            let one = &mut node.workers[worker];
-            one.receive(frame, &mut node.worker_pools[worker], &mut returns);
-            let machine = &mut node.machine;
-            machine.returned(worker, &mut returns, clock, &mut out);
-            machine.progress(worker, one.progress(), &mut out);
         }
         for outcome in out.outcomes.drain(..) {
             match outcome {

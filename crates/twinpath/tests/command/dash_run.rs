@@ -128,6 +128,10 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
         ("[{\"config\": \"no.json\"}]", "no.json"),
         ("[{\"in\": \"no.pcap\"}]", "no.pcap"),
         (
+            "[{\"in\": \"a.pcap\", \"out\": \"dpu.toml\"}]",
+            "a file that steps write and a file that steps read",
+        ),
+        (
             "[{\"in\": \"a.pcap\", \"out\": \"a.pcap\"}]",
             "a file that steps write and a file that steps read",
         ),
@@ -281,6 +285,15 @@ fn a_running_dpu_is_looked_at_and_changed() {
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(
         said.err.contains("wrong.json:2: DASH_VNET_TABLE:v: "),
+        "{said:?}"
+    );
+    // What has to wait is told.
+    let waits = r#"[{"DASH_ROUTE_TABLE:none:10.9.0.0/16": {"action_type": "drop"}, "OP": "SET"}]"#;
+    running.folder.write("waits.json", waits.as_bytes());
+    let said = running.ask(&["dash", "apply", "waits.json"]);
+    assert!(
+        said.out
+            .contains("\nwaits: DASH_ROUTE_TABLE:none:10.9.0.0/16: "),
         "{said:?}"
     );
     // The service file says what it was.

@@ -241,6 +241,21 @@ fn routed() -> String {
         .to_owned()
 }
 
+/// A cached rule names the rule that decided, and the line of the file that has it.
+#[test]
+fn rules_tell_the_line_of_what_decided() {
+    let service = SERVICE.replace(
+        "default = \"allow\"\n",
+        "default = \"deny\"\nrules = [{ action = \"allow\", from = \"10.0.0.0/8\" }]\n",
+    );
+    let running = Running::start_as(&service);
+    running.ask_until(&["rules"], |said| {
+        said.out
+            .contains("acl rule 1: allow from 10.0.0.0/8 (line 6)")
+    });
+    running.stop();
+}
+
 /// Bindings between IP versions are listed and ended like those of an address translation.
 #[test]
 fn a_binding_of_another_version_is_ended() {
