@@ -14,8 +14,7 @@ use std::time::{Duration, Instant as WallClock, SystemTime, UNIX_EPOCH};
 use twinpath_control::report::ExportCounters;
 use twinpath_control::service::Ipfix;
 use twinpath_core::FlowKey;
-use twinpath_nf::records::BindingEvents;
-use twinpath_nf::records::{Count, FlowRecord};
+use twinpath_nf::records::{BindingEvents, Count, FlowRecord};
 
 /// Templates are sent again so often.
 const TEMPLATE_INTERVAL: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@
 //! that is kept long enough for the header to be back when the payload comes out. One packet's walk:
 //!
 //! ```text
-//!  packet ── Stage::send ──► header with ticket ──► workers (split::PendingHeaders)──┐
+//!  packet ── Stage::send ──► header with ticket ──► workers ────────────────┐
 //!                │                                                         │ the rest of the chain
 //!                ▼                                                         ▼
 //!            PayloadBuffer::park                                     Stage::leave, PayloadBuffer::answered_for

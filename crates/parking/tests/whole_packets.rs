@@ -8,12 +8,10 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_core::HashKey;
-use twinpath_core::split::{
-    Left, Outgoing, Output, Parcel, PayloadStage, PendingHeaders, Sent, stretch,
-};
+use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent, cut, stretch};
 use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
-use twinpath_core::{Frame, Instant, Pools};
+use twinpath_core::{Frame, Instant, Metadata, Pools};
 use twinpath_parking::{
     BufferCounters, Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Target,
     Variant,
@@ -153,7 +151,6 @@ fn on_slow_path(frame: &mut Frame) {
 
 struct World {
     stage: Stage,
-    pending: PendingHeaders,
     pool: Pools,
     now: Instant,
     to_worker: Vec<Frame>,
@@ -177,7 +174,6 @@ impl World {
         };
         Self {
             stage: Stage::new(config, port).expect("a good configuration"),
-            pending: PendingHeaders::default(),
             pool: Pools::new(FRAMES, 1),
             now: Instant(1),
             to_worker: Vec::new(),
@@ -248,16 +244,21 @@ impl World {
             Fate::Lose => return self.drop(frame),
             Fate::Decline | Fate::Process => (),
         }
-        assert!(self.pending.receive(&mut frame), "it fits");
+        assert!(stretch(&mut frame), "it fits");
         if let Fate::Process = fate {
             on_slow_path(&mut frame);
-            assert!(self.pending.give_back(&mut frame), "nothing was cut off");
+            assert!(cut(&mut frame), "nothing was cut off");
             return self.to_switch.push(frame);
         }
+        let (ticket, parked_bytes) = (frame.ticket(), frame.metadata().parked_bytes);
         self.drop(frame);
         if is_header {
             let mut notice = self.pool.take(0).expect("a buffer");
-            self.pending.dropped(&mut notice);
+            notice.set_metadata(Metadata {
+                parked_bytes,
+                ..notice.metadata()
+            });
+            notice.set_ticket(ticket);
             self.to_switch.push(notice);
         }
     }

@@ -2,10 +2,8 @@
 //! again, and what becomes of it on the way. Payloads wait in the switch's queues or in remote memory;
 //! what workers see is the same either way.
 
-mod pending;
 mod stage;
 
-pub use pending::PendingHeaders;
 pub use stage::{Outgoing, Output, PayloadStage};
 
 use crate::wire::layout::{Fragment, Layout, Transport};

@@ -6,9 +6,7 @@
 use std::time::Duration;
 use twinpath_core::wire::Endpoint;
 use twinpath_core::{FlowKey, Side};
-use twinpath_nf::records::BindingEvent;
-use twinpath_nf::records::Kind;
-use twinpath_nf::records::{Count, FlowRecord};
+use twinpath_nf::records::{BindingEvent, Count, FlowRecord, Kind};
 
 /// Longest message, in bytes: it fits a tunnel's packets (RFC 7011 §10.3.3).
 pub const MOST_BYTES: usize = 1400;

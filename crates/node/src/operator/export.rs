@@ -13,8 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::service::{Instance, Service};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::records::FlowRecord;
-use twinpath_nf::records::{BindingEvents, Page};
+use twinpath_nf::records::{BindingEvents, FlowRecord, Page};
 use twinpath_rulecache::RuleFunction;
 
 /// How often it is looked what has ended.

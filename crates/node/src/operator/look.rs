@@ -20,8 +20,7 @@ use twinpath_core::key::KeyKind;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{FlowKey, Instant, Side};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::records::Page;
-use twinpath_nf::records::{Count, FlowRecord};
+use twinpath_nf::records::{Count, FlowRecord, Page};
 use twinpath_rulecache::RuleFunction;
 
 /// Flows or entries that one question looks at.

@@ -1,7 +1,7 @@
 use super::*;
 use crate::payloads::{Lost, Refusal, Returned};
 use crate::store::Store;
-use twinpath_core::split::PendingHeaders;
+use twinpath_core::split::{cut, stretch};
 use twinpath_core::wire::rewrite::{set_destination, set_source};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, verify_transport_checksum};
 use twinpath_core::{DropReason, Metadata};
@@ -103,11 +103,9 @@ impl Switch {
 
 /// A function sees the header as long as its packet, and gives another one back.
 fn functions(mut header: Frame, rewrite: impl FnOnce(&mut Frame)) -> Frame {
-    let mut pending = PendingHeaders::default();
-    assert!(pending.receive(&mut header));
+    assert!(stretch(&mut header));
     rewrite(&mut header);
-    assert!(pending.give_back(&mut header) && pending.is_empty());
-    assert!(twinpath_core::split::stretch(&mut header));
+    assert!(cut(&mut header) && stretch(&mut header));
     header
 }
 
