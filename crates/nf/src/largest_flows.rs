@@ -1,7 +1,7 @@
 //! The largest flows of all that there were, in bounded memory.
 
 use crate::records::{Count, FlowRecord};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use twinpath_core::FlowKey;
 
 /// A flow, and what it had: never too little.
@@ -21,6 +21,8 @@ pub struct LargeFlow {
 pub struct LargestFlows {
     places: HashMap<FlowKey, usize>,
     flows: Vec<LargeFlow>,
+    /// Places by the bytes of their flows: the smallest is found at once, however many flows end.
+    by_size: BTreeSet<(u64, usize)>,
     most: usize,
 }
 
@@ -33,6 +35,7 @@ impl LargestFlows {
         Self {
             places: HashMap::new(),
             flows: Vec::new(),
+            by_size: BTreeSet::new(),
             most: top.max(1) * CANDIDATES,
         }
     }
@@ -58,32 +61,33 @@ impl LargestFlows {
     }
 
     fn insert(&mut self, new: LargeFlow) {
-        if let Some(&place) = self.places.get(&new.key) {
-            let known = &mut self.flows[place];
-            known.count.packets += new.count.packets;
-            known.count.bytes += new.count.bytes;
-            known.excess += new.excess;
-            return;
+        let known = self.places.get(&new.key).copied();
+        let free = (self.flows.len() < self.most).then_some(self.flows.len());
+        let smallest = self.by_size.first().map(|&(_, place)| place);
+        match (known, free, smallest) {
+            (Some(place), _, _) => {
+                let known = self.flows[place];
+                self.put(place, joined(known, known.excess, new));
+            }
+            (None, Some(place), _) => {
+                self.flows.push(new);
+                self.put(place, new);
+            }
+            (None, None, Some(place)) => {
+                let former = self.flows[place];
+                self.places.remove(&former.key);
+                self.put(place, joined(former, former.count.bytes, new));
+            }
+            (None, None, None) => {}
         }
-        if self.flows.len() < self.most {
-            self.places.insert(new.key, self.flows.len());
-            return self.flows.push(new);
-        }
-        let smallest = self.flows.iter_mut().enumerate();
-        let Some((place, smallest)) = smallest.min_by_key(|(_, flow)| flow.count.bytes) else {
-            return;
-        };
-        self.places.remove(&smallest.key);
-        self.places.insert(new.key, place);
-        let taken = smallest.count;
-        *smallest = LargeFlow {
-            count: Count {
-                packets: taken.packets + new.count.packets,
-                bytes: taken.bytes + new.count.bytes,
-            },
-            excess: taken.bytes + new.excess,
-            ..new
-        };
+    }
+
+    /// A flow is at a place.
+    fn put(&mut self, place: usize, flow: LargeFlow) {
+        let former = std::mem::replace(&mut self.flows[place], flow);
+        self.by_size.remove(&(former.count.bytes, place));
+        self.by_size.insert((flow.count.bytes, place));
+        self.places.insert(flow.key, place);
     }
 
     /// So many of the largest, the largest first.
@@ -92,5 +96,17 @@ impl LargestFlows {
         flows.sort_by_key(|flow| (std::cmp::Reverse(flow.count.bytes), flow.key));
         flows.truncate(most);
         flows
+    }
+}
+
+/// The new flow with what the former had, of which so many bytes may be others'.
+fn joined(former: LargeFlow, excess: u64, new: LargeFlow) -> LargeFlow {
+    LargeFlow {
+        count: Count {
+            packets: former.count.packets + new.count.packets,
+            bytes: former.count.bytes + new.count.bytes,
+        },
+        excess: excess + new.excess,
+        ..new
     }
 }
