@@ -215,16 +215,17 @@ impl Reassembler {
         flow: &mut Flow<'_>,
         out: &mut Outbox<'_>,
     ) {
-        if segment.has_data_at(State(flow.words).fin(packet.direction)) {
-            self.counters.fins_taken_back += 1;
-            State(flow.words).take_back_fin(packet.direction);
-        }
-        let next = State(flow.words).next(packet.direction);
-        let distance = ahead(segment.start, next);
+        let (way, mut state) = (packet.direction, State(flow.words));
+        let distance = ahead(segment.start, state.next(way));
         if distance.unsigned_abs() > self.config.window_bytes {
             return self.outside_window(packet, segment, flow, out);
         }
-        State(flow.words).confirm(packet.direction.other(), segment.acknowledged);
+        if state.fin(way).is_some_and(|fin| segment.has_data_from(fin)) {
+            self.counters.fins_taken_back += 1;
+            state.take_back_fin(way);
+        }
+        state.confirm(way.other(), segment.acknowledged);
+        let next = state.next(way);
         if segment.is_bare() {
             self.counters.bare += 1;
             out.forward(packet);
@@ -401,7 +402,7 @@ impl Reassembler {
     }
 }
 
-/// Forwards a segment whose turn it is.
+/// Forwards a segment whose turn it is, and behind which nothing is held.
 pub(super) fn deliver(packet: Packet, end: u32, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
     let mut state = State(flow.words);
     state.set_next(packet.direction, end);

@@ -62,9 +62,10 @@
 //!   segment lies outside the window of a direction that was picked up, the gap is given up: what is
 //!   held leaves in order and the next byte is the one after it. No packet is ever lost for lack of
 //!   room. An [inspector](crate::inspector) behind decides what becomes of bytes behind a gap.
-//! * **Closing.** A FIN takes a place in the order like a byte. Where a byte of data has the same number,
-//!   before or behind it, the FIN was none and the byte stands there (`fins_taken_back`): so whoever
-//!   forges a FIN, or sends one that never arrives, moves and hides nothing behind it. A RST ends the connection where its
+//! * **Closing.** A FIN takes a place in the order like a byte. Where a byte of data has the same number
+//!   or a later one, whichever comes first, the FIN was none and its number is free for a byte
+//!   (`fins_taken_back`): so whoever forges a FIN, or sends one that never arrives, moves and hides
+//!   nothing behind it. A RST ends the connection where its
 //!   receiver believes it: at the very next byte, or as the answer to a SYN (RFC 5961 §3.2); it leaves
 //!   after everything held. One elsewhere in the window passes and ends nothing (`challenged`). When
 //!   both directions have delivered their FINs, or after a RST, the flow is remembered for ten seconds

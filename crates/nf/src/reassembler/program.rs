@@ -1,7 +1,7 @@
 //! What the reassembler does on the fast path.
 
 use super::config::Config;
-use super::state::{CLOSED, CONFIRMED, FLAGS, HOLDING, LAST_SEEN, NEXT, tracked};
+use super::state::{CLOSED, CONFIRMED, FLAGS, HOLDING, LAST_SEEN, NEXT, finished, tracked};
 use crate::duration::Human;
 use twinpath_core::Direction;
 use twinpath_core::program::{
@@ -39,6 +39,8 @@ pub(super) fn program(name: &'static str, config: &Config) -> FastProgram {
             in_order(Direction::Reply, config),
             alone(Direction::Original, config),
             alone(Direction::Reply, config),
+            behind_fin(Direction::Original, config),
+            behind_fin(Direction::Reply, config),
             not_tcp(),
         ],
         always_complex: vec![vec![opens_or_ends()]],
@@ -80,6 +82,21 @@ fn alone(way: Direction, config: &Config) -> Step {
     next_segment(name, way, known, config.half_open_timeout, config)
 }
 
+/// An acknowledgement from an end that has sent its FIN. Data there says that it was none, which is
+/// the workers' to note.
+fn behind_fin(way: Direction, config: &Config) -> Step {
+    let name = match way {
+        Direction::Original => "acknowledgement behind the opener's FIN",
+        Direction::Reply => "acknowledgement behind the other end's FIN",
+    };
+    let known = [CONFIRMED | finished(way); 2];
+    let bytes = Operand::Field(Field::PayloadLength);
+    let is_bare = Condition::of(bytes, Comparison::Equal, Operand::Constant(0));
+    let mut step = next_segment(name, way, known, config.idle_timeout, config);
+    step.when.push(is_bare);
+    step
+}
+
 /// Of the flags in the first of `known` those in the second are set.
 fn next_segment(
     name: &'static str,
@@ -111,7 +128,7 @@ fn next_segment(
         ),
         Condition::bits(
             flags,
-            tracked(way) | HOLDING | CLOSED | known[0],
+            tracked(way) | finished(way) | HOLDING | CLOSED | known[0],
             tracked(way) | known[1],
         ),
         Condition::difference(now, last_seen, Comparison::AtMost, timeout.ticks()),

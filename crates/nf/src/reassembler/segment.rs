@@ -42,13 +42,10 @@ impl Segment {
         self.flags & flag != 0
     }
 
-    /// Whether a byte of its data has this number.
-    pub const fn has_data_at(&self, number: Option<u32>) -> bool {
-        let Some(number) = number else {
-            return false;
-        };
+    /// Whether a byte of its data has this number or a later one.
+    pub const fn has_data_from(&self, number: u32) -> bool {
         let end = self.start.wrapping_add(self.payload_bytes);
-        ahead(self.start, number) <= 0 && ahead(end, number) > 0
+        self.payload_bytes > 0 && ahead(end, number) > 0
     }
 
     /// Whether it takes no sequence numbers: an acknowledgement and nothing else.

@@ -31,7 +31,7 @@ pub(super) const fn tracked(way: Direction) -> u32 {
 }
 
 /// The bit that says that a direction's FIN has been delivered.
-const fn finished(way: Direction) -> u32 {
+pub(super) const fn finished(way: Direction) -> u32 {
     4 << way.index()
 }
 
@@ -120,7 +120,7 @@ impl State<'_> {
         is_finished.then(|| self.next(way).wrapping_sub(1))
     }
 
-    /// There is data in the place of a direction's FIN, which was none.
+    /// There is data in the place of a direction's FIN or behind it: it was none.
     pub fn take_back_fin(&mut self, way: Direction) {
         self.set_next(way, self.next(way).wrapping_sub(1));
         self.0[FLAGS] &= !finished(way);

@@ -268,10 +268,12 @@ impl Requester {
         };
         self.counters.incarnations += 1;
         output.events.push(Event::Announced);
-        let used = usize::from(self.queue_pairs_of(memory));
-        for (index, ring) in self.rings.iter_mut().enumerate() {
-            let bytes = if index < used { peer.share } else { 0 };
-            ring.move_to(memory.address + index as u64 * peer.share, bytes);
+        let used = u64::from(self.queue_pairs_of(memory));
+        for (index, ring) in (0..).zip(&mut self.rings) {
+            match index < used {
+                true => ring.move_to(memory.address + index * peer.share, peer.share),
+                false => ring.move_to(memory.address, 0),
+            }
         }
         for queue_pair in &mut self.queue_pairs {
             let lost = queue_pair.forget(now);

@@ -244,3 +244,20 @@ fn a_server_that_begins_anew_has_nothing() {
     both.exchange();
     assert_eq!(both.came(), [Ok(b"again".to_vec())]);
 }
+
+/// Found by the fuzzer: where the second ring would begin was computed for a server that has one.
+#[test]
+fn a_server_with_one_queue_pair_may_have_nearly_all_addresses() {
+    let mut both = Both::new();
+    let known = both.requester.peer.as_ref().unwrap().memory;
+    let all = Memory {
+        incarnation: known.incarnation + 1,
+        address: 1,
+        bytes: u64::MAX - 1,
+        queue_pairs: 1,
+        ..known
+    };
+    both.requester.announced(&all, both.now, &mut both.output);
+    assert_eq!(both.requester.peer.as_ref().unwrap().memory, all);
+    assert_eq!(both.requester.counters().announcements_refused, 0);
+}

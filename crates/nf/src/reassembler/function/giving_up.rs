@@ -12,7 +12,8 @@ use twinpath_slowpath::{Flow, Outbox};
 const HALF_OPEN_SHARE: u32 = 4;
 
 impl Reassembler {
-    /// Releases held segments as long as each starts where the one before ended.
+    /// Releases held segments as long as each starts where the one before ended. A FIN behind which
+    /// something is held was none, and the byte that has its number may come.
     pub(super) fn release_run(
         &mut self,
         way: Direction,
@@ -22,7 +23,12 @@ impl Reassembler {
         while let Some(mut held) = self.pop_at(State(flow.words).next(way), way, *flow.handle) {
             self.counters.released += 1;
             held.packet.frame.set_timestamp(flow.now);
+            let is_beaten = held.fin().is_some() && self.is_waiting(*flow.handle, way);
             deliver(held.packet, held.end, flow, out);
+            if is_beaten {
+                self.counters.fins_taken_back += 1;
+                State(flow.words).take_back_fin(way);
+            }
         }
     }
 

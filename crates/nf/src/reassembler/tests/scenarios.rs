@@ -302,6 +302,31 @@ fn a_fin_waits_for_its_turn() {
     );
 }
 
+/// A FIN behind which there is data was none: the byte that has its number is new when it comes.
+#[test]
+fn a_fin_in_front_of_data_is_none() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 101 bcd     =>
+         > 100/FA      => > 100/FA
+         > 100 a       => > 100 a | > 101 bcd
+         ! fins_taken_back 1
+         ! retransmissions 0",
+    );
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         < 499/SA      => < 499/SA
+         > 100/FA      => > 100/FA
+         > 101 bcd     =>
+         > 100 a       => > 100 a | > 101 bcd
+         ! fins_taken_back 1
+         ! retransmissions 0",
+    );
+}
+
 #[test]
 fn a_fin_comes_last_of_a_split_segment() {
     play(
