@@ -60,7 +60,7 @@ pub use function::{Answers, EntryText, Hits, RuleFunction, Verdict};
 pub use identifications::{Half, Identifications};
 pub use key::MatchKey;
 pub use manager::{CachedRule, Manager, ManagerConfig, ManagerCounters, Offer};
-pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, Uses};
+pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, TcpProgress, Uses};
 pub use probe::{NoProbe, Probe};
 pub use reconfigure::{Affected, Concern, Reconfiguration, Reconfigure, ReconfigureError};
 pub use recorded::{Dependents, NoRules, Recorded};
