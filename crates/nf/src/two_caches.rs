@@ -14,7 +14,8 @@ use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
     Answers, Awaits, Dependents, Follower, Half, Hits, Identifications, MatchKey, Obstacle,
-    Reconfigure, Recorded, Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict, synthesise,
+    Reconfigure, Recorded, Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict,
+    synthesise,
 };
 
 /// What became of one packet.

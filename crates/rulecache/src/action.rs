@@ -216,7 +216,11 @@ impl Action {
                 | u64::from(rewrites.written.bits()),
             mac_bits(rewrites.source_mac) | u64::from(rewrites.decrements) << 8 | drop,
             mac_bits(rewrites.destination_mac)
-                | if self.tells_progress { TELLS_PROGRESS } else { 0 }
+                | if self.tells_progress {
+                    TELLS_PROGRESS
+                } else {
+                    0
+                }
                 | u64::from(rewrites.again.bits()),
             u64::try_from(idle_ns).unwrap_or(0),
         ]

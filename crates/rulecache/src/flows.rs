@@ -496,13 +496,7 @@ const fn progress_told(line: &Line) -> Option<TcpProgress> {
 }
 
 /// A line for a settled action.
-fn line(
-    key: LineKey,
-    action: &ActionWords,
-    shared: u64,
-    guards: u64,
-    last: Instant,
-) -> Line {
+fn line(key: LineKey, action: &ActionWords, shared: u64, guards: u64, last: Instant) -> Line {
     let verdict = action[5] & 0xff;
     let (mark, where_to) = match verdict {
         0 if written_in(action).has(Field::Egress) => (EGRESS, action[4] >> 16 & 0xffff),
@@ -513,7 +507,11 @@ fn line(
         true => NUMBERS,
         false => 0,
     };
-    let tells = if action::tells_progress(action) { TELLS } else { 0 };
+    let tells = if action::tells_progress(action) {
+        TELLS
+    } else {
+        0
+    };
     [
         key.addresses,
         key.rest,

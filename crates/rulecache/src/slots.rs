@@ -226,7 +226,10 @@ impl Slots {
     pub fn quarantine(&mut self, id: RuleId, why: Gone) {
         let generation = u64::from(self.generation(id)) << GENERATION_SHIFT;
         let standing = &mut self.uses_mut(id)[STANDING];
-        *standing = *standing & HAS_PROGRESS | generation | (why as u64) << REASON_SHIFT | State::Quarantined as u64;
+        *standing = *standing & HAS_PROGRESS
+            | generation
+            | (why as u64) << REASON_SHIFT
+            | State::Quarantined as u64;
     }
 
     /// A number is told to be of a generation whose rule never arrived.

@@ -106,7 +106,8 @@ impl FunctionConfig for Config {
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
         let former = former.of::<Self>();
         former.is_some_and(|former| {
-            let has_same_program = former.verify_checksums.of_all() == self.verify_checksums.of_all();
+            let has_same_program =
+                former.verify_checksums.of_all() == self.verify_checksums.of_all();
             former.timeouts == self.timeouts && has_same_program
         })
     }

@@ -11,8 +11,8 @@ use twinpath_slowpath::{Common, Eviction, Flow, NetworkFunction, Outbox};
 
 use super::NAME;
 use super::config::{Config, Timeouts, Verify};
-use super::decided::Decided;
 use super::connection::{Connection, Phase};
+use super::decided::Decided;
 use super::rule::Action;
 use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;

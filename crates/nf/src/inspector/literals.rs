@@ -123,11 +123,15 @@ mod tests {
     /// Which literals end at each place of a text, by the book.
     fn naive(literals: &Literals<'_>, nocase: bool, text: &[u8]) -> Vec<Vec<ItemIndex>> {
         let ends_with = |read: &[u8], literal: &[u8]| match nocase {
-            true => read.to_ascii_lowercase().ends_with(&literal.to_ascii_lowercase()),
+            true => read
+                .to_ascii_lowercase()
+                .ends_with(&literal.to_ascii_lowercase()),
             false => read.ends_with(literal),
         };
         let at = |end: usize| {
-            let there = literals.iter().filter(|(_, bytes)| ends_with(&text[..end], bytes));
+            let there = literals
+                .iter()
+                .filter(|(_, bytes)| ends_with(&text[..end], bytes));
             let mut items: Vec<_> = there.map(|(item, _)| *item).collect();
             items.sort_unstable();
             items.dedup();

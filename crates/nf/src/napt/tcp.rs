@@ -401,17 +401,25 @@ mod tests {
 
     #[test]
     fn a_quoted_segment_is_near_the_hosts_last_one() {
-        let syn = |shift| Segment {
-            shift,
-            ..last(SYN)
-        };
-        for (shift, window) in [(None, LARGEST_WINDOW), (Some(0), 0xffff), (Some(7), 0xffff << 7)] {
+        let syn = |shift| Segment { shift, ..last(SYN) };
+        for (shift, window) in [
+            (None, LARGEST_WINDOW),
+            (Some(0), 0xffff),
+            (Some(7), 0xffff << 7),
+        ] {
             let mut tcp = Tcp::default();
             if let Some(shift) = shift {
                 tcp = tcp.after(Out, segment(SYN), Instant(0));
                 assert!(tcp.can_have_sent(100) && !tcp.can_have_sent(101));
                 // Somebody else's.
-                tcp = tcp.after(In, Segment { acknowledgement: 9, ..syn(14) }, Instant(0));
+                tcp = tcp.after(
+                    In,
+                    Segment {
+                        acknowledgement: 9,
+                        ..syn(14)
+                    },
+                    Instant(0),
+                );
                 tcp = tcp.after(In, syn(shift), Instant(0));
             }
             assert!(!Tcp::default().can_have_sent(100), "it has sent nothing");
@@ -421,9 +429,21 @@ mod tests {
                     assert_eq!(tcp.can_have_sent(number), expected, "{shift:?} {distance}");
                 }
             }
-            tcp.hear(TcpProgress { sequence: 1 << 31, acknowledgement: 100 }, Instant(1));
+            tcp.hear(
+                TcpProgress {
+                    sequence: 1 << 31,
+                    acknowledgement: 100,
+                },
+                Instant(1),
+            );
             assert!(tcp.can_have_sent(1 << 31) && !tcp.can_have_sent(100));
-            tcp.hear(TcpProgress { sequence: 100, acknowledgement: 100 }, Instant(0));
+            tcp.hear(
+                TcpProgress {
+                    sequence: 100,
+                    acknowledgement: 100,
+                },
+                Instant(0),
+            );
             assert!(!tcp.can_have_sent(100), "an older one");
         }
     }

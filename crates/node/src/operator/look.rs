@@ -256,7 +256,9 @@ impl Control {
             for hits in sum.items {
                 told.push(counter_view(function, hits));
             }
-            from = sum.next.filter(|_| WallClock::now() < until && !told.is_full());
+            from = sum
+                .next
+                .filter(|_| WallClock::now() < until && !told.is_full());
         }
         Ok(())
     }

@@ -26,7 +26,10 @@ fn rule(number: u32, exact: bool) -> Rule {
     let mut recording = Recording::new(Some(key(number)));
     recording.examine(Field::SourceAddress.mask());
     for entry in [own(number), SHARED] {
-        recording.depend(Dependency { entry, ..Dependency::default() });
+        recording.depend(Dependency {
+            entry,
+            ..Dependency::default()
+        });
     }
     let rule = synthesise(&recording, None, Instant(5)).expect("cacheable");
     match exact {

@@ -218,10 +218,21 @@ routes = [
         let expected = "one host may have as many connections as there is room for (flows = ";
         let places: Vec<usize> = lines.iter().map(|(line, _)| *line).collect();
         assert_eq!(places, [27, 29], "{lines:?}");
-        assert!(lines.iter().all(|(_, message)| message.starts_with(expected)), "{lines:?}");
+        assert!(
+            lines
+                .iter()
+                .all(|(_, message)| message.starts_with(expected)),
+            "{lines:?}"
+        );
         let limited = text
-            .replace("default = \"allow\"", "default = \"allow\"\nper_host_connections = 100")
-            .replace("[load_balancer]", "[load_balancer]\nper_host_connections = 100");
+            .replace(
+                "default = \"allow\"",
+                "default = \"allow\"\nper_host_connections = 100",
+            )
+            .replace(
+                "[load_balancer]",
+                "[load_balancer]\nper_host_connections = 100",
+            );
         assert_eq!(told(&limited), []);
     }
 

@@ -319,7 +319,10 @@ fn broken_segments_change_no_state() {
     assert_eq!(passed, (Ok(()), 0));
     let all = "default = \"allow\"\nverify_checksums = \"all\"";
     for wrong in [Wrong::Data, Wrong::Header] {
-        assert_eq!(verdict_of(all, &HANDSHAKE, data, wrong), (Err(BadChecksum), 1));
+        assert_eq!(
+            verdict_of(all, &HANDSHAKE, data, wrong),
+            (Err(BadChecksum), 1)
+        );
     }
     play(all, &HANDSHAKE);
     play_after_handshake(STRICT, &[a(FIN | ACK, 1000, 5000).passes(OpenerFinWait)]);

@@ -3,9 +3,9 @@
 //! session that is alive.
 
 use super::super::sides::Course;
-use super::{Napt, session_entry};
 use super::nature::kind_of;
 use super::plan::{Leg, Stop, must_be_free};
+use super::{Napt, session_entry};
 use crate::icmp_errors::{Refusal, judge};
 use crate::records::Kind;
 use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};

@@ -4,8 +4,8 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
-use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::dissect;
+use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 const SMALL: &str = r#"
@@ -72,12 +72,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn frame(
-    kind: u8,
-    (from, to): (Endpoint, Endpoint),
-    flags: u8,
-    [seq, ack]: [u32; 2],
-) -> Vec<u8> {
+fn frame(kind: u8, (from, to): (Endpoint, Endpoint), flags: u8, [seq, ack]: [u32; 2]) -> Vec<u8> {
     let packet = match kind {
         0 => PacketBuilder::tcp(from, to).flags(flags).seq(seq).ack(ack),
         1 => PacketBuilder::udp(from, to),

@@ -148,7 +148,12 @@ fn a_reset_with_the_number_that_the_host_expects_counts() {
         let segment = PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(RST);
         send(bench, segment.seq(number), 0).departed();
     };
-    for (number, ends) in [(50_000, true), (49_999, false), (50_001, false), (1000, false)] {
+    for (number, ends) in [
+        (50_000, true),
+        (49_999, false),
+        (50_001, false),
+        (1000, false),
+    ] {
         for goes_on in [false, true] {
             let mut bench = bench(BASIC);
             connect(&mut bench, 0);
