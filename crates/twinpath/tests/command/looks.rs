@@ -143,7 +143,7 @@ fn counters_are_those_of_both_paths() {
 /// Of a firewall those packets count that open a connection or are denied, on all workers.
 #[test]
 fn rules_of_a_firewall_count_what_they_decide() {
-    let service = "[service]\nchain = [\"firewall\"]\ninside = [\"10.0.0.0/8\"]\n\
+    let service = "[service]\nchain = [\"firewall\"]\n\
         [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"icmp\" }]\n\
         [slow_path]\nworkers = 2\n\
         [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n";
