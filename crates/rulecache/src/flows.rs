@@ -574,7 +574,7 @@ mod tests {
                 rewrites,
                 drop,
                 idle,
-                tells_progress: id % 2 == 0,
+                tells_progress: id.is_multiple_of(2),
             },
         )
     }
@@ -659,7 +659,7 @@ mod tests {
                             rule.uses.packets += 1;
                             rule.uses.bytes += 60;
                             rule.uses.last = now;
-                            rule.uses.progress = progress.filter(|_| rule.id % 2 == 0);
+                            rule.uses.progress = progress.filter(|_| rule.id.is_multiple_of(2));
                         }
                     }
                     Step::Take(flow) => {
