@@ -1,7 +1,7 @@
 //! What a network function is whose decisions can be cached.
 
 use crate::followers::{Follower, NO_STEP};
-use crate::message::TcpProgress;
+use crate::progress::TcpProgress;
 use crate::recorded::Recorded;
 use std::any::Any;
 use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools};

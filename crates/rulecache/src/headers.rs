@@ -1,7 +1,7 @@
 //! The headers of what nearly every packet is, TCP or UDP over IPv4, to be rewritten.
 
 use crate::field::{Field, Fields};
-use crate::message::TcpProgress;
+use crate::progress::TcpProgress;
 use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Layout, PlainEnds};
 use twinpath_core::wire::{ipv4, tcp, udp};

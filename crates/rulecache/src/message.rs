@@ -26,6 +26,7 @@
 
 use crate::action::{Action, ActionWords};
 use crate::key::{MatchKey, WORDS};
+use crate::progress::TcpProgress;
 use thiserror::Error;
 use twinpath_core::Instant;
 
@@ -39,30 +40,6 @@ pub struct RuleName {
     pub id: RuleId,
     /// Counts the rules at this place, from 1.
     pub generation: u32,
-}
-
-/// How far a connection is, as one of its ends said last.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct TcpProgress {
-    /// The sequence number of its last segment.
-    pub sequence: u32,
-    /// That segment's acknowledgement number, whether or not it had the flag.
-    pub acknowledgement: u32,
-}
-
-impl TcpProgress {
-    /// What eight bytes of a TCP header say, from the sequence number on.
-    #[inline(always)]
-    pub const fn from_word(word: u64) -> Self {
-        Self {
-            sequence: (word >> 32) as u32,
-            acknowledgement: word as u32,
-        }
-    }
-
-    pub(crate) const fn word(self) -> u64 {
-        (self.sequence as u64) << 32 | self.acknowledgement as u64
-    }
 }
 
 /// How a rule was used since it was made.

@@ -4,7 +4,7 @@ use crate::action::set_mac;
 use crate::field::Field;
 use crate::identifications::Identifications;
 use crate::key::MatchKey;
-use crate::message::TcpProgress;
+use crate::progress::TcpProgress;
 use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};

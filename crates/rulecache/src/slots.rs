@@ -6,7 +6,8 @@
 
 use crate::action::{self, ActionWords, settle};
 use crate::key::MatchKey;
-use crate::message::{Gone, NewRule, RuleId, TcpProgress, Uses};
+use crate::message::{Gone, NewRule, RuleId, Uses};
+use crate::progress::TcpProgress;
 use twinpath_core::Instant;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 
