@@ -375,6 +375,16 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// The same of a function that shares flow state: of one worker.
+    fn flow_hits(
+        &self,
+        _function: &dyn NetworkFunction,
+        _from: u32,
+        _most: u32,
+    ) -> Option<Page<EntryHits>> {
+        None
+    }
+
     /// The flows with these numbers that a function of this configuration counts, if it does.
     fn flow_records(
         &self,

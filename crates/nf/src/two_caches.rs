@@ -6,6 +6,7 @@ use std::any::Any;
 use std::time::Duration;
 use twinpath_classify::Prefix;
 use twinpath_core::key::Role;
+use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{
     Layout, dissect, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum,
 };
@@ -13,7 +14,8 @@ use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
     Answers, Awaits, Dependents, Follower, Half, Hits, Identifications, MatchKey, Obstacle,
-    Reconfigure, Recorded, Recording, Rule, RuleChain, RuleFunction, Verdict, synthesise,
+    Reconfigure, Recorded, Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict,
+    synthesise,
 };
 
 /// What became of one packet.
@@ -121,8 +123,18 @@ fn tell(live: &mut Live, chain: &mut RuleChain) {
     for dependency in live.rule.dependencies.as_slice() {
         let EntryId { function, entry } = dependency.entry;
         let function = chain.function(function).expect("a function of the chain");
-        function.credit(entry, &hits);
+        let progress = hits.progress.filter(|_| dependency.hears_progress);
+        function.credit(entry, &Hits { progress, ..hits });
     }
+}
+
+/// What a rule tells of a TCP segment.
+fn progress_of(frame: &[u8], layout: &Layout) -> Option<TcpProgress> {
+    let is_tcp = layout.transport == Transport::Tcp;
+    is_tcp.then(|| TcpProgress {
+        sequence: fields::tcp_seq(frame, layout),
+        acknowledgement: fields::tcp_ack(frame, layout),
+    })
 }
 
 /// Functions with or without a cache in front.
@@ -266,6 +278,7 @@ impl Bench {
         first.untold.packets += 1;
         first.untold.bytes += frame.len() as u64;
         first.untold.last = now;
+        first.untold.progress = progress_of(frame, layout);
         self.hits += 1;
         for other in rules {
             assert_eq!(other.apply(frame, layout), outcome, "rules that conflict");

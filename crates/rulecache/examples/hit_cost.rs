@@ -179,6 +179,7 @@ fn action(id: usize) -> Action {
         },
         drop: None,
         idle: Some(Duration::from_secs(300)),
+        tells_progress: true,
     }
 }
 

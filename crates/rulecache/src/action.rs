@@ -9,7 +9,7 @@
 //! | 2, 3 | destination address |
 //! | 4 | source port 16, destination port 16, egress port 16, fields written 16 |
 //! | 5 | source MAC 48, TTL decrements 8, verdict 8 (0 forward, else drop reason + 1) |
-//! | 6 | destination MAC 48, [`Rewrites::again`] 16 |
+//! | 6 | destination MAC 48, [`Action::tells_progress`] 1, [`Rewrites::again`] 15 |
 //! | 7 | idle time-out, ns; 0 for none |
 
 mod plain;
@@ -73,7 +73,12 @@ pub struct Action {
     pub drop: Option<DropReason>,
     /// The rule ends when it was not used for longer than this.
     pub idle: Option<Duration>,
+    /// Of TCP segments the numbers of the last one are reported with the rule's uses.
+    pub tells_progress: bool,
 }
+
+/// [`Action::tells_progress`] in word 6, where no field has its bit.
+const TELLS_PROGRESS: u64 = 1 << 15;
 
 const SOURCE: Fields = Fields::of(&[Field::SourceAddress, Field::SourcePort]);
 const DESTINATION: Fields = Fields::of(&[Field::DestinationAddress, Field::DestinationPort]);
@@ -210,7 +215,13 @@ impl Action {
                 | u64::from(rewrites.egress) << 16
                 | u64::from(rewrites.written.bits()),
             mac_bits(rewrites.source_mac) | u64::from(rewrites.decrements) << 8 | drop,
-            mac_bits(rewrites.destination_mac) | u64::from(rewrites.again.bits()),
+            mac_bits(rewrites.destination_mac)
+                | if self.tells_progress {
+                    TELLS_PROGRESS
+                } else {
+                    0
+                }
+                | u64::from(rewrites.again.bits()),
             u64::try_from(idle_ns).unwrap_or(0),
         ]
     }
@@ -221,6 +232,7 @@ impl Action {
             rewrites: rewrites_of(words),
             drop: drop_in(words)?,
             idle: (words[7] > 0).then(|| Duration::from_nanos(words[7])),
+            tells_progress: tells_progress(words),
         })
     }
 }
@@ -257,13 +269,24 @@ fn rewrites_of(words: &ActionWords) -> Rewrites {
         destination_mac: mac_of(words[6]),
         egress: (words[4] >> 16) as u16,
         decrements: decrements_in(words),
-        again: Fields::from_bits(words[6] as u16),
+        again: again_in(words),
     }
 }
 
 #[inline(always)]
 pub(crate) const fn written_in(words: &ActionWords) -> Fields {
     Fields::from_bits(words[4] as u16)
+}
+
+#[inline(always)]
+const fn again_in(words: &ActionWords) -> Fields {
+    Fields::from_bits((words[6] & !TELLS_PROGRESS) as u16)
+}
+
+/// [`Action::tells_progress`] of an action's words.
+#[inline(always)]
+pub(crate) const fn tells_progress(words: &ActionWords) -> bool {
+    words[6] & TELLS_PROGRESS != 0
 }
 
 #[inline(always)]
@@ -296,7 +319,7 @@ pub(crate) fn apply(words: &ActionWords, frame: &mut [u8], layout: &Layout) {
 
 #[inline(never)]
 fn rewrite_packet(words: &ActionWords, frame: &mut [u8], layout: &Layout) {
-    let is_plain = words[6] as u16 == 0 && layout.network == Network::V4;
+    let is_plain = again_in(words).is_none() && layout.network == Network::V4;
     let done = is_plain
         && match layout.transport {
             Transport::Tcp => plain::apply::<{ tcp::CHECKSUM_AT }>(words, frame, layout),
@@ -313,7 +336,7 @@ fn rewrite_packet(words: &ActionWords, frame: &mut [u8], layout: &Layout) {
 fn is_nothing(words: &ActionWords) -> bool {
     const EGRESS: u16 = Fields::of(&[Field::Egress]).bits();
     let written = written_in(words).bits() & !EGRESS;
-    let again = words[6] as u16;
+    let again = again_in(words).bits();
     written | again == 0 && decrements_in(words) == 0
 }
 
@@ -359,6 +382,7 @@ mod tests {
                     rewrites,
                     drop,
                     idle,
+                    tells_progress: idle.is_some(),
                 };
                 assert_eq!(Action::unpack(&action.pack()), Some(action));
             }

@@ -7,24 +7,27 @@
 //! | 1 | as in the key: ports 32, protocol 8, zero 8, direction 8, shape 8 |
 //! | 2 | new source address 32, new destination address 32 |
 //! | 3 | new ports 32, changes of the checksums of the IP header and of the transport's 32 |
-//! | 4 | rule 32, egress port or reason to drop 16, place of the MAC addresses 8, of the idle time-out 8 |
+//! | 4 | sequence number of the last TCP segment 32, egress port or reason to drop 16, place of the MAC addresses 8, of the idle time-out 8 |
 //! | 5 | last use, ns |
-//! | 6 | bytes |
-//! | 7 | packets 32, TTL decrements 8, marks 8, guard: TCP flags looked at 8, and what they must be 8 |
+//! | 6 | packets 28, bytes 36 |
+//! | 7 | acknowledgement number of the last TCP segment 32, TTL decrements 8, marks 8, guard: TCP flags looked at 8, and what they must be 8 |
 //!
 //! Open addressing, at most a quarter of the lines taken: with fewer lines more searches go on to a
 //! second one, which nobody has fetched. Word 1 of a free line is zero. What there are
-//! few different ones of (next hops, time-outs) lies in small tables beside.
+//! few different ones of (next hops, time-outs) lies in small tables beside, and so does the number of
+//! the rule, which no hit asks for.
 
-use crate::action::{ActionWords, macs_in, written_in};
+use crate::action::{self, ActionWords, macs_in, written_in};
 use crate::field::Field;
 use crate::headers::{Macs, NewHeaders, changes_in};
 use crate::key::{self, KeyWords, MatchKey};
 use crate::message::{RuleId, Uses};
+use crate::progress::TcpProgress;
 use crate::shared::Shared;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_core::probing::{self, Places};
 use twinpath_core::wire::layout::{Plain, PlainEnds};
+use twinpath_core::wire::protocol;
 use twinpath_core::{Decision, Direction, DropReason, HashKey, Instant};
 
 /// A line of the table.
@@ -33,7 +36,11 @@ pub(crate) type Line = [u64; 8];
 /// Memory is taken for those alone that are used.
 const LINES_PER_RULE: usize = 4;
 
-const PACKET: u64 = 1 << 32;
+/// Of the counts of packets and bytes, which a hit adds to at once.
+const PACKETS_SHIFT: u32 = 36;
+const BYTES: u64 = (1 << PACKETS_SHIFT) - 1;
+/// The half of a word without the number of a TCP segment.
+const LOWER: u64 = u32::MAX as u64;
 const MARKS_SHIFT: u32 = 16;
 /// Packets are dropped.
 const DROP: u64 = 1 << MARKS_SHIFT;
@@ -43,6 +50,8 @@ const EGRESS: u64 = 2 << MARKS_SHIFT;
 const HIT: u64 = 4 << MARKS_SHIFT;
 /// Packets that are not atomic get another identification.
 const NUMBERS: u64 = 8 << MARKS_SHIFT;
+/// The numbers of the last TCP segment are reported.
+const TELLS: u64 = 16 << MARKS_SHIFT;
 
 /// A TCP or UDP flow over IPv4 as it goes one way through the chain: what rules of one flow are found
 /// by.
@@ -115,6 +124,8 @@ pub(crate) struct FlowTable {
     lines: ZeroedArray<CacheLine>,
     /// By rule: its line plus one; 0 if it is not here.
     line_of: ZeroedArray<u32>,
+    /// By line.
+    rule_of: ZeroedArray<RuleId>,
     macs: Shared<Macs>,
     /// In ns; [`u64::MAX`] for none.
     idle: Shared<u64>,
@@ -137,9 +148,11 @@ pub(crate) enum Look {
 impl FlowTable {
     /// A table for so many rules, whose numbers are below `ids`.
     pub fn new(limit: usize, ids: usize, seed: u64) -> Self {
+        let lines = (LINES_PER_RULE * limit + 1).min(u32::MAX as usize >> 1);
         Self {
-            lines: ZeroedArray::new((LINES_PER_RULE * limit + 1).min(u32::MAX as usize >> 1)),
+            lines: ZeroedArray::new(lines),
             line_of: ZeroedArray::new(ids),
+            rule_of: ZeroedArray::new(lines),
             macs: Shared::new(),
             idle: Shared::new(),
             len: 0,
@@ -152,6 +165,7 @@ impl FlowTable {
     pub fn touch(&mut self) {
         self.lines.touch();
         self.line_of.touch();
+        self.rule_of.touch();
     }
 
     pub const fn len(&self) -> usize {
@@ -165,7 +179,8 @@ impl FlowTable {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.lines.len() * size_of::<CacheLine>() + self.line_of.len() * size_of::<u32>()
+        self.lines.len() * size_of::<CacheLine>()
+            + (self.line_of.len() + self.rule_of.len()) * size_of::<u32>()
     }
 
     #[inline(always)]
@@ -247,13 +262,13 @@ impl FlowTable {
 
     /// The rule of a flow, whatever its guard.
     pub fn rule_of(&self, key: LineKey) -> Option<RuleId> {
-        let line = &self.lines[self.search(key)].0;
-        (line[1] != 0).then(|| rule_in(line))
+        let place = self.search(key);
+        (self.lines[place].0[1] != 0).then(|| self.rule_of[place])
     }
 
     /// The rule of a line that was found.
     pub fn rule_at(&self, place: u32) -> RuleId {
-        rule_in(&self.lines[place as usize].0)
+        self.rule_of[place as usize]
     }
 
     /// Whether a packet that arrived at `now` meets the rule of a line. It is looked at anew: since
@@ -276,14 +291,28 @@ impl FlowTable {
         &self.lines[place as usize].0
     }
 
-    /// Counts a packet at a line, and says what becomes of it: it goes on or is dropped.
+    /// Counts a packet, with its numbers if it is a TCP segment, at a line, and says what becomes of it:
+    /// it goes on or is dropped.
     #[inline(always)]
-    pub fn count(&mut self, place: u32, bytes: usize, now: Instant) -> Decision {
+    pub fn count(
+        &mut self,
+        place: u32,
+        (bytes, progress): (usize, Option<TcpProgress>),
+        now: Instant,
+    ) -> Decision {
         let line = &mut self.lines[place as usize].0;
         line[5] = line[5].max(now.0);
-        line[6] += bytes as u64;
-        // Reports take the packets out, long before there are so many.
-        line[7] = line[7].checked_add(PACKET).unwrap_or(line[7]) | HIT;
+        // Reports take the counts out, long before there are so many.
+        line[6] = line[6].saturating_add(1 << PACKETS_SHIFT | bytes as u64);
+        line[7] |= HIT;
+        if let Some(TcpProgress {
+            sequence,
+            acknowledgement,
+        }) = progress
+        {
+            line[4] = line[4] & LOWER | u64::from(sequence) << 32;
+            line[7] = line[7] & LOWER | u64::from(acknowledgement) << 32;
+        }
         let where_to = (line[4] >> 16) as u16;
         match line[7] & (DROP | EGRESS) {
             0 => Decision::FORWARD,
@@ -307,9 +336,10 @@ impl FlowTable {
     pub fn uses(&self, id: RuleId) -> Option<Uses> {
         let line = &self.lines[self.line_of_rule(id)?].0;
         Some(Uses {
-            packets: line[7] >> 32,
-            bytes: line[6],
+            packets: line[6] >> PACKETS_SHIFT,
+            bytes: line[6] & BYTES,
             last: Instant(line[5]),
+            progress: progress_told(line),
         })
     }
 
@@ -320,7 +350,7 @@ impl FlowTable {
         let line = &mut self.lines[place].0;
         let was_hit = line[7] & HIT != 0;
         line[6] = 0;
-        line[7] = line[7] & (PACKET - 1) & !HIT;
+        line[7] &= !HIT;
         was_hit.then_some(uses)
     }
 
@@ -361,8 +391,9 @@ impl FlowTable {
         };
         let shared = u64::from(mac) << 8 | u64::from(idle);
         let guards = u64::from(guard) << 8 | u64::from(key.flags & guard);
-        self.lines[place].0 = line(id, key, action, shared, guards, last);
+        self.lines[place].0 = line(key, action, shared, guards, last);
         self.line_of[id as usize] = place as u32 + 1;
+        self.rule_of[place] = id;
         self.len += 1;
         self.guarded += usize::from(guard != 0);
         true
@@ -417,7 +448,9 @@ impl Places for FlowTable {
     fn move_to(&mut self, from: usize, to: usize) {
         let line = self.lines[from].0;
         self.lines[to].0 = line;
-        self.line_of[rule_in(&line) as usize] = to as u32 + 1;
+        let rule = self.rule_of[from];
+        self.rule_of[to] = rule;
+        self.line_of[rule as usize] = to as u32 + 1;
     }
 }
 
@@ -451,20 +484,20 @@ fn drop_for(reason: u16) -> Decision {
     reason.map_or(Decision::FORWARD, Decision::Drop)
 }
 
-#[inline(always)]
-const fn rule_in(line: &Line) -> RuleId {
-    (line[4] >> 32) as RuleId
+/// The numbers of the last TCP segment since uses were last taken, of a rule that tells them.
+const fn progress_told(line: &Line) -> Option<TcpProgress> {
+    let is_tcp = key::protocol_of_rest(line[1]) == protocol::TCP;
+    match is_tcp && line[7] & TELLS != 0 && line[6] != 0 {
+        true => Some(TcpProgress {
+            sequence: (line[4] >> 32) as u32,
+            acknowledgement: (line[7] >> 32) as u32,
+        }),
+        false => None,
+    }
 }
 
 /// A line for a settled action.
-fn line(
-    id: RuleId,
-    key: LineKey,
-    action: &ActionWords,
-    shared: u64,
-    guards: u64,
-    last: Instant,
-) -> Line {
+fn line(key: LineKey, action: &ActionWords, shared: u64, guards: u64, last: Instant) -> Line {
     let verdict = action[5] & 0xff;
     let (mark, where_to) = match verdict {
         0 if written_in(action).has(Field::Egress) => (EGRESS, action[4] >> 16 & 0xffff),
@@ -475,15 +508,20 @@ fn line(
         true => NUMBERS,
         false => 0,
     };
+    let tells = if action::tells_progress(action) {
+        TELLS
+    } else {
+        0
+    };
     [
         key.addresses,
         key.rest,
         action[2],
         action[4] >> 32 << 32 | action[0],
-        u64::from(id) << 32 | where_to << 16 | shared,
+        where_to << 16 | shared,
         last.0,
         0,
-        (action[5] >> 8 & 0xff) << 24 | mark | numbers | guards,
+        (action[5] >> 8 & 0xff) << 24 | mark | numbers | tells | guards,
     ]
 }
 
@@ -537,6 +575,7 @@ mod tests {
                 rewrites,
                 drop,
                 idle,
+                tells_progress: id.is_multiple_of(2),
             },
         )
     }
@@ -609,16 +648,19 @@ mod tests {
                             let is_idle = idle > 0 && now.0 - rule.uses.last.0 > idle;
                             let look = if is_idle { Look::Idle } else { Look::Meets };
                             prop_assert_eq!(table.look(place, key, now), look);
+                            let progress = TcpProgress { sequence: number, acknowledgement: number << 9 };
+                            let progress = Some(progress);
                             let verdict = match rule.id % 7 {
                                 0 => Decision::Drop(DropReason::Denied),
                                 _ => Decision::Forward { egress: Some(rule.id as u16) },
                             };
-                            prop_assert_eq!(table.count(place, 60, now), verdict);
+                            prop_assert_eq!(table.count(place, (60, progress), now), verdict);
                             let macs = table.macs(table.line(place)).expect("a source MAC");
                             prop_assert_eq!(u32::from(macs.bytes[11]), rule.id % 5);
                             rule.uses.packets += 1;
                             rule.uses.bytes += 60;
                             rule.uses.last = now;
+                            rule.uses.progress = progress.filter(|_| rule.id.is_multiple_of(2));
                         }
                     }
                     Step::Take(flow) => {

@@ -1,6 +1,7 @@
 //! What a network function is whose decisions can be cached.
 
 use crate::followers::{Follower, NO_STEP};
+use crate::progress::TcpProgress;
 use crate::recorded::Recorded;
 use std::any::Any;
 use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools};
@@ -32,6 +33,9 @@ pub struct Hits {
     pub bytes: u64,
     /// When the last of them arrived.
     pub last: Instant,
+    /// What the last of them said, if it was a TCP segment and the entry
+    /// [hears of it](Recorded::depends_on_sender).
+    pub progress: Option<TcpProgress>,
 }
 
 /// Where functions put packets that they make.

@@ -1,9 +1,10 @@
 //! The headers of what nearly every packet is, TCP or UDP over IPv4, to be rewritten.
 
 use crate::field::{Field, Fields};
+use crate::progress::TcpProgress;
 use twinpath_core::wire::checksum::{Delta, KeptDelta};
 use twinpath_core::wire::layout::{Layout, PlainEnds};
-use twinpath_core::wire::{ipv4, udp};
+use twinpath_core::wire::{ipv4, tcp, udp};
 
 /// The headers of a packet.
 pub(crate) struct Headers<'a> {
@@ -67,6 +68,13 @@ impl<'a> Headers<'a> {
             addresses: addresses.map_or(0, |bytes| u64::from_be_bytes(*bytes)),
             ports: ports.map_or(0, |bytes| u32::from_be_bytes(*bytes)),
         }
+    }
+
+    /// Of a TCP segment how far it says that the connection is.
+    #[inline(always)]
+    pub fn progress(&self) -> TcpProgress {
+        let numbers = self.transport[tcp::SEQUENCE_AT..].first_chunk();
+        TcpProgress::from_word(numbers.map_or(0, |bytes| u64::from_be_bytes(*bytes)))
     }
 
     /// Rewrites the packet, but for its MAC addresses.

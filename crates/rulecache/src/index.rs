@@ -8,6 +8,8 @@ use std::collections::HashMap;
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Link {
     pub entry: EntryId,
+    /// See [`Dependency::hears_progress`](crate::recording::Dependency::hears_progress).
+    pub hears_progress: bool,
     place: u32,
 }
 
@@ -34,6 +36,7 @@ impl Index {
                 rules.push((id, number));
                 Link {
                     entry: dependency.entry,
+                    hears_progress: dependency.hears_progress,
                     place: (rules.len() - 1) as u32,
                 }
             })

@@ -49,6 +49,12 @@ pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, direction: Directio
         | (direction as u64) << DIRECTION_SHIFT
 }
 
+/// The protocol in a word that [`rest_of_a_flow`] made.
+#[inline(always)]
+pub(crate) const fn protocol_of_rest(rest: u64) -> u8 {
+    (rest >> PROTOCOL_SHIFT) as u8
+}
+
 impl MatchKey {
     /// No bit.
     pub const NONE: Self = Self([0; WORDS]);

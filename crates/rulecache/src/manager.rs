@@ -440,11 +440,13 @@ impl Manager {
             packets,
             bytes: uses.bytes.saturating_sub(place.credited.bytes),
             last: uses.last,
+            progress: None,
         };
         place.credited = *uses;
         place.packets += packets;
         for link in &place.links {
-            credit(link.entry, &hits);
+            let progress = uses.progress.filter(|_| link.hears_progress);
+            credit(link.entry, &Hits { progress, ..hits });
         }
     }
 

@@ -13,9 +13,12 @@
 //! | 3 | QUERY | to the fast path | id 4, generation 4 |
 //! | 4 | MARKED | to the fast path | mark 4 |
 //! | 16 | INSTALLED | to the slow path | id 4, generation 4 |
-//! | 17 | GONE | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8, reason 1 |
-//! | 18 | USED | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8 |
+//! | 17 | GONE | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8, progress or none, reason 1 |
+//! | 18 | USED | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8, progress or none |
 //! | 19 | MARK | to the slow path | mark 4 |
+//!
+//! With 32 added to their code GONE and USED tell the [progress](TcpProgress) of the last TCP segment,
+//! sequence number 4, acknowledgement number 4.
 //!
 //! Every request is answered, and asking again does no harm: ADD by INSTALLED or GONE, CLEAR by
 //! GONE, QUERY by USED or GONE, MARK by MARKED. Uses are counted from the rule's first, so that a
@@ -23,6 +26,7 @@
 
 use crate::action::{Action, ActionWords};
 use crate::key::{MatchKey, WORDS};
+use crate::progress::TcpProgress;
 use thiserror::Error;
 use twinpath_core::Instant;
 
@@ -47,6 +51,9 @@ pub struct Uses {
     pub bytes: u64,
     /// When the last of them arrived; of the packet that made the rule if there was none.
     pub last: Instant,
+    /// What the last of them said, if it was a TCP segment and the rule
+    /// [tells](Action::tells_progress).
+    pub progress: Option<TcpProgress>,
 }
 
 /// A rule on its way to the fast path.
@@ -143,9 +150,30 @@ const INSTALLED: u8 = 16;
 const GONE: u8 = 17;
 const USED: u8 = 18;
 const MARK: u8 = 19;
+/// Added to the code of a message that tells of progress.
+const PROGRESS: u8 = 32;
+const PROGRESS_BYTES: usize = 8;
+const GONE_TELLING: u8 = GONE + PROGRESS;
+const USED_TELLING: u8 = USED + PROGRESS;
 
 /// Longest message, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 1 + 8 + 8 + 2 * 8 * WORDS + 64;
+
+impl Uses {
+    const fn progress_code(&self) -> u8 {
+        match self.progress {
+            Some(_) => PROGRESS,
+            None => 0,
+        }
+    }
+
+    const fn progress_bytes(&self) -> usize {
+        match self.progress {
+            Some(_) => PROGRESS_BYTES,
+            None => 0,
+        }
+    }
+}
 
 impl CacheMessage {
     const fn code(&self) -> u8 {
@@ -155,8 +183,8 @@ impl CacheMessage {
             Self::Query(_) => QUERY,
             Self::Marked(_) => MARKED,
             Self::Installed(_) => INSTALLED,
-            Self::Gone(..) => GONE,
-            Self::Used(..) => USED,
+            Self::Gone(_, uses, _) => GONE + uses.progress_code(),
+            Self::Used(_, uses) => USED + uses.progress_code(),
             Self::Mark(_) => MARK,
         }
     }
@@ -167,8 +195,8 @@ impl CacheMessage {
             Self::Add(..) => MAX_MESSAGE_BYTES,
             Self::Marked(_) | Self::Mark(_) => 5,
             Self::Clear(_) | Self::Query(_) | Self::Installed(_) => 9,
-            Self::Used(..) => 33,
-            Self::Gone(..) => 34,
+            Self::Used(_, uses) => 33 + uses.progress_bytes(),
+            Self::Gone(_, uses, _) => 34 + uses.progress_bytes(),
         }
     }
 
@@ -215,7 +243,9 @@ impl CacheMessage {
             MARKED => Self::Marked(reader.u32()?),
             INSTALLED => Self::Installed(reader.name()?),
             GONE => Self::Gone(reader.name()?, reader.uses()?, reader.reason()?),
+            GONE_TELLING => Self::Gone(reader.name()?, reader.telling()?, reader.reason()?),
             USED => Self::Used(reader.name()?, reader.uses()?),
+            USED_TELLING => Self::Used(reader.name()?, reader.telling()?),
             MARK => Self::Mark(reader.u32()?),
             other => return Err(MessageError::Code(other)),
         };
@@ -259,6 +289,9 @@ impl Writer<'_> {
         self.name(name);
         for number in [uses.packets, uses.bytes, uses.last.0] {
             self.put(number.to_be_bytes());
+        }
+        if let Some(progress) = uses.progress {
+            self.put(progress.word().to_be_bytes());
         }
     }
 }
@@ -309,7 +342,15 @@ impl Reader<'_> {
             packets,
             bytes,
             last,
+            progress: None,
         })
+    }
+
+    /// The same with the progress behind it.
+    fn telling(&mut self) -> Result<Uses, MessageError> {
+        let uses = self.uses()?;
+        let progress = Some(TcpProgress::from_word(self.u64()?));
+        Ok(Uses { progress, ..uses })
     }
 
     fn reason(&mut self) -> Result<Gone, MessageError> {
@@ -343,10 +384,12 @@ mod tests {
 
     fn message() -> impl Strategy<Value = CacheMessage> {
         let name = any::<(u32, u32)>().prop_map(|(id, generation)| RuleName { id, generation });
-        let uses = any::<(u64, u64, u64)>().prop_map(|(packets, bytes, last)| Uses {
+        let uses = any::<(u64, u64, u64, Option<u64>)>();
+        let uses = uses.prop_map(|(packets, bytes, last, progress)| Uses {
             packets,
             bytes,
             last: Instant(last),
+            progress: progress.map(TcpProgress::from_word),
         });
         let words = any::<([u64; 6], [u64; 6], [u64; 8], u64)>();
         (0u8..8, name, uses, words, 0usize..5).prop_map(|(kind, name, uses, words, why)| {

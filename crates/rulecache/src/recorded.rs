@@ -4,6 +4,7 @@ use crate::action::set_mac;
 use crate::field::Field;
 use crate::identifications::Identifications;
 use crate::key::MatchKey;
+use crate::progress::TcpProgress;
 use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};
@@ -88,6 +89,16 @@ impl<'a> Recorded<'a> {
     #[inline]
     pub fn frame_bytes(&self) -> usize {
         self.packet.bytes().len()
+    }
+
+    /// How far a TCP segment says that its connection is. What a rule handles tells that with its
+    /// [hits](crate::Hits::progress) alone, so nothing that is decided about this packet may depend on it,
+    /// unless it makes no rule.
+    pub fn progress(&self) -> TcpProgress {
+        TcpProgress {
+            sequence: self.packet.tcp_sequence(),
+            acknowledgement: self.packet.tcp_acknowledgement(),
+        }
     }
 
     /// Whether this function may change or reuse one of its entries: no cached rule depends on
@@ -371,10 +382,26 @@ impl<'a> Recorded<'a> {
     /// is not used later than that after its last use.
     #[inline]
     pub fn depends_on(&mut self, entry: u32, idle: Option<Duration>) {
+        self.depend(entry, idle, false);
+    }
+
+    /// The same of an entry that stands for the sender of TCP segments: it is told how far the last one
+    /// said that the connection is, with the [hits](crate::Hits::progress).
+    #[inline]
+    pub fn depends_on_sender(&mut self, entry: u32, idle: Option<Duration>) {
+        self.depend(entry, idle, true);
+    }
+
+    #[inline]
+    fn depend(&mut self, entry: u32, idle: Option<Duration>, hears_progress: bool) {
         let function = self.function;
         let entry = EntryId { function, entry };
         self.dependents.expect(entry);
-        self.recording.depend(Dependency { entry, idle });
+        self.recording.depend(Dependency {
+            entry,
+            idle,
+            hears_progress,
+        });
     }
 
     /// The packet makes no rule.

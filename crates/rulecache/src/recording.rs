@@ -24,6 +24,8 @@ pub struct Dependency {
     pub entry: EntryId,
     /// The entry ends when it was not used for longer than this.
     pub idle: Option<Duration>,
+    /// It is told what the last TCP segment said that a rule handled.
+    pub hears_progress: bool,
 }
 
 /// The entries that a decision came from; at most [`MAX_DEPENDENCIES`].
@@ -57,6 +59,7 @@ impl Dependencies {
                 entry: 0,
             },
             idle: None,
+            hears_progress: false,
         }; MAX_DEPENDENCIES],
         count: 0,
     };
@@ -74,6 +77,7 @@ impl Dependencies {
             .find(|known| known.entry == new.entry);
         if let Some(known) = known {
             known.idle = shorter(known.idle, new.idle);
+            known.hears_progress |= new.hears_progress;
             return true;
         }
         let Some(place) = self.items.get_mut(usize::from(self.count)) else {
@@ -82,6 +86,11 @@ impl Dependencies {
         *place = new;
         self.count += 1;
         true
+    }
+
+    /// Whether any of them hears what TCP segments say.
+    pub fn hear_progress(&self) -> bool {
+        self.as_slice().iter().any(|entry| entry.hears_progress)
     }
 
     /// The shortest idle time-out of all.
@@ -373,6 +382,7 @@ mod tests {
         Dependency {
             entry: EntryId { function: 1, entry },
             idle: idle_s.map(Duration::from_secs),
+            ..Dependency::default()
         }
     }
 

@@ -227,7 +227,10 @@ mod tests {
             },
             DEFAULT_ROUTE,
         ] {
-            recording.depend(Dependency { entry, idle: None });
+            recording.depend(Dependency {
+                entry,
+                ..Dependency::default()
+            });
         }
         recording
     }

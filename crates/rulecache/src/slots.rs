@@ -1,12 +1,13 @@
 //! The rules of the table by number: what they do, how they were used, what they match.
 //!
 //! Rules that are not in the table of [flows](crate::flows) are used from here: a hit touches two
-//! lines, the action (one line) and the uses (half a line). What a rule matches is only needed to
-//! take it out, and lies elsewhere.
+//! lines, the action (one line) and the uses (half a line), and a third where it tells the numbers of TCP
+//! segments. What a rule matches is only needed to take it out, and lies elsewhere.
 
-use crate::action::{ActionWords, settle};
+use crate::action::{self, ActionWords, settle};
 use crate::key::MatchKey;
 use crate::message::{Gone, NewRule, RuleId, Uses};
+use crate::progress::TcpProgress;
 use twinpath_core::Instant;
 use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 
@@ -44,12 +45,13 @@ const USES: usize = 4;
 const LAST: usize = 0;
 const PACKETS: usize = 1;
 const BYTES: usize = 2;
-/// From the top: generation 32, unused 8, reason of being gone 8, hit since the last report 8,
-/// state 8.
+/// From the top: generation 32, unused 7, progress is known 1, reason of being gone 8, hit since the
+/// last report 8, state 8.
 const STANDING: usize = 3;
 const HIT: u64 = 1 << 8;
 const GENERATION_SHIFT: u32 = 32;
 const REASON_SHIFT: u32 = 16;
+const HAS_PROGRESS: u64 = 1 << 24;
 
 /// Words of a match: mask, value, and padding to two cache lines.
 const MATCH: usize = 16;
@@ -69,6 +71,8 @@ pub(crate) struct Slots {
     actions: ZeroedArray<CacheLine>,
     uses: ZeroedArray<[u64; USES]>,
     matches: ZeroedArray<u64>,
+    /// What the last TCP segment said, of rules that tell.
+    progress: ZeroedArray<u64>,
 }
 
 impl Slots {
@@ -77,6 +81,7 @@ impl Slots {
             actions: ZeroedArray::new(rules),
             uses: ZeroedArray::new(rules),
             matches: ZeroedArray::new(rules * MATCH),
+            progress: ZeroedArray::new(rules),
         }
     }
 
@@ -85,6 +90,7 @@ impl Slots {
         self.actions.touch();
         self.uses.touch();
         self.matches.touch();
+        self.progress.touch();
     }
 
     pub fn len(&self) -> usize {
@@ -92,7 +98,8 @@ impl Slots {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.actions.len() * 64 + (self.uses.len() * USES + self.matches.len()) * 8
+        let words = self.uses.len() * USES + self.matches.len() + self.progress.len();
+        self.actions.len() * 64 + words * 8
     }
 
     #[inline(always)]
@@ -152,12 +159,29 @@ impl Slots {
     }
 
     #[inline(always)]
-    pub fn count(&mut self, id: RuleId, bytes: usize, now: Instant) {
+    pub fn count(
+        &mut self,
+        id: RuleId,
+        (bytes, progress): (usize, Option<TcpProgress>),
+        now: Instant,
+    ) {
         let uses = self.uses_mut(id);
         uses[LAST] = uses[LAST].max(now.0);
         uses[PACKETS] += 1;
         uses[BYTES] += bytes as u64;
         uses[STANDING] |= HIT;
+        self.note_progress(id, progress);
+    }
+
+    /// Keeps what the last segment of a rule said, if it was one and the rule tells.
+    #[inline(always)]
+    fn note_progress(&mut self, id: RuleId, progress: Option<TcpProgress>) {
+        if let Some(progress) = progress
+            && action::tells_progress(self.action(id))
+        {
+            self.progress[id as usize] = progress.word();
+            self.uses_mut(id)[STANDING] |= HAS_PROGRESS;
+        }
     }
 
     /// Adds uses that were counted elsewhere, and are still to be reported.
@@ -169,6 +193,7 @@ impl Slots {
         uses[LAST] = uses[LAST].max(more.last.0);
         uses[PACKETS] += more.packets;
         uses[BYTES] += more.bytes;
+        self.note_progress(id, more.progress);
     }
 
     /// Whether the rule was hit since this was last asked.
@@ -201,8 +226,11 @@ impl Slots {
 
     pub fn quarantine(&mut self, id: RuleId, why: Gone) {
         let generation = u64::from(self.generation(id)) << GENERATION_SHIFT;
-        self.uses_mut(id)[STANDING] =
-            generation | (why as u64) << REASON_SHIFT | State::Quarantined as u64;
+        let standing = &mut self.uses_mut(id)[STANDING];
+        *standing = *standing & HAS_PROGRESS
+            | generation
+            | (why as u64) << REASON_SHIFT
+            | State::Quarantined as u64;
     }
 
     /// A number is told to be of a generation whose rule never arrived.
@@ -234,6 +262,12 @@ impl Slots {
             packets: uses[PACKETS],
             bytes: uses[BYTES],
             last: Instant(uses[LAST]),
+            progress: self.progress(id),
         }
+    }
+
+    fn progress(&self, id: RuleId) -> Option<TcpProgress> {
+        let is_known = self.uses_of(id)[STANDING] & HAS_PROGRESS != 0;
+        is_known.then(|| TcpProgress::from_word(self.progress[id as usize]))
     }
 }

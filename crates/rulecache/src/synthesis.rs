@@ -82,6 +82,7 @@ pub fn synthesise(
             rewrites,
             drop,
             idle: dependencies.idle(),
+            tells_progress: dependencies.hear_progress(),
         },
         dependencies,
         used: now,

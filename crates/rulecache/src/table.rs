@@ -260,6 +260,7 @@ impl RuleTable {
             packets: told.packets + since.packets,
             bytes: told.bytes + since.bytes,
             last: told.last.max(since.last),
+            progress: since.progress.or(told.progress),
         })
     }
 

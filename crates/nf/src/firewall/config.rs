@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 use super::rule::{Action, NoPort, Rule, port_number};
-use crate::checksums::VerifyChecksums;
 use crate::duration::Human;
 use crate::hosts::{HostLimit, PrefixLength};
 
@@ -27,15 +26,15 @@ pub struct Config {
     pub liberal: bool,
     /// Whether ICMP redirects pass, of either IP version: only hosts of one link should hear them.
     pub redirects: bool,
-    /// Which checksums of TCP, UDP, ICMP and ICMPv6 are verified: of packets that open a connection
-    /// or change its state otherwise than data and acknowledgements do, or of none.
-    pub verify_checksums: VerifyChecksums,
+    /// Which checksums of TCP, UDP, ICMP and ICMPv6 are verified.
+    pub verify_checksums: Verify,
     /// How long connections may be idle before they are forgotten.
     pub timeouts: Timeouts,
     /// Connections that one host may have opened at a time: those that are still remembered,
     /// by all workers together. If absent, there is no limit, for behind one address may be one host,
     /// or a proxy or translation with thousands; half-open ones are limited in all by `half_open` of
-    /// `[slow_path]`.
+    /// `[slow_path]`. On network interfaces a file without a limit is warned of: established connections
+    /// are never forgotten for want of room, so that one host could take all that there is.
     #[schemars(range(min = 1))]
     pub per_host_connections: Option<NonZeroU32>,
     /// Leading bits of an IPv6 address that tell one host from another: a host may take any address
@@ -57,13 +56,43 @@ impl Default for Config {
             pick_up: true,
             liberal: false,
             redirects: false,
-            verify_checksums: VerifyChecksums::State,
+            verify_checksums: Verify::State,
             timeouts: Timeouts::default(),
             per_host_connections: None,
             per_host_v6_prefix: PrefixLength::NETWORK,
             rules: Rules::default(),
             ports: Vec::new(),
         }
+    }
+}
+
+/// Which packets a firewall verifies the checksums of. One whose checksum is wrong where it is verified is
+/// dropped as `bad_checksum`, and changes nothing.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Verify {
+    /// ICMP errors alone. For captures of hosts that leave checksums to their network card, and
+    /// where a network card has verified them.
+    None,
+    /// Packets that open a connection or change its state otherwise than data and acknowledgements do.
+    /// These move windows unverified: their receiver drops them if they are broken, and who sees no
+    /// packets of a connection gains nothing by a wrong checksum.
+    #[default]
+    State,
+    /// All, on the fast path too, which reads each packet to its end for it: for networks that damage
+    /// packets. Fragments are excepted.
+    All,
+}
+
+impl Verify {
+    /// Whether packets that change state are verified.
+    pub(super) const fn of_state(self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// Whether data and acknowledgements are, too.
+    pub(super) const fn of_all(self) -> bool {
+        matches!(self, Self::All)
     }
 }
 

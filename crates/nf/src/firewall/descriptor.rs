@@ -14,10 +14,11 @@ use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
 use crate::hosts::Hosts;
 use crate::memory::TableMemory;
-use crate::records::{FlowText, since_tick};
+use crate::records::{EntryHits, FlowText, Page, since_tick};
 use crate::schema;
 use serde::Deserialize;
 use serde::de::Error;
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
@@ -25,6 +26,7 @@ use twinpath_core::Guarantees;
 use twinpath_core::Instant;
 use twinpath_core::wire::layout::Layout;
 use twinpath_rulecache::EntryText;
+use twinpath_slowpath::NetworkFunction;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -103,11 +105,37 @@ impl FunctionConfig for Config {
     /// Rules see packets of connections that are unknown, which are all on the slow path.
     fn changes_in_place(&self, former: &dyn FunctionConfig) -> bool {
         let former = former.of::<Self>();
-        former.is_some_and(|former| former.timeouts == self.timeouts)
+        former.is_some_and(|former| {
+            let has_same_program =
+                former.verify_checksums.of_all() == self.verify_checksums.of_all();
+            former.timeouts == self.timeouts && has_same_program
+        })
     }
 
     fn has(&self, object: Object) -> bool {
         object == Object::Rule
+    }
+
+    fn flow_hits(
+        &self,
+        function: &dyn NetworkFunction,
+        from: u32,
+        most: u32,
+    ) -> Option<Page<EntryHits>> {
+        let function: &dyn Any = function;
+        let decided = function.downcast_ref::<Firewall>()?.decided();
+        let hits = |number: u32| {
+            let place = number as usize;
+            let rule = self.rules().get(place);
+            let default = || format!("the default: {}", self.default);
+            Some(EntryHits {
+                rule: rule.map(|_| place + 1),
+                text: rule.map_or_else(default, ToString::to_string),
+                packets: decided.packets(place),
+                bytes: None,
+            })
+        };
+        Some(Page::of(from, most, self.rules().len() + 1, hits))
     }
 
     fn listed(&self, _object: Object) -> Vec<String> {

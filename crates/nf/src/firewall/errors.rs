@@ -5,7 +5,7 @@ use twinpath_core::wire::fields;
 use twinpath_slowpath::Flow;
 
 use super::connection::{Connection, Phase};
-use super::function::{Decision, Firewall, first_packet};
+use super::function::{Decision, Firewall};
 use super::rule::Action;
 use crate::icmp_errors::{self, Refusal};
 
@@ -32,7 +32,7 @@ impl Firewall {
 
     pub(super) fn unrelated_error(&mut self, packet: &Packet) -> Decision {
         self.counters.unrelated_errors += 1;
-        match self.rules.decide(&first_packet(packet)) {
+        match self.ask_rules(packet) {
             Some(Action::Allow) => Ok(()),
             _ => Err(self.deny()),
         }

@@ -10,12 +10,12 @@ use twinpath_core::{DropReason, Instant, Packet};
 use twinpath_slowpath::{Common, Eviction, Flow, NetworkFunction, Outbox};
 
 use super::NAME;
-use super::config::{Config, Timeouts};
+use super::config::{Config, Timeouts, Verify};
 use super::connection::{Connection, Phase};
+use super::decided::Decided;
 use super::rule::Action;
 use super::rules::{FirstPacket, RuleSet};
 use super::window::Windows;
-use crate::checksums::VerifyChecksums;
 use crate::hosts::{HostLimit, Hosts};
 use crate::icmp_errors::Refusals;
 
@@ -23,11 +23,12 @@ use crate::icmp_errors::Refusals;
 #[derive(Debug)]
 pub struct Firewall {
     pub(super) rules: RuleSet,
+    decided: Decided,
     default: Action,
     pub(super) pick_up: bool,
     pub(super) liberal: bool,
     pub(super) redirects: bool,
-    pub(super) checksums: VerifyChecksums,
+    pub(super) checksums: Verify,
     pub(super) timeouts: Timeouts,
     host_limit: Option<HostLimit>,
     hosts: Hosts,
@@ -58,6 +59,7 @@ impl Firewall {
     pub fn new(config: &Config) -> Self {
         Self {
             rules: RuleSet::new(config.rules(), &config.ports),
+            decided: Decided::new(config.rules()),
             default: config.default,
             pick_up: config.pick_up,
             liberal: config.liberal,
@@ -73,6 +75,9 @@ impl Firewall {
 
     fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
         self.judge_error(packet)?;
+        if self.checksums.of_all() && packet.role != Role::Error {
+            self.verify(packet)?;
+        }
         let is_later_part = packet.layout.fragment == Fragment::Later;
         match packet.role {
             Role::Error => self.error(packet, flow),
@@ -103,11 +108,26 @@ impl Firewall {
 
     /// Asks the rules about a connection's packet.
     pub(super) fn check_rules(&mut self, packet: &Packet) -> Decision {
-        let decided = self.rules.decide(&first_packet(packet));
-        match decided.unwrap_or(self.default) {
+        let action = self.ask_rules(packet).unwrap_or_else(|| {
+            self.decided.by_default += 1;
+            self.default
+        });
+        match action {
             Action::Deny => Err(self.deny()),
             Action::Allow => Ok(()),
         }
+    }
+
+    /// What the first rule says that matches a packet, which is counted.
+    pub(super) fn ask_rules(&mut self, packet: &Packet) -> Option<Action> {
+        let (place, action) = self.rules.deciding(&first_packet(packet))?;
+        self.decided.count(place);
+        Some(action)
+    }
+
+    /// How many packets a rule decided about, counted from 0; behind the last one the default.
+    pub(super) const fn decided(&self) -> &Decided {
+        &self.decided
     }
 
     /// The packet's end is taken for the opener.
@@ -227,7 +247,7 @@ impl NetworkFunction for Firewall {
     }
 
     fn program(&self) -> FastProgram {
-        super::program::program()
+        super::program::program(self.checksums)
     }
 
     fn share(&mut self, name: &str, common: &Common) {
@@ -264,6 +284,7 @@ impl NetworkFunction for Firewall {
             return false;
         };
         swap(self, new);
+        self.decided.take_over(&new.decided);
         swap(&mut self.counters, &mut new.counters);
         swap(&mut self.hosts, &mut new.hosts);
         swap(&mut self.refusals, &mut new.refusals);

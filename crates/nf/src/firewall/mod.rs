@@ -134,6 +134,7 @@
 pub mod config;
 mod connection;
 pub(crate) mod cover;
+mod decided;
 mod descriptor;
 pub(crate) mod edit;
 mod errors;
@@ -150,7 +151,9 @@ mod tcp_state;
 mod tests;
 mod window;
 
-pub use config::Config;
+pub(crate) use segment::window_scale;
+
+pub use config::{Config, Verify};
 pub use cover::Opening;
 pub use descriptor::FUNCTION;
 pub use function::Firewall;

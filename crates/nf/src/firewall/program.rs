@@ -14,6 +14,7 @@ use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, Guarantees};
 
 use super::NAME;
+use super::config::Verify;
 use super::connection::{
     ACKNOWLEDGED, END, FIN as FIN_BEHIND_A_GAP, GAP, LAST_SEEN, LIMIT, OPENED_BY_REPLY, PHASE_MASK,
     Phase, SCALE_BITS, STATE, TIMEOUT, WINDOW, WORDS,
@@ -32,8 +33,16 @@ pub(super) const GUARANTEES: Guarantees = Guarantees {
     needs: [None; 2],
 };
 
-/// Builds the program; it is the same for every configuration.
-pub fn program() -> FastProgram {
+/// Builds the program; no more of a configuration matters than what is verified.
+pub fn program(verify: Verify) -> FastProgram {
+    let mut always_complex = vec![
+        no_plain_segment(),
+        closes_gap(Direction::Original),
+        closes_gap(Direction::Reply),
+    ];
+    if verify.of_all() {
+        always_complex.push(vec![is_broken()]);
+    }
     FastProgram {
         name: NAME.into(),
         words: WORDS.to_vec(),
@@ -60,14 +69,19 @@ pub fn program() -> FastProgram {
                 exit: Exit::Continue,
             },
         ],
-        always_complex: vec![
-            no_plain_segment(),
-            closes_gap(Direction::Original),
-            closes_gap(Direction::Reply),
-        ],
+        always_complex,
         guarantees: GUARANTEES,
         ..FastProgram::default()
     }
+}
+
+/// A packet with a wrong checksum, which the workers drop.
+fn is_broken() -> Condition {
+    Condition::of(
+        Operand::Field(Field::ChecksumsHold),
+        Comparison::Equal,
+        Operand::Constant(0),
+    )
 }
 
 /// TCP segments that are more, or less, than data or an acknowledgement.
@@ -246,11 +260,11 @@ mod tests {
     #[test]
     fn software_runs_it_and_a_switch_asic_cannot() {
         let placement = Budget::software()
-            .place(&[program()], 1)
+            .place(&[program(Verify::State)], 1)
             .expect("within the limits");
         assert_eq!(placement.words, 11);
         let refusal = Budget::asic()
-            .place(&[program()], 1)
+            .place(&[program(Verify::State)], 1)
             .expect_err("windows take too many words");
         assert!(
             matches!(refusal, BudgetError::Words { have: 11, .. }),
@@ -260,7 +274,7 @@ mod tests {
 
     #[test]
     fn without_a_connection_everything_is_complex() {
-        for step in program().steps {
+        for step in program(Verify::State).steps {
             let on_state = step
                 .when
                 .iter()

@@ -55,6 +55,8 @@ pub struct RuleSet {
 
 #[derive(Clone, Debug)]
 struct Entry {
+    /// Its place among the rules, counted from 0.
+    place: u32,
     source: Masked,
     destination: Masked,
     /// Of protocols without a list of their own.
@@ -92,10 +94,10 @@ impl RuleSet {
         let mut set = Self::default();
         for (index, list) in set.lists.iter_mut().enumerate() {
             let (class, v4) = (index / 2, index % 2 == 0);
-            *list = rules
-                .iter()
-                .filter(|rule| belongs(rule, class, v4))
-                .map(|rule| Entry::new(rule, class, ports))
+            *list = (0..)
+                .zip(rules)
+                .filter(|(_, rule)| belongs(rule, class, v4))
+                .map(|(place, rule)| Entry::new(place, rule, class, ports))
                 .collect();
         }
         set
@@ -103,6 +105,11 @@ impl RuleSet {
 
     /// What the first rule that matches says; `None` if none does.
     pub fn decide(&self, packet: &FirstPacket) -> Option<Action> {
+        self.deciding(packet).map(|(_, action)| action)
+    }
+
+    /// The same, with the place of the rule, counted from 0.
+    pub fn deciding(&self, packet: &FirstPacket) -> Option<(u32, Action)> {
         let class = OWN_LISTS
             .iter()
             .position(|&own| own == packet.protocol)
@@ -110,7 +117,7 @@ impl RuleSet {
         let list = &self.lists[2 * class + usize::from(!packet.source.is_v4())];
         list.iter()
             .find(|entry| entry.matches(packet))
-            .map(|entry| entry.action)
+            .map(|entry| (entry.place, entry.action))
     }
 }
 
@@ -126,9 +133,10 @@ fn belongs(rule: &Rule, class: usize, v4: bool) -> bool {
 }
 
 impl Entry {
-    fn new(rule: &Rule, class: usize, ports: &[String]) -> Self {
+    fn new(place: u32, rule: &Rule, class: usize, ports: &[String]) -> Self {
         let number = |name: &str| port_number(name, ports).unwrap_or(NO_PORT);
         Self {
+            place,
             source: Masked {
                 mask: rule.from.mask,
                 value: rule.from.network.0,

@@ -76,7 +76,7 @@ impl Segment {
 }
 
 /// The window scale option. A larger one than allowed counts as the largest, as RFC 7323 has it.
-fn window_scale(packet: &Packet) -> Option<u8> {
+pub(crate) fn window_scale(packet: &Packet) -> Option<u8> {
     let options = fields::tcp_options(packet.bytes(), &packet.layout);
     let scale = options
         .map_while(Result::ok)

@@ -141,7 +141,9 @@ pub(super) struct RawConfig {
     /// Connections to services that one client may have at a time: those that are still remembered,
     /// by all workers together. If absent, there is no limit: whoever forges a client's address could
     /// use up what that client may have, and behind one address may be thousands of clients. Half-open
-    /// ones are limited in all by `half_open` of `[slow_path]`.
+    /// ones are limited in all by `half_open` of `[slow_path]`. On network interfaces a file without a
+    /// limit is warned of: established connections are never forgotten for want of room, so that one
+    /// client could take all that there is.
     #[schemars(range(min = 1))]
     per_host_connections: Option<NonZeroU32>,
     /// Leading bits of an IPv6 address that tell one client from another: a host may take any address
@@ -254,6 +256,11 @@ pub(super) type Misplaced = Placed<ConfigError>;
 const SERVICES: &str = "services";
 
 impl Config {
+    /// Whether a client may have only so many connections.
+    pub const fn limits_hosts(&self) -> bool {
+        self.host_limit.is_some()
+    }
+
     /// Checks that its services go together.
     pub(super) fn check(&self) -> Result<(), ConfigError> {
         match self.mistakes().into_iter().next() {

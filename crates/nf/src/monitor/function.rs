@@ -169,6 +169,7 @@ impl RuleFunction for Monitor {
             packets,
             bytes,
             last,
+            ..
         } = *hits;
         self.count(entry, Count { packets, bytes }, last);
     }

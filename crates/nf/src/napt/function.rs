@@ -367,11 +367,15 @@ impl Napt {
             return packet.uncacheable(Obstacle::Undecided);
         };
         let segment = flags.map(|flags| segment_of(packet, flags));
+        let (entry, idle) = (session_entry(session), table.idle_of_rules(kind));
         let is_same = table.touch(session, (way, segment), now, external);
         if !is_same {
             packet.uncacheable(Obstacle::StateChanged);
         }
-        packet.depends_on(session_entry(session), Some(table.idle_of_rules(kind)));
+        match way {
+            Way::Out => packet.depends_on_sender(entry, Some(idle)),
+            Way::In => packet.depends_on(entry, Some(idle)),
+        }
     }
 }
 
@@ -379,7 +383,7 @@ impl Napt {
 /// looked at.
 fn segment_of(packet: &mut Recorded<'_>, flags: u8) -> Segment {
     if !is_marked(flags) {
-        return Segment::plain(flags);
+        return Segment::plain(flags, packet.progress());
     }
     packet.uncacheable(Obstacle::StateChanged);
     Segment::marked(flags, packet.quote())
@@ -479,7 +483,7 @@ impl RuleFunction for Napt {
             0 => self.counters.unsolicited += hits.packets,
             _ => self
                 .table
-                .credit(entry & !SESSION, hits.last, &mut self.external),
+                .credit(entry & !SESSION, hits, &mut self.external),
         }
     }
 

@@ -48,11 +48,13 @@
 //!   speaks. A binding ends with its last session. A packet in either direction keeps a session
 //!   alive (RFC 4787 REQ-6 allows that of packets from outside).
 //! - **TCP.** A session is established when both ends have been heard, and transitory after a
-//!   reset of the host or when both have sent FIN; it is what it was before with the next segment
-//!   that is no reset (RFC 7857 §2.2). A reset or a FIN from outside may come from anybody, and its
-//!   sequence number cannot be held against the last segments, which pass by cached rules. So it
-//!   counts only together with the host's own FIN, of which one acknowledges the other, or whose
-//!   acknowledgement is the reset's number; else it passes and shortens nothing. From outside only a SYN opens one, to a
+//!   reset or when both have sent FIN; it is what it was before with the next segment
+//!   that is no reset (RFC 7857 §2.2). A reset from outside may come from anybody: it counts with
+//!   the sequence number that the host has acknowledged last (RFC 5961 §3.2), or if it acknowledges the host's
+//!   FIN; a FIN from outside counts when the host has sent its own, and one of them is acknowledged by the other
+//!   end. Else they pass and shorten nothing. Cached rules tell what the host's last segment said. A reset
+//!   that its receiver takes though it is ahead of that, behind data that the host has not acknowledged yet,
+//!   leaves the session for `tcp_established`. From outside only a SYN opens one, to a
 //!   binding that is there. An unexpected one is dropped silently (RFC 5382 REQ-4 a).
 //! - **Hairpinning.** A host inside that sends to a binding's external endpoint reaches the host
 //!   behind it, and appears with its own external endpoint. If filtering holds the packet back, it
@@ -63,10 +65,12 @@
 //!   between hosts inside. Dropped are those about no session, those straight to a host inside,
 //!   (`icmp_session`), those for another than the sender of the quoted packet, those with a wrong
 //!   checksum (RFC 5508 REQ-3), fragments and redirects. They keep nothing alive. The sequence number of a
-//!   quoted TCP segment of a host inside has to be that of its SYN while it has sent nothing else, and
-//!   lie in front of its FIN once that was sent (`icmp_quote`, RFC 5927 §4.1). In between it is not
-//!   checked here: segments that cached rules translate are unknown. The host whose segment it is does
-//!   so, and a [firewall](crate::firewall) in the chain, which knows its window.
+//!   quoted TCP segment of a host inside has to be one that may be under way (`icmp_quote`, RFC 5927 §4.1):
+//!   that of its SYN while it has sent nothing else; in front of its FIN once that was sent; in between no
+//!   farther from that of the host's last segment, on either side, than the largest window that the other end
+//!   can grant, which the scale in its SYN tells. A guess hits with a chance of twice that window in 2^32, one
+//!   in 256 with a scale of 7. A [firewall](crate::firewall) in the chain knows the window itself. Such an
+//!   error waits until cached rules of its session have told of the last segment, and are gone.
 //! - **Echoes** have their identifier translated like a port.
 //! - **Exhaustion.** A host inside that gets no port or session is told: "communication
 //!   administratively prohibited", from the first external address, with the headers of its packet
@@ -87,7 +91,8 @@
 //! # What is cached
 //! Cached rules depend on a session, or, if they drop what nobody asked for, on an external
 //! port. TCP segments with SYN, FIN or RST make no rules and match none, nor do segments that
-//! open a connection. A reset waits until its session's rules are gone. A rule ends when its
+//! open a connection. A reset, and an ICMP error about a connection, waits until its session's rules are
+//! gone. A rule ends when its
 //! session's time-out has passed, that of TCP after the transitory one: the workers then know
 //! whether the session is alive.
 //!

@@ -14,6 +14,7 @@ use hosts::{Host, Hosts};
 use std::time::Duration;
 use twinpath_core::Instant;
 use twinpath_core::wire::{Address, Endpoint, protocol};
+use twinpath_rulecache::Hits;
 use twinpath_slowpath::Slab;
 
 /// What stands for an inside endpoint outside.
@@ -343,22 +344,30 @@ impl Table {
             return false;
         };
         session.last = session.last.max(now);
-        let after = segment.map_or(session.tcp, |segment| session.tcp.after(way, segment));
-        let is_same = after == session.tcp;
-        session.tcp = after;
-        if !is_same || self.wheel.is_aside(number) {
+        let before = session.tcp;
+        if let Some(segment) = segment {
+            session.tcp = before.after(way, segment, now);
+        }
+        let after = session.tcp;
+        let has_same_end = after.is_established() == before.is_established();
+        if !has_same_end || !after.agrees_with(before) || self.wheel.is_aside(number) {
             self.put_back(number, external);
         }
-        is_same
+        after.agrees_with(before)
     }
 
     /// Packets that rules handled used a session.
-    pub fn credit(&mut self, number: u32, last: Instant, external: &mut External) {
+    pub fn credit(&mut self, number: u32, hits: &Hits, external: &mut External) {
         let Some(session) = self.sessions.at_mut(number) else {
             return;
         };
-        session.last = session.last.max(last);
-        if self.wheel.is_aside(number) {
+        session.last = session.last.max(hits.last);
+        let was_established = session.tcp.is_established();
+        if let Some(progress) = hits.progress {
+            session.tcp.hear(progress, hits.last);
+        }
+        let has_same_end = session.tcp.is_established() == was_established;
+        if !has_same_end || self.wheel.is_aside(number) {
             self.put_back(number, external);
         }
     }

@@ -1,23 +1,24 @@
 //! What is known of a TCP connection: enough to tell which time-out it has.
 //!
-//! Neither a reset nor a FIN from outside is taken at its word. Whoever is off the path can send one,
-//! and its sequence number cannot be held against the last segments: those that cached rules translated
-//! are unknown here. But segments with SYN, FIN or RST never pass by rules, and those of the host inside
-//! are its own. So the host's FIN tells two numbers that nobody off the path knows: what the other end
-//! sends last must acknowledge it, or be what the host acknowledges with it.
+//! Neither a reset nor a FIN from outside is taken at its word: whoever is off the path can send one. But
+//! what the host inside sends is its own, and cached rules tell the numbers of the last segment that they
+//! translated. So there are numbers that nobody off the path knows.
 //!
-//! An ICMP error that quotes a segment of the host is asked for its number where that is known: while the host
-//! has sent nothing but its SYN, and behind its FIN.
+//! An ICMP error that quotes a segment of the host is asked for its number (RFC 5927 §4.1): it lies no farther
+//! from that of the host's last segment than the largest window that the other end can grant, in front of the
+//! host's FIN, and is that of its SYN while it has sent nothing else.
 //!
 //! - A reset of the host makes a connection transitory, and the next segment that is none makes it what
 //!   it was before (RFC 7857 §2.2, RFC 6146 §3.5.2.2).
-//! - A FIN from outside counts when the host has sent its own, and one acknowledges the other.
-//! - A reset from outside counts behind the host's FIN, if it has the number that the host expected then,
-//!   or acknowledges the FIN. Another shortens nothing: a host that has taken it says nothing more, and
-//!   neither does one that has not heard of it.
+//! - So does a reset from outside with the number that the host expects, which is what it has acknowledged
+//!   last (RFC 5961 §3.2), or behind the host's FIN one that acknowledges the FIN. Another shortens nothing.
+//! - A FIN from outside counts when the host has sent its own, and one acknowledges the other, or the host
+//!   acknowledges that from outside later.
 
-use twinpath_core::Packet;
+use crate::firewall::window_scale;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
+use twinpath_core::{Instant, Packet};
+use twinpath_rulecache::TcpProgress;
 
 /// Which way a packet goes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -28,7 +29,8 @@ pub(crate) enum Way {
     In = 1,
 }
 
-/// What counts of a segment; its numbers only with SYN, FIN or RST.
+/// What counts of a segment. Of one without SYN, FIN and RST numbers count only where the host has sent it:
+/// what a rule that handles others tells.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub flags: u8,
@@ -36,13 +38,17 @@ pub(crate) struct Segment {
     /// The sequence number behind it.
     pub end: u32,
     pub acknowledgement: u32,
+    /// Of a SYN the shift of its sender's windows.
+    pub shift: u8,
 }
 
 impl Segment {
     /// One without SYN, FIN and RST.
-    pub fn plain(flags: u8) -> Self {
+    pub fn plain(flags: u8, progress: TcpProgress) -> Self {
         Self {
             flags,
+            sequence: progress.sequence,
+            acknowledgement: progress.acknowledgement,
             ..Self::default()
         }
     }
@@ -56,6 +62,7 @@ impl Segment {
             sequence,
             end: sequence.wrapping_add(bytes),
             acknowledgement: packet.tcp_acknowledgement(),
+            shift: window_scale(packet).unwrap_or(0),
         }
     }
 
@@ -67,6 +74,15 @@ impl Segment {
 
 /// Most bytes that are under way (RFC 7323 §2.3).
 const LARGEST_WINDOW: u32 = 1 << 30;
+/// The largest window without a shift.
+const UNSHIFTED: u32 = 0xffff;
+
+/// What the host's last segment without SYN, FIN and RST said, and when it came.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Told {
+    at: Instant,
+    progress: TcpProgress,
+}
 
 /// What the FIN of an end has told.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -98,12 +114,41 @@ pub(crate) struct Tcp {
     reset: bool,
     /// There was a reset from outside that does not.
     doubtful_reset: bool,
+    /// What the host has said last, by segments that rules handled too.
+    told: Option<Told>,
+    /// That of the other end's windows.
+    shift: Option<u8>,
 }
 
 impl Tcp {
-    /// The state after a segment.
+    /// The state after a segment that came at `now`.
     #[must_use]
-    pub fn after(mut self, way: Way, segment: Segment) -> Self {
+    pub fn after(self, way: Way, segment: Segment, now: Instant) -> Self {
+        let mut after = self.after_flags(way, segment);
+        if way == Way::Out && segment.flags & (SYN | FIN | RST) == 0 {
+            let progress = TcpProgress {
+                sequence: segment.sequence,
+                acknowledgement: segment.acknowledgement,
+            };
+            after.hear(progress, now);
+        }
+        after
+    }
+
+    /// The host has said so by then, in a segment that a rule may have handled.
+    pub fn hear(&mut self, progress: TcpProgress, at: Instant) {
+        if self.told.is_none_or(|before| before.at <= at) {
+            self.told = Some(Told { at, progress });
+        }
+    }
+
+    /// Whether this is the same as another, but for what rules tell.
+    pub fn agrees_with(self, other: Self) -> bool {
+        let told = None;
+        Self { told, ..self } == Self { told, ..other }
+    }
+
+    fn after_flags(mut self, way: Way, segment: Segment) -> Self {
         if segment.flags & RST != 0 {
             self.hear_reset(way, segment);
             return self;
@@ -111,8 +156,11 @@ impl Tcp {
         if segment.flags & SYN != 0 {
             // The host opens anew: it has taken the reset.
             let takes_reset = way == Way::Out && self.doubtful_reset;
-            if self.closing || self.reset || takes_reset {
+            if self.is_closing() || self.reset || takes_reset {
                 self = Self::default();
+            }
+            if way == Way::In && self.is_first_from_outside(segment) {
+                self.shift = Some(segment.shift);
             }
             let is_first = way == Way::Out && !self.established;
             self.opens_with = is_first.then_some(segment.sequence).or(self.opens_with);
@@ -131,13 +179,25 @@ impl Tcp {
         self
     }
 
+    /// Whether a SYN from outside answers that of the host, or comes before it has sent anything.
+    fn is_first_from_outside(&self, segment: Segment) -> bool {
+        let acknowledged = segment.acknowledgement.wrapping_sub(1);
+        match segment.flags & ACK {
+            0 => !self.heard[Way::Out as usize],
+            _ => self.opens_with == Some(acknowledged),
+        }
+    }
+
     fn hear_reset(&mut self, way: Way, segment: Segment) {
-        let is_expected =
-            |fin: Fin| segment.acknowledges(fin) || segment.sequence == fin.acknowledgement;
-        match way {
-            Way::Out => self.reset = true,
-            Way::In if self.fins[Way::Out as usize].is_some_and(is_expected) => self.reset = true,
-            Way::In => self.doubtful_reset = true,
+        let fin = self.fins[Way::Out as usize];
+        let last = self.told.map(|told| told.progress.acknowledgement);
+        let acknowledged = [last, fin.map(|fin| fin.acknowledgement)];
+        let is_believed = way == Way::Out
+            || acknowledged.contains(&Some(segment.sequence))
+            || fin.is_some_and(|fin| segment.acknowledges(fin));
+        match is_believed {
+            true => self.reset = true,
+            false => self.doubtful_reset = true,
         }
     }
 
@@ -152,28 +212,60 @@ impl Tcp {
         self.closing |= fin.is_some_and(|fin| segment.acknowledges(fin));
     }
 
-    /// Whether a segment of the host with this number may be under way. In between its SYN and its FIN
-    /// nothing is known of it: its segments pass by rules.
+    /// Whether a segment of the host with this number may be under way.
     pub fn can_have_sent(self, sequence: u32) -> bool {
-        let fin = self.fins[Way::Out as usize];
-        match (self.opens_with, fin) {
-            (Some(first), _) => sequence == first,
-            (None, Some(fin)) => fin.end.wrapping_sub(sequence) <= LARGEST_WINDOW,
-            (None, None) => true,
+        let window = self.window();
+        if let Some(first) = self.opens_with {
+            return sequence == first;
         }
+        if let Some(fin) = self.fins[Way::Out as usize] {
+            return fin.end.wrapping_sub(sequence) <= window;
+        }
+        let Some(Told { progress, .. }) = self.told else {
+            return false;
+        };
+        let farthest = progress.sequence.wrapping_sub(window);
+        // The last one may have been sent again, and be the oldest of those that are under way.
+        sequence.wrapping_sub(farthest) <= 2 * window
+    }
+
+    /// Whether that depends on segments that rules may have handled.
+    pub fn depends_on_last_segment(self) -> bool {
+        self.opens_with.is_none() && self.fins[Way::Out as usize].is_none()
+    }
+
+    /// The largest window that the other end can grant.
+    fn window(self) -> u32 {
+        let shifted = |shift: u8| UNSHIFTED << shift;
+        self.shift.map_or(LARGEST_WINDOW, shifted)
     }
 
     /// Whether both ends may send.
     pub fn is_established(self) -> bool {
-        self.established && !self.closing && !self.reset
+        self.established && !self.is_closing() && !self.reset
+    }
+
+    /// Whether the host's FIN and that from outside are known to be of one connection.
+    fn is_closing(self) -> bool {
+        let [Some(_), Some(fin)] = self.fins else {
+            return false;
+        };
+        let acknowledges = |told: Told| told.progress.acknowledgement == fin.end;
+        self.closing || self.told.is_some_and(acknowledges)
+    }
+
+    /// Whether both ends have sent FIN.
+    fn has_both_fins(self) -> bool {
+        self.fins.iter().all(Option::is_some)
     }
 
     /// Whether segments without flags, which have changed nothing so far, do so after one with
-    /// these: they must not pass by rules then.
+    /// these: they must not pass by rules then. What a reset from outside is held against is what rules
+    /// have told of the last segments.
     pub fn is_undone_by(self, flags: u8) -> bool {
         match flags & (SYN | RST) {
             0 => false,
-            SYN => self.closing || self.reset || self.doubtful_reset,
+            SYN => self.has_both_fins() || self.reset || self.doubtful_reset,
             _ => !self.reset,
         }
     }
@@ -192,6 +284,7 @@ mod tests {
             sequence: 100,
             end: if flags & FIN != 0 { 101 } else { 100 },
             acknowledgement: 100,
+            shift: 0,
         }
     }
 
@@ -210,6 +303,7 @@ mod tests {
             sequence: 77_777,
             end: 77_778,
             acknowledgement: 1,
+            shift: 0,
         }
     }
 
@@ -217,7 +311,7 @@ mod tests {
         let state = segments
             .iter()
             .fold(Tcp::default(), |state, &(way, segment)| {
-                state.after(way, segment)
+                state.after(way, segment, Instant(0))
             });
         state.is_established()
     }
@@ -257,7 +351,13 @@ mod tests {
 
     #[test]
     fn what_anybody_may_send_from_outside_does_not() {
-        assert!(goes_on(&[(In, segment(RST))]), "nobody can tell");
+        for number in [99, 101] {
+            let near = Segment {
+                sequence: number,
+                ..segment(RST)
+            };
+            assert!(goes_on(&[(In, near)]), "another number");
+        }
         assert!(goes_on(&[(In, forged(RST)), (In, forged(SYN))]));
         for fin in [forged(FIN), segment(FIN)] {
             assert!(goes_on(&[(In, fin)]), "half closed at most");
@@ -277,8 +377,80 @@ mod tests {
     }
 
     #[test]
+    fn a_reset_from_outside_with_the_number_that_the_host_expects_counts() {
+        assert!(!goes_on(&[(In, segment(RST))]));
+        assert!(goes_on(&[(In, segment(RST)), (In, segment(0))]), "goes on");
+        let data = Segment {
+            acknowledgement: 150,
+            ..segment(0)
+        };
+        assert!(goes_on(&[(Out, data), (In, segment(RST))]), "no longer");
+        let next = Segment {
+            sequence: 150,
+            ..segment(RST)
+        };
+        assert!(!goes_on(&[(Out, data), (In, next)]));
+    }
+
+    #[test]
+    fn fins_that_cross_count_once_the_host_acknowledges() {
+        let crossed = [(Out, segment(FIN)), (In, segment(FIN))];
+        assert!(goes_on(&crossed));
+        assert!(!goes_on(&[&crossed[..], &[(Out, last(0))]].concat()));
+    }
+
+    #[test]
+    fn a_quoted_segment_is_near_the_hosts_last_one() {
+        let syn = |shift| Segment { shift, ..last(SYN) };
+        for (shift, window) in [
+            (None, LARGEST_WINDOW),
+            (Some(0), 0xffff),
+            (Some(7), 0xffff << 7),
+        ] {
+            let mut tcp = Tcp::default();
+            if let Some(shift) = shift {
+                tcp = tcp.after(Out, segment(SYN), Instant(0));
+                assert!(tcp.can_have_sent(100) && !tcp.can_have_sent(101));
+                // Somebody else's.
+                tcp = tcp.after(
+                    In,
+                    Segment {
+                        acknowledgement: 9,
+                        ..syn(14)
+                    },
+                    Instant(0),
+                );
+                tcp = tcp.after(In, syn(shift), Instant(0));
+            }
+            assert!(!Tcp::default().can_have_sent(100), "it has sent nothing");
+            tcp = tcp.after(Out, segment(0), Instant(0));
+            for (distance, expected) in [(0, true), (window, true), (window + 1, false)] {
+                for number in [100u32.wrapping_add(distance), 100u32.wrapping_sub(distance)] {
+                    assert_eq!(tcp.can_have_sent(number), expected, "{shift:?} {distance}");
+                }
+            }
+            tcp.hear(
+                TcpProgress {
+                    sequence: 1 << 31,
+                    acknowledgement: 100,
+                },
+                Instant(1),
+            );
+            assert!(tcp.can_have_sent(1 << 31) && !tcp.can_have_sent(100));
+            tcp.hear(
+                TcpProgress {
+                    sequence: 100,
+                    acknowledgement: 100,
+                },
+                Instant(0),
+            );
+            assert!(!tcp.can_have_sent(100), "an older one");
+        }
+    }
+
+    #[test]
     fn a_host_that_has_taken_a_reset_opens_anew() {
-        let again = [(In, segment(RST)), (Out, segment(SYN))];
+        let again = [(In, forged(RST)), (Out, segment(SYN))];
         assert!(!goes_on(&again));
         let answered = [(In, segment(SYN)), (Out, segment(0))];
         assert!(goes_on(&[&again[..], &answered].concat()));

@@ -54,17 +54,17 @@ impl RateLimiter {
 
     fn judge(&self, packet: &Packet, flow: &mut Flow<'_>) -> Judgement {
         let (meter, way) = (&self.meter, packet.direction);
-        let (now, takes) = (meter.now(flow.now), meter.cost(packet.packet_bytes()));
+        let bytes = packet.packet_bytes();
+        let (now, takes) = (meter.now(flow.now), meter.cost(bytes));
+        let fits = bytes <= meter.longest_packet;
         let full_at = State(flow.words).full_at(way, flow.now, meter.full_ticks);
         let without = full_at.map_or(now, |full_at| later(full_at, now));
         let with = without.wrapping_add(takes);
         let missing = with.wrapping_sub(now).saturating_sub(meter.depth);
-        if missing == 0 && self.buffer.is_empty(*flow.handle, way) {
+        if missing == 0 && fits && self.buffer.is_empty(*flow.handle, way) {
             return Judgement::Conforms(with);
         }
-        let waits = self.config.excess == Excess::Delay
-            && takes <= meter.depth
-            && missing <= meter.longest_delay;
+        let waits = self.config.excess == Excess::Delay && fits && missing <= meter.longest_delay;
         Judgement::Excess {
             until: waits.then(|| meter.after(flow.now, missing)),
             with,

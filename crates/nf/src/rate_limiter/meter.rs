@@ -44,6 +44,8 @@ pub(super) struct Meter {
     pub cost: Cost,
     /// Units that an empty bucket takes to be full.
     pub depth: u32,
+    /// Bytes of the longest packet that passes. Where units are coarse, a longer one may take no more.
+    pub longest_packet: u32,
     /// Units that a packet may wait.
     pub longest_delay: u32,
     /// After so many ticks of silence a bucket is full.
@@ -67,6 +69,14 @@ impl Rate {
             Self::Packets { burst, .. } => self.nanoseconds(burst),
         };
         Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+    }
+
+    /// Bytes of the longest packet that a full bucket has enough for.
+    fn longest_packet(self) -> u32 {
+        match self {
+            Self::Bits { burst_bytes, .. } => burst_bytes.min(LONGEST_PACKET) as u32,
+            Self::Packets { .. } => LONGEST_PACKET as u32,
+        }
     }
 
     /// The farthest in the future that a bucket may be full, in nanoseconds.
@@ -98,6 +108,7 @@ impl Meter {
             unit,
             cost,
             depth: cost.of_many(burst),
+            longest_packet: rate.longest_packet(),
             longest_delay: units(longest_delay.as_nanos(), unit) as u32,
             full_ticks: (horizon.div_ceil(1 << TICK_SHIFT) + 1) as u32,
         }

@@ -114,7 +114,11 @@ fn operands(meter: &Meter) -> (Operand, Operand) {
 fn limited(way: Direction, config: &Config, meter: &Meter) -> Vec<Step> {
     let full = Operand::Word(full_at(way) as u8);
     let (takes, slack) = operands(meter);
-    let fits = Condition::of(takes, Comparison::AtMost, Operand::Constant(meter.depth));
+    let fits = Condition::of(
+        Operand::Field(Field::PacketLength),
+        Comparison::AtMost,
+        Operand::Constant(meter.longest_packet),
+    );
     let before = compute(BEFORE, Operation::Later, full, NOW);
     let within = Step {
         name: named(

@@ -20,7 +20,7 @@ use twinpath_core::key::KeyKind;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{FlowKey, Instant, Side};
 use twinpath_nf::descriptor::FunctionConfig;
-use twinpath_nf::records::{Count, FlowRecord, Page};
+use twinpath_nf::records::{Count, EntryHits, FlowRecord, Page};
 use twinpath_rulecache::RuleFunction;
 
 /// Flows or entries that one question looks at.
@@ -218,17 +218,49 @@ impl Control {
                 config.hits(function, from, PART)
             };
             self.pages(place, function, page, &mut |hits, _| {
-                told.push(CounterView {
-                    function: function.name.to_string(),
-                    rule: hits.rule,
-                    text: hits.text,
-                    packets: hits.packets,
-                    bytes: hits.bytes,
-                });
+                told.push(counter_view(function, hits));
                 !told.is_full()
             })?;
+            self.flow_hits(&service, (place, function), &mut told)?;
         }
         Ok(told.finish())
+    }
+
+    /// How often rules of a function that shares flow state decided, on all workers together.
+    fn flow_hits(
+        &self,
+        service: &Service,
+        (place, function): (usize, &Instance),
+        told: &mut Told<CounterView>,
+    ) -> Result<(), String> {
+        let until = WallClock::now() + TIME;
+        let mut from = Some(0);
+        while let Some(first) = from {
+            let mut sum: Option<Page<EntryHits>> = None;
+            for worker in self.workers(service) {
+                let config = Arc::clone(&function.config);
+                let page = self.ask_worker(worker, move |worker, _| {
+                    config.flow_hits(worker.flow_function(place)?, first, PART)
+                })?;
+                let Some(page) = page else {
+                    return Ok(());
+                };
+                match &mut sum {
+                    Some(sum) => add_hits(&mut sum.items, &page.items),
+                    None => sum = Some(page),
+                }
+            }
+            let Some(sum) = sum else {
+                return Ok(());
+            };
+            for hits in sum.items {
+                told.push(counter_view(function, hits));
+            }
+            from = sum
+                .next
+                .filter(|_| WallClock::now() < until && !told.is_full());
+        }
+        Ok(())
     }
 
     fn backends(&self, query: &Query) -> Result<Part<BackendView>, String> {
@@ -284,6 +316,23 @@ impl Control {
             })?;
         }
         Ok(connections)
+    }
+}
+
+/// Adds what another worker has counted for the same rules.
+fn add_hits(sum: &mut [EntryHits], more: &[EntryHits]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        sum.packets += more.packets;
+    }
+}
+
+fn counter_view(function: &Instance, hits: EntryHits) -> CounterView {
+    CounterView {
+        function: function.name.to_string(),
+        rule: hits.rule,
+        text: hits.text,
+        packets: hits.packets,
+        bytes: hits.bytes,
     }
 }
 

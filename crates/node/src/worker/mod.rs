@@ -31,7 +31,7 @@ use twinpath_core::split::stretch;
 use twinpath_core::{DropCounters, DropReason, Frame, Instant, Pools, Steering};
 use twinpath_link::{Arrival, Header, Receiver, Sender, detach, peek};
 use twinpath_rulecache::{Output, RuleFunction, SlowRules};
-use twinpath_slowpath::Common;
+use twinpath_slowpath::{Common, NetworkFunction};
 
 /// What a worker counts on its link.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -314,7 +314,26 @@ impl Worker {
         None
     }
 
-    /// The same, for whoever takes something that packets do not meet.
+    /// The function at a place of the chain, if it shares flow state.
+    pub fn flow_function(&self, place: usize) -> Option<&dyn NetworkFunction> {
+        let mut first = 0;
+        for element in &self.elements {
+            let count = match element {
+                SlowElement::Rules(rules) => rules.functions().len(),
+                SlowElement::Flows(flows) => flows.chain().len(),
+                SlowElement::Dash(_) => 1,
+            };
+            if let SlowElement::Flows(flows) = element
+                && let Some(function) = flows.chain().functions().get(place.wrapping_sub(first))
+            {
+                return Some(&*function.function);
+            }
+            first += count;
+        }
+        None
+    }
+
+    /// The same of one that makes rules, for whoever takes something that packets do not meet.
     pub fn function_mut(&mut self, place: usize) -> Option<&mut (dyn RuleFunction + 'static)> {
         let mut first = 0;
         for element in &mut self.elements {

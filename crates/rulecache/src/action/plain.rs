@@ -184,7 +184,7 @@ mod tests {
                 decrements,
                 ..Rewrites::default()
             };
-            let action = Action { rewrites, drop: None, idle: None };
+            let action = Action { rewrites, drop: None, idle: None, tells_progress: is_udp };
             let words = action.pack();
             let before = frame.clone();
             let mut general = frame.clone();

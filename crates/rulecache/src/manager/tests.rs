@@ -26,7 +26,10 @@ fn rule(number: u32, exact: bool) -> Rule {
     let mut recording = Recording::new(Some(key(number)));
     recording.examine(Field::SourceAddress.mask());
     for entry in [own(number), SHARED] {
-        recording.depend(Dependency { entry, idle: None });
+        recording.depend(Dependency {
+            entry,
+            ..Dependency::default()
+        });
     }
     let rule = synthesise(&recording, None, Instant(5)).expect("cacheable");
     match exact {
@@ -102,6 +105,7 @@ fn uses(packets: u64) -> Uses {
         packets,
         bytes: 100 * packets,
         last: Instant(9),
+        progress: None,
     }
 }
 

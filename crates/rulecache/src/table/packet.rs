@@ -6,6 +6,7 @@ use crate::flows::{self, LineKey, Look};
 use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
+use crate::progress::TcpProgress;
 use crate::slots::{State, Usable};
 use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::{fields, tcp, udp};
@@ -122,7 +123,11 @@ impl RuleTable {
             return Decision::Punt;
         }
         self.counters.hits += 1;
-        match self.flows.count(line, bytes, now) {
+        let progress = match CHECKSUM_AT {
+            tcp::CHECKSUM_AT => Some(headers.progress()),
+            _ => None,
+        };
+        match self.flows.count(line, (bytes, progress), now) {
             Decision::Forward { egress } => {
                 let line = self.flows.line(line);
                 if let Some(macs) = self.flows.macs(line) {
@@ -171,7 +176,8 @@ impl RuleTable {
             return Decision::Punt;
         }
         self.counters.hits += 1;
-        self.slots.count(id, frame.len(), now);
+        let progress = progress_of(frame, layout);
+        self.slots.count(id, (frame.len(), progress), now);
         let words = self.slots.action(id);
         if let Some(Some(reason)) = action::drop_in(words) {
             return Decision::Drop(reason);
@@ -260,4 +266,14 @@ impl RuleTable {
         flow.or_else(|| self.exact.find_any(&key.0))
             .or_else(|| self.sensitive.find(key))
     }
+}
+
+/// How far a TCP segment says that its connection is.
+#[inline(always)]
+fn progress_of(frame: &[u8], layout: &Layout) -> Option<TcpProgress> {
+    let is_tcp = layout.transport == Transport::Tcp;
+    is_tcp.then(|| TcpProgress {
+        sequence: fields::tcp_seq(frame, layout),
+        acknowledgement: fields::tcp_ack(frame, layout),
+    })
 }

@@ -383,6 +383,7 @@ impl RuleFunction for Monitor {
             packets: 1,
             bytes,
             last: Instant::ZERO,
+            progress: None,
         };
         self.credit(class, &hits);
         Verdict::Forward

@@ -6,10 +6,11 @@ use crate::{Outcome, output};
 use twinpath_control::look::{CounterView, Look, Seen};
 use twinpath_control::report::units;
 
-/// Shows how often rules of access lists, and next hops of routers, decided in a running service
+/// Shows how often rules of access lists and firewalls, and next hops of routers, decided in a running service
 ///
 /// Packets count whichever path they took, those that a cached rule handled as far as the fast path has
-/// reported them. The rules come in order, the default behind them. Exit code 1 if no function counts.
+/// reported them. Rules of a firewall are asked about packets of connections that are not known: those that
+/// open one, and those that are denied. The rules come in order, the default behind them. Exit code 1 if no function counts.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath counters --control /run/border.sock --function acl",

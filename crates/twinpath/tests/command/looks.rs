@@ -140,6 +140,32 @@ fn counters_are_those_of_both_paths() {
     );
 }
 
+/// Of a firewall those packets count that open a connection or are denied, on all workers.
+#[test]
+fn rules_of_a_firewall_count_what_they_decide() {
+    let service = "[service]\nchain = [\"firewall\"]\n\
+        [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"icmp\" }]\n\
+        [slow_path]\nworkers = 2\n\
+        [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n";
+    let running = Running::start_as(service);
+    let counters = |said: &crate::folder::Said| -> Vec<Value> {
+        serde_json::from_str(&said.out).unwrap_or_default()
+    };
+    let decided = |said: &crate::folder::Said| {
+        let counters = counters(said);
+        counters.len() == 2 && counters[1]["packets"].as_u64() >= Some(20)
+    };
+    let said = running.ask_until(&["counters", "--json"], decided);
+    let counters = counters(&said);
+    assert_eq!(
+        (&counters[0]["rule"], &counters[0]["packets"]),
+        (&1.into(), &0.into())
+    );
+    assert_eq!(counters[1]["text"], "the default: allow");
+    let report = running.stop().report("r");
+    assert!(report.functions[0].counters["connections_opened"] >= 20);
+}
+
 #[test]
 fn backends_tell_their_connections() {
     let running = Running::start_as(BALANCED);

@@ -5,7 +5,7 @@ use super::{Found, translations};
 use crate::service::{PortDevice, Service};
 use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::Address;
-use twinpath_nf::router;
+use twinpath_nf::{firewall, load_balancer, router};
 
 /// Most bits of an address that a prefix may leave open and be looked through.
 const MOST_OPEN_BITS: u8 = 12;
@@ -17,6 +17,7 @@ impl Found {
             self.unanswered(service, name, translation.external);
         }
         self.shared_pools(service);
+        self.unlimited_hosts(service);
         for instance in &service.chain {
             if let Some(router) = instance.config.of::<router::Config>() {
                 self.gateways_elsewhere(service, &instance.name, router);
@@ -39,6 +40,27 @@ impl Found {
                 "{address} is in the network of a port that does not answer for it, so nothing comes back to it: expected it in answers_for of that port in [ports]"
             );
             self.add([translation, "external"], message);
+        }
+    }
+
+    /// Tables of connections that one host alone can fill: with established ones, which are never
+    /// forgotten for want of room. On cables there may be such a host.
+    fn unlimited_hosts(&mut self, service: &Service) {
+        if service.devices.is_empty() {
+            return;
+        }
+        for instance in &service.chain {
+            let firewall = instance.config.of::<firewall::Config>();
+            let balancer = instance.config.of::<load_balancer::Config>();
+            let is_unlimited = firewall.is_some_and(|one| one.per_host_connections.is_none())
+                || balancer.is_some_and(|one| !one.limits_hosts());
+            if is_unlimited {
+                let message = format!(
+                    "one host may have as many connections as there is room for (flows = {} in [slow_path], on each worker), and nobody else opens any then: expected per_host_connections",
+                    service.slow_path.flows
+                );
+                self.add([&*instance.name], message);
+            }
         }
     }
 
@@ -186,6 +208,33 @@ routes = [
     { to = "::/0", via = "far" },
 ]
 "#;
+
+    #[test]
+    fn tables_that_one_host_can_fill_are_told() {
+        let balancer = "[load_balancer]\nservices = [{ vip = \"203.0.113.9:80\", protocol = \"tcp\", backends = [{ endpoint = \"192.168.1.9:80\" }] }]\n";
+        let text = SOUND.replace("\"nat64\"", "\"nat64\", \"firewall\", \"load_balancer\"");
+        let text = format!("{text}[firewall]\ndefault = \"allow\"\n{balancer}");
+        let lines = told(&text);
+        let expected = "one host may have as many connections as there is room for (flows = ";
+        let places: Vec<usize> = lines.iter().map(|(line, _)| *line).collect();
+        assert_eq!(places, [27, 29], "{lines:?}");
+        assert!(
+            lines
+                .iter()
+                .all(|(_, message)| message.starts_with(expected)),
+            "{lines:?}"
+        );
+        let limited = text
+            .replace(
+                "default = \"allow\"",
+                "default = \"allow\"\nper_host_connections = 100",
+            )
+            .replace(
+                "[load_balancer]",
+                "[load_balancer]\nper_host_connections = 100",
+            );
+        assert_eq!(told(&limited), []);
+    }
 
     #[test]
     fn what_nobody_on_the_cable_answers_or_is_told_is_told_here() {

@@ -273,7 +273,7 @@ fn a_connection_met_in_mid_stream_keeps_to_its_numbers() {
 }
 
 /// What would change a connection's state does not with a wrong checksum; data and
-/// acknowledgements are their receiver's to verify.
+/// acknowledgements are their receiver's to verify, unless the firewall is to verify all.
 #[test]
 fn broken_segments_change_no_state() {
     /// A byte that is wrong: the last one of the data, or one of the IPv4 header's checksum.
@@ -317,5 +317,13 @@ fn broken_segments_change_no_state() {
     let data = a(ACK, 1000, 5000).bytes(100);
     let passed = verdict_of(DEFAULT, &HANDSHAKE, data, Wrong::Data);
     assert_eq!(passed, (Ok(()), 0));
+    let all = "default = \"allow\"\nverify_checksums = \"all\"";
+    for wrong in [Wrong::Data, Wrong::Header] {
+        assert_eq!(
+            verdict_of(all, &HANDSHAKE, data, wrong),
+            (Err(BadChecksum), 1)
+        );
+    }
+    play(all, &HANDSHAKE);
     play_after_handshake(STRICT, &[a(FIN | ACK, 1000, 5000).passes(OpenerFinWait)]);
 }

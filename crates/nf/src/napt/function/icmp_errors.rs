@@ -3,9 +3,9 @@
 //! session that is alive.
 
 use super::super::sides::Course;
-use super::Napt;
 use super::nature::kind_of;
-use super::plan::{Leg, Stop};
+use super::plan::{Leg, Stop, must_be_free};
+use super::{Napt, session_entry};
 use crate::icmp_errors::{Refusal, judge};
 use crate::records::Kind;
 use twinpath_core::wire::{Endpoint, Fragment, RewriteError, fields, rewrite};
@@ -144,22 +144,32 @@ impl Napt {
         };
         let remote = self.scope(quote.destination, quote.kind);
         let leg = self.live_leg(packet, binding, remote, now)?;
-        self.of_what_was_sent(quote.sequence, leg)
+        self.of_what_was_sent(packet, quote.sequence, leg)
     }
 
-    /// The session, if its host can have sent the quoted segment, as far as sequence numbers are known here
-    /// (RFC 5927 §4.1). An error that is about a segment of the other end is not asked.
+    /// The session, if its host can have sent the quoted segment (RFC 5927 §4.1); first, cached rules have to
+    /// tell of the last segments that they translated. An error that is about a segment of the other end is
+    /// not asked, nor is one that cannot wait: what that answers has passed here just now.
     pub(crate) fn of_what_was_sent(
         &self,
+        packet: &Recorded<'_>,
         sequence: Option<u32>,
         leg: Option<Leg>,
     ) -> Result<Option<Leg>, Stop> {
-        let session = leg.and_then(|leg| self.table.session(leg.session?));
-        match (session, sequence) {
-            (Some(session), Some(sequence)) if !session.tcp.can_have_sent(sequence) => {
-                Err(Stop::Quote)
+        let number = leg.and_then(|leg| leg.session);
+        let session = number.and_then(|number| self.table.session(number));
+        let (Some(number), Some(session), Some(sequence)) = (number, session, sequence) else {
+            return Ok(leg);
+        };
+        if session.tcp.depends_on_last_segment() {
+            match must_be_free(packet, session_entry(number)) {
+                Err(_) if !packet.can_wait() => return Ok(leg),
+                free => free?,
             }
-            _ => Ok(leg),
+        }
+        match session.tcp.can_have_sent(sequence) {
+            true => Ok(leg),
+            false => Err(Stop::Quote),
         }
     }
 }

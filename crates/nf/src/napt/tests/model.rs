@@ -5,6 +5,7 @@ use super::*;
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 use twinpath_core::wire::dissect;
+use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 const SMALL: &str = r#"
@@ -30,6 +31,8 @@ enum Step {
         from: Endpoint,
         to: Endpoint,
         flags: u8,
+        /// Of a TCP segment.
+        numbers: [u32; 2],
     },
     Pause(u64),
     /// Only with the cache: may change nothing that shows.
@@ -48,6 +51,11 @@ fn external() -> impl Strategy<Value = Endpoint> {
     (1u8..4, 2000u16..2006).prop_map(|(host, port)| Endpoint::v4([192, 0, 2, host], port))
 }
 
+/// Few, so that resets and FINs have by chance the numbers that they need.
+fn number() -> impl Strategy<Value = u32> {
+    prop::sample::select(vec![1, 6, 7, 12, 1 << 20])
+}
+
 fn any_step() -> impl Strategy<Value = Step> {
     let flags = prop::sample::select(vec![ACK, ACK, ACK, ACK, SYN, SYN | ACK, FIN | ACK, RST]);
     let ends = prop_oneof![
@@ -56,16 +64,24 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => (inside(), external()),
     ];
     prop_oneof![
-        12 => (0u8..3, ends, flags).prop_map(|(kind, (from, to), flags)| Step::Send { kind, from, to, flags }),
+        12 => (0u8..4, ends, flags, [number(), number()]).prop_map(|(kind, (from, to), flags, numbers)| {
+            Step::Send { kind, from, to, flags, numbers }
+        }),
         2 => (1u64..25).prop_map(Step::Pause),
         1 => Just(Step::Tick),
     ]
 }
 
-fn frame(kind: u8, from: Endpoint, to: Endpoint, flags: u8) -> Vec<u8> {
+fn frame(kind: u8, (from, to): (Endpoint, Endpoint), flags: u8, [seq, ack]: [u32; 2]) -> Vec<u8> {
     let packet = match kind {
-        0 => PacketBuilder::tcp(from, to).flags(flags),
+        0 => PacketBuilder::tcp(from, to).flags(flags).seq(seq).ack(ack),
         1 => PacketBuilder::udp(from, to),
+        3 => {
+            let segment = PacketBuilder::tcp(to, from).flags(flags).seq(seq).ack(ack);
+            let segment = segment.payload_len(5).to_vec().expect("fits");
+            let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 3 }, &segment);
+            return error.to_vec().expect("fits");
+        }
         // The identifier is as the external port when it comes from outside.
         _ if from.address.octets4()[0] == 10 => PacketBuilder::icmp_echo(from, to),
         _ => PacketBuilder::icmp_echo(Endpoint::new(from.address, to.port), to).echo_reply(),
@@ -198,8 +214,8 @@ proptest! {
         let mut cached = Bench::cached(vec![napt(&text)], rules);
         let (mut now, mut log) = (100, Log::default());
         for step in steps {
-            let (kind, from, to, flags) = match step {
-                Step::Send { kind, from, to, flags } => (kind, from, to, flags),
+            let (kind, from, to, flags, numbers) = match step {
+                Step::Send { kind, from, to, flags, numbers } => (kind, from, to, flags, numbers),
                 Step::Pause(seconds) => {
                     now += seconds;
                     continue;
@@ -209,7 +225,7 @@ proptest! {
                     continue;
                 }
             };
-            let frame = frame(kind, from, to, flags);
+            let frame = frame(kind, (from, to), flags, numbers);
             let outcome = plain.process(&frame, 0, at(now));
             let of_cache = cached.process(&frame, 0, at(now));
             prop_assert_eq!(of_cache.unnumbered(), outcome.clone().unnumbered());
@@ -250,8 +266,8 @@ proptest! {
         let mut counted: HashMap<bool, u64> = HashMap::new();
         for step in steps {
             match step {
-                Step::Send { kind, from, to, flags } => {
-                    let frame = frame(kind, from, to, flags);
+                Step::Send { kind, from, to, flags, numbers } => {
+                    let frame = frame(kind, (from, to), flags, numbers);
                     let outcome = plain.process(&frame, 0, at(now));
                     let of_cache = cached.process(&frame, 0, at(now));
             prop_assert_eq!(of_cache.unnumbered(), outcome.clone().unnumbered());

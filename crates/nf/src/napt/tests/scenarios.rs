@@ -372,7 +372,7 @@ fn what_has_no_ports_is_dropped() {
     );
 }
 
-/// RFC 4787 REQ-7 is not met: networks of one number on both sides are refused.
+/// RFC 4787 REQ-7: networks of one number on both sides are refused.
 #[test]
 fn a_wrong_configuration_says_what_was_expected() {
     for (extra, expected) in [

@@ -136,6 +136,58 @@ fn nobody_outside_shortens_a_connection() {
     assert!(late(&mut bench).is_err(), "the server's own");
 }
 
+/// RFC 7857 §2.2, RFC 6146 §3.5.2.2, RFC 5961 §3.2: a reset from outside counts at the number that the host
+/// expects, also where rules have translated all that tells of it; data brings the connection back.
+#[test]
+fn a_reset_with_the_number_that_the_host_expects_counts() {
+    let data = |bench: &mut Bench, number: u32| {
+        let segment = PacketBuilder::tcp(end(HOST), end(SERVER)).flags(ACK);
+        send(bench, segment.seq(100).ack(number), 0).departed();
+    };
+    let reset = |bench: &mut Bench, number: u32| {
+        let segment = PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).flags(RST);
+        send(bench, segment.seq(number), 0).departed();
+    };
+    for (number, ends) in [
+        (50_000, true),
+        (49_999, false),
+        (50_001, false),
+        (1000, false),
+    ] {
+        for goes_on in [false, true] {
+            let mut bench = bench(BASIC);
+            connect(&mut bench, 0);
+            let hits = bench.hits;
+            (1..=50).for_each(|part| data(&mut bench, part * 1000));
+            assert!(bench.hits > hits + 40, "by rules");
+            reset(&mut bench, number);
+            if goes_on {
+                data(&mut bench, 50_000);
+            }
+            let late = tcp(&mut bench, SERVER, EXTERNAL, ACK, 300);
+            assert_eq!(late.is_err(), ends && !goes_on, "{number} {goes_on}");
+        }
+    }
+}
+
+/// RFC 7857 §2.2: both ends send FIN at once; each is acknowledged by a segment without flags.
+#[test]
+fn connections_whose_fins_cross_are_over() {
+    for acknowledges in [false, true] {
+        let mut bench = bench(BASIC);
+        connect(&mut bench, 0);
+        fin(&mut bench, HOST, SERVER, false, 0);
+        fin(&mut bench, SERVER, EXTERNAL, false, 0);
+        let number = if acknowledges { 11 } else { 1 };
+        for _ in 0..3 {
+            let last = PacketBuilder::tcp(end(HOST), end(SERVER)).flags(ACK);
+            send(&mut bench, last.seq(11).ack(number), 0).departed();
+        }
+        let late = tcp(&mut bench, SERVER, EXTERNAL, ACK, 300);
+        assert_eq!(late.is_err(), acknowledges);
+    }
+}
+
 /// RFC 5382 REQ-1, REQ-7: one external endpoint whoever the server is, and no other host's.
 #[test]
 fn connections_of_one_endpoint_have_one_mapping() {

@@ -186,7 +186,7 @@ impl Nat64 {
         let leg = self.napt.live_leg(packet, binding, remote, now)?;
         let error = packet.quote();
         let sequence = fields::inner_tcp_sequence(error.bytes(), &error.layout);
-        self.napt.of_what_was_sent(sequence, leg)
+        self.napt.of_what_was_sent(packet, sequence, leg)
     }
 }
 

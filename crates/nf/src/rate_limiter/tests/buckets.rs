@@ -129,6 +129,19 @@ fn a_burst_at_once_and_then_the_rate() {
     }
 }
 
+/// A unit of time is 16 nanoseconds, in which 20 bytes come.
+#[test]
+fn nothing_longer_than_a_burst_passes_however_coarse_units_are() {
+    let text = "rate_bps = 10_000_000_000\nburst_bytes = 1001\nexcess = \"delay\"\nlongest_delay = \"10s\"";
+    let mut path = Path::both(limiter(text), START);
+    let packets = [(1001, 1), (1002, 0), (1001, 1), (1020, 0), (1001, 1)];
+    for (second, (bytes, expected)) in (0..).zip(packets) {
+        let packet = datagram(ends(false, 0), bytes);
+        let passed = path.process(&packet, at(second * 1_000_000_000));
+        assert_eq!(passed.onward.len(), expected, "{bytes} bytes");
+    }
+}
+
 #[test]
 fn each_flow_and_direction_has_its_own() {
     let limiter = limiter("rate_pps = 10\nburst_packets = 2");
