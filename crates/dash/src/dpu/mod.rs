@@ -270,8 +270,9 @@ impl Dpu {
             }
         }
         for (_, hash) in &burst {
-            if let Some(action) = self.flows.probable_action(*hash) {
-                self.actions.fetch(action);
+            if let Some(entry) = self.flows.probable_entry(*hash) {
+                self.actions.fetch(entry.action);
+                self.tables.prefetch_epoch(entry.mapping_epoch);
             }
         }
         self.burst = burst;

@@ -157,11 +157,12 @@ impl FlowTable {
         (hash >> 48) as u16 | 1
     }
 
-    /// Brings what a look-up of this hash reads first: the tags of its first bucket.
+    /// Asks the processor to fetch what a look-up of this hash reads first: the tags of its first
+    /// bucket. A read would hold up whoever has much to do until the next one.
     #[inline]
     pub fn fetch(&self, hash: u64) {
         let [first, _] = self.buckets(hash);
-        bring(&self.tags[first]);
+        prefetch(&self.tags[first]);
     }
 
     /// Brings what it reads next, once that is there: the entry that it will probably find, or the tags
@@ -189,14 +190,14 @@ impl FlowTable {
         place.inspect(|&place| bring(&self.lines[place])).is_some()
     }
 
-    /// The action of the entry that it will probably find, which should be there; that of another flow
-    /// once in thousands of times.
+    /// The entry that it will probably find, which should be there; that of another flow once in
+    /// thousands of times.
     #[inline]
-    pub fn probable_action(&self, hash: u64) -> Option<u32> {
+    pub fn probable_entry(&self, hash: u64) -> Option<Entry> {
         let [first, second] = self.buckets(hash);
         let place = self.probable_in(first, hash);
         let place = place.or_else(|| self.probable_in(second, hash))?;
-        Some(self.get(Place(place as u32)).action)
+        Some(self.get(Place(place as u32)))
     }
 
     #[inline]

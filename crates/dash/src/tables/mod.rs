@@ -263,6 +263,12 @@ impl Tables {
             .wrapping_add(self.mapping_epochs.get(mapping_epoch))
     }
 
+    /// Asks the processor to fetch what a stamp with this epoch is compared with.
+    #[inline]
+    pub fn prefetch_epoch(&self, mapping_epoch: u16) {
+        self.mapping_epochs.prefetch(mapping_epoch);
+    }
+
     /// Mappings and ENIs that there was no room for.
     #[must_use]
     pub const fn refused(&self) -> (u64, u64) {
