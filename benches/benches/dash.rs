@@ -223,9 +223,15 @@ fn updates(routes: u32) {
         group: "group-0".into(),
         prefix,
     });
+    let (_, rules) = &objects.acl_groups["acl1"];
+    let rule = Key::AclRule(twinpath_dash::objects::AclRuleKey {
+        group: "acl1".into(),
+        rule: rules.keys().nth(5).expect("one of many").clone(),
+    });
     for (what, key) in [
         ("a mapping changes", mapping),
         ("one of many routes changes", route),
+        ("one of many rules changes", rule),
     ] {
         let mut times: Vec<f64> = (0..20)
             .map(|_| {

@@ -1,7 +1,5 @@
 //! What is counted, for each ENI.
 
-use std::collections::HashMap;
-
 use crate::headers::Direction;
 use crate::reason::Reason;
 
@@ -107,7 +105,8 @@ impl EniCounters {
 /// Bytes by metering class and direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Meters {
-    numbers: HashMap<u32, u16>,
+    /// Numbers by class, in order.
+    numbers: Vec<(u32, u16)>,
     /// A class and its bytes, outbound first.
     buckets: Vec<(u32, [u64; 2])>,
     refused: u64,
@@ -119,17 +118,24 @@ impl Meters {
         if class == 0 {
             return 0;
         }
-        if let Some(&number) = self.numbers.get(&class) {
-            return number;
-        }
+        let place = match self.place(class) {
+            Ok(place) => return self.numbers[place].1,
+            Err(place) => place,
+        };
         if self.buckets.len() >= MAX_METER_CLASSES {
             self.refused += 1;
             return 0;
         }
         self.buckets.push((class, [0; 2]));
         let number = self.buckets.len() as u16;
-        self.numbers.insert(class, number);
+        self.numbers.insert(place, (class, number));
         number
+    }
+
+    /// Where a class is among the numbers, or would be.
+    fn place(&self, class: u32) -> Result<usize, usize> {
+        self.numbers
+            .binary_search_by_key(&class, |(class, _)| *class)
     }
 
     #[inline]
@@ -142,8 +148,8 @@ impl Meters {
     /// The bytes of a class, outbound and inbound.
     #[must_use]
     pub fn of(&self, class: u32) -> [u64; 2] {
-        let number = self.numbers.get(&class);
-        let bucket = number.and_then(|number| self.buckets.get(usize::from(*number) - 1));
+        let number = self.place(class).ok().map(|place| self.numbers[place].1);
+        let bucket = number.and_then(|number| self.buckets.get(usize::from(number) - 1));
         bucket.map_or([0; 2], |(_, bytes)| *bytes)
     }
 

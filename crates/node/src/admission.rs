@@ -23,6 +23,8 @@ pub struct Admission {
     has_macs: bool,
     /// The networks inside, if sources are checked against the side that packets came from.
     inside: Option<Sides>,
+    /// Whether the chain takes packets out of tunnels.
+    opens_tunnels: bool,
     entrance: Entrance,
 }
 
@@ -37,6 +39,7 @@ impl Admission {
             inside: inside.filter(is_checked),
             reception: None,
             has_macs: false,
+            opens_tunnels: false,
             entrance: entrance.clone(),
         }
     }
@@ -50,6 +53,21 @@ impl Admission {
             has_macs,
             ..self
         }
+    }
+
+    /// The same in front of a chain that takes packets out of tunnels, or does not.
+    #[must_use]
+    pub fn with_tunnels(self, opens_tunnels: bool) -> Self {
+        Self {
+            opens_tunnels,
+            ..self
+        }
+    }
+
+    /// Whether frames that are to be cut are cut where they enter, by the packets inside.
+    #[inline(always)]
+    pub const fn opens_tunnels(&self) -> bool {
+        self.opens_tunnels
     }
 
     /// Packets come in by interfaces with these MAC addresses: a router that does not say which are

@@ -5,12 +5,13 @@
 //! half-made checksum is completed when a frame comes in, so that functions see what will be on the
 //! wire. A frame that is to be cut stays whole on its way through the node, as in Linux itself:
 //! sixty-four kilobytes cost a function as much as one packet. Where it leaves, the kernel cuts it
-//! (AF_PACKET, TAP), or [`segments`] does.
+//! (AF_PACKET, TAP), or [`segments`] does. What looks inside of tunnels gets [segments of the packet
+//! inside](segments_inside).
 
 mod segments;
 mod vnet;
 
-pub use segments::{Oversized, check_length, keep_first_segment, segments};
+pub use segments::{Oversized, check_length, keep_first_segment, segments, segments_inside};
 pub use vnet::{VNET_BYTES, VnetHeader};
 
 use twinpath_core::Frame;
@@ -103,11 +104,15 @@ fn cut(frame: &Frame) -> Option<Layout> {
         return None;
     }
     let layout = dissect(frame.bytes()).ok()?;
-    let has_segments = checksum_at(layout.transport).is_some()
-        && layout.network != Network::None
-        && layout.fragment == Fragment::Whole;
     let payload = layout.end as usize - usize::from(layout.payload);
-    (has_segments && payload > segment).then_some(layout)
+    (has_segments(&layout) && payload > segment).then_some(layout)
+}
+
+/// Whether a packet can be cut into segments.
+fn has_segments(layout: &Layout) -> bool {
+    checksum_at(layout.transport).is_some()
+        && layout.network != Network::None
+        && layout.fragment == Fragment::Whole
 }
 
 #[cfg(test)]

@@ -65,6 +65,14 @@ impl<K, V> SharedMap<K, V> {
             + self.pieces.len() * size_of::<Piece<K, V>>()
     }
 
+    /// How many of its pieces it shares with another map, and how many it has.
+    #[cfg(test)]
+    pub(super) fn shared_with(&self, other: &Self) -> (usize, usize) {
+        let is_shared = |piece: &&Arc<_>| other.pieces.iter().any(|one| Arc::ptr_eq(one, piece));
+        let shared = self.pieces.iter().filter(is_shared);
+        (shared.count(), self.pieces.len())
+    }
+
     /// Whether this is a copy of the other without any change since.
     #[must_use]
     pub fn shares_all(&self, other: &Self) -> bool {

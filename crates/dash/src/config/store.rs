@@ -1,6 +1,6 @@
 //! What was asked for, and what of it is in force.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::configuration::Configuration;
@@ -97,10 +97,10 @@ pub struct Store {
     changed: Vec<Key>,
     /// How many objects in force refer to one.
     referrers: HashMap<Key, usize>,
-    waiting: BTreeMap<Key, Waiting>,
+    waiting: SharedMap<Key, Arc<Waiting>>,
     /// Which objects wait because of one.
-    kept_by: BTreeMap<Key, BTreeSet<Key>>,
-    leaving: BTreeMap<Key, Origin>,
+    kept_by: SharedMap<Key, SharedMap<Key, ()>>,
+    leaving: SharedMap<Key, Origin>,
     macs: HashMap<MacAddress, EniId>,
     limits: Limits,
     absent: usize,
@@ -125,12 +125,28 @@ impl Store {
 
     /// What was asked for and is not in force, by key.
     pub fn waiting(&self) -> impl Iterator<Item = (&Key, &Waiting)> {
-        self.waiting.iter()
+        self.waiting.iter().map(|(key, waiting)| (key, &**waiting))
     }
 
     /// What is to be deleted and still in force, by key, with where this was asked for.
     pub fn leaving(&self) -> impl Iterator<Item = (&Key, Origin)> {
         self.leaving.iter().map(|(key, origin)| (key, *origin))
+    }
+
+    /// How many objects wait, and how many are to be deleted and still in force.
+    #[must_use]
+    pub const fn unsettled(&self) -> [usize; 2] {
+        [self.waiting.len(), self.leaving.len()]
+    }
+
+    /// How many pieces of what waits, and of why, are another store's, and how many there are.
+    #[cfg(test)]
+    pub(super) fn waiting_shared_with(&self, other: &Self, by: &Key) -> [(usize, usize); 2] {
+        let kept = [self, other].map(|store| store.kept_by.get(by).cloned().unwrap_or_default());
+        [
+            self.waiting.shared_with(&other.waiting),
+            kept[0].shared_with(&kept[1]),
+        ]
     }
 
     /// Some of the objects that refer to one, at most so many. Looks at everything.
@@ -209,8 +225,9 @@ impl Store {
     /// Tries again what waits because of objects that came, changed or went, until nothing follows.
     fn settle(&mut self, mut work: Vec<Key>) {
         while let Some(key) = work.pop() {
-            for kept in self.kept_by.remove(&key).unwrap_or_default() {
-                if let Some(Waiting { object, origin, .. }) = self.waiting.remove(&kept) {
+            for kept in self.kept_by.remove(&key).unwrap_or_default().keys() {
+                if let Some(waiting) = self.waiting.remove(kept) {
+                    let Waiting { object, origin, .. } = Arc::unwrap_or_clone(waiting);
                     self.admit(object, origin, &mut work);
                 }
             }
@@ -244,7 +261,7 @@ impl Store {
             };
             // What was referred to may have gone since.
             if let Some(obstacle) = self.obstacle_beside_mac(&waiting.object) {
-                let waiting = waiting.clone();
+                let waiting = Waiting::clone(waiting);
                 self.stop_waiting(key);
                 return self.wait(Waiting {
                     obstacle,
@@ -283,15 +300,22 @@ impl Store {
             self.dropped += 1;
             return;
         }
-        let key = waiting.object.key();
-        let kept = self.kept_by.entry(waiting.obstacle.by.clone());
-        kept.or_default().insert(key.clone());
-        self.waiting.insert(key, waiting);
+        let (key, by) = (waiting.object.key(), &waiting.obstacle.by);
+        match self.kept_by.get_mut(by) {
+            Some(kept) => {
+                kept.insert(key.clone(), ());
+            }
+            None => {
+                let kept = SharedMap::from_iter([(key.clone(), ())]);
+                self.kept_by.insert(by.clone(), kept);
+            }
+        }
+        self.waiting.insert(key, Arc::new(waiting));
     }
 
     /// Forgets a version that waits; the one that did.
     fn stop_waiting(&mut self, key: &Key) -> Option<Waiting> {
-        let waiting = self.waiting.remove(key)?;
+        let waiting = Arc::unwrap_or_clone(self.waiting.remove(key)?);
         let by = &waiting.obstacle.by;
         if let Some(kept) = self.kept_by.get_mut(by) {
             kept.remove(key);
@@ -324,7 +348,7 @@ impl Store {
         if !self.configuration.contains(to) {
             return Some(Why::Missing);
         }
-        (self.leaving.contains_key(to) && !self.refers_already(object, to)).then_some(Why::Leaving)
+        (self.leaving.contains(to) && !self.refers_already(object, to)).then_some(Why::Leaving)
     }
 
     fn refers_already(&self, object: &Object, to: &Key) -> bool {
@@ -399,7 +423,7 @@ impl Store {
 
     /// Takes an object out of force that is to be deleted, if nothing refers to it any more.
     fn leave(&mut self, key: &Key, work: &mut Vec<Key>) {
-        if !self.leaving.contains_key(key) {
+        if !self.leaving.contains(key) {
             return;
         }
         let referrers = self.referrers.get(key).copied().unwrap_or(0);

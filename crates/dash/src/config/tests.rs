@@ -575,3 +575,25 @@ fn an_exchange_waits_for_what_has_gone_meanwhile() {
     assert_eq!(store.waiting().count(), 0);
     assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:02");
 }
+
+/// However many objects wait, a change of one copies a piece of them, not all.
+#[test]
+fn a_change_copies_little_of_what_waits() {
+    let route = |number: usize| {
+        let (high, low) = (number / 256, number % 256);
+        format!(r#""DASH_ROUTE_TABLE:nowhere:10.{high}.{low}.0/24": {{"routing_type": "direct"}}"#)
+    };
+    let routes: Vec<String> = (0..5_000).map(route).collect();
+    let mut store = Store::default();
+    set(&mut store, &format!("{{{}}}", routes.join(",")));
+    assert_eq!(store.unsettled(), [5_000, 0]);
+    let mut next = store.clone();
+    set(&mut next, &format!("{{{}}}", route(5_000)));
+    assert_eq!(next.unsettled(), [5_001, 0]);
+    let group = Key::RouteGroup("nowhere".into());
+    for (shared, all) in next.waiting_shared_with(&store, &group) {
+        assert!(all >= 20 && shared + 2 >= all, "{shared} of {all}");
+    }
+    set(&mut next, r#"{"DASH_ROUTE_GROUP_TABLE:nowhere": {}}"#);
+    assert_eq!((next.unsettled(), store.unsettled()), ([0; 2], [5_000, 0]));
+}

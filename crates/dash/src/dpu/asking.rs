@@ -14,7 +14,7 @@ use twinpath_core::wire::{Address, fragment};
 
 use super::{Dpu, Stop, Verdict};
 use crate::flows::FlowKey;
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 use crate::pipeline::{Arrival, Decision, Policies, Received};
 use crate::reason::Reason;
 use crate::settings::Settings;
@@ -185,6 +185,20 @@ impl Dpu {
         match &self.judge {
             Judge::Elsewhere(asked) if asked.flows.contains_key(key) => Err(Stop::Wait(*key)),
             _ => Ok(()),
+        }
+    }
+
+    /// A packet of no flow waits if one has asked that may open the flow that it belongs to: with this
+    /// key, or as what packets with this key answer.
+    pub(super) fn wait_for_opening(&self, key: &FlowKey) -> Result<(), Stop> {
+        let Judge::Elsewhere(asked) = &self.judge else {
+            return Ok(());
+        };
+        let answered = [Direction::Outbound, Direction::Inbound].map(|way| key.turned(way));
+        let mut openings = answered.into_iter().chain([*key]);
+        match openings.find(|key| asked.flows.contains_key(key)) {
+            Some(opening) => Err(Stop::Wait(opening)),
+            None => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@ use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
 use super::asking::DatagramName;
+use super::limit::later;
 use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::counters::EniCounters;
 use crate::flows::{Entry, FlowKey, Place, State, opens};
@@ -103,16 +104,37 @@ impl Dpu {
     }
 
     /// The hash of a packet's flow, as far as it can be known before it is treated.
+    #[inline]
     pub(super) fn hash(&self, frame: &[u8], received: &Received) -> u64 {
         let inside = frame.get(received.tunnel.inner()).unwrap_or(&[]);
-        let serial = self
-            .tables
-            .eni(received.arrival.eni)
-            .map_or(0, |eni| eni.serial);
-        let ports = received.key_ports(inside);
         let arrival = &received.arrival;
+        let serial = self.tables.eni(arrival.eni).map_or(0, |eni| eni.serial);
+        let ports = received.key_ports(inside);
         let key = FlowKey::new(serial, arrival.direction, &arrival.headers, ports);
         self.flows.hash(&key)
+    }
+
+    /// Asks the processor to fetch what a packet will probably need that opens a flow: room for it, what
+    /// answers are looked for by, and the mapping of its destination in the ENI's own network.
+    pub(super) fn fetch_for_new(&self, received: &Received, hash: u64) {
+        let arrival = &received.arrival;
+        let Some(eni) = self.tables.eni(arrival.eni) else {
+            return;
+        };
+        let headers = &arrival.headers;
+        let ports = headers.ports.unwrap_or([0; 2]);
+        let key = FlowKey::new(eni.serial, arrival.direction, headers, ports);
+        let back = match arrival.direction {
+            Direction::Outbound => Direction::Inbound,
+            Direction::Inbound => Direction::Outbound,
+        };
+        self.flows.prefetch_tags(self.flows.hash(&key.turned(back)));
+        self.flows.prefetch_room(hash);
+        let far_end = match arrival.direction {
+            Direction::Outbound => headers.destination,
+            Direction::Inbound => headers.source,
+        };
+        self.tables.mappings().prefetch(eni.vnet, far_end);
     }
 
     /// What is done to a packet. Its [`hash`](Self::hash) may be known already.
@@ -208,7 +230,7 @@ impl Dpu {
     }
 
     /// Ends a flow; `count` tells why.
-    fn end(&mut self, place: Place, count: impl Fn(&mut EniCounters)) {
+    pub(super) fn end(&mut self, place: Place, count: impl Fn(&mut EniCounters)) {
         let entry = self.flows.get(place);
         let peer = self.flows.get(entry.peer);
         let serial = self.flows.key(place).serial();
@@ -259,9 +281,9 @@ impl Dpu {
             counters.flows_resimulated += u64::from(is_stale);
         }
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
-        let action = self.actions.get(entry.action).ok_or(Reason::NoFlow)?;
-        let policies = self.policies(eni);
-        match policies.accepts(arrival.direction, arrival.key, action) {
+        let accepts = self.actions.accepts(entry.action);
+        let accepts = accepts.ok_or(Reason::NoFlow)?;
+        match self.policies(eni).accepts(arrival, &accepts) {
             true => Ok((place, entry)),
             false => Err(Reason::FlowVni.into()),
         }
@@ -287,6 +309,10 @@ impl Dpu {
                 let mut entry = self.flows.get(place);
                 entry.state = state.bits();
                 self.flows.set(place, &entry);
+            }
+            if state.has_ended() {
+                let forward = if entry.is_forward { place } else { entry.peer };
+                self.keep_deadline(forward);
             }
         }
     }
@@ -413,15 +439,17 @@ impl Dpu {
             _ => None,
         };
         self.wait_for_others(key)?;
-        if refusal.is_none() {
-            self.may_judge(key, arrival)?;
+        match refusal {
+            None => self.may_judge(key, arrival)?,
+            Some(Reason::NoFlow) => self.wait_for_opening(key)?,
+            Some(_) => {}
         }
         self.enis[usize::from(number)].counters.flow_misses += 1;
         if let Some(reason) = refusal {
             return Err(reason.into());
         }
         if !is_stray {
-            self.has_room(number)?;
+            self.has_room(number, now)?;
             self.flows.prefetch_room(hash);
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
@@ -447,18 +475,18 @@ impl Dpu {
     }
 
     /// Whether an ENI may have another flow.
-    fn has_room(&self, number: u16) -> Result<(), Reason> {
+    fn has_room(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let enis = self.tables.eni_count().max(1);
-        let flows = self.flows_of(number) as usize;
-        if eni.limits.flows != 0 && flows >= eni.limits.flows as usize {
+        let limit = eni.limits.flows;
+        if limit != 0 && self.flows_below(limit, number, now) >= limit {
             return Err(Reason::FlowLimit);
         }
         // The last quarter of the table is for those that have less than their share.
-        let count = self.flows.len() / 2;
-        let is_crowded = count >= self.settings.flows / 4 * 3;
-        let is_full =
-            count >= self.settings.flows || is_crowded && flows >= self.settings.flows / enis;
+        let (count, most) = (self.flows.len() / 2, self.settings.flows);
+        let is_crowded = count.saturating_mul(4) >= most.saturating_mul(3);
+        let share = (most / enis).max(1);
+        let is_full = count >= most || is_crowded && self.flows_of(number) as usize >= share;
         match is_full {
             true => Err(Reason::FlowTableFull),
             false => Ok(()),
@@ -524,9 +552,12 @@ impl Dpu {
             for action in actions {
                 self.actions.give(action);
             }
+            self.keep_moved();
             return Err(Reason::FlowTableFull);
         };
         self.enis[usize::from(number)].flows += 1;
+        self.keep_moved();
+        self.keep_deadline(places[0]);
         Ok(places)
     }
 
@@ -552,8 +583,10 @@ impl Dpu {
         let ports = [destination.port, source.port];
         arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
         let key = FlowKey::new(eni.serial, arrival.direction, &headers, ports);
-        let place = self.flows.find(&key, self.flows.hash(&key));
-        let place = place.ok_or(Reason::IcmpError)?;
+        let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
+            self.wait_for_opening(&key)?;
+            return Err(Reason::IcmpError.into());
+        };
         if self.is_over(&self.flows.get(place), quote.protocol, now) {
             return Err(Reason::IcmpError.into());
         }
@@ -583,12 +616,4 @@ fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey 
         _ => Direction::Inbound,
     };
     FlowKey::new(forward.serial(), direction, &decision.answers, ports)
-}
-
-/// The later of two times in ticks that are not far apart.
-const fn later(one: u32, other: u32) -> u32 {
-    match (one.wrapping_sub(other) as i32) < 0 {
-        true => other,
-        false => one,
-    }
 }

@@ -3,8 +3,10 @@
 //! [`Dpu::process`] is the walk. It reads no clock and asks no one: time is an argument, and what is
 //! dropped comes back with a reason that has been counted.
 
+mod actions;
 mod asking;
 mod flows;
+mod limit;
 mod redirect;
 mod story;
 mod too_long;
@@ -16,18 +18,22 @@ use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{FlowKey, FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::flows::{Deadlines, FlowKey, FlowTable, Fragments, IdleTicks, Place, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
-use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};
+use crate::pipeline::{
+    Action, Applied, Received, Surroundings, Template, Unreceived, apply, apply_template,
+    sent_bytes,
+};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::source::ObjectSource;
-use crate::tables::{Interned, Tables};
+use crate::tables::Tables;
 
 pub use asking::{Answer, Question, Step};
 pub use flows::FlowView;
 
+use actions::Actions;
 use asking::Judge;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
@@ -52,6 +58,8 @@ struct EniState {
     serial: u32,
     counters: EniCounters,
     flows: u32,
+    /// Of one with a limit of flows.
+    deadlines: Option<Deadlines>,
     connections: Rate,
     bandwidth: Rate,
     errors: Rate,
@@ -68,7 +76,7 @@ pub struct Dpu {
     /// Where policies judge.
     judge: Judge,
     flows: FlowTable,
-    actions: Interned<Action>,
+    actions: Actions,
     enis: Vec<EniState>,
     drops: Drops,
     aged: Vec<Place>,
@@ -125,7 +133,7 @@ impl Dpu {
             tables,
             judge: Judge::Here,
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
-            actions: Interned::new(seed_for(seed, "dash actions")),
+            actions: Actions::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
             drops: Drops::default(),
             aged: Vec::new(),
@@ -197,6 +205,7 @@ impl Dpu {
                 };
             }
         }
+        self.set_limits();
     }
 
     /// Takes a frame that begins at `start` of its buffer and ends where that does. Headers grow into
@@ -225,29 +234,65 @@ impl Dpu {
         now: Instant,
         mut each: impl FnMut(&mut B, Verdict),
     ) {
-        let mut burst = std::mem::take(&mut self.burst);
-        for buffer in &mut *buffers {
-            let frame = buffer.as_mut().get(start..).unwrap_or(&[]);
-            let received = Received::read(frame, &self.tables, &self.settings);
-            let hash = received.as_ref().map_or(0, |it| self.hash(frame, it));
-            self.flows.prefetch(hash);
-            burst.push((received, hash));
-        }
-        for (_, hash) in &burst {
-            self.flows.prefetch_entry(*hash);
-        }
-        for (_, hash) in &burst {
-            if let Some(action) = self.flows.probable_action(*hash) {
-                self.actions.prefetch(action);
-            }
-        }
-        for ((received, hash), buffer) in burst.iter_mut().zip(buffers) {
-            let step = self.finish(buffer.as_mut(), start, received, Some(*hash), now);
+        let frames = buffers.iter_mut().map(|buffer| &*buffer.as_mut());
+        self.look_ahead(frames.map(|bytes| bytes.get(start..).unwrap_or(&[])));
+        for (number, buffer) in buffers.iter_mut().enumerate() {
+            let step = self.begin_ahead(number, buffer.as_mut(), start, now);
             let verdict = self.verdict(step);
             each(buffer, verdict);
         }
+    }
+
+    /// Takes packets apart that come next, and brings what their flows need of memory: reads of it are
+    /// under way together. [`Self::begin_ahead`] is told which of them a packet is.
+    pub fn look_ahead<'a>(&mut self, frames: impl Iterator<Item = &'a [u8]>) {
+        let mut burst = std::mem::take(&mut self.burst);
         burst.clear();
+        for frame in frames {
+            let received = Received::read(frame, &self.tables, &self.settings);
+            let hash = received.as_ref().map_or(0, |it| self.hash(frame, it));
+            self.flows.fetch(hash);
+            burst.push((received, hash));
+        }
+        // A bit for each packet whose flow is not in its first bucket.
+        let mut others = 0u64;
+        for (number, (_, hash)) in burst.iter().enumerate() {
+            let is_other = !self.flows.fetch_on(*hash);
+            others |= u64::from(is_other).checked_shl(number as u32).unwrap_or(0);
+        }
+        for (number, (received, hash)) in burst.iter().enumerate() {
+            let is_other = others.checked_shr(number as u32).unwrap_or(1) & 1 != 0;
+            if is_other
+                && !self.flows.fetch_other(*hash)
+                && let Ok(received) = received
+            {
+                self.fetch_for_new(received, *hash);
+            }
+        }
+        for (_, hash) in &burst {
+            if let Some(entry) = self.flows.probable_entry(*hash) {
+                self.actions.fetch(entry.action);
+                self.tables.prefetch_epoch(entry.mapping_epoch);
+            }
+        }
         self.burst = burst;
+    }
+
+    /// As [`Self::begin`], for the packet with this number of those that were looked at last.
+    pub fn begin_ahead(
+        &mut self,
+        number: usize,
+        buffer: &mut [u8],
+        start: usize,
+        now: Instant,
+    ) -> Step {
+        let mut burst = std::mem::take(&mut self.burst);
+        let step = match burst.get_mut(number) {
+            Some((received, hash)) => self.finish(buffer, start, received, Some(*hash), now),
+            None => self.begin(buffer, start, now),
+        };
+        self.burst = burst;
+        step
     }
 
     fn finish(
@@ -316,20 +361,10 @@ impl Dpu {
         let inside = inside(buffer, start, received);
         let treatment = self.treatment(inside, received, hash, now)?;
         let before = inside.len();
-        let surroundings = Surroundings {
-            settings: &self.settings,
-            switch: self.tables.switch(),
+        let applied = match &treatment.action {
+            Treated::Flow(number) => self.do_flow(buffer, start, received, *number, now)?,
+            Treated::Once(action) => self.act(buffer, start, received, action, now)?,
         };
-        let action = match &treatment.action {
-            Treated::Flow(number) => self.actions.get(*number).ok_or(Reason::NoFlow)?,
-            Treated::Once(action) => action,
-        };
-        if sent_bytes(&received.inner, action, before) > self.settings.mtu {
-            let action = *action;
-            self.error = self.too_long(inside, received, &action, now);
-            return Err(Reason::TooLong.into());
-        }
-        let applied = apply(buffer, start, received, action, &surroundings)?;
         let direction = received.arrival.direction;
         let state = &mut self.enis[usize::from(received.arrival.eni)];
         state.counters.send(direction, applied.inner_bytes);
@@ -343,6 +378,55 @@ impl Dpu {
             .meters
             .count(treatment.bucket, direction, bytes);
         Ok(applied.frame)
+    }
+
+    /// Does what is done to packets of a flow.
+    #[inline]
+    fn do_flow(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: &Received,
+        number: u32,
+        now: Instant,
+    ) -> Result<Applied, Reason> {
+        let fits = |template: &&Template| {
+            template.sent_bytes(received.tunnel.inner().len()) <= self.settings.mtu
+        };
+        match self.actions.template(number).filter(fits) {
+            Some(template) => {
+                apply_template(buffer, start, received, template, &self.surroundings())
+            }
+            None => {
+                let action = *self.actions.get(number).ok_or(Reason::NoFlow)?;
+                self.act(buffer, start, received, &action, now)
+            }
+        }
+    }
+
+    /// Does what an action says.
+    #[inline(never)]
+    fn act(
+        &mut self,
+        buffer: &mut [u8],
+        start: usize,
+        received: &Received,
+        action: &Action,
+        now: Instant,
+    ) -> Result<Applied, Reason> {
+        let inside = inside(buffer, start, received);
+        if sent_bytes(&received.inner, action, inside.len()) > self.settings.mtu {
+            self.error = self.too_long(inside, received, action, now);
+            return Err(Reason::TooLong);
+        }
+        apply(buffer, start, received, action, &self.surroundings())
+    }
+
+    fn surroundings(&self) -> Surroundings<'_> {
+        Surroundings {
+            settings: &self.settings,
+            switch: self.tables.switch(),
+        }
     }
 
     /// What a packet of an ENI meets whether its flow is known or not.

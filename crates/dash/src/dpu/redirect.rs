@@ -56,6 +56,7 @@ impl Dpu {
         let ports = answers.ports.unwrap_or([0; 2]);
         let key = FlowKey::new(serial, Direction::Inbound, &answers, ports);
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
+            self.wait_for_opening(&key)?;
             return Ok(false);
         };
         let entry = self.flows.get(place);

@@ -71,6 +71,15 @@ impl FlowKey {
         [(last >> 48) as u16, (last >> 32) as u16]
     }
 
+    /// The key of packets in this direction with the ends the other way round.
+    #[must_use]
+    pub const fn turned(&self, direction: Direction) -> Self {
+        let [a, b, c, d, last] = self.0;
+        let ports = ((last >> 32) as u32).rotate_left(16);
+        let rest = last & 0xffff_feff | (direction as u64) << 8;
+        Self([c, d, a, b, (ports as u64) << 32 | rest])
+    }
+
     /// The headers that policies look at.
     #[must_use]
     pub const fn headers(&self) -> Headers {
@@ -110,6 +119,11 @@ mod tests {
             );
             let other = FlowKey::new(0x7f_fffd, direction, &headers, ports);
             assert_ne!(key, other);
+            for direction in [Direction::Outbound, Direction::Inbound] {
+                let ports = [0xfffe, 0x1234];
+                let turned = FlowKey::new(0x7f_fffe, direction, &headers.turned(), ports);
+                assert_eq!(key.turned(direction), turned);
+            }
         }
     }
 }

@@ -5,12 +5,14 @@
 //! after a reset or the last segments of both ends. When a policy changes nothing is searched for:
 //! an entry carries a stamp, and the next packet of a flow whose stamp has gone is judged anew.
 
+mod deadlines;
 mod fragments;
 mod key;
 mod rate;
 mod state;
 mod table;
 
+pub(crate) use deadlines::Deadlines;
 pub(crate) use fragments::Fragments;
 pub use key::FlowKey;
 pub use rate::Rate;

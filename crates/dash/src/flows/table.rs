@@ -2,12 +2,12 @@
 //!
 //! An entry is one cache line: the key, what is done, when a packet last came, and where the other
 //! direction's entry lies. Entries stand in buckets of eight, with a tag of 16 bits each beside them;
-//! a key has two buckets and goes to the emptier one; if both are full, one of the entries there makes
-//! room by going to its other bucket. So a hit reads a line of tags, the entry, and an action that many
-//! flows share, and no search looks at more than two buckets.
+//! a key has two buckets and goes to the first of them that has room; if both are full, one of the
+//! entries there makes room by going to its other bucket. So a hit reads a line of tags, the entry, and
+//! an action that many flows share, and no search looks at more than two buckets.
 
 use twinpath_core::hash::HashKey;
-use twinpath_core::memory::{CacheLine, ZeroedArray, equal_tags, prefetch};
+use twinpath_core::memory::{CacheLine, ZeroedArray, bring, equal_tags, prefetch};
 
 use super::key::FlowKey;
 
@@ -17,6 +17,13 @@ const WAYS: usize = 8;
 /// Where an entry lies.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u32);
+
+impl Place {
+    #[cfg(test)]
+    pub(super) const fn from_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+}
 
 /// What an entry holds beside its key.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -79,6 +86,8 @@ pub struct FlowTable {
     hash_key: HashKey,
     taken: usize,
     hand: usize,
+    /// Where entries are now that have made room for others, until somebody asks.
+    moved: Vec<Place>,
 }
 
 impl FlowTable {
@@ -93,6 +102,7 @@ impl FlowTable {
             hash_key: HashKey::new(seed),
             taken: 0,
             hand: 0,
+            moved: Vec::new(),
         }
     }
 
@@ -147,35 +157,53 @@ impl FlowTable {
         (hash >> 48) as u16 | 1
     }
 
-    /// Asks the processor to fetch what a look-up of this hash will read first.
+    /// Asks the processor to fetch what a look-up of this hash reads first: the tags of its first
+    /// bucket. A read would hold up whoever has much to do until the next one.
     #[inline]
-    pub fn prefetch(&self, hash: u64) {
+    pub fn fetch(&self, hash: u64) {
         let [first, _] = self.buckets(hash);
         prefetch(&self.tags[first]);
     }
 
-    /// Asks it to fetch the entry that a look-up of this hash will probably find; the tags should be
-    /// there.
+    /// Brings what it reads next, once that is there: the entry that it will probably find, or the tags
+    /// of the other bucket. Returns whether it was an entry.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        if let Some(place) = self.probable(hash) {
-            prefetch(&self.lines[place]);
+    pub fn fetch_on(&self, hash: u64) -> bool {
+        let [first, second] = self.buckets(hash);
+        match self.probable_in(first, hash) {
+            Some(place) => {
+                bring(&self.lines[place]);
+                true
+            }
+            None => {
+                bring(&self.tags[second]);
+                false
+            }
         }
     }
 
-    /// The action of that entry, which should be there; that of another flow once in thousands of
-    /// times.
+    /// Brings the entry that it will probably find in the other bucket. Returns whether there is one.
     #[inline]
-    pub fn probable_action(&self, hash: u64) -> Option<u32> {
-        let place = self.probable(hash)?;
-        Some(self.get(Place(place as u32)).action)
+    pub fn fetch_other(&self, hash: u64) -> bool {
+        let [_, second] = self.buckets(hash);
+        let place = self.probable_in(second, hash);
+        place.inspect(|&place| bring(&self.lines[place])).is_some()
+    }
+
+    /// The entry that it will probably find, which should be there; that of another flow once in
+    /// thousands of times.
+    #[inline]
+    pub fn probable_entry(&self, hash: u64) -> Option<Entry> {
+        let [first, second] = self.buckets(hash);
+        let place = self.probable_in(first, hash);
+        let place = place.or_else(|| self.probable_in(second, hash))?;
+        Some(self.get(Place(place as u32)))
     }
 
     #[inline]
-    fn probable(&self, hash: u64) -> Option<usize> {
-        let [first, _] = self.buckets(hash);
-        let equal = equal_tags(self.tags[first], Self::tag(hash));
-        (equal != 0).then(|| first * WAYS + equal.trailing_zeros() as usize / 2)
+    fn probable_in(&self, bucket: usize, hash: u64) -> Option<usize> {
+        let equal = equal_tags(self.tags[bucket], Self::tag(hash));
+        (equal != 0).then(|| bucket * WAYS + equal.trailing_zeros() as usize / 2)
     }
 
     /// Where the entry of a key lies.
@@ -236,6 +264,14 @@ impl FlowTable {
         *word = *word & 0xffff_ffff | u64::from(now) << 32;
     }
 
+    /// Asks the processor to fetch the tags that a look-up of this hash reads.
+    #[inline]
+    pub fn prefetch_tags(&self, hash: u64) {
+        for bucket in self.buckets(hash) {
+            prefetch(&self.tags[bucket]);
+        }
+    }
+
     /// Asks the processor to fetch where an entry of this hash would go.
     #[inline]
     pub fn prefetch_room(&self, hash: u64) {
@@ -275,16 +311,13 @@ impl FlowTable {
         Some(place)
     }
 
-    /// A free place in the emptier of two buckets.
-    fn free_place(&self, [first, second]: [usize; 2]) -> Option<Place> {
-        let free = |bucket: usize| equal_tags(self.tags[bucket], 0);
-        let (one, other) = (free(first), free(second));
-        let (bucket, free) = match one.count_ones() >= other.count_ones() {
-            true => (first, one),
-            false => (second, other),
-        };
-        let way = free.trailing_zeros() as usize / 2;
-        (free != 0).then_some(Place((bucket * WAYS + way) as u32))
+    /// A free place, in the first of two buckets if there is one: so nearly all look-ups end there.
+    fn free_place(&self, buckets: [usize; 2]) -> Option<Place> {
+        buckets.into_iter().find_map(|bucket| {
+            let free = equal_tags(self.tags[bucket], 0);
+            let way = free.trailing_zeros() as usize / 2;
+            (free != 0).then_some(Place((bucket * WAYS + way) as u32))
+        })
     }
 
     fn put(&mut self, Place(place): Place, key: &FlowKey, hash: u64) {
@@ -311,7 +344,23 @@ impl FlowTable {
         peer.peer = to;
         self.set(entry.peer, &peer);
         self.clear(from);
+        self.moved.push(to);
         Some(from)
+    }
+
+    /// An entry that has made room for one that was inserted, and lies here now. Whoever inserts asks
+    /// until there is none.
+    #[inline]
+    pub fn next_moved(&mut self) -> Option<Place> {
+        self.moved.pop()
+    }
+
+    /// The entry at a place, if there is one of packets that opened their flow.
+    #[must_use]
+    pub fn forward_at(&self, place: Place) -> Option<Entry> {
+        let is_taken = self.is_taken(place.0 as usize);
+        let entry = is_taken.then(|| self.get(place))?;
+        entry.is_forward.then_some(entry)
     }
 
     fn free(&mut self, place: Place) {

@@ -11,6 +11,7 @@ use twinpath_core::wire::{
 
 use super::action::{Action, Layer};
 use super::arrival::Received;
+use super::template::Template;
 use crate::reason::Reason;
 use crate::settings::{Dscp, Settings};
 use crate::tables::SwitchEntry;
@@ -78,7 +79,7 @@ pub fn apply(
     let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
     let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
     let class = decapsulate(frame, received)?;
-    set_macs(frame, action);
+    set_macs(frame, action.destination_mac, action.source_mac);
     set_ports(frame, received, action);
     if let Some([source, destination]) = action.addresses {
         let is_same = source.is_v4() == (received.inner.network == Network::V4);
@@ -95,20 +96,7 @@ pub fn apply(
     let stations = stations(surroundings.settings, received);
     for layer in action.layers.iter().flatten() {
         let outer = outer(layer, stations, surroundings);
-        if outer.packet_bytes(end - at) > surroundings.settings.mtu {
-            return Err(Reason::TooLong);
-        }
-        at = at.checked_sub(outer.header_bytes()).ok_or(Reason::NoRoom)?;
-        let entropy = received.arrival.entropy;
-        let varying = Varying {
-            source_port: surroundings.switch.source_ports.port(entropy),
-            flow_label: entropy & 0xf_ffff,
-            flow: 0,
-            traffic_class: class,
-            udp_checksum: surroundings.settings.udp_checksum_v6,
-        };
-        let place = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
-        outer.emit(&varying, place).map_err(unbuilt)?;
+        at = encapsulate(buffer, at, &outer, (received, class), surroundings)?;
     }
     if action.layers[0].is_none() {
         if end - at > surroundings.settings.mtu + ethernet::HEADER_BYTES {
@@ -122,6 +110,60 @@ pub fn apply(
         frame: at..end,
         inner_bytes,
     })
+}
+
+/// The same for an action that has a [`Template`].
+///
+/// # Errors
+/// Why it is dropped.
+#[inline]
+pub fn apply_template(
+    buffer: &mut [u8],
+    start: usize,
+    received: &Received,
+    template: &Template,
+    surroundings: &Surroundings<'_>,
+) -> Result<Applied, Reason> {
+    let inner = received.tunnel.inner();
+    let (at, end) = (start + inner.start, start + inner.end);
+    let buffer = buffer.get_mut(..end).ok_or(Reason::NoRoom)?;
+    let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
+    let class = decapsulate(frame, received)?;
+    set_macs(frame, template.destination_mac, template.source_mac);
+    let class = class & 3 | outer_dscp(surroundings.settings, received.outer_class, class) << 2;
+    let stations = stations(surroundings.settings, received);
+    let outer = outer(&template.layer(), stations, surroundings);
+    let front = encapsulate(buffer, at, &outer, (received, class), surroundings)?;
+    Ok(Applied {
+        frame: front..end,
+        inner_bytes: end - at,
+    })
+}
+
+/// Puts headers in front of what begins at `at`. Returns where it begins now.
+#[inline(always)]
+fn encapsulate(
+    buffer: &mut [u8],
+    at: usize,
+    outer: &Outer,
+    (received, class): (&Received, u8),
+    surroundings: &Surroundings<'_>,
+) -> Result<usize, Reason> {
+    if outer.packet_bytes(buffer.len() - at) > surroundings.settings.mtu {
+        return Err(Reason::TooLong);
+    }
+    let at = at.checked_sub(outer.header_bytes()).ok_or(Reason::NoRoom)?;
+    let entropy = received.arrival.entropy;
+    let varying = Varying {
+        source_port: surroundings.switch.source_ports.port(entropy),
+        flow_label: entropy & 0xf_ffff,
+        flow: 0,
+        traffic_class: class,
+        udp_checksum: surroundings.settings.udp_checksum_v6,
+    };
+    let place = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
+    outer.emit(&varying, place).map_err(unbuilt)?;
+    Ok(at)
 }
 
 /// Takes congestion marks over into the inner packet. Returns its DSCP and ECN.
@@ -169,11 +211,12 @@ const fn outer(
     }
 }
 
-fn set_macs(frame: &mut [u8], action: &Action) {
-    if let Some(mac) = action.destination_mac {
+#[inline]
+fn set_macs(frame: &mut [u8], destination: Option<MacAddress>, source: Option<MacAddress>) {
+    if let Some(mac) = destination {
         put_mac(frame, 0, mac);
     }
-    if let Some(mac) = action.source_mac {
+    if let Some(mac) = source {
         put_mac(frame, 6, mac);
     }
 }

@@ -14,10 +14,12 @@ mod outbound;
 mod policy;
 mod redirect;
 mod stages;
+mod template;
 
 pub use action::{Action, Decision, Detour, Layer, Origin};
-pub use apply::{Applied, Surroundings, apply, sent_bytes};
+pub use apply::{Applied, Surroundings, apply, apply_template, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
 pub use notes::{Note, Notes};
 pub use policy::Policies;
 pub use redirect::Redirect;
+pub use template::Template;

@@ -317,7 +317,9 @@ impl Planner<'_> {
     fn add_tunnel(&self, way: &mut Way, number: u32) -> Result<(), Reason> {
         let tunnel = self.policies.tables.tunnel(number);
         let tunnel = tunnel.ok_or(Reason::Unresolved)?;
-        let endpoint = tunnel.endpoint(self.arrival.entropy);
+        let arrival = self.arrival;
+        let tables = self.policies.tables;
+        let endpoint = tunnel.endpoint(tables.spread(&arrival.headers, arrival.entropy));
         self.policies.note(|| {
             let action = endpoint.map_or_else(
                 || "no endpoint: dropped".to_owned(),

@@ -2,7 +2,7 @@
 
 use twinpath_core::wire::{Address, MacAddress};
 
-use super::action::{Action, Layer};
+use super::action::Layer;
 use super::arrival::Arrival;
 use super::{Note, Notes};
 use crate::headers::{Direction, Headers};
@@ -50,11 +50,13 @@ impl Policies<'_> {
         listed(&self.tables.appliance().trusted) || listed(&self.eni.trusted)
     }
 
-    /// Whether a packet of a known flow may come with this VNI.
+    /// Whether a packet of a known flow, whose action has these VNIs, may come with its own.
     #[must_use]
-    pub fn accepts(&self, direction: Direction, key: u32, action: &Action) -> bool {
-        direction == Direction::Outbound
-            || action.accepts.contains(&Some(key))
+    #[inline]
+    pub fn accepts(&self, arrival: &Arrival, listed: &[Option<u32>; 2]) -> bool {
+        let key = arrival.key;
+        arrival.direction == Direction::Outbound
+            || listed.contains(&Some(key))
             || self.tables.vni(self.eni.vnet) == Some(key)
             || self.lists(key)
     }

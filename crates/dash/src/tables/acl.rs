@@ -7,7 +7,8 @@
 //! rules whose list for that field holds it, as a bit for each rule in the order of priority (the bit
 //! vectors of Lakshman and Stiliadis, SIGCOMM 1998). The first bit that is set in all five sets is the
 //! first rule that matches. Ranges with the same set share it, so a prefix takes two starts of a
-//! range, however many rules there are.
+//! range, however many rules there are. In front of each set stands a bit for each of its words that
+//! is not zero, so that few words are looked at (Baboescu and Varghese, SIGCOMM 2001).
 
 use std::collections::HashMap;
 
@@ -61,10 +62,14 @@ struct Field<N> {
     absent: u32,
 }
 
-/// Sets of rules, a bit for each; those of a number lie behind one another.
+/// Sets of rules, by number: a bit for each word that is not zero, and then those words, in which a bit
+/// stands for each rule.
 #[derive(Clone, Debug, Default)]
 struct Sets {
     words: Vec<u64>,
+    /// Words of bits for words.
+    heads: usize,
+    /// Words of bits for rules.
     words_each: usize,
 }
 
@@ -198,15 +203,40 @@ impl Sets {
     /// The first rule that all of these sets have.
     #[inline]
     fn first_in_all(&self, numbers: [u32; 5]) -> Option<usize> {
-        let set = |number: u32| {
-            let from = number as usize * self.words_each;
-            self.words.get(from..from + self.words_each).unwrap_or(&[])
+        let sets = numbers.map(|number| self.of(number));
+        let common = |at: usize| {
+            let words = sets.iter().map(|set| set.get(at).copied().unwrap_or(0));
+            words.fold(u64::MAX, |all, word| all & word)
         };
-        let [a, b, c, d, e] = numbers.map(set);
-        let rows = a.iter().zip(b).zip(c.iter().zip(d)).zip(e);
-        let common = rows.map(|(((a, b), (c, d)), e)| a & b & c & d & e);
-        let (word, bits) = common.enumerate().find(|(_, bits)| *bits != 0)?;
-        Some(word * 64 + bits.trailing_zeros() as usize)
+        for head in 0..self.heads {
+            let mut left = common(head);
+            while left != 0 {
+                let word = head * 64 + left.trailing_zeros() as usize;
+                let bits = common(self.heads + word);
+                if bits != 0 {
+                    return Some(word * 64 + bits.trailing_zeros() as usize);
+                }
+                left &= left - 1;
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn of(&self, number: u32) -> &[u64] {
+        let each = self.heads + self.words_each;
+        let from = number as usize * each;
+        self.words.get(from..from + each).unwrap_or(&[])
+    }
+
+    /// One more.
+    fn push(&mut self, set: &[u64]) {
+        for words in set.chunks(64) {
+            let is_any = words.iter().map(|word| u64::from(*word != 0));
+            let head = is_any.zip(0..).fold(0, |head, (bit, at)| head | bit << at);
+            self.words.push(head);
+        }
+        self.words.extend_from_slice(set);
     }
 }
 
@@ -288,6 +318,7 @@ impl Builder {
         Self {
             sets: Sets {
                 words: Vec::new(),
+                heads: rules.div_ceil(64 * 64),
                 words_each: rules.div_ceil(64),
             },
             numbers: HashMap::new(),
@@ -300,7 +331,7 @@ impl Builder {
             return number;
         }
         let number = self.numbers.len() as u32;
-        self.sets.words.extend_from_slice(set);
+        self.sets.push(set);
         self.numbers.insert(set.into(), number);
         number
     }

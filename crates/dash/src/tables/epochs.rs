@@ -5,6 +5,7 @@
 //! share the epoch of all mappings.
 
 use twinpath_core::hash::{HashKey, seed_for};
+use twinpath_core::memory::prefetch;
 use twinpath_core::wire::Address;
 
 /// Mappings share so many epochs.
@@ -63,6 +64,14 @@ impl MappingEpochs {
     #[inline]
     pub fn get(&self, number: u16) -> u32 {
         self.epochs.get(usize::from(number)).copied().unwrap_or(0)
+    }
+
+    /// Asks the processor to fetch the epoch with a number.
+    #[inline]
+    pub fn prefetch(&self, number: u16) {
+        if let Some(epoch) = self.epochs.get(usize::from(number)) {
+            prefetch(epoch);
+        }
     }
 
     /// What has this number changed.

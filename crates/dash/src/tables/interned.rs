@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use twinpath_core::hash::HashKey;
-use twinpath_core::memory::prefetch;
 use twinpath_core::probing::Places;
 
 /// Words folded into a state that begins with a secret, and are multiplied by another: whoever does
@@ -111,13 +110,18 @@ impl<T: Clone + Eq + Hash> Interned<T> {
 
     /// The number of a value, in one more use.
     pub fn take(&mut self, value: &T) -> u32 {
+        self.take_or_add(value).0
+    }
+
+    /// The same, and whether the value is new.
+    pub fn take_or_add(&mut self, value: &T) -> (u32, bool) {
         let hash = self.keyed.hash_one(value);
         let (slot, found) = self.probe(value, hash);
         if let Some(number) = found {
             if let Some(Some((_, uses))) = self.values.get_mut(number as usize) {
                 *uses += 1;
             }
-            return number;
+            return (number, false);
         }
         let number = self.free.pop().unwrap_or(self.values.len() as u32);
         let place = Some((value.clone(), 1));
@@ -130,7 +134,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         if self.taken * 2 > self.slots.len() {
             self.grow();
         }
-        number
+        (number, true)
     }
 
     /// Where a value's number is, or would be.
@@ -179,14 +183,6 @@ impl<T: Clone + Eq + Hash> Interned<T> {
         self.values[number as usize] = None;
         self.free.push(number);
         self.taken -= 1;
-    }
-
-    /// Asks the processor to fetch the value under a number.
-    #[inline]
-    pub fn prefetch(&self, number: u32) {
-        if let Some(place) = self.values.get(number as usize) {
-            prefetch(place);
-        }
     }
 
     /// The value under a number.

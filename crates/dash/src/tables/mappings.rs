@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use twinpath_core::hash::HashKey;
-use twinpath_core::memory::ZeroedArray;
+use twinpath_core::memory::{ZeroedArray, prefetch};
 use twinpath_core::probing::{Places, next};
 use twinpath_core::wire::{Address, MacAddress};
 
@@ -105,6 +105,15 @@ impl MappingTable {
             false => self.v6.find(v6_key(vnet, address)).map(Value::of_v6),
         };
         self.open(found?)
+    }
+
+    /// Asks the processor to fetch what a look-up of an IPv4 address reads.
+    #[inline]
+    pub fn prefetch(&self, vnet: u32, address: Address) {
+        if address.is_v4() {
+            let home = self.v4.home(&v4_key(vnet, address));
+            prefetch(&self.v4.places[home]);
+        }
     }
 
     /// Whether a physical address is one of a network's.

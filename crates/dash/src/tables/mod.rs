@@ -38,9 +38,11 @@ pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsula
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use twinpath_core::hash::HashKey;
 use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
 use twinpath_core::wire::{Address, MacAddress};
 
+use crate::headers::Headers;
 use crate::objects::{
     AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
 };
@@ -90,6 +92,8 @@ impl Default for SwitchEntry {
 #[derive(Clone)]
 pub struct Tables {
     seed: u64,
+    /// With which flows are spread over endpoints.
+    spread: HashKey,
     numbers: Numbers,
     appliance: ApplianceEntry,
     switch: SwitchEntry,
@@ -196,6 +200,23 @@ impl Tables {
         self.tunnels.get(number as usize)?.as_ref()
     }
 
+    /// By which a flow is spread over a tunnel's endpoints: its headers, and its `entropy`, hashed with
+    /// a secret. Who sends packets cannot choose flows that go to the same one.
+    #[must_use]
+    pub fn spread(&self, headers: &Headers, entropy: u32) -> u64 {
+        let [source, destination] = [headers.source.0, headers.destination.0];
+        let [from, to] = headers.ports.unwrap_or([0; 2]);
+        let ports = u64::from(from) << 16 | u64::from(to);
+        self.spread.hash([
+            (source >> 64) as u64,
+            source as u64,
+            (destination >> 64) as u64,
+            destination as u64,
+            ports << 32 | u64::from(entropy),
+            headers.protocol.into(),
+        ])
+    }
+
     /// A port map, if it is there.
     #[must_use]
     pub fn port_map(&self, number: u32) -> Option<&PortMapTable> {
@@ -240,6 +261,12 @@ impl Tables {
     pub fn stamp(&self, eni: &EniEntry, mapping_epoch: u16) -> u32 {
         eni.epoch
             .wrapping_add(self.mapping_epochs.get(mapping_epoch))
+    }
+
+    /// Asks the processor to fetch what a stamp with this epoch is compared with.
+    #[inline]
+    pub fn prefetch_epoch(&self, mapping_epoch: u16) {
+        self.mapping_epochs.prefetch(mapping_epoch);
     }
 
     /// Mappings and ENIs that there was no room for.

@@ -45,14 +45,14 @@ impl TunnelEntry {
         })
     }
 
-    /// The endpoint for a flow: those whose hashes differ are spread, and as few as possible move
-    /// when endpoints come or go (rendezvous hashing).
+    /// The endpoint for a flow, by a number that flows share by chance alone
+    /// ([`Tables::spread`](super::Tables::spread)): flows are spread, and as few as possible move when
+    /// endpoints come or go (rendezvous hashing).
     #[must_use]
-    pub fn endpoint(&self, entropy: u32) -> Option<Address> {
+    pub fn endpoint(&self, spread: u64) -> Option<Address> {
         let weight = |endpoint: &&Address| {
             let folded = endpoint.0 as u64 ^ (endpoint.0 >> 64) as u64;
-            let mixed = (folded ^ u64::from(entropy) << 32 ^ u64::from(entropy))
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mixed = (folded ^ spread).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
         };
         self.endpoints.iter().max_by_key(weight).copied()
@@ -190,12 +190,12 @@ mod tests {
         };
         let (three, two) = (tunnel(&[1, 2, 3]), tunnel(&[1, 3]));
         let mut counts = [0; 4];
-        for flow in 0..3000u32 {
-            let entropy = flow.wrapping_mul(0x9e37_79b9);
-            let chosen = three.endpoint(entropy).expect("one");
+        for flow in 0..3000u64 {
+            let spread = flow.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let chosen = three.endpoint(spread).expect("one");
             counts[chosen.octets4()[3] as usize] += 1;
             if chosen.octets4()[3] != 2 {
-                assert_eq!(two.endpoint(entropy), Some(chosen));
+                assert_eq!(two.endpoint(spread), Some(chosen));
             }
         }
         assert!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use twinpath_classify::Prefix;
-use twinpath_core::hash::seed_for;
+use twinpath_core::hash::{HashKey, seed_for};
 use twinpath_core::wire::Address;
 use twinpath_core::wire::tunnel::SourcePorts;
 
@@ -147,6 +147,7 @@ impl Tables {
             routing_types: [None; RoutingEntry::KINDS.len()],
             mappings: Arc::new(MappingTable::new(seed_for(seed, "dash mappings"))),
             mapping_epochs: MappingEpochs::new(seed),
+            spread: HashKey::new(seed_for(seed, "dash tunnel endpoints")),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
             meter_policies: HashMap::new(),

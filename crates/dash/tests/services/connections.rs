@@ -190,3 +190,43 @@ fn errors_go_the_way_of_their_flow() {
     assert_eq!(back.layers[0].3, ip(VM_PA));
     assert_eq!(back.headers().destination, ip(VM_CA));
 }
+
+/// Where policies are elsewhere, what belongs to a flow waits behind the packet that opens it, as it
+/// finds the flow where they are here: errors about it and answers, which come before it is there.
+#[test]
+fn what_belongs_to_a_flow_waits_for_it() {
+    let syn = || tcp((VM_CA, 1), ("10.2.0.8", 2), flags::SYN).macs(ENI_MAC, REMOTE_MAC);
+    let quoted = syn().to_vec().expect("a packet");
+    let kind = twinpath_core::wire::icmp::IcmpError::PacketTooBig { mtu: 1400 };
+    let error = PacketBuilder::icmp_error(kind, &quoted).source_address(ip("10.2.0.1"));
+    let answer = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN | flags::ACK);
+    let back = [error, answer].map(|packet| from_peer("100.0.0.8", packet));
+    let other = tcp(("10.2.0.8", 3), (VM_CA, 1), flags::SYN | flags::ACK);
+    let bench = Bench::of(peers());
+    let tables = Arc::new(bench.dpu.tables().clone());
+    let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
+    let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
+    let mut first = buffer(&from_vm(syn()));
+    let Step::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
+        panic!("policies judge the first packet of a flow");
+    };
+    for frame in &back {
+        let step = fast.begin(&mut buffer(frame), HEADROOM, bench.now);
+        assert_eq!(step, Step::Wait(question.key));
+    }
+    let mut stray = buffer(&from_peer("100.0.0.8", other));
+    let step = fast.begin(&mut stray, HEADROOM, bench.now);
+    assert_eq!(
+        step,
+        Step::Done(Verdict::Drop(Reason::NoFlow)),
+        "of no flow"
+    );
+    fast.no_longer_asked(&question.key);
+    let answer = Some((question, bench.dpu.answer(&question.arrival)));
+    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
+    for frame in &back {
+        steps.push(fast.resume(&mut buffer(frame), HEADROOM, bench.now, None));
+    }
+    let leaves = |step: &Step| matches!(step, Step::Done(Verdict::Forward(_)));
+    assert!(steps.iter().all(leaves), "{steps:?}");
+}

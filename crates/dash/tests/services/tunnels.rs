@@ -98,3 +98,32 @@ fn damaged_packets_are_counted() {
         + counters.sent[1].packets;
     assert_eq!(seen, 20_000);
 }
+
+/// Flows that one DPU sends to the same endpoint another one spreads: whoever sends them cannot know
+/// which these are.
+#[test]
+fn endpoints_are_chosen_in_secret() {
+    let mut objects = private_link();
+    let endpoints = ["90.90.90.1", "90.90.90.2", "90.90.90.3", "90.90.90.4"];
+    objects
+        .tunnels
+        .insert("Tunnel4".into(), tunnel(&endpoints, 100));
+    endpoint(&mut objects).tunnel = Some("Tunnel4".into());
+    let mut bench = Bench::of(objects);
+    let send = |bench: &mut Bench, port| {
+        let sent = bench.send(&from_vm(udp((VM_CA, port), (PE_CA, 4567))));
+        sent.expect("sent").layers[0].3
+    };
+    let chosen: Vec<u16> = (0..400)
+        .filter(|&port| send(&mut bench, port) == ip(endpoints[0]))
+        .collect();
+    let mut other = Dpu::new(bench.dpu.settings().clone(), 8);
+    other.update(&bench.objects, &bench.objects.keys());
+    bench.dpu = other;
+    let mut counts = std::collections::BTreeMap::new();
+    for &port in &chosen {
+        *counts.entry(send(&mut bench, port)).or_insert(0) += 1;
+    }
+    let most = counts.values().max().expect("some");
+    assert!(*most * 2 < chosen.len(), "{counts:?}");
+}

@@ -10,11 +10,12 @@ use crate::position::Position;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::dissect;
-use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant};
+use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant, Pools};
 use twinpath_dash::flows::FlowKey;
 use twinpath_dash::messages::{arrival_words, read_answer};
 use twinpath_dash::{Answer, Dpu, Question, Step as DpuStep, Verdict};
 use twinpath_link::{Header, Message};
+use twinpath_ports::offload::segments_inside;
 
 /// Most packets that are held: where nothing may be lost none is taken in while there are more.
 pub(crate) const MOST_HELD: usize = 4096;
@@ -46,6 +47,10 @@ pub struct DashStage {
     awaited: Option<FlowKey>,
     /// Tickets whose packets were lost on their way.
     lost: Vec<u32>,
+    /// The buffers of packets that the DPU has looked at, in the order in which they come.
+    ahead: Vec<usize>,
+    /// Which of them is next.
+    next: usize,
 }
 
 /// A question, and who waits for its answer.
@@ -70,6 +75,8 @@ impl DashStage {
             question: None,
             awaited: None,
             lost: Vec::new(),
+            ahead: Vec::new(),
+            next: 0,
         }
     }
 
@@ -82,11 +89,35 @@ impl DashStage {
         &mut self.dpu
     }
 
+    /// These packets come next: what they need of memory is read together.
+    pub(super) fn look_ahead(&mut self, frames: &[Frame]) {
+        self.forget_ahead();
+        self.ahead.extend(frames.iter().map(Frame::buffer));
+        self.dpu.look_ahead(frames.iter().map(Frame::bytes));
+    }
+
+    /// Those that have not come do not.
+    pub(super) fn forget_ahead(&mut self) {
+        self.ahead.clear();
+        self.next = 0;
+    }
+
+    /// The number of a packet that was looked at.
+    fn number_ahead(&mut self, frame: &Frame) -> Option<usize> {
+        let mut left = self.ahead.get(self.next..)?.iter();
+        let passed = left.position(|buffer| *buffer == frame.buffer())?;
+        self.next += passed + 1;
+        Some(self.next - 1)
+    }
+
     /// A packet meets its flow.
     pub(super) fn packet(&mut self, frame: &mut Frame) -> Decision {
-        let now = frame.timestamp();
+        let (now, number) = (frame.timestamp(), self.number_ahead(frame));
         let (buffer, start) = frame.with_headroom();
-        let step = self.dpu.begin(buffer, start, now);
+        let step = match number {
+            Some(number) => self.dpu.begin_ahead(number, buffer, start, now),
+            None => self.dpu.begin(buffer, start, now),
+        };
         self.decision(step, frame)
     }
 
@@ -213,6 +244,19 @@ impl FastPath {
         match self.elements.as_slice() {
             [FastElement::Dash(stage)] => Some(stage),
             _ => None,
+        }
+    }
+
+    /// Frames that a card is to cut are cut by the packets inside, each of which a DPU treats alone.
+    #[inline(never)]
+    pub(super) fn cut_inside(&mut self, frames: &mut Vec<Frame>, pools: &mut Pools) {
+        if frames.iter().all(|frame| frame.segment_bytes() == 0) {
+            return;
+        }
+        for frame in std::mem::take(frames) {
+            if segments_inside(frame, pools, frames).is_err() {
+                self.drops.count(DropReason::NoBuffer);
+            }
         }
     }
 

@@ -41,6 +41,9 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let before = out.departures.len();
+        if self.admission.opens_tunnels() {
+            self.cut_inside(frames, pools);
+        }
         if let Some(watch) = &self.watch {
             watch.arrive(frames, self.under_way.arrived());
         }
@@ -129,6 +132,10 @@ impl FastPath {
         (position, first, next): (Position, u64, &[Frame]),
         io: &mut Io<'_>,
     ) {
+        if let Some(FastElement::Dash(stage)) = self.elements.get_mut(usize::from(position.element))
+        {
+            stage.look_ahead(&lane.frames);
+        }
         let mut done = 0;
         loop {
             let (passed, decision) = match &self.watch {
@@ -141,10 +148,19 @@ impl FastPath {
             }
             done += passed;
             if done == lane.frames.len() {
-                return;
+                return self.forget_ahead(position);
             }
             let goes_on = self.pass_one((lane, ahead), done, decision, position, first, io);
             done += usize::from(goes_on);
+        }
+    }
+
+    /// All packets that were looked at have met an element.
+    #[inline(always)]
+    fn forget_ahead(&mut self, position: Position) {
+        if let Some(FastElement::Dash(stage)) = self.elements.get_mut(usize::from(position.element))
+        {
+            stage.forget_ahead();
         }
     }
 

@@ -101,12 +101,11 @@ fn waiting(config: &Config) -> Vec<String> {
     let waiting = waiting.map(|(key, waiting)| format!("{key}: {}", waiting.obstacle));
     let leaving = store.leaving();
     let leaving = leaving.map(|(key, _)| format!("{key}: deleted once nothing refers to it"));
-    let mut told: Vec<String> = waiting.chain(leaving).collect();
-    if let Some(more) = told.len().checked_sub(MOST_WAITING_TOLD + 1) {
-        told.truncate(MOST_WAITING_TOLD);
-        told.push(format!("{} more", more + 1));
-    }
-    told
+    let told = waiting.chain(leaving).take(MOST_WAITING_TOLD);
+    let all: usize = store.unsettled().iter().sum();
+    let more = all.checked_sub(MOST_WAITING_TOLD).filter(|more| *more > 0);
+    told.chain(more.map(|more| format!("{more} more")))
+        .collect()
 }
 
 const NO_DASH: &str = "the service has no DPU";

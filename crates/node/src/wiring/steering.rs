@@ -8,7 +8,7 @@ use crate::fast_path::LongPackets;
 use crate::mtu::Mtus;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::steering::Steering;
-use twinpath_nf::descriptor::Reception;
+use twinpath_nf::descriptor::{Form, Reception};
 use twinpath_rulecache::Sides;
 
 /// How packets are assigned to flows.
@@ -37,8 +37,12 @@ pub fn admission(service: &Service) -> Result<Admission, BuildError> {
         [] => (inside, None),
         ports => (Sides::of_ports(ports), Some(inside)),
     };
+    let mut each = service.chain.iter();
+    let opens_tunnels = each.any(|instance| matches!(instance.form(), Form::Dash));
     let admission = Admission::new(sides, inside, &service.entrance);
-    Ok(admission.with_reception(reception(service)))
+    Ok(admission
+        .with_reception(reception(service))
+        .with_tunnels(opens_tunnels))
 }
 
 /// Whether one service lets other frames in than another, or sends them another way.

@@ -1,8 +1,10 @@
-//! Cutting a frame into segments, where neither kernel nor card does.
+//! Cutting a frame into segments, where neither kernel nor card does: that of a tunnel by the packet
+//! inside.
 
-use super::{TCP_CHECKSUM_AT, checksum_at, cut, link_bytes, partial_checksum};
+use super::{TCP_CHECKSUM_AT, checksum_at, cut, has_segments, link_bytes, partial_checksum};
 use twinpath_core::wire::layout::{Layout, Network, Transport};
-use twinpath_core::wire::{checksum, dissect};
+use twinpath_core::wire::tunnel::Tunnel;
+use twinpath_core::wire::{checksum, dissect, fields};
 use twinpath_core::{Frame, Pools};
 
 const FIN: u8 = 0x01;
@@ -37,8 +39,34 @@ pub fn segments(
             }
             too_long => too_long,
         },
-        Some(layout) => cut_up(&frame, &layout, pools, out),
+        Some(layout) => {
+            let whole = Whole {
+                outer: None,
+                at: 0,
+                layout,
+            };
+            whole.cut_up(&frame, pools, out)
+        }
     };
+    pools.give(frame);
+    result
+}
+
+/// A frame of a tunnel as whoever looks inside needs it: each segment of the packet inside in headers
+/// of its own, appended to `out`. Whatever is not to be cut, or in no tunnel, stays as it is.
+///
+/// # Errors
+/// There are no buffers; segments that had some are there.
+pub fn segments_inside(
+    frame: Frame,
+    pools: &mut Pools,
+    out: &mut Vec<Frame>,
+) -> Result<(), Oversized> {
+    let Some(whole) = Whole::in_tunnel(&frame) else {
+        out.push(frame);
+        return Ok(());
+    };
+    let result = whole.cut_up(&frame, pools, out);
     pools.give(frame);
     result
 }
@@ -66,54 +94,82 @@ pub fn keep_first_segment(frame: &mut Frame) {
     }
 }
 
-fn cut_up(
-    frame: &Frame,
-    layout: &Layout,
-    pools: &mut Pools,
-    out: &mut Vec<Frame>,
-) -> Result<(), Oversized> {
-    let bytes = frame.bytes();
-    let header = &bytes[..usize::from(layout.payload)];
-    let payload = &bytes[usize::from(layout.payload)..layout.end as usize];
-    let size = usize::from(frame.segment_bytes());
-    let last = (payload.len() - 1) / size;
-    for (number, part) in payload.chunks(size).enumerate() {
-        let mut segment = pools
-            .take(header.len() + part.len())
-            .ok_or(Oversized::NoBuffer)?;
-        segment.set_len(header.len() + part.len());
-        let (front, back) = segment.bytes_mut().split_at_mut(header.len());
-        front.copy_from_slice(header);
-        back.copy_from_slice(part);
-        renumber(
-            segment.bytes_mut(),
+/// A packet that is to be cut, in its frame.
+struct Whole {
+    /// Headers of the tunnel that it is in.
+    outer: Option<Layout>,
+    /// Where its own frame begins.
+    at: usize,
+    layout: Layout,
+}
+
+impl Whole {
+    /// That inside of a tunnel. To which port VXLAN goes is for others to know.
+    fn in_tunnel(frame: &Frame) -> Option<Self> {
+        let (bytes, segment) = (frame.bytes(), usize::from(frame.segment_bytes()));
+        let outer = dissect(bytes).ok().filter(|_| segment != 0)?;
+        let port = fields::destination_port(bytes, &outer);
+        let inner = Tunnel::read(bytes, &outer, port).ok()?.inner();
+        let layout = dissect(bytes.get(inner.clone())?).ok()?;
+        let payload = layout.end as usize - usize::from(layout.payload);
+        (has_segments(&layout) && payload > segment).then_some(Self {
+            outer: Some(outer),
+            at: inner.start,
             layout,
-            number,
-            number * size,
-            number == last,
-        );
-        segment.set_timestamp(frame.timestamp());
-        segment.set_received_ns(frame.received_ns());
-        out.push(segment);
+        })
     }
-    Ok(())
+
+    fn cut_up(
+        &self,
+        frame: &Frame,
+        pools: &mut Pools,
+        out: &mut Vec<Frame>,
+    ) -> Result<(), Oversized> {
+        let (bytes, layout) = (frame.bytes(), &self.layout);
+        let (begin, end) = (usize::from(layout.payload), layout.end as usize);
+        let (header, rest) = bytes.split_at(self.at + begin);
+        let payload = &rest[..end - begin];
+        let size = usize::from(frame.segment_bytes());
+        let last = (payload.len() - 1) / size;
+        for (number, part) in payload.chunks(size).enumerate() {
+            let mut segment = pools
+                .take(header.len() + part.len())
+                .ok_or(Oversized::NoBuffer)?;
+            segment.set_len(header.len() + part.len());
+            let (front, back) = segment.bytes_mut().split_at_mut(header.len());
+            front.copy_from_slice(header);
+            back.copy_from_slice(part);
+            let inside = &mut segment.bytes_mut()[self.at..];
+            renumber(inside, layout, number, number * size, number == last);
+            if let Some(outer) = &self.outer {
+                renumber_tunnel(segment.bytes_mut(), outer, number);
+            }
+            segment.set_timestamp(frame.timestamp());
+            segment.set_received_ns(frame.received_ns());
+            segment.set_port(frame.port());
+            out.push(segment);
+        }
+        Ok(())
+    }
+}
+
+/// Lengths, numbers and checksums of a tunnel's headers in front of a segment.
+fn renumber_tunnel(bytes: &mut [u8], outer: &Layout, number: usize) {
+    let l4 = usize::from(outer.l4);
+    renumber_ip(bytes, outer, number);
+    if outer.transport == Transport::Udp {
+        let length = (bytes.len() - l4) as u16;
+        put(bytes, l4 + 4, length);
+        if get(bytes, l4 + super::UDP_CHECKSUM_AT) != 0 {
+            finish_checksum(bytes, l4);
+        }
+    }
 }
 
 /// Lengths, numbers, flags and checksums of one segment.
 fn renumber(bytes: &mut [u8], layout: &Layout, number: usize, at: usize, is_last: bool) {
-    let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
-    let end = bytes.len();
-    match layout.network {
-        Network::V4 => {
-            put(bytes, l3 + 2, (end - l3) as u16);
-            let identification = get(bytes, l3 + 4).wrapping_add(number as u16);
-            put(bytes, l3 + 4, identification);
-            put(bytes, l3 + 10, 0);
-            let sum = checksum::checksum(&bytes[l3..l4]);
-            put(bytes, l3 + 10, sum);
-        }
-        _ => put(bytes, l3 + 4, (end - l3 - 40) as u16),
-    }
+    let (l4, end) = (usize::from(layout.l4), bytes.len());
+    renumber_ip(bytes, layout, number);
     match layout.transport {
         Transport::Tcp => {
             let sequence = [0, 1, 2, 3].map(|byte| bytes[l4 + 4 + byte]);
@@ -129,6 +185,23 @@ fn renumber(bytes: &mut [u8], layout: &Layout, number: usize, at: usize, is_last
         _ => put(bytes, l4 + 4, (end - l4) as u16),
     }
     finish_checksum(bytes, l4);
+}
+
+/// The same of an IP header alone.
+fn renumber_ip(bytes: &mut [u8], layout: &Layout, number: usize) {
+    let (l3, l4) = (usize::from(layout.l3), usize::from(layout.l4));
+    let end = bytes.len();
+    match layout.network {
+        Network::V4 => {
+            put(bytes, l3 + 2, (end - l3) as u16);
+            let identification = get(bytes, l3 + 4).wrapping_add(number as u16);
+            put(bytes, l3 + 4, identification);
+            put(bytes, l3 + 10, 0);
+            let sum = checksum::checksum(&bytes[l3..l4]);
+            put(bytes, l3 + 10, sum);
+        }
+        _ => put(bytes, l3 + 4, (end - l3 - 40) as u16),
+    }
 }
 
 fn finish_checksum(bytes: &mut [u8], l4: usize) {
@@ -154,7 +227,72 @@ mod tests {
     use super::super::tests::packets;
     use super::*;
     use proptest::prelude::*;
-    use twinpath_core::wire::{fields, verify_ipv4_checksum, verify_transport_checksum};
+    use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
+    use twinpath_core::wire::{MacAddress, verify_ipv4_checksum, verify_transport_checksum};
+
+    /// A packet in a tunnel of this kind, between addresses of its own version.
+    fn in_tunnel(packet: &[u8], encapsulation: Encapsulation) -> Vec<u8> {
+        let layout = dissect(packet).expect("sound");
+        let outer = Outer {
+            source_mac: MacAddress([2; 6]),
+            destination_mac: MacAddress([4; 6]),
+            source: fields::source_address(packet, &layout),
+            destination: fields::destination_address(packet, &layout),
+            encapsulation,
+            key: 77,
+            vxlan_port: VXLAN_PORT,
+            ttl: 64,
+        };
+        let varying = Varying {
+            source_port: 50_000,
+            udp_checksum: true,
+            ..Varying::default()
+        };
+        let mut frame = vec![0; outer.header_bytes()];
+        frame.extend_from_slice(packet);
+        outer.emit(&varying, &mut frame).expect("sound");
+        frame
+    }
+
+    /// Segments of a packet in a tunnel are those of the packet alone, each in the tunnel.
+    #[test]
+    fn what_is_in_a_tunnel_is_cut_inside() {
+        for packet in packets() {
+            for encapsulation in [Encapsulation::Vxlan, Encapsulation::Nvgre] {
+                let mut pools = Pools::new(32, 1);
+                let [mut alone, mut inside] = [packet.clone(), in_tunnel(&packet, encapsulation)]
+                    .map(|bytes| pools.take_filled(&bytes).expect("room"));
+                alone.set_segment_bytes(300);
+                inside.set_segment_bytes(300);
+                let (mut wanted, mut found) = (Vec::new(), Vec::new());
+                segments(alone, 1500, &mut pools, &mut wanted).expect("room");
+                segments_inside(inside, &mut pools, &mut found).expect("room");
+                assert_eq!((found.len(), wanted.len()), (4, 4));
+                for (frame, wanted) in found.iter().zip(&wanted) {
+                    let bytes = frame.bytes();
+                    let layout = dissect(bytes).expect("sound");
+                    assert_eq!(frame.segment_bytes(), 0);
+                    assert!(verify_ipv4_checksum(bytes, &layout));
+                    assert!(verify_transport_checksum(bytes, &layout));
+                    let tunnel = Tunnel::read(bytes, &layout, VXLAN_PORT).expect("a tunnel");
+                    assert_eq!(tunnel.key, 77);
+                    assert_eq!(&bytes[tunnel.inner()], wanted.bytes());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_in_no_tunnel_stays_whole() {
+        for packet in packets() {
+            let mut pools = Pools::new(32, 1);
+            let mut frame = pools.take_filled(&packet).expect("room");
+            frame.set_segment_bytes(300);
+            let mut out = Vec::new();
+            segments_inside(frame, &mut pools, &mut out).expect("whole");
+            assert_eq!((out.len(), out[0].bytes()), (1, &packet[..]));
+        }
+    }
 
     #[test]
     fn the_first_segment_is_that_of_all() {

@@ -1,0 +1,72 @@
+//! Actions that flows share, each once.
+
+use crate::pipeline::{Action, Template};
+use crate::tables::Interned;
+use twinpath_core::memory::bring;
+
+/// Actions by number. Beside them stand [templates](Template): a packet of a known flow reads one line.
+pub(super) struct Actions {
+    all: Interned<Action>,
+    templates: Vec<Option<Template>>,
+}
+
+impl Actions {
+    /// No actions. What hashes are keyed with follows from the seed.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            all: Interned::new(seed),
+            templates: Vec::new(),
+        }
+    }
+
+    /// The number of an action, in one more use.
+    pub fn take(&mut self, action: &Action) -> u32 {
+        let (number, is_new) = self.all.take_or_add(action);
+        if is_new {
+            let template = Template::of(action);
+            match self.templates.get_mut(number as usize) {
+                Some(place) => *place = template,
+                None => self.templates.push(template),
+            }
+        }
+        number
+    }
+
+    /// One use less.
+    pub fn give(&mut self, number: u32) {
+        self.all.give(number);
+    }
+
+    /// The action under a number in use.
+    pub fn get(&self, number: u32) -> Option<&Action> {
+        self.all.get(number)
+    }
+
+    /// Its template, if it has one.
+    #[inline]
+    pub fn template(&self, number: u32) -> Option<&Template> {
+        self.templates.get(number as usize)?.as_ref()
+    }
+
+    /// VNIs with which packets of the flow may come.
+    #[inline]
+    pub fn accepts(&self, number: u32) -> Option<[Option<u32>; 2]> {
+        match self.template(number) {
+            Some(template) => Some(template.accepts),
+            None => Some(self.get(number)?.accepts),
+        }
+    }
+
+    /// Brings the template under a number.
+    #[inline]
+    pub fn fetch(&self, number: u32) {
+        if let Some(template) = self.templates.get(number as usize) {
+            bring(template);
+        }
+    }
+
+    /// Memory taken, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.all.memory_bytes() + self.templates.capacity() * size_of::<Option<Template>>()
+    }
+}
