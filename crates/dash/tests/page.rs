@@ -50,6 +50,7 @@ fn is_known(table: &str, field: &str) -> bool {
         "a:02:00:00:00:00:01",
         "10.0.0.1",
         "a:b",
+        "a:10.0.0.1:tcp:80",
     ];
     let types = [
         "vnet",

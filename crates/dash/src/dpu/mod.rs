@@ -5,6 +5,7 @@
 
 mod asking;
 mod flows;
+mod ports;
 mod redirect;
 mod story;
 mod too_long;

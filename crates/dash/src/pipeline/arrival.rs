@@ -4,7 +4,9 @@ mod plain;
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
-use twinpath_core::wire::{Address, MacAddress, dissect, fields, protocol, verify_ipv4_checksum};
+use twinpath_core::wire::{
+    Address, Endpoint, MacAddress, dissect, fields, protocol, verify_ipv4_checksum,
+};
 
 use plain::Opened;
 
@@ -33,6 +35,8 @@ pub struct Arrival {
     pub headers: Headers,
     /// By which flows are spread over endpoints; 0 until the flow's ports are known.
     pub entropy: u32,
+    /// Which backend of a load balancer its flow has got, if it has.
+    pub backend: Option<Endpoint>,
 }
 
 /// A packet that was taken apart, as far as that needs no ENI's policy.
@@ -83,6 +87,7 @@ impl Received {
                 source_mac: fields::source_mac(inside),
                 headers: opened.headers,
                 entropy: 0,
+                backend: None,
             },
             tunnel,
             inner: opened.inner,
@@ -124,6 +129,7 @@ impl Received {
                 source_mac: fields::source_mac(inside),
                 headers,
                 entropy: 0,
+                backend: None,
             },
             tunnel,
             inner,
@@ -211,7 +217,7 @@ const fn unreceived(malformed: TunnelMalformed) -> Reason {
 mod tests {
     use proptest::prelude::*;
     use twinpath_core::wire::tunnel::{Outer, VXLAN_PORT, Varying};
-    use twinpath_core::wire::{Endpoint, PacketBuilder, tcp};
+    use twinpath_core::wire::{PacketBuilder, tcp};
 
     use super::*;
     use crate::samples::{Large, VIP, VM_VNI, large};

@@ -24,29 +24,34 @@ mod numbers;
 mod ranges;
 mod routes;
 mod routing;
+mod services;
 mod update;
 
 pub use acl::{AclMatch, AclTable};
-pub use eni::{AclStages, EniEntry, Limits};
+pub use eni::{AclStages, EniEntry, Limits, NatBlock};
 pub use inbound::{InboundRule, InboundTable};
 pub(crate) use interned::Interned;
 pub use mappings::{Found, MappingTable, Profile};
 pub use meters::{MeterRanges, MeterTable};
 pub use routes::{RouteEntry, RouteKind, RouteTable};
 pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};
+pub use services::Spread;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use twinpath_core::HashKey;
 use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
-use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress};
 
+use crate::headers::Headers;
 use crate::objects::{
     AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
 };
 use epochs::MappingEpochs;
 use macs::MacTable;
 use numbers::Numbers;
+use services::Services;
 
 /// Serials of ENIs have so many bits, as they stand in keys of flows.
 pub const SERIAL_BITS: u32 = 23;
@@ -97,6 +102,8 @@ pub struct Tables {
     vnets: Vec<Option<u32>>,
     tunnels: Vec<Option<TunnelEntry>>,
     port_maps: Vec<Option<PortMapTable>>,
+    services: Services,
+    spread: HashKey,
     routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
     mappings: Arc<MappingTable>,
     mapping_epochs: MappingEpochs,
@@ -200,6 +207,18 @@ impl Tables {
     #[must_use]
     pub fn port_map(&self, number: u32) -> Option<&PortMapTable> {
         self.port_maps.get(number as usize)?.as_ref()
+    }
+
+    /// Who stands behind an address of a network for a protocol and port, if others do.
+    #[must_use]
+    pub fn backends(&self, vnet: u32, vip: Endpoint, protocol: u8) -> Option<&[Endpoint]> {
+        self.services.backends(vnet, vip, protocol)
+    }
+
+    /// What choices for a flow follow from: the same for all its packets, and nobody outside can tell.
+    #[must_use]
+    pub fn spread_of(&self, headers: &Headers, entropy: u32) -> Spread {
+        Spread::new(self.spread, headers, entropy)
     }
 
     /// What a routing type comes to, if it is there.
