@@ -461,7 +461,11 @@ impl Dpu {
     /// Whether an ENI may have another flow.
     fn has_room(&self, number: u16) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let enis = self.tables.eni_count().max(1);
+        let enis = self
+            .tables
+            .eni_count()
+            .div_ceil(self.settings.shards.max(1));
+        let enis = enis.max(1);
         let flows = self.flows_of(number) as usize;
         if eni.limits.flows != 0 && flows >= eni.limits.flows as usize {
             return Err(Reason::FlowLimit);

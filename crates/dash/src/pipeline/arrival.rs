@@ -11,7 +11,6 @@ use twinpath_core::wire::{
 use plain::Opened;
 
 use crate::headers::{Direction, Headers};
-use crate::objects::DirectionLookup;
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::tables::Tables;
@@ -180,17 +179,7 @@ fn is_for_us(
 
 /// The direction, which the VNI tells, and the ENI, which a MAC address does.
 fn whose(inside: &[u8], tunnel: &Tunnel, tables: &Tables) -> (Direction, Option<u16>) {
-    let appliance = tables.appliance();
-    let is_outbound = appliance.vm_vni == Some(tunnel.key);
-    let by_source = is_outbound && appliance.lookup == DirectionLookup::SourceMac;
-    let mac = match by_source {
-        true => fields::source_mac(inside),
-        false => fields::destination_mac(inside),
-    };
-    let direction = match is_outbound {
-        true => Direction::Outbound,
-        false => Direction::Inbound,
-    };
+    let (direction, mac) = tables.appliance().names_eni(inside, tunnel.key);
     (direction, tables.eni_by_mac(mac))
 }
 

@@ -42,9 +42,9 @@ use std::sync::Arc;
 
 use twinpath_core::HashKey;
 use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
-use twinpath_core::wire::{Address, Endpoint, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, fields};
 
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 use crate::objects::{
     AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
 };
@@ -67,6 +67,25 @@ pub struct ApplianceEntry {
     pub lookup: DirectionLookup,
     /// VNIs that are trusted for all ENIs.
     pub trusted: Box<[VniRange]>,
+}
+
+impl ApplianceEntry {
+    /// Which way a packet goes that came with this VNI, which tells it, and the inner MAC address that
+    /// tells its ENI.
+    #[must_use]
+    #[inline]
+    pub fn names_eni(&self, inside: &[u8], key: u32) -> (Direction, MacAddress) {
+        let is_outbound = self.vm_vni == Some(key);
+        let mac = match is_outbound && self.lookup == DirectionLookup::SourceMac {
+            true => fields::source_mac(inside),
+            false => fields::destination_mac(inside),
+        };
+        let direction = match is_outbound {
+            true => Direction::Outbound,
+            false => Direction::Inbound,
+        };
+        (direction, mac)
+    }
 }
 
 /// VXLAN, as the switch speaks it.
