@@ -58,8 +58,9 @@ impl<'o> Normaliser<'o> {
             Some(inner) => tunnels::open(inner, &mut self.bytes),
             None => 0,
         };
-        let (outer, packet) = self.bytes.split_at_mut(self.at);
+        let packet = self.bytes.get(self.at..).unwrap_or_default();
         let Ok(layout) = dissect(packet) else {
+            let (outer, packet) = self.bytes.split_at(self.at);
             return Normal {
                 flow: Flow::malformed(packet),
                 layout: None,

@@ -228,7 +228,10 @@ fn test_names() -> BTreeSet<String> {
             }
             let text = std::fs::read_to_string(&path).expect("a text");
             let lines: Vec<&str> = text.lines().map(str::trim).collect();
-            let tests = lines.iter().enumerate().filter(|(_, line)| **line == "#[test]");
+            let tests = lines
+                .iter()
+                .enumerate()
+                .filter(|(_, line)| **line == "#[test]");
             for (at, _) in tests {
                 let mut below = lines[at..].iter();
                 let name = below.find_map(|line| line.strip_prefix("fn "));
@@ -247,7 +250,10 @@ fn what_conforms_is_held_by_vectors_or_tests() {
     let from = CONFORMANCE.find("## Stages").expect("the table");
     let until = CONFORMANCE[from..].find("\n\n## ").expect("more") + from;
     let (mut there, mut used) = (0, BTreeSet::new());
-    for line in CONFORMANCE[from..until].lines().filter(|line| line.starts_with("| ")) {
+    for line in CONFORMANCE[from..until]
+        .lines()
+        .filter(|line| line.starts_with("| "))
+    {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, _, _, _, what, said, held_by, _] = cells[..] else {
             panic!("{line}");

@@ -125,7 +125,11 @@ fn enis_may_be_disabled() {
         let eni = bench.objects.enis.get_mut("eni").expect("there");
         eni.admin_state = state;
         bench.dpu.update(&bench.objects, [&Key::Eni(eni_id())]);
-        let expected = if passes { None } else { Some(Reason::EniDisabled) };
+        let expected = if passes {
+            None
+        } else {
+            Some(Reason::EniDisabled)
+        };
         assert_eq!(bench.send(&packet).err(), expected);
     }
     assert_eq!(bench.counters().drops.of(Reason::EniDisabled), 1);
