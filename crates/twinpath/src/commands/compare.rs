@@ -52,9 +52,8 @@ pub struct Arguments {
     /// Of packets in tunnels (VXLAN, NVGRE) flows are those of the packets inside, with their MAC addresses
     #[arg(long)]
     inner: bool,
-    /// What does not count of the headers around packets in tunnels, as the compare.json of a test vector
-    /// says it: {"ignore": ["outer.macs", "outer.ttl", "outer.id", "outer.source_port", "outer.flow_label"],
-    /// "endpoints": ["192.0.2.1"]}; with it, --inner is meant
+    /// What does not count of the headers around packets in tunnels: a test vector's compare.json. Flows are
+    /// then those inside, too
     #[arg(long, value_name = "COMPARE.json")]
     fields: Option<PathBuf>,
 }
