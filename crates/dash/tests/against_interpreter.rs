@@ -125,7 +125,7 @@ fn random_packets_come_to_all_ends() {
     }
     assert!(forwarded > 1000, "{forwarded}");
     assert!(
-        hidden > 20 && balanced > 20,
+        hidden > 20 && balanced > 5,
         "{hidden} hidden, {balanced} balanced"
     );
     for reason in [

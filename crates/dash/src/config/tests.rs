@@ -41,7 +41,6 @@ const WHOLE: &str = r#"{
     "DASH_ENI_TABLE:one": {"mac_address": "00:1A:C5:00:00:01", "vnet": "blue", "admin_state": "enabled", "qos": "slow", "v4_meter_policy_id": "meter"},
     "DASH_ENI_TABLE:two": {"mac_address": "00:1A:C5:00:00:02", "vnet": "red", "admin_state": "enabled"},
     "DASH_ENI_ROUTE_TABLE:one": {"group_id": "routes"},
-    "DASH_LOAD_BALANCER_TABLE:red:10.1.0.9:tcp:80": {"backends": ["10.1.0.1:8080"]},
     "DASH_NAT_POOL_TABLE:internet": {"addresses": "203.0.113.1", "ports": "1000-1099", "block_size": 50},
     "DASH_ENI_NAT_TABLE:one": {"pool": "internet", "block": 0},
     "DASH_ROUTE_RULE_TABLE:one:1001:20.0.0.0/24": {"action_type": "decap", "vnet": "blue", "pa_validation": true},
@@ -586,7 +585,7 @@ fn nobody_gets_anothers_external_ports() {
     let before = store.snapshot();
     for refused in [
         r#"{"DASH_ENI_NAT_TABLE:two": {"pool": "internet", "block": 0}}"#,
-        r#"{"DASH_NAT_POOL_TABLE:same": {"addresses": "203.0.113.1,203.0.113.2", "ports": "1099-2000"}}"#,
+        r#"{"DASH_NAT_POOL_TABLE:same": {"addresses": "203.0.113.1,203.0.113.2", "ports": "1099-2000", "block_size": 100}}"#,
         r#"{"DASH_NAT_POOL_TABLE:internet": {"addresses": "203.0.113.1", "ports": "1000-1099", "block_size": 101}}"#,
     ] {
         let problems = json::read(refused.as_bytes()).problems;
