@@ -430,5 +430,70 @@ def floating_nic():
     )
 
 
-for make in (vnet, routes, private_link_vector, redirect, security_group, service_tunnel, acl, inbound, mid_connection, metering, trusted, floating_nic):
+def load_balancer():
+    """A virtual address is one of its network's, and each connection goes to one of those behind it: the
+    destination becomes the backend's address and port, and the packet goes where the backend's mapping says
+    (paper, Table 1: match on dip and dport; dnat, encap, set_dmac)."""
+    virtual, one, two, virtual6, one6 = "10.2.9.100", "10.2.9.1", "10.2.9.2", "fd02::100", "fd02::1"
+    config = base() + [
+        route("10.2.0.0/16"), route("fd02::/64"), route("10.3.0.0/16", vnet="Vnet2"),
+        mapping(one, "100.0.0.1", mac_address=REMOTE_MAC), mapping(two, "100.0.0.2", mac_address=REMOTE_MAC),
+        mapping(one6, "100.0.0.1", mac_address=REMOTE_MAC), mapping("10.3.9.1", "100.0.0.3", "Vnet2", mac_address=REMOTE_MAC),
+        item("LOAD_BALANCER", f"Vnet1:{virtual}:tcp:80", backends=[f"{one}:8080"]),
+        item("LOAD_BALANCER", f"Vnet1:{virtual6}:udp:53", backends=f"[{one6}]:5353"),
+        item("LOAD_BALANCER", "Vnet2:10.3.9.100:tcp:80", backends=["10.3.9.1:80"]),
+    ]
+    sent = lambda flags, port=6789, to=virtual: from_vm(tcp(VM_CA, to, flags, (port, 80), (ENI_MAC, VM_MAC)))
+    left = lambda flags, backend, host, port=6789: to_host(host, 1001, tcp(VM_CA, backend, flags, (port, 8080)))
+    answer = lambda backend, host, port=6789: vxlan(host, VIP, 1001, tcp(backend, VM_CA, "SA", (8080, port), (REMOTE_MAC, ENI_MAC)))
+    back = lambda port=6789: to_vm(tcp(virtual, VM_CA, "SA", (80, port), (REMOTE_MAC, ENI_MAC)))
+    ask6, asked6 = udp(VM_CA6, virtual6, (6789, 53), (ENI_MAC, VM_MAC)), udp(VM_CA6, one6, (6789, 5353))
+    told6, back6 = udp(one6, VM_CA6, (5353, 6789), (REMOTE_MAC, ENI_MAC)), udp(virtual6, VM_CA6, (53, 6789), (REMOTE_MAC, ENI_MAC))
+    Vector("load_balancer", "A virtual address of a network: IPv4 and IPv6, there and back; another port is none; a backend that goes takes its connections along, one that comes does not.").step(
+        config,
+        (sent("S"), left("S", one, "100.0.0.1")), (answer(one, "100.0.0.1"), back()), (sent("A"), left("A", one, "100.0.0.1")),
+        (from_vm(ask6), to_host("100.0.0.1", 1001, asked6)), (vxlan("100.0.0.1", VIP, 1001, told6), to_vm(back6)),
+        (from_vm(tcp(VM_CA, virtual, "S", (6789, 81), (ENI_MAC, VM_MAC))), None),
+        (sent("S", to="10.3.9.100"), to_host("100.0.0.3", 1001, tcp(VM_CA, "10.3.9.1", "S", (6789, 80)))),
+    ).step(
+        [item("LOAD_BALANCER", f"Vnet1:{virtual}:tcp:80", backends=[f"{one}:8080", f"{two}:8080"])],
+        (sent("A"), left("A", one, "100.0.0.1")), (answer(one, "100.0.0.1"), back()),
+    ).step(
+        [item("LOAD_BALANCER", f"Vnet1:{virtual}:tcp:80", backends=[f"{two}:8080"])],
+        (sent("A"), left("A", two, "100.0.0.2")), (answer(two, "100.0.0.2"), back()), (answer(one, "100.0.0.1"), None),
+    ).counters(drops={"mapping_miss": 1, "tcp_without_flow": 1})
+
+
+def nat_gateway():
+    """On direct routes a machine hides behind its ENI's block of external ports (paper, Table 1: snat). Blocks
+    of one port leave no choice of it."""
+    outside, other, external = "198.51.100.7", "198.51.100.8", "203.0.113.1"
+    config = base() + [
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("TUNNEL", "edge", endpoints=["40.40.40.40"], vni=100, encap_type="vxlan"),
+        item("ROUTE", "group1:0.0.0.0/0", action_type="direct", tunnel="edge"),
+        route("10.2.0.0/16"), mapping("10.2.0.8", "100.0.0.8", mac_address=REMOTE_MAC), rule(100, "40.40.40.40/32"),
+        item("NAT_POOL", "internet", addresses=[external], ports="4000-4001", block_size=1),
+        item("ENI_NAT", "eni1", pool="internet", block=1),
+    ]
+    edge = lambda inner: vxlan(VIP, "40.40.40.40", 100, inner, out=True)
+    sent = lambda flags, to=outside, port=6789: from_vm(tcp(VM_CA, to, flags, (port, 80)))
+    left = lambda flags, to=outside, port=4001: edge(tcp(external, to, flags, (port, 80)))
+    answer = lambda port: vxlan("40.40.40.40", VIP, 100, tcp(outside, external, "SA", (80, port), (REMOTE_MAC, ENI_MAC)))
+    back = to_vm(tcp(outside, VM_CA, "SA", (80, 6789), (REMOTE_MAC, ENI_MAC)))
+    inside = udp(VM_CA, "10.2.0.8")
+    stray = vxlan("40.40.40.40", VIP, 100, udp(other, external, (53, 4001), (REMOTE_MAC, ENI_MAC)))
+    echo = from_vm(Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=outside) / ICMP(id=7) / Raw(b"sixteen bytes..."))
+    Vector("nat_gateway", "A machine behind a block of one external port: there and back, one flow for each destination, what nobody asked for, what has no ports, what stays inside; then it gets another block.").step(
+        config,
+        (sent("S"), left("S")), (answer(4001), back), (sent("A"), left("A")),
+        (sent("S", port=6790), None), (sent("S", to=other, port=6790), left("S", to=other)),
+        (stray, None), (echo, None), (from_vm(inside), to_host("100.0.0.8", 1001, inside)),
+    ).step(
+        [item("ENI_NAT", "eni1", pool="internet", block=0)],
+        (sent("A"), left("A", port=4000)), (answer(4000), back), (answer(4001), None),
+    ).counters(drops={"nat_ports": 1, "nat_unsolicited": 1, "nat_protocol": 1, "tcp_without_flow": 1})
+
+
+for make in (vnet, routes, private_link_vector, redirect, security_group, service_tunnel, acl, inbound, mid_connection, metering, trusted, floating_nic, load_balancer, nat_gateway):
     make()

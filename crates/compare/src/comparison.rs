@@ -9,6 +9,7 @@ use crate::normal::Normaliser;
 use crate::options::Options;
 use crate::packets::{InFile, InMemory, Packets};
 use crate::streams::{Parting, Way, first_parting};
+use crate::tunnels;
 use crate::words;
 use std::path::Path;
 use twinpath_io::CaptureError;
@@ -225,7 +226,16 @@ impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
     fn flow(&self, a: Option<u64>, b: Option<u64>) -> Result<FlowText, E> {
         let a = a.map(|number| self.a.pick(number)).transpose()?;
         let b = b.map(|number| self.b.pick(number)).transpose()?;
-        let [a, b] = [a, b].map(|packet| packet.map(|(_, frame)| words::flow(&frame)));
+        let is_inner = self.options.inner.is_some();
+        let told = |(_, frame): (u64, Vec<u8>)| {
+            let at = if is_inner {
+                tunnels::inner_at(&frame)
+            } else {
+                0
+            };
+            words::flow(frame.get(at..).unwrap_or_default())
+        };
+        let [a, b] = [a, b].map(|packet| packet.map(told));
         Ok(FlowText { a, b })
     }
 

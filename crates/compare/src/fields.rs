@@ -1,7 +1,9 @@
 //! Which header fields and payload bytes of two packets differ, in words.
 
 use std::fmt::{self, Display, Formatter};
-use twinpath_core::wire::{Address, Layout, MacAddress, Network, Transport, ipv4, ipv6, tcp};
+use twinpath_core::wire::{
+    Address, Layout, MacAddress, Network, Transport, dissect, ipv4, ipv6, tcp,
+};
 
 use crate::normal::Normal;
 
@@ -94,9 +96,25 @@ const ICMP: [Spec; 4] = [
     ("rest of the ICMP header", 32, 32, Hex),
 ];
 
+/// What differs of the headers around two packets.
+fn outer_headers(a: &Normal<'_>, b: &Normal<'_>, found: &mut Vec<Field>) {
+    let before = found.len();
+    let layout = |packet: &Normal<'_>| dissect(&[packet.outer, packet.bytes].concat());
+    match (layout(a), layout(b)) {
+        (Ok(in_a), Ok(in_b)) => headers(&Cut(a.outer, in_a), &Cut(b.outer, in_b), found),
+        _ => bytes("headers", a.outer, b.outer, found),
+    }
+    for field in &mut found[before..] {
+        field.name.insert_str(0, "outer ");
+    }
+}
+
 /// Everything that differs between two packets of a flow.
 pub(crate) fn differing(a: &Normal<'_>, b: &Normal<'_>) -> Vec<Field> {
     let mut found = Vec::new();
+    if a.outer != b.outer {
+        outer_headers(a, b, &mut found);
+    }
     match (a.layout, b.layout) {
         (Some(in_a), Some(in_b)) => headers(&Cut(a.bytes, in_a), &Cut(b.bytes, in_b), &mut found),
         _ => bytes("frame", a.bytes, b.bytes, &mut found),

@@ -21,6 +21,8 @@ pub(crate) enum Flow {
         datagram: u32,
         /// Which ends have no name any more.
         blanks: Blanks,
+        /// Of a packet in a tunnel the MAC addresses; else zero.
+        macs: [u8; 12],
     },
     /// Frames without IP, by EtherType.
     Other(u16),
@@ -38,9 +40,19 @@ impl Flow {
                 role: keyed.role as u8,
                 datagram: fragment::part(frame, layout).map_or(0, |part| part.identification),
                 blanks,
+                macs: [0; 12],
             },
             None => Self::Other(layout::ether_type(frame, layout)),
         }
+    }
+
+    /// The same flow of a packet in a tunnel, between these stations.
+    #[must_use]
+    pub fn between(mut self, packet: &[u8]) -> Self {
+        if let (Self::Ip { macs, .. }, Some(stations)) = (&mut self, packet.first_chunk()) {
+            *macs = *stations;
+        }
+        self
     }
 
     /// The same flow, seen from one of the names in it.
@@ -52,6 +64,7 @@ impl Flow {
                 side,
                 role,
                 datagram,
+                macs,
                 ..
             } => Self::Ip {
                 key,
@@ -59,6 +72,7 @@ impl Flow {
                 role,
                 datagram,
                 blanks: names,
+                macs,
             },
             other => other,
         }

@@ -69,7 +69,10 @@ impl Index {
             index.packets += 1;
             let normal = normaliser.normal(frame);
             let packet = Packet {
-                digest: Digest::of(normal.bytes),
+                digest: match normal.outer {
+                    [] => Digest::of(normal.bytes),
+                    outer => Digest::of(&[outer, normal.bytes].concat()),
+                },
                 number: index.packets,
                 timestamp_ns,
             };

@@ -10,6 +10,10 @@
 //! them may treat each datagram as its own flow's. ICMP errors go by the packet that they quote. Frames without IP, and those whose headers
 //! are malformed, go by EtherType. Between flows, and between directions, no order is compared.
 //!
+//! With [`Options::inner`] packets in tunnels (VXLAN, NVGRE) are those inside: their flow is that of the
+//! innermost packet, of its two MAC addresses too, for tenants may use the same addresses. The headers
+//! around it are compared as well, but for fields that do not count.
+//!
 //! # Renaming
 //! Which free external port an address translation takes is nobody's business. With
 //! [`Renaming`] the *names* within given external addresses (protocol, address, and port or echo
@@ -82,10 +86,11 @@ mod options;
 mod packets;
 mod protocol;
 mod streams;
+mod tunnels;
 mod words;
 
 pub use comparison::{Comparison, Summary};
 pub use difference::{Between, Capture, Difference, FlowText, Mention, Problem};
 pub use fields::Field;
 pub use ids::blank_drawn;
-pub use options::{DEFAULT_BINDING_IDLE, Options, Renaming};
+pub use options::{DEFAULT_BINDING_IDLE, Inner, NoSuchField, Options, OuterField, Renaming};

@@ -6,6 +6,7 @@ use crate::flow::Flow;
 use crate::ids;
 use crate::names::{self, Names};
 use crate::options::Options;
+use crate::tunnels;
 use std::collections::HashMap;
 use twinpath_core::Steering;
 use twinpath_core::wire::{Fragment, Layout, dissect};
@@ -18,6 +19,8 @@ pub(crate) struct Normaliser<'o> {
     ports: HashMap<Datagram, u16>,
     drawn: Drawn,
     bytes: Vec<u8>,
+    /// Where the packet begins, behind the headers of tunnels.
+    at: usize,
 }
 
 /// A packet without what may differ.
@@ -29,8 +32,10 @@ pub(crate) struct Normal<'b> {
     pub layout: Option<Layout>,
     /// The names that stood in it.
     pub names: Names,
-    /// The frame, with names and the like blanked.
+    /// The packet, with names and the like blanked.
     pub bytes: &'b [u8],
+    /// The headers of tunnels around it.
+    pub outer: &'b [u8],
 }
 
 impl<'o> Normaliser<'o> {
@@ -41,6 +46,7 @@ impl<'o> Normaliser<'o> {
             ports: HashMap::new(),
             drawn: Drawn::default(),
             bytes: Vec::new(),
+            at: 0,
         }
     }
 
@@ -48,30 +54,42 @@ impl<'o> Normaliser<'o> {
     pub fn normal(&mut self, frame: &[u8]) -> Normal<'_> {
         self.bytes.clear();
         self.bytes.extend_from_slice(frame);
-        let Ok(layout) = dissect(frame) else {
+        self.at = match &self.options.inner {
+            Some(inner) => tunnels::open(inner, &mut self.bytes),
+            None => 0,
+        };
+        let packet = self.bytes.get(self.at..).unwrap_or_default();
+        let Ok(layout) = dissect(packet) else {
+            let (outer, packet) = self.bytes.split_at(self.at);
             return Normal {
-                flow: Flow::malformed(frame),
+                flow: Flow::malformed(packet),
                 layout: None,
                 names: Names::default(),
-                bytes: &self.bytes,
+                bytes: packet,
+                outer,
             };
         };
-        let datagram = Datagram::of(&self.bytes, &layout);
+        let datagram = Datagram::of(packet, &layout);
         let renaming = self.options.renaming.as_ref();
-        let drawn = renaming.map(|renaming| drawn::Places::of(renaming, &self.bytes, &layout));
+        let drawn = renaming.map(|renaming| drawn::Places::of(renaming, packet, &layout));
         let names = self.blank_names(&layout, datagram);
+        let (outer, packet) = self.bytes.split_at_mut(self.at);
         if let Some(places) = drawn {
-            let bytes = &mut self.bytes;
-            self.drawn.replace(places, bytes, &layout, datagram);
+            self.drawn.replace(places, packet, &layout, datagram);
         }
         if self.options.ignore_ip_ids {
-            ids::blank(&mut self.bytes, &layout);
+            ids::blank(packet, &layout);
         }
+        let flow = Flow::of(&self.steering, packet, &layout, names.blanks());
         Normal {
-            flow: Flow::of(&self.steering, &self.bytes, &layout, names.blanks()),
+            flow: match outer.is_empty() {
+                true => flow,
+                false => flow.between(packet),
+            },
             layout: Some(layout),
             names,
-            bytes: &self.bytes,
+            bytes: packet,
+            outer,
         }
     }
 
@@ -79,8 +97,9 @@ impl<'o> Normaliser<'o> {
         let Some(renaming) = self.options.renaming.as_ref().filter(|_| layout.is_ip()) else {
             return Names::default();
         };
+        let packet = self.bytes.get_mut(self.at..).unwrap_or_default();
         let later_port = || self.ports.get(&datagram?).copied();
-        let names = names::blank(renaming, &mut self.bytes, layout, later_port);
+        let names = names::blank(renaming, packet, layout, later_port);
         let port = names.port();
         if let (Fragment::First, Some(datagram), Some(port)) = (layout.fragment, datagram, port) {
             self.ports.insert(datagram, port);

@@ -1,5 +1,6 @@
 //! What is compared, and what may differ.
 
+use std::str::FromStr;
 use std::time::Duration;
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
@@ -18,6 +19,61 @@ pub struct Options {
     pub ignore_ip_ids: bool,
     /// Names that may differ, up to a one-to-one renaming.
     pub renaming: Option<Renaming>,
+    /// Packets in tunnels are those inside; of the headers around them this counts.
+    pub inner: Option<Inner>,
+}
+
+/// What does not count of the headers around packets in tunnels (VXLAN and NVGRE, one or several).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inner {
+    /// These fields.
+    pub ignore: Vec<OuterField>,
+    /// The outermost destination, if it is one of these. IPv4.
+    pub endpoints: Vec<Address>,
+}
+
+/// A field of headers around a packet.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum OuterField {
+    /// Both MAC addresses.
+    Macs,
+    /// Time to live or hop limit, and the header's checksum.
+    Ttl,
+    /// IPv4's identification and flags, and the header's checksum.
+    Id,
+    /// VXLAN's source port, and the checksum of UDP.
+    SourcePort,
+    /// IPv6's flow label with the traffic class's last bits.
+    FlowLabel,
+}
+
+/// A field that has no such name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSuchField;
+
+impl std::fmt::Display for NoSuchField {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(
+            "no such field: expected outer.macs, outer.ttl, outer.id, outer.source_port or outer.flow_label",
+        )
+    }
+}
+
+impl std::error::Error for NoSuchField {}
+
+impl FromStr for OuterField {
+    type Err = NoSuchField;
+
+    fn from_str(text: &str) -> Result<Self, NoSuchField> {
+        Ok(match text {
+            "outer.macs" => Self::Macs,
+            "outer.ttl" => Self::Ttl,
+            "outer.id" => Self::Id,
+            "outer.source_port" => Self::SourcePort,
+            "outer.flow_label" => Self::FlowLabel,
+            _ => return Err(NoSuchField),
+        })
+    }
 }
 
 /// Names that an address translation gives out, and for how long.

@@ -98,6 +98,12 @@ reasons! {
     NoFlow => "tcp_without_flow",
     /// Another flow has the key of the packet's answers.
     FlowClash => "flow_clash",
+    /// A packet to an external endpoint of the ENI's NAT gateway, of no known flow.
+    NatUnsolicited => "nat_unsolicited",
+    /// Neither TCP nor UDP, on a direct route of an ENI with a NAT gateway.
+    NatProtocol => "nat_protocol",
+    /// No port of the ENI's block was found free towards this destination.
+    NatPorts => "nat_ports",
     /// A fragment whose first one did not come before it.
     FragmentAlone => "fragment_alone",
     /// An ICMP error about a packet of no known flow, or of a translated one.
@@ -126,7 +132,7 @@ impl DashReason {
     /// it.
     #[must_use]
     pub const fn is_loss(self) -> bool {
-        matches!(self, Self::FlowTableFull | Self::NoRoom)
+        matches!(self, Self::FlowTableFull | Self::NoRoom | Self::NatPorts)
     }
 }
 

@@ -5,13 +5,14 @@
 
 use twinpath_core::DashReason;
 use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress};
 
 use crate::headers::{Direction, Headers};
+use crate::objects::PortRange;
 use crate::pipeline::{Action, Arrival, Decision, Layer, Origin};
 
 /// What is asked, in words of a link header.
-pub const ARRIVAL_WORDS: usize = 18;
+pub const ARRIVAL_WORDS: usize = 23;
 
 /// Longest answer in bytes.
 pub const MAX_ANSWER_BYTES: usize = 384;
@@ -28,6 +29,7 @@ pub fn arrival_words(arrival: &Arrival) -> [u32; ARRIVAL_WORDS] {
     bytes.mac(arrival.source_mac);
     bytes.headers(&arrival.headers);
     bytes.u32(arrival.entropy);
+    bytes.option(arrival.backend, Writer::endpoint);
     let mut words = [0; ARRIVAL_WORDS];
     for (word, bytes) in words.iter_mut().zip(bytes.0.chunks(4)) {
         let mut padded = [0; 4];
@@ -55,6 +57,7 @@ pub fn read_arrival(words: &[u32]) -> Option<Arrival> {
         source_mac: bytes.mac()?,
         headers: bytes.headers()?,
         entropy: bytes.u32()?,
+        backend: bytes.option(Reader::endpoint)?,
     })
 }
 
@@ -74,6 +77,7 @@ pub fn answer_bytes(answer: &Result<Decision, DashReason>) -> Vec<u8> {
             bytes.headers(&decision.answers);
             bytes.u32(decision.meter_class);
             bytes.option(decision.mapping_epoch, Writer::u16);
+            bytes.option(decision.source_ports, Writer::range);
         }
     }
     bytes.0
@@ -94,6 +98,7 @@ pub fn read_answer(bytes: &[u8]) -> Option<Result<Decision, DashReason>> {
             answers: bytes.headers()?,
             meter_class: bytes.u32()?,
             mapping_epoch: bytes.option(Reader::u16)?,
+            source_ports: bytes.option(Reader::range)?,
         })),
         _ => None,
     }
@@ -139,6 +144,15 @@ impl Writer {
 
     fn ports(&mut self, ports: [u16; 2]) {
         ports.into_iter().for_each(|port| self.u16(port));
+    }
+
+    fn range(&mut self, range: PortRange) {
+        self.ports([range.first(), range.last()]);
+    }
+
+    fn endpoint(&mut self, endpoint: Endpoint) {
+        self.address(endpoint.address);
+        self.u16(endpoint.port);
     }
 
     fn addresses(&mut self, addresses: [Address; 2]) {
@@ -229,6 +243,14 @@ impl Reader<'_> {
 
     fn ports(&mut self) -> Option<[u16; 2]> {
         Some([self.u16()?, self.u16()?])
+    }
+
+    fn range(&mut self) -> Option<PortRange> {
+        PortRange::new(self.u16()?, self.u16()?)
+    }
+
+    fn endpoint(&mut self) -> Option<Endpoint> {
+        Some(Endpoint::new(self.address()?, self.u16()?))
     }
 
     fn addresses(&mut self) -> Option<[Address; 2]> {
@@ -339,14 +361,17 @@ mod tests {
             is_inbound in any::<bool>(), eni in any::<u16>(), key in any::<u32>(),
             encapsulation in an_encapsulation(), outer_source in an_address(),
             mac in any::<[u8; 6]>(), headers in headers(), entropy in any::<u32>(),
+            backend in prop::option::of((an_address(), any::<u16>())),
         ) {
             let direction = match is_inbound {
                 true => Direction::Inbound,
                 false => Direction::Outbound,
             };
             let source_mac = MacAddress(mac);
+            let backend = backend.map(|(address, port)| Endpoint::new(address, port));
             let arrival = Arrival {
                 direction, eni, encapsulation, key, outer_source, source_mac, headers, entropy,
+                backend,
             };
             prop_assert_eq!(read_arrival(&arrival_words(&arrival)), Some(arrival));
         }
@@ -355,8 +380,12 @@ mod tests {
         fn an_answer_arrives_as_it_was(
             forward in action(), reverse in action(), answers in headers(),
             meter_class in any::<u32>(), mapping_epoch in any::<Option<u16>>(),
+            ports in any::<Option<[u16; 2]>>(),
         ) {
-            let decision = Decision { forward, reverse, answers, meter_class, mapping_epoch };
+            let source_ports = ports.and_then(|[one, other]| PortRange::new(one.min(other), one.max(other)));
+            let decision = Decision {
+                forward, reverse, answers, meter_class, mapping_epoch, source_ports,
+            };
             let bytes = answer_bytes(&Ok(decision));
             prop_assert!(bytes.len() <= MAX_ANSWER_BYTES);
             prop_assert_eq!(read_answer(&bytes), Some(Ok(decision)));

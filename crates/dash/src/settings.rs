@@ -52,6 +52,8 @@ pub struct Settings {
     pub inner_vlan: bool,
     /// Most flows of all ENIs, in both directions one.
     pub flows: usize,
+    /// Over how many such DPUs the ENIs are spread: each has the tables of all, and packets of its own.
+    pub shards: usize,
     /// Whether what was decided for a flow holds until a policy changes. Without, each of its packets
     /// is judged anew: the same leaves, only slower.
     pub caching: bool,
@@ -101,6 +103,7 @@ impl Default for Settings {
             check_outbound_source: true,
             inner_vlan: false,
             flows: 1 << 20,
+            shards: 1,
             caching: true,
             idle: IdleTimes::default(),
             burst: Duration::from_millis(10),

@@ -5,11 +5,11 @@ use twinpath_classify::Prefix;
 use crate::config::Configuration;
 use crate::headers::Direction;
 use crate::objects::{
-    AclBinding, AclGroup, AclGroupId, AclRule, AclRuleId, AclStage, Appliance, Eni, EniId,
-    MeterPolicy, MeterPolicyId, MeterRule, PaValidation, PortMapId, PortMapRange, PortRange,
-    PrefixTag, Qos, QosName, Route, RouteGroupId, RouteRule, RouteRuleKey, RoutingActions,
-    RoutingType, Switch, TagName, Tunnel, TunnelName, Vnet, VnetMapping, VnetMappingKey, VnetName,
-    Vni,
+    AclBinding, AclGroup, AclGroupId, AclRule, AclRuleId, AclStage, Appliance, Eni, EniId, EniNat,
+    LoadBalancer, LoadBalancerKey, MeterPolicy, MeterPolicyId, MeterRule, NatPool, NatPoolId,
+    PaValidation, PortMapId, PortMapRange, PortRange, PrefixTag, Qos, QosName, Route, RouteGroupId,
+    RouteRule, RouteRuleKey, RoutingActions, RoutingType, Switch, TagName, Tunnel, TunnelName,
+    Vnet, VnetMapping, VnetMappingKey, VnetName, Vni,
 };
 
 /// The objects that hold now, by name. What one of them refers to may be missing: then packets that
@@ -74,6 +74,12 @@ pub trait ObjectSource {
     fn eni(&self, eni: &EniId) -> Option<&Eni>;
     /// Which routes an ENI follows.
     fn eni_route(&self, eni: &EniId) -> Option<&RouteGroupId>;
+    /// Its NAT gateway.
+    fn eni_nat(&self, eni: &EniId) -> Option<&EniNat>;
+    /// External addresses and ports.
+    fn nat_pool(&self, pool: &NatPoolId) -> Option<&NatPool>;
+    /// All addresses behind which others stand.
+    fn load_balancers(&self, each: &mut dyn FnMut(&LoadBalancerKey, &LoadBalancer));
     /// Its inbound rules.
     fn route_rules(&self, eni: &EniId, each: &mut dyn FnMut(&RouteRuleKey, &RouteRule));
     /// What a stage of it asks.
@@ -213,6 +219,19 @@ impl ObjectSource for Configuration {
 
     fn eni_route(&self, eni: &EniId) -> Option<&RouteGroupId> {
         self.enis.get(eni)?.route_group.as_ref()
+    }
+
+    fn eni_nat(&self, eni: &EniId) -> Option<&EniNat> {
+        self.enis.get(eni)?.nat.as_ref()
+    }
+
+    fn nat_pool(&self, pool: &NatPoolId) -> Option<&NatPool> {
+        self.nat_pools.get(pool).map(|pool| &**pool)
+    }
+
+    fn load_balancers(&self, each: &mut dyn FnMut(&LoadBalancerKey, &LoadBalancer)) {
+        let all = self.load_balancers.iter();
+        all.for_each(|(key, balancer)| each(key, balancer));
     }
 
     fn route_rules(&self, eni: &EniId, each: &mut dyn FnMut(&RouteRuleKey, &RouteRule)) {

@@ -22,6 +22,12 @@ fn settings(dice: &mut Dice) -> Settings {
     }
 }
 
+fn configuration(dice: &mut Dice) -> Objects {
+    let mut objects = packets::configuration(dice, ENIS);
+    packets::add_services(&mut objects, dice, ENIS, 1);
+    objects
+}
+
 fn dpu(objects: &Objects, settings: &Settings) -> Dpu {
     let mut dpu = Dpu::new(settings.clone(), 7);
     dpu.update(objects, &objects.keys());
@@ -75,10 +81,11 @@ proptest! {
     #[test]
     fn packets_meet_what_the_specification_says(seed in any::<u64>()) {
         let mut dice = Dice(seed);
-        let objects = packets::configuration(&mut dice, ENIS);
+        let objects = configuration(&mut dice);
         let settings = settings(&mut dice);
         for _ in 0..40 {
-            let packet = packets::packet(&mut dice, &objects, ENIS);
+            let mut packet = packets::packet(&mut dice, &objects, ENIS);
+            packets::to_external(&mut dice, &mut packet);
             check(&objects, &settings, &packet)?;
         }
     }
@@ -87,26 +94,40 @@ proptest! {
 /// The property says something only if packets come to all ends.
 #[test]
 fn random_packets_come_to_all_ends() {
-    let mut forwarded = 0;
+    let (mut forwarded, mut hidden, mut balanced) = (0, 0u64, 0u64);
     let mut reasons = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let mut dice = Dice(seed);
-        let objects = packets::configuration(&mut dice, ENIS);
+        let objects = configuration(&mut dice);
         let settings = settings(&mut dice);
         for _ in 0..40 {
-            let packet = packets::packet(&mut dice, &objects, ENIS);
+            let mut packet = packets::packet(&mut dice, &objects, ENIS);
+            packets::to_external(&mut dice, &mut packet);
             let expected = Interpreter {
                 objects: &objects,
                 settings: &settings,
                 packet: &packet,
             };
             match expected.run() {
-                Ok(_) => forwarded += 1,
+                Ok(sent) => {
+                    forwarded += 1;
+                    let overlay = (sent.overlay, packet.overlay);
+                    if let (Some(sent), Some(came)) = (overlay.0.ports, overlay.1.ports)
+                        && overlay.0.source.is_v4() == overlay.1.source.is_v4()
+                    {
+                        hidden += u64::from(sent[0] != came[0]);
+                        balanced += u64::from(sent[1] != came[1]);
+                    }
+                }
                 Err(reason) => _ = reasons.insert(reason),
             }
         }
     }
     assert!(forwarded > 1000, "{forwarded}");
+    assert!(
+        hidden > 20 && balanced > 5,
+        "{hidden} hidden, {balanced} balanced"
+    );
     for reason in [
         Reason::UntrustedVni,
         Reason::AclInbound,
@@ -122,6 +143,8 @@ fn random_packets_come_to_all_ends() {
         Reason::InboundRouteMiss,
         Reason::InboundRouteDrop,
         Reason::PaValidation,
+        Reason::NatProtocol,
+        Reason::NatUnsolicited,
     ] {
         assert!(
             reasons.contains(&reason),

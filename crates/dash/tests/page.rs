@@ -50,6 +50,7 @@ fn is_known(table: &str, field: &str) -> bool {
         "a:02:00:00:00:00:01",
         "10.0.0.1",
         "a:b",
+        "a:10.0.0.1:tcp:80",
     ];
     let types = [
         "vnet",
@@ -206,5 +207,69 @@ fn what_the_public_configurations_have_is_on_the_page() {
                 .any(|(what, _)| field(what) == Some(name));
             assert!(told, "{table} {name}");
         }
+    }
+}
+
+const CONFORMANCE: &str = include_str!("../../../docs/dash-conformance.md");
+
+/// All that tests of this crate are called.
+fn test_names() -> BTreeSet<String> {
+    let mut folders = vec![
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests").into(),
+        std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
+    ];
+    let mut names = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a text");
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let tests = lines
+                .iter()
+                .enumerate()
+                .filter(|(_, line)| **line == "#[test]");
+            for (at, _) in tests {
+                let mut below = lines[at..].iter();
+                let name = below.find_map(|line| line.strip_prefix("fn "));
+                let name = name.and_then(|line| line.split('(').next());
+                names.extend(name.map(String::from));
+            }
+        }
+    }
+    names
+}
+
+/// What is said to be there is held to it by a vector or a test.
+#[test]
+fn what_conforms_is_held_by_vectors_or_tests() {
+    let (tests, vectors) = (test_names(), twinpath_dash::samples::vectors::names());
+    let from = CONFORMANCE.find("## Stages").expect("the table");
+    let until = CONFORMANCE[from..].find("\n\n## ").expect("more") + from;
+    let (mut there, mut used) = (0, BTreeSet::new());
+    for line in CONFORMANCE[from..until]
+        .lines()
+        .filter(|line| line.starts_with("| "))
+    {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, _, _, what, said, held_by, _] = cells[..] else {
+            panic!("{line}");
+        };
+        let names: Vec<&str> = held_by.split('`').skip(1).step_by(2).collect();
+        for name in &names {
+            let is_known = tests.contains(*name) || vectors.iter().any(|vector| vector == name);
+            assert!(is_known, "{what}: no vector or test is called {name}");
+            used.insert((*name).to_owned());
+        }
+        let is_there = said.starts_with("there") || said.contains("enforced");
+        assert!(!is_there || !names.is_empty(), "nothing holds: {line}");
+        there += usize::from(is_there);
+    }
+    assert!(there > 25, "{there} rows");
+    for vector in &vectors {
+        assert!(used.contains(vector), "no row is held by {vector}");
     }
 }

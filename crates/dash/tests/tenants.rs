@@ -84,7 +84,8 @@ proptest! {
     fn a_packet_meets_its_own_enis_entries_alone(seed in any::<u64>()) {
         let mut dice = Dice(seed);
         let mut objects = packets::configuration(&mut dice, ENIS);
-        // Of one seed, as endpoints of tunnels are chosen by a secret.
+        packets::add_services(&mut objects, &mut dice, ENIS, 4);
+        // Choices among endpoints, backends and ports follow from the seed.
         let mut together = dpu(&objects, 1);
         let mut apart: Vec<Dpu> = (0..ENIS).map(|number| dpu(&alone(&objects, number), 1)).collect();
         let mut now = Instant(1);
@@ -97,7 +98,8 @@ proptest! {
             let (number, bytes, packet) = match answers.pop().filter(|_| dice.one_in(2)) {
                 Some((number, bytes)) => (number, bytes, None),
                 None => {
-                    let packet = packets::packet(&mut dice, &objects, ENIS);
+                    let mut packet = packets::packet(&mut dice, &objects, ENIS);
+                    packets::to_external(&mut dice, &mut packet);
                     let tcp_flags = dice.pick(&[flags::SYN, flags::SYN, flags::ACK, flags::FIN | flags::ACK, flags::RST]);
                     let number: usize = packet.eni.as_str()[3..].parse().expect("a number");
                     (number, packets::bytes(&packet, tcp_flags), Some(packet))

@@ -186,8 +186,10 @@ vectors! {
     acl
     floating_nic
     inbound
+    load_balancer
     metering
     mid_connection
+    nat_gateway
     private_link
     private_link_nsg
     private_link_redirect

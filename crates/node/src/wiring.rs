@@ -22,7 +22,7 @@ pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
 pub use split::{ServerConfig, SplitConfig};
 pub(crate) use steering::{admission, admits_otherwise, long_packets};
-pub use steering::{causality, causality_of_hosts, follows_kernel, steering};
+pub use steering::{causality, causality_of_hosts, follows_kernel, steering, tables_of};
 
 use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};

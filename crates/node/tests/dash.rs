@@ -4,15 +4,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_control::live::Live;
+use twinpath_control::report::Dash;
+use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
+use twinpath_node::Ports;
 use twinpath_node::run::{Step, StepFigures, run_steps};
+use twinpath_node::shards::Partition;
 use twinpath_node::source::{Read, Source};
 
 /// What changes in front of each part of the traffic.
-const CHANGES: [&str; 5] = [
+const CHANGES: [&str; 6] = [
     "[]",
     // A port that was open is closed, for the ENIs of both networks.
     r#"[{"DASH_ACL_RULE_TABLE:out:3": {"priority": 5, "action": "deny", "terminating": true, "protocol": "6,17", "dst_port": "443"}, "OP": "SET"}]"#,
@@ -25,6 +29,14 @@ const CHANGES: [&str; 5] = [
         {"DASH_ROUTE_TABLE:red-routes:10.0.0.0/16": {"routing_type": "drop"}, "OP": "SET"}]"#,
     r#"[{"DASH_ROUTE_TABLE:blue-routes:2001:db8:b::/64": {"routing_type": "vnet", "vnet": "blue"}, "OP": "SET"},
         {"DASH_ROUTE_TABLE:red-routes:10.0.0.0/16": {"routing_type": "vnet", "vnet": "red"}, "OP": "SET"}]"#,
+    // What was a machine is an address with two behind it; where a network was is the internet, and tenants
+    // are behind blocks of one address.
+    r#"[{"DASH_LOAD_BALANCER_TABLE:blue:10.0.0.2:tcp:80": {"backends": ["10.0.0.1:8080", "10.0.0.3:8080"]}, "OP": "SET"},
+        {"DASH_ROUTE_TABLE:blue-routes:10.9.0.0/16": {"routing_type": "direct"}, "OP": "SET"},
+        {"DASH_NAT_POOL_TABLE:internet": {"addresses": "203.0.113.1", "block_size": 16384}, "OP": "SET"},
+        {"DASH_ENI_NAT_TABLE:blue-1": {"pool": "internet", "block": 0}, "OP": "SET"},
+        {"DASH_ENI_NAT_TABLE:blue-2": {"pool": "internet", "block": 1}, "OP": "SET"},
+        {"DASH_ENI_NAT_TABLE:blue-3": {"pool": "internet", "block": 2}, "OP": "SET"}]"#,
 ];
 
 /// Packets of each part.
@@ -179,6 +191,11 @@ fn both_paths_do_what_the_slow_path_does_while_policies_change() {
             assert!(eni.inbound.sent_packets > 20, "{eni:?}");
         }
     }
+    let last = oracle.left.last().expect("a part");
+    for (what, key) in [("hidden", " 203.0.113.1 "), ("balanced", ", 8080]")] {
+        let of_kind = last.keys().filter(|flow| flow.contains(key)).count();
+        assert!(of_kind > 5, "{of_kind} flows are {what}");
+    }
     let versions = oracle.left.iter().flat_map(BTreeMap::keys);
     let [v6, v4]: [Vec<_>; 2] = {
         let (v6, v4) = versions.partition(|flow| flow.contains("2001:db8"));
@@ -198,4 +215,65 @@ fn both_paths_do_what_the_slow_path_does_while_policies_change() {
             .sum::<u64>(),
         0
     );
+}
+
+/// What a service over so many shards puts out, and what its ENIs have counted.
+fn run_sharded(
+    service: &Service,
+    (shards, paths, execution): (u16, Paths, Execution),
+    input: &Path,
+    output: &Path,
+) -> (Flows, Dash) {
+    let mut service = service.clone();
+    (service.run.paths, service.run.execution) = (paths, execution);
+    (service.run.shards, service.run.pace) = (Shards(shards), Some(Pace::Lossless));
+    let ports = Ports {
+        input: Some(input.to_path_buf()),
+        output: Some(output.to_path_buf()),
+        ..Ports::default()
+    };
+    let is_stopped = AtomicBool::new(false);
+    let finished = twinpath_node::run(&service, &ports, Live::hidden(), &is_stopped);
+    let mut dash = finished.expect("a run").report.dash.expect("a DPU");
+    dash.enis.sort_by(|one, other| one.eni.cmp(&other.eni));
+    (flows(output), dash)
+}
+
+/// All packets of an ENI are one shard's, so its limits and counters are those of one DPU, and what leaves
+/// is what one leaves.
+#[test]
+fn several_shards_are_one_dpu() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    let service = service();
+    let input = steps(&service, folder)[0].input.clone().expect("a capture");
+    let output = folder.join("out.pcap");
+    let alone = (1, Paths::Slow, Execution::Virtual);
+    let (expected, counted) = run_sharded(&service, alone, &input, &output);
+    assert!(expected.len() > 100, "{} flows", expected.len());
+    for shards in [1, 2, 4] {
+        for execution in [Execution::Virtual, Execution::Threads] {
+            let what = format!("{shards} shards, {execution:?}");
+            let ways = (shards, Paths::Both, execution);
+            let (left, dash) = run_sharded(&service, ways, &input, &output);
+            assert!(left == expected, "{what}: others have left");
+            assert_eq!(dash.drops, counted.drops, "{what}");
+            assert_eq!(dash.enis.len(), counted.enis.len(), "{what}");
+            for (eni, alone) in dash.enis.iter().zip(&counted.enis) {
+                assert_eq!(eni.eni, alone.eni, "{what}");
+                assert_eq!(eni.outbound, alone.outbound, "{what}: {}", eni.eni);
+                assert_eq!(eni.inbound, alone.inbound, "{what}: {}", eni.eni);
+                assert_eq!(eni.drops, alone.drops, "{what}: {}", eni.eni);
+                assert_eq!(eni.meters, alone.meters, "{what}: {}", eni.eni);
+            }
+        }
+    }
+    let partition = Partition::of(&service, 4).expect("no files");
+    let mut reader = CaptureReader::open(&input).expect("a capture");
+    let (mut packets, mut buffer) = ([0; 4], vec![0; 1 << 16]);
+    while let Next::Frame(record) = reader.next_into(&mut buffer).expect("a packet") {
+        packets[usize::from(partition.shard(&buffer[..record.captured_len]))] += 1;
+    }
+    let used = packets.iter().filter(|&&count| count > 100).count();
+    assert!(used >= 2, "{packets:?}");
 }

@@ -107,6 +107,14 @@ pub enum CommandError {
     /// A file of a DPU's configuration.
     #[error(transparent)]
     Dash(#[from] twinpath_dash::FileError),
+    /// A file that says what of packets counts.
+    #[error("{}: {why}", path.display())]
+    Counting {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A list of steps.
     #[error(transparent)]
     Steps(#[from] StepsError),

@@ -29,6 +29,10 @@
 //! | `twinpath_split_events_total`, `twinpath_split_bytes_total`, `twinpath_split_slots` | `event` | `split` |
 //! | `twinpath_memory_server_up`, `twinpath_memory_server_share`, `twinpath_memory_server_link_bps`, `twinpath_memory_server_events_total` | `server`, `event` | `split.servers[]` |
 //! | `twinpath_queue_pair_up`, `twinpath_queue_pair_events_total` | `server`, `queue_pair`, `event` | `split.servers[].queue_pairs[]` |
+//! | `twinpath_dpu_flows`, `twinpath_dpu_drops_total` | `reason` | `dash.flows`, `dash.drops`: packets of no ENI |
+//! | `twinpath_eni_flows`, `twinpath_eni_flow_events_total` | `eni`, `event` | `dash.enis[]` |
+//! | `twinpath_eni_packets_total`, `twinpath_eni_bytes_total` | `eni`, `direction`, `event` | `dash.enis[].outbound`, `inbound`; meters are told by `twinpath dash meters` alone, as an ENI may have thousands |
+//! | `twinpath_eni_drops_total` | `eni`, `reason` | `dash.enis[].drops` |
 //! | `twinpath_latency_seconds` | `path`, `quantile` | `latency` |
 //! | `twinpath_function_value` | `function`, `value` | the counters of each function; some of them stand for what there is at the moment |
 //! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
@@ -43,7 +47,9 @@ use std::fmt::{Display, Write};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{MemoryServer, Percentiles, PortFigures, Report, RuleElement, SplitCounts};
+use super::{
+    Dash, MemoryServer, Percentiles, PortFigures, Report, RuleElement, SplitCounts, WayFigures,
+};
 
 /// What an HTTP answer with this text says that it is.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -60,6 +66,9 @@ pub fn metrics(report: &Report) -> String {
     if let Some(split) = &report.split {
         split_packets(&split.counts, &mut page);
         memory_servers(&split.servers, &mut page);
+    }
+    if let Some(dash) = &report.dash {
+        dpu(dash, &mut page);
     }
     latency(report, &mut page);
     functions(report, &mut page);
@@ -250,6 +259,68 @@ fn rules(elements: &[RuleElement], page: &mut Page) {
     for (number, element) in numbered() {
         for (reason, count) in &element.counts.obstacles {
             obstacles.put(&[("element", &number), ("reason", reason)], count);
+        }
+    }
+}
+
+fn dpu(dash: &Dash, page: &mut Page) {
+    let flows = "Flows of all ENIs";
+    page.gauge("dpu_flows", flows).put(&[], dash.flows);
+    let mut drops = page.counter("dpu_drops_total", "Dropped packets of no ENI");
+    for (reason, count) in &dash.drops {
+        drops.put(&[("reason", reason)], count);
+    }
+    let mut flows = page.gauge("eni_flows", "Flows of an ENI");
+    for eni in &dash.enis {
+        flows.put(&[("eni", &eni.eni)], eni.flows);
+    }
+    let mut events = page.counter("eni_flow_events_total", "What became of an ENI's flows");
+    for eni in &dash.enis {
+        for (event, count) in [
+            ("hits", eni.flow_hits),
+            ("misses", eni.flow_misses),
+            ("created", eni.flows_created),
+            ("removed", eni.flows_removed),
+            ("aged", eni.flows_aged),
+            ("resimulated", eni.flows_resimulated),
+        ] {
+            events.put(&[("eni", &eni.eni), ("event", event)], count);
+        }
+    }
+    let packets: EniCount = |way| [way.received_packets, way.sent_packets];
+    eni_ways(
+        dash,
+        "eni_packets_total",
+        "Packets of an ENI",
+        packets,
+        page,
+    );
+    let bytes: EniCount = |way| [way.received_bytes, way.sent_bytes];
+    let help = "Bytes of an ENI's inner frames";
+    eni_ways(dash, "eni_bytes_total", help, bytes, page);
+    let mut drops = page.counter("eni_drops_total", "Dropped packets of an ENI");
+    for eni in &dash.enis {
+        for (reason, count) in &eni.drops {
+            drops.put(&[("eni", &eni.eni), ("reason", reason)], count);
+        }
+    }
+}
+
+/// What came and what left.
+type EniCount = fn(&WayFigures) -> [u64; 2];
+
+fn eni_ways(dash: &Dash, name: &str, help: &str, of: EniCount, page: &mut Page) {
+    let mut counts = page.counter(name, help);
+    for eni in &dash.enis {
+        for (direction, way) in [("outbound", &eni.outbound), ("inbound", &eni.inbound)] {
+            for (event, count) in ["received", "sent"].into_iter().zip(of(way)) {
+                let labels = [
+                    ("eni", &*eni.eni),
+                    ("direction", direction),
+                    ("event", event),
+                ];
+                counts.put(&labels, count);
+            }
         }
     }
 }
@@ -509,7 +580,8 @@ mod tests {
 
     use super::super::testing::edge_report;
     use super::super::{
-        ControlCounters, ExportCounters, NeighborFigures, Parking, PortLosses, QueuePair, Split,
+        ControlCounters, EniFigures, ExportCounters, NeighborFigures, Parking, PortLosses,
+        QueuePair, Split,
     };
     use super::*;
 
@@ -525,6 +597,16 @@ mod tests {
             ..PortFigures::default()
         };
         Report {
+            dash: Some(Dash {
+                flows: 831,
+                drops: [("vip_miss".to_owned(), 832)].into(),
+                enis: vec![EniFigures {
+                    eni: "eni1".into(),
+                    flows: 833,
+                    drops: [("route_miss".to_owned(), 834)].into(),
+                    ..EniFigures::default()
+                }],
+            }),
             parking: Some(Parking {
                 parked: 815,
                 limit_bytes: 816,

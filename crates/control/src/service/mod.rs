@@ -131,7 +131,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_classify::Prefix;
 use twinpath_core::Adjacencies;
-use twinpath_nf::descriptor::{Form, FunctionError, Surroundings};
+use twinpath_nf::descriptor::{FunctionError, Surroundings};
 use twinpath_nf::files::{Disk, Files};
 use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
@@ -588,13 +588,6 @@ impl Settings {
         };
         let entrance = entrance.checked(has_both_sides, functions.iter().any(has_router));
         let entrance = faults.take(entrance);
-        let shards = self.run.as_ref().map_or(1, |run| run.shards.0);
-        if shards > 1 && functions.iter().any(|one| one.form() == Form::Dash) {
-            let message =
-                format!("{shards} shards: expected 1, because a DPU has one table of flows");
-            let place = place_of(["run", "shards"], &file.text);
-            faults.push((place..place, message));
-        }
         let slow_path = self
             .slow_path
             .and_then(|written| faults.take(slow_path(written, &functions)));

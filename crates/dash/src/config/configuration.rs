@@ -38,6 +38,10 @@ pub struct Configuration {
     pub acl_groups: SharedMap<AclGroupId, Arc<AclTable>>,
     /// Route groups with their routes.
     pub route_groups: SharedMap<RouteGroupId, Arc<RouteTable>>,
+    /// Addresses of networks behind which others stand.
+    pub load_balancers: SharedMap<LoadBalancerKey, Arc<LoadBalancer>>,
+    /// External addresses and ports.
+    pub nat_pools: SharedMap<NatPoolId, Arc<NatPool>>,
     /// Physical addresses that may send, by VNI.
     pub pa_validations: SharedMap<Vni, Arc<PaValidation>>,
     /// ENIs with what each has for itself.
@@ -129,6 +133,8 @@ plain_tables! {
     Tunnel tunnels
     Qos qos
     PrefixTag tags
+    LoadBalancer load_balancers
+    NatPool nat_pools
     PaValidation pa_validations
     HaSet ha_sets
     HaScope ha_scopes
@@ -242,6 +248,10 @@ impl Configuration {
                 let group = self.enis.get(&key)?.route_group.clone()?;
                 Object::EniRoute(key, EniRoute { group })
             }
+            Key::EniNat(key) => {
+                let nat = self.enis.get(&key)?.nat.clone()?;
+                Object::EniNat(key, nat)
+            }
             Key::RouteRule(key) => {
                 let rules = &self.enis.get(&key.eni)?.route_rules;
                 let value = rules.get(&InboundMatch::from(&key))?.clone();
@@ -346,6 +356,11 @@ impl Configuration {
                     table.route_group = Some(value.group);
                 }
             }
+            Object::EniNat(key, value) => {
+                if let Some(table) = group(&mut self.enis, &key) {
+                    table.nat = Some(value);
+                }
+            }
             Object::RouteRule(key, value) => {
                 if let Some(table) = group(&mut self.enis, &key.eni) {
                     table.route_rules.insert(InboundMatch::from(&key), value);
@@ -403,6 +418,11 @@ impl Configuration {
             Key::EniRoute(key) => {
                 if let Some(table) = group(&mut self.enis, key) {
                     table.route_group = None;
+                }
+            }
+            Key::EniNat(key) => {
+                if let Some(table) = group(&mut self.enis, key) {
+                    table.nat = None;
                 }
             }
             Key::RouteRule(key) => {

@@ -120,6 +120,7 @@ impl Configuration {
             Table::EniRoute => sum(self.enis.values(), |eni| {
                 usize::from(eni.route_group.is_some())
             }),
+            Table::EniNat => sum(self.enis.values(), |eni| usize::from(eni.nat.is_some())),
             Table::RouteRule => sum(self.enis.values(), |eni| eni.route_rules.len()),
             Table::AclIn => stages(|eni| &eni.acl_in),
             Table::AclOut => stages(|eni| &eni.acl_out),
@@ -137,6 +138,9 @@ impl EniTable {
         each(Object::Eni(id.clone(), self.eni.clone()));
         if let Some(group) = self.route_group.clone() {
             each(Object::EniRoute(id.clone(), EniRoute { group }));
+        }
+        if let Some(nat) = self.nat.clone() {
+            each(Object::EniNat(id.clone(), nat));
         }
         for (inbound, rule) in self.route_rules.iter() {
             each(Object::RouteRule(inbound.of(id), rule.clone()));

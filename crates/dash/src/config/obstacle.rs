@@ -29,13 +29,19 @@ pub enum Why {
     MacAddress,
     /// It is a range of the same ports.
     Ports,
+    /// It has the same block of external ports.
+    Block,
+    /// It has no such block.
+    NoBlock,
+    /// It has a block that would be gone.
+    BlockGone,
 }
 
 impl Obstacle {
     /// Whether the two cannot be together, so that the newer is refused; otherwise it waits.
     #[must_use]
     pub const fn refuses(&self) -> bool {
-        matches!(self.why, Why::Version | Why::MacAddress | Why::Ports)
+        !matches!(self.why, Why::Missing | Why::Leaving)
     }
 }
 
@@ -48,6 +54,9 @@ impl fmt::Display for Obstacle {
             Why::Version => write!(f, "{field}: {by} is of the other IP version"),
             Why::MacAddress => write!(f, "{field}: {by} has the same MAC address"),
             Why::Ports => write!(f, "{field}: {by} has some of the same ports"),
+            Why::Block => write!(f, "{field}: {by} has the same block"),
+            Why::NoBlock => write!(f, "{field}: {by} has no such block"),
+            Why::BlockGone => write!(f, "{field}: {by} has a block that would be gone"),
         }
     }
 }
@@ -66,6 +75,8 @@ impl Configuration {
             Object::MeterPolicy(id, policy) => self.policy_in_use_otherwise(id, policy.ip_version),
             Object::Eni(_, eni) => self.eni_with_other_policy(eni),
             Object::PortMapRange(key, _) => self.overlapping_range(key),
+            Object::NatPool(id, pool) => self.pool_in_use_otherwise(id, pool),
+            Object::EniNat(eni, nat) => self.block_of_another(eni, nat),
             _ => None,
         }
     }
@@ -187,6 +198,46 @@ impl Configuration {
             let policy = self.meter_policies.get(id)?;
             (policy.policy.ip_version != version)
                 .then(|| other_version(field, Key::MeterPolicy(id.clone())))
+        })
+    }
+
+    /// A pool with the same endpoints, or an ENI whose block would be no more.
+    fn pool_in_use_otherwise(&self, id: &NatPoolId, pool: &NatPool) -> Option<Obstacle> {
+        let mut pools = self.nat_pools.iter();
+        if let Some((other, _)) = pools.find(|(other, own)| *other != id && own.overlaps(pool)) {
+            return Some(Obstacle {
+                field: "addresses",
+                by: Key::NatPool(other.clone()),
+                why: Why::Ports,
+            });
+        }
+        let is_beyond = |nat: &EniNat| nat.pool == *id && u64::from(nat.block) >= pool.blocks();
+        let mut enis = self.enis.iter();
+        let (eni, _) = enis.find(|(_, table)| table.nat.as_ref().is_some_and(is_beyond))?;
+        Some(Obstacle {
+            field: "block_size",
+            by: Key::EniNat(eni.clone()),
+            why: Why::BlockGone,
+        })
+    }
+
+    /// The pool, if it has no such block, or an ENI that has it.
+    fn block_of_another(&self, id: &EniId, nat: &EniNat) -> Option<Obstacle> {
+        let pool = self.nat_pools.get(&nat.pool)?;
+        if u64::from(nat.block) >= pool.blocks() {
+            return Some(Obstacle {
+                field: "block",
+                by: Key::NatPool(nat.pool.clone()),
+                why: Why::NoBlock,
+            });
+        }
+        let mut enis = self.enis.iter();
+        let (other, _) =
+            enis.find(|(other, table)| *other != id && table.nat.as_ref() == Some(nat))?;
+        Some(Obstacle {
+            field: "block",
+            by: Key::EniNat(other.clone()),
+            why: Why::Block,
         })
     }
 

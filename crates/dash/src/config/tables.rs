@@ -8,8 +8,9 @@ use twinpath_core::wire::{Address, MacAddress};
 use super::interned::Interned;
 use super::shared_map::SharedMap;
 use crate::objects::{
-    AclBinding, AclGroup, AclRule, AclRuleId, AclStage, Eni, MeterPolicy, MeterRule, PortMap,
-    PortMapRange, PortRange, Route, RouteGroup, RouteGroupId, RouteRule, Vnet, VnetMapping, Vni,
+    AclBinding, AclGroup, AclRule, AclRuleId, AclStage, Eni, EniNat, MeterPolicy, MeterRule,
+    PortMap, PortMapRange, PortRange, Route, RouteGroup, RouteGroupId, RouteRule, Vnet,
+    VnetMapping, Vni,
 };
 
 /// Something for each of many prefixes: 8 bytes for one of IPv4 and 17 for one of IPv6, beside the
@@ -418,6 +419,8 @@ pub struct EniTable {
     pub eni: Eni,
     /// The routes of its outbound packets; none, and they are dropped.
     pub route_group: Option<RouteGroupId>,
+    /// Its NAT gateway.
+    pub nat: Option<EniNat>,
     /// Rules for its inbound packets.
     pub route_rules: SharedMap<InboundMatch, RouteRule>,
     /// Groups that ask inbound packets, by stage.
@@ -434,6 +437,7 @@ impl EniTable {
         Self {
             eni,
             route_group: None,
+            nat: None,
             route_rules: SharedMap::default(),
             acl_in: Stages::default(),
             acl_out: Stages::default(),

@@ -41,6 +41,8 @@ const WHOLE: &str = r#"{
     "DASH_ENI_TABLE:one": {"mac_address": "00:1A:C5:00:00:01", "vnet": "blue", "admin_state": "enabled", "qos": "slow", "v4_meter_policy_id": "meter"},
     "DASH_ENI_TABLE:two": {"mac_address": "00:1A:C5:00:00:02", "vnet": "red", "admin_state": "enabled"},
     "DASH_ENI_ROUTE_TABLE:one": {"group_id": "routes"},
+    "DASH_NAT_POOL_TABLE:internet": {"addresses": "203.0.113.1", "ports": "1000-1099", "block_size": 50},
+    "DASH_ENI_NAT_TABLE:one": {"pool": "internet", "block": 0},
     "DASH_ROUTE_RULE_TABLE:one:1001:20.0.0.0/24": {"action_type": "decap", "vnet": "blue", "pa_validation": true},
     "DASH_ROUTE_RULE_TABLE:two:1002:20.0.0.0/24:5": {"action_type": "decap", "vnet": "red"},
     "DASH_ACL_IN_TABLE:one:1": {"v4_acl_group_id": "in", "v6_acl_group_id": "in6"},
@@ -596,4 +598,47 @@ fn a_change_copies_little_of_what_waits() {
     }
     set(&mut next, r#"{"DASH_ROUTE_GROUP_TABLE:nowhere": {}}"#);
     assert_eq!((next.unsettled(), store.unsettled()), ([0; 2], [5_000, 0]));
+}
+
+/// No external endpoint is ever two ENIs'.
+#[test]
+fn nobody_gets_anothers_external_ports() {
+    let mut store = store_of(whole());
+    let before = store.snapshot();
+    for refused in [
+        r#"{"DASH_ENI_NAT_TABLE:two": {"pool": "internet", "block": 0}}"#,
+        r#"{"DASH_NAT_POOL_TABLE:same": {"addresses": "203.0.113.1,203.0.113.2", "ports": "1099-2000", "block_size": 100}}"#,
+        r#"{"DASH_NAT_POOL_TABLE:internet": {"addresses": "203.0.113.1", "ports": "1000-1099", "block_size": 101}}"#,
+    ] {
+        let problems = json::read(refused.as_bytes()).problems;
+        if problems.is_empty() {
+            set(&mut store, refused);
+        }
+    }
+    let expected = [
+        "DASH_NAT_POOL_TABLE:same: addresses: DASH_NAT_POOL_TABLE:internet has some of the same ports",
+        "DASH_ENI_NAT_TABLE:two: block: DASH_ENI_NAT_TABLE:one has the same block",
+    ];
+    assert_eq!(waiting(&store), expected);
+    assert_eq!(store.snapshot().configuration, before.configuration);
+    // A block that another gives back is had, and the pool may not lose it then.
+    let applied = set(
+        &mut store,
+        r#"{"DASH_ENI_NAT_TABLE:one": {"pool": "internet", "block": 1}}"#,
+    );
+    assert_eq!(touched(&applied), ["one", "two"]);
+    assert_eq!(waiting(&store).len(), 1);
+    set(
+        &mut store,
+        r#"{"DASH_NAT_POOL_TABLE:internet": {"addresses": "203.0.113.1", "ports": "1000-1099", "block_size": 60}}"#,
+    );
+    let gone = "DASH_NAT_POOL_TABLE:internet: block_size: DASH_ENI_NAT_TABLE:one has a block that would be gone";
+    assert!(
+        waiting(&store).contains(&gone.to_owned()),
+        "{:?}",
+        waiting(&store)
+    );
+    // Its ENI cannot go before it.
+    delete(&mut store, &["DASH_ENI_TABLE:two"]);
+    assert_eq!(leaving(&store), ["DASH_ENI_TABLE:two"]);
 }

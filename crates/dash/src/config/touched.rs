@@ -50,6 +50,7 @@ struct Changes {
     acl_groups: BTreeSet<AclGroupId>,
     meter_policies: BTreeSet<MeterPolicyId>,
     pa_validations: BTreeSet<Vni>,
+    nat_pools: BTreeSet<NatPoolId>,
 }
 
 impl Changes {
@@ -60,6 +61,8 @@ impl Changes {
         let maps = changed(&old.port_maps, &new.port_maps);
         let tags = changed(&old.tags, &new.tags);
         let mut vnets = changed(&old.vnets, &new.vnets);
+        let balancers = changed(&old.load_balancers, &new.load_balancers);
+        vnets.extend(balancers.into_iter().map(|key| key.vnet));
         if !(tunnels.is_empty() && types.is_empty() && maps.is_empty()) {
             let uses = |mapping: &VnetMapping| {
                 types.contains(&mapping.routing_type)
@@ -93,6 +96,7 @@ impl Changes {
             acl_groups,
             meter_policies: changed(&old.meter_policies, &new.meter_policies),
             pa_validations: changed(&old.pa_validations, &new.pa_validations),
+            nat_pools: changed(&old.nat_pools, &new.nat_pools),
         }
     }
 
@@ -104,6 +108,10 @@ impl Changes {
             || has(&self.meter_policies, &eni.v4_meter_policy)
             || has(&self.meter_policies, &eni.v6_meter_policy)
             || has(&self.route_groups, &table.route_group)
+            || table
+                .nat
+                .as_ref()
+                .is_some_and(|nat| self.nat_pools.contains(&nat.pool))
             || table
                 .stages()
                 .any(|stage| has(&self.acl_groups, &stage.v4) || has(&self.acl_groups, &stage.v6))

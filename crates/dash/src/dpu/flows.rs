@@ -355,6 +355,11 @@ impl Dpu {
         if let Some(detour) = self.detour(forward) {
             detour.take(&mut decision);
         }
+        if !self.keep_port(reverse, &mut decision) {
+            let key = self.flows.key(forward);
+            let chosen = self.choose_port(&key, &mut decision, mode, now);
+            chosen.inspect_err(|_| self.end(place, removed))?;
+        }
         let keys = [
             self.flows.key(forward),
             answer_key(&self.flows.key(forward), &decision, mode),
@@ -378,6 +383,7 @@ impl Dpu {
     /// The packet that opened a flow, as policies see it.
     pub(super) fn opening(&self, forward: Place) -> Option<Arrival> {
         let (key, entry) = (self.flows.key(forward), self.flows.get(forward));
+        let forward_action = self.actions.get(entry.action)?;
         let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
         let origin = reverse.origin?;
         Some(Arrival {
@@ -389,6 +395,7 @@ impl Dpu {
             source_mac: origin.source_mac,
             headers: key.headers(),
             entropy: entropy_of(key.addresses(), key.ports(), key.protocol()),
+            backend: forward_action.backend(),
         })
     }
 
@@ -454,14 +461,19 @@ impl Dpu {
         }
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
-        let decision = self.judged(arrival)?;
+        let mut decision = self.judged(arrival)?;
         if is_stray {
+            // There is no flow that a port could be given to.
+            if decision.source_ports.is_some() {
+                return Err(Reason::NoFlow.into());
+            }
             let meters = &mut self.enis[usize::from(number)].counters.meters;
             return Ok(Treatment {
                 action: Treated::Once(Box::new(decision.forward)),
                 bucket: meters.number(decision.meter_class),
             });
         }
+        self.choose_port(key, &mut decision, mode, now)?;
         self.may_open(number, now)?;
         let state = State::default().after(tcp_flags, true);
         let keys = [*key, answer_key(key, &decision, mode)];
@@ -477,7 +489,8 @@ impl Dpu {
     /// Whether an ENI may have another flow.
     fn has_room(&mut self, number: u16, now: Instant) -> Result<(), Reason> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
-        let enis = self.tables.eni_count().max(1);
+        let enis = self.tables.eni_count();
+        let enis = enis.div_ceil(self.settings.shards.max(1)).max(1);
         let limit = eni.limits.flows;
         if limit != 0 && self.flows_below(limit, number, now) >= limit {
             return Err(Reason::FlowLimit);
@@ -504,7 +517,7 @@ impl Dpu {
     }
 
     /// Whether a flow that is not over has a key.
-    fn is_taken(&mut self, key: &FlowKey, hash: u64, now: Instant) -> bool {
+    pub(super) fn is_taken(&mut self, key: &FlowKey, hash: u64, now: Instant) -> bool {
         let Some(place) = self.flows.find(key, hash) else {
             return false;
         };
@@ -608,7 +621,7 @@ impl Dpu {
 
 /// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
 /// network.
-fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey {
+pub(super) fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey {
     let [source, destination] = forward.ports();
     let ports = decision.answers.ports.unwrap_or([destination, source]);
     let direction = match (forward.direction(), mode) {

@@ -7,6 +7,7 @@ mod actions;
 mod asking;
 mod flows;
 mod limit;
+mod ports;
 mod redirect;
 mod story;
 mod too_long;

@@ -71,6 +71,9 @@ impl Dpu {
         let layer = decision.forward.layers[0].ok_or(Reason::Unsupported)?;
         let detour = redirect.detour(layer).ok_or(Reason::Unsupported)?;
         detour.take(&mut decision);
+        if !self.keep_port(place, &mut decision) {
+            return Err(Reason::Unsupported.into());
+        }
         self.replace(forward, &decision);
         Ok(true)
     }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 use twinpath_classify::Prefix;
-use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress};
 
 use super::problem::{Wrong, did_you_mean, shown};
 use super::value::Value;
@@ -149,6 +149,7 @@ names! {
     TunnelName: "a tunnel's name";
     PortMapId: "a port map's name";
     MeterPolicyId: "a meter policy's name";
+    NatPoolId: "a NAT pool's name";
     DpuId: "a DPU's name";
     VdpuId: "a virtual DPU's name";
     SwitchVnetName: "a switch's virtual network";
@@ -179,6 +180,14 @@ fn address(text: &str) -> Result<Address, Fault> {
     match address.is_v4() && text.contains(':') {
         true => Err(Fault::Like(format!("; perhaps {address} is meant"))),
         false => Ok(address),
+    }
+}
+
+impl Decode for Endpoint {
+    const EXPECTED: &'static str = "an address with a port such as 10.0.0.1:80 or [2001:db8::1]:80";
+
+    fn decode(value: &Value<'_>, _: &mut Vec<Wrong>) -> Result<Self, Fault> {
+        text(value)?.parse().map_err(|_| Fault::Unlike)
     }
 }
 
@@ -482,6 +491,13 @@ impl Words for InboundAction {
     const PREFIX: &'static str = "ACTION_TYPE_";
     const WORDS: &'static [(&'static str, Self, u32)] =
         &[("decap", Self::Decap, 7), ("drop", Self::Drop, 8)];
+}
+
+impl Words for PortProtocol {
+    const EXPECTED: &'static str = "tcp or udp";
+    const PREFIX: &'static str = "";
+    const WORDS: &'static [(&'static str, Self, u32)] =
+        &[("tcp", Self::Tcp, 6), ("udp", Self::Udp, 17)];
 }
 
 impl Words for Encapsulation {

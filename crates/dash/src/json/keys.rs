@@ -46,9 +46,12 @@ pub(super) fn key(table: Table, text: &str, remarks: &mut Vec<Wrong>) -> Parsed 
             let (vnet, address) = read.two::<VnetName, Address>(text, expected)?;
             Key::VnetMapping(VnetMappingKey { vnet, address })
         }
+        Table::LoadBalancer => Key::LoadBalancer(read.load_balancer(text)?),
+        Table::NatPool => Key::NatPool(read.all(text)?),
         Table::PaValidation => Key::PaValidation(read.all(text)?),
         Table::Eni => Key::Eni(read.all(text)?),
         Table::EniRoute => Key::EniRoute(read.all(text)?),
+        Table::EniNat => Key::EniNat(read.all(text)?),
         Table::RouteRule => Key::RouteRule(read.route_rule(text)?),
         Table::AclIn => Key::AclIn(read.stage(text)?),
         Table::AclOut => Key::AclOut(read.stage(text)?),
@@ -99,6 +102,24 @@ impl Reader<'_> {
         let parts = text.split_once(':');
         let (first, second) = parts.ok_or_else(|| unlike(text, expected))?;
         Ok((self.all(first)?, self.all(second)?))
+    }
+
+    /// A network, an address that may have colons, a protocol and a port.
+    fn load_balancer(&mut self, text: &str) -> Result<LoadBalancerKey, Wrong> {
+        const EXPECTED: &str =
+            "a network, an address, a protocol and a port: Vnet1:10.0.0.1:tcp:80";
+        let parts = text.split_once(':').and_then(|(vnet, rest)| {
+            let (rest, port) = rest.rsplit_once(':')?;
+            let (vip, protocol) = rest.rsplit_once(':')?;
+            Some((vnet, vip, protocol, port))
+        });
+        let (vnet, vip, protocol, port) = parts.ok_or_else(|| unlike(text, EXPECTED))?;
+        Ok(LoadBalancerKey {
+            vnet: self.all(vnet)?,
+            vip: self.all(vip)?,
+            protocol: self.all(protocol)?,
+            port: self.all(port)?,
+        })
     }
 
     fn stage(&mut self, text: &str) -> Result<AclStageKey, Wrong> {
@@ -167,6 +188,9 @@ mod tests {
             (Table::AclRule, "group:priority_1_deny"),
             (Table::AclIn, "eni:5"),
             (Table::MeterRule, "policy:7"),
+            (Table::LoadBalancer, "Vnet1:10.0.0.100:tcp:80"),
+            (Table::LoadBalancer, "Vnet1:2001:db8::5:udp:53"),
+            (Table::EniNat, "eni"),
             (Table::PaValidation, "100"),
             (Table::EniForward, "Vnet1:f4:93:9f:ef:c4:7e"),
             (Table::HaScopeConfig, "vdpu0_0:haset0_0"),
@@ -202,6 +226,17 @@ mod tests {
                 "did you mean vnet_encap?",
             ),
             (Table::PaValidation, "16777216", "a VNI"),
+            (
+                Table::LoadBalancer,
+                "Vnet1:10.0.0.100:80",
+                "a protocol and a port",
+            ),
+            (
+                Table::LoadBalancer,
+                "Vnet1:10.0.0.100:icmp:80",
+                "tcp or udp",
+            ),
+            (Table::LoadBalancer, "Vnet1", "a protocol and a port"),
             (
                 Table::RouteRule,
                 "eni:10.0.0.0/8",

@@ -6,7 +6,7 @@ use super::problem::Wrong;
 use super::{ha, switch_role};
 use crate::objects::*;
 use twinpath_classify::Prefix;
-use twinpath_core::wire::Address;
+use twinpath_core::wire::{Address, Endpoint};
 
 /// Why fields that SONiC has taken out of use are not looked at.
 const OLD_METERING: &str =
@@ -48,6 +48,8 @@ pub(super) fn object(key: Key, fields: &mut Fields<'_, '_>) -> Option<Object> {
         ),
         Key::Route(key) => Object::Route(key, route(f)?),
         Key::VnetMapping(key) => Object::VnetMapping(key, vnet_mapping(f)?),
+        Key::LoadBalancer(key) => Object::LoadBalancer(key, load_balancer(f)),
+        Key::NatPool(key) => Object::NatPool(key, nat_pool(f)?),
         Key::PaValidation(key) => Object::PaValidation(
             key,
             PaValidation {
@@ -61,6 +63,7 @@ pub(super) fn object(key: Key, fields: &mut Fields<'_, '_>) -> Option<Object> {
                 group: f.required("group_id")?,
             },
         ),
+        Key::EniNat(key) => Object::EniNat(key, eni_nat(f)?),
         Key::RouteRule(key) => {
             let rule = route_rule(&key, f)?;
             Object::RouteRule(key, rule)
@@ -151,19 +154,13 @@ fn routing_action(f: &mut Fields<'_, '_>) -> Option<RoutingAction> {
 }
 
 fn tunnel(f: &mut Fields<'_, '_>) -> Option<Tunnel> {
-    let mut endpoints: Vec<Address> = list(f, &["endpoints"]);
-    let all = endpoints.len();
-    endpoints.sort();
-    endpoints.dedup();
-    if endpoints.len() < all {
-        let remark = "the same endpoint more than once: taken once";
-        f.remark("endpoints", Wrong::Remark(remark.into()));
-    }
+    let endpoints = list::<Address>(f, &["endpoints"]);
+    let endpoints = once_each(f, "endpoints", endpoints);
     let encapsulation = f.required("encap_type");
     let vni = f.required("vni");
     let metering_class_or = f.optional("metering_class_or").unwrap_or_default();
     Some(Tunnel {
-        endpoints: endpoints.into(),
+        endpoints,
         encapsulation: encapsulation?,
         vni: vni?,
         metering_class_or,
@@ -371,6 +368,47 @@ fn service_tunnel(f: &mut Fields<'_, '_>) -> Option<ServiceTunnel> {
         underlay_sip,
         underlay_dip,
     })
+}
+
+fn load_balancer(f: &mut Fields<'_, '_>) -> LoadBalancer {
+    let backends = list::<Endpoint>(f, &["backends"]);
+    LoadBalancer {
+        backends: once_each(f, "backends", backends),
+    }
+}
+
+fn nat_pool(f: &mut Fields<'_, '_>) -> Option<NatPool> {
+    const PORTS: (u16, u16) = (1024, u16::MAX);
+    const BLOCK_SIZE: u16 = 1024;
+    let addresses = list::<Address>(f, &["addresses"]);
+    let addresses = once_each(f, "addresses", addresses);
+    let ports: Option<PortRange> = f.optional("ports");
+    let block_size = f.optional("block_size").unwrap_or(BLOCK_SIZE);
+    Some(NatPool {
+        addresses,
+        ports: ports.or_else(|| PortRange::new(PORTS.0, PORTS.1))?,
+        block_size,
+    })
+}
+
+fn eni_nat(f: &mut Fields<'_, '_>) -> Option<EniNat> {
+    let (pool, block) = (f.required("pool"), f.required("block"));
+    Some(EniNat {
+        pool: pool?,
+        block: block?,
+    })
+}
+
+/// A list in order, without what is in it twice, which is told.
+fn once_each<T: Ord>(f: &mut Fields<'_, '_>, name: &'static str, mut list: Vec<T>) -> Box<[T]> {
+    let all = list.len();
+    list.sort();
+    list.dedup();
+    if list.len() < all {
+        let remark = "the same one more than once: taken once";
+        f.remark(name, Wrong::Remark(remark.into()));
+    }
+    list.into()
 }
 
 fn metering(f: &mut Fields<'_, '_>) -> MeterBits {

@@ -43,6 +43,8 @@ impl Object {
                 "expected one of vdpu_ids",
             ),
             Self::VnetMapping(_, mapping) => return mapping.impossible(),
+            Self::LoadBalancer(key, balancer) => return balancer.impossible(key),
+            Self::NatPool(_, pool) => return pool.impossible(),
             Self::AclIn(_, binding) | Self::AclOut(_, binding) => (
                 binding.v4.is_none() && binding.v6.is_none(),
                 "v4_acl_group_id",
@@ -80,6 +82,46 @@ impl VnetMapping {
             ("overlay_dip_prefix", "for mappings of privatelink alone")
         } else if !private && self.port_map.is_some() {
             ("port_map", "for mappings of privatelink alone")
+        } else {
+            return None;
+        };
+        Some(Impossible { field, why })
+    }
+}
+
+impl LoadBalancer {
+    fn impossible(&self, key: &LoadBalancerKey) -> Option<Impossible> {
+        let is_v4 = key.vip.is_v4();
+        let why = if self.backends.is_empty() {
+            "no backend: expected at least one address with a port"
+        } else if self.backends.len() > MAX_BACKENDS {
+            "too many backends: expected at most 256"
+        } else if self.backends.iter().any(|end| end.address.is_v4() != is_v4) {
+            "a backend of the other IP version than the address in the key"
+        } else {
+            return None;
+        };
+        Some(Impossible {
+            field: "backends",
+            why,
+        })
+    }
+}
+
+impl NatPool {
+    fn impossible(&self) -> Option<Impossible> {
+        let is_v4 = self.addresses.first().map(|address| address.is_v4());
+        let (field, why) = if is_v4.is_none() {
+            ("addresses", "no address: expected at least one")
+        } else if self.addresses.iter().any(|own| Some(own.is_v4()) != is_v4) {
+            ("addresses", "expected addresses of one IP version")
+        } else if self.ports.first() == 0 {
+            ("ports", "port 0 is none that a host may have")
+        } else if self.blocks() == 0 {
+            (
+                "block_size",
+                "expected at least 1, and no more than there are ports",
+            )
         } else {
             return None;
         };

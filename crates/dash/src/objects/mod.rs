@@ -18,6 +18,7 @@ mod port_map;
 mod references;
 mod route;
 mod routing_type;
+mod services;
 mod switch_role;
 mod table;
 mod values;
@@ -35,8 +36,9 @@ pub use ha::{
 };
 pub use metering::{MeterPolicy, MeterRule, MeterRuleKey};
 pub use names::{
-    AclGroupId, AclRuleId, ApplianceId, DpuId, EniId, HaScopeId, HaSetId, MeterPolicyId, PortMapId,
-    QosName, RouteGroupId, SwitchTunnelName, SwitchVnetName, TagName, TunnelName, VdpuId, VnetName,
+    AclGroupId, AclRuleId, ApplianceId, DpuId, EniId, HaScopeId, HaSetId, MeterPolicyId, NatPoolId,
+    PortMapId, QosName, RouteGroupId, SwitchTunnelName, SwitchVnetName, TagName, TunnelName,
+    VdpuId, VnetName,
 };
 pub use port_map::{PortMap, PortMapRange, PortMapRangeKey};
 pub use references::Referred;
@@ -45,6 +47,7 @@ pub use route::{
     ServiceTunnel, Tunnel,
 };
 pub use routing_type::{ActionType, Encapsulation, RoutingAction, RoutingActions, RoutingType};
+pub use services::{EniNat, LoadBalancer, LoadBalancerKey, MAX_BACKENDS, NatPool, PortProtocol};
 pub use switch_role::{
     Dpu, EniForward, EniForwardKey, RemoteDpu, SwitchTunnel, SwitchVnet, Vdpu, Vip,
 };

@@ -74,6 +74,8 @@ names! {
     PortMapId,
     /// A list of prefixes with metering classes.
     MeterPolicyId,
+    /// External addresses and ports.
+    NatPoolId,
     /// A DPU, in this switch or another.
     DpuId,
     /// A virtual DPU: what ENIs are placed on.

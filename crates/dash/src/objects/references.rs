@@ -21,6 +21,7 @@ impl Object {
             | Self::PrefixTag(..)
             | Self::AclGroup(..)
             | Self::RouteGroup(..)
+            | Self::NatPool(..)
             | Self::PaValidation(..)
             | Self::HaSet(..)
             | Self::HaSetConfig(..)
@@ -43,7 +44,12 @@ impl Object {
                 each("key", Key::Vnet(key.vnet.clone()));
                 mapping.references(each);
             }
+            Self::LoadBalancer(key, _) => each("key", Key::Vnet(key.vnet.clone())),
             Self::Eni(_, eni) => eni.references(each),
+            Self::EniNat(eni, nat) => {
+                each("key", Key::Eni(eni.clone()));
+                each("pool", Key::NatPool(nat.pool.clone()));
+            }
             Self::EniRoute(eni, route) => {
                 each("key", Key::Eni(eni.clone()));
                 each("group_id", Key::RouteGroup(route.group.clone()));

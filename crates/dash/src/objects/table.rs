@@ -108,12 +108,18 @@ tables! {
     Route, "DASH_ROUTE_TABLE", RouteKey, Route;
     /// Where addresses of virtual networks are.
     VnetMapping, "DASH_VNET_MAPPING_TABLE", VnetMappingKey, VnetMapping;
+    /// Addresses of networks behind which others stand.
+    LoadBalancer, "DASH_LOAD_BALANCER_TABLE", LoadBalancerKey, LoadBalancer;
+    /// External addresses and ports.
+    NatPool, "DASH_NAT_POOL_TABLE", NatPoolId, NatPool;
     /// Physical addresses that may send with a VNI.
     PaValidation, "DASH_PA_VALIDATION_TABLE", Vni, PaValidation;
     /// Elastic network interfaces.
     Eni, "DASH_ENI_TABLE", EniId, Eni;
     /// Which routes ENIs follow.
     EniRoute, "DASH_ENI_ROUTE_TABLE", EniId, EniRoute;
+    /// Behind which external ports ENIs hide.
+    EniNat, "DASH_ENI_NAT_TABLE", EniId, EniNat;
     /// Inbound routes.
     RouteRule, "DASH_ROUTE_RULE_TABLE", RouteRuleKey, RouteRule;
     /// Groups that ask inbound packets.

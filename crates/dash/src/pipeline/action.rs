@@ -3,10 +3,11 @@
 use std::fmt;
 
 use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress};
 
 use super::arrival::Arrival;
 use crate::headers::Headers;
+use crate::objects::PortRange;
 use crate::tables::MAX_LAYERS;
 
 /// A tunnel's header that is put in front.
@@ -49,6 +50,17 @@ pub struct Action {
     /// In what is done to answers: the way that a load balancer has told for the packets that are
     /// answered.
     pub detour: Option<Detour>,
+}
+
+impl Action {
+    /// The backend that packets are sent to, if it is one of a load balancer's.
+    #[must_use]
+    pub const fn backend(&self) -> Option<Endpoint> {
+        match (self.addresses, self.destination_port, self.source_port) {
+            (Some([_, address]), Some(port), None) => Some(Endpoint::new(address, port)),
+            _ => None,
+        }
+    }
 }
 
 /// A way that a flow's packets take instead of that which policies say.
@@ -158,4 +170,17 @@ pub struct Decision {
     pub meter_class: u32,
     /// The epoch of the mapping that was looked at, if one was.
     pub mapping_epoch: Option<u16>,
+    /// Ports of which the flow gets one as its source port, whichever is free: a NAT gateway's. Who
+    /// keeps the flow [chooses](Self::set_source_port).
+    pub source_ports: Option<PortRange>,
+}
+
+impl Decision {
+    /// The port that was chosen: packets leave with it, and answers come to it.
+    pub const fn set_source_port(&mut self, port: u16) {
+        self.forward.source_port = Some(port);
+        if let Some([_, destination]) = &mut self.answers.ports {
+            *destination = port;
+        }
+    }
 }

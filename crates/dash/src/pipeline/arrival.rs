@@ -4,12 +4,13 @@ mod plain;
 
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, TunnelMalformed, ecn};
-use twinpath_core::wire::{Address, MacAddress, dissect, fields, protocol, verify_ipv4_checksum};
+use twinpath_core::wire::{
+    Address, Endpoint, MacAddress, dissect, fields, protocol, verify_ipv4_checksum,
+};
 
 use plain::Opened;
 
 use crate::headers::{Direction, Headers};
-use crate::objects::DirectionLookup;
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::tables::Tables;
@@ -33,6 +34,8 @@ pub struct Arrival {
     pub headers: Headers,
     /// By which flows are spread over endpoints; 0 until the flow's ports are known.
     pub entropy: u32,
+    /// Which backend of a load balancer its flow has got, if it has.
+    pub backend: Option<Endpoint>,
 }
 
 /// A packet that was taken apart, as far as that needs no ENI's policy.
@@ -83,6 +86,7 @@ impl Received {
                 source_mac: fields::source_mac(inside),
                 headers: opened.headers,
                 entropy: 0,
+                backend: None,
             },
             tunnel,
             inner: opened.inner,
@@ -124,6 +128,7 @@ impl Received {
                 source_mac: fields::source_mac(inside),
                 headers,
                 entropy: 0,
+                backend: None,
             },
             tunnel,
             inner,
@@ -174,17 +179,7 @@ fn is_for_us(
 
 /// The direction, which the VNI tells, and the ENI, which a MAC address does.
 fn whose(inside: &[u8], tunnel: &Tunnel, tables: &Tables) -> (Direction, Option<u16>) {
-    let appliance = tables.appliance();
-    let is_outbound = appliance.vm_vni == Some(tunnel.key);
-    let by_source = is_outbound && appliance.lookup == DirectionLookup::SourceMac;
-    let mac = match by_source {
-        true => fields::source_mac(inside),
-        false => fields::destination_mac(inside),
-    };
-    let direction = match is_outbound {
-        true => Direction::Outbound,
-        false => Direction::Inbound,
-    };
+    let (direction, mac) = tables.appliance().names_eni(inside, tunnel.key);
     (direction, tables.eni_by_mac(mac))
 }
 
@@ -211,7 +206,7 @@ const fn unreceived(malformed: TunnelMalformed) -> Reason {
 mod tests {
     use proptest::prelude::*;
     use twinpath_core::wire::tunnel::{Outer, VXLAN_PORT, Varying};
-    use twinpath_core::wire::{Endpoint, PacketBuilder, tcp};
+    use twinpath_core::wire::{PacketBuilder, tcp};
 
     use super::*;
     use crate::samples::{Large, VIP, VM_VNI, large};

@@ -49,6 +49,14 @@ pub(super) fn admit(
 
 pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decision, Reason> {
     let (metering, mapping_epoch) = admit(policies, arrival)?;
+    // The machine knows nothing of its gateway's address.
+    if policies
+        .eni
+        .nat
+        .is_some_and(|nat| nat.address == arrival.headers.destination)
+    {
+        return Err(Reason::NatUnsolicited);
+    }
     let forward = Action {
         layers: [Some(policies.layer_to_machine()?), None],
         accepts: [Some(arrival.key), None],
@@ -73,5 +81,6 @@ pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Decis
         answers: arrival.headers.turned(),
         meter_class: policies.meter_class(metering, arrival.headers.source),
         mapping_epoch,
+        source_ports: None,
     })
 }

@@ -1,14 +1,17 @@
-//! Packets from an ENI's machine to the network: route, mapping, port map, tunnel.
+//! Packets from an ENI's machine to the network: route, backend of a load balancer, mapping, port map,
+//! tunnel, NAT gateway.
 
 use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, protocol};
+use twinpath_core::wire::{Address, Endpoint, protocol};
 
 use super::action::{Action, Decision, Layer, Origin};
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::{Policies, checked, joined};
 use crate::headers::Headers;
-use crate::objects::{EniMode, MeterBits, PortMapRange, PrivateLink, RoutingType, ServiceTunnel};
+use crate::objects::{
+    EniMode, MeterBits, PortMapRange, PortRange, PrivateLink, RoutingType, ServiceTunnel,
+};
 use crate::reason::Reason;
 use crate::tables::{Found, RouteEntry, RouteKind, RoutingEntry, epochs};
 
@@ -21,6 +24,8 @@ struct Way {
     tunnel: Option<u32>,
     /// VNIs that answers may come with.
     answered_with: [Option<u32>; 2],
+    /// Ports of which it gets one.
+    source_ports: Option<PortRange>,
 }
 
 pub(super) fn decide(
@@ -28,7 +33,12 @@ pub(super) fn decide(
     arrival: &Arrival,
     (metering, admitted_by): (MeterBits, Option<u16>),
 ) -> Result<Decision, Reason> {
-    let way = Planner { policies, arrival }.way(arrival.headers.destination)?;
+    let planner = Planner {
+        policies,
+        arrival,
+        is_back: false,
+    };
+    let way = planner.way(arrival.headers.destination)?;
     let (reverse, back_by) = undone(policies, arrival, &way)?;
     let epochs = [admitted_by, way.mapping_epoch, back_by];
     let answers = answers(&arrival.headers, &way.action);
@@ -44,6 +54,7 @@ pub(super) fn decide(
         answers,
         meter_class: policies.meter_class(metering, arrival.headers.destination),
         mapping_epoch: epochs.into_iter().fold(None, epochs::joined),
+        source_ports: way.source_ports,
     })
 }
 
@@ -87,6 +98,10 @@ fn undone(
             .action
             .destination_port
             .and_then(|_| headers.ports.map(|[_, destination]| destination)),
+        destination_port: way
+            .action
+            .source_port
+            .and_then(|_| headers.ports.map(|[source, _]| source)),
         accepts: way.answered_with,
         origin: Some(Origin::of(arrival)),
         ..Action::default()
@@ -97,7 +112,12 @@ fn undone(
     }
     action.source_mac = Some(policies.eni.mac);
     action.destination_mac = Some(arrival.source_mac);
-    let back = Planner { policies, arrival }.way(headers.source);
+    let planner = Planner {
+        policies,
+        arrival,
+        is_back: true,
+    };
+    let back = planner.way(headers.source);
     let epoch = match &back {
         Ok(back) => back.mapping_epoch,
         // No mapping was looked at.
@@ -114,6 +134,8 @@ fn undone(
 struct Planner<'a> {
     policies: &'a Policies<'a>,
     arrival: &'a Arrival,
+    /// Answers go this way: they are neither balanced nor hidden.
+    is_back: bool,
 }
 
 impl Planner<'_> {
@@ -143,15 +165,73 @@ impl Planner<'_> {
         let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
             RouteKind::Drop => return Err(Reason::RouteDrop),
-            RouteKind::Direct => Way::new(route),
-            RouteKind::Vnet { vnet, overlay_ip } => {
-                self.by_mapping(route, vnet, overlay_ip.unwrap_or(destination))?
-            }
+            RouteKind::Direct => self.hidden(Way::new(route))?,
+            RouteKind::Vnet {
+                vnet,
+                overlay_ip: Some(looked_up),
+            } => self.by_mapping(route, vnet, looked_up)?,
+            RouteKind::Vnet { vnet, .. } => match self.backend(vnet, destination) {
+                Some(backend) => self.balanced(route, vnet, backend)?,
+                None => self.by_mapping(route, vnet, destination)?,
+            },
             RouteKind::ServiceTunnel(addresses) => self.service_tunnel(route, &addresses)?,
         };
         if let Some(number) = way.tunnel {
             self.add_tunnel(&mut way, number)?;
         }
+        Ok(way)
+    }
+
+    /// Who of those behind an address gets the packet: whoever has got its flow, if it is still one of
+    /// them.
+    fn backend(&self, vnet: u32, vip: Address) -> Option<Endpoint> {
+        let (headers, tables) = (&self.arrival.headers, self.policies.tables);
+        let [_, port] = headers.ports.filter(|_| !self.is_back)?;
+        let vip = Endpoint::new(vip, port);
+        let backends = tables.backends(vnet, vip, headers.protocol)?;
+        let kept = self.arrival.backend;
+        let kept = kept.filter(|backend| backends.contains(backend));
+        let spread = tables.spread_of(headers, self.arrival.entropy);
+        let backend = kept.or_else(|| spread.choose(backends, |end| *end).copied())?;
+        self.policies.note(|| {
+            let entry = format!("{vip} in network {}", tables.vnet_name(vnet));
+            let of = backends.len();
+            Note::new("load balancer", entry, format!("to {backend}, one of {of}"))
+        });
+        Some(backend)
+    }
+
+    /// To a backend, as its mapping says.
+    fn balanced(&self, route: &RouteEntry, vnet: u32, backend: Endpoint) -> Result<Way, Reason> {
+        let mut way = self.by_mapping(route, vnet, backend.address)?;
+        let source = self.arrival.headers.source;
+        if way.action.addresses.is_some() || source.is_v4() != backend.address.is_v4() {
+            return Err(Reason::Unsupported);
+        }
+        way.action.addresses = Some([source, backend.address]);
+        way.action.destination_port = Some(backend.port);
+        Ok(way)
+    }
+
+    /// Behind the endpoints of the ENI's NAT gateway, if it has some of the packet's IP version.
+    fn hidden(&self, mut way: Way) -> Result<Way, Reason> {
+        let headers = &self.arrival.headers;
+        let nat = self
+            .policies
+            .eni
+            .nat
+            .filter(|nat| !self.is_back && nat.address.is_v4() == headers.is_v4());
+        let Some(nat) = nat else { return Ok(way) };
+        self.policies.note(|| {
+            let action = format!("{} ports {}", nat.address, nat.ports);
+            Note::new("NAT gateway", format!("source {}", headers.source), action)
+        });
+        if headers.ports.is_none() {
+            return Err(Reason::NatProtocol);
+        }
+        way.action.addresses = Some([nat.address, headers.destination]);
+        way.action.source_port = Some(nat.ports.first());
+        way.source_ports = Some(nat.ports);
         Ok(way)
     }
 
@@ -317,9 +397,8 @@ impl Planner<'_> {
     fn add_tunnel(&self, way: &mut Way, number: u32) -> Result<(), Reason> {
         let tunnel = self.policies.tables.tunnel(number);
         let tunnel = tunnel.ok_or(Reason::Unresolved)?;
-        let arrival = self.arrival;
-        let tables = self.policies.tables;
-        let endpoint = tunnel.endpoint(tables.spread(&arrival.headers, arrival.entropy));
+        let (tables, arrival) = (self.policies.tables, self.arrival);
+        let endpoint = tunnel.endpoint(&tables.spread_of(&arrival.headers, arrival.entropy));
         self.policies.note(|| {
             let action = endpoint.map_or_else(
                 || "no endpoint: dropped".to_owned(),
@@ -364,6 +443,7 @@ impl Way {
             mapping_epoch: None,
             tunnel: route.tunnel,
             answered_with: [None; 2],
+            source_ports: None,
         }
     }
 

@@ -42,6 +42,12 @@ pub struct Objects {
     pub enis: BTreeMap<EniId, Eni>,
     /// Which routes ENIs follow.
     pub eni_routes: BTreeMap<EniId, RouteGroupId>,
+    /// NAT gateways of ENIs.
+    pub eni_nats: BTreeMap<EniId, EniNat>,
+    /// External addresses and ports.
+    pub nat_pools: BTreeMap<NatPoolId, NatPool>,
+    /// Addresses behind which others stand.
+    pub load_balancers: BTreeMap<LoadBalancerKey, LoadBalancer>,
     /// Inbound rules.
     pub route_rules: Vec<(RouteRuleKey, RouteRule)>,
     /// What stages of ENIs ask.
@@ -154,6 +160,19 @@ impl ObjectSource for Objects {
 
     fn eni_route(&self, eni: &EniId) -> Option<&RouteGroupId> {
         self.eni_routes.get(eni)
+    }
+
+    fn eni_nat(&self, eni: &EniId) -> Option<&EniNat> {
+        self.eni_nats.get(eni)
+    }
+
+    fn nat_pool(&self, pool: &NatPoolId) -> Option<&NatPool> {
+        self.nat_pools.get(pool)
+    }
+
+    fn load_balancers(&self, each: &mut dyn FnMut(&LoadBalancerKey, &LoadBalancer)) {
+        let all = self.load_balancers.iter();
+        all.for_each(|(key, balancer)| each(key, balancer));
     }
 
     fn route_rules(&self, eni: &EniId, each: &mut dyn FnMut(&RouteRuleKey, &RouteRule)) {

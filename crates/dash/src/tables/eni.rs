@@ -9,7 +9,7 @@ use super::inbound::InboundTable;
 use super::meters::MeterTable;
 use super::routes::RouteTable;
 use crate::headers::Direction;
-use crate::objects::{AclStage, EniId, EniMode, MaskedBits, VniRange};
+use crate::objects::{AclStage, EniId, EniMode, MaskedBits, PortRange, VniRange};
 
 /// Stages of access lists, of which those that are bound are asked in order.
 pub type AclStages = [Option<Arc<AclTable>>; AclStage::COUNT];
@@ -23,6 +23,15 @@ pub struct Limits {
     pub connections_per_second: u32,
     /// Connections at the same time.
     pub flows: u32,
+}
+
+/// The external endpoints of an ENI's NAT gateway: no other ENI has them.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct NatBlock {
+    /// The address.
+    pub address: Address,
+    /// The ports.
+    pub ports: PortRange,
 }
 
 /// An ENI, compiled. What ENIs share is behind pointers.
@@ -57,6 +66,8 @@ pub struct EniEntry {
     pub limits: Limits,
     /// Its outbound routes.
     pub routes: Option<Arc<RouteTable>>,
+    /// What its packets on direct routes leave with.
+    pub nat: Option<NatBlock>,
     /// Its inbound rules.
     pub inbound: InboundTable,
     /// Access lists, by direction and IP version (IPv4 first).
@@ -127,6 +138,7 @@ impl EniEntry {
                 entry.trusted.clone(),
                 entry.limits,
                 entry.is_redirected,
+                entry.nat,
             )
         };
         routes && meters && bound && plain(self) == plain(other) && self.inbound == other.inbound

@@ -24,31 +24,34 @@ mod numbers;
 mod ranges;
 mod routes;
 mod routing;
+mod services;
 mod update;
 
 pub use acl::{AclMatch, AclTable};
-pub use eni::{AclStages, EniEntry, Limits};
+pub use eni::{AclStages, EniEntry, Limits, NatBlock};
 pub use inbound::{InboundRule, InboundTable};
 pub(crate) use interned::Interned;
 pub use mappings::{Found, MappingTable, Profile};
 pub use meters::{MeterRanges, MeterTable};
 pub use routes::{RouteEntry, RouteKind, RouteTable};
 pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};
+pub use services::Spread;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use twinpath_core::hash::HashKey;
 use twinpath_core::wire::tunnel::{SourcePorts, VXLAN_PORT};
-use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, fields};
 
-use crate::headers::Headers;
+use crate::headers::{Direction, Headers};
 use crate::objects::{
     AclGroupId, DirectionLookup, EniId, MeterPolicyId, RouteGroupId, RoutingType, VniRange,
 };
 use epochs::MappingEpochs;
 use macs::MacTable;
 use numbers::Numbers;
+use services::Services;
 
 /// Serials of ENIs have so many bits, as they stand in keys of flows.
 pub const SERIAL_BITS: u32 = 23;
@@ -64,6 +67,25 @@ pub struct ApplianceEntry {
     pub lookup: DirectionLookup,
     /// VNIs that are trusted for all ENIs.
     pub trusted: Box<[VniRange]>,
+}
+
+impl ApplianceEntry {
+    /// Which way a packet goes that came with this VNI, which tells it, and the inner MAC address that
+    /// tells its ENI.
+    #[must_use]
+    #[inline]
+    pub fn names_eni(&self, inside: &[u8], key: u32) -> (Direction, MacAddress) {
+        let is_outbound = self.vm_vni == Some(key);
+        let mac = match is_outbound && self.lookup == DirectionLookup::SourceMac {
+            true => fields::source_mac(inside),
+            false => fields::destination_mac(inside),
+        };
+        let direction = match is_outbound {
+            true => Direction::Outbound,
+            false => Direction::Inbound,
+        };
+        (direction, mac)
+    }
 }
 
 /// VXLAN, as the switch speaks it.
@@ -92,8 +114,6 @@ impl Default for SwitchEntry {
 #[derive(Clone)]
 pub struct Tables {
     seed: u64,
-    /// With which flows are spread over endpoints.
-    spread: HashKey,
     numbers: Numbers,
     appliance: ApplianceEntry,
     switch: SwitchEntry,
@@ -101,6 +121,9 @@ pub struct Tables {
     vnets: Vec<Option<u32>>,
     tunnels: Vec<Option<TunnelEntry>>,
     port_maps: Vec<Option<PortMapTable>>,
+    services: Services,
+    /// With which choices for flows are drawn.
+    spread: HashKey,
     routing_types: [Option<RoutingEntry>; RoutingEntry::KINDS.len()],
     mappings: Arc<MappingTable>,
     mapping_epochs: MappingEpochs,
@@ -200,27 +223,22 @@ impl Tables {
         self.tunnels.get(number as usize)?.as_ref()
     }
 
-    /// By which a flow is spread over a tunnel's endpoints: its headers, and its `entropy`, hashed with
-    /// a secret. Who sends packets cannot choose flows that go to the same one.
-    #[must_use]
-    pub fn spread(&self, headers: &Headers, entropy: u32) -> u64 {
-        let [source, destination] = [headers.source.0, headers.destination.0];
-        let [from, to] = headers.ports.unwrap_or([0; 2]);
-        let ports = u64::from(from) << 16 | u64::from(to);
-        self.spread.hash([
-            (source >> 64) as u64,
-            source as u64,
-            (destination >> 64) as u64,
-            destination as u64,
-            ports << 32 | u64::from(entropy),
-            headers.protocol.into(),
-        ])
-    }
-
     /// A port map, if it is there.
     #[must_use]
     pub fn port_map(&self, number: u32) -> Option<&PortMapTable> {
         self.port_maps.get(number as usize)?.as_ref()
+    }
+
+    /// Who stands behind an address of a network for a protocol and port, if others do.
+    #[must_use]
+    pub fn backends(&self, vnet: u32, vip: Endpoint, protocol: u8) -> Option<&[Endpoint]> {
+        self.services.backends(vnet, vip, protocol)
+    }
+
+    /// What choices for a flow follow from: the same for all its packets, and nobody outside can tell.
+    #[must_use]
+    pub fn spread_of(&self, headers: &Headers, entropy: u32) -> Spread {
+        Spread::new(self.spread, headers, entropy)
     }
 
     /// What a routing type comes to, if it is there.

@@ -1,8 +1,9 @@
 //! What routes and mappings refer to: networks, tunnels, routing types, port maps.
 
-use twinpath_core::wire::Address;
 use twinpath_core::wire::tunnel::Encapsulation;
+use twinpath_core::wire::{Address, Endpoint};
 
+use super::services::Spread;
 use crate::objects::{
     self, ActionType, PortMapId, PortMapRange, PortRange, RoutingActions, RoutingType, Tunnel,
 };
@@ -45,17 +46,11 @@ impl TunnelEntry {
         })
     }
 
-    /// The endpoint for a flow, by a number that flows share by chance alone
-    /// ([`Tables::spread`](super::Tables::spread)): flows are spread, and as few as possible move when
-    /// endpoints come or go (rendezvous hashing).
+    /// The endpoint for a flow.
     #[must_use]
-    pub fn endpoint(&self, spread: u64) -> Option<Address> {
-        let weight = |endpoint: &&Address| {
-            let folded = endpoint.0 as u64 ^ (endpoint.0 >> 64) as u64;
-            let mixed = (folded ^ spread).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            (mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
-        };
-        self.endpoints.iter().max_by_key(weight).copied()
+    pub fn endpoint(&self, spread: &Spread) -> Option<Address> {
+        let of = |address: &Address| Endpoint::new(*address, 0);
+        spread.choose(&self.endpoints, of).copied()
     }
 }
 
@@ -175,34 +170,5 @@ mod tests {
         assert_eq!(map.lookup(11), None);
         assert_eq!(map.lookup(8000), None);
         assert_eq!(map.lookup(65535), Some((8001, service(200))));
-    }
-
-    #[test]
-    fn flows_are_spread_and_few_move() {
-        let tunnel = |hosts: &[u8]| TunnelEntry {
-            endpoints: hosts
-                .iter()
-                .map(|&host| Address::from_v4([60, 60, 60, host]))
-                .collect(),
-            encapsulation: Encapsulation::Vxlan,
-            key: 100,
-            metering_class_or: 0,
-        };
-        let (three, two) = (tunnel(&[1, 2, 3]), tunnel(&[1, 3]));
-        let mut counts = [0; 4];
-        for flow in 0..3000u64 {
-            let spread = flow.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let chosen = three.endpoint(spread).expect("one");
-            counts[chosen.octets4()[3] as usize] += 1;
-            if chosen.octets4()[3] != 2 {
-                assert_eq!(two.endpoint(spread), Some(chosen));
-            }
-        }
-        assert!(
-            counts[1..]
-                .iter()
-                .all(|&count| (800..1200).contains(&count)),
-            "{counts:?}"
-        );
     }
 }

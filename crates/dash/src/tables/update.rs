@@ -9,7 +9,7 @@ use twinpath_core::wire::Address;
 use twinpath_core::wire::tunnel::SourcePorts;
 
 use super::acl::AclTable;
-use super::eni::{EniEntry, Limits};
+use super::eni::{EniEntry, Limits, NatBlock};
 use super::epochs::MappingEpochs;
 use super::inbound::InboundTable;
 use super::macs::MacTable;
@@ -19,6 +19,7 @@ use super::numbers::{Numbers, Used};
 use super::ranges::Ranges;
 use super::routes::RouteTable;
 use super::routing::{PortMapTable, RoutingEntry, TunnelEntry};
+use super::services::Services;
 use super::{ApplianceEntry, SERIAL_BITS, SwitchEntry, Tables};
 use crate::headers::Direction;
 use crate::objects::{
@@ -100,7 +101,8 @@ impl Stale {
             | Key::RoutingType(_)
             | Key::Tunnel(_)
             | Key::PortMap(_)
-            | Key::PortMapRange(_) => self.common = true,
+            | Key::PortMapRange(_)
+            | Key::LoadBalancer(_) => self.common = true,
             // What ENIs have for themselves, and what is told to switches.
             _ => {}
         }
@@ -144,10 +146,11 @@ impl Tables {
             vnets: Vec::new(),
             tunnels: Vec::new(),
             port_maps: Vec::new(),
+            services: Services::default(),
+            spread: HashKey::new(seed_for(seed, "dash choices")),
             routing_types: [None; RoutingEntry::KINDS.len()],
             mappings: Arc::new(MappingTable::new(seed_for(seed, "dash mappings"))),
             mapping_epochs: MappingEpochs::new(seed),
-            spread: HashKey::new(seed_for(seed, "dash tunnel endpoints")),
             route_groups: HashMap::new(),
             acl_groups: HashMap::new(),
             meter_policies: HashMap::new(),
@@ -288,6 +291,7 @@ impl Tables {
         for (name, number) in numbers.port_maps.iter() {
             self.port_maps[number as usize] = PortMapTable::compile(name, source);
         }
+        self.services = Services::compile(source, &self.numbers.vnets);
         for kind in RoutingEntry::KINDS {
             let actions = source.routing_type(kind);
             self.routing_types[RoutingEntry::place(kind)] = actions.map(RoutingEntry::compile);
@@ -388,6 +392,7 @@ impl Tables {
             trusted: object.trusted_vnis.clone(),
             limits: limits(object, source),
             routes: group.and_then(|group| self.routes(group, source)),
+            nat: nat_block(id, source),
             inbound: InboundTable::compile(id, vnet, source, &mut self.numbers),
             acl: [Direction::Outbound, Direction::Inbound].map(|direction| {
                 [IpVersion::V4, IpVersion::V6].map(|version| {
@@ -485,6 +490,13 @@ fn switch(source: &dyn ObjectSource) -> SwitchEntry {
         source_ports,
         checks_source_port: switch.vxlan_security.unwrap_or(false),
     }
+}
+
+/// The block of an ENI's NAT gateway.
+fn nat_block(eni: &EniId, source: &dyn ObjectSource) -> Option<NatBlock> {
+    let nat = source.eni_nat(eni)?;
+    let (address, ports) = source.nat_pool(&nat.pool)?.block(nat.block)?;
+    Some(NatBlock { address, ports })
 }
 
 fn limits(eni: &Eni, source: &dyn ObjectSource) -> Limits {

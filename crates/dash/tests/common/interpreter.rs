@@ -5,7 +5,7 @@
 //! machine's packet, `underlay` the headers put around it.
 
 use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, MacAddress, protocol};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, protocol};
 use twinpath_dash::headers::Direction;
 use twinpath_dash::headers::Headers;
 use twinpath_dash::objects::{self, *};
@@ -286,6 +286,10 @@ impl Interpreter<'_> {
     }
 
     fn inbound(&self, meters: Metadata) -> Result<Sent, Reason> {
+        let destination = self.packet.overlay.destination;
+        if self.external().is_some_and(|(own, _)| own == destination) {
+            return Err(Reason::NatUnsolicited);
+        }
         let underlay = vec![self.to_vm()?];
         self.back()?;
         Ok(Sent {
@@ -338,7 +342,7 @@ impl Interpreter<'_> {
     }
 
     fn outbound(&self, mut meters: Metadata) -> Result<Sent, Reason> {
-        let mut sent = self.route(&mut meters)?;
+        let mut sent = self.route(&mut meters, false)?;
         sent.meter_class = self.metering(&meters, self.packet.overlay.destination);
         if self.eni().mode == EniMode::FloatingNic {
             sent.source_mac = Some(self.eni().mac_address);
@@ -361,13 +365,13 @@ impl Interpreter<'_> {
             packet: &turned,
             ..*self
         };
-        match back.route(&mut Metadata::default()) {
+        match back.route(&mut Metadata::default(), true) {
             Ok(sent) if sent.overlay == turned.overlay => Ok((sent.underlay, sent.endpoints)),
             _ => Ok((vec![self.to_vm()?], Vec::new())),
         }
     }
 
-    fn route(&self, meters: &mut Metadata) -> Result<Sent, Reason> {
+    fn route(&self, meters: &mut Metadata, is_back: bool) -> Result<Sent, Reason> {
         let overlay = self.packet.overlay;
         let group = self.objects.eni_routes.get(&self.packet.eni);
         let routes = group
@@ -393,16 +397,32 @@ impl Interpreter<'_> {
         let mut tunnel = route.tunnel.clone();
         match &route.action {
             RouteAction::Drop => return Err(Reason::RouteDrop),
-            RouteAction::Direct => {}
-            RouteAction::Vnet(vnet) => {
-                tunnel = self
-                    .map(route, vnet, overlay.destination, meters, &mut sent)?
-                    .or(tunnel);
-            }
-            RouteAction::VnetDirect { vnet, overlay_ip } => {
-                let looked_up = overlay_ip.unwrap_or(overlay.destination);
+            RouteAction::Direct if is_back => {}
+            RouteAction::Direct => self.nat_gateway(&mut sent)?,
+            RouteAction::Vnet(vnet)
+            | RouteAction::VnetDirect {
+                vnet,
+                overlay_ip: None,
+            } => {
+                let backend = self.backend(vnet).filter(|_| !is_back);
+                let looked_up = backend.map_or(overlay.destination, |backend| backend.address);
                 tunnel = self
                     .map(route, vnet, looked_up, meters, &mut sent)?
+                    .or(tunnel);
+                if let Some(backend) = backend {
+                    if sent.overlay != overlay {
+                        return Err(Reason::Unsupported);
+                    }
+                    sent.overlay.destination = backend.address;
+                    sent.overlay.ports = overlay.ports.map(|[from, _]| [from, backend.port]);
+                }
+            }
+            RouteAction::VnetDirect {
+                vnet,
+                overlay_ip: Some(looked_up),
+            } => {
+                tunnel = self
+                    .map(route, vnet, *looked_up, meters, &mut sent)?
                     .or(tunnel);
             }
             RouteAction::ServiceTunnel(addresses) => self.service_tunnel(addresses, &mut sent)?,
@@ -427,6 +447,39 @@ impl Interpreter<'_> {
             });
         }
         Ok(sent)
+    }
+
+    /// Who of those behind an address gets the packet. In tests with this interpreter there is one.
+    fn backend(&self, vnet: &VnetName) -> Option<Endpoint> {
+        let overlay = &self.packet.overlay;
+        let [_, port] = overlay.ports?;
+        let mut balancers = self.objects.load_balancers.iter();
+        let (_, balancer) = balancers.find(|(key, _)| {
+            key.vnet == *vnet
+                && key.vip == overlay.destination
+                && key.protocol.number() == overlay.protocol
+                && key.port == port
+        })?;
+        assert_eq!(balancer.backends.len(), 1);
+        Some(balancer.backends[0])
+    }
+
+    /// The ENI's external address and ports. In tests with this interpreter it has one port.
+    fn external(&self) -> Option<(Address, PortRange)> {
+        let nat = self.objects.eni_nats.get(&self.packet.eni)?;
+        self.objects.nat_pools.get(&nat.pool)?.block(nat.block)
+    }
+
+    fn nat_gateway(&self, sent: &mut Sent) -> Result<(), Reason> {
+        let is_v4 = sent.overlay.source.is_v4();
+        let Some((address, ports)) = self.external().filter(|(own, _)| own.is_v4() == is_v4) else {
+            return Ok(());
+        };
+        assert_eq!(ports.first(), ports.last());
+        let [port, _] = sent.overlay.ports.as_mut().ok_or(Reason::NatProtocol)?;
+        *port = ports.first();
+        sent.overlay.source = address;
+        Ok(())
     }
 
     fn map(

@@ -495,6 +495,60 @@ pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
     }
 }
 
+/// An address of an ENI's NAT gateway.
+pub fn external(is_v4: bool) -> Address {
+    match is_v4 {
+        true => Address::from_v4([203, 0, 113, 1]),
+        false => Address(0x2001_0db8_00ff << 80 | 1),
+    }
+}
+
+/// Load balancers with one backend each, and NAT gateways with so many ports for an ENI.
+pub fn add_services(objects: &mut Objects, dice: &mut Dice, enis: u8, block_size: u16) {
+    for _ in 0..60 {
+        let is_v4 = !dice.one_in(3);
+        let key = LoadBalancerKey {
+            vnet: name("vnet", dice.below(3)).as_str().into(),
+            vip: customer(dice, is_v4),
+            protocol: dice.pick(&[PortProtocol::Tcp, PortProtocol::Udp]),
+            port: dice.below(5) as u16,
+        };
+        let backend = Endpoint::new(customer(dice, is_v4), dice.below(5) as u16);
+        let backends = [backend].into();
+        objects
+            .load_balancers
+            .insert(key, LoadBalancer { backends });
+    }
+    for is_v4 in [true, false] {
+        let pool = NatPool {
+            addresses: [external(is_v4)].into(),
+            ports: Range::new(40_000, 40_099).expect("in order"),
+            block_size,
+        };
+        let pool_name = name("pool", is_v4.into());
+        objects.nat_pools.insert(pool_name.as_str().into(), pool);
+    }
+    for number in 0..enis {
+        if !dice.one_in(3) {
+            let nat = EniNat {
+                pool: name("pool", (!dice.one_in(3)).into()).as_str().into(),
+                block: number.into(),
+            };
+            objects.eni_nats.insert(eni_id(number), nat);
+        }
+    }
+}
+
+/// Some packets from the network are for the external address of a NAT gateway.
+pub fn to_external(dice: &mut Dice, packet: &mut Packet) {
+    if packet.direction == Direction::Inbound && dice.one_in(4) {
+        packet.overlay.destination = external(packet.overlay.source.is_v4());
+        if let Some([_, port]) = &mut packet.overlay.ports {
+            *port = 40_000 + dice.below(5) as u16;
+        }
+    }
+}
+
 /// A packet for one of the ENIs.
 pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
     let number = dice.below(enis.into()) as u8;

@@ -9,6 +9,8 @@ mod floating_nic;
 mod hostile;
 mod limits;
 mod load_balancer;
+mod nat_gateway;
 mod private_link;
 mod tunnels;
+mod virtual_ip;
 mod vnet;

@@ -115,3 +115,22 @@ fn a_packet_too_many_for_its_host_is_refused() {
     assert_eq!(bench.send(&unknown), Err(Reason::EniMiss));
     assert_eq!(bench.dpu.drops().of(Reason::EniMiss), 1);
 }
+
+#[test]
+fn enis_may_be_disabled() {
+    let mut bench = Bench::of(peers());
+    let packet = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    bench.send(&packet).expect("sent");
+    for (state, passes) in [(AdminState::Disabled, false), (AdminState::Enabled, true)] {
+        let eni = bench.objects.enis.get_mut("eni").expect("there");
+        eni.admin_state = state;
+        bench.dpu.update(&bench.objects, [&Key::Eni(eni_id())]);
+        let expected = if passes {
+            None
+        } else {
+            Some(Reason::EniDisabled)
+        };
+        assert_eq!(bench.send(&packet).err(), expected);
+    }
+    assert_eq!(bench.counters().drops.of(Reason::EniDisabled), 1);
+}

@@ -2,6 +2,7 @@
 
 use crate::descriptor::{ConfigWarning, ReadError, Surroundings};
 use crate::duration::Human;
+use crate::shard::Shard;
 use crate::text::Text;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -33,7 +34,7 @@ pub struct Config {
     /// What waits, in words, each with the number of its file.
     waiting: Arc<[(u32, String)]>,
     /// What packets meet: made when it is first asked for.
-    tables: OnceLock<Arc<Tables>>,
+    tables: Arc<OnceLock<Arc<Tables>>>,
 }
 
 /// The table `[dash]`.
@@ -230,6 +231,7 @@ impl Written {
             },
             burst: self.burst.0,
             caching: true,
+            shards: 1,
         })
     }
 }
@@ -273,7 +275,7 @@ impl Config {
             settings,
             waiting: waiting.collect(),
             store: Arc::new(store),
-            tables: OnceLock::new(),
+            tables: Arc::default(),
             files: files.paths,
         }
     }
@@ -300,7 +302,7 @@ impl Config {
             files: self.files.clone(),
             waiting: Arc::clone(&self.waiting),
             store: Arc::new(store),
-            tables: OnceLock::new(),
+            tables: Arc::default(),
         };
         Ok((changed, applied))
     }
@@ -355,6 +357,19 @@ impl Config {
         match Arc::ptr_eq(&new, &old) {
             true => Vec::new(),
             false => new.configuration.changed_since(&old.configuration),
+        }
+    }
+
+    /// What a shard has: a part of the flows, and the same tables as all.
+    pub(super) fn of_shard(&self, shard: Shard) -> Self {
+        let settings = Settings {
+            flows: shard.share(self.settings.flows),
+            shards: shard.of.into(),
+            ..self.settings.clone()
+        };
+        Self {
+            settings,
+            ..self.clone()
         }
     }
 

@@ -8,6 +8,7 @@ use crate::descriptor::{
 };
 use crate::memory::TableMemory;
 use crate::schema;
+use crate::shard::Shard;
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -67,6 +68,10 @@ impl FunctionConfig for Config {
                 "its keys differ from the running service's: expected the same, but for what the files of config say",
             )),
         }
+    }
+
+    fn of_shard(&self, shard: Shard) -> Result<Option<Arc<dyn FunctionConfig>>, FunctionError> {
+        Ok(Some(Arc::new(Self::of_shard(self, shard))))
     }
 
     fn memory(&self, _flows: usize) -> Vec<TableMemory> {

@@ -155,7 +155,7 @@ impl Control {
     }
 
     /// Packets belong to shards as the new service has it, before any shard is that service.
-    fn divide_for(&self, new: &Service) -> Result<(), String> {
+    pub(super) fn divide_for(&self, new: &Service) -> Result<(), String> {
         let Some(current) = &self.partition else {
             return Ok(());
         };

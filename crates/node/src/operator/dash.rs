@@ -34,11 +34,14 @@ impl Control {
             return Err(NO_DASH.into());
         }
         let mut all = Told::at_most(query.most());
-        let (until, mut from) = (WallClock::now() + TIME, Some(0));
-        while let Some(first) = from.filter(|_| !all.is_full() && WallClock::now() < until) {
-            let found = self.dash_part(first, query)?;
-            found.flows.into_iter().for_each(|flow| all.push(flow));
-            from = found.next;
+        let until = WallClock::now() + TIME;
+        for shard in 0..self.shards() {
+            let mut from = Some(0);
+            while let Some(first) = from.filter(|_| !all.is_full() && WallClock::now() < until) {
+                let found = self.dash_part(shard, first, query)?;
+                found.flows.into_iter().for_each(|flow| all.push(flow));
+                from = found.next;
+            }
         }
         Ok(all.finish())
     }
@@ -50,9 +53,9 @@ impl Control {
     }
 
     /// Flows are on the fast path, unless there is none.
-    fn dash_part(&self, from: usize, query: &DashQuery) -> Result<Found, String> {
+    fn dash_part(&self, shard: usize, from: usize, query: &DashQuery) -> Result<Found, String> {
         let wanted = query.clone();
-        let fast = self.ask_machine(0, move |machine| {
+        let fast = self.ask_machine(shard, move |machine| {
             let stage = machine.path().dash()?;
             Some(part(stage.dpu(), from, &wanted, machine.oldest()))
         })?;
@@ -60,7 +63,7 @@ impl Control {
             return Ok(found);
         }
         let wanted = query.clone();
-        let slow = self.ask(0, move |worker, now| {
+        let slow = self.ask(shard, move |worker, now| {
             Some(part(worker.dash()?.dpu(), from, &wanted, now))
         })?;
         slow.ok_or_else(|| NO_DASH.into())
@@ -86,6 +89,7 @@ impl Control {
         let waiting = waiting(&config);
         instance.config = Arc::new(config);
         let plans = self.plans(&old, &new).map_err(told)?;
+        self.divide_for(&new)?;
         let applied = self.make(plans, new, &mut changing)?;
         Ok(Applied { waiting, ..applied })
     }

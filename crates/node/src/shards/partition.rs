@@ -6,6 +6,7 @@
 //!
 //! | packet | what tells |
 //! |---|---|
+//! | to or from a DPU | the inner MAC address of its ENI |
 //! | request to a key-value store | its key |
 //! | from or to a balanced service, or one of its servers | the other end, or whose external address that is |
 //! | from a host inside that is translated, to others | the host |
@@ -16,7 +17,7 @@
 //! Nothing of it depends on what was seen before, so any queue of any port can tell.
 
 use crate::build_error::BuildError;
-use crate::wiring::steering;
+use crate::wiring::{steering, tables_of};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,8 +26,10 @@ use twinpath_control::service::Service;
 use twinpath_core::hash::seed_for;
 use twinpath_core::key::KeyKind;
 use twinpath_core::wire::layout::{Layout, Network};
-use twinpath_core::wire::{Address, Endpoint, dissect, fields};
+use twinpath_core::wire::tunnel::Tunnel;
+use twinpath_core::wire::{Address, Endpoint, MacAddress, dissect, fields};
 use twinpath_core::{Direction, HashKey, Steering};
+use twinpath_dash::tables::ApplianceEntry;
 use twinpath_nf::shard::{Owner, Owners};
 use twinpath_rulecache::Sides;
 
@@ -39,7 +42,34 @@ pub struct Partition {
     /// Addresses of balanced services and their servers.
     services: HashSet<Address>,
     has_store: bool,
+    /// What tells ENIs of a DPU.
+    dpu: Option<Dpu>,
     translations: Arc<[Translation]>,
+}
+
+/// How a DPU's packets are told: as its configuration says at the time.
+#[derive(Clone, PartialEq, Eq)]
+struct Dpu {
+    appliance: ApplianceEntry,
+    vxlan_port: u16,
+}
+
+impl Dpu {
+    fn of(service: &Service) -> Option<Self> {
+        let mut chain = service.chain.iter();
+        let tables = chain.find_map(|instance| tables_of(service, instance))?;
+        Some(Self {
+            appliance: tables.appliance().clone(),
+            vxlan_port: tables.switch().port,
+        })
+    }
+
+    /// The MAC address of a packet's ENI.
+    fn eni(&self, bytes: &[u8], layout: &Layout) -> Option<MacAddress> {
+        let tunnel = Tunnel::read(bytes, layout, self.vxlan_port).ok()?;
+        let inside = bytes.get(tunnel.inner())?;
+        Some(self.appliance.names_eni(inside, tunnel.key).1)
+    }
 }
 
 /// A function of the chain that translates addresses.
@@ -123,7 +153,7 @@ impl CurrentPartition {
     pub fn becomes(&self, new: &Partition) -> Result<(), DividesOtherwise> {
         let mut newest = self.shared.newest();
         let with = newest.with(new).ok_or(DividesOtherwise)?;
-        if with.services == newest.services {
+        if with.services == newest.services && with.dpu == newest.dpu {
             return Ok(());
         }
         *newest = Arc::new(with);
@@ -172,6 +202,7 @@ impl Partition {
             services,
             translations: translations.collect::<Result<_, BuildError>>()?,
             has_store: !steering.are_connections(),
+            dpu: Dpu::of(service),
             steering,
         })
     }
@@ -198,6 +229,7 @@ impl Partition {
     /// What tells which shard a packet belongs to, in words, the first that applies first.
     pub fn told(&self) -> Vec<&'static str> {
         let kept = [
+            (self.dpu.is_some(), "the ENI of a DPU's packet"),
             (self.has_store, "the key of a request to the store"),
             (
                 !self.services.is_empty(),
@@ -207,7 +239,7 @@ impl Partition {
                 !self.translations.is_empty(),
                 "the host inside that is translated; of a packet to an external address whose that is, or which shard gave its port out",
             ),
-            (true, "both hosts of a packet"),
+            (self.dpu.is_none(), "both hosts of a packet"),
         ];
         let kept = kept.into_iter();
         kept.filter_map(|(is_kept, what)| is_kept.then_some(what))
@@ -222,6 +254,10 @@ impl Partition {
         let Ok(layout) = dissect(bytes) else {
             return 0;
         };
+        if let Some(dpu) = &self.dpu {
+            let eni = dpu.eni(bytes, &layout);
+            return eni.map_or(0, |mac| self.of_eni(mac));
+        }
         if self.has_store
             && let Some(shard) = self.shard_of_key(bytes, &layout)
         {
@@ -237,6 +273,11 @@ impl Partition {
         let keyed = self.steering.key(bytes, layout)?;
         let is_entry = keyed.key.kind() == KeyKind::Entry;
         is_entry.then(|| self.scaled(keyed.key.hash(&self.hash_key)))
+    }
+
+    fn of_eni(&self, MacAddress([a, b, c, d, e, f]): MacAddress) -> u16 {
+        let bits = u64::from_be_bytes([0, 0, a, b, c, d, e, f]);
+        self.scaled(self.hash_key.hash([bits]))
     }
 
     fn shard_of(&self, ends: &Ends) -> u16 {

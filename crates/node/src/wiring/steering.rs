@@ -6,8 +6,10 @@ use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
 use crate::fast_path::LongPackets;
 use crate::mtu::Mtus;
+use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
 use twinpath_core::steering::Steering;
+use twinpath_dash::tables::Tables;
 use twinpath_nf::descriptor::{Form, Reception};
 use twinpath_rulecache::Sides;
 
@@ -76,10 +78,13 @@ pub fn long_packets(service: &Service) -> Option<LongPackets> {
 /// Conversations of a DPU.
 fn enis(service: &Service) -> Option<Scope> {
     let mut each = service.chain.iter();
-    each.find_map(|instance| {
-        let config = instance.config.of::<twinpath_nf::dash::Config>()?;
-        Some(Scope::Enis(config.tables(seed_of(service, instance))))
-    })
+    each.find_map(|instance| tables_of(service, instance).map(Scope::Enis))
+}
+
+/// What packets meet in a DPU, if an instance is one.
+pub fn tables_of(service: &Service, instance: &Instance) -> Option<Arc<Tables>> {
+    let config = instance.config.of::<twinpath_nf::dash::Config>()?;
+    Some(config.tables(seed_of(service, instance)))
 }
 
 /// What makes generated packets wait for what caused them: their answers are to hosts inside.

@@ -4,9 +4,11 @@ use crate::error::CommandError;
 use crate::{Outcome, output};
 use std::path::PathBuf;
 use twinpath_classify::Prefix;
-use twinpath_compare::{Comparison, Options, Renaming, Summary};
+use twinpath_compare::{Comparison, Inner, Options, OuterField, Renaming, Summary};
 use twinpath_control::report::units;
+use twinpath_core::wire::Address;
 use twinpath_nf::duration::Human;
+use twinpath_nf::files::{Disk, Files};
 
 /// Compares two captures, flow by flow
 ///
@@ -23,6 +25,7 @@ use twinpath_nf::duration::Human;
     "twinpath compare both.pcap slow.pcap",
     "twinpath compare both.pcap slow.pcap --renamed 198.51.100.0/24",
     "twinpath compare a.pcap b.pcap.gz --ignore-ip-ids --timestamps",
+    "twinpath compare out.pcap vectors/dash/vnet/expected.pcap --fields vectors/dash/vnet/compare.json",
 ))]
 pub struct Arguments {
     /// A capture: pcap or pcapng, gzip too
@@ -46,11 +49,26 @@ pub struct Arguments {
     /// The identifications of IP packets may differ
     #[arg(long)]
     ignore_ip_ids: bool,
+    /// Of packets in tunnels (VXLAN, NVGRE) flows are those of the packets inside, with their MAC addresses
+    #[arg(long)]
+    inner: bool,
+    /// What does not count of the headers around packets in tunnels: a test vector's compare.json. Flows are
+    /// then those inside, too
+    #[arg(long, value_name = "COMPARE.json")]
+    fields: Option<PathBuf>,
+}
+
+/// What a vector's file says.
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Counting {
+    ignore: Vec<String>,
+    endpoints: Vec<String>,
 }
 
 /// Compares.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let comparison = Comparison::new(arguments.options());
+    let comparison = Comparison::new(arguments.options()?);
     let (a, b) = (&arguments.a, &arguments.b);
     match comparison.compare_captures(a, b)? {
         // Two captures that are empty by mistake are the same, too.
@@ -71,14 +89,40 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 }
 
 impl Arguments {
-    fn options(&self) -> Options {
+    fn inner(&self) -> Result<Option<Inner>, CommandError> {
+        let Some(path) = &self.fields else {
+            return Ok(self.inner.then(Inner::default));
+        };
+        let wrong = |why: String| CommandError::Counting {
+            path: path.clone(),
+            why,
+        };
+        let text = Disk.read(path).map_err(|error| wrong(error.to_string()))?;
+        let counting: Counting =
+            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        let ignore = counting.ignore.iter().map(|name| {
+            let field = name.parse::<OuterField>();
+            field.map_err(|why| wrong(format!("ignore: {name:?}: {why}")))
+        });
+        let endpoints = counting.endpoints.iter().map(|text| {
+            let address = text.parse::<Address>();
+            address.map_err(|why| wrong(format!("endpoints: {text:?}: {why}")))
+        });
+        Ok(Some(Inner {
+            ignore: ignore.collect::<Result<_, _>>()?,
+            endpoints: endpoints.collect::<Result<_, _>>()?,
+        }))
+    }
+
+    fn options(&self) -> Result<Options, CommandError> {
         let renaming = Renaming::of(self.renamed.clone());
         let renaming = renaming.with_binding_idle(self.binding_idle.duration());
-        Options {
+        Ok(Options {
             timestamps: self.timestamps,
             ignore_ip_ids: self.ignore_ip_ids,
             renaming: (!self.renamed.is_empty()).then_some(renaming),
-        }
+            inner: self.inner()?,
+        })
     }
 }
 

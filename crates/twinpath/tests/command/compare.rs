@@ -223,3 +223,61 @@ fn both_paths_put_out_the_same() {
     let said = folder.succeed(&["compare", "both.pcap", "slow.pcap"]);
     assert!(said.out.starts_with("the same: "), "{said:?}");
 }
+
+/// What is inside tunnels is compared, and what counts of the headers around it.
+#[test]
+fn packets_in_tunnels_differ_by_what_counts() {
+    let vector = twinpath_dash::samples::vectors::folder().join("vnet");
+    let packets = twinpath_dash::samples::vectors::capture(&vector.join("expected.pcap"));
+    let folder = Folder::with(
+        "compare.json",
+        "{\"ignore\": [\"outer.ttl\", \"outer.macs\"]}",
+    );
+    let write = |name: &str, change: &dyn Fn(&mut Vec<u8>)| {
+        let mut writer = CaptureWriter::create(folder.path(name)).expect("a capture");
+        for (time_ns, packet) in &packets {
+            let mut packet = packet.clone();
+            change(&mut packet);
+            writer.write(*time_ns, &packet).expect("written");
+        }
+        writer.finish().expect("finished");
+    };
+    let change = |places: &'static [usize]| {
+        move |packet: &mut Vec<u8>| {
+            places.iter().for_each(|&at| packet[at] ^= 1);
+        }
+    };
+    write("a.pcap", &change(&[]));
+    // MAC address, time to live, and its header's checksum.
+    write("ignored.pcap", &change(&[0, 22, 24]));
+    write("outer.pcap", &change(&[33]));
+    write("inner.pcap", &change(&[50 + 14 + 8]));
+    let compare =
+        |b: &str, flags: &[&str]| folder.run(&[&["compare", "a.pcap", b], flags].concat());
+    let fields = ["--fields", "compare.json"];
+    let same = compare("ignored.pcap", &fields);
+    assert_eq!(same.code, Some(0), "{}", same.out);
+    for (b, told) in [
+        ("ignored.pcap", "outer time to live"),
+        ("outer.pcap", "outer destination address"),
+        ("inner.pcap", "time to live"),
+    ] {
+        let flags: &[&str] = if b == "ignored.pcap" {
+            &["--inner"]
+        } else {
+            &fields
+        };
+        let said = compare(b, flags);
+        assert_eq!(said.code, Some(1), "{b}");
+        assert!(said.out.contains(told), "{b}: {}", said.out);
+        assert!(
+            said.out.contains("10.2.0.8"),
+            "the flow inside is told: {}",
+            said.out
+        );
+    }
+    folder.write("compare.json", b"{\"ignore\": [\"outer.color\"]}");
+    let said = compare("outer.pcap", &fields);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("outer.color") && said.err.contains("expected outer.macs"));
+}

@@ -1,0 +1,57 @@
+//! Ports of NAT gateways. A flow has its port for as long as it lives, and that it has it is told by
+//! the key of its answers: there is no other table to agree with.
+
+use twinpath_core::Instant;
+
+use super::Dpu;
+use super::flows::answer_key;
+use crate::flows::{FlowKey, Place};
+use crate::objects::EniMode;
+use crate::pipeline::Decision;
+use crate::reason::Reason;
+
+/// Ports that are looked at for one that is free. The first is drawn for the flow, so if nine of ten
+/// are taken one flow in a thousand finds none.
+const MOST_TRIES: u32 = 64;
+
+impl Dpu {
+    /// Gives a new flow a port, if it is one that gets one: of the ENI's block the first that no other
+    /// flow to the same destination has.
+    pub(super) fn choose_port(
+        &mut self,
+        forward: &FlowKey,
+        decision: &mut Decision,
+        mode: EniMode,
+        now: Instant,
+    ) -> Result<(), Reason> {
+        let Some(ports) = decision.source_ports else {
+            return Ok(());
+        };
+        let count = u32::from(ports.last() - ports.first()) + 1;
+        let start = self.tables.spread_of(&forward.headers(), 0).below(count);
+        for step in 0..count.min(MOST_TRIES) {
+            let port = ports.first() + ((start + step) % count) as u16;
+            decision.set_source_port(port);
+            let answers = answer_key(forward, decision, mode);
+            if !self.is_taken(&answers, self.flows.hash(&answers), now) {
+                return Ok(());
+            }
+        }
+        Err(Reason::NatPorts)
+    }
+
+    /// Leaves a flow the port that its answers come to, if it is one that policies still allow.
+    pub(super) fn keep_port(&self, reverse: Place, decision: &mut Decision) -> bool {
+        let Some(ports) = decision.source_ports else {
+            return true;
+        };
+        let answers = self.flows.key(reverse);
+        let [_, port] = answers.ports();
+        let [_, address] = answers.addresses();
+        let is_same = decision.answers.destination == address && ports.contains(port);
+        if is_same {
+            decision.set_source_port(port);
+        }
+        is_same
+    }
+}
