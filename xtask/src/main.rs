@@ -13,7 +13,9 @@
 //!
 //! `cargo xtask record` measures what is kept in the folder `measured`: lines of code and benches beside
 //! those of another revision, and the table of oracles. `cargo xtask beside-nftables` measures Twinpath
-//! and the kernel's nftables on the same packets, between network namespaces.
+//! and the kernel's nftables on the same packets, between network namespaces. `cargo xtask soak` holds a
+//! gateway under load for half an hour, or as many minutes as somebody says, and fails where its memory
+//! grows.
 #![forbid(unsafe_code)]
 
 mod circles;
@@ -64,6 +66,10 @@ fn main() -> ExitCode {
         ["record", what @ ("lines" | "benches"), revision] => {
             run_all(&[record_step(what, revision)])
         }
+        ["soak"] => run_all(&[soak_step("30")]),
+        ["soak", minutes] if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) => {
+            run_all(&[soak_step(minutes)])
+        }
         ["beside-nftables", rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
             run_all(&[
@@ -76,6 +82,22 @@ fn main() -> ExitCode {
         }
         _ => usage(),
     }
+}
+
+/// A gateway under load for so many minutes; figures and a picture go to `target/soak`.
+fn soak_step(minutes: &str) -> Step {
+    let minutes = minutes.to_owned();
+    step("soak", move || {
+        let test = ["test", "--release", "--workspace", "--test", "wire"];
+        succeeds(
+            Command::new(env!("CARGO"))
+                .args(test)
+                .args(["--", "--ignored", "--nocapture", "--exact", "soak::soak"])
+                .env("TWINPATH_SOAK_MINUTES", &minutes)
+                .env("TWINPATH_SOAK_OUT", root().join("target").join("soak"))
+                .current_dir(root()),
+        )
+    })
 }
 
 /// Twinpath and nftables in turns; the words are the program's.
@@ -92,7 +114,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record lines|benches [REVISION] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record lines|benches [REVISION] | soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }

@@ -35,7 +35,7 @@ use twinpath_io::CaptureError;
 use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
-use twinpath_ports::{Driver, OpenError, Part, Port, PortConfig, State, wait};
+use twinpath_ports::{Driver, Keeper, OpenError, Part, Port, PortConfig, State, wait};
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -87,22 +87,28 @@ pub struct LivePorts {
     handoff: Option<Handoff>,
     /// What others have handed over goes in first, in turn with what ports have.
     others_first: bool,
+    /// Since when nothing is taken from ports any more, for the run is to end.
+    closed: Option<WallClock>,
 }
 
 impl LivePorts {
-    /// Opens all ports, a part of each for every shard.
+    /// Opens all ports, a part of each for every shard. Sockets that somebody has kept of a former
+    /// process are gone on with; of those that no port takes nobody keeps any.
     ///
     /// # Errors
     /// An interface is not there, or it is not permitted.
-    pub fn open(service: &Service) -> Result<Vec<Self>, OpenError> {
+    pub fn open(service: &Service, keeper: &Arc<Keeper>) -> Result<Vec<Self>, OpenError> {
         let shards = service.run.shards.0;
         let devices = service.devices.len() + service.memory_links().len();
-        let parts: Vec<_> = (0..devices).map(|_| Part::all(shards)).collect();
+        let all = |_| Part::all_kept(shards, keeper);
+        let parts: Vec<_> = (0..devices).map(all).collect();
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
             Self::open_parts(service, parts)
         };
-        (0..shards).map(open).collect()
+        let opened = (0..shards).map(open).collect();
+        keeper.forget_rest();
+        opened
     }
 
     fn open_parts<'a>(
@@ -145,6 +151,7 @@ impl LivePorts {
             host_packets: 0,
             handoff: None,
             others_first: false,
+            closed: None,
         })
     }
 
@@ -255,6 +262,9 @@ impl LivePorts {
 
     /// A burst of each port, of which some may be other shards'.
     fn take_from_ports(&mut self, room: usize, burst: &mut Vec<Frame>, pools: &mut Pools) {
+        if self.closed.is_some() {
+            return;
+        }
         let (first, ports) = (burst.len(), self.own_ports);
         for turn in 0..ports {
             let number = (self.next + turn) % ports;
@@ -573,6 +583,13 @@ impl PacketIo for LivePorts {
         self.speak_with_neighbors(pools);
         self.wake_others();
         Ok(Filled::Some)
+    }
+
+    /// What waits in the sockets is not touched any more: another process may go on there.
+    fn stops(&mut self) -> bool {
+        let closed = *self.closed.get_or_insert_with(WallClock::now);
+        let handoff = self.handoff.as_mut();
+        handoff.is_none_or(Handoff::close) || closed.elapsed() > LONGEST_END
     }
 
     fn leaves(&mut self, departure: Departure, pools: &mut Pools) -> Result<(), CaptureError> {

@@ -36,6 +36,7 @@ use twinpath_control::live::Live;
 use twinpath_control::report::{ControlCounters, ExportCounters, LargestFlows};
 use twinpath_control::service::{Execution, Service};
 use twinpath_io::{CaptureError, PortPattern, is_standard};
+use twinpath_ports::Keeper;
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -215,7 +216,8 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         return Err(RunError::LiveInVirtualTime);
     }
     // Links come first: an interface that a driver makes is there when the kernel is asked.
-    let mut ports = LivePorts::open(service)?;
+    let keeper = Keeper::manager().map_err(RunError::Kept)?;
+    let mut ports = LivePorts::open(service, &Arc::new(keeper))?;
     let shards = service.run.shards.0;
     let partition = partition(service)?;
     if let Some(partition) = &partition {
@@ -315,6 +317,9 @@ pub enum RunError {
     /// An interface cannot be opened.
     #[error(transparent)]
     Port(#[from] twinpath_ports::OpenError),
+    /// What was kept of a former process cannot be had.
+    #[error("cannot take the sockets that the service manager has kept (LISTEN_FDS): {0}")]
+    Kept(std::io::Error),
     /// The kernel's routes cannot be had.
     #[error(transparent)]
     Kernel(#[from] KernelError),

@@ -277,7 +277,8 @@ impl<P: PacketIo> Driver<'_, P> {
                 let now = self.started + Duration::from_nanos(wall_ns);
                 let (packets, burst) = (&mut *self.packets, &mut self.burst);
                 let filled = packets.fill(self.machine, now, wall_ns, burst)?;
-                if filled == Filled::End || is_stopped.load(Ordering::Relaxed) {
+                let is_stopped = is_stopped.load(Ordering::Relaxed);
+                if filled == Filled::End || is_stopped && self.packets.stops() {
                     is_stopping = true;
                     self.observer.pulse().enter(Phase::Stopping);
                     self.receive()?;

@@ -14,7 +14,7 @@ use twinpath_control::service::{Execution, Paths, Split, Store};
 type Derived = fn(&Profile) -> Result<FunctionText, Lacking>;
 
 /// Those that do with headers.
-const FUNCTIONS: [Derived; 8] = [
+const FUNCTIONS: [Derived; 11] = [
     Profile::firewall,
     Profile::acl,
     Profile::napt,
@@ -23,6 +23,9 @@ const FUNCTIONS: [Derived; 8] = [
     Profile::load_balancer,
     Profile::monitor,
     Profile::router,
+    Profile::telemetry,
+    Profile::reframer,
+    Profile::reframer_waiting,
 ];
 
 /// All that can be split, on threads too where there are few packets; and with few slots, places and
@@ -73,10 +76,18 @@ fn functions_over_captures() {
 
 #[test]
 fn chains_over_captures() {
-    let chains: [(&[&str], Option<&str>); 3] = [
+    let chains: [(&[&str], Option<&str>); 5] = [
         (&["acl", "napt", "monitor", "router"], Some("napt")),
         (&["firewall", "nptv6", "monitor", "router"], Some("nptv6")),
         (&["firewall", "load_balancer"], Some("load_balancer")),
+        (
+            &["firewall", "telemetry", "load_balancer"],
+            Some("load_balancer"),
+        ),
+        (
+            &["acl", "reframer", "telemetry", "load_balancer"],
+            Some("load_balancer"),
+        ),
     ];
     for (chain, answers) in chains {
         let mut sum = SplitCounts::default();

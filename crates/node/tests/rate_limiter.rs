@@ -1,6 +1,7 @@
 //! A rate limiter on both paths against the slow path alone: what passes, what is dropped, and when
 //! what was delayed leaves; over captures and generated traffic of both IP versions, beside other
-//! functions, and where packets are split.
+//! functions, and where packets are split; and other functions that hold or see every packet, on memory
+//! servers with faults.
 
 mod common;
 
@@ -211,11 +212,10 @@ fn missing(expected: &Flows, found: &Flows, what: &str) -> u64 {
     all(&expected) - all(&found)
 }
 
-/// With memory servers whose links lose, double, reorder and damage frames, and one that dies in
-/// mid-traffic: never a wrong payload, never another order, and what is lost is counted.
-#[test]
-fn order_holds_through_memory_servers_with_faults() {
-    let trace = conversations();
+/// Of a service whose packets are split onto memory servers with faults, one of which dies in
+/// mid-traffic: what it lost there of a trace. Never a wrong payload, never another order, and what is
+/// lost is counted.
+fn lost_with_faults(text: &str, trace: &Trace, seed: u64) -> u64 {
     let faults = Faults {
         lost: 50,
         doubled: 50,
@@ -223,44 +223,65 @@ fn order_holds_through_memory_servers_with_faults() {
         damaged: 50,
         ..Faults::NONE
     };
+    let expected = run(&service(text), trace, Paths::Slow, Execution::Virtual);
     let mut lost = 0;
-    // With longer delays the run has been seen to stand still: see the known gaps.
-    for (seed, limit) in (1..).zip(&LIMITS[..3]) {
-        let text = format!(
-            "[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n{BALANCED}[rate_limiter]\n{limit}"
+    for is_v4 in [true, false] {
+        let what = format!("{text} {is_v4}");
+        let split = format!(
+            "{text}[split]\nqueue_pairs = 4\nheader_timeout = \"500ms\"\n{}",
+            servers(is_v4)
         );
-        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
-        for is_v4 in [true, false] {
-            let what = format!("{limit} {is_v4}");
-            let split = format!(
-                "{text}[split]\nqueue_pairs = 4\nheader_timeout = \"500ms\"\n{}",
-                servers(is_v4)
-            );
-            let remote = Remote {
-                seed,
-                faults,
-                is_v4,
-                acts: vec![
-                    (Duration::from_millis(10), Act::Kill(0)),
-                    (Duration::from_millis(25), Act::Revive(0)),
-                ],
-                ..Remote::SOUND
-            };
-            let (found, _) = run_with_servers(&service(&split), &trace, Paths::Slow, &remote);
-            let counts = found.report.split.as_ref().expect("it splits").counts;
-            let gone = missing(&expected.flows, &found.flows, &what);
-            println!("{what}: {counts:?} {gone}");
-            assert_eq!(
-                gone,
-                counts.lost() + counts.dropped_late,
-                "{what}: {:?}",
-                found.report.drops
-            );
-            assert!(counts.merged > 100, "{what}");
-            lost += counts.lost();
-        }
+        let remote = Remote {
+            seed,
+            faults,
+            is_v4,
+            acts: vec![
+                (Duration::from_millis(10), Act::Kill(0)),
+                (Duration::from_millis(25), Act::Revive(0)),
+            ],
+            ..Remote::SOUND
+        };
+        let (found, _) = run_with_servers(&service(&split), trace, Paths::Slow, &remote);
+        let counts = found.report.split.as_ref().expect("it splits").counts;
+        let gone = missing(&expected.flows, &found.flows, &what);
+        println!("{what}: {counts:?} {gone}");
+        assert_eq!(
+            gone,
+            counts.lost() + counts.dropped_late,
+            "{what}: {:?}",
+            found.report.drops
+        );
+        assert!(counts.merged > 100, "{what}");
+        lost += counts.lost();
     }
-    assert!(lost > 0, "nothing was at stake");
+    lost
+}
+
+#[test]
+fn order_holds_through_memory_servers_with_faults() {
+    let trace = conversations();
+    let lost = (1..).zip(LIMITS).map(|(seed, limit)| {
+        let chain = "[service]\nchain = [\"rate_limiter\", \"load_balancer\"]\n";
+        let text = format!("{chain}{BALANCED}[rate_limiter]\n{limit}");
+        lost_with_faults(&text, &trace, seed)
+    });
+    assert!(lost.sum::<u64>() > 0, "nothing was at stake");
+}
+
+/// The same of a function that holds every packet, and of one that looks at every one.
+#[test]
+fn others_that_see_every_packet_lose_nothing_else_to_faults() {
+    let trace = conversations();
+    let chains = [
+        ("reframer", ""),
+        ("reframer", "[reframer]\nwindow = \"10ms\"\nbatch = 100\n"),
+        ("telemetry", "[telemetry]\nidle = \"1s\"\n"),
+    ];
+    let lost = (11..).zip(chains).map(|(seed, (function, table))| {
+        let chain = format!("[service]\nchain = [\"{function}\", \"load_balancer\"]\n");
+        lost_with_faults(&format!("{chain}{BALANCED}{table}"), &trace, seed)
+    });
+    assert!(lost.sum::<u64>() > 0, "nothing was at stake");
 }
 
 /// Where slots are others' sooner than what is held leaves, the late header is a counted drop, and

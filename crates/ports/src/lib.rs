@@ -15,12 +15,15 @@
 //!
 //! Several threads may share an interface: each opens its [`Part`] of it, which has some of its queues.
 //!
+//! Sockets may be [kept](kept) while one process ends and the next one begins.
+//!
 //! Nothing here waits for room: what the kernel does not take is dropped and counted
 //! ([`PortCounters`]). An interface that goes down or disappears is told once, tried again, and
 //! taken up when it is back.
 
 mod counters;
 pub mod interface;
+pub mod kept;
 mod messages;
 pub mod offload;
 pub mod packet;
@@ -32,6 +35,7 @@ pub mod tap;
 pub mod xdp;
 
 pub use counters::PortCounters;
+pub use kept::Keeper;
 pub use part::Part;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
 pub use program::HostPrefix;

@@ -47,30 +47,18 @@ impl PacketPort {
     /// # Errors
     /// It is not permitted (CAP_NET_RAW), or the interface is gone.
     pub fn open(interface: &Interface, part: &Part) -> io::Result<Self> {
-        // Without a protocol nothing arrives before all is set.
-        let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
-        let one: libc::c_int = 1;
-        for option in [
-            libc::PACKET_VNET_HDR,
-            libc::PACKET_AUXDATA,
-            libc::PACKET_IGNORE_OUTGOING,
-        ] {
-            sys::set_option(&socket, libc::SOL_PACKET, option, one)?;
-        }
-        for (forced, plain) in [
-            (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
-            (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-        ] {
-            sys::set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BYTES)
-                .or_else(|_| sys::set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BYTES))?;
-        }
-        see_all(&socket, interface)?;
-        match part.of {
-            0 | 1 => sys::bind(&socket, address(interface))?,
-            _ => fan_out::join(&socket, interface, part, || {
-                sys::bind(&socket, address(interface))
-            })?,
-        }
+        let name = name(interface, part);
+        let kept = part.keeper().take(&name);
+        let socket = match kept.filter(|socket| fits(socket, interface, part)) {
+            Some(socket) => socket,
+            None => {
+                // A socket that does not fit would get packets that nobody reads.
+                part.keeper().forget(&name);
+                let socket = open_socket(interface, part)?;
+                part.keeper().keep(&name, &socket);
+                socket
+            }
+        };
         let beside = || Beside {
             header: [0; VNET_BYTES],
             rest: [0; LARGE_PACKET_BYTES],
@@ -83,6 +71,11 @@ impl PacketPort {
             empty: Vec::with_capacity(BURST),
             leaving: Vec::with_capacity(BURST),
         })
+    }
+
+    /// Nobody keeps it any more: its interface is gone.
+    pub fn forget(interface: &Interface, part: &Part) {
+        part.keeper().forget(&name(interface, part));
     }
 
     /// What is waited for.
@@ -194,6 +187,56 @@ impl PacketPort {
             none,
         );
         counted.map_or(0, |counted| counted.tp_drops.into())
+    }
+}
+
+/// A socket that nobody had before.
+fn open_socket(interface: &Interface, part: &Part) -> io::Result<OwnedFd> {
+    // Without a protocol nothing arrives before all is set.
+    let socket = sys::socket(libc::AF_PACKET, libc::SOCK_RAW, 0)?;
+    let one: libc::c_int = 1;
+    for option in [
+        libc::PACKET_VNET_HDR,
+        libc::PACKET_AUXDATA,
+        libc::PACKET_IGNORE_OUTGOING,
+    ] {
+        sys::set_option(&socket, libc::SOL_PACKET, option, one)?;
+    }
+    for (forced, plain) in [
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        sys::set_option(&socket, libc::SOL_SOCKET, forced, SOCKET_BYTES)
+            .or_else(|_| sys::set_option(&socket, libc::SOL_SOCKET, plain, SOCKET_BYTES))?;
+    }
+    see_all(&socket, interface)?;
+    match part.of {
+        0 | 1 => sys::bind(&socket, address(interface))?,
+        _ => fan_out::join(&socket, interface, part, || {
+            sys::bind(&socket, address(interface))
+        })?,
+    }
+    Ok(socket)
+}
+
+/// What a socket of this interface is kept as: the number of an interface is never another's.
+fn name(interface: &Interface, part: &Part) -> String {
+    format!("packet-{}-{}-{}", interface.index, part.number, part.of)
+}
+
+/// Whether a socket that was kept is what [`open_socket`] would open. Parts share what arrives only
+/// within one group.
+fn fits(socket: &OwnedFd, interface: &Interface, part: &Part) -> bool {
+    if !sys::is_bound_to(socket, &address(interface)) || !sys::is_of_this_network(socket) {
+        return false;
+    }
+    let group = fan_out::group_of(socket);
+    match (part.of, group) {
+        (0 | 1, group) => group.is_none(),
+        (_, None) => false,
+        (_, Some(own)) => part
+            .group(interface, || Ok(own))
+            .is_ok_and(|group| group == own),
     }
 }
 

@@ -5,6 +5,7 @@
 //! by queue, as the card divides. What all parts of an AF_XDP port have in common is its program.
 
 use crate::interface::Interface;
+use crate::kept::Keeper;
 use crate::program::Program;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ pub struct Part {
     /// How many there are; at least 1.
     pub of: u16,
     common: Arc<Mutex<Common>>,
+    keeper: Arc<Keeper>,
 }
 
 /// What parts have in common.
@@ -37,6 +39,7 @@ impl Default for Part {
             number: 0,
             of: 1,
             common: Arc::default(),
+            keeper: Arc::default(),
         }
     }
 }
@@ -44,13 +47,24 @@ impl Default for Part {
 impl Part {
     /// All parts of one port.
     pub fn all(of: u16) -> Vec<Self> {
+        Self::all_kept(of, &Arc::default())
+    }
+
+    /// The same, with sockets that somebody keeps beyond this process.
+    pub fn all_kept(of: u16, keeper: &Arc<Keeper>) -> Vec<Self> {
         let common = Arc::default();
         let part = |number| Self {
             number,
             of,
             common: Arc::clone(&common),
+            keeper: Arc::clone(keeper),
         };
         (0..of).map(part).collect()
+    }
+
+    /// Who keeps its sockets.
+    pub(crate) fn keeper(&self) -> &Keeper {
+        &self.keeper
     }
 
     /// The queues of so many that are this part's.

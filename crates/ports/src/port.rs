@@ -325,10 +325,14 @@ impl Port {
     }
 
     fn close(&mut self) {
-        if let Some(Opened::Xdp(port)) = &self.opened {
-            self.missed_before += port.missed();
+        match self.opened.take() {
+            Some(Opened::Xdp(port)) => {
+                self.missed_before += port.missed();
+                XdpPort::forget(&self.interface, &self.part);
+            }
+            Some(Opened::Packet(_)) => PacketPort::forget(&self.interface, &self.part),
+            Some(Opened::Tap(_)) | None => {}
         }
-        self.opened = None;
     }
 
     fn descriptors(&self, each: &mut dyn FnMut(i32)) {
@@ -390,7 +394,8 @@ fn open_tap(name: &str, part: &Part) -> io::Result<Option<Opened>> {
     if part.number != 0 {
         return Ok(None);
     }
-    TapPort::open(name, MTU).map(|port| Some(Opened::Tap(Box::new(port))))
+    let tap = TapPort::open(name, MTU, part.keeper());
+    tap.map(|port| Some(Opened::Tap(Box::new(port))))
 }
 
 /// Most descriptors that are waited for; ports with more queues are looked at when time has passed.

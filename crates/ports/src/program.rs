@@ -6,6 +6,7 @@
 
 pub(crate) mod assembler;
 
+use crate::kept::Keeper;
 use crate::sys;
 use assembler::{Assembler, When, Width};
 use std::collections::BTreeSet;
@@ -18,6 +19,7 @@ const MAP_UPDATE: i32 = 2;
 const MAP_DELETE: i32 = 3;
 const PROGRAM_LOAD: i32 = 5;
 const LINK_CREATE: i32 = 28;
+const LINK_UPDATE: i32 = 29;
 
 const MAP_OF_SOCKETS: u32 = 17;
 const MAP_OF_PREFIXES: u32 = 11;
@@ -244,22 +246,47 @@ impl Program {
     }
 
     /// Puts the program on an interface, if it is not there yet: into its driver, or in front of the
-    /// network stack where the driver has no place for it.
+    /// network stack where the driver has no place for it. Where a former process has left one it takes
+    /// its place, and no packet passes between.
     ///
     /// # Errors
     /// There is a program already, or it is not permitted.
-    pub fn attach(&mut self, interface: u32) -> io::Result<()> {
+    pub fn attach(&mut self, interface: u32, keeper: &Keeper) -> io::Result<()> {
         if self.link.is_some() {
             return Ok(());
         }
+        let name = link_name(interface);
+        if let Some(link) = keeper.take(&name)
+            && self.take_over(&link).is_ok()
+        {
+            self.link = Some(link);
+            return Ok(());
+        }
+        keeper.forget(&name);
         let attach = |mode| {
             let program = self.program.as_raw_fd() as u32;
             let attributes = words(&[program, interface, ATTACH_XDP, mode]);
             sys::bpf_descriptor(LINK_CREATE, &attributes)
         };
-        self.link = Some(attach(MODE_DRIVER).or_else(|_| attach(MODE_GENERIC))?);
+        let link = attach(MODE_DRIVER).or_else(|_| attach(MODE_GENERIC))?;
+        keeper.keep(&name, &link);
+        self.link = Some(link);
         Ok(())
     }
+
+    fn take_over(&self, link: &OwnedFd) -> io::Result<()> {
+        let (link, program) = (link.as_raw_fd() as u32, self.program.as_raw_fd() as u32);
+        sys::bpf(LINK_UPDATE, &words(&[link, program, 0, 0])).map(|_| ())
+    }
+
+    /// Nobody keeps what is on an interface any more.
+    pub fn forget(interface: u32, keeper: &Keeper) {
+        keeper.forget(&link_name(interface));
+    }
+}
+
+fn link_name(interface: u32) -> String {
+    format!("xdp-{interface}-link")
 }
 
 /// Loads a program of so many instructions.

@@ -5,6 +5,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
+/// The number of a socket's network namespace, as an option of the socket.
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
 /// The result of a call that tells errors by -1.
 pub fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     match result {
@@ -53,6 +56,29 @@ pub fn bind<A: Copy>(fd: &OwnedFd, address: A) -> io::Result<()> {
     // SAFETY: `address` lives during the call, and its size is handed in.
     let result = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), size) };
     checked(result).map(|_| ())
+}
+
+/// Whether a socket is bound to an address, byte for byte as far as that is told.
+pub fn is_bound_to(fd: &OwnedFd, address: &libc::sockaddr_ll) -> bool {
+    // SAFETY: plain data, of which all zeros are a value.
+    let mut bound: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut size = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+    let place = (&raw mut bound).cast();
+    // SAFETY: `bound` and `size` live during the call; no more than `size` bytes are written.
+    let result = unsafe { libc::getsockname(fd.as_raw_fd(), place, &raw mut size) };
+    let told = |address: &libc::sockaddr_ll| {
+        let (family, protocol) = (address.sll_family, address.sll_protocol);
+        (family, protocol, address.sll_ifindex)
+    };
+    result == 0 && told(&bound) == told(address)
+}
+
+/// Whether a socket is of the network namespace that this process is in. Where the kernel does not
+/// tell it is taken to be.
+pub fn is_of_this_network(fd: &OwnedFd) -> bool {
+    let cookie = |fd: &OwnedFd| option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, 0u64).ok();
+    let own = socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
+    own.is_ok_and(|own| cookie(&own) == cookie(fd))
 }
 
 /// An ioctl that reads and writes one value.
@@ -121,7 +147,28 @@ pub fn poll(descriptors: &mut [libc::pollfd], timeout: std::time::Duration) -> i
     }
 }
 
-/// Memory that the kernel shares with us: of a descriptor, or of nobody else.
+/// Memory with a descriptor, which another process may go on with: `len` bytes, all zero.
+pub fn memory_file(len: usize) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC;
+    // SAFETY: a string that ends with a zero.
+    let fd = checked(unsafe { libc::memfd_create(c"twinpath".as_ptr(), flags) })?;
+    // SAFETY: the descriptor was just made and has no other owner.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: no memory is handed in.
+    checked(unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) })?;
+    Ok(file)
+}
+
+/// The length of such a file in bytes.
+pub fn length(file: &OwnedFd) -> io::Result<u64> {
+    // SAFETY: plain data, of which all zeros are a value.
+    let mut status: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: `status` lives during the call.
+    checked(unsafe { libc::fstat(file.as_raw_fd(), &raw mut status) })?;
+    Ok(status.st_size.try_into().unwrap_or(0))
+}
+
+/// Memory that the kernel shares with us, of a descriptor.
 pub struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -141,9 +188,9 @@ impl Mapping {
         )
     }
 
-    /// `len` bytes of memory, all zero.
-    pub fn anonymous(len: usize) -> io::Result<Self> {
-        Self::map(len, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    /// All of a [`memory_file`].
+    pub fn of_memory(file: &OwnedFd, len: usize) -> io::Result<Self> {
+        Self::map(len, libc::MAP_SHARED, file.as_raw_fd(), 0)
     }
 
     fn map(len: usize, flags: i32, fd: RawFd, offset: libc::off_t) -> io::Result<Self> {

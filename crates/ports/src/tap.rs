@@ -5,14 +5,18 @@
 
 use crate::counters::PortCounters;
 use crate::interface::MAX_NAME;
+use crate::kept::Keeper;
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length};
 use crate::sys;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use twinpath_core::pool::LARGE_PACKET_BYTES;
 use twinpath_core::{Frame, Pools};
+
+/// Asks which interface a file is the end of: `_IOR('T', 210, unsigned int)`.
+const TUNGETIFF: libc::c_ulong = 0x8004_54d2;
 
 /// Our end of an interface.
 pub struct TapPort {
@@ -27,22 +31,18 @@ impl TapPort {
     /// # Errors
     /// It is not permitted (CAP_NET_ADMIN), there is no TAP on this host, or somebody has the
     /// interface.
-    pub fn open(name: &str, mtu: usize) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open("/dev/net/tun")?;
-        // SAFETY: plain data, of which all zeros are a value.
-        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-        for (place, byte) in request.ifr_name.iter_mut().take(MAX_NAME).zip(name.bytes()) {
-            *place = byte as libc::c_char;
-        }
-        let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
-        request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        sys::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request)?;
-        let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
-        sys::ioctl_value(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads.into())?;
+    pub fn open(name: &str, mtu: usize, keeper: &Keeper) -> io::Result<Self> {
+        let kept_as = format!("tap-{name}");
+        let kept = keeper.take(&kept_as).map(File::from);
+        let file = match kept.filter(|file| has_interface(file, name)) {
+            Some(file) => file,
+            None => {
+                keeper.forget(&kept_as);
+                let file = OwnedFd::from(make(name)?);
+                keeper.keep(&kept_as, &file);
+                file.into()
+            }
+        };
         Ok(Self {
             file,
             mtu,
@@ -112,4 +112,36 @@ impl TapPort {
         }
         pools.give(frame);
     }
+}
+
+/// Makes an interface, or takes an idle one.
+fn make(name: &str) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open("/dev/net/tun")?;
+    let mut request = no_interface();
+    for (place, byte) in request.ifr_name.iter_mut().take(MAX_NAME).zip(name.bytes()) {
+        *place = byte as libc::c_char;
+    }
+    let flags = libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    sys::ioctl(file.as_raw_fd(), libc::TUNSETIFF as _, &mut request)?;
+    let offloads = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
+    sys::ioctl_value(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, offloads.into())?;
+    Ok(file)
+}
+
+/// Whether a file is our end of an interface of this name.
+fn has_interface(file: &File, name: &str) -> bool {
+    let mut request = no_interface();
+    let asked = sys::ioctl(file.as_raw_fd(), TUNGETIFF, &mut request);
+    let told = request.ifr_name.iter().map(|&byte| byte as u8);
+    asked.is_ok() && told.take_while(|&byte| byte != 0).eq(name.bytes())
+}
+
+fn no_interface() -> libc::ifreq {
+    // SAFETY: plain data, of which all zeros are a value.
+    unsafe { std::mem::zeroed() }
 }

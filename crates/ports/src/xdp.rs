@@ -58,6 +58,19 @@ impl XdpPort {
     /// It is not permitted (CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF), the driver has no XDP, the
     /// interface has a program already, or its packets are longer than a buffer.
     pub fn open(interface: &Interface, is_shared: bool, part: &Part) -> io::Result<Option<Self>> {
+        let opened = Self::open_queues(interface, is_shared, part);
+        if opened.is_err() {
+            // Another try begins with nothing that was kept.
+            Self::forget(interface, part);
+        }
+        opened
+    }
+
+    fn open_queues(
+        interface: &Interface,
+        is_shared: bool,
+        part: &Part,
+    ) -> io::Result<Option<Self>> {
         let queues: Vec<_> = part.queues(interface.queues).collect();
         if queues.is_empty() {
             return Ok(None);
@@ -66,11 +79,11 @@ impl XdpPort {
         let program = part.program(interface, load)?;
         let mut sockets = Vec::new();
         for queue in queues {
-            let socket = Socket::open(interface, queue)?;
+            let socket = Socket::open(interface, queue, part.keeper())?;
             lock(&program).steer(queue, socket.descriptor())?;
             sockets.push(socket);
         }
-        lock(&program).attach(interface.index)?;
+        lock(&program).attach(interface.index, part.keeper())?;
         Ok(Some(Self {
             sockets,
             program,
@@ -79,6 +92,14 @@ impl XdpPort {
             next: 0,
             cut: Vec::new(),
         }))
+    }
+
+    /// Nobody keeps it any more: its interface is gone.
+    pub fn forget(interface: &Interface, part: &Part) {
+        for queue in part.queues(interface.queues) {
+            Socket::forget(interface.index, queue, part.keeper());
+        }
+        Program::forget(interface.index, part.keeper());
     }
 
     /// Whether the card or the kernel copies: of all queues, the worst.

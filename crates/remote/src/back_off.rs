@@ -10,6 +10,10 @@
 //! flows that a server takes follows the load, so that a link is shared in fine grain and does not
 //! swing between nothing and all.
 //!
+//! What others put on the link is not among our own octets. It is seen by how long a READ takes: where even
+//! the fastest one of an interval took longer than [`Config::latency`], something is in the way, on the
+//! link or at the server, and the server is left alone as if its link were full. That is an addition, too.
+//!
 //! A flow that moves may have payloads under way at its former server: whoever rebuilds packets keeps
 //! their order.
 
@@ -36,6 +40,9 @@ pub struct Config {
     pub interval: Duration,
     /// How.
     pub mode: Mode,
+    /// A server whose fastest READ of an interval took longer is left alone; `None` if that does not
+    /// matter.
+    pub latency: Option<Duration>,
 }
 
 impl Config {
@@ -45,6 +52,7 @@ impl Config {
         hysteresis_bps: 5_000_000_000,
         interval: Duration::from_secs(1),
         mode: Mode::OnOff,
+        latency: None,
     };
 }
 
@@ -69,6 +77,8 @@ struct Link {
     octets_now: u64,
     /// What it carried between the last two looks.
     rate_bps: u64,
+    /// How long the fastest READ since the last look took, if there was one.
+    fastest_read: Option<Duration>,
 }
 
 /// The shares of several servers.
@@ -94,6 +104,7 @@ impl BackOff {
             octets: 0,
             octets_now: 0,
             rate_bps: 0,
+            fastest_read: None,
         };
         let links = std::iter::repeat_with(link).take(servers.min(MAX_SERVERS));
         Self {
@@ -128,6 +139,13 @@ impl BackOff {
     pub fn carried(&mut self, server: usize, octets: u64) {
         if let Some(link) = self.links.get_mut(server) {
             link.octets_now = octets;
+        }
+    }
+
+    /// How long the fastest READ of a server since the last look took; `None` if there was none.
+    pub fn took(&mut self, server: usize, fastest_read: Option<Duration>) {
+        if let Some(link) = self.links.get_mut(server) {
+            link.fastest_read = fastest_read;
         }
     }
 
@@ -212,17 +230,29 @@ impl BackOff {
 fn next_share(link: &Link, config: &Config) -> u16 {
     let is_above = link.rate_bps > config.threshold_bps;
     let is_below = link.rate_bps < config.threshold_bps.saturating_sub(config.hysteresis_bps);
-    match (config.mode, is_above, is_below) {
+    let is_slow = config
+        .latency
+        .is_some_and(|most| link.fastest_read.is_some_and(|fastest| fastest > most));
+    match (config.mode, is_above || is_slow, is_below) {
         (Mode::OnOff, true, _) => 0,
+        // Without READs nobody knows: it is tried again.
         (Mode::OnOff, _, true) => WHOLE,
         (Mode::Proportional, true, _) => {
-            let scaled = u128::from(link.share) * u128::from(config.threshold_bps);
-            let scaled = (scaled / u128::from(link.rate_bps)) as u16;
-            scaled.max(link.share / 4).max(LEAST)
+            let has_room_for = match is_above {
+                true => scaled(link, config.threshold_bps),
+                false => link.share / 2,
+            };
+            has_room_for.max(link.share / 4).max(LEAST)
         }
         (Mode::Proportional, _, true) => (link.share + GROWTH).min(WHOLE),
         _ => link.share,
     }
+}
+
+/// The share with which a link would carry as much as it may.
+fn scaled(link: &Link, threshold_bps: u64) -> u16 {
+    let scaled = u128::from(link.share) * u128::from(threshold_bps);
+    (scaled / u128::from(link.rate_bps.max(1))) as u16
 }
 
 /// What a part and a server are worth to each other: 64 bits without a pattern.
@@ -347,6 +377,54 @@ mod tests {
             rack.second(&[own]);
         }
         assert_eq!(rack.parts(), [PARTS]);
+    }
+
+    /// A rack of two servers that are left alone beyond a hundred microseconds.
+    fn impatient(mode: Mode) -> Rack {
+        let mut rack = Rack::new(2, mode);
+        rack.back_off.config.latency = Some(Duration::from_micros(100));
+        rack
+    }
+
+    impl Rack {
+        /// A second in which little is carried, and READs take so many microseconds.
+        fn second_with_reads(&mut self, micros: [Option<u64>; 2]) {
+            for (server, micros) in micros.into_iter().enumerate() {
+                self.back_off
+                    .took(server, micros.map(Duration::from_micros));
+            }
+            self.second(&[1, 1]);
+        }
+    }
+
+    /// Others fill the cable of the second one, which our own octets do not tell.
+    #[test]
+    fn a_server_whose_reads_take_long_gives_way() {
+        let mut rack = impatient(Mode::OnOff);
+        rack.second_with_reads([Some(20), Some(101)]);
+        assert_eq!(rack.parts(), [PARTS, 0]);
+        // Nothing is read there any more, so it is tried again.
+        rack.second_with_reads([Some(20), None]);
+        assert!(rack.parts()[1] > 0);
+        rack.second_with_reads([Some(20), Some(100)]);
+        assert!(rack.parts()[1] > 0);
+    }
+
+    #[test]
+    fn a_proportional_share_halves_while_reads_take_long() {
+        let mut rack = impatient(Mode::Proportional);
+        let before = rack.parts();
+        let mut shares = Vec::new();
+        for _ in 0..12 {
+            rack.second_with_reads([Some(20), Some(300)]);
+            shares.push(rack.back_off.share(1));
+        }
+        assert_eq!(shares[..3], [WHOLE / 2, WHOLE / 4, WHOLE / 8]);
+        assert_eq!((shares[11], rack.back_off.share(0)), (LEAST, WHOLE));
+        for _ in 0..16 {
+            rack.second_with_reads([Some(20), Some(90)]);
+        }
+        assert_eq!(rack.parts(), before);
     }
 
     #[test]

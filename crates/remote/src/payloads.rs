@@ -85,6 +85,12 @@ pub trait PayloadMemory {
         0
     }
 
+    /// How long the fastest READ took of those that were answered since this was asked last; `None` if
+    /// none was, or nobody is at the other end.
+    fn take_fastest_read(&mut self) -> Option<Duration> {
+        None
+    }
+
     /// All that was counted, by name.
     fn named_counters(&self) -> Vec<(&'static str, u64)>;
 

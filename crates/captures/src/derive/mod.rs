@@ -9,8 +9,10 @@ mod monitor;
 mod napt;
 mod nptv6;
 mod reassembler;
+mod reframer;
 mod router;
 mod slice;
+mod telemetry;
 
 use crate::expectation::{Expectation, Seen};
 use crate::profile::Profile;
@@ -102,6 +104,8 @@ impl Profile {
             "monitor" => self.monitor(),
             "reassembler" => self.reassembler(),
             "inspector" => self.inspector(),
+            "reframer" => self.reframer(),
+            "telemetry" => self.telemetry(),
             "kv_store" => self.kv_store(),
             _ => Err(Lacking("no function of this name")),
         }

@@ -157,6 +157,9 @@ pub struct BackOff {
     pub hysteresis_bps: u64,
     /// How often links are looked at.
     pub interval: Human,
+    /// A server is left alone, too, of whose payloads none came faster than this within an interval: others
+    /// fill its link, which our own octets do not tell. Without it that is not looked at.
+    pub latency: Option<Human>,
 }
 
 /// How a server's share of the flows follows the load of its link.
@@ -212,6 +215,7 @@ impl Default for BackOff {
             threshold_bps,
             hysteresis_bps,
             interval: Human(interval),
+            latency: None,
         }
     }
 }
@@ -241,6 +245,7 @@ impl BackOff {
             hysteresis_bps: self.hysteresis_bps,
             interval: self.interval.duration(),
             mode,
+            latency: self.latency.map(|latency| latency.duration()),
         })
     }
 }
@@ -476,7 +481,7 @@ mod tests {
         let second = "number = 2\nown_address = \"10.9.0.1/24\"\naddress = \"10.9.0.3\"\n";
         let text = format!(
             "{FIREWALL}never = [{{ protocol = \"udp\", ports = \"53,5000-5010\", addresses = \"10.0.0.0/8\", dscp = 46 }}]\n\
-             back_off = {{ mode = \"proportional\", interval = \"100ms\" }}\nqueue_pairs = 4\n{}{}",
+             back_off = {{ mode = \"proportional\", interval = \"100ms\", latency = \"50us\" }}\nqueue_pairs = 4\n{}{}",
             server("a", FIRST),
             server("b", second)
         );
@@ -491,6 +496,7 @@ mod tests {
         let back_off = stage.back_off.expect("on");
         assert_eq!(back_off.mode, back_off::Mode::Proportional);
         assert_eq!(back_off.interval, Duration::from_millis(100));
+        assert_eq!(back_off.latency, Some(Duration::from_micros(50)));
         let servers: Vec<_> = split.servers().collect();
         let requester = split.requester(servers[1], 7);
         assert_eq!((requester.server, requester.queue_pairs), (2, 4));

@@ -314,6 +314,9 @@ impl Machine {
             stage.receive(frame, clock.link, &mut self.pools);
         }
         self.let_split_pass(clock, out);
+        // What waited for its payload may have been the last that a deadline let go of.
+        self.take_time(clock);
+        self.tell_time();
     }
 
     /// It is that late: timers go on, and what is to be done besides packets.

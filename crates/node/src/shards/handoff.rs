@@ -50,6 +50,10 @@ pub struct Handoff {
     rung: UnixStream,
     /// Shards whose run is not over.
     under_way: Arc<AtomicUsize>,
+    /// Shards that still receive.
+    receiving: Arc<AtomicUsize>,
+    /// Whether this one does not.
+    has_closed: bool,
     /// The other shard that is asked first, in turn.
     next: usize,
     frames: Vec<Frame>,
@@ -79,7 +83,7 @@ impl Handoff {
             pairs.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
         let bells: Arc<[Bell]> = bells.into();
         let others = all_rings(shards, ring_frames);
-        let under_way = Arc::new(AtomicUsize::new(shards.into()));
+        let [under_way, receiving] = [(); 2].map(|()| Arc::new(AtomicUsize::new(shards.into())));
         let ends = (0..shards).zip(others).zip(rung);
         let ends = ends.map(|((own, others), rung)| Self {
             own,
@@ -88,6 +92,8 @@ impl Handoff {
             bells: Arc::clone(&bells),
             rung,
             under_way: Arc::clone(&under_way),
+            receiving: Arc::clone(&receiving),
+            has_closed: false,
             next: 0,
             frames: Vec::new(),
             told: 0,
@@ -196,6 +202,20 @@ impl Handoff {
         for other in self.others.iter_mut().flatten() {
             other.leaves_here.receive(into, usize::MAX);
         }
+    }
+
+    /// This shard has received its last burst. Whether no shard receives any more, and all that was handed
+    /// over to this one has been taken.
+    pub fn close(&mut self) -> bool {
+        if !std::mem::replace(&mut self.has_closed, true) {
+            self.receiving.fetch_sub(1, Ordering::AcqRel);
+        }
+        let others = self.others.iter().flatten();
+        // In this order: what was sent before the last one closed is seen.
+        self.receiving.load(Ordering::Acquire) == 0
+            && others
+                .map(|other| &other.arrived_there)
+                .all(RingReceiver::is_empty)
     }
 
     /// This shard's run is over: nobody takes what others have handed over.
@@ -372,6 +392,27 @@ mod tests {
             seen += all.len();
         }
         assert_eq!(seen, 800);
+    }
+
+    /// Whoever closes first still takes what others receive until they close.
+    #[test]
+    fn nothing_is_left_behind_by_shards_that_close_one_after_the_other() {
+        let mut ends = ends(2);
+        let mut pools = Pools::new(4096, 1);
+        let mut of_others = |end: &mut Handoff| {
+            let mut burst: Vec<_> = (0..64)
+                .filter_map(|host| pools.take_filled(&packet(host, 1)))
+                .collect();
+            end.divide(0, &mut burst, &mut pools);
+            burst.drain(..).for_each(|frame| pools.give(frame));
+        };
+        assert!(!ends[0].close());
+        of_others(&mut ends[1]);
+        assert!(ends[1].close(), "nothing came to it");
+        assert!(!ends[0].close(), "something did");
+        let (mut own, mut taken) = (Pools::new(64, 1), Vec::new());
+        ends[0].take_arrived(usize::MAX, &mut own, &mut taken);
+        assert!(!taken.is_empty() && ends[0].close());
     }
 
     /// What a shard does not take is lost there, and costs the other no buffer.

@@ -34,6 +34,12 @@ pub trait PacketIo {
         burst: &mut Vec<Frame>,
     ) -> Result<Filled, CaptureError>;
 
+    /// The run is to end: whether nothing more comes. If not, it is asked again behind the next
+    /// [`fill`](Self::fill), which hands in what is on its way already.
+    fn stops(&mut self) -> bool {
+        true
+    }
+
     /// A packet leaves. Its buffer goes back to `pools`, now or later.
     ///
     /// # Errors

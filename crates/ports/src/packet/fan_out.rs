@@ -78,6 +78,16 @@ pub fn join(
     sys::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, none)
 }
 
+/// The group that a socket is in, if it is in one.
+pub fn group_of(socket: &OwnedFd) -> Option<u16> {
+    let fan_out = libc::PACKET_FANOUT;
+    let number: io::Result<libc::c_int> = sys::option(socket, libc::SOL_PACKET, fan_out, 0);
+    number
+        .ok()
+        .filter(|&value| value != 0)
+        .map(|value| value as u16)
+}
+
 fn enter(socket: &OwnedFd, group: u16, kind: u16) -> io::Result<()> {
     let value = u32::from(group) | u32::from(kind) << 16;
     sys::set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, value)

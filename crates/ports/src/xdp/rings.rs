@@ -24,10 +24,20 @@ pub struct Ring<T> {
 // SAFETY: the memory is the ring's alone on this side.
 unsafe impl<T> Send for Ring<T> {}
 
+/// What we are to a ring.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// We put entries.
+    Producer,
+    /// We take them.
+    Consumer,
+}
+
 const NEEDS_WAKEUP: u32 = 1;
 
 impl<T: Copy> Ring<T> {
-    /// Maps a ring of so many entries, a power of two.
+    /// Maps a ring of so many entries, a power of two. It goes on where whoever was on our side before
+    /// has left off.
     ///
     /// # Errors
     /// What the system says.
@@ -36,18 +46,25 @@ impl<T: Copy> Ring<T> {
         page: u64,
         offsets: &libc::xdp_ring_offset,
         entries: u32,
+        side: Side,
     ) -> io::Result<Self> {
         let size = entries as usize * size_of::<T>();
         let memory = Mapping::of(socket, offsets.desc as usize + size, page as libc::off_t)?;
         let counter = |offset: u64| memory.at(offset as usize, 4).cast();
+        let (producer, consumer) = (counter(offsets.producer), counter(offsets.consumer));
+        let put = Self::counter(producer).load(Ordering::Acquire);
+        let taken = Self::counter(consumer).load(Ordering::Acquire);
         Ok(Self {
-            producer: counter(offsets.producer),
-            consumer: counter(offsets.consumer),
+            producer,
+            consumer,
             flags: counter(offsets.flags),
             entries: memory.at(offsets.desc as usize, size).cast(),
             mask: entries - 1,
-            own: 0,
-            others: 0,
+            own: match side {
+                Side::Producer => put,
+                Side::Consumer => taken,
+            },
+            others: taken,
             _memory: memory,
         })
     }
@@ -87,6 +104,25 @@ impl<T: Copy> Ring<T> {
     /// As producer: whether the consumer has all that was submitted.
     pub fn is_drained(&mut self) -> bool {
         self.room() == self.mask + 1
+    }
+
+    /// As producer: what was put and the other side has not taken yet.
+    pub fn waiting(&mut self) -> impl Iterator<Item = T> {
+        self.room();
+        let (from, to) = (self.others, self.own);
+        // SAFETY: the index is masked; the other side only reads.
+        let entry = |at: u32| unsafe { self.entries.add((at & self.mask) as usize).read() };
+        (0..to.wrapping_sub(from)).map(move |place| entry(from.wrapping_add(place)))
+    }
+
+    /// As producer: how many entries the other side has taken since the ring was made, modulo 2^32.
+    pub fn count_taken(&self) -> u32 {
+        Self::counter(self.consumer).load(Ordering::Acquire)
+    }
+
+    /// As consumer: how many the other side has put, likewise.
+    pub fn count_put(&self) -> u32 {
+        Self::counter(self.producer).load(Ordering::Acquire)
     }
 
     /// As producer: the other side may take what was put.

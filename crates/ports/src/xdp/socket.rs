@@ -1,11 +1,13 @@
 //! The socket of one queue, and the memory that it shares with the kernel.
 
-use super::rings::Ring;
+use super::rings::{Ring, Side};
 use crate::counters::PortCounters;
 use crate::interface::Interface;
+use crate::kept::Keeper;
 use crate::sys::{self, Mapping};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 use twinpath_core::{Frame, Pools};
 
 /// Entries of each ring, and chunks of memory for either direction.
@@ -46,35 +48,114 @@ pub struct Socket {
     is_zero_copy: bool,
 }
 
+/// What of a queue's socket is kept beyond the process, and under which names.
+struct Names {
+    socket: String,
+    memory: String,
+}
+
+impl Names {
+    fn of(interface: u32, queue: u32) -> Self {
+        let name = |what| format!("xdp-{interface}-{queue}-{what}");
+        Self {
+            socket: name("socket"),
+            memory: name("memory"),
+        }
+    }
+}
+
+/// How long the kernel is waited for that has yet to send what a former process has left.
+const SENDING: Duration = Duration::from_millis(200);
+const SENDING_LOOK: Duration = Duration::from_millis(1);
+
 impl Socket {
-    pub fn open(interface: &Interface, queue: u32) -> io::Result<Self> {
+    /// Opens the socket of a queue, or goes on with one that was kept.
+    pub fn open(interface: &Interface, queue: u32, keeper: &Keeper) -> io::Result<Self> {
+        let names = Names::of(interface.index, queue);
+        let kept = keeper.take(&names.socket).zip(keeper.take(&names.memory));
+        if let Some((socket, memory)) = kept
+            && let Ok(socket) = Self::go_on(socket, &memory, interface.mtu)
+        {
+            return Ok(socket);
+        }
+        // Whoever has the queue keeps others from it.
+        Self::forget(interface.index, queue, keeper);
         let chunk_bytes = chunk_bytes(interface.mtu)?;
+        let len = 2 * ENTRIES as usize * chunk_bytes;
+        let file = sys::memory_file(len)?;
+        let memory = Mapping::of_memory(&file, len)?;
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-        let memory = Mapping::anonymous(2 * ENTRIES as usize * chunk_bytes)?;
         register(&socket, &memory, chunk_bytes)?;
-        let offsets = rings(&socket)?;
+        make_rings(&socket)?;
         let _ = sys::set_option(&socket, libc::SOL_XDP, MAX_TX_BUDGET, TX_BUDGET);
-        let mut fill = Ring::map(&socket, FILL_PAGE, &offsets.fr, ENTRIES)?;
-        let completion = Ring::map(&socket, COMPLETION_PAGE, &offsets.cr, ENTRIES)?;
-        let rx = Ring::map(&socket, RX_PAGE, &offsets.rx, ENTRIES)?;
-        let tx = Ring::map(&socket, TX_PAGE, &offsets.tx, ENTRIES)?;
-        let chunk = |number: u32| u64::from(number) * chunk_bytes as u64;
+        let mut own = Self::over(socket, memory, chunk_bytes)?;
         (0..ENTRIES).for_each(|number| {
-            fill.put(chunk(number));
+            own.fill.put(own.chunk(number));
         });
-        fill.submit();
-        let is_zero_copy = bind(&socket, interface.index, queue)?;
+        own.fill.submit();
+        own.free = (ENTRIES..2 * ENTRIES).map(|one| own.chunk(one)).collect();
+        own.is_zero_copy = bind(&own.socket, interface.index, queue)?;
+        keeper.keep(&names.memory, &file);
+        keeper.keep(&names.socket, &own.socket);
+        Ok(own)
+    }
+
+    /// Nobody keeps the socket of a queue any more.
+    pub fn forget(interface: u32, queue: u32, keeper: &Keeper) {
+        let names = Names::of(interface, queue);
+        keeper.forget(&names.socket);
+        keeper.forget(&names.memory);
+    }
+
+    /// Goes on where a former process has left off: what has arrived is in the ring. Of the chunks for
+    /// packets that leave those are free that the kernel does not have.
+    fn go_on(socket: OwnedFd, file: &OwnedFd, mtu: usize) -> io::Result<Self> {
+        let chunk_bytes = chunk_bytes(mtu)?;
+        let len = 2 * ENTRIES as usize * chunk_bytes;
+        if sys::length(file)? != len as u64 || !sys::is_of_this_network(&socket) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let memory = Mapping::of_memory(file, len)?;
+        let mut own = Self::over(socket, memory, chunk_bytes)?;
+        own.is_zero_copy = is_zero_copy(&own.socket);
+        own.wait_until_sent()?;
+        own.take_back();
+        let waiting: Vec<u64> = own.tx.waiting().map(|one| one.address).collect();
+        let chunks = (ENTRIES..2 * ENTRIES).map(|one| own.chunk(one));
+        own.free = chunks.filter(|one| !waiting.contains(one)).collect();
+        Ok(own)
+    }
+
+    /// Each packet that the kernel has taken comes back when it is sent.
+    fn wait_until_sent(&self) -> io::Result<()> {
+        let end = Instant::now() + SENDING;
+        while self.tx.count_taken() != self.completion.count_put() {
+            if Instant::now() > end {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(SENDING_LOOK);
+        }
+        Ok(())
+    }
+
+    /// Over a socket whose rings are made, wherever they are.
+    fn over(socket: OwnedFd, memory: Mapping, chunk_bytes: usize) -> io::Result<Self> {
+        let at = ring_offsets(&socket)?;
         Ok(Self {
+            fill: Ring::map(&socket, FILL_PAGE, &at.fr, ENTRIES, Side::Producer)?,
+            completion: Ring::map(&socket, COMPLETION_PAGE, &at.cr, ENTRIES, Side::Consumer)?,
+            rx: Ring::map(&socket, RX_PAGE, &at.rx, ENTRIES, Side::Consumer)?,
+            tx: Ring::map(&socket, TX_PAGE, &at.tx, ENTRIES, Side::Producer)?,
             socket,
             memory,
             chunk_bytes,
-            rx,
-            tx,
-            fill,
-            completion,
-            free: (ENTRIES..2 * ENTRIES).map(chunk).collect(),
-            is_zero_copy,
+            free: Vec::new(),
+            is_zero_copy: false,
         })
+    }
+
+    fn chunk(&self, number: u32) -> u64 {
+        u64::from(number) * self.chunk_bytes as u64
     }
 
     pub fn descriptor(&self) -> i32 {
@@ -236,8 +317,7 @@ fn register(socket: &OwnedFd, memory: &Mapping, chunk_bytes: usize) -> io::Resul
     sys::set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, umem)
 }
 
-/// Makes the rings, and says where in them things are.
-fn rings(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
+fn make_rings(socket: &OwnedFd) -> io::Result<()> {
     for ring in [
         libc::XDP_UMEM_FILL_RING,
         libc::XDP_UMEM_COMPLETION_RING,
@@ -246,9 +326,20 @@ fn rings(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
     ] {
         sys::set_option(socket, libc::SOL_XDP, ring, ENTRIES)?;
     }
+    Ok(())
+}
+
+/// Where in the rings things are.
+fn ring_offsets(socket: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
     // SAFETY: plain data, of which all zeros are a value.
     let none: libc::xdp_mmap_offsets = unsafe { std::mem::zeroed() };
     sys::option(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, none)
+}
+
+/// Whether the card writes to our memory, of a socket that is bound.
+fn is_zero_copy(socket: &OwnedFd) -> bool {
+    let options: io::Result<u32> = sys::option(socket, libc::SOL_XDP, libc::XDP_OPTIONS, 0);
+    options.is_ok_and(|options| options & libc::XDP_OPTIONS_ZEROCOPY != 0)
 }
 
 /// Binds the socket to a queue. Returns whether the card writes to our memory.

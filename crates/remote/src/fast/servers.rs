@@ -49,6 +49,8 @@ impl Stage {
         if now >= self.back_off.deadline() {
             for (number, member) in self.members.iter_mut().enumerate() {
                 self.back_off.carried(number, member.memory.octets());
+                let fastest_read = member.memory.take_fastest_read();
+                self.back_off.took(number, fastest_read);
                 member.news_left = MOST_NEWS_EACH;
             }
             self.back_off.look(now);

@@ -614,6 +614,11 @@ impl PayloadMemory for Requester {
         transmitted_bytes.max(received_bytes)
     }
 
+    fn take_fastest_read(&mut self) -> Option<Duration> {
+        let queue_pairs = self.queue_pairs.iter_mut();
+        queue_pairs.filter_map(QueuePair::take_fastest_read).min()
+    }
+
     fn named_counters(&self) -> Vec<(&'static str, u64)> {
         self.counters().named().collect()
     }

@@ -81,6 +81,8 @@ pub struct QueuePair {
     unacknowledged: u32,
     /// What was counted of it alone.
     figures: QueuePairFigures,
+    /// How long the fastest READ took, since somebody has asked.
+    fastest_read: Option<Duration>,
 }
 
 impl QueuePair {
@@ -109,6 +111,7 @@ impl QueuePair {
             not_before: ask_at,
             unacknowledged: 0,
             figures: QueuePairFigures::default(),
+            fastest_read: None,
         }
     }
 
@@ -118,6 +121,11 @@ impl QueuePair {
             is_ready: self.is_ready(),
             ..self.figures
         }
+    }
+
+    /// How long the fastest READ took from when it was wanted, since this was asked last.
+    pub fn take_fastest_read(&mut self) -> Option<Duration> {
+        self.fastest_read.take()
     }
 
     pub fn is_ready(&self) -> bool {
@@ -579,6 +587,9 @@ impl QueuePair {
         let is_cut =
             frame.pull_front(packet.payload_at + front_bytes(bytes)) && frame.set_len(bytes);
         debug_assert!(is_cut);
+        let wanted = read.deadline - context.config.read_timeout;
+        let took = context.now.since(wanted);
+        self.fastest_read = Some(self.fastest_read.map_or(took, |fastest| fastest.min(took)));
         context.counters.payloads += 1;
         self.figures.payloads += 1;
         context.output.payloads.push(Returned {

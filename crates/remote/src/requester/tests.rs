@@ -261,3 +261,23 @@ fn a_server_with_one_queue_pair_may_have_nearly_all_addresses() {
     assert_eq!(both.requester.peer.as_ref().unwrap().memory, all);
     assert_eq!(both.requester.counters().announcements_refused, 0);
 }
+
+/// What is told to who leaves servers alone: the fastest of an interval, from when it was wanted.
+#[test]
+fn the_fastest_read_is_told() {
+    let mut both = Both::new();
+    for micros in [70, 30, 50] {
+        let handle = both.write(&[7; 100]);
+        both.read(&handle).unwrap();
+        both.reach_server();
+        both.now = both.now + Duration::from_micros(micros);
+        let answers = both.answers();
+        answers
+            .into_iter()
+            .for_each(|frame| both.reach_switch(frame));
+        assert_eq!(both.came(), [Ok(vec![7; 100])]);
+    }
+    let fastest = Some(Duration::from_micros(30));
+    assert_eq!(both.requester.take_fastest_read(), fastest);
+    assert_eq!(both.requester.take_fastest_read(), None);
+}

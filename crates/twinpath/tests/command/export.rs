@@ -1,8 +1,9 @@
-//! What a collector hears by IPFIX: flows as nfcapd reads them, and bindings.
+//! What a collector hears by IPFIX: flows and bindings as nfcapd reads them, and bindings as they are sent.
 
 use crate::folder::{Folder, interrupt};
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use twinpath_netns::has_program;
@@ -70,13 +71,7 @@ fn nfcapd_reads_the_flows() {
     std::thread::sleep(Duration::from_millis(500));
     interrupt(&collector.0);
     collector.0.wait().expect("it ends");
-    let mut read = Command::new("nfdump");
-    let read = read
-        .arg("-R")
-        .arg(&flows)
-        .args(["-q", "-N", "-o", "fmt:%pr %sa %da %pkt %byt"]);
-    let said = read.output().expect("it is there");
-    let text = String::from_utf8_lossy(&said.stdout);
+    let text = dumped(&flows, "fmt:%pr %sa %da %pkt %byt");
     let mut packets = 0;
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -94,6 +89,22 @@ fn nfcapd_reads_the_flows() {
     assert!(counted > 5_000, "{counted}");
     // Every packet is in one record.
     assert_eq!(packets, counted, "{:?}", report.ipfix);
+    // Bindings are what the collector calls them.
+    let told = report.ipfix.expect("there is a collector");
+    let records = dumped(&flows, "json");
+    let count = |line: &str| records.matches(line).count() as u64;
+    let [begun, ended] = ["create", "delete"].map(|what| count(&format!("\"NAT44 BIB {what}\"")));
+    assert!(begun > 100, "{begun} {ended}");
+    assert_eq!(begun + ended, told.bindings, "{begun} {ended}");
+    assert_eq!(count("\"src4_xlt_ip\" : \"198.51.100.1\""), told.bindings);
+}
+
+/// What the collector has written, as it tells it.
+fn dumped(flows: &Path, format: &str) -> String {
+    let mut read = Command::new("nfdump");
+    let read = read.arg("-R").arg(flows).args(["-q", "-N", "-o", format]);
+    let said = read.output().expect("it is there");
+    String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
 struct Collector(Child);

@@ -22,6 +22,7 @@ mod run;
 mod streams;
 mod telemetry;
 mod trace;
+mod unit;
 mod usage;
 mod validate;
 mod warnings;

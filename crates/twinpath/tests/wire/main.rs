@@ -13,6 +13,7 @@ mod memory_server;
 mod middle;
 mod programs;
 mod raw;
+mod restarted;
 mod routed;
 mod shards;
 mod soak;

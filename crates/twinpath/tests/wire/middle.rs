@@ -62,8 +62,27 @@ impl Middle {
         Self::start_in(network, folder, &[], Stdio::piped())
     }
 
+    /// The same, started by words that come before the program and whoever sets its environment.
+    pub fn start_by(
+        network: &Network,
+        service: &str,
+        launcher: &[String],
+        environment: &[(&str, String)],
+    ) -> Self {
+        let program = env!("CARGO_BIN_EXE_twinpath").to_owned();
+        let words = [launcher, &[program]].concat();
+        let mut command = network.command("middle", &words[0]);
+        command.args(&words[1..]);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        Self::start_command(command, folder(service), &[], Stdio::piped())
+    }
+
     fn start_in(network: &Network, folder: TempDir, more: &[&str], to: Stdio) -> Self {
-        let mut command = network.command("middle", env!("CARGO_BIN_EXE_twinpath"));
+        let command = network.command("middle", env!("CARGO_BIN_EXE_twinpath"));
+        Self::start_command(command, folder, more, to)
+    }
+
+    fn start_command(mut command: Command, folder: TempDir, more: &[&str], to: Stdio) -> Self {
         command.args(["run", "service.toml"]);
         if !more.contains(&"--log-format") {
             command.args(["--quiet", "--report", "report"]);
@@ -109,6 +128,12 @@ impl Middle {
         let number = self.process.id().to_string();
         let sent = Command::new("kill").args([name, &number]).output();
         sent.expect("kill is there");
+    }
+
+    /// Kills it as the kernel would.
+    pub fn kill(mut self) {
+        self.process.kill().expect("its own child");
+        self.process.wait().expect("its own child");
     }
 
     /// Waits for its end by itself, for which it has a time.

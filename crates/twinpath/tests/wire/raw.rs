@@ -4,6 +4,30 @@ use std::time::{Duration, Instant};
 use twinpath_core::Pools;
 use twinpath_ports::{Driver, Port, PortConfig};
 
+/// Takes the frames that arrive at an interface of the host that the thread is on.
+pub struct Listener {
+    port: Port,
+    pools: Pools,
+}
+
+impl Listener {
+    pub fn open(device: &str) -> Self {
+        let Injector { port, .. } = Injector::open(device);
+        let pools = Pools::new(4 * BURST as usize, 4);
+        Self { port, pools }
+    }
+
+    /// Calls `take` with each frame that has arrived.
+    pub fn take(&mut self, mut take: impl FnMut(&[u8])) {
+        let mut burst = Vec::new();
+        self.port.receive(&mut self.pools, &mut burst, 64);
+        for frame in burst {
+            take(frame.bytes());
+            self.pools.give(frame);
+        }
+    }
+}
+
 /// Frames that are sent in one go.
 const BURST: u64 = 64;
 

@@ -1,17 +1,18 @@
-//! Hours under load, for whoever has them: memory must not grow.
-//!
-//! ```sh
-//! TWINPATH_SOAK_MINUTES=30 cargo test --release --workspace --test wire -- --ignored --nocapture soak
-//! ```
+//! Hours under load, for whoever has them: memory must not grow. `cargo xtask soak MINUTES` runs it, and
+//! keeps its figures and a picture.
+
+mod page;
 
 use super::middle::{Middle, wait_for};
 use super::programs::{Server, succeeds_soon};
 use super::raw::Injector;
 use super::routed;
-use std::fmt::Write;
+use page::Look;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use twinpath_control::report::json;
 use twinpath_core::wire::{Endpoint, PacketBuilder, tcp};
 use twinpath_netns::{Network, has_program, is_possible};
 
@@ -27,8 +28,8 @@ const LOOKS: u32 = 60;
 /// What memory may grow by after a quarter of the time.
 const GROWTH: u64 = 16 << 20;
 
-/// Where a file with the curve is written, if somebody wants one.
-const CURVE: &str = "TWINPATH_SOAK_CURVE";
+/// The folder to which figures and the picture are written, if somebody wants them.
+const OUT: &str = "TWINPATH_SOAK_OUT";
 
 /// Packets of flows that nobody has seen before, ten thousand a second, of which none is answered, and
 /// transfers beside them, through firewall, translation and router.
@@ -50,27 +51,17 @@ fn soak() {
     let is_over = Arc::new(AtomicBool::new(false));
     let churning = churn(&network, &is_over);
     let _server = Server::start(&network, "server", "iperf3", &["-s"]);
-    let mut curve = "seconds,resident bytes\n".to_owned();
-    let (began, mut resident) = (Instant::now(), Vec::new());
-    for _ in 0..LOOKS {
-        let end = Instant::now() + time / LOOKS;
+    let (began, mut looks) = (Instant::now(), Vec::new());
+    for number in 1..=LOOKS {
+        let end = began + time * number / LOOKS;
         while Instant::now() < end {
             let transfer = ["-c", "198.51.100.1", "-n", "64M"];
             assert!(succeeds_soon(&network, "client", "iperf3", &transfer));
             std::thread::sleep(Duration::from_millis(200));
         }
-        resident.push(middle.resident_bytes());
-        let _ = writeln!(
-            curve,
-            "{},{}",
-            began.elapsed().as_secs(),
-            resident[resident.len() - 1]
-        );
-        println!(
-            "{} s: {} MB",
-            began.elapsed().as_secs(),
-            resident[resident.len() - 1] >> 20
-        );
+        let look = look_at(&middle, began);
+        println!("{look:?}");
+        looks.push(look);
     }
     is_over.store(true, Ordering::Relaxed);
     let sent = churning.join().expect("no panic");
@@ -83,16 +74,29 @@ fn soak() {
         "{sent} new flows, {:?}, {:?}, {:?}",
         report.totals, report.flows, report.drops
     );
-    if let Some(path) = std::env::var_os(CURVE) {
-        std::fs::write(path, curve).expect("the curve can be written");
+    if let Some(folder) = std::env::var_os(OUT) {
+        page::write(&PathBuf::from(folder), &looks, sent, &report);
     }
-    let settled = resident[resident.len() / 4];
-    let most = resident[resident.len() / 4..]
-        .iter()
-        .max()
-        .expect("several");
-    assert!(*most < settled + GROWTH, "{settled} grew to {most}");
+    let settled = looks[looks.len() / 4].resident_bytes;
+    let later = looks[looks.len() / 4..].iter();
+    let most = later.map(|look| look.resident_bytes).max();
+    let most = most.expect("several");
+    assert!(most < settled + GROWTH, "{settled} grew to {most}");
     assert_eq!(report.worker_restarts, [0]);
+}
+
+/// What the service says of itself, and the system of it.
+fn look_at(middle: &Middle, began: Instant) -> Look {
+    let said = middle.asked(&["top", "--once", "--json", "--every", "200ms"]);
+    let report = json::from_text(&said.expect("it answers")).expect("a report");
+    Look {
+        seconds: began.elapsed().as_secs(),
+        resident_bytes: middle.resident_bytes(),
+        packets_in: report.totals.packets_in,
+        packets_out: report.totals.packets_out,
+        dropped: report.drops.values().sum(),
+        flows: report.flows.known,
+    }
 }
 
 /// SYNs and datagrams from the client's address, each of another connection, until it is over.

@@ -71,6 +71,14 @@ fn are_up(middle: &Middle, servers: usize) -> bool {
     split.is_some_and(|split| split.servers_up() == servers)
 }
 
+/// How many payloads have gone to the first server.
+fn written(middle: &Middle) -> u64 {
+    let said = middle.asked(&["top", "--once", "--json"]);
+    let report = json::from_text(&said.expect("it answers")).expect("a report");
+    let split = report.split.expect("with [split]");
+    split.servers[0].counter("writes")
+}
+
 #[test]
 fn a_file_crosses_while_its_payloads_wait_on_servers() {
     if !is_possible() || !has_program("curl", "curl") || !has_program("nginx", "nginx") {
@@ -101,7 +109,13 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
     assert!(wait_for(is_noticed), "it is noticed");
     let first = MemoryServer::start(&network, "memory-1", 1);
     assert!(wait_for(|| are_up(&middle, 2)), "it is there again");
-    web.is_fetched(&network, "client", "10.9.0.2");
+    // Which server a connection's payloads go to is drawn.
+    let before = written(&middle);
+    let is_used = || {
+        web.is_fetched(&network, "client", "10.9.0.2");
+        written(&middle) > before
+    };
+    assert!(wait_for(is_used), "it is used again");
     let report = middle.stop();
     let split = report.split.expect("with [split]");
     println!("{split:#?}\n{:?}", report.drops);
