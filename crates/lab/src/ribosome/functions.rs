@@ -6,9 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
-use twinpath_core::{
-    Direction, DropCounters, FlowKey, Frame, Instant, Packet, Pools, Side,
-};
+use twinpath_core::{Direction, DropCounters, FlowKey, Frame, Instant, Packet, Pools, Side};
 use twinpath_engine::devices::{Port, QueueFull, Server, Through};
 use twinpath_engine::{Rate, Time};
 use twinpath_nf::reframer::{self, Reframer};
@@ -113,9 +111,8 @@ impl Functions {
     pub(super) fn work(&mut self, now: Time, whose: Whose) -> Through {
         let server = &mut self.servers[whose.server];
         let core = &mut server.cores[whose.core];
-        let is_full = |server: &Server, each: Time| {
-            server.wait(now).0 as f64 > self.ring * each.0 as f64
-        };
+        let is_full =
+            |server: &Server, each: Time| server.wait(now).0 as f64 > self.ring * each.0 as f64;
         if is_full(&server.bus, self.on_bus) || is_full(&core.server, self.packet) {
             return Err(QueueFull);
         }
@@ -187,7 +184,13 @@ impl Reframing {
     }
 
     /// A deadline has come.
-    pub(super) fn wake(&mut self, flow: u64, now: Instant, pools: &mut Pools, out: &mut Vec<Frame>) {
+    pub(super) fn wake(
+        &mut self,
+        flow: u64,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Vec<Frame>,
+    ) {
         if self.flows.contains_key(&flow) {
             self.act(flow, now, pools, out, Reframer::wake);
         }

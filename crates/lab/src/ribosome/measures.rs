@@ -25,7 +25,10 @@ pub(super) const COLUMNS: [Column; 54] = [
         "reordered_share",
         "packets that left after a later one of their flow, of those that left",
     ),
-    column("latency_us", "from arrival at the switch to departure, mean"),
+    column(
+        "latency_us",
+        "from arrival at the switch to departure, mean",
+    ),
     column("latency_p50_us", "the same, median"),
     column("latency_p99_us", "the same, 99th percentile"),
     column("latency_max_us", "the same, maximum"),
@@ -38,8 +41,14 @@ pub(super) const COLUMNS: [Column; 54] = [
         "nf_gbps",
         "what all servers with cores were sent, without gaps and preambles",
     ),
-    column("nf_mpps", "packets that they were sent, in millions a second"),
-    column("nf_bits", "bits that they were sent, for each packet that came"),
+    column(
+        "nf_mpps",
+        "packets that they were sent, in millions a second",
+    ),
+    column(
+        "nf_bits",
+        "bits that they were sent, for each packet that came",
+    ),
     column("nf_packets", "packets that they were sent, the same way"),
     column(
         "shared_bits",
@@ -49,20 +58,44 @@ pub(super) const COLUMNS: [Column; 54] = [
         "shared_packets",
         "packets with a payload to memory servers and from them, for each packet that came",
     ),
-    column("switch_rx", "packets that the switch received, for each that came"),
+    column(
+        "switch_rx",
+        "packets that the switch received, for each that came",
+    ),
     column("switch_tx", "packets that it sent, the same way"),
-    column("nf_rx", "packets that servers with cores received, the same way"),
+    column(
+        "nf_rx",
+        "packets that servers with cores received, the same way",
+    ),
     column("nf_tx", "packets that they sent, the same way"),
-    column("rdma_rx", "packets that memory servers received, the same way"),
+    column(
+        "rdma_rx",
+        "packets that memory servers received, the same way",
+    ),
     column("rdma_tx", "packets that they sent, the same way"),
-    column("rdma_payloads_rx", "of those received, the ones with a payload"),
+    column(
+        "rdma_payloads_rx",
+        "of those received, the ones with a payload",
+    ),
     column("rdma_payloads_tx", "of those sent, the ones with a payload"),
-    column("server1_gbps", "what the first memory server was sent of split packets"),
+    column(
+        "server1_gbps",
+        "what the first memory server was sent of split packets",
+    ),
     column("others_gbps", "the same of the other ones, mean"),
     column("fullest_gbps", "the same of the one that was sent most"),
-    column("payload_gbps", "payload that memory servers were sent, all together"),
-    column("unsplit_gbps", "traffic that is not split to the first memory server"),
-    column("unsplit_lost_share", "of that, what its port had no room for"),
+    column(
+        "payload_gbps",
+        "payload that memory servers were sent, all together",
+    ),
+    column(
+        "unsplit_gbps",
+        "traffic that is not split to the first memory server",
+    ),
+    column(
+        "unsplit_lost_share",
+        "of that, what its port had no room for",
+    ),
     column(
         "backed_off_at_s",
         "when the first memory server was left alone, by the paper's clock; 0 if never",
@@ -71,23 +104,47 @@ pub(super) const COLUMNS: [Column; 54] = [
         "unsplit_at_back_off_gbps",
         "traffic that was not split to it then",
     ),
-    column("server1_share", "share of its flows that the first memory server takes in the end"),
-    column("nf_ports", "ports that what the cores were sent fills, or their servers' buses"),
+    column(
+        "server1_share",
+        "share of its flows that the first memory server takes in the end",
+    ),
+    column(
+        "nf_ports",
+        "ports that what the cores were sent fills, or their servers' buses",
+    ),
     column("rdma_ports", "ports to memory servers that payloads fill"),
     column("loopback_ports", "ports whose queues payloads wait in"),
     column("dedicated_ports", "ports for nothing but network functions"),
-    column("headers_waiting", "headers that waited for their payloads, the most at a time"),
+    column(
+        "headers_waiting",
+        "headers that waited for their payloads, the most at a time",
+    ),
     column("slots_used", "packets that were split, the most at a time"),
-    column("sram_kb", "payloads in the switch's memory, the most at a time"),
+    column(
+        "sram_kb",
+        "payloads in the switch's memory, the most at a time",
+    ),
     column("recirculations", "rounds of a payload in a queue, mean"),
-    column("run_nf", "packets of a flow in a row where the cores are done, mean"),
+    column(
+        "run_nf",
+        "packets of a flow in a row where the cores are done, mean",
+    ),
     column("run_out", "the same of what leaves"),
     column("run_in", "the same of what comes"),
-    column("batch_nf", "packets of a flow among 32 in a row where the cores are done, mean"),
+    column(
+        "batch_nf",
+        "packets of a flow among 32 in a row where the cores are done, mean",
+    ),
     column("batch_out", "the same of what leaves"),
     column("batch_in", "the same of what comes"),
-    column("new_flows_mps", "flows that sent their first packet, millions a second"),
-    column("link_lost_share", "frames to memory servers and from them that found no room"),
+    column(
+        "new_flows_mps",
+        "flows that sent their first packet, millions a second",
+    ),
+    column(
+        "link_lost_share",
+        "frames to memory servers and from them that found no room",
+    ),
     column("frames", "frames on all links, simulated"),
 ];
 

@@ -150,7 +150,11 @@ impl Parameters {
             (count(self.nf_servers, 64), "nf_servers", "1 to 64"),
             (count(self.cores, 64), "cores", "1 to 64"),
             (count(self.servers, 64), "servers", "1 to 64"),
-            (self.threshold_bytes <= 9000, "threshold_bytes", "at most 9000"),
+            (
+                self.threshold_bytes <= 9000,
+                "threshold_bytes",
+                "at most 9000",
+            ),
             (
                 (1..=1_000_000).contains(&self.header_slots),
                 "header_slots",
@@ -161,15 +165,31 @@ impl Parameters {
                 "header_timeout_us",
                 "0 to a second",
             ),
-            (within(self.window_us, 0.001, 1e4), "window_us", "above 0, at most 10,000"),
+            (
+                within(self.window_us, 0.001, 1e4),
+                "window_us",
+                "above 0, at most 10,000",
+            ),
             (
                 (1..=64).contains(&self.loopback_ports),
                 "loopback_ports",
                 "1 to 64",
             ),
-            (within(self.back_off_gbps, 0.001, 1e5), "back_off_gbps", "above 0"),
-            (within(self.hysteresis_gbps, 0.0, 1e5), "hysteresis_gbps", "0 or more"),
-            (within(self.second_ms, 0.1, 1000.0), "second_ms", "0.1 to 1000"),
+            (
+                within(self.back_off_gbps, 0.001, 1e5),
+                "back_off_gbps",
+                "above 0",
+            ),
+            (
+                within(self.hysteresis_gbps, 0.0, 1e5),
+                "hysteresis_gbps",
+                "0 or more",
+            ),
+            (
+                within(self.second_ms, 0.1, 1000.0),
+                "second_ms",
+                "0.1 to 1000",
+            ),
             (
                 self.time_s == 0.0 || within(self.time_s, SECONDS, 1e4),
                 "time_s",

@@ -28,10 +28,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    pub(super) fn new(
-        setting: &Setting,
-        others: &Arc<AtomicU64>,
-    ) -> Result<Self, ParameterError> {
+    pub(super) fn new(setting: &Setting, others: &Arc<AtomicU64>) -> Result<Self, ParameterError> {
         let sram = &setting.sram;
         Ok(match setting.parameters.system {
             System::Whole => Self::Nowhere,

@@ -52,7 +52,10 @@ impl PayloadStage for Sram {
             return Sent::Whole(frame);
         }
         // Which bytes of the payload stay is the same to the cores.
-        let at = frame.len().saturating_sub(self.payload_bytes).max(header_bytes);
+        let at = frame
+            .len()
+            .saturating_sub(self.payload_bytes)
+            .max(header_bytes);
         match split(frame, layout, at, false, pools) {
             Ok((mut header, payload)) => {
                 self.bytes += payload.len() as u64;

@@ -51,7 +51,11 @@ fn nothing_is_lost_where_there_is_room() {
 fn a_split_packet_takes_the_packets_that_it_must() {
     let value = usual("input_gbps = 40");
     assert_eq!(value("whole_share"), 0.0);
-    assert!((value("nf_bits") - 76.0 * 8.0).abs() < 2.0, "{}", value("nf_bits"));
+    assert!(
+        (value("nf_bits") - 76.0 * 8.0).abs() < 2.0,
+        "{}",
+        value("nf_bits")
+    );
     for (name, expected) in [
         ("nf_packets", 1.0),
         ("rdma_payloads_rx", 1.0),
@@ -81,7 +85,10 @@ fn what_a_card_loses_is_told() {
     assert!(value("link_lost_share") > 0.05);
     assert!(value("lost_share") > 0.05);
     let done = value("output_mpps") + value("offered_mpps") * value("lost_share");
-    assert!(done <= value("offered_mpps") * 1.05, "none is counted twice");
+    assert!(
+        done <= value("offered_mpps") * 1.05,
+        "none is counted twice"
+    );
 }
 
 #[test]
@@ -93,7 +100,10 @@ fn a_busy_link_is_left_alone() {
         ))
     };
     let before = of("on_off", 10);
-    assert_eq!((before("server1_share"), before("backed_off_at_s")), (1.0, 0.0));
+    assert_eq!(
+        (before("server1_share"), before("backed_off_at_s")),
+        (1.0, 0.0)
+    );
     let after = of("on_off", 20);
     assert_eq!((after("server1_share"), after("server1_gbps")), (0.0, 0.0));
     assert!(after("backed_off_at_s") > 15.0 && after("others_gbps") > before("others_gbps"));

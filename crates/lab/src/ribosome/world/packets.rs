@@ -86,7 +86,10 @@ impl Testbed<'_> {
         let counts = &mut self.measures.counts;
         counts.to_nf += 1;
         counts.to_nf_bytes += u64::from(bytes);
-        match self.functions.cross(agenda.now() + self.pipeline, whose, bytes) {
+        match self
+            .functions
+            .cross(agenda.now() + self.pipeline, whose, bytes)
+        {
             Ok(at) => agenda.at(at, Event::AtServer(whose, frame)),
             Err(_) => self.lose(frame),
         }
@@ -121,8 +124,7 @@ impl Testbed<'_> {
         match self.functions.reframing(whose) {
             None => out.push(frame),
             Some(reframing) => {
-                let wake =
-                    reframing.handle(flow, frame, instant(now), &mut self.pools, &mut out);
+                let wake = reframing.handle(flow, frame, instant(now), &mut self.pools, &mut out);
                 if let Some(at) = wake {
                     agenda.at(Time::from_ns(at.0), Event::Wake(whose, flow));
                 }
@@ -260,7 +262,8 @@ impl Testbed<'_> {
         match self.machines[0].cross(now, UNSPLIT_BYTES) {
             Ok(_) => {
                 counts.unsplit_bytes += u64::from(UNSPLIT_BYTES);
-                self.others.fetch_add(UNSPLIT_BYTES.into(), Ordering::Relaxed);
+                self.others
+                    .fetch_add(UNSPLIT_BYTES.into(), Ordering::Relaxed);
             }
             Err(_) => counts.unsplit_lost += 1,
         }
