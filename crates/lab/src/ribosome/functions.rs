@@ -92,9 +92,9 @@ impl Functions {
 
     /// Whose a flow is.
     pub(super) fn whose(&self, hash: u64) -> Whose {
-        let server = ((hash >> 32) * self.servers.len() as u64 >> 32) as usize;
+        let server = (((hash >> 32) * self.servers.len() as u64) >> 32) as usize;
         let cores = self.servers[server].cores.len() as u64;
-        let core = ((hash & 0xffff_ffff) * cores >> 32) as usize;
+        let core = (((hash & 0xffff_ffff) * cores) >> 32) as usize;
         Whose { server, core }
     }
 

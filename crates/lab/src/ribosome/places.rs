@@ -51,7 +51,7 @@ impl Place {
             Self::Remote(stage) => Some(stage),
             Self::Sram(sram) => Some(sram),
             Self::Loopback(stages) => {
-                let index = (hash >> 32) * stages.len() as u64 >> 32;
+                let index = ((hash >> 32) * stages.len() as u64) >> 32;
                 Some(&mut stages[index as usize])
             }
         }
