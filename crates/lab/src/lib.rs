@@ -17,6 +17,7 @@
 //!
 //! Models so far: [`two_paths`], the production node on a paper's devices, with the systems that papers
 //! compare with; [`turboswitch`], which drives the production mechanism of `twinpath-parking`;
+//! [`ribosome`], which drives the stages of `twinpath-remote` and `twinpath-parking` and memory servers;
 //! [`pisa`], a switch's pipeline cycle by cycle; [`sfc_pipeline`], what chains take of a pipeline; and
 //! [`measured`], what a bench has measured on the code itself.
 //!
@@ -36,6 +37,7 @@ pub mod plan;
 pub mod registry;
 pub mod reproduction;
 mod results;
+pub mod ribosome;
 pub mod run;
 pub mod sfc_pipeline;
 pub mod sweep;

@@ -3,12 +3,20 @@
 use crate::measured::Measured;
 use crate::model::Model;
 use crate::pisa::Pisa;
+use crate::ribosome::Ribosome;
 use crate::sfc_pipeline::SfcPipeline;
 use crate::turboswitch::TurboSwitch;
 use crate::two_paths::TwoPaths;
 
 /// All models.
-pub const MODELS: [&dyn Model; 5] = [&TwoPaths, &TurboSwitch, &Pisa, &SfcPipeline, &Measured];
+pub const MODELS: [&dyn Model; 6] = [
+    &TwoPaths,
+    &TurboSwitch,
+    &Ribosome,
+    &Pisa,
+    &SfcPipeline,
+    &Measured,
+];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Model> {

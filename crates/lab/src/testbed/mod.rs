@@ -1,7 +1,7 @@
 //! Testbeds as files: what the papers' devices can do, with the evidence for each number.
 //!
 //! A testbed is a switch, one or more kinds of cores behind it, and where a paper has them a
-//! control-plane agent and a store for payloads. The files are in `plans/testbeds`; a plan names one
+//! control-plane agent, a store for payloads, memory servers and the like. The files are in `plans/testbeds`; a plan names one
 //! (`testbed = "testbeds/switchnic.toml"`, as seen from the plan) and may set some of its numbers
 //! itself, where a figure sweeps them (`"agent.entries_per_s" = [5000, 50_000]`). A number without a
 //! paper's section, a derivation or the word `assumption` beside it is refused, and so is one that no
@@ -36,6 +36,12 @@ pub struct Testbed {
     pub store: Option<StorePreset>,
     /// What sharing a core costs.
     pub sharing: Option<SharingPreset>,
+    /// Memory servers: their cards, and queue pairs of these.
+    pub rdma: Option<RdmaPreset>,
+    /// The bus of a server whose cores see every packet.
+    pub bus: Option<BusPreset>,
+    /// Where payloads wait in the switch's own memory.
+    pub sram: Option<SramPreset>,
 }
 
 /// What a constant may be.
@@ -160,6 +166,46 @@ presets! {
         /// Power of a store, W.
         device_w: Bounds::Amount(0.0, 1e6),
     }
+
+    /// Memory servers: cards that WRITE and READ without a processor.
+    RdmaPreset {
+        /// Servers.
+        servers: Bounds::Count(1.0, 64.0),
+        /// Rate of the port to each, Gb/s.
+        port_gbps: Bounds::Amount(0.001, 1e5),
+        /// Payload that a card moves each way, Gb/s.
+        payload_gbps: Bounds::Amount(0.001, 1e5),
+        /// Requests that a card takes, millions a second.
+        capacity_mops: Bounds::Amount(0.001, 1e6),
+        /// What may wait in a card for its turn, kB.
+        buffer_kb: Bounds::Amount(2.0, 1e9),
+        /// Queue pairs of each.
+        queue_pairs: Bounds::Count(1.0, 1024.0),
+        /// How long a queue pair is busy with a READ, ns: it serves one after the other.
+        queue_pair_ns: Bounds::Amount(0.0, 1e9),
+        /// What a READ takes besides, ns.
+        read_ns: Bounds::Amount(0.0, 1e9),
+        /// READs of a queue pair that may be outstanding.
+        reads: Bounds::Count(1.0, 255.0),
+    }
+
+    /// The bus between a server's card and its cores.
+    BusPreset {
+        /// Packets that it carries, millions a second.
+        capacity_mpps: Bounds::Amount(0.001, 1e6),
+        /// Mean of what chance adds to a packet's way, us.
+        spread_us: Bounds::Amount(0.0, 1e6),
+    }
+
+    /// Payloads in the switch's own memory.
+    SramPreset {
+        /// Bytes of each payload that stay there.
+        payload_bytes: Bounds::Count(1.0, 9000.0),
+        /// Payloads that have a place.
+        slots: Bounds::Count(1.0, 1e6),
+        /// Bytes of a packet that say where they are.
+        tag_bytes: Bounds::Count(0.0, 100.0),
+    }
 }
 
 /// One number as tables show it: its part, its name, the constant.
@@ -203,6 +249,9 @@ impl Testbed {
             "agent" => self.agent.as_mut().and_then(|p| p.constant_mut(number)),
             "store" => self.store.as_mut().and_then(|p| p.constant_mut(number)),
             "sharing" => self.sharing.as_mut().and_then(|p| p.constant_mut(number)),
+            "rdma" => self.rdma.as_mut().and_then(|p| p.constant_mut(number)),
+            "bus" => self.bus.as_mut().and_then(|p| p.constant_mut(number)),
+            "sram" => self.sram.as_mut().and_then(|p| p.constant_mut(number)),
             cores => self
                 .cores
                 .get_mut(cores)
@@ -228,11 +277,17 @@ impl Testbed {
         let store = self.store.iter().map(|part| ("store", part.constants()));
         let sharing = self.sharing.iter();
         let sharing = sharing.map(|part| ("sharing", part.constants()));
+        let rdma = self.rdma.iter().map(|part| ("rdma", part.constants()));
+        let bus = self.bus.iter().map(|part| ("bus", part.constants()));
+        let sram = self.sram.iter().map(|part| ("sram", part.constants()));
         let parts = std::iter::once(("switch", self.switch.constants()))
             .chain(cores)
             .chain(agent)
             .chain(store)
-            .chain(sharing);
+            .chain(sharing)
+            .chain(rdma)
+            .chain(bus)
+            .chain(sram);
         parts
             .flat_map(|(part, constants)| {
                 let named = constants.into_iter();
