@@ -4,11 +4,21 @@ use crate::measured::Measured;
 use crate::model::Model;
 use crate::pisa::Pisa;
 use crate::sfc_pipeline::SfcPipeline;
+use crate::shards::Shards;
+use crate::smart_switch::SmartSwitch;
 use crate::turboswitch::TurboSwitch;
 use crate::two_paths::TwoPaths;
 
 /// All models.
-pub const MODELS: [&dyn Model; 5] = [&TwoPaths, &TurboSwitch, &Pisa, &SfcPipeline, &Measured];
+pub const MODELS: [&dyn Model; 7] = [
+    &TwoPaths,
+    &TurboSwitch,
+    &Pisa,
+    &SfcPipeline,
+    &SmartSwitch,
+    &Shards,
+    &Measured,
+];
 
 /// The model of this name.
 pub fn find(name: &str) -> Option<&'static dyn Model> {
