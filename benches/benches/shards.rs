@@ -1,11 +1,14 @@
 //! What it costs to spread packets over shards, in nanoseconds a packet.
 //!
-//! `cargo bench -p twinpath-benches --bench shards`. To find a packet's shard; to hand it over and take
+//! `cargo bench -p twinpath-benches --bench shards`; with `costs` it measures what the lab takes as times for
+//! up to 64 shards, and writes `plans/measured/shards-costs.csv`. To find a packet's shard; to hand it over and take
 //! it, both on one core, which is what all cores spend on it together; and what one shard hands to
 //! another on a core of its own.
 
 use std::hint::black_box;
 use std::path::Path;
+use std::time::{Duration, Instant};
+use twinpath_benches::measured::Measured;
 use twinpath_benches::packets::{Plan, Spread, Trace};
 use twinpath_benches::table::{median, ns_each, row};
 use twinpath_control::service::Service;
@@ -28,6 +31,10 @@ fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let plan = Plan::new(packets, 32_000.min(packets as u64), Spread::Uniform, 0.0, 1);
+    if std::env::args().any(|argument| argument == "costs") {
+        costs(&plan);
+        return;
+    }
     println!("spreading over {SHARDS} shards, {packets} packets of 32000 flows\n");
     for (what, text) in [("a firewall", FIREWALL), ("a gateway", GATEWAY)] {
         let ns = assigning(&mut partition(text, SHARDS), &plan);
@@ -115,5 +122,99 @@ impl Pair {
         two.take_arrived(usize::MAX, pools_of_two, taken);
         assert_eq!(taken.len(), packets.len(), "all are handed over");
         taken.drain(..).for_each(|frame| pools_of_two.give(frame));
+    }
+}
+
+/// What finding, handing over and taking cost by the number of shards: each shard has a burst of its queue,
+/// none of which is its own, deals it to the others, and takes what they have for it. All on one core.
+fn costs(plan: &Plan) {
+    let mut measured = Measured::default();
+    for shards in [2, 4, 8, 16, 32, 64] {
+        let ns = assigning(&mut partition(FIREWALL, shards), plan);
+        measured.add(format!("assign-{shards}"), ns);
+        for bytes in [60, 1514] {
+            let ns = Group::new(shards, bytes).ns_each();
+            measured.add(format!("hand-over-{bytes}-{shards}"), ns);
+        }
+    }
+    measured
+        .write("shards-costs")
+        .expect("the table can be written");
+}
+
+/// Frames of a ring where there are many rings.
+const SMALL_RING: usize = 256;
+/// Bursts of all shards together, of which the median counts.
+const GROUP_ROUNDS: usize = 301;
+
+/// All shards, and what comes by each one's queue.
+struct Group {
+    ends: Vec<Handoff>,
+    pools: Vec<Pools>,
+    bursts: Vec<Vec<Frame>>,
+    packets: Vec<Vec<Vec<u8>>>,
+}
+
+impl Group {
+    fn new(shards: u16, bytes: usize) -> Self {
+        let partition = partition(FIREWALL, shards);
+        let ends = Handoff::all(&partition, shards, SMALL_RING).expect("sockets");
+        let count = usize::from(shards);
+        let mut chooses = partition;
+        let mut packets = vec![Vec::new(); count];
+        let flows = (4 * BURST * count) as u64;
+        let mut trace = Trace::with_payload(&vec![0; bytes - 54], flows as usize);
+        trace.fill(&Plan::each_flow(flows));
+        for (number, frame) in trace.frames().iter().enumerate() {
+            let by: &mut Vec<Vec<u8>> = &mut packets[number % count];
+            let is_own = usize::from(chooses.get().shard(frame.bytes())) == number % count;
+            if by.len() < BURST && !is_own {
+                by.push(frame.bytes().to_vec());
+            }
+        }
+        Self {
+            ends,
+            pools: (0..count).map(|_| Pools::new(4 * BURST, 1)).collect(),
+            bursts: (0..count).map(|_| Vec::new()).collect(),
+            packets,
+        }
+    }
+
+    fn ns_each(&mut self) -> f64 {
+        let mut times: Vec<Duration> = (0..GROUP_ROUNDS).map(|_| self.round()).collect();
+        times.sort();
+        let packets = self.packets.iter().map(Vec::len).sum();
+        ns_each(times[GROUP_ROUNDS / 2], packets)
+    }
+
+    fn round(&mut self) -> Duration {
+        let Self {
+            ends,
+            pools,
+            bursts,
+            packets,
+        } = self;
+        for ((burst, pools), packets) in bursts.iter_mut().zip(pools.iter_mut()).zip(&*packets) {
+            burst.extend(
+                packets
+                    .iter()
+                    .filter_map(|packet| pools.take_filled(packet)),
+            );
+        }
+        let started = Instant::now();
+        for ((end, pools), burst) in ends.iter_mut().zip(pools.iter_mut()).zip(bursts.iter_mut()) {
+            end.divide(0, burst, pools);
+        }
+        for ((end, pools), burst) in ends.iter_mut().zip(pools.iter_mut()).zip(bursts.iter_mut()) {
+            end.take_arrived(usize::MAX, pools, burst);
+        }
+        let elapsed = started.elapsed();
+        let taken: usize = bursts.iter().map(Vec::len).sum();
+        let sent: usize = packets.iter().map(Vec::len).sum();
+        assert_eq!(taken, sent, "all are handed over");
+        for (burst, pools) in bursts.iter_mut().zip(pools.iter_mut()) {
+            burst.drain(..).for_each(|frame| pools.give(frame));
+        }
+        elapsed
     }
 }

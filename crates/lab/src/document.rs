@@ -122,9 +122,8 @@ impl Outcome {
     /// What is counted of values that a paper gives, or of all others.
     pub(crate) fn counts(&self, of_paper: bool) -> Counts {
         let expectations = &self.plan.expectations;
-        let is_of = |verdict: &&Verdict| {
-            expectations[verdict.expectation].is_of_paper() == of_paper
-        };
+        let is_of =
+            |verdict: &&Verdict| expectations[verdict.expectation].is_of_paper() == of_paper;
         Counts::of(self.verdicts.iter().filter(is_of))
     }
 }

@@ -18,9 +18,8 @@ const HEADER: [&str; 2] = ["what", "ns"];
 impl MeasuredCosts {
     /// Reads a table; `field` is the parameter that names it.
     pub(crate) fn read(path: &Path, field: &'static str) -> Result<Self, ParameterError> {
-        let wrong = |message: String| {
-            ParameterError::new(field, format!("{}: {message}", path.display()))
-        };
+        let wrong =
+            |message: String| ParameterError::new(field, format!("{}: {message}", path.display()));
         let unreadable = |error: csv::Error| wrong(error.to_string());
         let mut reader = csv::Reader::from_path(path).map_err(unreadable)?;
         if !reader.headers().map_err(unreadable)?.iter().eq(HEADER) {
@@ -32,7 +31,8 @@ impl MeasuredCosts {
             let line = record.position().map_or(0, csv::Position::line);
             let ns = record.get(1).and_then(|text| text.parse::<f64>().ok());
             let ns = ns.filter(|ns| ns.is_finite() && *ns > 0.0);
-            let ns = ns.ok_or_else(|| wrong(format!("line {line}: expected nanoseconds above 0")))?;
+            let ns =
+                ns.ok_or_else(|| wrong(format!("line {line}: expected nanoseconds above 0")))?;
             rows.insert(record.get(0).unwrap_or_default().to_owned(), ns);
         }
         let machine = std::fs::read_to_string(path.with_extension("machine.txt")).ok();
@@ -49,14 +49,25 @@ impl MeasuredCosts {
         let found = self.rows.get(what).copied();
         found.ok_or_else(|| {
             let names: Vec<&str> = self.rows.keys().map(String::as_str).collect();
-            format!("there is no {what} in {}; there are: {}", self.file, names.join(", "))
+            format!(
+                "there is no {what} in {}; there are: {}",
+                self.file,
+                names.join(", ")
+            )
         })
     }
 
     /// Where they were measured, in a sentence.
     pub(crate) fn told(&self) -> String {
-        let machine = self.machine.as_deref().unwrap_or("a machine that nobody wrote down");
-        format!("Costs of {} were measured on {}.", self.file, machine.trim())
+        let machine = self
+            .machine
+            .as_deref()
+            .unwrap_or("a machine that nobody wrote down");
+        format!(
+            "Costs of {} were measured on {}.",
+            self.file,
+            machine.trim()
+        )
     }
 }
 
@@ -74,10 +85,20 @@ mod tests {
         };
         let costs = read("what,ns\nhit-1,20.5\n").expect("a table");
         assert_eq!(costs.ns("hit-1"), Ok(20.5));
-        assert!(costs.ns("hit-2").expect_err("absent").contains("there are: hit-1"));
+        assert!(
+            costs
+                .ns("hit-2")
+                .expect_err("absent")
+                .contains("there are: hit-1")
+        );
         assert!(costs.told().contains("nobody"));
         std::fs::write(folder.path().join("a.machine.txt"), "a box\n").expect("room");
-        assert!(read("what,ns\n").expect("a table").told().ends_with("on a box."));
+        assert!(
+            read("what,ns\n")
+                .expect("a table")
+                .told()
+                .ends_with("on a box.")
+        );
         for (text, told) in [
             ("what,us\n", "columns what, ns"),
             ("what,ns\na,x\n", "line 2: expected nanoseconds"),

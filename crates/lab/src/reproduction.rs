@@ -169,8 +169,8 @@ pub fn kept_or_judged_again(plan: &Plan, root: &Path) -> Result<Option<Outcome>,
 }
 
 fn judge_again(plan: &Plan, folder: &Path) -> Result<Option<Outcome>, ExperimentError> {
-    let runs_the_same = Plan::recall(&folder.join(PLAN_FILE))
-        .is_ok_and(|kept| kept.runs_the_same(plan));
+    let runs_the_same =
+        Plan::recall(&folder.join(PLAN_FILE)).is_ok_and(|kept| kept.runs_the_same(plan));
     if !runs_the_same {
         return Ok(None);
     }

@@ -108,7 +108,10 @@ const COLUMNS: [Column; 7] = [
     ),
     column("assign_ns", "what it takes to find a packet's shard"),
     column("hand_over_ns", "what it takes to hand one over and take it"),
-    column("latency_p99_us", "99th percentile at nine tenths of that rate"),
+    column(
+        "latency_p99_us",
+        "99th percentile at nine tenths of that rate",
+    ),
 ];
 
 impl Model for Shards {
@@ -132,7 +135,10 @@ impl Model for Shards {
 
     fn remarks(&self, parameters: &Table, folder: &Path) -> Vec<String> {
         let setting = Setting::read(parameters, folder);
-        setting.map(|setting| setting.costs.told()).into_iter().collect()
+        setting
+            .map(|setting| setting.costs.told())
+            .into_iter()
+            .collect()
     }
 }
 
@@ -156,10 +162,15 @@ impl Setting {
         let parameters: Parameters = table.clone().try_into()?;
         parameters.check()?;
         let file = parameters.costs.as_ref();
-        let file = file.ok_or_else(|| ParameterError::new("costs", "missing: the table of times"))?;
+        let file =
+            file.ok_or_else(|| ParameterError::new("costs", "missing: the table of times"))?;
         let costs = MeasuredCosts::read(&folder.join(file), "costs")?;
         let (shards, bytes) = (parameters.shards, parameters.frame_bytes);
-        let of = |what: String| costs.ns(&what).map_err(|wrong| ParameterError::new("shards", wrong));
+        let of = |what: String| {
+            costs
+                .ns(&what)
+                .map_err(|wrong| ParameterError::new("shards", wrong))
+        };
         let (assign_ns, both_ns) = match shards {
             1 => (0.0, 0.0),
             _ => (
@@ -178,7 +189,15 @@ impl Setting {
 
     /// Packets of pairs of hosts, each with its shard by the production partition.
     fn packets(&self) -> Result<Vec<Packet>, ParameterError> {
-        let Parameters { shards, pairs, packets, queues, seed, zipf, .. } = self.parameters;
+        let Parameters {
+            shards,
+            pairs,
+            packets,
+            queues,
+            seed,
+            zipf,
+            ..
+        } = self.parameters;
         let mut owners = self.owners()?.into_iter();
         let mut random = Random::stream(seed, 0);
         let pairs: Vec<Packet> = (0..pairs)
@@ -197,7 +216,9 @@ impl Setting {
         };
         let chooser = Chooser::new(&popularity, pairs.len() as u64);
         let mut random = Random::stream(seed, 1);
-        Ok((0..packets).map(|_| pairs[chooser.choose(&mut random) as usize]).collect())
+        Ok((0..packets)
+            .map(|_| pairs[chooser.choose(&mut random) as usize])
+            .collect())
     }
 
     /// The owner of each pair of hosts.
@@ -245,7 +266,10 @@ impl Setting {
         let count = packets.len() as f64;
         let busiest_ns = busy_ns.iter().copied().fold(0.0, f64::max);
         let bound_mpps = 1e3 * count / busiest_ns;
-        let handed = packets.iter().filter(|packet| packet.by != packet.of).count();
+        let handed = packets
+            .iter()
+            .filter(|packet| packet.by != packet.of)
+            .count();
         let most = owned.iter().max().copied().unwrap_or_default();
         let output_mpps = self.highest_mpps(packets, bound_mpps);
         let (_, latency_ns) = self.run(packets, 0.9 * output_mpps);
@@ -396,79 +420,6 @@ impl World for Testbed<'_> {
         match event {
             Event::Arrival => self.arrive(agenda),
             Event::HandedOver(packet, came) => self.handed_over(packet, came, agenda.now()),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What is measured at a point, with times that are easy to reckon with.
-    fn measured(text: &str) -> impl Fn(&str) -> f64 {
-        let folder = tempfile::tempdir().expect("a folder");
-        let mut costs = String::from("what,ns\n");
-        for shards in [2, 4, 8] {
-            costs += &format!("assign-{shards},20\nhand-over-60-{shards},120\n");
-        }
-        std::fs::write(folder.path().join("c.csv"), costs).expect("room");
-        let text = format!("costs = 'c.csv'\npackets = 100_000\nwork_ns = 100\n{text}");
-        let table = toml::from_str(&text).expect("a table");
-        let row = Shards.run(&table, folder.path()).expect("a good point");
-        move |name| {
-            let index = COLUMNS.iter().position(|column| column.name == name);
-            row[index.expect("a column")]
-        }
-    }
-
-    #[test]
-    fn one_shard_does_nothing_but_its_work() {
-        let found = measured("shards = 1");
-        assert!((found("bound_mpps") - 10.0).abs() < 1e-6);
-        assert!((found("output_mpps") / 10.0 - 1.0).abs() < 0.05);
-        assert_eq!(found("handed_share"), 0.0);
-    }
-
-    /// With queues by chance three of four packets belong to another shard, and each of these costs 100 ns.
-    #[test]
-    fn what_is_handed_over_costs_both_ends() {
-        let found = measured("shards = 4");
-        assert!((found("handed_share") - 0.75).abs() < 0.02);
-        let each_ns = 20.0 + 100.0 + 0.75 * 100.0;
-        let even = 4e3 / each_ns;
-        assert!((found("output_mpps") / even - 1.0).abs() < 0.06, "{}", found("output_mpps"));
-        let with_transfer = measured("shards = 4\ntransfer_ns = 100");
-        assert!(with_transfer("output_mpps") < 0.8 * found("output_mpps"));
-    }
-
-    #[test]
-    fn queues_of_owners_need_no_handing_over() {
-        let found = measured("shards = 8\nqueues = 'owner'");
-        assert_eq!(found("handed_share"), 0.0);
-        assert!(found("output_mpps") > 0.9 * 8e3 / 120.0);
-    }
-
-    /// Two hosts that exchange much are one shard's work.
-    #[test]
-    fn one_pair_of_hosts_is_not_divided() {
-        let found = measured("shards = 8\nqueues = 'owner'\npairs = 1");
-        assert_eq!(found("busiest_share"), 8.0);
-        assert!((found("output_mpps") / (1e3 / 120.0) - 1.0).abs() < 0.05);
-    }
-
-    #[test]
-    fn what_was_not_measured_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("c.csv"), "what,ns\nassign-2,1\n").expect("room");
-        for (text, field) in [
-            ("shards = 2", "costs"),
-            ("shards = 2\ncosts = 'c.csv'", "shards"),
-            ("shards = 0\ncosts = 'c.csv'", "shards"),
-            ("work_ns = 0\ncosts = 'c.csv'", "work_ns"),
-        ] {
-            let table = toml::from_str(text).expect("a table");
-            let error = Shards.check(&table, folder.path()).expect_err(text);
-            assert_eq!(error.field.as_deref(), Some(field), "{text}");
         }
     }
 }

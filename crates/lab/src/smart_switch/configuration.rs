@@ -66,9 +66,15 @@ pub(super) fn read(text: &str) -> Result<(Applied, Arc<Snapshot>), ParameterErro
     let mut files = Files::default();
     files.add_text("configuration.json".into(), text.as_bytes());
     let mut store = Store::default();
-    let refused = files.problems.first().map(|(_, problem)| problem.to_string());
+    let refused = files
+        .problems
+        .first()
+        .map(|(_, problem)| problem.to_string());
     let applied = store.apply(files.changes);
-    let waiting = store.waiting().next().map(|(key, _)| format!("{key} waits"));
+    let waiting = store
+        .waiting()
+        .next()
+        .map(|(key, _)| format!("{key} waits"));
     match refused.or(waiting) {
         Some(message) => Err(ParameterError {
             field: None,
@@ -89,7 +95,10 @@ impl Objects {
     fn set(&mut self, key: std::fmt::Arguments<'_>, fields: std::fmt::Arguments<'_>) {
         let comma = if self.0.len() > 2 { ",\n" } else { "" };
         // Writing to a string cannot fail.
-        let _ = write!(self.0, "{comma}{{\"DASH_{key}\":{{{fields}}},\"OP\":\"SET\"}}");
+        let _ = write!(
+            self.0,
+            "{comma}{{\"DASH_{key}\":{{{fields}}},\"OP\":\"SET\"}}"
+        );
     }
 
     fn end(mut self) -> String {
@@ -112,7 +121,9 @@ pub(super) fn of_dpu(setting: &Setting, dpu: u16) -> String {
     );
     objects.set(
         format_args!("ROUTING_TYPE_TABLE:vnet_encap"),
-        format_args!("\"action_name\":\"tunnel\",\"action_type\":\"staticencap\",\"encap_type\":\"vxlan\""),
+        format_args!(
+            "\"action_name\":\"tunnel\",\"action_type\":\"staticencap\",\"encap_type\":\"vxlan\""
+        ),
     );
     for eni in setting.enis_of(dpu) {
         add_eni(&mut objects, eni);
@@ -125,7 +136,10 @@ pub(super) fn of_dpu(setting: &Setting, dpu: u16) -> String {
 
 fn add_eni(objects: &mut Objects, eni: u32) {
     let (mac, host, vni) = (mac(eni), host(eni), vni(eni));
-    objects.set(format_args!("VNET_TABLE:net{eni}"), format_args!("\"vni\":{vni}"));
+    objects.set(
+        format_args!("VNET_TABLE:net{eni}"),
+        format_args!("\"vni\":{vni}"),
+    );
     objects.set(
         format_args!("ENI_TABLE:eni{eni}"),
         format_args!(
@@ -140,7 +154,10 @@ fn add_eni(objects: &mut Objects, eni: u32) {
 
 /// One route leads to all peers; others, none beside another, lead where nobody is.
 fn add_routes(objects: &mut Objects, setting: &Setting, eni: u32) {
-    objects.set(format_args!("ROUTE_GROUP_TABLE:group{eni}"), format_args!("\"guid\":\"group{eni}\""));
+    objects.set(
+        format_args!("ROUTE_GROUP_TABLE:group{eni}"),
+        format_args!("\"guid\":\"group{eni}\""),
+    );
     objects.set(
         format_args!("ENI_ROUTE_TABLE:eni{eni}"),
         format_args!("\"group_id\":\"group{eni}\""),
@@ -176,7 +193,10 @@ fn add_lists(objects: &mut Objects, setting: &Setting, eni: u32) {
     let rules = setting.parameters.acl_rules / (setting.parameters.enis * LISTS);
     for list in 0..LISTS.min(rules * LISTS) {
         let name = format!("list{eni}-{list}");
-        objects.set(format_args!("ACL_GROUP_TABLE:{name}"), format_args!("\"ip_version\":\"ipv4\""));
+        objects.set(
+            format_args!("ACL_GROUP_TABLE:{name}"),
+            format_args!("\"ip_version\":\"ipv4\""),
+        );
         for rule in 1..rules {
             let network = Ipv4Addr::from(0x3000_0000 + (list * rules + rule) * 512);
             objects.set(

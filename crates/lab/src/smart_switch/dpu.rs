@@ -77,7 +77,11 @@ impl Device {
             dpu,
             to_it: port(),
             from_it: port(),
-            pipeline: if is_software { Vec::new() } else { vec![Server::default()] },
+            pipeline: if is_software {
+                Vec::new()
+            } else {
+                vec![Server::default()]
+            },
             cores,
             packet: Time::from_ns_f64(setting.packet_ns()),
             connection: Time::from_ns_f64(setting.connection_ns()),
@@ -115,7 +119,9 @@ impl Device {
     fn answer(&mut self, buffer: &mut [u8], question: &Question, now: Instant) -> Option<u32> {
         let answer = self.dpu.answer(&question.arrival);
         self.dpu.no_longer_asked(&question.key);
-        let step = self.dpu.resume(buffer, HEADROOM, now, Some((*question, answer)));
+        let step = self
+            .dpu
+            .resume(buffer, HEADROOM, now, Some((*question, answer)));
         forwarded_bytes(&step)
     }
 
@@ -148,7 +154,11 @@ impl Device {
     /// been where it was.
     pub(super) fn judged(&mut self, buffer: &mut [u8], question: &Question, now: Time) -> Passed {
         let bytes = self.answer(buffer, question, Instant(now.ns()));
-        let duration = if self.is_software { Time::ZERO } else { self.packet };
+        let duration = if self.is_software {
+            Time::ZERO
+        } else {
+            self.packet
+        };
         bytes.map_or(Passed::Lost, |bytes| self.leave(now, bytes, duration))
     }
 

@@ -1,16 +1,13 @@
 //! Frames in their tunnels, as hosts send them.
 
-use super::configuration::{
-    MACHINE, VIP, VM_VNI, host, mac, peer, peer_host, peer_mac, vni,
-};
+use super::configuration::{MACHINE, VIP, VM_VNI, host, mac, peer, peer_host, peer_mac, vni};
+use super::parameters::PORTS;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder};
 
 /// Room in front of a frame: for two tunnels.
 pub(super) const HEADROOM: usize = 128;
-/// Ports of a machine for each peer.
-const PORTS: u32 = 60_000;
 /// Headers of an inner UDP datagram.
 const UDP_BYTES: usize = 14 + 20 + 8;
 /// What a request and its answer carry.
@@ -32,11 +29,6 @@ impl Conversation {
             peer: number / PORTS % peers,
             port: (1024 + number % PORTS) as u16,
         }
-    }
-
-    /// The most that there are of one ENI.
-    pub(super) fn most(peers: u32) -> u64 {
-        u64::from(peers) * u64::from(PORTS)
     }
 
     /// A datagram of the machine; the outer frame has so many bytes.
@@ -62,8 +54,15 @@ impl Conversation {
             _ => (true, flags::ACK, 0),
         };
         let [machine, peer] = self.ends(80);
-        let (from, to) = if is_outbound { (machine, peer) } else { (peer, machine) };
-        let packet = PacketBuilder::tcp(from, to).flags(tcp_flags).payload_len(payload).padded();
+        let (from, to) = if is_outbound {
+            (machine, peer)
+        } else {
+            (peer, machine)
+        };
+        let packet = PacketBuilder::tcp(from, to)
+            .flags(tcp_flags)
+            .payload_len(payload)
+            .padded();
         self.in_tunnel(packet, is_outbound)
     }
 
@@ -95,9 +94,16 @@ impl Conversation {
     /// A buffer with room in front, and the frame in its tunnel.
     fn in_tunnel(self, packet: PacketBuilder<'_>, is_outbound: bool) -> Vec<u8> {
         let (eni, peer) = (mac(self.eni), peer_mac(self.peer));
-        let (from, to) = if is_outbound { (eni, peer) } else { (peer, eni) };
+        let (from, to) = if is_outbound {
+            (eni, peer)
+        } else {
+            (peer, eni)
+        };
         let outer = self.outer(is_outbound);
-        let inner = packet.macs(from, to).to_vec().expect("the sizes are in range");
+        let inner = packet
+            .macs(from, to)
+            .to_vec()
+            .expect("the sizes are in range");
         let mut buffer = vec![0; HEADROOM + outer.header_bytes()];
         buffer.extend_from_slice(&inner);
         let varying = Varying {

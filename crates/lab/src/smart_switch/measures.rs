@@ -18,7 +18,10 @@ pub(super) const COLUMNS: [Column; 19] = [
         "their frames, with tunnels and checksums, without what a wire needs besides",
     ),
     column("lost_share", "packets that were lost, of those that came"),
-    column("latency_us", "mean time of a packet of a known flow in the box"),
+    column(
+        "latency_us",
+        "mean time of a packet of a known flow in the box",
+    ),
     column("latency_p99_us", "99th percentile of the same"),
     column(
         "connections_m_per_s",
@@ -28,7 +31,10 @@ pub(super) const COLUMNS: [Column; 19] = [
         "failed_share",
         "connections that lost a packet, of those that began",
     ),
-    column("judged_share", "packets that policies judged, of those that came"),
+    column(
+        "judged_share",
+        "packets that policies judged, of those that came",
+    ),
     column(
         "busiest_share",
         "packets of the DPU that got most, as a multiple of an even share",
@@ -45,10 +51,19 @@ pub(super) const COLUMNS: [Column; 19] = [
     ),
     column("flows_m", "flows for which a DPU has memory, millions"),
     column("power_w", "power of the box under load"),
-    column("mpps_per_kw", "packets that left, millions a second, for each kW"),
+    column(
+        "mpps_per_kw",
+        "packets that left, millions a second, for each kW",
+    ),
     column("mpps_per_ru", "the same for each rack unit"),
-    column("packet_ns", "what a packet of a known flow takes a pipeline, or a core"),
-    column("connection_ns", "what a connection that is opened takes a core"),
+    column(
+        "packet_ns",
+        "what a packet of a known flow takes a pipeline, or a core",
+    ),
+    column(
+        "connection_ns",
+        "what a connection that is opened takes a core",
+    ),
 ];
 
 /// Counts of a run; packets count where they arrive after the warm-up.

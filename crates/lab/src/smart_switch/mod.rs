@@ -20,8 +20,6 @@ mod dpu;
 mod frames;
 mod measures;
 mod parameters;
-#[cfg(test)]
-mod tests;
 mod world;
 
 pub use parameters::{Arrivals, Parameters, Pipeline};
@@ -53,7 +51,9 @@ impl Model for SmartSwitch {
 
     fn remarks(&self, parameters: &Table, folder: &Path) -> Vec<String> {
         let setting = Parameters::read(parameters, folder).and_then(Parameters::setting);
-        let told = setting.ok().and_then(|setting| setting.costs.map(|costs| costs.told()));
+        let told = setting
+            .ok()
+            .and_then(|setting| setting.costs.map(|costs| costs.told()));
         told.into_iter().collect()
     }
 }

@@ -1,7 +1,6 @@
 //! What a plan can say of a switch with DPUs.
 
 use super::costs::Costs;
-use super::frames::Conversation;
 use crate::model::ParameterError;
 use crate::number::number;
 use crate::testbed::{DpuPreset, SwitchPreset, Testbed};
@@ -124,9 +123,8 @@ impl Parameters {
             .partition(|(name, _)| name.contains('.'));
         let mut parameters: Self = rest.try_into()?;
         for (name, value) in instead {
-            let value = number(&value).ok_or_else(|| {
-                ParameterError::new(name.clone(), "expected a number")
-            })?;
+            let value = number(&value)
+                .ok_or_else(|| ParameterError::new(name.clone(), "expected a number"))?;
             parameters.instead.push((name, value));
         }
         parameters.testbed = parameters.testbed.map(|path| folder.join(path));
@@ -201,7 +199,9 @@ impl Parameters {
         }
         let dpu = testbed.dpu.ok_or_else(|| wrong("it has no DPUs".into()))?;
         let costs = self.costs.as_deref();
-        let costs = costs.map(|path| Costs::read(path, self.table_flows)).transpose()?;
+        let costs = costs
+            .map(|path| Costs::read(path, self.table_flows))
+            .transpose()?;
         if self.pipeline == Pipeline::Software && costs.is_none() {
             let message = "missing: software takes as long as it was measured to";
             return Err(ParameterError::new("costs", message));
@@ -212,12 +212,16 @@ impl Parameters {
             costs,
             parameters: self,
         };
-        if u64::from(setting.flows_of_eni()) > Conversation::most(setting.mappings_of_eni()) {
+        let conversations = u64::from(PORTS) * u64::from(setting.mappings_of_eni());
+        if u64::from(setting.flows_of_eni()) > conversations {
             let message = "more than the ports of an ENI's machine with all that has a mapping";
             return Err(ParameterError::new("flows", message));
         }
         if setting.packets() > MOST_PACKETS {
-            let message = format!("{:.0} packets in it; {MOST_PACKETS:.0} are the most", setting.packets());
+            let message = format!(
+                "{:.0} packets in it; {MOST_PACKETS:.0} are the most",
+                setting.packets()
+            );
             return Err(ParameterError::new("duration_us", message));
         }
         Ok(setting)
@@ -228,6 +232,8 @@ impl Parameters {
 const TUNNEL_BYTES: u32 = 50;
 /// Of a frame.
 const CHECKSUM_BYTES: u32 = 4;
+/// Ports from which a machine speaks with each of its peers.
+pub(super) const PORTS: u32 = 60_000;
 /// Packets of a connection, from the first SYN to the last ACK.
 pub(super) const CONNECTION_PACKETS: u32 = 8;
 
@@ -288,8 +294,7 @@ impl Setting {
 
     /// Packets that come in all, about.
     fn packets(&self) -> f64 {
-        let per_s = self.packets_per_s()
-            + self.connections_per_s() * f64::from(CONNECTION_PACKETS);
+        let per_s = self.packets_per_s() + self.connections_per_s() * f64::from(CONNECTION_PACKETS);
         per_s * self.parameters.duration_us / 1e6
     }
 
@@ -306,7 +311,9 @@ impl Setting {
 
     /// Flows of each ENI that are known before anything counts.
     pub(super) fn flows_of_eni(&self) -> u32 {
-        let Parameters { flows, dpus, enis, .. } = self.parameters;
+        let Parameters {
+            flows, dpus, enis, ..
+        } = self.parameters;
         (u64::from(flows) * u64::from(dpus)).div_ceil(u64::from(enis)) as u32
     }
 

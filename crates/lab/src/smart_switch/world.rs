@@ -140,7 +140,14 @@ impl<'a> Testbed<'a> {
         *next += 1;
         self.measures.begun += u64::from(self.measures.counts(agenda.now()));
         let step = 0;
-        self.segment(Connection { conversation, eni, step }, agenda);
+        self.segment(
+            Connection {
+                conversation,
+                eni,
+                step,
+            },
+            agenda,
+        );
         let gap = self.gap(self.setting.connections_per_s());
         agenda.at(agenda.now() + gap, Event::Opens);
     }

@@ -1,9 +1,9 @@
-//! The box does what its parts promise.
+//! A switch with DPUs: the box does what its parts promise.
 
-use super::SmartSwitch;
-use crate::model::Model;
 use std::path::PathBuf;
 use toml::Table;
+use twinpath_lab::model::Model;
+use twinpath_lab::smart_switch::SmartSwitch;
 
 fn plans() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../plans")
@@ -18,10 +18,14 @@ fn table(text: &str) -> Table {
 
 /// What is measured at a point, by name.
 fn measured(text: &str) -> impl Fn(&str) -> f64 {
-    let row = SmartSwitch.run(&table(text), &plans()).expect("a good point");
+    let row = SmartSwitch
+        .run(&table(text), &plans())
+        .expect("a good point");
     move |name| {
         let columns = SmartSwitch.columns().iter();
-        let index = columns.map(|column| column.name).position(|column| column == name);
+        let index = columns
+            .map(|column| column.name)
+            .position(|column| column == name);
         row[index.expect("a column")]
     }
 }
@@ -58,8 +62,13 @@ fn every_dpu_has_its_enis_and_no_other() {
     assert!(even("busiest_share") < 1.1);
     // Five ENIs on four DPUs: one has two.
     let uneven = measured("load = 0.5\ndpus = 4\nenis = 5\nduration_us = 200\nflows = 32");
-    assert!((uneven("busiest_share") - 1.6).abs() < 0.1, "{}", uneven("busiest_share"));
-    let alone = measured("load = 1.0\ndpus = 4\nenis = 1\nduration_us = 400\nflows = 32\nwarm_up = 0.5");
+    assert!(
+        (uneven("busiest_share") - 1.6).abs() < 0.1,
+        "{}",
+        uneven("busiest_share")
+    );
+    let alone =
+        measured("load = 1.0\ndpus = 4\nenis = 1\nduration_us = 400\nflows = 32\nwarm_up = 0.5");
     assert!((alone("output_mpps") / 49.3 - 1.0).abs() < 0.02);
     assert!((alone("output_mpps") / alone("even_mpps") - 1.0).abs() < 0.02);
 }
@@ -68,10 +77,16 @@ fn every_dpu_has_its_enis_and_no_other() {
 #[test]
 fn policies_take_memory() {
     let small = measured("load = 0.1\nduration_us = 10");
-    let large = measured("load = 0.1\nduration_us = 10\nacl_rules = 64_000\nroutes = 32_000\nmappings = 16_000");
+    let large = measured(
+        "load = 0.1\nduration_us = 10\nacl_rules = 64_000\nroutes = 32_000\nmappings = 16_000",
+    );
     assert!(large("policy_mb") > 10.0 * small("policy_mb"));
     // An entry is a cache line, a flow has two, and of three places two are taken.
-    assert!((192.0..260.0).contains(&large("flow_bytes")), "{}", large("flow_bytes"));
+    assert!(
+        (192.0..260.0).contains(&large("flow_bytes")),
+        "{}",
+        large("flow_bytes")
+    );
 }
 
 #[test]
@@ -92,9 +107,15 @@ fn what_cannot_run_is_refused_with_its_name() {
         ("load = -1", "load: must be"),
         ("pipeline = 'software'", "costs: missing"),
         ("costs = 'measured/nothing.csv'", "costs: "),
-        ("testbed = 'testbeds/switchnic.toml'", "testbed: it has no DPUs"),
+        (
+            "testbed = 'testbeds/switchnic.toml'",
+            "testbed: it has no DPUs",
+        ),
         ("'dpu.speed' = 3", "dpu.speed: the testbed has no number"),
-        ("mappings = 32\nflows = 4_000_000", "flows: more than the ports"),
+        (
+            "mappings = 32\nflows = 4_000_000",
+            "flows: more than the ports",
+        ),
         ("load = 5\ndpus = 64\nduration_us = 1e6", "duration_us: "),
     ] {
         let error = refused(text);
