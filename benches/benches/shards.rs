@@ -32,7 +32,7 @@ fn main() {
     let packets = if is_test { 2_000 } else { 1_000_000 };
     let plan = Plan::new(packets, 32_000.min(packets as u64), Spread::Uniform, 0.0, 1);
     if std::env::args().any(|argument| argument == "costs") {
-        costs(&plan);
+        costs();
         return;
     }
     println!("spreading over {SHARDS} shards, {packets} packets of 32000 flows\n");
@@ -125,16 +125,20 @@ impl Pair {
     }
 }
 
-/// What finding, handing over and taking cost by the number of shards: each shard has a burst of its queue,
-/// none of which is its own, deals it to the others, and takes what they have for it. All on one core.
-fn costs(plan: &Plan) {
+/// What it costs one of so many shards to find a packet's shard, to give a burst to all others, and to take
+/// one from all others. What the others do is not in it: they have cores of their own.
+fn costs() {
     let mut measured = Measured::default();
     for shards in [2, 4, 8, 16, 32, 64] {
-        let ns = assigning(&mut partition(FIREWALL, shards), plan);
-        measured.add(format!("assign-{shards}"), ns);
         for bytes in [60, 1514] {
-            let ns = Group::new(shards, bytes).ns_each();
-            measured.add(format!("hand-over-{bytes}-{shards}"), ns);
+            let [assign, give, take] = Group::new(shards, bytes).ns_each();
+            if bytes == 60 {
+                measured.add(format!("assign-{shards}"), assign);
+            }
+            // To give is to find, too.
+            let give = (give - assign).max(0.1);
+            measured.add(format!("give-{bytes}-{shards}"), give);
+            measured.add(format!("take-{bytes}-{shards}"), take);
         }
     }
     measured
@@ -143,78 +147,106 @@ fn costs(plan: &Plan) {
 }
 
 /// Frames of a ring where there are many rings.
-const SMALL_RING: usize = 256;
-/// Bursts of all shards together, of which the median counts.
-const GROUP_ROUNDS: usize = 301;
+const SMALL_RING: usize = 128;
+/// Bursts, of which the median counts.
+const GROUP_ROUNDS: usize = 4001;
 
-/// All shards, and what comes by each one's queue.
+/// The first of several shards gives a burst to the others, and takes one from them.
 struct Group {
     ends: Vec<Handoff>,
     pools: Vec<Pools>,
-    bursts: Vec<Vec<Frame>>,
-    packets: Vec<Vec<Vec<u8>>>,
+    partition: CurrentPartition,
+    /// By number of the other, what the first has for it and it has for the first.
+    given: Vec<Vec<Vec<u8>>>,
+    taken: Vec<Vec<Vec<u8>>>,
 }
 
 impl Group {
     fn new(shards: u16, bytes: usize) -> Self {
-        let partition = partition(FIREWALL, shards);
+        let mut partition = partition(FIREWALL, shards);
         let ends = Handoff::all(&partition, shards, SMALL_RING).expect("sockets");
         let count = usize::from(shards);
-        let mut chooses = partition;
-        let mut packets = vec![Vec::new(); count];
-        let flows = (4 * BURST * count) as u64;
+        let (mut given, mut taken) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        // Enough that every shard has as many as are asked for.
+        let flows = 8 * (BURST * count) as u64;
         let mut trace = Trace::with_payload(&vec![0; bytes - 54], flows as usize);
         trace.fill(&Plan::each_flow(flows));
-        for (number, frame) in trace.frames().iter().enumerate() {
-            let by: &mut Vec<Vec<u8>> = &mut packets[number % count];
-            let is_own = usize::from(chooses.get().shard(frame.bytes())) == number % count;
-            if by.len() < BURST && !is_own {
-                by.push(frame.bytes().to_vec());
+        let others = count - 1;
+        let share = |other: usize| BURST / others + usize::from(other <= BURST % others);
+        let mut next = 1;
+        for frame in trace.frames().iter() {
+            let packet = frame.bytes().to_vec();
+            match usize::from(partition.get().shard(&packet)) {
+                0 if next < count => {
+                    taken[next].push(packet);
+                    next += usize::from(taken[next].len() == share(next));
+                }
+                0 => (),
+                other if given[other].len() < share(other) => given[other].push(packet),
+                _ => (),
             }
         }
+        let whole = |of: &[Vec<Vec<u8>>]| of.iter().map(Vec::len).sum::<usize>();
+        assert_eq!((whole(&given), whole(&taken)), (BURST, BURST));
         Self {
             ends,
             pools: (0..count).map(|_| Pools::new(4 * BURST, 1)).collect(),
-            bursts: (0..count).map(|_| Vec::new()).collect(),
-            packets,
+            partition,
+            given,
+            taken,
         }
     }
 
-    fn ns_each(&mut self) -> f64 {
-        let mut times: Vec<Duration> = (0..GROUP_ROUNDS).map(|_| self.round()).collect();
-        times.sort();
-        let packets = self.packets.iter().map(Vec::len).sum();
-        ns_each(times[GROUP_ROUNDS / 2], packets)
+    fn ns_each(&mut self) -> [f64; 3] {
+        let rounds: Vec<[Duration; 3]> = (0..GROUP_ROUNDS).map(|_| self.round()).collect();
+        [0, 1, 2].map(|what| {
+            let mut times: Vec<Duration> = rounds.iter().map(|round| round[what]).collect();
+            times.sort();
+            ns_each(times[GROUP_ROUNDS / 2], BURST)
+        })
     }
 
-    fn round(&mut self) -> Duration {
+    fn round(&mut self) -> [Duration; 3] {
         let Self {
             ends,
             pools,
-            bursts,
-            packets,
+            partition,
+            given,
+            taken,
         } = self;
-        for ((burst, pools), packets) in bursts.iter_mut().zip(pools.iter_mut()).zip(&*packets) {
-            burst.extend(
-                packets
-                    .iter()
-                    .filter_map(|packet| pools.take_filled(packet)),
-            );
+        let mut burst = Vec::with_capacity(BURST);
+        for other in 1..ends.len() {
+            burst.extend(fill(&taken[other], &mut pools[other]));
+            ends[other].divide(0, &mut burst, &mut pools[other]);
+        }
+        for packets in given.iter() {
+            burst.extend(fill(packets, &mut pools[0]));
         }
         let started = Instant::now();
-        for ((end, pools), burst) in ends.iter_mut().zip(pools.iter_mut()).zip(bursts.iter_mut()) {
-            end.divide(0, burst, pools);
+        for frame in &burst {
+            black_box(partition.get().shard(frame.bytes()));
         }
-        for ((end, pools), burst) in ends.iter_mut().zip(pools.iter_mut()).zip(bursts.iter_mut()) {
-            end.take_arrived(usize::MAX, pools, burst);
-        }
-        let elapsed = started.elapsed();
-        let taken: usize = bursts.iter().map(Vec::len).sum();
-        let sent: usize = packets.iter().map(Vec::len).sum();
-        assert_eq!(taken, sent, "all are handed over");
-        for (burst, pools) in bursts.iter_mut().zip(pools.iter_mut()) {
+        let assigned = started.elapsed();
+        let started = Instant::now();
+        ends[0].divide(0, &mut burst, &mut pools[0]);
+        let gave = started.elapsed();
+        let started = Instant::now();
+        ends[0].take_arrived(usize::MAX, &mut pools[0], &mut burst);
+        let took = started.elapsed();
+        assert_eq!(burst.len(), BURST, "all are handed over");
+        burst.drain(..).for_each(|frame| pools[0].give(frame));
+        for (end, pools) in ends.iter_mut().zip(pools.iter_mut()).skip(1) {
+            end.take_arrived(usize::MAX, pools, &mut burst);
             burst.drain(..).for_each(|frame| pools.give(frame));
         }
-        elapsed
+        [assigned, gave, took]
     }
+}
+
+/// Packets in frames of a pool.
+fn fill(packets: &[Vec<u8>], pools: &mut Pools) -> Vec<Frame> {
+    let frames = packets.iter().map(|packet| pools.take_filled(packet));
+    frames
+        .map(|frame| frame.expect("there is a buffer"))
+        .collect()
 }

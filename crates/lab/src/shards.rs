@@ -3,8 +3,8 @@
 //! Each shard is a core. A packet comes by the queue of one shard, which finds out whose it is, as the
 //! production [`Partition`](twinpath_node::shards::Partition) says of the packet's bytes, and either does the service's work or hands
 //! it over to its owner. What these steps take was measured on the production code (`plans/measured/README.md`):
-//! handing over gets dearer with more shards, as a burst is dealt to more rings and a shard that takes looks
-//! into more of them.
+//! giving and taking get dearer with more shards, as a burst is dealt to more rings and a shard that takes
+//! looks into more of them.
 //!
 //! | `queues` | a packet comes by the queue |
 //! |---|---|
@@ -107,7 +107,10 @@ const COLUMNS: [Column; 7] = [
         "packets that the shard with most owns, as a multiple of an even share",
     ),
     column("assign_ns", "what it takes to find a packet's shard"),
-    column("hand_over_ns", "what it takes to hand one over and take it"),
+    column(
+        "hand_over_ns",
+        "what it takes both shards to hand one over, besides",
+    ),
     column(
         "latency_p99_us",
         "99th percentile at nine tenths of that rate",
@@ -147,7 +150,8 @@ struct Setting {
     parameters: Parameters,
     costs: MeasuredCosts,
     assign_ns: f64,
-    hand_over_ns: f64,
+    give_ns: f64,
+    take_ns: f64,
 }
 
 /// A packet: by whose queue it comes, and whose it is.
@@ -171,17 +175,19 @@ impl Setting {
                 .ns(&what)
                 .map_err(|wrong| ParameterError::new("shards", wrong))
         };
-        let (assign_ns, both_ns) = match shards {
-            1 => (0.0, 0.0),
-            _ => (
+        let [assign_ns, give_ns, take_ns] = match shards {
+            1 => [0.0; 3],
+            _ => [
                 of(format!("assign-{shards}"))?,
-                of(format!("hand-over-{bytes}-{shards}"))?,
-            ),
+                of(format!("give-{bytes}-{shards}"))?,
+                of(format!("take-{bytes}-{shards}"))?,
+            ],
         };
         Ok(Self {
             assign_ns,
-            // The bench finds the shard, too.
-            hand_over_ns: (both_ns - assign_ns).max(0.0) + parameters.transfer_ns,
+            give_ns,
+            // Whoever takes it waits for its memory.
+            take_ns: take_ns + parameters.transfer_ns,
             costs,
             parameters,
         })
@@ -246,11 +252,7 @@ impl Setting {
         let work = self.parameters.work_ns;
         match packet.by == packet.of {
             true => (self.assign_ns + work, 0.0),
-            // Half of it is to give, half to take.
-            false => (
-                self.assign_ns + self.hand_over_ns / 2.0,
-                self.hand_over_ns / 2.0 + work,
-            ),
+            false => (self.assign_ns + self.give_ns, self.take_ns + work),
         }
     }
 
@@ -279,7 +281,7 @@ impl Setting {
             handed as f64 / count,
             most as f64 / count * shards as f64,
             self.assign_ns,
-            self.hand_over_ns,
+            self.give_ns + self.take_ns,
             latency_ns / 1e3,
         ]
     }

@@ -8,7 +8,7 @@ fn measured(text: &str) -> impl Fn(&str) -> f64 {
     let folder = tempfile::tempdir().expect("a folder");
     let mut costs = String::from("what,ns\n");
     for shards in [2, 4, 8] {
-        costs += &format!("assign-{shards},20\nhand-over-60-{shards},120\n");
+        costs += &format!("assign-{shards},20\ngive-60-{shards},40\ntake-60-{shards},60\n");
     }
     std::fs::write(folder.path().join("c.csv"), costs).expect("room");
     let text = format!("costs = 'c.csv'\npackets = 100_000\nwork_ns = 100\n{text}");
