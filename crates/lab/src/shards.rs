@@ -54,7 +54,8 @@ pub struct Parameters {
     pub frame_bytes: u32,
     /// Packets that may wait for a shard.
     pub ring_packets: u64,
-    /// Packets of each run; throughput is found by some ten runs.
+    /// Packets of each run; throughput is found by some ten runs. Many more than all shards' rings hold:
+    /// else these hide that more comes than is carried.
     pub packets: u32,
     /// The table of measured times, as seen from the plan.
     pub costs: Option<PathBuf>,
