@@ -11,7 +11,8 @@ fn measured(text: &str) -> impl Fn(&str) -> f64 {
         costs += &format!("assign-{shards},20\ngive-60-{shards},40\ntake-60-{shards},60\n");
     }
     std::fs::write(folder.path().join("c.csv"), costs).expect("room");
-    let text = format!("costs = 'c.csv'\npackets = 100_000\nring_packets = 64\nwork_ns = 100\n{text}");
+    let text =
+        format!("costs = 'c.csv'\npackets = 100_000\nring_packets = 64\nwork_ns = 100\n{text}");
     let table = toml::from_str(&text).expect("a table");
     let row = Shards.run(&table, folder.path()).expect("a good point");
     move |name| {
