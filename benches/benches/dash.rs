@@ -1,7 +1,8 @@
 //! DASH on one core: packets of known connections, VXLAN in and out, and new connections through
 //! access lists, routes and mappings; beside what the machine allows.
 //!
-//! `cargo bench -p twinpath-benches --bench dash [hits|opens|update]`. A hit is a whole packet: outer headers off,
+//! `cargo bench -p twinpath-benches --bench dash [hits|opens|update]`; with `costs` it measures what the
+//! lab's plans of DPUs take as times, and writes `plans/measured/dash-costs.csv`. A hit is a whole packet: outer headers off,
 //! the flow found, MAC addresses rewritten, counted, outer headers with checksums on. The limit is a
 //! loop that reads two cache lines at random from as much memory as the flows take. Every figure is
 //! the median over parts of 512 packets.
@@ -9,6 +10,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use twinpath_benches::measured::Measured;
 use twinpath_benches::table::{ns_each, row};
 use twinpath_core::memory::{CacheLine, ZeroedArray};
 use twinpath_core::wire::tcp::flags;
@@ -36,6 +38,10 @@ fn main() {
             .peekable();
         named.peek().is_none() || named.any(|text| text == part)
     };
+    if parts.iter().any(|part| part == "costs") {
+        costs();
+        return;
+    }
     if wanted("hits") {
         let counts: &[usize] = if is_test {
             &[600]
@@ -208,6 +214,52 @@ fn opens(rules: u32, prefixes: u32, routes: u32, count: usize) {
         per(memory.mappings),
         per(memory.acl_rules)
     );
+}
+
+/// Flows that are known, in a table with room for the most of them.
+const KNOWN_FLOWS: [usize; 4] = [0, 1_000_000, 8_000_000, 24_000_000];
+/// Connections that are opened in such a table.
+const OPENED: usize = 200_000;
+
+/// What packets of known flows and new connections take by how full the table is. Policies are as large as
+/// the public paper's for an ENI: five lists of 1,000 rules in a row, 5,000 routes, 2,510 mappings.
+fn costs() {
+    let sizes = Large {
+        mappings: 2_510,
+        ..sizes(5, 1_000, 1, 5_000)
+    };
+    let objects = large(&sizes);
+    let room = KNOWN_FLOWS[KNOWN_FLOWS.len() - 1] + KNOWN_FLOWS.len() * OPENED;
+    let settings = Settings {
+        flows: room,
+        ..Settings::default()
+    };
+    let mut dpu = Dpu::new(settings, 1);
+    dpu.update(&objects, &keys(&objects));
+    dpu.touch();
+    let mut measured = Measured::default();
+    let mut known = 0;
+    for count in KNOWN_FLOWS {
+        if count > 0 {
+            each(&mut dpu, known..count, sizes.mappings, flags::SYN);
+            known = count;
+            let order = scattered(count).cycle().take(1_000_000);
+            let ns = each(&mut dpu, order, sizes.mappings, flags::ACK);
+            measured.add(format!("hit-{count}"), ns);
+        }
+        let ns = each(&mut dpu, known..known + OPENED, sizes.mappings, flags::SYN);
+        known += OPENED;
+        measured.add(format!("open-{count}"), ns);
+        if count == 0 {
+            let order = scattered(1_000).cycle().take(1_000_000);
+            let ns = each(&mut dpu, order, sizes.mappings, flags::ACK);
+            measured.add("hit-1000".into(), ns);
+        }
+    }
+    assert_eq!(dpu.flow_count(), known);
+    measured
+        .write("dash-costs")
+        .expect("the table can be written");
 }
 
 /// How long it takes until packets meet a change.

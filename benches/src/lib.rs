@@ -4,6 +4,7 @@
 pub mod bench_node;
 pub mod chains;
 pub mod limit;
+pub mod measured;
 pub mod packets;
 pub mod rule_bench;
 pub mod table;

@@ -29,7 +29,10 @@ const HEAD: &str = "# Reproduction\n\n\
     from, or that a setting implies, is shown as put in: it cannot fail, so it is not counted.\n\
     - **what could fail**: the paper's value, from where to where ours passes, ours, and whether it is *inside*. A trend \
     passes if it is as large as the paper says, or, where it gives no size, larger than what chance makes.\n\
-    - **why the rest differs**: a cause that another plan has tested by changing it, or that it is unknown.\n\n";
+    - **why the rest differs**: a cause that another plan has tested by changing it, or that it is unknown.\n\n\
+    The tables count apart what a paper *says* was measured, and what else must hold: its theorems, arithmetic, an \
+    independent simulation, what a mechanism promises, what must come of a changed cause, aims of this project. Both can \
+    fail; only the first is a paper's result that is redone.\n\n";
 
 /// The page's text.
 pub(crate) fn page(outcomes: &[Outcome], base: &Path) -> String {
@@ -63,31 +66,30 @@ fn tested<'a>(outcomes: &'a [Outcome], name: &str) -> Vec<&'a str> {
 
 /// A line for each plan, and one for all of them.
 fn index(text: &mut String, outcomes: &[&Outcome]) {
-    text.push_str("| plan | what | values | inside | put in |\n|---|---|---|---|---|\n");
-    let mut sum = Counts::default();
+    text.push_str(
+        "| plan | what | paper's values | inside | others | inside | put in |\n\
+         |---|---|---|---|---|---|---|\n",
+    );
+    let mut sums = [Counts::default(); 2];
     for outcome in outcomes {
-        let counts = Counts::of(&outcome.verdicts);
         let (name, figure) = (&outcome.plan.name, &outcome.plan.figure);
-        let Counts {
-            all,
-            inside,
-            inputs,
-        } = counts;
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "| [{name}](#{name}) | {figure} | {all} | {inside} | {inputs} |"
-        );
-        sum.all += all;
-        sum.inside += inside;
-        sum.inputs += inputs;
+        let counts = [true, false].map(|of_paper| outcome.counts(of_paper));
+        index_line(text, &format!("[{name}](#{name}) | {figure}"), counts);
+        for (sum, counts) in sums.iter_mut().zip(counts) {
+            sum.add(counts);
+        }
     }
-    let Counts {
-        all,
-        inside,
-        inputs,
-    } = sum;
-    let _ = writeln!(text, "| all | | {all} | {inside} | {inputs} |");
+    index_line(text, "all |", sums);
+}
+
+fn index_line(text: &mut String, what: &str, [papers, others]: [Counts; 2]) {
+    let inputs = papers.inputs + others.inputs;
+    // Writing to a string cannot fail.
+    let _ = writeln!(
+        text,
+        "| {what} | {} | {} | {} | {} | {inputs} |",
+        papers.all, papers.inside, others.all, others.inside
+    );
 }
 
 /// How many values count, how many of these are inside, and how many were put in.
@@ -107,6 +109,22 @@ impl Counts {
             counts.inside += usize::from(!verdict.is_input && verdict.inside);
         }
         counts
+    }
+
+    fn add(&mut self, other: Self) {
+        self.all += other.all;
+        self.inside += other.inside;
+        self.inputs += other.inputs;
+    }
+}
+
+impl Outcome {
+    /// What is counted of values that a paper gives, or of all others.
+    pub(crate) fn counts(&self, of_paper: bool) -> Counts {
+        let expectations = &self.plan.expectations;
+        let is_of =
+            |verdict: &&Verdict| expectations[verdict.expectation].is_of_paper() == of_paper;
+        Counts::of(self.verdicts.iter().filter(is_of))
     }
 }
 

@@ -18,8 +18,9 @@
 //! Models so far: [`two_paths`], the production node on a paper's devices, with the systems that papers
 //! compare with; [`turboswitch`], which drives the production mechanism of `twinpath-parking`;
 //! [`ribosome`], which drives the stages of `twinpath-remote` and `twinpath-parking` and memory servers;
-//! [`pisa`], a switch's pipeline cycle by cycle; [`sfc_pipeline`], what chains take of a pipeline; and
-//! [`measured`], what a bench has measured on the code itself.
+//! [`pisa`], a switch's pipeline cycle by cycle; [`sfc_pipeline`], what chains take of a pipeline;
+//! [`smart_switch`], DPUs behind a switch that run the production DASH; [`shards`], a service over many
+//! cores; and [`measured`], what a bench has measured on the code itself.
 //!
 //! Devices are in [`testbed`] files, every number with its evidence; [`traffic`] is what plans ask for.
 #![forbid(unsafe_code)]
@@ -30,6 +31,7 @@ mod chart;
 pub mod document;
 mod error;
 pub mod measured;
+mod measured_costs;
 pub mod model;
 mod number;
 pub mod pisa;
@@ -40,6 +42,8 @@ mod results;
 pub mod ribosome;
 pub mod run;
 pub mod sfc_pipeline;
+pub mod shards;
+pub mod smart_switch;
 pub mod sweep;
 pub mod testbed;
 pub mod traffic;

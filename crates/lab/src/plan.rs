@@ -198,6 +198,12 @@ impl Expectation {
     pub fn is_input(&self) -> bool {
         !self.input.is_empty()
     }
+
+    /// Whether a paper says so. Else it is what theory, another program, a tested cause or this project
+    /// says: also things that could fail, but no one's result that is redone.
+    pub fn is_of_paper(&self) -> bool {
+        self.source.starts_with("paper")
+    }
 }
 
 /// Which of an expectation's points are judged.
@@ -333,6 +339,14 @@ impl Plan {
         let axes = self.axes(quick).into_iter();
         let swept = axes.filter(|(_, values)| values.len() > 1);
         swept.map(|(name, _)| name).collect()
+    }
+
+    /// Whether another plan runs the same: then it measures the same, whatever it expects or draws.
+    pub fn runs_the_same(&self, other: &Self) -> bool {
+        self.model.name() == other.model.name()
+            && self.parameters == other.parameters
+            && self.quick == other.quick
+            && self.without == other.without
     }
 
     /// The files of devices that it names, as it names them.
@@ -502,6 +516,18 @@ within = 0.1
         assert_eq!(points[1]["flows"], Value::from(1));
         assert_eq!(points[1]["input_gbps"], Value::from(50));
         assert_eq!(plan.points(true)[0]["packets"], Value::from(100));
+    }
+
+    #[test]
+    fn what_is_expected_or_drawn_changes_nothing_that_runs() {
+        let parse = |text: &str| Plan::parse(text, Path::new("plans/p.toml")).unwrap();
+        let plan = parse(GOOD);
+        let other = |from: &str, to: &str| parse(&GOOD.replacen(from, to, 1));
+        assert!(plan.runs_the_same(&other("within = 0.1", "within = 0.2")));
+        assert!(plan.runs_the_same(&other("name = \"a\"", "name = \"b\"")));
+        for (from, to) in [("[10, 50]", "[10, 60]"), ("packets = 100", "packets = 200")] {
+            assert!(!plan.runs_the_same(&other(from, to)), "{to}");
+        }
     }
 
     #[test]

@@ -5,16 +5,20 @@ use crate::model::Model;
 use crate::pisa::Pisa;
 use crate::ribosome::Ribosome;
 use crate::sfc_pipeline::SfcPipeline;
+use crate::shards::Shards;
+use crate::smart_switch::SmartSwitch;
 use crate::turboswitch::TurboSwitch;
 use crate::two_paths::TwoPaths;
 
 /// All models.
-pub const MODELS: [&dyn Model; 6] = [
+pub const MODELS: [&dyn Model; 8] = [
     &TwoPaths,
     &TurboSwitch,
     &Ribosome,
     &Pisa,
     &SfcPipeline,
+    &SmartSwitch,
+    &Shards,
     &Measured,
 ];
 

@@ -9,6 +9,7 @@
 use crate::document;
 use crate::error::ExperimentError;
 use crate::plan::Plan;
+use crate::results::Results;
 use crate::run::{self, Options, Outcome, PLAN_FILE, Scale};
 use crate::sweep::Shard;
 use std::fs;
@@ -151,6 +152,34 @@ pub fn kept(plan: &Plan, root: &Path) -> Result<Result<Outcome, Stale>, Experime
         return Ok(Err(Stale::Plan(plan.name.clone())));
     }
     run::recall(plan, &folder).map(Ok)
+}
+
+/// The kept results of a plan. If it expects or draws something else now, and runs the same, they are
+/// judged and drawn again; if it does not, there are none.
+///
+/// # Errors
+/// A file that cannot be read or written.
+pub fn kept_or_judged_again(plan: &Plan, root: &Path) -> Result<Option<Outcome>, ExperimentError> {
+    let folder = folder(root, plan);
+    match kept(plan, root)? {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(Stale::Plan(_)) => judge_again(plan, &folder),
+        Err(_) => Ok(None),
+    }
+}
+
+fn judge_again(plan: &Plan, folder: &Path) -> Result<Option<Outcome>, ExperimentError> {
+    let runs_the_same =
+        Plan::recall(&folder.join(PLAN_FILE)).is_ok_and(|kept| kept.runs_the_same(plan));
+    if !runs_the_same {
+        return Ok(None);
+    }
+    let results = Results::read(plan, &folder.join(Shard::default().file_name()))?;
+    let quick = read(&folder.join(QUICK_FILE))?;
+    fs::remove_dir_all(folder).map_err(ExperimentError::file(folder))?;
+    let outcome = run::keep(plan, &results, Shard::default(), folder)?;
+    run::write(&folder.join(QUICK_FILE), &quick)?;
+    Ok(Some(outcome))
 }
 
 fn check_quick(

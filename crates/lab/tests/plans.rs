@@ -201,6 +201,30 @@ fn a_page_that_is_not_current_is_told_why() {
     assert!(check(&plans).contains(&Stale::New("sfcache-fig8".into())));
 }
 
+/// What a plan expects may change without a run; what it runs may not.
+#[test]
+fn kept_results_are_judged_again_if_the_same_runs() {
+    let (folder, old) = (tempdir().unwrap(), plan("sfcache-fig13"));
+    let root = folder.path();
+    let renewed = reproduction::renew(old, root, &Arc::default(), &mut |_, _, _| ()).unwrap();
+    let inside = |outcome: &Outcome| outcome.verdicts.iter().filter(|v| v.inside).count();
+    let before = inside(&renewed.expect("nobody stopped it"));
+    let changed = |from: &str, to: &str| {
+        assert!(old.text.contains(from), "{from}");
+        let text = old.text.replacen(from, to, 1);
+        Plan::parse(&text, &old.folder.join("sfcache-fig13.toml")).expect("a plan")
+    };
+    let expects = changed("values = 1.25", "values = 1.7");
+    let again = |plan: &Plan| reproduction::kept_or_judged_again(plan, root).unwrap();
+    let judged = again(&expects).expect("it runs the same");
+    assert_eq!(inside(&judged), before + 1);
+    reproduction::tell(&[judged], root).unwrap();
+    let check = reproduction::check(&[expects], root, &mut |_, _, _| ()).unwrap();
+    assert_eq!(check, []);
+    assert!(again(&changed("functions = [1,", "functions = [9, 1,")).is_none());
+    assert!(again(plan("sfcache-fig8")).is_none());
+}
+
 #[test]
 fn shards_join_to_the_whole() {
     let plan = plan("turboswitch-fig5");
@@ -304,6 +328,20 @@ fn the_page_tells_every_plan_and_what_is_outside() {
     let page = folder.path().join("REPRODUCTION.md");
     document::write(&outcomes, &page).unwrap();
     let text = fs::read_to_string(page).unwrap();
+    let of_paper = |verdict: &&Verdict| {
+        let expectations = &outcomes[0].plan.expectations;
+        expectations[verdict.expectation].is_of_paper()
+    };
+    let count = |of_papers: bool, inside: bool| {
+        let all = outcomes[0].verdicts.iter();
+        let all = all.filter(|v| of_paper(v) == of_papers && (v.inside || !inside));
+        all.count()
+    };
+    let counts = [(true, false), (true, true), (false, false), (false, true)];
+    let counts = counts.map(|(of_papers, inside)| count(of_papers, inside).to_string());
+    assert!(counts.iter().all(|count| count != "0"), "{counts:?}");
+    let line = format!("correction | {} | 0 |", counts.join(" | "));
+    assert!(text.contains(&line), "{line} is not in\n{text}");
     for expected in [
         "## turboswitch-fig6-exact",
         "](reproduction/turboswitch-fig7/queue.svg)",

@@ -1,7 +1,8 @@
 //! Testbeds as files: what the papers' devices can do, with the evidence for each number.
 //!
-//! A testbed is a switch, one or more kinds of cores behind it, and where a paper has them a
-//! control-plane agent, a store for payloads, memory servers and the like. The files are in `plans/testbeds`; a plan names one
+//! A testbed is a switch, one or more kinds of cores behind it or DPUs beside it, and where a paper has
+//! them a control-plane agent, a store for payloads, memory servers and the like. The files are in
+//! `plans/testbeds`; a plan names one
 //! (`testbed = "testbeds/switchnic.toml"`, as seen from the plan) and may set some of its numbers
 //! itself, where a figure sweeps them (`"agent.entries_per_s" = [5000, 50_000]`). A number without a
 //! paper's section, a derivation or the word `assumption` beside it is refused, and so is one that no
@@ -29,7 +30,10 @@ pub struct Testbed {
     /// The switch.
     pub switch: SwitchPreset,
     /// What packets are handed to, by name.
+    #[serde(default)]
     pub cores: BTreeMap<String, CoresPreset>,
+    /// The DPUs in one box with the switch, each the same.
+    pub dpu: Option<DpuPreset>,
     /// What writes match-action tables.
     pub agent: Option<AgentPreset>,
     /// Where payloads wait outside of the switch.
@@ -155,6 +159,34 @@ presets! {
         core_share: Bounds::Amount(0.001, 1.0),
     }
 
+    /// A DPU, and the box that it is in.
+    DpuPreset {
+        /// Cores that judge what opens a connection.
+        cores: Bounds::Count(1.0, 1024.0),
+        /// Memory of tables and flows, GB of 2^30 bytes.
+        memory_gb: Bounds::Amount(0.001, 1e6),
+        /// Rate of its port to the switch, Gb/s.
+        port_gbps: Bounds::Amount(0.001, 1e5),
+        /// What the queue of that port may hold, at either end, kB.
+        port_queue_kb: Bounds::Amount(2.0, 1e9),
+        /// Packets of known flows that its pipeline takes, millions a second.
+        capacity_mpps: Bounds::Amount(0.001, 1e6),
+        /// What a packet of a known flow takes it otherwise, ns.
+        latency_ns: Bounds::Amount(0.0, 1e9),
+        /// What a connection that is opened takes a core, ns.
+        connection_ns: Bounds::Amount(0.001, 1e9),
+        /// Packets that may wait for the pipeline, and for each core.
+        ring_packets: Bounds::Count(1.0, 1e6),
+        /// Connections that it must hold.
+        flows: Bounds::Count(1.0, 1e9),
+        /// Power of a DPU at work, W.
+        device_w: Bounds::Amount(0.0, 1e6),
+        /// Power of the box without DPUs, W.
+        box_w: Bounds::Amount(0.0, 1e6),
+        /// Height of the box, rack units.
+        rack_units: Bounds::Count(1.0, 64.0),
+    }
+
     /// A store for payloads, over RDMA.
     StorePreset {
         /// Payload that a store's card moves each way, Gb/s.
@@ -246,6 +278,7 @@ impl Testbed {
         let (part, number) = name.split_once('.').ok_or_else(unknown)?;
         let found = match part {
             "switch" => self.switch.constant_mut(number),
+            "dpu" => self.dpu.as_mut().and_then(|p| p.constant_mut(number)),
             "agent" => self.agent.as_mut().and_then(|p| p.constant_mut(number)),
             "store" => self.store.as_mut().and_then(|p| p.constant_mut(number)),
             "sharing" => self.sharing.as_mut().and_then(|p| p.constant_mut(number)),
@@ -275,12 +308,14 @@ impl Testbed {
         let cores = cores.map(|(name, cores)| (name.as_str(), cores.constants()));
         let agent = self.agent.iter().map(|part| ("agent", part.constants()));
         let store = self.store.iter().map(|part| ("store", part.constants()));
+        let dpu = self.dpu.iter().map(|part| ("dpu", part.constants()));
         let sharing = self.sharing.iter();
         let sharing = sharing.map(|part| ("sharing", part.constants()));
         let rdma = self.rdma.iter().map(|part| ("rdma", part.constants()));
         let bus = self.bus.iter().map(|part| ("bus", part.constants()));
         let sram = self.sram.iter().map(|part| ("sram", part.constants()));
         let parts = std::iter::once(("switch", self.switch.constants()))
+            .chain(dpu)
             .chain(cores)
             .chain(agent)
             .chain(store)

@@ -82,7 +82,8 @@ struct All {
     /// Where REPRODUCTION.md and the folder reproduction/ go
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
-    /// Only these plans; what is kept of the others stays
+    /// Only these plans; what is kept of the others stays, and is judged again where a plan expects
+    /// something else now
     #[arg(long, value_name = "PLAN")]
     only: Vec<String>,
     /// Whether REPRODUCTION.md is current, by the reduced runs that the plans describe
@@ -167,7 +168,7 @@ impl All {
         for plan in plans {
             let kept = match self.is_run(plan) {
                 true => None,
-                false => reproduction::kept(plan, &self.out)?.ok(),
+                false => reproduction::kept_or_judged_again(plan, &self.out)?,
             };
             let found = match kept {
                 Some(found) => Some(found),
