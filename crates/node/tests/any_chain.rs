@@ -172,7 +172,7 @@ impl Seen {
 
 /// What tells that a function has acted, and the least share of packets that the fast path settled
 /// in chains with it, in percent: tables of one rule and none at all are among them.
-const ACTS: [(&str, &[&str], f64); 11] = [
+const ACTS: [(&str, &[&str], f64); 14] = [
     ("acl", &["allowed", "denied"], 2.0),
     (
         "firewall",
@@ -203,6 +203,13 @@ const ACTS: [(&str, &[&str], f64); 11] = [
     ),
     ("nat64", &["translated_out"], 2.0),
     ("nptv6", &["translated_out"], 2.0),
+    (
+        "rate_limiter",
+        &["conforming", "delayed", "released", "dropped"],
+        2.0,
+    ),
+    ("reframer", &["packets", "full_runs", "early_runs"], -1.0),
+    ("telemetry", &["records_started", "records_ended"], 2.0),
     (
         "reassembler",
         &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],
@@ -267,7 +274,7 @@ fn both_paths_give_what_the_slow_path_alone_give() {
 /// Chains in which there is room for all, and the least share of packets that the fast path settles in
 /// each, in percent: half of the least that it did for several seeds. A store's requests are too few
 /// here; `oracle_derived.rs` has its share.
-const SHARES: [(&[&str], f64); 16] = [
+const SHARES: [(&[&str], f64); 20] = [
     (&["acl"], 20.0),
     (&["monitor"], 4.0),
     (&["napt"], 5.0),
@@ -278,12 +285,16 @@ const SHARES: [(&[&str], f64); 16] = [
     (&["reassembler"], 20.0),
     (&["inspector"], 19.0),
     (&["load_balancer"], 21.0),
+    (&["rate_limiter"], 15.0),
+    (&["telemetry"], 15.0),
     (&["acl", "monitor", "acl"], 4.0),
     (&["acl", "firewall", "monitor"], 2.0),
     (&["firewall", "napt", "router"], 19.0),
     (&["firewall", "napt", "load_balancer"], 18.0),
     (&["firewall", "reassembler", "inspector"], 12.0),
     (&["acl", "nptv6", "monitor", "router"], 5.0),
+    (&["firewall", "rate_limiter", "napt"], 5.0),
+    (&["acl", "telemetry", "monitor"], 2.0),
 ];
 
 /// Event lists for each chain.

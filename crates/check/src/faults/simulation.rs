@@ -81,6 +81,9 @@ impl Simulation {
         self.run.world.agenda.add(0, Next::Arrival);
         while self.run.record.violations.is_empty() {
             let Some((at, next)) = self.run.world.agenda.pop() else {
+                if arrivals::go_on_late(&mut self.run) {
+                    continue;
+                }
                 rest(&mut self.run);
                 break;
             };

@@ -16,7 +16,7 @@ use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{FlowKey, FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::flows::{EntryKey, FlowTable, Fragments, IdleTicks, EntryNumber, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};
@@ -71,7 +71,7 @@ pub struct Dpu {
     actions: Interned<Action>,
     enis: Vec<EniState>,
     drops: Drops,
-    aged: Vec<Place>,
+    aged: Vec<EntryNumber>,
     /// What the sender of the packet in hand is told.
     error: Option<Vec<u8>>,
     /// Packets of a burst, with the hashes of their flows.
@@ -85,7 +85,7 @@ enum Stop {
     /// Policies have to judge it first.
     Ask(Box<Question>),
     /// It waits for what they say about another packet of this key.
-    Wait(FlowKey),
+    Wait(EntryKey),
 }
 
 impl From<Reason> for Stop {

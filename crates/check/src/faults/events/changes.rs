@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::sabotage::Sabotage;
-use crate::faults::chain::{NextChain, Reference, Variant, service};
+use crate::faults::chain::{NextChain, Variant, service};
 use crate::faults::checks::justify_drops;
 use crate::faults::invariant::Invariant;
 use crate::faults::record::Happened;
@@ -100,9 +100,8 @@ fn changed(run: &mut Run) {
     if !keeps_rules {
         record.bindings.uses_may_be_lost();
     }
-    match Reference::new(world.scenario.elements, &next.service) {
-        Ok(reference) => record.reference = reference,
-        Err(error) => record.step.fault(Invariant::Migration, error.to_string()),
+    if let Err(error) = record.reference.change(&next.service) {
+        record.step.fault(Invariant::Migration, error.to_string());
     }
     (world.chain.variant, world.chain.service) = (next.variant, next.service);
     if next.brings_flows_home {
