@@ -460,7 +460,10 @@ fn no_packet_of_a_dpu_allocates_once_it_is_warm() {
         );
         let (via, other) = if paths == Paths::Both { (0, 1) } else { (1, 0) };
         let sent: usize = rest.iter().map(Vec::len).sum();
-        assert!(left[via] > sent / 4 && left[other] == 0, "{paths:?}: {left:?}");
+        assert!(
+            left[via] > sent / 4 && left[other] == 0,
+            "{paths:?}: {left:?}"
+        );
         assert_eq!(warm.count_total, 0, "{paths:?}");
     }
 }

@@ -17,13 +17,15 @@ use common::world::{Mishaps, World};
 use packets::{Event, Wire, any_events};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use services::{AnyService, any_service};
+use services::{AnyService, Choices, any_service};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::Instant;
+use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::{CaptureWriter, Trace};
+use twinpath_node::source::{Read, Source};
 use twinpath_node::wiring::causality;
 
 /// How a run is driven.
@@ -415,6 +417,98 @@ impl Drop for Failure<'_> {
             }
             writer.finish().expect("a capture ends");
         }
+    }
+}
+
+/// The packets of a run of a DPU's connections, some of them broken.
+fn to_a_dpu(service: &Service, seed: u64) -> Vec<Sent> {
+    let traffic = service.traffic.as_ref().expect("it has traffic");
+    let mut source = Source::generator(traffic, service).expect("traffic");
+    let (mut packets, mut draws) = (Vec::new(), Choices(seed));
+    while let Read::Packet(at) = source.read().expect("traffic") {
+        let mut packet = source.bytes().to_vec();
+        if draws.below(40) == 0 {
+            let place = draws.below(packet.len() as u64) as usize;
+            packet[place] ^= 1 << draws.below(8);
+        }
+        packets.push((at, 0, packet));
+    }
+    packets
+}
+
+/// A DPU with any settings, and any connections of its ENIs in tunnels, of both IP versions, with
+/// fragments, segments in any order, resets and broken packets.
+#[test]
+fn a_dpu_gives_what_the_slow_path_alone_gives() {
+    let config = ProptestConfig {
+        cases: cases(60),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let cases = (any::<u64>(), any::<u64>(), any_drive());
+    let (fast, all, dropped) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let outcome = TestRunner::new(config).run(&cases, |(seed, settings, drive)| {
+        let (text, service) = services::any_dpu(settings, seed);
+        let packets = to_a_dpu(&service, seed);
+        let outcome = |paths| {
+            let world = World::new(&service, paths, Mishaps::default());
+            let causality = causality(&service).expect("a good service");
+            let (ring, burst) = (service.link.ring_frames, drive.burst_size);
+            let mut run = CausalRun::new(world, causality, ring, burst, drive.under_way);
+            for (number, (at, port, packet)) in (0..).zip(&packets) {
+                run.packet(number, *at, *port, packet);
+            }
+            run.finish().0
+        };
+        let (slow, both) = (outcome(Paths::Slow), outcome(Paths::Both));
+        let drops = [&slow, &both].map(|run| &run.report.drops);
+        let what = format!("a DPU, drops {drops:?}: {text}");
+        assert_equal(&service, &slow, &both, None, &what);
+        let totals = &both.report.totals;
+        fast.set(fast.get() + both.report.fast.packets);
+        all.set(all.get() + totals.packets_in);
+        dropped.set(dropped.get() + totals.packets_in - totals.packets_out);
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    let share = percent(fast.get(), all.get());
+    println!(
+        "{share:.1} % of {} on the fast path, {} dropped",
+        all.get(),
+        dropped.get()
+    );
+    assert!(share > 10.0 && dropped.get() > 0);
+}
+
+/// A fragment finds its flow in front of each element, on the fast path, also where everything else is on
+/// the slow one. Whole packets of its flow that come behind it do not overtake it meanwhile; when it has left
+/// they walk on at the worker.
+#[test]
+fn whole_packets_do_not_overtake_fragments_between_elements() {
+    let chain = ["acl", "firewall", "monitor"];
+    let service = services::roomy(&chain).parsed();
+    let from = Endpoint::v4([10, 0, 0, 1], 1000);
+    let to = Endpoint::v4([192, 0, 2, 1], 53);
+    let datagram = || PacketBuilder::udp(from, to).payload_len(100);
+    let first = datagram().identification(7).fragment(0, true);
+    let later = datagram().identification(7).fragment(800, false);
+    let (whole, mut trace) = (datagram().to_vec().expect("short"), Trace::new());
+    for (number, packet) in [first, later].into_iter().enumerate() {
+        trace.push(
+            1_000_000_000 + number as u64,
+            &packet.to_vec().expect("short"),
+        );
+    }
+    for number in 2..6 {
+        trace.push(1_000_000_000 + number, &whole);
+    }
+    for paths in [Paths::Slow, Paths::Both] {
+        let mut world = World::new(&service, paths, Mishaps::default());
+        world.run_in_bursts(&trace, 6);
+        let order: Vec<_> = world.order.iter().map(|(number, _)| *number).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5], "{paths:?}");
     }
 }
 

@@ -100,12 +100,21 @@ fn losses_and_crashes_leave_nothing_standing() {
 /// Packets of a flow and direction leave in the order in which they came.
 fn check_order(trace: &Trace, world: &World<'_>, what: &str) {
     let dpu = world.node.workers[0].dash().expect("a DPU").dpu();
-    let flows: Vec<_> = trace.iter().map(|packet| dpu.arrival(packet.frame)).collect();
+    let flows: Vec<_> = trace
+        .iter()
+        .map(|packet| dpu.arrival(packet.frame))
+        .collect();
     let mut last = BTreeMap::new();
     for (number, _) in &world.order {
-        let flow = format!("{:?}", flows[*number as usize].map(|arrival| arrival.headers));
+        let flow = format!(
+            "{:?}",
+            flows[*number as usize].map(|arrival| arrival.headers)
+        );
         let before = last.insert(flow, *number);
-        assert!(before.is_none_or(|before| before < *number), "{what}: {number}");
+        assert!(
+            before.is_none_or(|before| before < *number),
+            "{what}: {number}"
+        );
     }
 }
 

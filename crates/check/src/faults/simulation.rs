@@ -200,7 +200,7 @@ fn calm_down(run: &mut Run) {
     let has_rules = world.scenario.elements.have_rules();
     if has_rules {
         world.agenda.add(world.now, Next::LateArrival);
-    } else if world.seed.is_multiple_of(2) {
+    } else if world.is_stopped_at_last() {
         world.agenda.add(world.now, Next::Stop);
     }
 }

@@ -150,7 +150,11 @@ fn can_try(functions: Functions, name: &str) -> bool {
         _ => {
             let is_of_several = name == "installs_beside";
             let is_rare = OF_WAITING.contains(&name);
-            !is_of_rules && !is_of_parking && !is_of_several && !is_rare && !OF_LEDGERS.contains(&name)
+            !is_of_rules
+                && !is_of_parking
+                && !is_of_several
+                && !is_rare
+                && !OF_LEDGERS.contains(&name)
         }
     }
 }

@@ -295,7 +295,9 @@ impl Machine {
             self.heard = self.heard.max(self.clock().link);
         }
         let (link, path) = (&mut self.links[worker], &mut self.path);
-        link.progress(progress, |ordinal, ticket| path.finished_with(ordinal, ticket));
+        link.progress(progress, |ordinal, ticket| {
+            path.finished_with(ordinal, ticket)
+        });
         path.under_way_mut().settle();
         self.floor = self.floor.max(self.path.under_way().oldest());
         self.tell_time();

@@ -130,7 +130,8 @@ pub fn run_steps(
 /// A file for each port takes ports.
 fn check_ports(service: &Service, steps: &[Step]) -> Result<(), RunError> {
     let mut paths = steps.iter().flat_map(|step| [&step.input, &step.output]);
-    let of_ports = paths.find_map(|path| path.as_ref().filter(|path| PortPattern::of(path).is_some()));
+    let of_ports =
+        paths.find_map(|path| path.as_ref().filter(|path| PortPattern::of(path).is_some()));
     match of_ports.filter(|_| service.ports.is_empty()) {
         Some(path) => Err(RunError::NoPorts(path.clone())),
         None => Ok(()),

@@ -148,9 +148,16 @@ const DRAWN: [&str; 21] = [
 ];
 
 /// A number that choices are taken from, one after another.
-struct Choices(u64);
+pub struct Choices(pub u64);
 
 impl Choices {
+    /// Any number below another, of a sequence that does not end.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         let count = all.len() as u64;
         let chosen = all[(self.0 % count) as usize];
@@ -194,6 +201,44 @@ fn composed(functions: &[Drawn], settings: u64, told_by_port: bool, entrance: u6
         chain,
         ring_frames,
     }
+}
+
+/// A DPU with any settings, over what the example configures, and its file.
+pub fn any_dpu(settings: u64, seed: u64) -> (String, Service) {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut choices = Choices(settings);
+    let text = format!(
+        "service = {{ chain = [\"dash\"] }}\n[link]\nring_frames = {}\n[dash]\nconfig = [\"{examples}/dpu.json\", \"{examples}/dpu-v6.json\"]\n\
+         flows = 100_000\nmtu = 9100\nstray_tcp = \"{}\"\ndscp = \"{}\"\nudp_checksum_v6 = {}\nempty_acl_denies = {}\ncheck_outbound_source = {}\n{}",
+        choices.one_of(&[1024, 16, 4, 1]),
+        choices.one_of(&["drop", "judge"]),
+        choices.one_of(&["preserve", "uniform", "pipe"]),
+        choices.one_of(&["true", "false"]),
+        choices.one_of(&["false", "true"]),
+        choices.one_of(&["false", "true"]),
+        choices.one_of(&[
+            "",
+            "udp_idle = \"1ms\"\n",
+            "tcp_transitory_idle = \"1ms\"\n"
+        ]),
+    );
+    let mut service = Service::parse(&text, Path::new("dpu.toml"));
+    let example = Service::load(Path::new(&format!("{examples}/dpu.toml")));
+    let mut traffic = example
+        .expect("the example")
+        .traffic
+        .expect("it has traffic");
+    traffic.packets = Some(400);
+    traffic.flows = choices.one_of(&[20, 5, 100]);
+    traffic.tcp_share = choices.one_of(&[0.7, 0.2, 1.0]);
+    traffic.fragment_share = choices.one_of(&[0.05, 0.0, 0.3]);
+    traffic.tcp.reset_share = choices.one_of(&[0.0, 0.3]);
+    traffic.tcp.out_of_order_share = choices.one_of(&[0.0, 0.2]);
+    if let Ok(service) = &mut service {
+        (service.seed, service.traffic) = (seed, Some(traffic));
+    }
+    let service = service.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (text, service)
 }
 
 /// A service of this chain in which there is room for all, and functions let nearly all pass.

@@ -129,14 +129,8 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
             "[\n  {\"out\": \"b.pcap\"}\n]",
             "steps.json:2:20: a step with `out` and without `in` has no packets to write",
         ),
-        (
-            "[{\"in\": \"{prot}.pcap\"}]",
-            "a step's in:",
-        ),
-        (
-            "[{\"in\": \"{port}.pcap\"}]",
-            "the service names no ports",
-        ),
+        ("[{\"in\": \"{prot}.pcap\"}]", "a step's in:"),
+        ("[{\"in\": \"{port}.pcap\"}]", "the service names no ports"),
         ("[{\"config\": \"no.json\"}]", "no.json"),
         ("[{\"in\": \"no.pcap\"}]", "no.pcap"),
         (
@@ -178,7 +172,8 @@ fn a_steps_paths_may_stand_for_a_capture_for_each_port() {
     folder.succeed(&run);
     let packets = folder.read("0-in.pcap");
     folder.write("in-net.pcap", &packets);
-    let of_ports = r#"[{"config": "0-config.json", "in": "in-{port}.pcap", "out": "out-{port}.pcap"}]"#;
+    let of_ports =
+        r#"[{"config": "0-config.json", "in": "in-{port}.pcap", "out": "out-{port}.pcap"}]"#;
     folder.write("steps.json", of_ports.as_bytes());
     folder.succeed(&run);
     let [whole, of_port] = ["whole.pcap", "out-net.pcap"].map(|name| {

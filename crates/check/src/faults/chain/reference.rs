@@ -1,8 +1,8 @@
 //! What functions with rules alone make of a packet, on a server.
 
 use crate::faults::scenario::{Element, Elements};
-use twinpath_control::service::Service;
 use std::sync::Arc;
+use twinpath_control::service::Service;
 use twinpath_core::key::Role;
 use twinpath_core::pool::HEADROOM;
 use twinpath_core::wire::dissect;

@@ -37,7 +37,9 @@ pub fn service(
             Element::State => sharing(scenario.functions.names(), variant)?,
             Element::Flows(functions) => sharing(functions, variant)?,
             Element::Rules(functions) => making_rules(functions, variant)?,
-            Element::Dpu => of_functions(&[("dash".into(), "dash")], variant.has_other_rules)?.chain,
+            Element::Dpu => {
+                of_functions(&[("dash".into(), "dash")], variant.has_other_rules)?.chain
+            }
         });
     }
     let mut service = of_functions(&[("monitor".into(), "monitor")], false)?;

@@ -127,7 +127,9 @@ fn passed_unseen(record: &Record, flow: usize, number: u32) -> bool {
                 && !other.is_applied(element)
         })
     };
-    let mut behind = record.inside.range(number + 1..last_applied.max(number + 1));
+    let mut behind = record
+        .inside
+        .range(number + 1..last_applied.max(number + 1));
     number < last_applied && (packet.kind.closes() || behind.any(closes_behind))
 }
 

@@ -76,7 +76,7 @@ fn take_next(run: &mut Run, burst: &mut Vec<Frame>) -> bool {
 pub fn arrive_late(run: &mut Run) {
     let world = &mut run.world;
     if !needs_late_packets(world) {
-        if world.seed.is_multiple_of(2) {
+        if world.is_stopped_at_last() {
             world.agenda.add(world.now, Next::Stop);
         }
         return;

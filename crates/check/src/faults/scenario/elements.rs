@@ -143,11 +143,9 @@ impl Elements {
                 Rules(&["napt"]),
                 Rules(&["router"]),
             ],
-            Self::RulesAroundTelemetry => &[
-                Rules(&["monitor"]),
-                Flows(&["telemetry"]),
-                Rules(&["acl"]),
-            ],
+            Self::RulesAroundTelemetry => {
+                &[Rules(&["monitor"]), Flows(&["telemetry"]), Rules(&["acl"])]
+            }
             Self::ReframerThenRules => &[Flows(&["reframer"]), Rules(&["monitor"])],
             Self::RulesAroundInspector => &[
                 Rules(&["acl"]),

@@ -26,11 +26,7 @@ impl Arrivals {
     ///
     /// # Errors
     /// The generator does not like its configuration.
-    pub fn new(
-        seed: u64,
-        scenario: &Scenario,
-        service: &Service,
-    ) -> Result<Self, TrafficError> {
+    pub fn new(seed: u64, scenario: &Scenario, service: &Service) -> Result<Self, TrafficError> {
         Ok(Self {
             source: Source::new(seed, scenario, service)?,
             draw: Draw::new(seed, draw::ARRIVALS + 100),

@@ -20,7 +20,7 @@ pub use source::is_inside;
 use super::chain::{Chain, Variant, service};
 use super::draw::{self, Draw};
 use super::functions::Notes;
-use super::scenario::{Scenario, SplitSettings};
+use super::scenario::{Elements, Scenario, SplitSettings};
 use agenda::Agenda;
 use arrivals::Arrivals;
 use rules::ElementRules;
@@ -244,6 +244,14 @@ impl World {
     /// Whether nothing is awaited of memory servers any more: only they themselves go on for ever.
     pub fn needs_no_servers(&self) -> bool {
         self.is_calm && self.machine.is_quiet() && !self.keeps_anything()
+    }
+
+    /// Whether somebody ends the run when all is over; seeds of a DPU are odd.
+    pub fn is_stopped_at_last(&self) -> bool {
+        match self.scenario.elements {
+            Elements::Dpu => (self.seed / 64).is_multiple_of(2),
+            _ => self.seed.is_multiple_of(2),
+        }
     }
 
     /// Whether the run is to end and has not.

@@ -5,13 +5,13 @@ use crate::faults::functions::{EXTERNAL, Functions};
 use crate::faults::scenario::{Kind, Scenario};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use twinpath_control as control;
 use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields, rewrite};
+use twinpath_node::source::{self as production, Read};
 use twinpath_traffic::config::{
     FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
 };
-use twinpath_control as control;
-use twinpath_node::source::{self as production, Read};
 use twinpath_traffic::{TrafficConfig, TrafficError};
 
 /// Where packets come from.
