@@ -82,11 +82,6 @@ next_hops = [{ name = "up", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00
 routes = [{ to = "0.0.0.0/0", via = "up" }, { to = "::/0", via = "up" }]
 [rate_limiter]
 rate_pps = 1_000_000
-[delayed]
-function = "rate_limiter"
-rate_pps = 1000
-burst_packets = 1
-excess = "delay"
 [load_balancer]
 table_size = 251
 services = [
@@ -96,6 +91,9 @@ services = [
     { vip = "[2001:db8:1::1]:53", protocol = "tcp", backends = [{ endpoint = "[2001:db8::1]:53" }] },
 ]
 "#;
+
+/// A limiter at whose rate packets come, so that each is a little too early.
+const DELAYED: &str = "[delayed]\nfunction = \"rate_limiter\"\nrate_pps = 1000\nburst_packets = 1\nexcess = \"delay\"\n";
 
 /// What packets are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -148,8 +146,9 @@ impl Bench {
             Kind::Alerts => "",
             _ => "depth = 64\n",
         };
+        let delayed = if chain == ["delayed"] { DELAYED } else { "" };
         let text = format!(
-            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\n{depth}gaps = \"inspect\"\nrules = {rules:?}\n"
+            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}{delayed}[inspector]\n{depth}gaps = \"inspect\"\nrules = {rules:?}\n"
         );
         let service = Service::parse(&text, Path::new("allocations.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));

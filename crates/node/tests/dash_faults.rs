@@ -14,7 +14,7 @@ use twinpath_link::{Header, Message};
 use twinpath_node::source::{Read, Source};
 use twinpath_node::{DashStage, Limits, Node, Output, build};
 
-const PACKETS: usize = 4000;
+const PACKETS: usize = 600;
 
 /// The example, with datagrams that nobody answers: what leaves of each does not hang on those before.
 fn service() -> Service {
@@ -74,7 +74,7 @@ fn losses_and_crashes_leave_nothing_standing() {
         crashes_every: Some(70),
         loses_one_in: Some(9),
     };
-    for mishaps in [crashes(40), crashes(333), loses(3), loses(50), both] {
+    for mishaps in [crashes(40), crashes(150), loses(4), loses(50), both] {
         for burst in [1, 16] {
             let mut world = World::new(&service, Paths::Both, mishaps);
             world.run_in_bursts(&trace, burst);
@@ -90,8 +90,8 @@ fn losses_and_crashes_leave_nothing_standing() {
             assert_eq!(left + gone + world.lost, PACKETS as u64, "{what}");
             assert!(left > PACKETS as u64 / 4, "{what}: {left} left");
             assert!(world.lost > 0, "{what}");
-            let refused = oracle.node.workers[0].drops();
-            assert!(gone >= refused.total(), "{what}: {gone} dropped");
+            let refused = oracle.node.workers[0].drops().total();
+            assert!(gone + world.lost >= refused, "{what}: {gone} dropped");
             check_order(&trace, &world, &what);
         }
     }

@@ -16,7 +16,7 @@ use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{EntryKey, FlowTable, Fragments, IdleTicks, EntryNumber, Rate};
+use crate::flows::{EntryKey, EntryNumber, FlowTable, Fragments, IdleTicks, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{Action, Received, Surroundings, Unreceived, apply, sent_bytes};

@@ -15,4 +15,4 @@ pub(crate) use fragments::Fragments;
 pub use key::EntryKey;
 pub use rate::Rate;
 pub use state::{IdleTicks, State, opens};
-pub use table::{Entry, FlowTable, EntryNumber};
+pub use table::{Entry, EntryNumber, FlowTable};

@@ -265,7 +265,12 @@ impl FlowTable {
     }
 
     /// Takes a place for a key; the entry at `fixed` stays where it is.
-    fn take(&mut self, key: &EntryKey, hash: u64, fixed: Option<EntryNumber>) -> Option<EntryNumber> {
+    fn take(
+        &mut self,
+        key: &EntryKey,
+        hash: u64,
+        fixed: Option<EntryNumber>,
+    ) -> Option<EntryNumber> {
         let buckets = self.buckets(hash);
         let place = self
             .free_place(buckets)
@@ -295,8 +300,13 @@ impl FlowTable {
     }
 
     /// Lets an entry of two full buckets go to its other one. Returns the place that it leaves.
-    fn make_room(&mut self, buckets: [usize; 2], fixed: Option<EntryNumber>) -> Option<EntryNumber> {
-        let ways = |bucket: usize| (bucket * WAYS..(bucket + 1) * WAYS).map(|at| EntryNumber(at as u32));
+    fn make_room(
+        &mut self,
+        buckets: [usize; 2],
+        fixed: Option<EntryNumber>,
+    ) -> Option<EntryNumber> {
+        let ways =
+            |bucket: usize| (bucket * WAYS..(bucket + 1) * WAYS).map(|at| EntryNumber(at as u32));
         let leaving = buckets.into_iter().flat_map(ways);
         let (from, to) = leaving
             .filter(|place| Some(*place) != fixed)

@@ -32,7 +32,7 @@ use crate::back_off::{self, BackOff};
 use crate::handle::{CUSTOM_HEADER_BYTES, Handle};
 use crate::header_slots::HeaderSlots;
 use crate::payloads::{self, Event, PayloadMemory, QueuePairFigures};
-use departures::{Departures, DepartureNumber};
+use departures::{DepartureNumber, Departures};
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent};

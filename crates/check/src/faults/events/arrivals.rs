@@ -196,7 +196,9 @@ fn steer_to_eni(run: &mut Run, bytes: &[u8]) -> Option<usize> {
         protocol,
         ports,
     } = arrival.headers;
-    let ports = ports.unwrap_or_default();
+    // Of later fragments and of errors nobody here knows what they belong to: each is alone.
+    let number = record.history.arrived() + 1;
+    let ports = ports.unwrap_or([(number >> 16) as u16, number as u16]);
     let numbers = [ports[0], ports[1], arrival.eni, arrival.direction as u16];
     let numbers = numbers.map(u64::from);
     let tunnel = u64::from(arrival.key) << 8 | u64::from(protocol);

@@ -106,7 +106,7 @@ fn changed(run: &mut Run) {
     (world.chain.variant, world.chain.service) = (next.variant, next.service);
     if next.brings_flows_home {
         let is_unusual = next.variant.is_unusual();
-        record.history.orders_each_end = is_unusual || world.scenario.keeps_packets_inside();
+        record.history.orders_each_end = is_unusual || world.scenario.orders_each_end();
         record.begin_mirror(world.machine.path());
         let expiry_ticks = next.variant.expiry_ticks(&world.scenario.traffic);
         record

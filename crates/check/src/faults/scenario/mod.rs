@@ -58,8 +58,7 @@ pub struct Scenario {
 
 impl Scenario {
     /// The scenario of a seed. One in four has functions that users run, of which some stand beside
-    /// elements with rules, and some are a DPU; one in four has elements with rules beside the simulation's
-    /// own function.
+    /// elements with rules; one in four has elements with rules beside the simulation's own function.
     /// In some of these and of the others payloads are parked, or wait in remote memory.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
@@ -68,7 +67,6 @@ impl Scenario {
             2 if seed % 64 == 34 => Self::with_rules(seed).with_split(seed),
             2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
             2 => Self::with_rules(seed),
-            3 if seed % 64 == 59 => Self::with_dpu(seed),
             3 if seed % 8 == 3 => Self::with_mixed(seed),
             3 => Self::with_real(seed),
             _ => Self::with_ledger(seed),
@@ -144,7 +142,8 @@ impl Scenario {
     }
 
     /// A DPU: policies, flows and limits are all its own, and it has one worker.
-    fn with_dpu(seed: u64) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_dpu(seed: u64) -> Self {
         let mut scenario = Self::with_state(seed);
         (scenario.elements, scenario.functions) = (Elements::Dpu, Functions::Dpu);
         scenario.protocol.waiting = 0;
@@ -261,7 +260,9 @@ impl Scenario {
             .parking
             .as_ref()
             .is_some_and(ParkingSettings::passes_once);
-        !self.have("reassembler") && !passes_once
+        // Entries of a store have an order, and packets in front of it another.
+        let has_entries = self.elements == Elements::RulesThenStore;
+        !self.have("reassembler") && !passes_once && !has_entries
     }
 
     /// Whether the chain has this function of production.
@@ -284,6 +285,11 @@ impl Scenario {
             "telemetry",
         ];
         ASK.iter().any(|function| self.have(function))
+    }
+
+    /// Whether only packets from one end leave in order: what waits is let go for each end alone.
+    pub(crate) fn orders_each_end(&self) -> bool {
+        self.keeps_packets_inside() || self.lets_errors_pass()
     }
 
     /// Whether ICMP errors pass what packets of the flow that they are about wait for.
