@@ -489,6 +489,14 @@ pub fn carries_packet(frame: &Frame) -> bool {
     frame.bytes().get(6).is_some_and(|flags| flags & 1 != 0)
 }
 
+/// The ticket under which a packet asks a DPU's policies, if it does.
+#[inline]
+pub fn asked_with(frame: &Frame) -> Option<u32> {
+    let fixed = frame.bytes().first_chunk::<FIXED_BYTES>()?;
+    let asks = fixed[3] == Message::Question as u8;
+    asks.then(|| u32::from_be_bytes(field(fixed, 20)))
+}
+
 /// The element and the flow that a frame is about, if it carries a header, which is not checked:
 /// good for a guess at what will be read.
 #[inline]

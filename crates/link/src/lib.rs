@@ -12,6 +12,7 @@ pub mod numbering;
 pub mod ring;
 
 pub use header::{
-    Header, HeaderError, MAX_WORDS, Message, attach, carries_packet, detach, number, peek,
+    Header, HeaderError, MAX_WORDS, Message, asked_with, attach, carries_packet, detach, number,
+    peek,
 };
 pub use numbering::{Arrival, Receiver, Sender};

@@ -49,7 +49,9 @@ pub mod wiring;
 pub mod worker;
 
 pub use departure::{Departure, Via};
-pub use fast_path::{BATCH, BURST, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage};
+pub use fast_path::{
+    BATCH, BURST, DashStage, FETCHED_AHEAD, FastElement, FastOutput, FastPath, RuleStage,
+};
 pub use machine::{Limits, Machine, Output};
 pub use run::{Finished, OpenPorts, Ports, RunError, run, run_opened};
 pub use wiring::{Node, NodeConfig, build};

@@ -212,6 +212,20 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         Ok(())
     }
 
+    /// Does what its operator has asked for, in a node in which nothing is under way, as between two
+    /// runs.
+    ///
+    /// # Errors
+    /// Packets cannot be written.
+    pub(crate) fn take_commands(&mut self) -> Result<(), CaptureError> {
+        self.now = self.node.machine.oldest();
+        self.take_command();
+        while self.commands.is_changing() {
+            self.go_on()?;
+        }
+        Ok(())
+    }
+
     /// The source has no more: what is under way goes on, for so many happenings. Returns whether
     /// anything was.
     fn settle(&mut self, rest: &mut usize) -> Result<bool, CaptureError> {

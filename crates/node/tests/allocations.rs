@@ -14,6 +14,7 @@ use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_core::{Frame, Instant};
 use twinpath_link::Header;
 use twinpath_node::mirror::Wanted;
+use twinpath_node::source::{Read, Source};
 use twinpath_node::{BATCH, Limits, Node, Output, Via, build};
 
 /// Conversations, each with two packets in a round.
@@ -79,6 +80,8 @@ prefixes = [{ inside = "fd00:1:2::/48", external = "2001:db8:1::/48" }]
 [router]
 next_hops = [{ name = "up", mac = "02:00:00:00:01:01", source_mac = "02:00:00:00:00:01", port = 1 }]
 routes = [{ to = "0.0.0.0/0", via = "up" }, { to = "::/0", via = "up" }]
+[rate_limiter]
+rate_pps = 1_000_000
 [load_balancer]
 table_size = 251
 services = [
@@ -88,6 +91,9 @@ services = [
     { vip = "[2001:db8:1::1]:53", protocol = "tcp", backends = [{ endpoint = "[2001:db8::1]:53" }] },
 ]
 "#;
+
+/// A limiter at whose rate packets come, so that each is a little too early.
+const DELAYED: &str = "[delayed]\nfunction = \"rate_limiter\"\nrate_pps = 1000\nburst_packets = 1\nexcess = \"delay\"\n";
 
 /// What packets are.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -140,12 +146,17 @@ impl Bench {
             Kind::Alerts => "",
             _ => "depth = 64\n",
         };
+        let delayed = if chain == ["delayed"] { DELAYED } else { "" };
         let text = format!(
-            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}[inspector]\n{depth}gaps = \"inspect\"\nrules = {rules:?}\n"
+            "[service]\nchain = {chain:?}\n{inside}{settings}{parking}{TABLES}{delayed}[inspector]\n{depth}gaps = \"inspect\"\nrules = {rules:?}\n"
         );
         let service = Service::parse(&text, Path::new("allocations.toml"));
         let service = service.unwrap_or_else(|error| panic!("{error}"));
-        let mut node = build(&service, way.paths()).unwrap_or_else(|error| panic!("{error}"));
+        Self::of(&service, way.paths())
+    }
+
+    fn of(service: &Service, paths: Paths) -> Self {
+        let mut node = build(service, paths).unwrap_or_else(|error| panic!("{error}"));
         node.machine.set_limits(Limits {
             ring_frames: 1024,
             is_lossless: true,
@@ -344,7 +355,7 @@ fn requests(is_v6: bool) -> Vec<Vec<u8>> {
     (0..FLOWS).flat_map(of_entry).collect()
 }
 
-const CHAINS: [(&[&str], Kind); 23] = [
+const CHAINS: [(&[&str], Kind); 29] = [
     (&["acl", "monitor"], Kind::Datagrams),
     (&["firewall", "reassembler"], Kind::Datagrams),
     (&["load_balancer"], Kind::Datagrams),
@@ -370,6 +381,12 @@ const CHAINS: [(&[&str], Kind); 23] = [
     (&["acl", "nat64", "monitor", "router"], Kind::Segments),
     (&["inspector"], Kind::Alerts),
     (&["reassembler", "inspector"], Kind::Alerts),
+    (&["rate_limiter"], Kind::Datagrams),
+    (&["telemetry"], Kind::Datagrams),
+    (&["rate_limiter", "telemetry"], Kind::Segments),
+    (&["acl", "rate_limiter", "monitor"], Kind::Datagrams),
+    (&["delayed"], Kind::Datagrams),
+    (&["reframer"], Kind::Datagrams),
     (&["load_balancer"], Kind::Parked),
     (&["acl", "load_balancer", "monitor"], Kind::Parked),
     (&["load_balancer"], Kind::Split),
@@ -379,8 +396,13 @@ const CHAINS: [(&[&str], Kind); 23] = [
 /// How packets of a kind can pass.
 fn ways(chain: &[&str], kind: Kind) -> &'static [Way] {
     match kind {
-        // What becomes another IP version's is never cached.
-        _ if chain.contains(&"nat64") => &[Way::Punted, Way::Slow],
+        // What becomes another IP version's is never cached, and what is held is on the slow path.
+        _ if chain
+            .iter()
+            .any(|name| ["nat64", "reframer", "delayed"].contains(name)) =>
+        {
+            &[Way::Punted, Way::Slow]
+        }
         Kind::Datagrams | Kind::Segments => &[Way::Fast, Way::Punted, Way::Slow],
         Kind::Alerts => &[Way::Punted, Way::Slow],
         Kind::Parked | Kind::Split => &[Way::Punted],
@@ -404,6 +426,44 @@ fn no_packet_allocates_once_the_node_is_warm() {
                 .iter()
                 .for_each(|way| assert_frugal(chain, kind, is_v6, *way));
         }
+    }
+}
+
+/// Nor do those of a DPU, whose flows are known: in tunnels, of both IP versions inside. What opens a flow
+/// asks policies, and that may allocate.
+#[test]
+fn no_packet_of_a_dpu_allocates_once_it_is_warm() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/dpu.toml");
+    let mut service = Service::load(Path::new(path)).expect("the example");
+    let traffic = service.traffic.as_mut().expect("it has traffic");
+    (traffic.flows, traffic.tcp_share, traffic.churn_per_minute) = (u64::from(FLOWS), 0.0, 0.0);
+    let traffic = traffic.clone();
+    let mut source = Source::generator(&traffic, &service).expect("traffic");
+    let mut packets = Vec::new();
+    while packets.len() < 8 * usize::from(FLOWS) {
+        if let Read::Packet(_) = source.read().expect("traffic") {
+            packets.push(source.bytes().to_vec());
+        }
+    }
+    for paths in [Paths::Both, Paths::Slow] {
+        let mut bench = Bench::of(&service, paths);
+        let all: Vec<_> = (0..WARM_ROUNDS + ROUNDS).map(|_| packets.clone()).collect();
+        let (first, rest) = all.split_at(WARM_ROUNDS);
+        let cold = measure(|| bench.rounds(first));
+        let before = bench.left;
+        let warm = measure(|| bench.rounds(rest));
+        let left = [0, 1].map(|via| bench.left[via] - before[via]);
+        println!(
+            "DPU, {paths:?}: {} allocations cold, {} warm; {left:?} left",
+            cold.count_total, warm.count_total
+        );
+        let (via, other) = if paths == Paths::Both { (0, 1) } else { (1, 0) };
+        let sent: usize = rest.iter().map(Vec::len).sum();
+        assert!(
+            left[via] > sent / 4 && left[other] == 0,
+            "{paths:?}: {left:?}"
+        );
+        assert_eq!(warm.count_total, 0, "{paths:?}");
     }
 }
 

@@ -17,13 +17,15 @@ use common::world::{Mishaps, World};
 use packets::{Event, Wire, any_events};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use services::{AnyService, any_service};
+use services::{AnyService, Choices, any_service};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::Instant;
+use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::{CaptureWriter, Trace};
+use twinpath_node::source::{Read, Source};
 use twinpath_node::wiring::causality;
 
 /// How a run is driven.
@@ -172,7 +174,7 @@ impl Seen {
 
 /// What tells that a function has acted, and the least share of packets that the fast path settled
 /// in chains with it, in percent: tables of one rule and none at all are among them.
-const ACTS: [(&str, &[&str], f64); 11] = [
+const ACTS: [(&str, &[&str], f64); 14] = [
     ("acl", &["allowed", "denied"], 2.0),
     (
         "firewall",
@@ -203,6 +205,13 @@ const ACTS: [(&str, &[&str], f64); 11] = [
     ),
     ("nat64", &["translated_out"], 2.0),
     ("nptv6", &["translated_out"], 2.0),
+    (
+        "rate_limiter",
+        &["conforming", "delayed", "released", "dropped"],
+        2.0,
+    ),
+    ("reframer", &["packets", "full_runs", "early_runs"], -1.0),
+    ("telemetry", &["records_started", "records_ended"], 2.0),
     (
         "reassembler",
         &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],
@@ -267,7 +276,7 @@ fn both_paths_give_what_the_slow_path_alone_give() {
 /// Chains in which there is room for all, and the least share of packets that the fast path settles in
 /// each, in percent: half of the least that it did for several seeds. A store's requests are too few
 /// here; `oracle_derived.rs` has its share.
-const SHARES: [(&[&str], f64); 16] = [
+const SHARES: [(&[&str], f64); 20] = [
     (&["acl"], 20.0),
     (&["monitor"], 4.0),
     (&["napt"], 5.0),
@@ -278,12 +287,16 @@ const SHARES: [(&[&str], f64); 16] = [
     (&["reassembler"], 20.0),
     (&["inspector"], 19.0),
     (&["load_balancer"], 21.0),
+    (&["rate_limiter"], 15.0),
+    (&["telemetry"], 15.0),
     (&["acl", "monitor", "acl"], 4.0),
     (&["acl", "firewall", "monitor"], 2.0),
     (&["firewall", "napt", "router"], 19.0),
     (&["firewall", "napt", "load_balancer"], 18.0),
     (&["firewall", "reassembler", "inspector"], 12.0),
     (&["acl", "nptv6", "monitor", "router"], 5.0),
+    (&["firewall", "rate_limiter", "napt"], 5.0),
+    (&["acl", "telemetry", "monitor"], 2.0),
 ];
 
 /// Event lists for each chain.
@@ -404,6 +417,95 @@ impl Drop for Failure<'_> {
             }
             writer.finish().expect("a capture ends");
         }
+    }
+}
+
+/// The packets of a run of a DPU's connections, some of them broken.
+fn to_a_dpu(service: &Service, seed: u64) -> Vec<Sent> {
+    let traffic = service.traffic.as_ref().expect("it has traffic");
+    let mut source = Source::generator(traffic, service).expect("traffic");
+    let (mut packets, mut draws) = (Vec::new(), Choices(seed));
+    while let Read::Packet(at) = source.read().expect("traffic") {
+        let mut packet = source.bytes().to_vec();
+        if draws.below(40) == 0 {
+            let place = draws.below(packet.len() as u64) as usize;
+            packet[place] ^= 1 << draws.below(8);
+        }
+        packets.push((at, 0, packet));
+    }
+    packets
+}
+
+/// A DPU with any settings, and any connections of its ENIs in tunnels, of both IP versions, with
+/// fragments, segments in any order, resets and broken packets.
+#[test]
+fn a_dpu_gives_what_the_slow_path_alone_gives() {
+    let config = ProptestConfig {
+        cases: cases(60),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let cases = (any::<u64>(), any::<u64>(), any_drive());
+    let (fast, all, dropped) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let outcome = TestRunner::new(config).run(&cases, |(seed, settings, drive)| {
+        let (text, service) = services::any_dpu(settings, seed);
+        let packets = to_a_dpu(&service, seed);
+        let outcome = |paths| {
+            let world = World::new(&service, paths, Mishaps::default());
+            let causality = causality(&service).expect("a good service");
+            let (ring, burst) = (service.link.ring_frames, drive.burst_size);
+            let mut run = CausalRun::new(world, causality, ring, burst, drive.under_way);
+            for (number, (at, port, packet)) in (0..).zip(&packets) {
+                run.packet(number, *at, *port, packet);
+            }
+            run.finish().0
+        };
+        let (slow, both) = (outcome(Paths::Slow), outcome(Paths::Both));
+        let drops = [&slow, &both].map(|run| &run.report.drops);
+        let what = format!("a DPU, drops {drops:?}: {text}");
+        assert_equal(&service, &slow, &both, None, &what);
+        let totals = &both.report.totals;
+        fast.set(fast.get() + both.report.fast.packets);
+        all.set(all.get() + totals.packets_in);
+        dropped.set(dropped.get() + totals.packets_in - totals.packets_out);
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+    let share = percent(fast.get(), all.get());
+    println!(
+        "{share:.1} % of {} on the fast path, {} dropped",
+        all.get(),
+        dropped.get()
+    );
+    assert!(share > 10.0 && dropped.get() > 0);
+}
+
+/// A fragment finds its flow in front of each element, on the fast path, also where everything else is on
+/// the slow one. Whole packets of its flow that come behind it do not overtake it meanwhile; when it has left
+/// they walk on at the worker.
+#[test]
+fn whole_packets_do_not_overtake_fragments_between_elements() {
+    let chain = ["acl", "firewall", "monitor"];
+    let service = services::roomy(&chain).parsed();
+    let from = Endpoint::v4([10, 0, 0, 1], 1000);
+    let to = Endpoint::v4([192, 0, 2, 1], 53);
+    let datagram = || PacketBuilder::udp(from, to).payload_len(96);
+    let first = datagram().identification(7).fragment(0, true);
+    let later = datagram().identification(7).fragment(800, false);
+    let (whole, mut trace) = (datagram().to_vec().expect("short"), Trace::new());
+    for packet in [first, later] {
+        trace.push(1_000_000_000, &packet.to_vec().expect("short"));
+    }
+    for _ in 2..6 {
+        trace.push(1_000_000_000, &whole);
+    }
+    for paths in [Paths::Slow, Paths::Both] {
+        let mut world = World::new(&service, paths, Mishaps::default());
+        world.run_in_bursts(&trace, 6);
+        let order: Vec<_> = world.order.iter().map(|(number, _)| *number).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 5], "{paths:?}");
     }
 }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_control::live::Live;
 use twinpath_control::report::Dash;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
@@ -128,7 +129,7 @@ fn run(service: &Service, steps: &[Step], folder: &Path, ways: (Paths, Execution
     for (step, output) in steps.iter_mut().zip(&outputs) {
         step.output = Some(output.clone());
     }
-    let (mut figures, is_stopped) = (Vec::new(), AtomicBool::new(false));
+    let (mut figures, is_stopped) = (Vec::new(), Arc::new(AtomicBool::new(false)));
     run_steps(&service, &steps, &is_stopped, |_, step| figures.push(step)).expect("a run");
     Run {
         figures,
@@ -276,4 +277,24 @@ fn several_shards_are_one_dpu() {
     }
     let used = packets.iter().filter(|&&count| count > 100).count();
     assert!(used >= 2, "{packets:?}");
+}
+
+/// Whoever stops a run in steps stops all of it: the step at work ends, and no other begins.
+#[test]
+fn a_signal_ends_the_run_and_not_the_step_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service();
+    let steps = steps(&service, folder.path());
+    for execution in [Execution::Virtual, Execution::Threads] {
+        let mut service = service.clone();
+        service.run.execution = execution;
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let mut ran = Vec::new();
+        run_steps(&service, &steps, &is_stopped, |number, figures| {
+            ran.push((number, figures.packets_in));
+            is_stopped.store(true, Ordering::Relaxed);
+        })
+        .expect("a run");
+        assert_eq!(ran, [(1, PACKETS as u64)], "{execution:?}");
+    }
 }

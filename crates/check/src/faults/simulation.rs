@@ -81,6 +81,9 @@ impl Simulation {
         self.run.world.agenda.add(0, Next::Arrival);
         while self.run.record.violations.is_empty() {
             let Some((at, next)) = self.run.world.agenda.pop() else {
+                if arrivals::go_on_late(&mut self.run) {
+                    continue;
+                }
                 rest(&mut self.run);
                 break;
             };
@@ -197,7 +200,7 @@ fn calm_down(run: &mut Run) {
     let has_rules = world.scenario.elements.have_rules();
     if has_rules {
         world.agenda.add(world.now, Next::LateArrival);
-    } else if world.seed.is_multiple_of(2) {
+    } else if world.is_stopped_at_last() {
         world.agenda.add(world.now, Next::Stop);
     }
 }

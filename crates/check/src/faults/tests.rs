@@ -19,17 +19,32 @@ fn replay(seed: u64, sabotage: Option<Sabotage>) -> Outcome {
     simulation.keeping_all_events().run()
 }
 
-/// Seeds in which something is broken, and it is not known yet whether it is the data plane or what the
-/// simulation makes of it: a packet that waits for a rule behind flow state is taken to be applied when it
-/// comes out, and not when it passed.
-const NOT_UNDERSTOOD: [u64; 1] = [4470];
+/// What is applied and closed in one step leaves no trace, and may come out long after: behind packets
+/// that have been applied since (4470). A rule that nobody uses may be taken out when all else is over,
+/// and the worker may have no buffer for that at first (502699).
+#[test]
+fn seeds_that_once_failed_hold() {
+    run(4470, &Scenario::drawn(4470));
+    let reassembler = Elements::RulesAroundReassembler;
+    let scenario = Scenario::with_elements(502_699, reassembler, Functions::Mixed);
+    run(502_699, &scenario);
+}
+
+/// A DPU beside one that judges every packet anew.
+#[test]
+#[ignore = "2043: a packet that has asked is overtaken by the next of its direction, for which the other direction has opened the flow meanwhile"]
+fn a_dpu_holds() {
+    for seed in (0..seeds(6000)).filter(|seed| seed % 64 == 59) {
+        run(seed, &Scenario::with_dpu(seed));
+    }
+}
 
 /// Whatever can be tried is tried often, by every function and in every kind of chain.
 #[test]
 fn thousands_of_seeds_hold() {
     let mut tried: HashMap<Functions, Coverage> = HashMap::new();
     let mut chains: HashMap<Chain, Coverage> = HashMap::new();
-    for seed in (0..seeds(6000)).filter(|seed| !NOT_UNDERSTOOD.contains(seed)) {
+    for seed in 0..seeds(8000) {
         let scenario = Scenario::drawn(seed);
         let outcome = run(seed, &scenario);
         let coverage = tried.entry(scenario.functions).or_default();
@@ -78,7 +93,9 @@ fn assert_every_chain_is_tried(tried: &HashMap<Chain, Coverage>) {
         let installs_beside = is_twice.then_some(coverage.installs_beside);
         // With servers that answer what comes out few connections are confirmed in two elements.
         let is_known_twice = is_twice && chain.1 == Functions::Mixed;
-        let left_fast = (!is_known_twice).then_some(coverage.left_fast);
+        let holds_all = chain.1 == Functions::Reframer || chain.0 == Elements::ReframerThenRules;
+        let left_fast = (!is_known_twice && !holds_all).then_some(coverage.left_fast);
+        let installs = installs.filter(|_| !holds_all);
         let figures = [
             ("left_fast", left_fast),
             ("crashes", Some(coverage.crashes)),
@@ -98,7 +115,8 @@ fn assert_every_chain_is_tried(tried: &HashMap<Chain, Coverage>) {
 /// Whether runs with these functions can try something: elements with rules stand alone, beside the
 /// ledger or in mixed chains, and payloads are parked with the former two.
 fn can_try(functions: Functions, name: &str) -> bool {
-    const OF_LEDGERS: [&str; 4] = ["held", "woken", "waited", "waited_in_vain"];
+    const OF_LEDGERS: [&str; 2] = ["held", "woken"];
+    const OF_WAITING: [&str; 2] = ["waited", "waited_in_vain"];
     const OF_RULES: [&str; 4] = [
         "held_then_punted",
         "holds_full",
@@ -127,15 +145,22 @@ fn can_try(functions: Functions, name: &str) -> bool {
         Functions::None => is_of_rules || OF_ALL.contains(&name),
         Functions::Mixed => {
             let is_rare = ["changes_given_up", "ring_full"].contains(&name);
-            !is_of_parking && !is_rare && !OF_LEDGERS.contains(&name)
+            !is_of_parking && !is_rare && !OF_LEDGERS.contains(&name) && name != "waited_in_vain"
         }
         // Changes that take too long are rare, and tried by the others.
         _ if name == "changes_given_up" => false,
+        // All wait on the slow path.
+        Functions::Reframer => OF_ALL.contains(&name) && name != "left_fast",
         // It needs long traffic to fill.
         Functions::KvStore => OF_ALL.contains(&name),
         _ => {
             let is_of_several = name == "installs_beside";
-            !is_of_rules && !is_of_parking && !is_of_several && !OF_LEDGERS.contains(&name)
+            let is_rare = OF_WAITING.contains(&name);
+            !is_of_rules
+                && !is_of_parking
+                && !is_of_several
+                && !is_rare
+                && !OF_LEDGERS.contains(&name)
         }
     }
 }

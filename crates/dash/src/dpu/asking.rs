@@ -13,7 +13,7 @@ use twinpath_core::wire::layout::Fragment;
 use twinpath_core::wire::{Address, fragment};
 
 use super::{Dpu, Stop, Verdict};
-use crate::flows::FlowKey;
+use crate::flows::EntryKey;
 use crate::headers::{Direction, Headers};
 use crate::pipeline::{Arrival, Decision, Policies, Received};
 use crate::reason::Reason;
@@ -28,14 +28,14 @@ pub enum Step {
     /// Policies have to judge it.
     Ask(Question),
     /// It waits for what they say about another packet of this key.
-    Wait(FlowKey),
+    Wait(EntryKey),
 }
 
 /// What policies are asked.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// Which packets wait for the answer.
-    pub key: FlowKey,
+    pub key: EntryKey,
     /// The packet that they judge: that which asks, or the one that once opened its flow.
     pub arrival: Arrival,
 }
@@ -76,9 +76,9 @@ impl DatagramName {
 #[derive(Default)]
 pub(super) struct Asked {
     /// With the datagrams whose first fragments wait for the answer.
-    flows: HashMap<FlowKey, Vec<DatagramName>>,
+    flows: HashMap<EntryKey, Vec<DatagramName>>,
     /// Of which flow the first fragment of a datagram waits for an answer.
-    datagrams: HashMap<DatagramName, FlowKey>,
+    datagrams: HashMap<DatagramName, EntryKey>,
     /// The answer for the packet in hand.
     answer: Option<Answer>,
 }
@@ -135,7 +135,7 @@ impl Dpu {
     }
 
     /// Nothing waits for the answer to a question about this key any more.
-    pub fn no_longer_asked(&mut self, key: &FlowKey) {
+    pub fn no_longer_asked(&mut self, key: &EntryKey) {
         if let Judge::Elsewhere(asked) = &mut self.judge {
             for datagram in asked.flows.remove(key).into_iter().flatten() {
                 // Another flow's may have its name now.
@@ -154,7 +154,7 @@ impl Dpu {
 
     /// A packet asks about this key, or waits for who has: all that are of its flow wait, and if it is
     /// the first fragment of a datagram, so do the others.
-    pub(super) fn stops(&mut self, key: &FlowKey, inside: &[u8], received: &Received) {
+    pub(super) fn stops(&mut self, key: &EntryKey, inside: &[u8], received: &Received) {
         let Judge::Elsewhere(asked) = &mut self.judge else {
             return;
         };
@@ -181,7 +181,7 @@ impl Dpu {
     }
 
     /// A packet waits if another of its flow has asked.
-    pub(super) fn wait_for_others(&self, key: &FlowKey) -> Result<(), Stop> {
+    pub(super) fn wait_for_others(&self, key: &EntryKey) -> Result<(), Stop> {
         match &self.judge {
             Judge::Elsewhere(asked) if asked.flows.contains_key(key) => Err(Stop::Wait(*key)),
             _ => Ok(()),
@@ -190,7 +190,7 @@ impl Dpu {
 
     /// A packet of no flow waits if one has asked that may open the flow that it belongs to: with this
     /// key, or as what packets with this key answer.
-    pub(super) fn wait_for_opening(&self, key: &FlowKey) -> Result<(), Stop> {
+    pub(super) fn wait_for_opening(&self, key: &EntryKey) -> Result<(), Stop> {
         let Judge::Elsewhere(asked) = &self.judge else {
             return Ok(());
         };
@@ -203,7 +203,7 @@ impl Dpu {
     }
 
     /// Whether policies can say at once what a packet asks.
-    pub(super) fn may_judge(&self, key: &FlowKey, arrival: &Arrival) -> Result<(), Stop> {
+    pub(super) fn may_judge(&self, key: &EntryKey, arrival: &Arrival) -> Result<(), Stop> {
         let Judge::Elsewhere(asked) = &self.judge else {
             return Ok(());
         };

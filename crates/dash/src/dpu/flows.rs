@@ -9,7 +9,7 @@ use super::asking::DatagramName;
 use super::limit::later;
 use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::counters::EniCounters;
-use crate::flows::{Entry, FlowKey, Place, State, opens};
+use crate::flows::{Entry, EntryKey, EntryNumber, State, opens};
 use crate::headers::{Direction, Headers};
 use crate::objects::EniMode;
 use crate::pipeline::{Action, Arrival, Decision, Detour, Policies, Received};
@@ -21,7 +21,7 @@ use crate::tables::{EniEntry, epochs};
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct FlowView {
     /// Its key in the direction that opened it, and in the other.
-    pub keys: [FlowKey; 2],
+    pub keys: [EntryKey; 2],
     /// What is done in either direction.
     pub actions: [Action; 2],
     /// The number of its ENI.
@@ -110,7 +110,7 @@ impl Dpu {
         let arrival = &received.arrival;
         let serial = self.tables.eni(arrival.eni).map_or(0, |eni| eni.serial);
         let ports = received.key_ports(inside);
-        let key = FlowKey::new(serial, arrival.direction, &arrival.headers, ports);
+        let key = EntryKey::new(serial, arrival.direction, &arrival.headers, ports);
         self.flows.hash(&key)
     }
 
@@ -123,7 +123,7 @@ impl Dpu {
         };
         let headers = &arrival.headers;
         let ports = headers.ports.unwrap_or([0; 2]);
-        let key = FlowKey::new(eni.serial, arrival.direction, headers, ports);
+        let key = EntryKey::new(eni.serial, arrival.direction, headers, ports);
         let back = match arrival.direction {
             Direction::Outbound => Direction::Inbound,
             Direction::Inbound => Direction::Outbound,
@@ -164,7 +164,7 @@ impl Dpu {
         let addresses = [headers.source, headers.destination];
         received.arrival.entropy = entropy_of(addresses, ports, headers.protocol);
         let direction = received.arrival.direction;
-        let key = FlowKey::new(serial, direction, &headers, ports);
+        let key = EntryKey::new(serial, direction, &headers, ports);
         let tcp_flags = fields::tcp_flags(inside, &received.inner);
         // Before its datagram was known a later fragment had no ports.
         let hash = match (known_hash, received.inner.fragment) {
@@ -204,11 +204,11 @@ impl Dpu {
     /// The entry of a key, if its flow is not over.
     fn live_flow(
         &mut self,
-        key: &FlowKey,
+        key: &EntryKey,
         hash: u64,
         tcp_flags: u8,
         now: Instant,
-    ) -> Option<Place> {
+    ) -> Option<EntryNumber> {
         let place = self.flows.find(key, hash)?;
         let entry = self.flows.get(place);
         if self.is_over(&entry, key.protocol(), now) {
@@ -230,7 +230,7 @@ impl Dpu {
     }
 
     /// Ends a flow; `count` tells why.
-    pub(super) fn end(&mut self, place: Place, count: impl Fn(&mut EniCounters)) {
+    pub(super) fn end(&mut self, place: EntryNumber, count: impl Fn(&mut EniCounters)) {
         let entry = self.flows.get(place);
         let peer = self.flows.get(entry.peer);
         let serial = self.flows.key(place).serial();
@@ -248,7 +248,7 @@ impl Dpu {
     /// A packet of a known flow.
     fn hit(
         &mut self,
-        place: Place,
+        place: EntryNumber,
         received: &Received,
         tcp_flags: u8,
         now: Instant,
@@ -267,10 +267,10 @@ impl Dpu {
     #[inline]
     pub(super) fn up_to_date(
         &mut self,
-        mut place: Place,
+        mut place: EntryNumber,
         arrival: &Arrival,
         now: Instant,
-    ) -> Result<(Place, Entry), Stop> {
+    ) -> Result<(EntryNumber, Entry), Stop> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let mut entry = self.flows.get(place);
         let is_stale = entry.stamp != self.tables.stamp(eni, entry.mapping_epoch);
@@ -293,7 +293,7 @@ impl Dpu {
     #[inline]
     fn saw(
         &mut self,
-        place: Place,
+        place: EntryNumber,
         entry: &Entry,
         received: &Received,
         tcp_flags: u8,
@@ -329,11 +329,11 @@ impl Dpu {
     /// Judges a flow anew. Returns where the entry of the packet is now.
     fn resimulate(
         &mut self,
-        place: Place,
+        place: EntryNumber,
         entry: &Entry,
         number: u16,
         now: Instant,
-    ) -> Result<Place, Stop> {
+    ) -> Result<EntryNumber, Stop> {
         let eni = self.tables.eni(number).ok_or(Reason::EniMiss)?;
         let mode = eni.mode;
         let (forward, reverse) = match entry.is_forward {
@@ -381,7 +381,7 @@ impl Dpu {
     }
 
     /// The packet that opened a flow, as policies see it.
-    pub(super) fn opening(&self, forward: Place) -> Option<Arrival> {
+    pub(super) fn opening(&self, forward: EntryNumber) -> Option<Arrival> {
         let (key, entry) = (self.flows.key(forward), self.flows.get(forward));
         let forward_action = self.actions.get(entry.action)?;
         let reverse = self.actions.get(self.flows.get(entry.peer).action)?;
@@ -400,13 +400,13 @@ impl Dpu {
     }
 
     /// The way that a load balancer has told for a flow.
-    fn detour(&self, forward: Place) -> Option<Detour> {
+    fn detour(&self, forward: EntryNumber) -> Option<Detour> {
         let peer = self.flows.get(forward).peer;
         self.actions.get(self.flows.get(peer).action)?.detour
     }
 
     /// What is done to a flow's packets from now on.
-    pub(super) fn replace(&mut self, forward: Place, decision: &Decision) {
+    pub(super) fn replace(&mut self, forward: EntryNumber, decision: &Decision) {
         let mut first = self.flows.get(forward);
         let mut second = self.flows.get(first.peer);
         let Some(eni) = self.tables.eni(first.eni) else {
@@ -431,7 +431,7 @@ impl Dpu {
     /// A packet of no known flow.
     fn miss(
         &mut self,
-        key: &FlowKey,
+        key: &EntryKey,
         hash: u64,
         received: &Received,
         tcp_flags: u8,
@@ -517,7 +517,7 @@ impl Dpu {
     }
 
     /// Whether a flow that is not over has a key.
-    pub(super) fn is_taken(&mut self, key: &FlowKey, hash: u64, now: Instant) -> bool {
+    pub(super) fn is_taken(&mut self, key: &EntryKey, hash: u64, now: Instant) -> bool {
         let Some(place) = self.flows.find(key, hash) else {
             return false;
         };
@@ -531,12 +531,12 @@ impl Dpu {
     /// Makes both entries of a flow, of which the first key has none.
     fn insert(
         &mut self,
-        keys: [FlowKey; 2],
+        keys: [EntryKey; 2],
         number: u16,
         decision: &Decision,
         state: u8,
         now: Instant,
-    ) -> Result<[Place; 2], Reason> {
+    ) -> Result<[EntryNumber; 2], Reason> {
         let hashes = keys.map(|key| self.flows.hash(&key));
         if keys[0] == keys[1] || self.is_taken(&keys[1], hashes[1], now) {
             return Err(Reason::FlowClash);
@@ -554,7 +554,7 @@ impl Dpu {
             action,
             stamp,
             last_seen: now.ticks(),
-            peer: Place::default(),
+            peer: EntryNumber::default(),
             bucket,
             mapping_epoch,
             eni: number,
@@ -595,7 +595,7 @@ impl Dpu {
         };
         let ports = [destination.port, source.port];
         arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
-        let key = FlowKey::new(eni.serial, arrival.direction, &headers, ports);
+        let key = EntryKey::new(eni.serial, arrival.direction, &headers, ports);
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Err(Reason::IcmpError.into());
@@ -621,12 +621,12 @@ impl Dpu {
 
 /// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
 /// network.
-pub(super) fn answer_key(forward: &FlowKey, decision: &Decision, mode: EniMode) -> FlowKey {
+pub(super) fn answer_key(forward: &EntryKey, decision: &Decision, mode: EniMode) -> EntryKey {
     let [source, destination] = forward.ports();
     let ports = decision.answers.ports.unwrap_or([destination, source]);
     let direction = match (forward.direction(), mode) {
         (Direction::Inbound, EniMode::Vm) => Direction::Outbound,
         _ => Direction::Inbound,
     };
-    FlowKey::new(forward.serial(), direction, &decision.answers, ports)
+    EntryKey::new(forward.serial(), direction, &decision.answers, ports)
 }

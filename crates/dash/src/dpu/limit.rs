@@ -3,7 +3,7 @@
 use twinpath_core::Instant;
 
 use super::Dpu;
-use crate::flows::{Deadlines, Place, State};
+use crate::flows::{Deadlines, EntryNumber, State};
 
 /// Ticks that are added to others, so that the sum is not taken for an earlier one.
 const FARTHEST: u32 = 1 << 30;
@@ -29,14 +29,14 @@ impl Dpu {
         self.flows_of(number)
     }
 
-    fn next_due(&mut self, number: u16, now: Instant) -> Option<Place> {
+    fn next_due(&mut self, number: u16, now: Instant) -> Option<EntryNumber> {
         let state = self.enis.get_mut(usize::from(number))?;
         state.deadlines.as_mut()?.pop(now.ticks())
     }
 
     /// The first tick at which the flow is over that has its forward entry at a place, if no packet
     /// comes, or an earlier one; nothing if it is none of the ENI's.
-    fn earliest_end(&self, place: Place, number: u16) -> Option<u32> {
+    fn earliest_end(&self, place: EntryNumber, number: u16) -> Option<u32> {
         let entry = self.flows.forward_at(place)?;
         let key = self.flows.key(place);
         let serial = self.enis.get(usize::from(number))?.serial;
@@ -49,7 +49,7 @@ impl Dpu {
         Some(seen.wrapping_add(idle).wrapping_add(1))
     }
 
-    fn push_deadline(&mut self, number: u16, tick: u32, place: Place) {
+    fn push_deadline(&mut self, number: u16, tick: u32, place: EntryNumber) {
         let state = self.enis.get_mut(usize::from(number));
         if let Some(deadlines) = state.and_then(|state| state.deadlines.as_mut()) {
             deadlines.push(tick, place);
@@ -58,7 +58,7 @@ impl Dpu {
 
     /// A flow is new, has moved, or is over earlier than it would have been.
     #[inline]
-    pub(super) fn keep_deadline(&mut self, forward: Place) {
+    pub(super) fn keep_deadline(&mut self, forward: EntryNumber) {
         let number = self.flows.get(forward).eni;
         let state = self.enis.get(usize::from(number));
         if state.is_some_and(|state| state.deadlines.is_some()) {
@@ -67,7 +67,7 @@ impl Dpu {
     }
 
     #[inline(never)]
-    fn keep_deadline_of(&mut self, number: u16, forward: Place) {
+    fn keep_deadline_of(&mut self, number: u16, forward: EntryNumber) {
         if let Some(tick) = self.earliest_end(forward, number) {
             self.push_deadline(number, tick, forward);
         }
@@ -104,7 +104,7 @@ impl Dpu {
             }
         }
         if is_any_new {
-            let forward: Vec<Place> = self.flows.iter().collect();
+            let forward: Vec<EntryNumber> = self.flows.iter().collect();
             forward
                 .into_iter()
                 .for_each(|place| self.keep_deadline(place));

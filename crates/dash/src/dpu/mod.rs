@@ -19,7 +19,7 @@ use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
 
 use crate::counters::{Drops, EniCounters};
-use crate::flows::{Deadlines, FlowKey, FlowTable, Fragments, IdleTicks, Place, Rate};
+use crate::flows::{Deadlines, EntryKey, EntryNumber, FlowTable, Fragments, IdleTicks, Rate};
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{
@@ -80,7 +80,7 @@ pub struct Dpu {
     actions: Actions,
     enis: Vec<EniState>,
     drops: Drops,
-    aged: Vec<Place>,
+    aged: Vec<EntryNumber>,
     /// What the sender of the packet in hand is told.
     error: Option<Vec<u8>>,
     /// Packets of a burst, with the hashes of their flows.
@@ -94,7 +94,7 @@ enum Stop {
     /// Policies have to judge it first.
     Ask(Box<Question>),
     /// It waits for what they say about another packet of this key.
-    Wait(FlowKey),
+    Wait(EntryKey),
 }
 
 impl From<Reason> for Stop {

@@ -5,7 +5,7 @@ use twinpath_core::Instant;
 
 use super::Dpu;
 use super::flows::answer_key;
-use crate::flows::{FlowKey, Place};
+use crate::flows::{EntryKey, EntryNumber};
 use crate::objects::EniMode;
 use crate::pipeline::Decision;
 use crate::reason::Reason;
@@ -19,7 +19,7 @@ impl Dpu {
     /// flow to the same destination has.
     pub(super) fn choose_port(
         &mut self,
-        forward: &FlowKey,
+        forward: &EntryKey,
         decision: &mut Decision,
         mode: EniMode,
         now: Instant,
@@ -41,7 +41,7 @@ impl Dpu {
     }
 
     /// Leaves a flow the port that its answers come to, if it is one that policies still allow.
-    pub(super) fn keep_port(&self, reverse: Place, decision: &mut Decision) -> bool {
+    pub(super) fn keep_port(&self, reverse: EntryNumber, decision: &mut Decision) -> bool {
         let Some(ports) = decision.source_ports else {
             return true;
         };

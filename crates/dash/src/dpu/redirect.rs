@@ -4,7 +4,7 @@ use twinpath_core::Instant;
 
 use super::{Dpu, Stop};
 use crate::counters::EniCounters;
-use crate::flows::FlowKey;
+use crate::flows::EntryKey;
 use crate::headers::Direction;
 use crate::pipeline::{Arrival, Received, Redirect};
 use crate::reason::Reason;
@@ -54,7 +54,7 @@ impl Dpu {
         let serial = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?.serial;
         let answers = redirect.sent.turned();
         let ports = answers.ports.unwrap_or([0; 2]);
-        let key = FlowKey::new(serial, Direction::Inbound, &answers, ports);
+        let key = EntryKey::new(serial, Direction::Inbound, &answers, ports);
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Ok(false);

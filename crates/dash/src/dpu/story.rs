@@ -6,7 +6,7 @@ use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, protocol};
 
 use super::Dpu;
-use crate::flows::{FlowKey, State};
+use crate::flows::{EntryKey, State};
 use crate::pipeline::{Arrival, Note, Notes, Policies, Received};
 use crate::reason::Reason;
 
@@ -119,7 +119,7 @@ impl Dpu {
             ));
         }
         let headers = arrival.headers;
-        let key = FlowKey::new(
+        let key = EntryKey::new(
             eni.serial,
             arrival.direction,
             &headers,

@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::table::Place;
+use super::table::EntryNumber;
 
 /// Entries of flows that are gone are cleared out when there are more of them than of flows that are
 /// not, and so many.
@@ -18,7 +18,7 @@ const MOST_GONE: usize = 64;
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 struct Deadline {
     tick: u32,
-    place: Place,
+    place: EntryNumber,
 }
 
 impl Ord for Deadline {
@@ -44,12 +44,12 @@ pub(crate) struct Deadlines {
 
 impl Deadlines {
     /// The flow at a place will not be over before a tick.
-    pub fn push(&mut self, tick: u32, place: Place) {
+    pub fn push(&mut self, tick: u32, place: EntryNumber) {
         self.heap.push(Deadline { tick, place });
     }
 
     /// A place whose flow may be over by now.
-    pub fn pop(&mut self, now: u32) -> Option<Place> {
+    pub fn pop(&mut self, now: u32) -> Option<EntryNumber> {
         let first = self.heap.peek()?;
         let is_due = now.wrapping_sub(first.tick) as i32 >= 0;
         is_due.then(|| self.heap.pop())?.map(|due| due.place)
@@ -61,7 +61,7 @@ impl Deadlines {
     }
 
     /// All are cleared out of which `tick` does not say when the flow can be over.
-    pub fn renew(&mut self, tick: impl Fn(Place) -> Option<u32>) {
+    pub fn renew(&mut self, tick: impl Fn(EntryNumber) -> Option<u32>) {
         let mut all = std::mem::take(&mut self.heap).into_vec();
         all.sort_unstable_by_key(|deadline| deadline.place);
         all.dedup_by_key(|deadline| deadline.place);
@@ -86,29 +86,29 @@ mod tests {
         // Around where ticks begin anew.
         let base = u32::MAX - 5;
         for number in [7, 3, 9, 1] {
-            deadlines.push(base.wrapping_add(number), Place::from_bits(number));
+            deadlines.push(base.wrapping_add(number), EntryNumber::from_bits(number));
         }
         assert_eq!(deadlines.pop(base), None);
         let due = |deadlines: &mut Deadlines, after| deadlines.pop(base.wrapping_add(after));
-        assert_eq!(due(&mut deadlines, 8), Some(Place::from_bits(1)));
-        assert_eq!(due(&mut deadlines, 8), Some(Place::from_bits(3)));
-        assert_eq!(due(&mut deadlines, 8), Some(Place::from_bits(7)));
+        assert_eq!(due(&mut deadlines, 8), Some(EntryNumber::from_bits(1)));
+        assert_eq!(due(&mut deadlines, 8), Some(EntryNumber::from_bits(3)));
+        assert_eq!(due(&mut deadlines, 8), Some(EntryNumber::from_bits(7)));
         assert_eq!(due(&mut deadlines, 8), None);
-        assert_eq!(due(&mut deadlines, 9), Some(Place::from_bits(9)));
+        assert_eq!(due(&mut deadlines, 9), Some(EntryNumber::from_bits(9)));
     }
 
     #[test]
     fn what_is_gone_is_cleared_out() {
         let mut deadlines = Deadlines::default();
         for tick in 0..200 {
-            deadlines.push(tick, Place::from_bits(tick % 4));
+            deadlines.push(tick, EntryNumber::from_bits(tick % 4));
         }
         assert!(deadlines.are_stale(4) && !deadlines.are_stale(100));
-        deadlines.renew(|place| (place != Place::from_bits(3)).then_some(500));
+        deadlines.renew(|place| (place != EntryNumber::from_bits(3)).then_some(500));
         assert!(!deadlines.are_stale(0));
         assert_eq!(deadlines.pop(499), None);
         let mut left: Vec<_> = std::iter::from_fn(|| deadlines.pop(500)).collect();
         left.sort_unstable();
-        assert_eq!(left, [0, 1, 2].map(Place::from_bits));
+        assert_eq!(left, [0, 1, 2].map(EntryNumber::from_bits));
     }
 }

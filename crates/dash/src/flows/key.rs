@@ -8,9 +8,9 @@ use crate::headers::{Direction, Headers};
 /// ENIs never have the same key, whatever addresses their tenants use: the serial is that of one ENI
 /// for good. Nor has one from the network that of one from the machine, whatever it pretends to be.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FlowKey(pub(super) [u64; 5]);
+pub struct EntryKey(pub(super) [u64; 5]);
 
-impl FlowKey {
+impl EntryKey {
     /// The key of packets with these headers; `serial` has 23 bits and is not 0, and `ports` are those
     /// of TCP and UDP or an echo's identifier.
     #[must_use]
@@ -111,17 +111,17 @@ mod tests {
         };
         let ports = [0x1234, 0xfffe];
         for direction in [Direction::Outbound, Direction::Inbound] {
-            let key = FlowKey::new(0x7f_fffe, direction, &headers, ports);
+            let key = EntryKey::new(0x7f_fffe, direction, &headers, ports);
             assert_eq!(key.headers(), headers);
             assert_eq!(
                 (key.serial(), key.direction(), key.ports()),
                 (0x7f_fffe, direction, ports)
             );
-            let other = FlowKey::new(0x7f_fffd, direction, &headers, ports);
+            let other = EntryKey::new(0x7f_fffd, direction, &headers, ports);
             assert_ne!(key, other);
             for direction in [Direction::Outbound, Direction::Inbound] {
                 let ports = [0xfffe, 0x1234];
-                let turned = FlowKey::new(0x7f_fffe, direction, &headers.turned(), ports);
+                let turned = EntryKey::new(0x7f_fffe, direction, &headers.turned(), ports);
                 assert_eq!(key.turned(direction), turned);
             }
         }

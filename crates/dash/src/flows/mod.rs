@@ -14,7 +14,7 @@ mod table;
 
 pub(crate) use deadlines::Deadlines;
 pub(crate) use fragments::Fragments;
-pub use key::FlowKey;
+pub use key::EntryKey;
 pub use rate::Rate;
 pub use state::{IdleTicks, State, opens};
-pub use table::{Entry, FlowTable, Place};
+pub use table::{Entry, EntryNumber, FlowTable};

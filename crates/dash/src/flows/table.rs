@@ -9,16 +9,16 @@
 use twinpath_core::hash::HashKey;
 use twinpath_core::memory::{CacheLine, ZeroedArray, bring, equal_tags, prefetch};
 
-use super::key::FlowKey;
+use super::key::EntryKey;
 
 /// Entries of a bucket.
 const WAYS: usize = 8;
 
 /// Where an entry lies.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place(u32);
+pub struct EntryNumber(u32);
 
-impl Place {
+impl EntryNumber {
     #[cfg(test)]
     pub(super) const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -35,7 +35,7 @@ pub struct Entry {
     /// When a packet last came, in ticks.
     pub last_seen: u32,
     /// The other direction's entry.
-    pub peer: Place,
+    pub peer: EntryNumber,
     /// Where bytes are counted.
     pub bucket: u16,
     /// The epoch of the mapping that the decision came from.
@@ -68,7 +68,7 @@ impl Entry {
             action: (first >> 32) as u32,
             stamp: first as u32,
             last_seen: (second >> 32) as u32,
-            peer: Place(second as u32),
+            peer: EntryNumber(second as u32),
             bucket: (third >> 48) as u16,
             mapping_epoch: (third >> 32) as u16,
             eni: (third >> 16) as u16,
@@ -87,7 +87,7 @@ pub struct FlowTable {
     taken: usize,
     hand: usize,
     /// Where entries are now that have made room for others, until somebody asks.
-    moved: Vec<Place>,
+    moved: Vec<EntryNumber>,
 }
 
 impl FlowTable {
@@ -139,7 +139,7 @@ impl FlowTable {
     /// The hash of a key.
     #[must_use]
     #[inline]
-    pub fn hash(&self, key: &FlowKey) -> u64 {
+    pub fn hash(&self, key: &EntryKey) -> u64 {
         self.hash_key.hash(key.0)
     }
 
@@ -197,7 +197,7 @@ impl FlowTable {
         let [first, second] = self.buckets(hash);
         let place = self.probable_in(first, hash);
         let place = place.or_else(|| self.probable_in(second, hash))?;
-        Some(self.get(Place(place as u32)))
+        Some(self.get(EntryNumber(place as u32)))
     }
 
     #[inline]
@@ -209,20 +209,20 @@ impl FlowTable {
     /// Where the entry of a key lies.
     #[must_use]
     #[inline]
-    pub fn find(&self, key: &FlowKey, hash: u64) -> Option<Place> {
+    pub fn find(&self, key: &EntryKey, hash: u64) -> Option<EntryNumber> {
         let [first, second] = self.buckets(hash);
         self.find_in(first, key, hash)
             .or_else(|| self.find_in(second, key, hash))
     }
 
     #[inline]
-    fn find_in(&self, bucket: usize, key: &FlowKey, hash: u64) -> Option<Place> {
+    fn find_in(&self, bucket: usize, key: &EntryKey, hash: u64) -> Option<EntryNumber> {
         let mut equal = equal_tags(self.tags[bucket], Self::tag(hash));
         while equal != 0 {
             let way = equal.trailing_zeros() as usize / 2;
             let place = bucket * WAYS + way;
             if self.has_key(place, key) {
-                return Some(Place(place as u32));
+                return Some(EntryNumber(place as u32));
             }
             equal &= !(3 << (2 * way));
         }
@@ -230,7 +230,7 @@ impl FlowTable {
     }
 
     #[inline]
-    fn has_key(&self, place: usize, key: &FlowKey) -> bool {
+    fn has_key(&self, place: usize, key: &EntryKey) -> bool {
         let line = &self.lines[place].0;
         let differing = key.0.iter().zip(line).map(|(one, other)| one ^ other);
         differing.fold(0, |all, bits| all | bits) == 0
@@ -239,27 +239,27 @@ impl FlowTable {
     /// What lies at a place.
     #[must_use]
     #[inline]
-    pub fn get(&self, place: Place) -> Entry {
+    pub fn get(&self, place: EntryNumber) -> Entry {
         let [.., a, b, c] = self.lines[place.0 as usize].0;
         Entry::read([a, b, c])
     }
 
     /// The key of what lies at a place.
     #[must_use]
-    pub fn key(&self, place: Place) -> FlowKey {
+    pub fn key(&self, place: EntryNumber) -> EntryKey {
         let [a, b, c, d, e, ..] = self.lines[place.0 as usize].0;
-        FlowKey([a, b, c, d, e])
+        EntryKey([a, b, c, d, e])
     }
 
     /// Changes what lies at a place.
     #[inline]
-    pub fn set(&mut self, place: Place, entry: &Entry) {
+    pub fn set(&mut self, place: EntryNumber, entry: &Entry) {
         self.lines[place.0 as usize].0[5..].copy_from_slice(&entry.write());
     }
 
     /// A packet came.
     #[inline]
-    pub fn touch_entry(&mut self, place: Place, now: u32) {
+    pub fn touch_entry(&mut self, place: EntryNumber, now: u32) {
         let word = &mut self.lines[place.0 as usize].0[6];
         *word = *word & 0xffff_ffff | u64::from(now) << 32;
     }
@@ -275,7 +275,7 @@ impl FlowTable {
     /// Asks the processor to fetch where an entry of this hash would go.
     #[inline]
     pub fn prefetch_room(&self, hash: u64) {
-        if let Some(Place(place)) = self.free_place(self.buckets(hash)) {
+        if let Some(EntryNumber(place)) = self.free_place(self.buckets(hash)) {
             prefetch(&self.lines[place as usize]);
         }
     }
@@ -284,10 +284,10 @@ impl FlowTable {
     /// if there is no room for both.
     pub fn insert(
         &mut self,
-        keys: [FlowKey; 2],
+        keys: [EntryKey; 2],
         hashes: [u64; 2],
         mut entries: [Entry; 2],
-    ) -> Option<[Place; 2]> {
+    ) -> Option<[EntryNumber; 2]> {
         let first = self.take(&keys[0], hashes[0], None)?;
         let Some(second) = self.take(&keys[1], hashes[1], Some(first)) else {
             self.free(first);
@@ -301,7 +301,12 @@ impl FlowTable {
     }
 
     /// Takes a place for a key; the entry at `fixed` stays where it is.
-    fn take(&mut self, key: &FlowKey, hash: u64, fixed: Option<Place>) -> Option<Place> {
+    fn take(
+        &mut self,
+        key: &EntryKey,
+        hash: u64,
+        fixed: Option<EntryNumber>,
+    ) -> Option<EntryNumber> {
         let buckets = self.buckets(hash);
         let place = self
             .free_place(buckets)
@@ -312,15 +317,15 @@ impl FlowTable {
     }
 
     /// A free place, in the first of two buckets if there is one: so nearly all look-ups end there.
-    fn free_place(&self, buckets: [usize; 2]) -> Option<Place> {
+    fn free_place(&self, buckets: [usize; 2]) -> Option<EntryNumber> {
         buckets.into_iter().find_map(|bucket| {
             let free = equal_tags(self.tags[bucket], 0);
             let way = free.trailing_zeros() as usize / 2;
-            (free != 0).then_some(Place((bucket * WAYS + way) as u32))
+            (free != 0).then_some(EntryNumber((bucket * WAYS + way) as u32))
         })
     }
 
-    fn put(&mut self, Place(place): Place, key: &FlowKey, hash: u64) {
+    fn put(&mut self, EntryNumber(place): EntryNumber, key: &EntryKey, hash: u64) {
         let place = place as usize;
         let (bucket, way) = (place / WAYS, place % WAYS);
         self.tags[bucket] |= u128::from(Self::tag(hash)) << (16 * way);
@@ -328,8 +333,13 @@ impl FlowTable {
     }
 
     /// Lets an entry of two full buckets go to its other one. Returns the place that it leaves.
-    fn make_room(&mut self, buckets: [usize; 2], fixed: Option<Place>) -> Option<Place> {
-        let ways = |bucket: usize| (bucket * WAYS..(bucket + 1) * WAYS).map(|at| Place(at as u32));
+    fn make_room(
+        &mut self,
+        buckets: [usize; 2],
+        fixed: Option<EntryNumber>,
+    ) -> Option<EntryNumber> {
+        let ways =
+            |bucket: usize| (bucket * WAYS..(bucket + 1) * WAYS).map(|at| EntryNumber(at as u32));
         let leaving = buckets.into_iter().flat_map(ways);
         let (from, to) = leaving
             .filter(|place| Some(*place) != fixed)
@@ -351,24 +361,24 @@ impl FlowTable {
     /// An entry that has made room for one that was inserted, and lies here now. Whoever inserts asks
     /// until there is none.
     #[inline]
-    pub fn next_moved(&mut self) -> Option<Place> {
+    pub fn next_moved(&mut self) -> Option<EntryNumber> {
         self.moved.pop()
     }
 
     /// The entry at a place, if there is one of packets that opened their flow.
     #[must_use]
-    pub fn forward_at(&self, place: Place) -> Option<Entry> {
+    pub fn forward_at(&self, place: EntryNumber) -> Option<Entry> {
         let is_taken = self.is_taken(place.0 as usize);
         let entry = is_taken.then(|| self.get(place))?;
         entry.is_forward.then_some(entry)
     }
 
-    fn free(&mut self, place: Place) {
+    fn free(&mut self, place: EntryNumber) {
         self.clear(place);
         self.taken -= 1;
     }
 
-    fn clear(&mut self, Place(place): Place) {
+    fn clear(&mut self, EntryNumber(place): EntryNumber) {
         let place = place as usize;
         let (bucket, way) = (place / WAYS, place % WAYS);
         self.tags[bucket] &= !(0xffff << (16 * way));
@@ -376,7 +386,7 @@ impl FlowTable {
     }
 
     /// Removes a flow, both of whose entries are gone then.
-    pub fn remove(&mut self, place: Place) {
+    pub fn remove(&mut self, place: EntryNumber) {
         let peer = self.get(place).peer;
         self.free(place);
         self.free(peer);
@@ -388,28 +398,28 @@ impl FlowTable {
 
     /// The next places, at most `count`, that the hand comes to; entries of the forward direction
     /// that lie there are told.
-    pub fn under_the_hand(&mut self, count: usize, into: &mut Vec<Place>) {
+    pub fn under_the_hand(&mut self, count: usize, into: &mut Vec<EntryNumber>) {
         let places = self.places();
         for _ in 0..count.min(places) {
             let place = self.hand;
             self.hand = if place + 1 < places { place + 1 } else { 0 };
-            if self.is_taken(place) && self.get(Place(place as u32)).is_forward {
-                into.push(Place(place as u32));
+            if self.is_taken(place) && self.get(EntryNumber(place as u32)).is_forward {
+                into.push(EntryNumber(place as u32));
             }
         }
     }
 
     /// All flows, by their forward entries.
-    pub fn iter(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = EntryNumber> + '_ {
         self.iter_from(0, self.places())
     }
 
     /// The same of so many places from one on.
-    pub fn iter_from(&self, from: usize, count: usize) -> impl Iterator<Item = Place> + '_ {
+    pub fn iter_from(&self, from: usize, count: usize) -> impl Iterator<Item = EntryNumber> + '_ {
         let end = from.saturating_add(count).min(self.places());
         (from..end)
             .filter(move |&place| self.is_taken(place))
-            .map(|place| Place(place as u32))
+            .map(|place| EntryNumber(place as u32))
             .filter(move |&place| self.get(place).is_forward)
     }
 }
@@ -424,14 +434,14 @@ mod tests {
     use super::*;
     use crate::headers::{Direction, Headers};
 
-    fn key(number: u32) -> FlowKey {
+    fn key(number: u32) -> EntryKey {
         let headers = Headers {
             source: Address(u128::from(number)),
             destination: Address(5),
             ports: None,
             protocol: 17,
         };
-        FlowKey::new(
+        EntryKey::new(
             1 + number % 3,
             Direction::Inbound,
             &headers,
@@ -444,7 +454,7 @@ mod tests {
             action,
             stamp: 0x8000_0001,
             last_seen: 0xffff_fff0,
-            peer: Place(0),
+            peer: EntryNumber(0),
             bucket: 0xfffe,
             mapping_epoch: 0x1234,
             eni: 0xabcd,

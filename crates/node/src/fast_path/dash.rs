@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::dissect;
 use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant, Pools};
-use twinpath_dash::flows::FlowKey;
+use twinpath_dash::flows::EntryKey;
 use twinpath_dash::messages::{arrival_words, read_answer};
 use twinpath_dash::{Answer, Dpu, Question, Step as DpuStep, Verdict};
 use twinpath_link::{Header, Message};
@@ -37,16 +37,16 @@ pub struct DashStage {
     /// All tickets that may not be answered yet, in the order of asking.
     in_order: VecDeque<u32>,
     /// By key, under which ticket.
-    tickets: HashMap<FlowKey, u32>,
+    tickets: HashMap<EntryKey, u32>,
     last_ticket: u32,
     /// Packets held.
     held: usize,
     /// What the packet asks that is about to go to the slow path.
     question: Option<Question>,
     /// What the packet waits for that is about to be held.
-    awaited: Option<FlowKey>,
-    /// Tickets whose packets were lost on their way.
-    lost: Vec<u32>,
+    awaited: Option<EntryKey>,
+    /// Tickets whose packets are lost.
+    lost: VecDeque<u32>,
     /// The buffers of packets that the DPU has looked at, in the order in which they come.
     ahead: Vec<usize>,
     /// Which of them is next.
@@ -74,7 +74,7 @@ impl DashStage {
             held: 0,
             question: None,
             awaited: None,
-            lost: Vec::new(),
+            lost: VecDeque::new(),
             ahead: Vec::new(),
             next: 0,
         }
@@ -192,15 +192,12 @@ impl DashStage {
         }
     }
 
-    /// The packet that has asked will not come back.
+    /// The packet that has asked will not come back, if it has not: there was no room for it, or its
+    /// worker has finished with it and given it back by no answer, as one that crashed.
     pub(super) fn lost(&mut self, ticket: u32) {
-        self.lost.push(ticket);
-    }
-
-    /// All packets that have asked are lost.
-    pub(super) fn all_lost(&mut self) {
-        self.lost.extend(self.asked.keys());
-        self.lost.sort_unstable();
+        if self.asked.contains_key(&ticket) {
+            self.lost.push_back(ticket);
+        }
     }
 
     /// A ticket whose packet is lost, or was waited for in vain; what nothing is lost of is waited for as
@@ -211,12 +208,17 @@ impl DashStage {
         {
             self.in_order.pop_front();
         }
-        self.lost.pop().or_else(|| {
+        self.lost.pop_front().or_else(|| {
             let oldest = self.in_order.front()?;
             let since = self.asked.get(oldest)?.since;
             let is_late = !is_lossless && now.since(since) > MOST_WAIT;
             is_late.then_some(*oldest)
         })
+    }
+
+    /// Questions that are not answered yet.
+    pub fn questions(&self) -> usize {
+        self.asked.len()
     }
 
     /// How many packets are held.
@@ -365,11 +367,21 @@ impl FastPath {
         }
     }
 
-    /// The policies' worker is in another life: what it was asked is lost.
-    pub(super) fn forget_questions(&mut self) {
+    /// A worker has finished with a packet, and all that it gave back has been handed in: of a question
+    /// that is still open the packet is lost.
+    #[inline]
+    pub(crate) fn finished_with(&mut self, ordinal: u64, ticket: Option<u32>) {
+        self.under_way.close(ordinal);
+        if let Some(ticket) = ticket {
+            self.lost_question(ticket);
+        }
+    }
+
+    #[cold]
+    fn lost_question(&mut self, ticket: u32) {
         for element in &mut self.elements {
             if let FastElement::Dash(stage) = element {
-                stage.all_lost();
+                stage.lost(ticket);
             }
         }
     }

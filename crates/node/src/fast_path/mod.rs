@@ -510,7 +510,6 @@ impl FastPath {
         self.epochs[worker] = known.max(epoch);
         if epoch > known && known != 0 && worker == self.worker(RULES_HASH) {
             self.forget_rules(io);
-            self.forget_questions();
         }
     }
 

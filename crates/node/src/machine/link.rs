@@ -4,7 +4,7 @@
 use crate::worker::{Moment, Progress};
 use std::collections::VecDeque;
 use twinpath_core::{Frame, Instant};
-use twinpath_link::{Sender, carries_packet, number};
+use twinpath_link::{Sender, asked_with, carries_packet, number};
 
 /// The link to one worker.
 ///
@@ -27,6 +27,8 @@ struct InFlight {
     sequence: u32,
     /// Of the packet on board; none for a message alone.
     ordinal: Option<u64>,
+    /// Under which ticket it asks a DPU's policies, if it does.
+    ticket: Option<u32>,
 }
 
 impl Link {
@@ -94,7 +96,11 @@ impl Link {
         let sequence = self.numbers.number();
         number(&mut frame, sequence);
         let ordinal = carries_packet(&frame).then(|| frame.ordinal());
-        self.in_flight.push_back(InFlight { sequence, ordinal });
+        self.in_flight.push_back(InFlight {
+            sequence,
+            ordinal,
+            ticket: asked_with(&frame),
+        });
         frame
     }
 
@@ -116,13 +122,19 @@ impl Link {
         self.progress != *progress
     }
 
-    /// The worker has come so far. Calls `finished` with each packet that it has finished with.
-    pub fn progress(&mut self, progress: Progress, mut finished: impl FnMut(u64)) {
+    /// The worker has come so far. Calls `finished` with each packet that it has finished with, and
+    /// the ticket under which that asked.
+    pub fn progress(&mut self, progress: Progress, mut finished: impl FnMut(u64, Option<u32>)) {
         self.progress = progress;
         while let Some(first) = self.in_flight.front()
             && progress.finished.wrapping_sub(first.sequence) as i32 >= 0
         {
-            first.ordinal.into_iter().for_each(&mut finished);
+            let InFlight {
+                ordinal, ticket, ..
+            } = *first;
+            if let Some(ordinal) = ordinal {
+                finished(ordinal, ticket);
+            }
             self.in_flight.pop_front();
         }
     }

@@ -294,9 +294,11 @@ impl Machine {
         if self.links[worker].is_news(&progress) {
             self.heard = self.heard.max(self.clock().link);
         }
-        let (link, under_way) = (&mut self.links[worker], self.path.under_way_mut());
-        link.progress(progress, |ordinal| under_way.close(ordinal));
-        under_way.settle();
+        let (link, path) = (&mut self.links[worker], &mut self.path);
+        link.progress(progress, |ordinal, ticket| {
+            path.finished_with(ordinal, ticket)
+        });
+        path.under_way_mut().settle();
         self.floor = self.floor.max(self.path.under_way().oldest());
         self.tell_time();
         while let Some(frame) = self.links[worker].next_waiting() {

@@ -9,7 +9,7 @@ use twinpath_control::operator::Applied;
 use twinpath_core::Instant;
 use twinpath_core::time::TICK_SHIFT;
 use twinpath_core::wire::{Address, Endpoint};
-use twinpath_dash::flows::{FlowKey, State};
+use twinpath_dash::flows::{EntryKey, State};
 use twinpath_dash::headers::Direction;
 use twinpath_dash::{Dpu, Files, FlowView};
 use twinpath_nf::dash::Config;
@@ -166,14 +166,14 @@ fn view(flow: &FlowView, eni: String, ends: [Endpoint; 2], unused_ns: u64) -> Da
 }
 
 /// Of what is not TCP nothing is known.
-fn state(key: &FlowKey, state: State) -> String {
+fn state(key: &EntryKey, state: State) -> String {
     match key.protocol() {
         6 => state.name().into(),
         _ => String::new(),
     }
 }
 
-fn ends(key: &FlowKey) -> [Endpoint; 2] {
+fn ends(key: &EntryKey) -> [Endpoint; 2] {
     let [source, destination] = key.addresses();
     let [from, to] = key.ports();
     let end = |address, port| Endpoint { address, port };

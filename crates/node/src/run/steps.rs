@@ -2,23 +2,24 @@
 //! to step, with all its flows.
 
 use super::{Ports, RunError, drive};
-use crate::command::no_commands;
+use crate::command::{Command, no_commands};
 use crate::exit::Exit;
 use crate::figures::WorkerFigures;
-use crate::machine::{Machine, Outcome, Output, Refusal};
+use crate::machine::{Machine, Refusal};
 use crate::observe::Observer;
 use crate::replacement::{ReplaceError, Replacement};
 use crate::source::Source;
+use crate::virtual_time::VirtualRun;
 use crate::wiring::{Node, NodeConfig};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use twinpath_coherence::Clock;
 use twinpath_control::live::Live;
 use twinpath_control::report::Dash;
 use twinpath_control::service::Service;
 use twinpath_dash::{FileError, Files};
+use twinpath_io::PortPattern;
 use twinpath_nf::dash;
 
 /// A step.
@@ -89,19 +90,24 @@ impl From<twinpath_io::CaptureError> for StepError {
     }
 }
 
-/// Runs a service in steps. `each` is told what came of each, with its number from 1.
+/// Runs a service in steps. `each` is told what came of each, with its number from 1. Once `is_stopped`
+/// is true the step that is being run ends with the packets that have come, and no other begins.
 ///
 /// # Errors
 /// See [`StepError`]: what steps before have written stays.
 pub fn run_steps(
     service: &Service,
     steps: &[Step],
-    is_stopped: &AtomicBool,
+    is_stopped: &Arc<AtomicBool>,
     mut each: impl FnMut(usize, StepFigures),
 ) -> Result<(), StepError> {
+    check_ports(service, steps)?;
     let mut node = NodeConfig::of(service, service.run.paths)?.build()?;
     let mut service = service.clone();
     for (number, step) in (1..).zip(steps) {
+        if is_stopped.load(Ordering::Relaxed) {
+            break;
+        }
         let changed = configure(&mut service, &mut node, number, step)?;
         let before = seen(&node.machine);
         pass_packets(&service, &mut node, step, is_stopped)?;
@@ -119,6 +125,17 @@ pub fn run_steps(
         );
     }
     Ok(())
+}
+
+/// A file for each port takes ports.
+fn check_ports(service: &Service, steps: &[Step]) -> Result<(), RunError> {
+    let mut paths = steps.iter().flat_map(|step| [&step.input, &step.output]);
+    let of_ports =
+        paths.find_map(|path| path.as_ref().filter(|path| PortPattern::of(path).is_some()));
+    match of_ports.filter(|_| service.ports.is_empty()) {
+        Some(path) => Err(RunError::NoPorts(path.clone())),
+        None => Ok(()),
+    }
 }
 
 /// Packets that came, that went to the slow path, and that left.
@@ -174,62 +191,39 @@ fn configure(
     let changed = applied.changed.len();
     let replacement = Replacement::between(service, &next)?;
     if !replacement.is_empty() {
-        let change = Box::new(replacement);
-        change_at_rest(node, change).map_err(|why| StepError::Refused { step: number, why })?;
+        change_at_rest(node, Box::new(replacement), number)?;
     }
     *service = next;
     Ok(changed)
 }
 
-/// So often the machine is told the time before a change is given up that does not come.
-const MOST_TURNS: usize = 1 << 16;
-
-/// Another chain for a node that no packets are in: no driver is needed for that.
-fn change_at_rest(node: &mut Node, replacement: Box<Replacement>) -> Result<(), Refusal> {
-    let mut out = Output::default();
-    if node.machine.change(replacement).is_err() {
-        return Err(Refusal::Busy);
-    }
-    let now = node.machine.oldest();
-    let mut clock = Clock {
-        packet: now,
-        link: now,
+/// Another chain for a node in which nothing is under way, asked for as an operator does.
+fn change_at_rest(
+    node: &mut Node,
+    replacement: Box<Replacement>,
+    step: usize,
+) -> Result<(), StepError> {
+    let (ask, commands) = mpsc::channel();
+    let (tell, told) = mpsc::channel();
+    // Its other end is here.
+    let _ = ask.send(Command::Replace(replacement, tell));
+    let (mut exit, mut observer) = (Exit::Nowhere, Observer::new(Live::hidden()));
+    let mut run = VirtualRun::new(node, &mut exit, &mut observer, Duration::ZERO);
+    run = run.hearing(&commands);
+    run.take_commands()?;
+    let why = match told.try_recv() {
+        Ok(Ok(_)) => return Ok(()),
+        Ok(Err((_, why))) => why,
+        Err(_) => Refusal::Over,
     };
-    let mut returns = Vec::new();
-    for _ in 0..MOST_TURNS {
-        node.machine.advance(clock, &mut out);
-        for (worker, frame) in std::mem::take(&mut out.frames) {
-            let one = &mut node.workers[worker];
-            one.receive(frame, &mut node.worker_pools[worker], &mut returns);
-            let machine = &mut node.machine;
-            machine.returned(worker, &mut returns, clock, &mut out);
-            machine.progress(worker, one.progress(), &mut out);
-        }
-        for (worker, command) in std::mem::take(&mut out.commands) {
-            let one = &mut node.workers[worker];
-            let answer = one.execute(command, &mut node.worker_pools[worker], &mut returns);
-            let machine = &mut node.machine;
-            machine.returned(worker, &mut returns, clock, &mut out);
-            machine.progress(worker, one.progress(), &mut out);
-            machine.answered(worker, answer, clock, &mut out);
-        }
-        for outcome in out.outcomes.drain(..) {
-            match outcome {
-                Outcome::Changed(_) => return Ok(()),
-                Outcome::Refused(_, why) => return Err(why),
-                Outcome::Stopped { .. } => {}
-            }
-        }
-        clock.link = clock.link + Duration::from_millis(1);
-    }
-    Err(Refusal::NotQuiet)
+    Err(StepError::Refused { step, why })
 }
 
 fn pass_packets(
     service: &Service,
     node: &mut Node,
     step: &Step,
-    is_stopped: &AtomicBool,
+    is_stopped: &Arc<AtomicBool>,
 ) -> Result<(), StepError> {
     let Some(input) = &step.input else {
         return Ok(());
@@ -238,7 +232,7 @@ fn pass_packets(
         Some(path) => Exit::capture(path, service)?,
         None => Exit::Nowhere,
     };
-    let mut source = Source::capture(input, service)?;
+    let mut source = Source::capture(input, service)?.until(Arc::clone(is_stopped));
     let ports = Ports {
         input: Some(input.clone()),
         ..Ports::default()

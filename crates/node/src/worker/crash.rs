@@ -91,7 +91,7 @@ impl Worker {
         self.onward.clear();
         self.outputs.clear();
         self.begin_life(now);
-        if self.rules().next().is_some() || self.dash().is_some() {
+        if self.rules().next().is_some() {
             self.tell_epoch(pools, returns);
         }
     }

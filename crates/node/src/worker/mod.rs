@@ -3,6 +3,7 @@
 mod command;
 mod crash;
 mod dash;
+mod fragments;
 mod mirrored;
 mod outgoing;
 mod rebuild;
@@ -21,6 +22,7 @@ use crate::build_error::BuildError;
 use crate::mirror::Mirror;
 use crate::position::{ElementOrder, Position};
 use crate::watch::{Step, Watch};
+use fragments::FragmentsAway;
 use rebuild::{Rebuilt, Times, rebuild};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -88,6 +90,7 @@ pub struct Worker {
     /// What has passed the last element; empty between frames.
     finished: Vec<Outgoing>,
     onward: VecDeque<(Position, Frame)>,
+    fragments_away: FragmentsAway,
     outputs: Vec<Output>,
     /// When the run began.
     started: Instant,
@@ -145,6 +148,7 @@ impl Worker {
             outgoing: Vec::new(),
             finished: Vec::new(),
             onward: VecDeque::new(),
+            fragments_away: FragmentsAway::default(),
             outputs: Vec::new(),
             started: Instant::ZERO,
             time: Time::default(),

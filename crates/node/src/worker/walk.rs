@@ -4,7 +4,7 @@
 use super::Worker;
 use crate::position::{ElementOrder, Position};
 use twinpath_coherence::slow::Outgoing;
-use twinpath_core::wire::{Fragment, dissect};
+use twinpath_core::wire::{Fragment, Layout, dissect};
 use twinpath_core::{DropReason, Frame, Keyed, Pools};
 use twinpath_link::{Header, Message};
 
@@ -47,11 +47,11 @@ impl Worker {
                 return self.drop(frame, DropReason::Malformed(malformed), pools);
             }
         };
-        if layout.fragment != Fragment::Whole
-            && !frame.metadata().is_answer
+        if !frame.metadata().is_answer
+            && self.goes_by_the_fast_path(&frame, &layout)
             && let Some(before) = self.place_before(place)
         {
-            return self.give_back(before, frame);
+            return self.give_back(before, frame, &layout);
         }
         let steering = self
             .whole_walk
@@ -68,8 +68,16 @@ impl Worker {
         self.whole_walk.as_ref()?.order.before(place)
     }
 
+    /// Whether a packet is a fragment, or comes behind one: then it would overtake it here.
+    fn goes_by_the_fast_path(&self, frame: &Frame, layout: &Layout) -> bool {
+        let (away, passed) = (&self.fragments_away, self.time.passed.at);
+        layout.fragment != Fragment::Whole || away.are_before(frame.bytes(), layout, passed)
+    }
+
     /// A fragment goes on at the fast path, where it finds its flow in front of the next element.
-    fn give_back(&mut self, before: Position, frame: Frame) {
+    fn give_back(&mut self, before: Position, frame: Frame, layout: &Layout) {
+        self.fragments_away
+            .note(frame.bytes(), layout, frame.timestamp());
         let mut header = Header::of_packet(Message::Return, &frame, &Keyed::default());
         (header.element, header.metadata) = (before.element, frame.metadata());
         let frame = Some(frame);

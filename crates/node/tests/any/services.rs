@@ -36,14 +36,18 @@ impl AnyService {
             .any(|function| words_of(function).is_some())
     }
 
-    /// The same, with as many streams and hosts' streams as there are: those that an inspector has room
-    /// for are each shard's own.
+    /// The same, with as many streams, hosts' streams and places in lines as there are: those that a
+    /// function has room for are each shard's own.
     pub fn without_limits(&self) -> Self {
         let mut any = self.clone();
         for limit in ["streams = 1\n", "streams = 6\n"] {
             any.text = any.text.replace(limit, "streams = 65536\n");
         }
-        for limit in ["streams_per_host = 1\n", "streams_per_host = 2\n"] {
+        for limit in [
+            "streams_per_host = 1\n",
+            "streams_per_host = 2\n",
+            "most_packets = 3\n",
+        ] {
             any.text = any.text.replace(limit, "");
         }
         any
@@ -98,11 +102,14 @@ const FORWARDS: &str = "{ protocol = \"tcp\", external = \"198.51.100.1:80-90\",
     { external = \"198.51.100.3\", to = \"10.0.0.3\" }";
 
 /// Functions that share flow state, and how many words of it each has. What a store has is all its own.
-const SHARING: [(&str, usize); 5] = [
+const SHARING: [(&str, usize); 8] = [
     ("firewall", 11),
     ("reassembler", 4),
     ("inspector", 6),
     ("load_balancer", 2),
+    ("rate_limiter", 5),
+    ("reframer", 1),
+    ("telemetry", 7),
     ("kv_store", 0),
 ];
 
@@ -116,7 +123,7 @@ fn words_of(name: &str) -> Option<usize> {
 }
 
 /// Functions as they are drawn: those that several of a chain may be more often.
-const DRAWN: [&str; 16] = [
+const DRAWN: [&str; 21] = [
     "acl",
     "firewall",
     "monitor",
@@ -132,13 +139,25 @@ const DRAWN: [&str; 16] = [
     "napt",
     "load_balancer",
     "monitor",
+    "rate_limiter",
+    "telemetry",
+    "reframer",
+    "rate_limiter",
+    "telemetry",
     "kv_store",
 ];
 
 /// A number that choices are taken from, one after another.
-struct Choices(u64);
+pub struct Choices(pub u64);
 
 impl Choices {
+    /// Any number below another, of a sequence that does not end.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005);
+        self.0 = self.0.wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
     fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         let count = all.len() as u64;
         let chosen = all[(self.0 % count) as usize];
@@ -182,6 +201,44 @@ fn composed(functions: &[Drawn], settings: u64, told_by_port: bool, entrance: u6
         chain,
         ring_frames,
     }
+}
+
+/// A DPU with any settings, over what the example configures, and its file.
+pub fn any_dpu(settings: u64, seed: u64) -> (String, Service) {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let mut choices = Choices(settings);
+    let text = format!(
+        "service = {{ chain = [\"dash\"] }}\n[link]\nring_frames = {}\n[dash]\nconfig = [\"{examples}/dpu.json\", \"{examples}/dpu-v6.json\"]\n\
+         flows = 100_000\nmtu = 9100\nstray_tcp = \"{}\"\ndscp = \"{}\"\nudp_checksum_v6 = {}\nempty_acl_denies = {}\ncheck_outbound_source = {}\n{}",
+        choices.one_of(&[1024, 16, 4, 1]),
+        choices.one_of(&["drop", "judge"]),
+        choices.one_of(&["preserve", "uniform", "pipe"]),
+        choices.one_of(&["true", "false"]),
+        choices.one_of(&["false", "true"]),
+        choices.one_of(&["false", "true"]),
+        choices.one_of(&[
+            "",
+            "udp_idle = \"1ms\"\n",
+            "tcp_transitory_idle = \"1ms\"\n"
+        ]),
+    );
+    let mut service = Service::parse(&text, Path::new("dpu.toml"));
+    let example = Service::load(Path::new(&format!("{examples}/dpu.toml")));
+    let mut traffic = example
+        .expect("the example")
+        .traffic
+        .expect("it has traffic");
+    traffic.packets = Some(400);
+    traffic.flows = choices.one_of(&[20, 5, 100]);
+    traffic.tcp_share = choices.one_of(&[0.7, 0.2, 1.0]);
+    traffic.fragment_share = choices.one_of(&[0.05, 0.0, 0.3]);
+    traffic.tcp.reset_share = choices.one_of(&[0.0, 0.3]);
+    traffic.tcp.out_of_order_share = choices.one_of(&[0.0, 0.2]);
+    if let Ok(service) = &mut service {
+        (service.seed, service.traffic) = (seed, Some(traffic));
+    }
+    let service = service.unwrap_or_else(|error| panic!("{error}\n{text}"));
+    (text, service)
 }
 
 /// A service of this chain in which there is room for all, and functions let nearly all pass.
@@ -374,12 +431,47 @@ fn table(function: &str, mut choices: Choices, rules: &[u64], is_translated: boo
                 &SHORT
             )
         ),
+        "rate_limiter" => rate_limiter(&mut choices),
+        "telemetry" => format!(
+            "idle = \"{}\"\nactive = \"{}\"\n",
+            choices.one_of(&["1m", "1s"]),
+            choices.one_of(&["5m", "1s"])
+        ),
+        "reframer" => format!(
+            "window = \"{}\"\nbatch = {}\n{}",
+            choices.one_of(&["30us", "300us", "10ms"]),
+            choices.one_of(&["32", "1", "3"]),
+            choices.one_of(&["", "most_bytes_per_flow = 500\n", "most_packets = 3\n"])
+        ),
         "kv_store" => format!(
             "port = 53\nverify_checksums = \"{}\"\n",
             choices.one_of(&["state", "none"])
         ),
         _ => String::new(),
     }
+}
+
+/// At the first rate all conforms; the second is one packet in a few, the third and the last are met now
+/// and then.
+fn rate_limiter(choices: &mut Choices) -> String {
+    let rate = choices.one_of(&[
+        "rate_pps = 1_000_000",
+        "rate_pps = 2000\nburst_packets = 1",
+        "rate_pps = 20\nburst_packets = 2",
+        "rate_bps = 2_000_000\nburst_bytes = 600",
+    ]);
+    format!(
+        "{rate}\nexcess = \"{}\"\ndirections = \"{}\"\nlongest_delay = \"{}\"\n{}",
+        choices.one_of(&["drop", "delay"]),
+        choices.one_of(&["both", "both", "from_opener", "to_opener"]),
+        choices.one_of(&["100ms", "2ms", "1s"]),
+        choices.one_of(&[
+            "",
+            "most_packets_per_flow = 2\n",
+            "most_bytes_per_flow = 200\n",
+            "most_packets = 3\n",
+        ])
+    )
 }
 
 /// What a function may say only where another is in front of it in both directions.

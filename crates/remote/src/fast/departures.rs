@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// Names a place in a list. A place is used again when its packet has left.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Place(u32);
+pub struct DepartureNumber(u32);
 
 /// Lists of `W` that wait and `R` that are ready.
 pub struct Departures<W, R> {
@@ -93,8 +93,8 @@ impl<W, R> Departures<W, R> {
     }
 
     /// The last of its flow, which waits.
-    pub fn push(&mut self, flow: u64, waits: W) -> Place {
-        Place(self.push_node(flow, State::Waits(waits)))
+    pub fn push(&mut self, flow: u64, waits: W) -> DepartureNumber {
+        DepartureNumber(self.push_node(flow, State::Waits(waits)))
     }
 
     /// The last of its flow, which leaves when those before it have.
@@ -138,7 +138,7 @@ impl<W, R> Departures<W, R> {
     }
 
     /// Takes what waits at a place, which stays its own until [`Self::settle`].
-    pub fn take(&mut self, place: Place) -> Option<W> {
+    pub fn take(&mut self, place: DepartureNumber) -> Option<W> {
         let state = &mut self.nodes[place.0 as usize].state;
         match std::mem::replace(state, State::Taken) {
             State::Waits(waits) => Some(waits),
@@ -150,13 +150,13 @@ impl<W, R> Departures<W, R> {
     }
 
     /// The same of the first of a flow.
-    pub fn take_first(&mut self, flow: u64) -> Option<(Place, W)> {
-        let place = Place(self.lists.get(&flow)?.first);
+    pub fn take_first(&mut self, flow: u64) -> Option<(DepartureNumber, W)> {
+        let place = DepartureNumber(self.lists.get(&flow)?.first);
         Some((place, self.take(place)?))
     }
 
     /// What was [taken](Self::take) from a place comes to its end: this leaves. Returns the flow.
-    pub fn settle(&mut self, place: Place, ready: R) -> u64 {
+    pub fn settle(&mut self, place: DepartureNumber, ready: R) -> u64 {
         let node = &mut self.nodes[place.0 as usize];
         let flow = node.flow;
         if matches!(node.state, State::Taken) {
@@ -226,7 +226,7 @@ mod tests {
             let mut departures = Departures::<u32, u32>::new();
             // Flow, number, and whether it may leave.
             let mut all: Vec<(u64, u32, bool)> = Vec::new();
-            let mut places: Vec<(Place, u32)> = Vec::new();
+            let mut places: Vec<(DepartureNumber, u32)> = Vec::new();
             for (number, step) in (0..).zip(steps) {
                 match step {
                     Step::Wait(flow) => {

@@ -32,7 +32,7 @@ use crate::back_off::{self, BackOff};
 use crate::handle::{CUSTOM_HEADER_BYTES, Handle};
 use crate::header_slots::HeaderSlots;
 use crate::payloads::{self, Event, PayloadMemory, QueuePairFigures};
-use departures::{Departures, Place};
+use departures::{DepartureNumber, Departures};
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent};
@@ -110,7 +110,7 @@ enum State {
     /// Its header is back, and goes on, or waits on the fast path for something.
     Between,
     /// Its header has passed the chain and waits at this place.
-    Waits(Place),
+    Waits(DepartureNumber),
 }
 
 /// What is known of a server.

@@ -1,6 +1,6 @@
 //! Headers that have passed the chain find their payloads again.
 
-use super::departures::{Before, Place};
+use super::departures::{Before, DepartureNumber};
 use super::{Record, Stage, State};
 use crate::handle::Handle;
 use crate::payloads::{Refusal, Returned};
@@ -135,7 +135,7 @@ impl Stage {
         }
     }
 
-    fn lost(&mut self, place: Place, header: Parcel) {
+    fn lost(&mut self, place: DepartureNumber, header: Parcel) {
         let header = header_alone(header).frame;
         let output = Output::Lost(header, DropReason::PayloadLost);
         self.departures.settle(place, output);

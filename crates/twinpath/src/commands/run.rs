@@ -82,7 +82,8 @@ pub struct Arguments {
     dash: Vec<PathBuf>,
     /// Run in steps: a JSON file with a list such as [{"config": "a.json", "in": "a.pcap", "out": "b.pcap"}],
     /// whose paths start from its folder. A step's configuration (a file or a list of files, or none) is
-    /// applied to the DPU that runs, which keeps its flows; then its packets come
+    /// applied to the DPU that runs, which keeps its flows; then its packets come. A path with {port} in it
+    /// stands for a capture for each port. A signal ends the run with the step that is being run
     #[arg(long, value_name = "STEPS.json", conflicts_with_all = ["input", "output", "listen", "control", "report", "time"])]
     steps: Option<PathBuf>,
     /// With --steps: write what each ENI has counted up to each step, under SAI's names, and bytes by
@@ -293,7 +294,7 @@ impl Arguments {
     /// Runs in steps.
     fn run_steps(&self, service: &Service, path: &Path) -> Result<Outcome, CommandError> {
         let list = steps::read(path)?;
-        let (mut read, mut written) = steps::files(&list);
+        let (mut read, mut written) = steps::files(service, &list)?;
         read.extend([path.to_owned(), self.service.clone()]);
         let configs = service.chain.iter();
         let configs = configs.filter_map(|one| one.config.of::<dash::Config>());

@@ -132,6 +132,12 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
             "expected the path of a file of configuration, or a list of such paths",
         ),
         ("[]", "steps.json:1:1: no steps"),
+        (
+            "[\n  {\"out\": \"b.pcap\"}\n]",
+            "steps.json:2:20: a step with `out` and without `in` has no packets to write",
+        ),
+        ("[{\"in\": \"{prot}.pcap\"}]", "a step's in:"),
+        ("[{\"in\": \"{port}.pcap\"}]", "the service names no ports"),
         ("[{\"config\": \"no.json\"}]", "no.json"),
         ("[{\"in\": \"no.pcap\"}]", "no.pcap"),
         (
@@ -158,6 +164,33 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
         &["run", "acl.toml", "--steps", "steps.json"],
         "the service has no DPU",
     );
+}
+
+/// A capture for each port is read and written, and the names that they come to are what may not be
+/// written twice.
+#[test]
+fn a_steps_paths_may_stand_for_a_capture_for_each_port() {
+    let folder = copied("vnet");
+    let service = SERVICE.replace("name = \"dpu\"", "ports = [\"net\"]");
+    folder.write("dpu.toml", service.as_bytes());
+    let steps = r#"[{"config": "0-config.json", "in": "0-in.pcap", "out": "whole.pcap"}]"#;
+    folder.write("steps.json", steps.as_bytes());
+    let run = ["run", "dpu.toml", "--steps", "steps.json"];
+    folder.succeed(&run);
+    let packets = folder.read("0-in.pcap");
+    folder.write("in-net.pcap", &packets);
+    let of_ports =
+        r#"[{"config": "0-config.json", "in": "in-{port}.pcap", "out": "out-{port}.pcap"}]"#;
+    folder.write("steps.json", of_ports.as_bytes());
+    folder.succeed(&run);
+    let [whole, of_port] = ["whole.pcap", "out-net.pcap"].map(|name| {
+        let packets = capture(&folder.path(name)).into_iter();
+        packets.map(|(_, packet)| packet).collect::<Vec<_>>()
+    });
+    assert!(!whole.is_empty() && whole == of_port);
+    let over_itself = r#"[{"in": "in-{port}.pcap", "out": "in-net.pcap"}]"#;
+    folder.write("steps.json", over_itself.as_bytes());
+    folder.fail(&run, "a file that steps write and a file that steps read");
 }
 
 #[test]

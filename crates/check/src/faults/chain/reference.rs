@@ -1,13 +1,17 @@
 //! What functions with rules alone make of a packet, on a server.
 
 use crate::faults::scenario::{Element, Elements};
+use std::sync::Arc;
 use twinpath_control::service::Service;
 use twinpath_core::key::Role;
+use twinpath_core::pool::HEADROOM;
 use twinpath_core::wire::dissect;
 use twinpath_core::{Direction, Instant, Packet, Pools};
-use twinpath_nf::{napt, router};
+use twinpath_dash::pipeline::Arrival;
+use twinpath_dash::{Dpu, Verdict};
+use twinpath_nf::{dash, napt, router};
 use twinpath_node::wiring::{self, BuildError};
-use twinpath_rulecache::{Answers, NoRules, Recording, RuleChain, Verdict};
+use twinpath_rulecache::{Answers, NoRules, Recording, RuleChain, Verdict as RuleVerdict};
 
 /// One function.
 enum Alone {
@@ -17,6 +21,8 @@ enum Alone {
     Translation,
     /// One that chooses a server by flow state.
     Balancer,
+    /// A DPU that judges every packet anew.
+    Dpu(Box<Dpu>),
 }
 
 /// The functions of a chain, by element; those that share flow state change no packet here.
@@ -47,6 +53,10 @@ impl Reference {
         let mut left = service.chain.as_slice();
         let mut functions = Vec::new();
         for element in elements.list() {
+            if *element == Element::Dpu {
+                functions.push(dpus(service));
+                continue;
+            }
             let count = match element {
                 Element::Rules(names) => names.len(),
                 _ => left.iter().take_while(|one| !one.makes_rules()).count(),
@@ -65,6 +75,30 @@ impl Reference {
             order: elements,
             elements: functions,
             pools: Pools::new(1, 0),
+        })
+    }
+
+    /// The functions of another service take the place of these: a DPU goes on with other tables.
+    ///
+    /// # Errors
+    /// They cannot be built.
+    pub fn change(&mut self, service: &Service) -> Result<(), BuildError> {
+        let former = std::mem::replace(self, Self::new(self.order, service)?);
+        let pairs = self.elements.iter_mut().flatten();
+        for (new, old) in pairs.zip(former.elements.into_iter().flatten()) {
+            if let (Alone::Dpu(new), Alone::Dpu(mut old)) = (new, old) {
+                old.set_tables(Arc::new(new.tables().clone()));
+                *new = old;
+            }
+        }
+        Ok(())
+    }
+
+    /// How packets of a DPU are told apart by flow and direction; `None` for what belongs to no ENI.
+    pub fn arrival(&self, bytes: &[u8]) -> Option<Arrival> {
+        self.elements.iter().flatten().find_map(|one| match one {
+            Alone::Dpu(dpu) => dpu.arrival(bytes),
+            _ => None,
         })
     }
 
@@ -91,6 +125,7 @@ impl Reference {
                 balance(bytes);
                 true
             }
+            Alone::Dpu(dpu) => process(dpu, bytes, way.at),
         };
         let mut walk = order.walk(way.direction).take(way.passed).skip(way.from);
         walk.all(|element| {
@@ -105,7 +140,7 @@ impl Reference {
 fn places(functions: &[Alone], direction: Direction) -> impl Iterator<Item = usize> + use<> {
     let is_router = |one: &Alone| match one {
         Alone::Function(function) => function.functions()[0].function.name() == router::NAME,
-        Alone::Translation | Alone::Balancer => false,
+        Alone::Translation | Alone::Balancer | Alone::Dpu(_) => false,
     };
     let (last, others): (Vec<usize>, Vec<usize>) =
         (0..functions.len()).partition(|&place| is_router(&functions[place]));
@@ -114,6 +149,28 @@ fn places(functions: &[Alone], direction: Direction) -> impl Iterator<Item = usi
         Direction::Reply => others.into_iter().rev().collect(),
     };
     others.into_iter().chain(last)
+}
+
+/// The DPUs of a service.
+fn dpus(service: &Service) -> Vec<Alone> {
+    let configs = service.chain.iter();
+    let configs = configs.filter_map(|one| one.config.of::<dash::Config>());
+    let dpus = configs.map(|config| Alone::Dpu(Box::new(config.slow(service.seed))));
+    dpus.collect()
+}
+
+/// What a DPU makes of a packet. False if it drops it.
+fn process(dpu: &mut Dpu, bytes: &mut Vec<u8>, now: Instant) -> bool {
+    let mut buffer = vec![0; HEADROOM];
+    buffer.extend_from_slice(bytes);
+    match dpu.process(&mut buffer, HEADROOM, now) {
+        Verdict::Forward(frame) => {
+            bytes.clear();
+            bytes.extend_from_slice(buffer.get(frame).unwrap_or_default());
+            true
+        }
+        Verdict::TooLong(_) | Verdict::Drop(_) => false,
+    }
 }
 
 fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pools) -> bool {
@@ -136,5 +193,5 @@ fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pool
     bytes.clear();
     bytes.extend_from_slice(packet.bytes());
     pools.give(packet.frame);
-    verdict == Verdict::Forward
+    verdict == RuleVerdict::Forward
 }

@@ -1,7 +1,9 @@
 //! A scenario as a service, of which production makes the chain and its changes.
 
 use super::variant::{Order, Variant};
-use crate::faults::functions::{Blank, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section};
+use crate::faults::functions::{
+    Blank, DpuFiles, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section,
+};
 use crate::faults::scenario::{Element, Scenario};
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +37,9 @@ pub fn service(
             Element::State => sharing(scenario.functions.names(), variant)?,
             Element::Flows(functions) => sharing(functions, variant)?,
             Element::Rules(functions) => making_rules(functions, variant)?,
+            Element::Dpu => {
+                of_functions(&[("dash".into(), "dash")], variant.has_other_rules)?.chain
+            }
         });
     }
     let mut service = of_functions(&[("monitor".into(), "monitor")], false)?;
@@ -69,7 +74,7 @@ fn of_functions(functions: &[(String, &str)], is_other: bool) -> Result<Service,
         let section = section(function, is_other);
         text.push_str(&format!("[{name}]\nfunction = \"{function}\"\n{section}\n"));
     }
-    Service::parse(&text, Path::new("scenario"))
+    Service::parse_with(&text, Path::new("scenario"), &DpuFiles { is_other })
 }
 
 /// An element's functions with rules.

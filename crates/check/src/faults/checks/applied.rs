@@ -80,7 +80,8 @@ fn explain(world: &World, record: &mut Record, flow: usize, seen: &[u32]) {
         }
     }
     for packet in applied {
-        if closes_late(record, flow, packet) {
+        if passed_unseen(record, flow, packet) {
+            note_passed(record, flow, packet);
             continue;
         }
         record.history.applies_fast(packet, flow, &mut record.step);
@@ -105,20 +106,38 @@ fn closes(record: &Record, number: u32) -> bool {
     packet.is_some_and(|packet| packet.kind.closes())
 }
 
-/// A packet that closes an account which is closed changes nothing: when it did that is only known
-/// if it comes out at once.
-fn closes_late(record: &mut Record, flow: usize, number: u32) -> bool {
+/// Whether a packet that is known of only now may have been applied in front of what was applied
+/// last. One that closes a closed account changes nothing, nor does what is entered in front of one
+/// that closes in the same step: when they passed is only known if they come out at once.
+fn passed_unseen(record: &Record, flow: usize, number: u32) -> bool {
     let FlowHistory {
         element,
         last_applied,
         ..
     } = record.history.flows[flow];
-    match record.history.packet_mut(number) {
-        Some(packet) if packet.kind.closes() && number < last_applied => {
-            packet.apply(element);
-            true
-        }
-        _ => false,
+    let Some(packet) = record.history.packet(number) else {
+        return false;
+    };
+    let closes_behind = |&other: &u32| {
+        let other = record.history.packet(other);
+        other.is_some_and(|other| {
+            other.kind.closes()
+                && other.direction == packet.direction
+                && other.flows.contains(&flow)
+                && !other.is_applied(element)
+        })
+    };
+    let mut behind = record
+        .inside
+        .range(number + 1..last_applied.max(number + 1));
+    number < last_applied && (packet.kind.closes() || behind.any(closes_behind))
+}
+
+/// It was applied, and nothing is known of it but that.
+fn note_passed(record: &mut Record, flow: usize, number: u32) {
+    let element = record.history.flows[flow].element;
+    if let Some(packet) = record.history.packet_mut(number) {
+        packet.apply(element);
     }
 }
 
@@ -130,8 +149,7 @@ fn applied_unseen(
     flow: usize,
     seen: &[u32],
 ) -> Option<(Vec<u32>, Vec<u32>)> {
-    let last = record.history.flows[flow].last_applied;
-    let may_be_applied = |&number: &u32| number > last || !closes(record, number);
+    let may_be_applied = |&number: &u32| !passed_unseen(record, flow, number);
     let candidates = unapplied(record, elements, flow);
     let candidates: Vec<u32> = candidates.filter(may_be_applied).collect();
     let of = |direction| {

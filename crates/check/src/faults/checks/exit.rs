@@ -44,7 +44,9 @@ impl Exit {
         let in_front = elements.position(header.element, header.metadata.direction);
         header.has_packet.then(|| Self {
             number: number_of(frame),
-            passed: in_front + usize::from(kind == ExitKind::FromWorker),
+            // What a DPU's policies have judged goes on where it stopped.
+            passed: in_front
+                + usize::from(kind == ExitKind::FromWorker && elements != Elements::Dpu),
             kind,
             parked: header.metadata.parked_bytes.into(),
         })

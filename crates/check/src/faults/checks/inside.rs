@@ -10,6 +10,7 @@ use super::translation::check_translation;
 use crate::faults::invariant::Invariant;
 use crate::faults::record::Record;
 use crate::faults::world::World;
+use twinpath_node::DashStage;
 
 /// A packet goes into the fast path.
 pub fn go_inside(record: &mut Record, number: u32) {
@@ -32,7 +33,9 @@ pub fn come_out(world: &World, record: &mut Record, exit: &Exit, bytes: &[u8]) {
         record.inside.remove(&number);
     }
     let leaves = exit.kind == ExitKind::Leaves;
-    if let Err(what) = is_as_alone(world, record, exit, bytes) {
+    if world.scenario.knows_bytes()
+        && let Err(what) = is_as_alone(world, record, exit, bytes)
+    {
         let invariant = match world.scenario.keeps_payloads() && leaves {
             true => Invariant::Whole,
             false => Invariant::AsAlone,
@@ -69,6 +72,11 @@ pub fn settle_inside(world: &World, record: &mut Record) {
     }
     if world.rules().any(|rules| rules.book.is_waiting()) {
         let what = "a packet waits for ever for a rule to go".into();
+        record.step.fault(Invariant::Progress, what);
+    }
+    let questions = world.machine.path().dash().map_or(0, DashStage::questions);
+    if questions > 0 {
+        let what = format!("{questions} questions to policies stand for ever");
         record.step.fault(Invariant::Progress, what);
     }
     justify_drops(world, record);

@@ -22,7 +22,7 @@ pub fn justify_drop(world: &World, record: &mut Record, number: u32) {
     let is_dropped_there = packet.flow.is_none()
         || packet.kind.is_dropped()
         || may_be_lost
-        || !world.scenario.knows_flows();
+        || !world.scenario.knows_drops();
     if !is_dropped_there && !may_be_denied(world, record, number) {
         let what = format!("packet {number} was dropped on the fast path, and nobody wanted that");
         record.step.fault(Invariant::InForce, what);

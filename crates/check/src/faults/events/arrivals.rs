@@ -6,11 +6,12 @@ use super::run::Run;
 use super::slow_path::plan_faults;
 use crate::faults::checks::admit_client;
 use crate::faults::record::{Happened, PacketHistory, PacketState};
-use crate::faults::scenario::{Kind, PLENTY, Scenario};
+use crate::faults::scenario::{Elements, Kind, PLENTY, Scenario};
 use crate::faults::world::{Next, World, is_inside};
 use twinpath_core::wire::layout::{Fragment, Layout};
 use twinpath_core::wire::{dissect, fields};
-use twinpath_core::{Direction, DropReason, Frame, HashKey, Side};
+use twinpath_core::{Direction, DropReason, FlowKey, Frame, HashKey, Side};
+use twinpath_dash::headers::Headers;
 
 /// Packets that come when all else is over, at most.
 const MOST_LATE: u32 = 64;
@@ -74,9 +75,8 @@ fn take_next(run: &mut Run, burst: &mut Vec<Frame>) -> bool {
 /// wait for is asked for again when packets pass.
 pub fn arrive_late(run: &mut Run) {
     let world = &mut run.world;
-    let is_over = world.arrivals.late >= MOST_LATE;
-    if is_over || world.rules_are_at_rest() {
-        if world.seed.is_multiple_of(2) {
+    if !needs_late_packets(world) {
+        if world.is_stopped_at_last() {
             world.agenda.add(world.now, Next::Stop);
         }
         return;
@@ -87,10 +87,29 @@ pub fn arrive_late(run: &mut Run) {
     take(run, number, packet, &mut burst);
     process(run, burst);
     tick(run);
-    let world = &mut run.world;
-    world.arrivals.late += 1;
+    run.world.arrivals.late += 1;
+    plan_late(&mut run.world);
+}
+
+fn needs_late_packets(world: &World) -> bool {
+    world.arrivals.late < MOST_LATE && !world.rules_are_at_rest()
+}
+
+fn plan_late(world: &mut World) {
     let later = world.now + world.scenario.time_between_late_packets();
     world.agenda.add(later, Next::LateArrival);
+}
+
+/// Nothing is left to happen; but rules that were at rest may have been taken out since, as nobody
+/// used them, and what the worker had no buffer for it asks again only as time passes. Whether
+/// packets come for that.
+pub fn go_on_late(run: &mut Run) -> bool {
+    let world = &mut run.world;
+    let goes_on = world.is_calm && !world.is_stopping && needs_late_packets(world);
+    if goes_on {
+        plan_late(world);
+    }
+    goes_on
 }
 
 /// A packet comes in.
@@ -142,6 +161,9 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
 /// A packet's flow at each element with flow state, and from which side it comes. In a chain without
 /// flow state it has one all the same.
 fn steer(run: &mut Run, bytes: &[u8]) -> (Vec<usize>, Side) {
+    if run.world.scenario.elements == Elements::Dpu {
+        return (steer_to_eni(run, bytes).into_iter().collect(), Side::Low);
+    }
     let world = &mut run.world;
     let path = world.machine.path();
     let needs_ports = world.scenario.needs_ports();
@@ -162,6 +184,34 @@ fn steer(run: &mut Run, bytes: &[u8]) -> (Vec<usize>, Side) {
     let history = &mut run.record.history;
     let flows = with_state.map(|element| history.admit((element, &keyed.key, hash), worker));
     (flows.collect(), keyed.side)
+}
+
+/// Of a DPU's packets each direction is a flow of its own, of one ENI.
+fn steer_to_eni(run: &mut Run, bytes: &[u8]) -> Option<usize> {
+    let Run { world, record, .. } = run;
+    let arrival = record.reference.arrival(bytes)?;
+    let Headers {
+        source,
+        destination,
+        protocol,
+        ports,
+    } = arrival.headers;
+    // Of later fragments and of errors nobody here knows what they belong to: each is alone.
+    let number = record.history.arrived() + 1;
+    let ports = ports.unwrap_or([(number >> 16) as u16, number as u16]);
+    let numbers = [ports[0], ports[1], arrival.eni, arrival.direction as u16];
+    let numbers = numbers.map(u64::from);
+    let tunnel = u64::from(arrival.key) << 8 | u64::from(protocol);
+    let ends = [source.0, destination.0].map(|address| address as u64 ^ (address >> 64) as u64);
+    let key = FlowKey([
+        ends[0],
+        ends[1],
+        numbers[0] << 16 | numbers[1],
+        numbers[2] << 16 | numbers[3],
+        tunnel,
+    ]);
+    let hash = key.hash(&HashKey::new(world.seed));
+    Some(record.history.admit((0, &key, hash), 0))
 }
 
 /// Which way a packet goes through a chain with rules: clients are inside.

@@ -2,7 +2,7 @@
 
 use super::run::Run;
 use super::sabotage::Sabotage;
-use crate::faults::chain::{NextChain, Reference, Variant, service};
+use crate::faults::chain::{NextChain, Variant, service};
 use crate::faults::checks::justify_drops;
 use crate::faults::invariant::Invariant;
 use crate::faults::record::Happened;
@@ -100,14 +100,13 @@ fn changed(run: &mut Run) {
     if !keeps_rules {
         record.bindings.uses_may_be_lost();
     }
-    match Reference::new(world.scenario.elements, &next.service) {
-        Ok(reference) => record.reference = reference,
-        Err(error) => record.step.fault(Invariant::Migration, error.to_string()),
+    if let Err(error) = record.reference.change(&next.service) {
+        record.step.fault(Invariant::Migration, error.to_string());
     }
     (world.chain.variant, world.chain.service) = (next.variant, next.service);
     if next.brings_flows_home {
         let is_unusual = next.variant.is_unusual();
-        record.history.orders_each_end = is_unusual || world.scenario.keeps_packets_inside();
+        record.history.orders_each_end = is_unusual || world.scenario.orders_each_end();
         record.begin_mirror(world.machine.path());
         let expiry_ticks = next.variant.expiry_ticks(&world.scenario.traffic);
         record

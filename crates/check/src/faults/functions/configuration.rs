@@ -3,7 +3,11 @@
 //! Time-outs are shorter than the long silences with which a run ends: flows then make room for
 //! others.
 
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+use twinpath_nf::files::Files;
 
 /// After how long without a packet a translation's binding may end.
 pub const BINDING_IDLE: Duration = Duration::from_secs(1);
@@ -94,6 +98,68 @@ const MONITOR: &str = r#"
     idle = "1s"
 "#;
 
+const RATE_LIMITER: &str = r#"
+    rate_pps = 20_000
+    burst_packets = 2
+    excess = "delay"
+    longest_delay = "100us"
+    most_packets_per_flow = 6
+    most_packets = 16
+    idle_timeout = "2s"
+"#;
+
+const REFRAMER: &str = r#"
+    window = "20us"
+    batch = 3
+    most_packets = 16
+"#;
+
+const TELEMETRY: &str = r#"
+    idle = "1s"
+    active = "3s"
+"#;
+
+/// No flow is forgotten, and there is room for all: then what becomes of a packet follows from those that
+/// have left.
+const DPU: &str = r#"
+    config = ["usual.json", "other.json"]
+    flows = 8192
+    tcp_idle = "2h"
+    tcp_transitory_idle = "2h"
+    udp_idle = "2h"
+    other_idle = "2h"
+    mtu = 9100
+"#;
+
+/// Two virtual networks with machines in each; access lists, routes and mappings.
+const DPU_USUAL: &str = include_str!("../../../../../examples/dpu.json");
+
+/// A port is closed that was open, a machine moves, a route leads nowhere.
+const DPU_OTHER: &str = r#"[
+    {"DASH_ACL_RULE_TABLE:out:3": {"priority": 5, "action": "deny", "terminating": true, "protocol": "6,17", "dst_port": "81"}, "OP": "SET"},
+    {"DASH_VNET_MAPPING_TABLE:blue:10.0.0.2": {"routing_type": "vnet_encap", "underlay_ip": "20.0.1.99", "mac_address": "02:00:00:00:01:02", "use_dst_vni": true}, "OP": "SET"},
+    {"DASH_ROUTE_TABLE:red-routes:10.0.0.0/16": {"routing_type": "drop"}, "OP": "SET"}
+]"#;
+
+/// The files that a DPU's configuration names.
+#[derive(Copy, Clone, Debug)]
+pub struct DpuFiles {
+    /// Whether it has the other configuration.
+    pub is_other: bool,
+}
+
+impl Files for DpuFiles {
+    fn read(&self, path: &Path) -> io::Result<Arc<str>> {
+        let is_usual = path.ends_with("usual.json");
+        Ok(match (is_usual, self.is_other) {
+            (true, _) => DPU_USUAL,
+            (false, true) => DPU_OTHER,
+            (false, false) => "[]",
+        }
+        .into())
+    }
+}
+
 /// The section of a function, or of its other configuration.
 pub fn section(function: &str, is_other: bool) -> String {
     let (text, here, there) = match function {
@@ -111,6 +177,13 @@ pub fn section(function: &str, is_other: bool) -> String {
         "router" => (ROUTER, "02:00:00:00:01:01", "02:00:00:00:02:01"),
         // Flows are remembered for longer.
         "monitor" => (MONITOR, "1s", "3s"),
+        // Twice the rate.
+        "rate_limiter" => (RATE_LIMITER, "20_000", "40_000"),
+        // It holds packets for longer.
+        "reframer" => (REFRAMER, "20us", "50us"),
+        // Records end later.
+        "telemetry" => (TELEMETRY, "1s", "2s"),
+        "dash" => (DPU, "", ""),
         _ => ("", "", ""),
     };
     let text = match is_other && !here.is_empty() {

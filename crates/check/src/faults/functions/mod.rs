@@ -7,7 +7,7 @@ mod ledger;
 
 pub use account::Account;
 pub use blank::Blank;
-pub use configuration::{BINDING_IDLE, EXTERNAL, INSPECTOR, INSPECTOR_RULES, section};
+pub use configuration::{BINDING_IDLE, DpuFiles, EXTERNAL, INSPECTOR, INSPECTOR_RULES, section};
 pub use ledger::{Ledger, MOST_HELD, Note, Notes, take_notes};
 
 /// Which network functions run.
@@ -29,6 +29,14 @@ pub enum Functions {
     ReassemblerAndInspector,
     /// The key-value store, alone: it answers on both paths.
     KvStore,
+    /// The rate limiter, alone: it delays what comes too fast.
+    RateLimiter,
+    /// The reframer, alone: it holds every packet for a while.
+    Reframer,
+    /// Telemetry, behind a firewall.
+    FirewallAndTelemetry,
+    /// A DPU.
+    Dpu,
     /// Functions that users run, in several elements and beside some that make rules.
     Mixed,
     /// None: all functions make rules.
@@ -37,7 +45,7 @@ pub enum Functions {
 
 impl Functions {
     /// The functions that users run, alone and in chains.
-    pub const REAL: [Self; 7] = [
+    pub const REAL: [Self; 10] = [
         Self::Firewall,
         Self::Reassembler,
         Self::LoadBalancer,
@@ -45,12 +53,15 @@ impl Functions {
         Self::FirewallAndLoadBalancer,
         Self::ReassemblerAndInspector,
         Self::KvStore,
+        Self::RateLimiter,
+        Self::Reframer,
+        Self::FirewallAndTelemetry,
     ];
 
     /// Those of production, in the order of the original direction, unless elements say so.
     pub(crate) const fn names(self) -> &'static [&'static str] {
         match self {
-            Self::Ledger | Self::Mixed | Self::None => &[],
+            Self::Ledger | Self::Mixed | Self::None | Self::Dpu => &[],
             Self::Firewall => &["firewall"],
             Self::Reassembler => &["reassembler"],
             Self::LoadBalancer => &["load_balancer"],
@@ -58,12 +69,15 @@ impl Functions {
             Self::FirewallAndLoadBalancer => &["firewall", "load_balancer"],
             Self::ReassemblerAndInspector => &["reassembler", "inspector"],
             Self::KvStore => &["kv_store"],
+            Self::RateLimiter => &["rate_limiter"],
+            Self::Reframer => &["reframer"],
+            Self::FirewallAndTelemetry => &["firewall", "telemetry"],
         }
     }
 
     /// Whether it is known which packets they keep for a while.
     pub(crate) const fn tell_what_they_hold(self) -> bool {
-        matches!(self, Self::Ledger | Self::None)
+        matches!(self, Self::Ledger | Self::None | Self::Dpu)
     }
 
     /// Whether every value is known.

@@ -64,7 +64,7 @@ impl Record {
     pub fn new(scenario: &Scenario, service: &Service) -> Result<Self, BuildError> {
         let mut history = History::default();
         history.expiry_ticks = scenario.traffic.expiry_ticks;
-        history.orders_each_end = scenario.keeps_packets_inside();
+        history.orders_each_end = scenario.orders_each_end();
         Ok(Self {
             history,
             mirror: Mirror::default(),

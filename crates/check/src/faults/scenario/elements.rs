@@ -30,6 +30,18 @@ pub enum Elements {
     FirewallThenBalancer,
     /// A reassembler, a firewall and a load balancer in three elements.
     FlowsThrice,
+    /// A rate limiter that delays between an access list and a translation with a router.
+    RulesAroundLimiter,
+    /// Telemetry between a monitor and an access list.
+    RulesAroundTelemetry,
+    /// A reframer, and behind it a monitor.
+    ReframerThenRules,
+    /// An inspector behind its reassembler, between an access list and a monitor.
+    RulesAroundInspector,
+    /// A key-value store behind an access list and a monitor.
+    RulesThenStore,
+    /// A DPU.
+    Dpu,
 }
 
 /// One of them.
@@ -41,13 +53,15 @@ pub enum Element {
     Flows(&'static [&'static str]),
     /// These functions, whose decisions are cached.
     Rules(&'static [&'static str]),
+    /// A DPU: its flows are on the fast path, its policies on the slow one.
+    Dpu,
 }
 
 impl Element {
     /// Whether it has this function of production, unless the scenario says which it has.
     pub fn has(&self, function: &str) -> bool {
         match self {
-            Self::State => false,
+            Self::State | Self::Dpu => false,
             Self::Flows(functions) | Self::Rules(functions) => functions.contains(&function),
         }
     }
@@ -59,7 +73,7 @@ impl Element {
 
     /// Whether it has flow state.
     pub const fn has_state(&self) -> bool {
-        !matches!(self, Self::Rules(_))
+        matches!(self, Self::State | Self::Flows(_))
     }
 }
 
@@ -76,11 +90,16 @@ impl Elements {
     ];
 
     /// Those with rules beside functions of production that share flow state.
-    pub const MIXED: [Self; 4] = [
+    pub const MIXED: [Self; 9] = [
         Self::FirewallThenTranslation,
         Self::RulesAroundReassembler,
         Self::FirewallThenBalancer,
         Self::FlowsThrice,
+        Self::RulesAroundLimiter,
+        Self::RulesAroundTelemetry,
+        Self::ReframerThenRules,
+        Self::RulesAroundInspector,
+        Self::RulesThenStore,
     ];
 
     /// The elements, in the order of the original direction.
@@ -118,17 +137,34 @@ impl Elements {
                 Rules(&["monitor"]),
                 Flows(&["load_balancer"]),
             ],
+            Self::RulesAroundLimiter => &[
+                Rules(&["acl"]),
+                Flows(&["rate_limiter"]),
+                Rules(&["napt"]),
+                Rules(&["router"]),
+            ],
+            Self::RulesAroundTelemetry => {
+                &[Rules(&["monitor"]), Flows(&["telemetry"]), Rules(&["acl"])]
+            }
+            Self::ReframerThenRules => &[Flows(&["reframer"]), Rules(&["monitor"])],
+            Self::RulesAroundInspector => &[
+                Rules(&["acl"]),
+                Flows(&["reassembler", "inspector"]),
+                Rules(&["monitor"]),
+            ],
+            Self::RulesThenStore => &[Rules(&["acl", "monitor"]), Flows(&["kv_store"])],
+            Self::Dpu => &[Element::Dpu],
         }
     }
 
     /// Whether any has rules.
     pub const fn have_rules(self) -> bool {
-        !matches!(self, Self::State)
+        !matches!(self, Self::State | Self::Dpu)
     }
 
     /// Whether any has flow state.
     pub const fn have_state(self) -> bool {
-        !matches!(self, Self::Translation | Self::Gateway)
+        !matches!(self, Self::Translation | Self::Gateway | Self::Dpu)
     }
 
     /// Whether several have flow state.

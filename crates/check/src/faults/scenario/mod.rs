@@ -113,14 +113,16 @@ impl Scenario {
     fn with_real(seed: u64) -> Self {
         let mut scenario = Self::with_state(seed);
         scenario.functions = Functions::REAL[(seed / 8) as usize % Functions::REAL.len()];
-        // What waits inside is known of the ledger alone, and of mixed chains.
-        scenario.protocol.waiting = 0;
         scenario.traffic.packets *= 2;
-        if scenario.functions == Functions::KvStore {
-            // Entries never end by themselves, so a full store would stay full.
-            scenario.resources.flows = 256;
+        scenario.with_room_for_entries().with_waiting()
+    }
+
+    /// A store's entries never end by themselves, so a full one would stay full.
+    fn with_room_for_entries(mut self) -> Self {
+        if self.have("kv_store") {
+            self.resources.flows = 256;
         }
-        scenario
+        self
     }
 
     fn with_rules(seed: u64) -> Self {
@@ -136,19 +138,29 @@ impl Scenario {
     fn with_mixed(seed: u64) -> Self {
         let which = seed / 8 % Elements::MIXED.len() as u64;
         let elements = Elements::MIXED[which as usize];
-        Self::with_elements(seed, elements, Functions::Mixed)
+        Self::with_elements(seed, elements, Functions::Mixed).with_room_for_entries()
+    }
+
+    /// A DPU: policies, flows and limits are all its own, and it has one worker.
+    #[cfg(test)]
+    pub(crate) fn with_dpu(seed: u64) -> Self {
+        let mut scenario = Self::with_state(seed);
+        (scenario.elements, scenario.functions) = (Elements::Dpu, Functions::Dpu);
+        scenario.protocol.waiting = 0;
+        scenario.resources.workers = 1;
+        scenario.traffic.clock_rate = 1;
+        scenario.traffic.packets *= 2;
+        // Those that wait for answers leave room for others.
+        scenario.resources.buffers += scenario.traffic.packets as usize;
+        scenario
     }
 
     /// There are more packets, further apart: rules have to be made before they can be used. What
     /// makes them has one worker.
-    fn with_elements(seed: u64, elements: Elements, functions: Functions) -> Self {
+    pub(crate) fn with_elements(seed: u64, elements: Elements, functions: Functions) -> Self {
         let mut scenario = Self::with_state(seed);
         let mut draw = Draw::new(seed, draw::RULES);
         (scenario.elements, scenario.functions) = (elements, functions);
-        // What waits in front of one of two states is not told from what the other has dropped.
-        if elements.with_state().count() > 1 {
-            scenario.protocol.waiting = 0;
-        }
         scenario.resources.workers = 1;
         scenario.resources.is_lossless = false;
         if scenario.elements.have_state() {
@@ -226,7 +238,19 @@ impl Scenario {
     /// Whether packets may stay inside the fast path.
     pub(crate) fn keeps_packets_inside(&self) -> bool {
         let packets_wait = self.protocol.waiting > 0 && self.elements.have_state();
-        self.elements.have_rules() || packets_wait || self.keeps_payloads()
+        let has_dpu = self.elements == Elements::Dpu;
+        self.elements.have_rules() || packets_wait || self.keeps_payloads() || has_dpu
+    }
+
+    /// Whether it is known what packets look like behind each element: of functions that users run in
+    /// chains that were made for that.
+    pub(crate) fn knows_bytes(&self) -> bool {
+        !Functions::REAL.contains(&self.functions) && !self.have("kv_store")
+    }
+
+    /// Whether it is known which packets are dropped on the fast path.
+    pub(crate) const fn knows_drops(&self) -> bool {
+        matches!(self.functions, Functions::Ledger | Functions::None)
     }
 
     /// Whether the packets of a flow leave in the order in which they came. Where payloads pass a
@@ -236,7 +260,9 @@ impl Scenario {
             .parking
             .as_ref()
             .is_some_and(ParkingSettings::passes_once);
-        !self.have("reassembler") && !passes_once
+        // Entries of a store have an order, and packets in front of it another.
+        let has_entries = self.elements == Elements::RulesThenStore;
+        !self.have("reassembler") && !passes_once && !has_entries
     }
 
     /// Whether the chain has this function of production.
@@ -251,7 +277,24 @@ impl Scenario {
 
     /// Whether fragments are gathered in front of the chain, and have the flow of their datagram.
     pub(crate) fn needs_ports(&self) -> bool {
-        self.have("firewall") || self.is_balanced()
+        const ASK: [&str; 5] = [
+            "firewall",
+            "load_balancer",
+            "rate_limiter",
+            "reframer",
+            "telemetry",
+        ];
+        ASK.iter().any(|function| self.have(function))
+    }
+
+    /// Whether only packets from one end leave in order: what waits is let go for each end alone.
+    pub(crate) fn orders_each_end(&self) -> bool {
+        self.keeps_packets_inside() || self.lets_errors_pass()
+    }
+
+    /// Whether ICMP errors pass what packets of the flow that they are about wait for.
+    pub(crate) fn lets_errors_pass(&self) -> bool {
+        self.have("rate_limiter") || self.have("reframer")
     }
 
     /// Whether it is known at arrival which flow a packet has at each element: nothing rewrites

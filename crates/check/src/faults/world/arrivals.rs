@@ -4,6 +4,7 @@ use super::datagrams::Datagrams;
 use super::source::Source;
 use crate::faults::draw::{self, Draw};
 use crate::faults::scenario::Scenario;
+use twinpath_control::service::Service;
 use twinpath_traffic::TrafficError;
 
 /// Where packets come from, and when the next do.
@@ -25,9 +26,9 @@ impl Arrivals {
     ///
     /// # Errors
     /// The generator does not like its configuration.
-    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
+    pub fn new(seed: u64, scenario: &Scenario, service: &Service) -> Result<Self, TrafficError> {
         Ok(Self {
-            source: Source::new(seed, scenario)?,
+            source: Source::new(seed, scenario, service)?,
             draw: Draw::new(seed, draw::ARRIVALS + 100),
             datagrams: Datagrams::default(),
             next: 0,

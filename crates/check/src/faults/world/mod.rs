@@ -20,7 +20,7 @@ pub use source::is_inside;
 use super::chain::{Chain, Variant, service};
 use super::draw::{self, Draw};
 use super::functions::Notes;
-use super::scenario::{Scenario, SplitSettings};
+use super::scenario::{Elements, Scenario, SplitSettings};
 use agenda::Agenda;
 use arrivals::Arrivals;
 use rules::ElementRules;
@@ -28,7 +28,7 @@ use twinpath_coherence::Clock;
 use twinpath_control::service::ServiceError;
 use twinpath_core::{DropReason, Instant, Pools};
 use twinpath_node::wiring::BuildError;
-use twinpath_node::{Limits, Machine, Node, Output};
+use twinpath_node::{DashStage, Limits, Machine, Node, Output};
 use twinpath_parking::Stage;
 use twinpath_remote::Stage as SplitStage;
 use twinpath_remote::simulated::{Faults, Rack};
@@ -119,7 +119,7 @@ impl World {
             scenario: scenario.clone(),
             now: 0,
             agenda: Agenda::default(),
-            arrivals: Arrivals::new(seed, scenario)?,
+            arrivals: Arrivals::new(seed, scenario, &service)?,
             machine,
             out: Output::default(),
             servers,
@@ -195,11 +195,14 @@ impl World {
         ElementRules::of_each(self.machine.path().elements(), worker)
     }
 
-    /// Packets that the fast path holds: they wait for rules, or for the state of their flows.
+    /// Packets that the fast path holds: they wait for rules, for the state of their flows, or for a DPU's
+    /// policies.
     pub fn held(&self) -> usize {
         let for_rules: usize = self.rules().map(|rules| rules.table.held()).sum();
-        let stages = self.machine.path().stages();
-        for_rules + stages.map(|stage| stage.waiting_packets()).sum::<usize>()
+        let path = self.machine.path();
+        let for_state = path.stages().map(|stage| stage.waiting_packets());
+        let for_answers = path.dash().map_or(0, DashStage::held);
+        for_rules + for_state.sum::<usize>() + for_answers
     }
 
     /// Fragments that wait for the first one of their datagram.
@@ -241,6 +244,14 @@ impl World {
     /// Whether nothing is awaited of memory servers any more: only they themselves go on for ever.
     pub fn needs_no_servers(&self) -> bool {
         self.is_calm && self.machine.is_quiet() && !self.keeps_anything()
+    }
+
+    /// Whether somebody ends the run when all is over; seeds of a DPU are odd.
+    pub fn is_stopped_at_last(&self) -> bool {
+        match self.scenario.elements {
+            Elements::Dpu => (self.seed / 64).is_multiple_of(2),
+            _ => self.seed.is_multiple_of(2),
+        }
     }
 
     /// Whether the run is to end and has not.

@@ -5,12 +5,14 @@ use crate::faults::functions::{EXTERNAL, Functions};
 use crate::faults::scenario::{Kind, Scenario};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
+use twinpath_control as control;
 use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields, rewrite};
+use twinpath_node::source::{self as production, Read};
 use twinpath_traffic::config::{
     FlowSize, Hosts, KeyValue, PacketSize, Service, Signature, SizeUnit, Tcp,
 };
-use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
+use twinpath_traffic::{TrafficConfig, TrafficError};
 
 /// Where packets come from.
 pub struct Source {
@@ -18,8 +20,7 @@ pub struct Source {
     mix: Vec<(Kind, u32)>,
     flows: u64,
     has_favourite: bool,
-    generator: Option<Box<Generator>>,
-    buffer: Vec<u8>,
+    generator: Option<production::Source>,
     /// Whether servers answer what comes out.
     answers: bool,
     answer: Option<Vec<u8>>,
@@ -39,20 +40,25 @@ impl Source {
     ///
     /// # Errors
     /// The generator does not like its configuration.
-    pub fn new(seed: u64, scenario: &Scenario) -> Result<Self, TrafficError> {
+    pub fn new(
+        seed: u64,
+        scenario: &Scenario,
+        service: &control::service::Service,
+    ) -> Result<Self, TrafficError> {
         let traffic = &scenario.traffic;
         let generator = match scenario.functions {
             Functions::Ledger | Functions::None => None,
-            _ => Some(Box::new(Generator::new(&generated(scenario, seed), seed)?)),
+            _ => Some(production::Source::generator(
+                &generated(scenario, seed),
+                service,
+            )?),
         };
-        let bytes = generator.as_ref().map_or(0, |made| made.frame_bytes_max());
         Ok(Self {
             draw: Draw::new(seed, draw::ARRIVALS),
             mix: traffic.mix.clone(),
             flows: u64::from(traffic.flows.max(1)),
             has_favourite: traffic.has_favourite,
             generator,
-            buffer: vec![0; bytes],
             answers: scenario.is_balanced(),
             answer: None,
             is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
@@ -81,8 +87,10 @@ impl Source {
             let kind = self.kind();
             return Some((kind, self.ledger_packet(kind, number)));
         };
-        let made = generator.next_into(&mut self.buffer)?;
-        Some((Kind::Generated, self.buffer.get(..made.len)?.to_vec()))
+        match generator.read() {
+            Ok(Read::Packet(_)) => Some((Kind::Generated, generator.bytes().to_vec())),
+            _ => None,
+        }
     }
 
     /// A packet when all else is over.
@@ -212,7 +220,10 @@ fn generated(scenario: &Scenario, seed: u64) -> TrafficConfig {
             ..Tcp::default()
         },
         fragment_share: unless_mixed(0.05),
-        icmp_error_share: unless_mixed(0.02),
+        icmp_error_share: match scenario.lets_errors_pass() {
+            true => 0.0,
+            false => unless_mixed(0.02),
+        },
         server_packets: !scenario.is_balanced(),
         hosts: Hosts {
             // There are no balanced services over IPv6 here.
@@ -229,7 +240,7 @@ fn generated(scenario: &Scenario, seed: u64) -> TrafficConfig {
                 share: 0.05,
             })
             .to_vec(),
-        kv: (functions == Functions::KvStore).then(|| KeyValue {
+        kv: scenario.have("kv_store").then(|| KeyValue {
             share: 1.0,
             get_share: 0.5,
             keys: traffic.flows.into(),

@@ -63,14 +63,14 @@ impl Files<'_> {
             path: path.clone(),
         }));
         if let Some(input) = self.input {
-            read.extend(self.captures("what --in reads", input)?);
+            read.extend(self.uses("what --in reads", input)?);
         }
         Ok(read)
     }
 
     fn written(&self) -> Result<Vec<Use>, CommandError> {
         let mut written = match self.output {
-            Some(output) => self.captures("what --out writes", output)?,
+            Some(output) => self.uses("what --out writes", output)?,
             None => Vec::new(),
         };
         if let Some(folder) = self.report {
@@ -83,15 +83,19 @@ impl Files<'_> {
         Ok(written)
     }
 
-    /// A capture, or one for each port.
-    fn captures(&self, what: &'static str, path: &Path) -> Result<Vec<Use>, CommandError> {
-        let paths = match PortPattern::of(path) {
-            Some(pattern) => pattern.paths(&self.service.ports)?,
-            None if is_standard(path) => Vec::new(),
-            None => vec![path.to_owned()],
-        };
-        Ok(paths.into_iter().map(|path| Use { what, path }).collect())
+    fn uses(&self, what: &'static str, path: &Path) -> Result<Vec<Use>, CommandError> {
+        let paths = captures(self.service, path)?.into_iter();
+        Ok(paths.map(|path| Use { what, path }).collect())
     }
+}
+
+/// A capture, or one for each port; none for standard input and output.
+pub fn captures(service: &Service, path: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    Ok(match PortPattern::of(path) {
+        Some(pattern) => pattern.paths(&service.ports)?,
+        None if is_standard(path) => Vec::new(),
+        None => vec![path.to_owned()],
+    })
 }
 
 /// The files of a run in steps: none that is written is read, or written twice.

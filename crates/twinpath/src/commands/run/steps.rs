@@ -1,14 +1,17 @@
 //! `twinpath run --steps`: a DPU's configuration changes, packets come, and so on.
 
 use super::super::dash::config_files;
+use super::files::captures;
 use crate::error::{CommandError, StepsError};
+use crate::paths::check_name;
 use crate::{Outcome, output};
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_control::report::{Dash, EniFigures};
 use twinpath_control::service::Service;
 use twinpath_node::run::{Step, StepFigures, run_steps};
@@ -16,13 +19,29 @@ use twinpath_node::run::{Step, StepFigures, run_steps};
 /// A step as the file has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct Fields {
     #[serde(default)]
     config: Paths,
     #[serde(rename = "in")]
     input: Option<PathBuf>,
     #[serde(rename = "out")]
     output: Option<PathBuf>,
+}
+
+/// A step that makes sense.
+#[derive(Deserialize)]
+#[serde(try_from = "Fields")]
+struct Written(Fields);
+
+impl TryFrom<Fields> for Written {
+    type Error = &'static str;
+
+    fn try_from(fields: Fields) -> Result<Self, Self::Error> {
+        match (&fields.input, &fields.output) {
+            (None, Some(_)) => Err("a step with `out` and without `in` has no packets to write"),
+            _ => Ok(Self(fields)),
+        }
+    }
 }
 
 /// A path, or a list of paths.
@@ -120,7 +139,7 @@ pub fn read(path: &Path) -> Result<Vec<Step>, CommandError> {
         .into());
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let steps = written.into_iter().map(|step| Step {
+    let steps = written.into_iter().map(|Written(step)| Step {
         config: step.config.0.iter().map(|path| folder.join(path)).collect(),
         input: step.input.map(|path| folder.join(path)),
         output: step.output.map(|path| folder.join(path)),
@@ -141,7 +160,7 @@ pub fn execute(
     steps: &[Step],
     counters: Option<&Path>,
     is_quiet: bool,
-    is_stopped: &AtomicBool,
+    is_stopped: &Arc<AtomicBool>,
 ) -> Result<Outcome, CommandError> {
     let mut told = Vec::new();
     let mut printed = Ok(());
@@ -152,6 +171,10 @@ pub fn execute(
         told.push(counted(number, figures));
     })?;
     printed?;
+    if is_stopped.load(Ordering::Relaxed) && !is_quiet {
+        let (ran, all) = (told.len(), steps.len());
+        output::print(&format!("stopped after {ran} of {all} steps\n"))?;
+    }
     if let Some(path) = counters {
         let text = serde_json::to_string_pretty(&told)? + "\n";
         std::fs::write(path, text).map_err(|source| CommandError::Write {
@@ -189,13 +212,25 @@ fn line(number: usize, figures: &StepFigures) -> String {
     )
 }
 
-/// All files that steps read, and all that they write.
-pub fn files(steps: &[Step]) -> (Vec<PathBuf>, Vec<PathBuf>) {
-    let read = steps.iter().flat_map(|step| {
-        config_files(&step.config)
-            .into_iter()
-            .chain(step.input.clone())
-    });
-    let written = steps.iter().filter_map(|step| step.output.clone());
-    (read.collect(), written.collect())
+/// All files that steps read, and all that they write: of paths with `{port}` those of the service's
+/// ports.
+pub fn files(
+    service: &Service,
+    steps: &[Step],
+) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CommandError> {
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    for step in steps {
+        read.extend(config_files(&step.config));
+        let ends = [
+            ("a step's in:", &mut read, &step.input),
+            ("a step's out:", &mut written, &step.output),
+        ];
+        for (which, paths, path) in ends {
+            if let Some(path) = path {
+                check_name(which, path)?;
+                paths.extend(captures(service, path)?);
+            }
+        }
+    }
+    Ok((read, written))
 }
