@@ -116,6 +116,7 @@ fn back_off(setting: &Setting) -> Option<back_off::Config> {
         hysteresis_bps: (parameters.hysteresis_gbps * 1e9) as u64,
         interval: Duration::from_nanos((parameters.second_ms * 1e6) as u64),
         mode,
+        latency: None,
     })
 }
 

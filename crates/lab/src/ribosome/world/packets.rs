@@ -71,16 +71,16 @@ impl Testbed<'_> {
             }
         };
         match sent {
-            Sent::Header(frame) => self.to_cores(frame, flow, agenda),
+            Sent::Header(frame) => self.enter_cores(frame, flow, agenda),
             Sent::Whole(frame) => {
                 self.measures.counts.whole += 1;
-                self.to_cores(frame, flow, agenda);
+                self.enter_cores(frame, flow, agenda);
             }
             Sent::Refused(frame) => self.lose(frame),
         }
     }
 
-    fn to_cores(&mut self, frame: Frame, flow: u64, agenda: &mut Agenda<Event>) {
+    fn enter_cores(&mut self, frame: Frame, flow: u64, agenda: &mut Agenda<Event>) {
         let whose = self.functions.whose(self.hash_of_cores.hash([flow]));
         let bytes = frame.len() as u32 + self.tag(&frame);
         let counts = &mut self.measures.counts;
