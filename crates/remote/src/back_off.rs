@@ -85,6 +85,9 @@ struct Link {
 pub struct BackOff {
     config: Config,
     links: Vec<Link>,
+    /// The server that each part of the flows is given to while it takes it: all have as many, for a
+    /// link that has a quarter more than others is full a quarter earlier.
+    homes: Box<[u8; PARTS]>,
     /// The server of each part of the flows.
     parts: Box<[Option<u8>; PARTS]>,
     looked: Instant,
@@ -106,10 +109,12 @@ impl BackOff {
             rate_bps: 0,
             fastest_read: None,
         };
-        let links = std::iter::repeat_with(link).take(servers.min(MAX_SERVERS));
+        let servers = servers.min(MAX_SERVERS);
+        let links = std::iter::repeat_with(link).take(servers);
         Self {
             config,
             links: links.collect(),
+            homes: homes(servers),
             parts: Box::new([None; PARTS]),
             looked: now,
             changes: 0,
@@ -195,7 +200,7 @@ impl BackOff {
         self.changes
     }
 
-    /// Gives each part to a server: the first of a list of its own that takes it.
+    /// Gives each part to its home, or else to the first of a list of its own that takes it.
     fn divide(&mut self) {
         let last = self.last_one();
         let before = self.parts.clone();
@@ -204,9 +209,11 @@ impl BackOff {
                 let drawn = (draw(part, server) % u64::from(WHOLE)) as u16;
                 link.is_up && (drawn < link.share || Some(server) == last)
             };
+            let home = usize::from(self.homes[part]);
             let links = self.links.iter().enumerate();
             let takers = links.filter(|&(server, link)| takes(server, link));
-            let first = takers.max_by_key(|&(server, _)| draw(part, server) >> 10);
+            let worth = |server| (server == home, draw(part, server) >> 10);
+            let first = takers.max_by_key(|&(server, _)| worth(server));
             *server = first.map(|(server, _)| server as u8);
         }
         let moved = before.iter().zip(self.parts.iter()).filter(|(a, b)| a != b);
@@ -253,6 +260,22 @@ fn next_share(link: &Link, config: &Config) -> u16 {
 fn scaled(link: &Link, threshold_bps: u64) -> u16 {
     let scaled = u128::from(link.share) * u128::from(threshold_bps);
     (scaled / u128::from(link.rate_bps.max(1))) as u16
+}
+
+/// A server for each part: the one that it is worth most to, of those that have not got their number yet.
+fn homes(servers: usize) -> Box<[u8; PARTS]> {
+    let number = |server| PARTS / servers + usize::from(server < PARTS % servers);
+    let mut left: Vec<usize> = (0..servers).map(number).collect();
+    let mut homes = Box::new([0; PARTS]);
+    for (part, home) in homes.iter_mut().enumerate() {
+        let open = (0..servers).filter(|&server| left[server] > 0);
+        let Some(first) = open.max_by_key(|&server| draw(part, server) >> 10) else {
+            break;
+        };
+        left[first] -= 1;
+        *home = first as u8;
+    }
+    homes
 }
 
 /// What a part and a server are worth to each other: 64 bits without a pattern.
@@ -307,6 +330,16 @@ mod tests {
             };
             (0..self.octets.len()).map(of).collect()
         }
+    }
+
+    #[test]
+    fn servers_have_as_many_parts_each() {
+        for servers in [1, 3, 4, 22, MAX_SERVERS] {
+            let parts = Rack::new(servers, Mode::OnOff).parts();
+            let (least, most) = (parts.iter().min().unwrap(), parts.iter().max().unwrap());
+            assert!(most - least <= 1, "{servers}: {parts:?}");
+        }
+        assert_eq!(Rack::new(0, Mode::OnOff).back_off.server(7), None);
     }
 
     #[test]

@@ -83,6 +83,15 @@ pub(super) struct Asked {
     answer: Option<Answer>,
 }
 
+impl Asked {
+    fn wait_for(&self, key: &EntryKey) -> Result<(), Stop> {
+        match self.flows.contains_key(key) {
+            true => Err(Stop::Wait(*key)),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Dpu {
     /// A DPU whose policies judge elsewhere, over the same tables.
     #[must_use]
@@ -180,10 +189,11 @@ impl Dpu {
         }
     }
 
-    /// A packet waits if another of its flow has asked.
+    /// A packet waits if another of its flow and direction has asked.
+    #[inline]
     pub(super) fn wait_for_others(&self, key: &EntryKey) -> Result<(), Stop> {
         match &self.judge {
-            Judge::Elsewhere(asked) if asked.flows.contains_key(key) => Err(Stop::Wait(*key)),
+            Judge::Elsewhere(asked) if !asked.flows.is_empty() => asked.wait_for(key),
             _ => Ok(()),
         }
     }

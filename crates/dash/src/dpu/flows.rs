@@ -171,6 +171,8 @@ impl Dpu {
             (Some(hash), Fragment::Whole | Fragment::First) => hash,
             _ => self.flows.hash(&key),
         };
+        // Also where the other direction has opened the flow meanwhile.
+        self.wait_for_others(&key)?;
         let treatment = match self.live_flow(&key, hash, tcp_flags, now) {
             Some(place) => self.hit(place, received, tcp_flags, now),
             None => self.miss(&key, hash, received, tcp_flags, now),
@@ -343,7 +345,6 @@ impl Dpu {
         let opening = self.opening(forward).ok_or(Reason::NoFlow)?;
         let removed = |counters: &mut EniCounters| counters.flows_removed += 1;
         let key = self.flows.key(place);
-        self.wait_for_others(&key)?;
         self.may_judge(&key, &opening)?;
         let mut decision = match self.judged(&opening) {
             Ok(decision) => decision,
@@ -445,7 +446,6 @@ impl Dpu {
             _ if is_stray && self.settings.stray_tcp == Stray::Drop => Some(Reason::NoFlow),
             _ => None,
         };
-        self.wait_for_others(key)?;
         match refusal {
             None => self.may_judge(key, arrival)?,
             Some(Reason::NoFlow) => self.wait_for_opening(key)?,
@@ -596,6 +596,7 @@ impl Dpu {
         let ports = [destination.port, source.port];
         arrival.entropy = entropy_of([headers.source, headers.destination], ports, quote.protocol);
         let key = EntryKey::new(eni.serial, arrival.direction, &headers, ports);
+        self.wait_for_others(&key)?;
         let Some(place) = self.flows.find(&key, self.flows.hash(&key)) else {
             self.wait_for_opening(&key)?;
             return Err(Reason::IcmpError.into());
