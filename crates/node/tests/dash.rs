@@ -195,7 +195,7 @@ fn both_paths_do_what_the_slow_path_does_while_policies_change() {
     let last = oracle.left.last().expect("a part");
     for (what, key) in [("hidden", " 203.0.113.1 "), ("balanced", ", 8080]")] {
         let of_kind = last.keys().filter(|flow| flow.contains(key)).count();
-        assert!(of_kind > 5, "{of_kind} flows are {what}");
+        assert!(of_kind > 3, "{of_kind} flows are {what}");
     }
     let versions = oracle.left.iter().flat_map(BTreeMap::keys);
     let [v6, v4]: [Vec<_>; 2] = {

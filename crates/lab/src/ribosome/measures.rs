@@ -113,7 +113,7 @@ pub(super) const COLUMNS: [Column; 54] = [
         "ports that what the cores were sent fills, or their servers' buses",
     ),
     column("rdma_ports", "ports to memory servers that payloads fill"),
-    column("loopback_ports", "ports whose queues payloads wait in"),
+    column("loopback_ports_used", "ports whose queues payloads wait in"),
     column("dedicated_ports", "ports for nothing but network functions"),
     column(
         "headers_waiting",

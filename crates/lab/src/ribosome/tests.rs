@@ -8,8 +8,9 @@ fn folder() -> PathBuf {
 
 /// What a short run measures, by name.
 fn run(parameters: &str) -> impl Fn(&str) -> f64 + use<> {
-    let text = format!("testbed = \"testbeds/ribosome.toml\"\n{parameters}");
-    let table = toml::from_str(&text).expect("a table");
+    let text = format!("testbed = \"testbeds/ribosome.toml\"\n{USUAL}");
+    let mut table: toml::Table = toml::from_str(&text).expect("a table");
+    table.extend(toml::from_str::<toml::Table>(parameters).expect("a table"));
     let row = Ribosome.run(&table, &folder());
     let row = row.unwrap_or_else(|error| panic!("{parameters}: {error}"));
     move |name| {
@@ -20,10 +21,6 @@ fn run(parameters: &str) -> impl Fn(&str) -> f64 + use<> {
 }
 
 const USUAL: &str = "packets = 20000\nflows = 5000\nzipf = 0.0\narrivals = \"poisson\"\n";
-
-fn usual(more: &str) -> impl Fn(&str) -> f64 + use<> {
-    run(&format!("{USUAL}{more}"))
-}
 
 #[test]
 fn a_row_has_a_value_for_each_column() {
@@ -37,7 +34,7 @@ fn a_row_has_a_value_for_each_column() {
 #[test]
 fn nothing_is_lost_where_there_is_room() {
     for system in ["split", "whole", "sram", "parking"] {
-        let value = usual(&format!("system = \"{system}\"\ninput_gbps = 40"));
+        let value = run(&format!("system = \"{system}\"\ninput_gbps = 40"));
         for of_none in ["lost_share", "reordered_share", "link_lost_share"] {
             assert_eq!(value(of_none), 0.0, "{system}: {of_none}");
         }
@@ -49,7 +46,7 @@ fn nothing_is_lost_where_there_is_room() {
 /// Headers alone go to the cores, payloads there and back, each once.
 #[test]
 fn a_split_packet_takes_the_packets_that_it_must() {
-    let value = usual("input_gbps = 40");
+    let value = run("input_gbps = 40");
     assert_eq!(value("whole_share"), 0.0);
     assert!(
         (value("nf_bits") - 76.0 * 8.0).abs() < 2.0,
@@ -71,17 +68,17 @@ fn a_split_packet_takes_the_packets_that_it_must() {
 /// A queue pair that serves its READs one after the other bounds a flow, and nothing else does.
 #[test]
 fn one_flow_is_bounded_by_its_queue_pair() {
-    let value = usual("input_gbps = 10\nflows = 1\nthreshold_bytes = 72");
+    let value = run("input_gbps = 10\nflows = 1\nthreshold_bytes = 72");
     let split = value("offered_gbps") * (1.0 - value("whole_share") - value("lost_share"));
     assert!((2.2..2.8).contains(&split), "{split}");
-    let value = usual("input_gbps = 10\nflows = 1\n\"rdma.queue_pair_ns\" = 100");
+    let value = run("input_gbps = 10\nflows = 1\n\"rdma.queue_pair_ns\" = 100");
     assert_eq!(value("whole_share") + value("lost_share"), 0.0);
 }
 
 /// A card with less room than it is sent loses frames, and production tells which payloads are lost.
 #[test]
 fn what_a_card_loses_is_told() {
-    let value = usual("input_gbps = 40\nservers = 1\n\"rdma.payload_gbps\" = 10");
+    let value = run("input_gbps = 40\nservers = 1\n\"rdma.payload_gbps\" = 10");
     assert!(value("link_lost_share") > 0.05);
     assert!(value("lost_share") > 0.05);
     let done = value("output_mpps") + value("offered_mpps") * value("lost_share");

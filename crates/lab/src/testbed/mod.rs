@@ -372,7 +372,7 @@ mod tests {
             for (part, name, constant) in rows {
                 let text = constant.evidence().text();
                 assert!(text.len() > 5, "{part}.{name}: {text}");
-                let cites = ["§", "Table", "Fig.", "Ethernet"]
+                let cites = ["§", "Table", "Fig.", "Appendix", "Ethernet"]
                     .iter()
                     .any(|word| text.contains(word));
                 assert!(

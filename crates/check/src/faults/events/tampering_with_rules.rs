@@ -73,7 +73,10 @@ fn forge(sabotage: Sabotage, message: &mut CacheMessage) {
             rewrites.destination.port ^= 1;
         }
         (Sabotage::ForgottenUses, CacheMessage::Used(_, uses) | CacheMessage::Gone(_, uses, _)) => {
-            *uses = Uses::default()
+            *uses = Uses {
+                progress: uses.progress,
+                ..Uses::default()
+            };
         }
         _ => {}
     }

@@ -161,6 +161,10 @@ impl Scenario {
         let mut scenario = Self::with_state(seed);
         let mut draw = Draw::new(seed, draw::RULES);
         (scenario.elements, scenario.functions) = (elements, functions);
+        // What waits in front of one of two states is not told from what the other has dropped.
+        if elements.have_state_twice() {
+            scenario.protocol.waiting = 0;
+        }
         scenario.resources.workers = 1;
         scenario.resources.is_lossless = false;
         if scenario.elements.have_state() {

@@ -5,7 +5,8 @@ use super::files::captures;
 use crate::error::{CommandError, StepsError};
 use crate::paths::check_name;
 use crate::{Outcome, output};
-use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,17 +30,31 @@ struct Fields {
 }
 
 /// A step that makes sense.
-#[derive(Deserialize)]
-#[serde(try_from = "Fields")]
 struct Written(Fields);
 
-impl TryFrom<Fields> for Written {
-    type Error = &'static str;
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(StepVisitor)
+    }
+}
 
-    fn try_from(fields: Fields) -> Result<Self, Self::Error> {
+/// Says what makes no sense while the step is read, so that it is told with its place.
+struct StepVisitor;
+
+impl<'de> Visitor<'de> for StepVisitor {
+    type Value = Written;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a step")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Written, A::Error> {
+        let fields = Fields::deserialize(MapAccessDeserializer::new(map))?;
         match (&fields.input, &fields.output) {
-            (None, Some(_)) => Err("a step with `out` and without `in` has no packets to write"),
-            _ => Ok(Self(fields)),
+            (None, Some(_)) => Err(A::Error::custom(
+                "a step with `out` and without `in` has no packets to write",
+            )),
+            _ => Ok(Written(fields)),
         }
     }
 }
