@@ -174,7 +174,7 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
     let trace = crossing_traffic();
     let expected = expected(&trace);
     let (mut sum, mut seen) = (SplitCounts::default(), Tally::default());
-    for seed in 0..24 {
+    for seed in 0..48 {
         let what = format!("seed {seed}");
         let remote = Remote {
             seed,

@@ -32,21 +32,18 @@ fn seeds_that_once_failed_hold() {
 
 /// A DPU beside one that judges every packet anew.
 #[test]
-#[ignore = "2043: a packet that has asked is overtaken by the next of its direction, for which the other direction has opened the flow meanwhile"]
+#[ignore = "123: a packet passes that the DPU beside it drops; whose mistake that is is not known"]
 fn a_dpu_holds() {
     for seed in (0..seeds(6000)).filter(|seed| seed % 64 == 59) {
-        let r = std::panic::catch_unwind(|| run(seed, &Scenario::with_dpu(seed)));
-        if let Err(e) = r {
-            let m = e.downcast_ref::<String>().cloned().unwrap_or_default();
-            let l: Vec<_> = m.lines().collect();
-            println!(
-                "FAILS {seed}: {:?}",
-                l.iter()
-                    .filter(|l| l.contains("BROKEN") || l.contains("but "))
-                    .collect::<Vec<_>>()
-            );
-        }
+        run(seed, &Scenario::with_dpu(seed));
     }
+}
+
+/// A packet that has asked policies is not overtaken by the next of its direction, where the other
+/// direction has opened the flow meanwhile.
+#[test]
+fn who_has_asked_keeps_its_place() {
+    run(2043, &Scenario::with_dpu(2043));
 }
 
 /// Whatever can be tried is tried often, by every function and in every kind of chain.
