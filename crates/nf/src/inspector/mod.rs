@@ -54,7 +54,7 @@
 //! `action protocol source port -> destination port (options)`. Honoured are `alert`, and `drop` and
 //! `reject` in its variants as `ban`; `tcp`, `udp`, `icmp`, `ip`; addresses, networks, ports, lists,
 //! `!`, and the variables of the inspector's table; `flow`; `content` with `nocase`, `offset`, `depth`,
-//! `distance`, `within`, `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
+//! `distance`, `within` (which counts from where `distance` puts the beginning), `startswith`, `endswith`, `!`; `pcre` with the letters `i`, `s`, `x`, `m`, `R`,
 //! `D`, with `^` and `$` as above and without `m`; `byte_test`, `byte_jump` and `isdataat`; `dsize`, but
 //! for packets without a payload; `sid`
 //! as the rule's name. Rules with `dsize`, and those for `tcp-pkt`, are about packets of TCP as they come,

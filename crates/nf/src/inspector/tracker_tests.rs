@@ -321,6 +321,49 @@ fn numbers_from_the_beginning_on() {
     ]);
 }
 
+/// In Suricata's words what `within` counts begins where `distance` puts a content; in the inspector's own
+/// it begins with the end of the item before.
+#[test]
+fn within_counts_from_distance() {
+    check(&[
+        (
+            r#"content:"CMD"; content:"|00 00|"; distance:4; within:2;"#,
+            b"CMDabcd\0\0",
+            true,
+        ),
+        (
+            r#"content:"CMD"; content:"|00 00|"; within:2; distance:4;"#,
+            b"CMDabcde\0\0",
+            false,
+        ),
+        (
+            r#"content:"CMD"; content:"zz"; distance:4; within:7;"#,
+            b"CMDabcdefgzz",
+            true,
+        ),
+        (
+            r#"content:"CMD"; content:!"zz"; distance:4; within:7;"#,
+            b"CMDabcdefgzz",
+            false,
+        ),
+        (
+            r#"content:"AB"; content:"C"; distance:-1; within:1;"#,
+            b"xABC",
+            false,
+        ),
+        (
+            r#"literal "CMD" and literal "zz" distance=4 within=7"#,
+            b"CMDabcdefgzz",
+            false,
+        ),
+        (
+            r#"literal "CMD" and literal "zz" distance=4 within=11"#,
+            b"CMDabcdefgzz",
+            true,
+        ),
+    ]);
+}
+
 #[test]
 fn what_must_not_be_there_alone() {
     check(&[

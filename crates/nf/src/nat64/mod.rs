@@ -36,8 +36,9 @@
 //!   those of ICMP are dropped, for their checksum covers a length that is not known, but between hosts
 //!   inside.
 //! - **ICMP errors** are translated with the packet that they quote, if both have a counterpart, they
-//!   are [believed](crate::icmp_errors) and about a session that is alive (else `icmp_session`). The sequence number of a
-//!   quoted TCP segment is not checked, for no window is known here.
+//!   are [believed](crate::icmp_errors) and about a session that is alive (else `icmp_session`). A
+//!   quoted TCP segment has to be one that its host can have sent, as behind an
+//!   [address translation](crate::napt).
 //! - **Hairpinning.** A host that sends to an external address behind the prefix reaches the host
 //!   that has it, over IPv6; so do fragments, and ICMP errors about what was so sent. Errors about echoes
 //!   do not: an echo has one identifier, its sender's if it asks.
@@ -60,7 +61,7 @@
 //! | `translated_out`, `translated_in` | packets to IPv4, and to IPv6 |
 //! | `hairpinned` | packets between hosts inside |
 //! | `errors_translated`, `errors_dropped` | ICMP errors of others |
-//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last is 0, for no window is known here to check against |
+//! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | those dropped that are [not believed](crate::icmp_errors); the last are those that quote a segment that its host has not sent, as far as is known |
 //! | `fragmented` | packets that were too long, and could be fragmented |
 //! | `too_long` | packets that could not: their senders are told |
 //! | `untranslatable` | packets other than ICMP errors that were dropped because they have no counterpart |

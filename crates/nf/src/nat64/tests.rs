@@ -244,6 +244,28 @@ fn errors_that_do_not_answer_for_themselves_are_dropped() {
     }
 }
 
+/// RFC 5927 §4.1: of a connection that begins its SYN is known.
+#[test]
+fn a_quoted_segment_is_one_that_its_host_has_sent() {
+    let mut bench = bench(BASIC);
+    let syn = PacketBuilder::tcp(end(HOST), end(SEEN)).flags(SYN).seq(100);
+    let left = send(&mut bench, syn).departed().0;
+    let layout = dissect(&left).expect("well formed");
+    let [host, server] = [fields::source, fields::destination].map(|of| of(&left, &layout));
+    let kind = IcmpError::Unreachable { code: 3 };
+    let quoting = |number| {
+        let quoted = PacketBuilder::tcp(host, server).flags(SYN).seq(number);
+        let quoted = quoted.to_vec().expect("fits");
+        let error = PacketBuilder::icmp_error(kind, &quoted);
+        error.to_vec().expect("fits")
+    };
+    let refused = bench.process(&quoting(101), 0, at(0)).packet;
+    assert_eq!(refused, Err(DropReason::IcmpQuote));
+    assert!(bench.process(&quoting(100), 0, at(0)).packet.is_ok());
+    assert_eq!(bench.counter(0, "icmp_errors_out_of_window"), 1);
+    assert_eq!(bench.counter(0, "errors_dropped"), 1);
+}
+
 /// RFC 6146 §3.6.1.
 #[test]
 fn errors_are_translated_with_what_they_quote() {

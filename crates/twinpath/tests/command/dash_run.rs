@@ -134,7 +134,7 @@ fn what_is_wrong_with_steps_is_told_with_its_place() {
         ("[]", "steps.json:1:1: no steps"),
         (
             "[\n  {\"out\": \"b.pcap\"}\n]",
-            "steps.json:2:20: a step with `out` and without `in` has no packets to write",
+            "steps.json:2:19: a step with `out` and without `in` has no packets to write",
         ),
         ("[{\"in\": \"{prot}.pcap\"}]", "a step's in:"),
         ("[{\"in\": \"{port}.pcap\"}]", "the service names no ports"),

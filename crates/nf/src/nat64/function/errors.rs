@@ -2,7 +2,7 @@
 
 use super::rewriting::{datagram_of, put};
 use super::{Course, Nat64, ends, of_kind};
-use crate::icmp_errors::judge;
+use crate::icmp_errors::{Refusal, judge};
 use crate::napt::core::{Leg, Stop, kind_of, reason_of, rewrite_error};
 use crate::nat64::datagram::Datagram;
 use crate::nat64::ends::Ends;
@@ -40,17 +40,23 @@ impl Nat64 {
             return Err(Verdict::Drop(self.refusals.count(refusal)));
         }
         let unknown = Verdict::Drop(reason_of(seen));
-        let stop = |stop| match stop {
-            Stop::Wait(entry) => Verdict::Wait(entry),
-            Stop::Quote => Verdict::Drop(stop.reason()),
-            _ => unknown,
-        };
         if let Course::Hairpin(..) = course {
-            let is_done = self.send_error_back(packet, now).map_err(stop)?;
+            let is_done = self.send_error_back(packet, now);
+            let is_done = is_done.map_err(|stop| self.stopped(stop, unknown))?;
             return is_done.then_some(()).ok_or(unknown);
         }
-        let ends = self.error_ends(packet, course, now).map_err(stop)?;
+        let ends = self.error_ends(packet, course, now);
+        let ends = ends.map_err(|stop| self.stopped(stop, unknown))?;
         self.rewrite_error(packet.whole(), &ends.ok_or(unknown)?)
+    }
+
+    /// What becomes of an error that has found no session to go by.
+    fn stopped(&mut self, stop: Stop, unknown: Verdict) -> Verdict {
+        match stop {
+            Stop::Wait(entry) => Verdict::Wait(entry),
+            Stop::Quote => Verdict::Drop(self.refusals.count(Refusal::Window)),
+            _ => unknown,
+        }
     }
 
     /// Writes an error anew, as one of the other version.

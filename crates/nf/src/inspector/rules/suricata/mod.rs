@@ -92,6 +92,7 @@ pub(super) fn read(text: &str, variables: &Variables) -> Line {
         // Whatever is in it: packets without a payload are not looked at.
         body.push(What::Bytes(ItemKind::DataAt(1)), false, false, at);
     }
+    body.count_within_from_distance();
     Ok(Written {
         sid: body.sid,
         action: header.action,
@@ -184,6 +185,16 @@ impl Body {
                 .ok_or_else(wrong)?,
         }
         Ok(())
+    }
+
+    /// Here `within` counts from where `distance` lets a content begin, in an item's bounds from the end
+    /// of the item before it.
+    fn count_within_from_distance(&mut self) {
+        for draft in &mut self.drafts {
+            let place = &mut draft.place;
+            let within = place.within.filter(|_| draft.relative);
+            place.within = within.map(|within| within.saturating_add_signed(place.distance));
+        }
     }
 
     fn push(&mut self, what: What, relative: bool, negated: bool, at: usize) {

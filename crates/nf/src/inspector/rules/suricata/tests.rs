@@ -99,7 +99,7 @@ fn numbers_at_fixed_places_are_behind_patterns_at_fixed_places() {
         ("content:\"AB\"; startswith; byte_test:2,>,9,6;", 4),
         ("content:\"AB\"; offset:3; depth:2; byte_test:2,>,9,6;", 1),
         (
-            "content:\"AB\"; startswith; content:\"C\"; distance:1; within:2; byte_test:1,>,9,4;",
+            "content:\"AB\"; startswith; content:\"C\"; distance:1; within:1; byte_test:1,>,9,4;",
             0,
         ),
     ];
