@@ -347,11 +347,6 @@ fn within_counts_from_distance() {
             false,
         ),
         (
-            r#"content:"AB"; content:"C"; distance:-1; within:1;"#,
-            b"xABC",
-            false,
-        ),
-        (
             r#"literal "CMD" and literal "zz" distance=4 within=7"#,
             b"CMDabcdefgzz",
             false,

@@ -182,6 +182,10 @@ fn what_is_left_out_is_named() {
             "negation",
         ),
         ("content:\"ab\"; content:\"c\"; distance:-3;", "distance"),
+        (
+            "content:\"ab\"; content:\"c\"; distance:-1; within:1;",
+            "content",
+        ),
         ("content:\"a\"; depth:x;", "depth"),
         ("content:\"abc\"; depth:2;", "content"),
         ("content:\"a|0|\";", "content"),
