@@ -267,6 +267,13 @@ impl Wire {
         talk.last[usize::from(!event.is_answer)]
     }
 
+    /// Whether the other end has sent something since the event's sender did.
+    pub fn turns(&self, event: &Event) -> bool {
+        let end = usize::from(event.is_answer);
+        let talk = self.talks.get(&event.flow);
+        talk.is_some_and(|talk| talk.last[1 - end] > talk.last[end])
+    }
+
     /// The packet, after what its sender has seen of the other end.
     pub fn packet(&mut self, number: u64, event: &Event, left: &BTreeMap<u64, Vec<u8>>) -> Vec<u8> {
         let flow = Flow::of(event.flow);

@@ -90,6 +90,13 @@ impl<'a> CausalRun<'a> {
         self.world.carry(0);
     }
 
+    /// All that is under way arrives, and what functions hold until then leaves.
+    pub fn let_go_until(&mut self, until: Instant) {
+        self.settle();
+        self.let_time_pass(until);
+        self.settle();
+    }
+
     fn hand_in(&mut self) {
         while let Some(first) = self.burst.first() {
             // It is no later: packets may wait for what happens between those of a burst.
