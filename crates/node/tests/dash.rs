@@ -1,6 +1,9 @@
 //! A DPU in the node: what leaves with flows on the fast path is what the slow path alone makes of it,
 //! over generated traffic of both IP versions whose configuration changes in between.
 
+mod common;
+
+use common::inside::inside;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,8 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_control::live::Live;
 use twinpath_control::report::Dash;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
-use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_node::Ports;
 use twinpath_node::run::{Step, StepFigures, run_steps};
@@ -88,28 +89,7 @@ fn flows(path: &Path) -> Flows {
     let (mut flows, mut buffer) = (Flows::new(), vec![0; 1 << 16]);
     while let Next::Frame(record) = reader.next_into(&mut buffer).expect("a packet") {
         let frame = &buffer[..record.captured_len];
-        let mut inner = frame;
-        while let Ok(layout) = dissect(inner)
-            && let Ok(tunnel) = Tunnel::read(inner, &layout, VXLAN_PORT)
-        {
-            inner = &inner[tunnel.inner()];
-        }
-        let layout = dissect(inner).expect("a sound packet");
-        // Of fragments ports are in the first alone.
-        let [from, to] = [
-            fields::source_address(inner, &layout),
-            fields::destination_address(inner, &layout),
-        ];
-        let ports = match layout.fragment {
-            twinpath_core::wire::Fragment::Whole => [
-                fields::source_port(inner, &layout),
-                fields::destination_port(inner, &layout),
-            ],
-            _ => [0; 2],
-        };
-        let macs = &inner[..12];
-        let key = format!("{macs:?} {} {from} {to} {ports:?}", layout.protocol);
-        flows.entry(key).or_default().push(frame.to_vec());
+        flows.entry(inside(frame)).or_default().push(frame.to_vec());
     }
     flows
 }

@@ -8,6 +8,7 @@ pub mod changing;
 pub mod conversing;
 pub mod derived;
 pub mod headers_only;
+pub mod inside;
 pub mod memory_servers;
 pub mod racing;
 pub mod rows;

@@ -2,6 +2,7 @@
 //! done, and how much the fast path must have carried.
 
 use super::derived::{Capture, by_entry, counted, doings, profiled, seen};
+use super::inside::by_inside;
 use super::racing::{Race, Scarcity, race};
 use super::rows::tell;
 use super::{Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run, vary};
@@ -446,11 +447,18 @@ pub fn assert_equal(
     external: Option<&str>,
     what: &str,
 ) {
-    let mut chain = service.chain.iter();
-    let is_store = chain.any(|function| function.config.descriptor().name == "kv_store");
+    let has = |name: &str| {
+        let mut chain = service.chain.iter();
+        chain.any(|function| function.config.descriptor().name == name)
+    };
     match external {
         Some(external) => assert_same_but_for_names(slow, both, external, what),
-        None if is_store => assert_same(&by_entry(slow), &by_entry(both), what),
+        None if has("dash") => {
+            let left =
+                [slow, both].map(|run| by_inside(run.packets.iter().map(|(_, packet)| packet)));
+            assert_same(&left[0], &left[1], what);
+        }
+        None if has("kv_store") => assert_same(&by_entry(slow), &by_entry(both), what),
         None => assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what),
     }
     assert_eq!(slow.ports, both.ports, "{what}: ports");
