@@ -228,7 +228,7 @@ const ACTS: [(&str, &[&str], f64); 14] = [
         &["conforming", "delayed", "released", "dropped"],
         2.0,
     ),
-    ("reframer", &["packets", "full_runs", "early_runs"], -1.0),
+    ("reframer", &["packets", "full_runs"], -1.0),
     ("telemetry", &["records_started", "records_ended"], 2.0),
     (
         "reassembler",

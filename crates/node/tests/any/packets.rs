@@ -244,7 +244,11 @@ impl Wire {
     /// Before the first packet, for a chain of these functions. Nobody sends past a translation or a
     /// balancer to where these send: of two flows that leave as one, packets are in no order.
     pub fn before(chain: &[&str]) -> Self {
-        let all: [(&str, LeftOut); 2] = [
+        let all: [(&str, LeftOut); 3] = [
+            // A host's answers are to where its packets come from, once any has come.
+            ("napt", |event, to| {
+                event.is_answer && event.port() == 1 && is_inside(to)
+            }),
             ("nptv6", |event, to| {
                 event.port() == 1 && to.0 >> 112 == 0xfd00
             }),
@@ -302,6 +306,12 @@ impl Wire {
         }
         packet
     }
+}
+
+/// Whether an address is one of the hosts'.
+fn is_inside(address: Address) -> bool {
+    let is_v4 = address.is_v4() && address.0 as u32 >> 16 == 10 << 8;
+    is_v4 || address.0 >> 112 == 0xfd00
 }
 
 impl Talk {
