@@ -310,6 +310,27 @@ fn numbers_from_the_beginning_on() {
             b"\x02xc",
             false,
         ),
+        // Nothing is relative to a number, so both are looked for from the beginning.
+        (
+            r#"byte_test "1,>,95,1" and literal "a" distance=0"#,
+            b"aa",
+            true,
+        ),
+        (
+            r#"byte_test "1,>,95,2" and literal "b" distance=0 within=3"#,
+            b"baa",
+            true,
+        ),
+        (
+            r#"not literal "b" distance=0 within=3 and byte_test "1,>,95,2""#,
+            b"aba",
+            false,
+        ),
+        (
+            r#"byte_test:1,>,95,2,relative; content:"b"; within:1;"#,
+            b"baa",
+            true,
+        ),
         ("isdataat:3;", b"abcd", true),
         ("isdataat:3;", b"abc", false),
         ("isdataat:3,relative;", b"abc", true),

@@ -75,6 +75,7 @@ pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     if let Some(pair) = pairs.find(|pair| pair[0].negated && is_edge(&pair[1])) {
         return Err((pair[0].at, Problem::BehindNegated));
     }
+    begin_at_start(&mut drafts)?;
     place_numbers(&mut drafts);
     // Nothing is relative to what is not there, nor to a number that is looked for from the beginning.
     drafts.sort_by_key(|draft| !draft.relative && (draft.negated || !moves(&draft.what)));
@@ -82,11 +83,8 @@ pub(super) fn items(mut drafts: Vec<Draft>, rule: RuleIndex) -> At<Vec<Item>> {
     let mut items: Vec<Item> = Vec::new();
     // Behind the place that a row of conditions looks from: until where they wait.
     let mut known = 0;
-    for mut draft in fused(drafts)? {
+    for draft in fused(drafts)? {
         let after = items.last().filter(|_| draft.relative);
-        if after.is_none() && draft.relative {
-            begin_at_start(&mut draft)?;
-        }
         check(&draft, after)?;
         if draft.relative && known > 0 && first_behind(&draft) <= known {
             return Err((draft.at, Problem::TooFarBack));
@@ -247,8 +245,25 @@ fn kind(what: What, at: usize) -> At<ItemKind> {
     })
 }
 
-/// What is relative to nothing is relative to the beginning.
-fn begin_at_start(draft: &mut Draft) -> At<()> {
+/// What is relative to nothing is relative to the beginning, and so is what has nothing before it but
+/// conditions: they are looked at from there, and move nothing.
+fn begin_at_start(drafts: &mut [Draft]) -> At<()> {
+    for draft in drafts {
+        let moves = moves(&draft.what) && !draft.negated;
+        if draft.relative {
+            from_start(draft)?;
+        }
+        if moves {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn from_start(draft: &mut Draft) -> At<()> {
+    if matches!(draft.what, What::Regex { .. }) {
+        return Err((draft.at, Problem::RelativeExpression));
+    }
     let ItemBounds {
         distance, within, ..
     } = draft.place;
