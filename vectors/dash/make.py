@@ -104,9 +104,19 @@ def udp(source, destination, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC), bod
     return Ether(src=macs[0], dst=macs[1]) / ip(source, destination) / UDP(sport=ports[0], dport=ports[1]) / Raw(body)
 
 
-def tcp(source, destination, flags, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC)):
+def tcp(source, destination, flags, ports=(6789, 4567), macs=(ENI_MAC, REMOTE_MAC), header=()):
     segment = TCP(sport=ports[0], dport=ports[1], flags=flags, seq=7, ack=9 if "A" in flags else 0)
-    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination) / segment / Raw(b"sixteen bytes...")
+    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination, **dict(header)) / segment / Raw(b"sixteen bytes...")
+
+
+def echo(source, destination, identifier, macs=(ENI_MAC, REMOTE_MAC), kind="echo-request", header=()):
+    message = ICMP(type=kind, id=identifier, seq=1)
+    return Ether(src=macs[0], dst=macs[1]) / ip(source, destination, **dict(header)) / message / Raw(b"sixteen bytes...")
+
+
+def unreachable(router, destination, about, macs=(REMOTE_MAC, ENI_MAC)):
+    """An ICMP error about an IPv4 packet: host unreachable (RFC 792)."""
+    return Ether(src=macs[0], dst=macs[1]) / ip(router, destination) / ICMP(type=3, code=1) / Raw(raw(about[IP]))
 
 
 def vxlan(source, destination, vni, inner, out=False):
@@ -466,7 +476,8 @@ def load_balancer():
 
 def nat_gateway():
     """On direct routes a machine hides behind its ENI's block of external ports (paper, Table 1: snat). Blocks
-    of one port leave no choice of it."""
+    of one port leave no choice of it. What is hidden here is atomic (RFC 6864): else a gateway whose address
+    several have draws another identification. An echo's identifier stands for a port (RFC 5508)."""
     outside, other, external = "198.51.100.7", "198.51.100.8", "203.0.113.1"
     config = base() + [
         item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
@@ -477,18 +488,27 @@ def nat_gateway():
         item("ENI_NAT", "eni1", pool="internet", block=1),
     ]
     edge = lambda inner: vxlan(VIP, "40.40.40.40", 100, inner, out=True)
-    sent = lambda flags, to=outside, port=6789: from_vm(tcp(VM_CA, to, flags, (port, 80)))
-    left = lambda flags, to=outside, port=4001: edge(tcp(external, to, flags, (port, 80)))
+    atomic = dict(flags="DF", id=0)
+    sent = lambda flags, to=outside, port=6789: from_vm(tcp(VM_CA, to, flags, (port, 80), header=atomic))
+    segment = lambda flags, to=outside, port=4001: tcp(external, to, flags, (port, 80), header=atomic)
+    left = lambda *flags, **ends: edge(segment(*flags, **ends))
     answer = lambda port: vxlan("40.40.40.40", VIP, 100, tcp(outside, external, "SA", (80, port), (REMOTE_MAC, ENI_MAC)))
     back = to_vm(tcp(outside, VM_CA, "SA", (80, 6789), (REMOTE_MAC, ENI_MAC)))
     inside = udp(VM_CA, "10.2.0.8")
     stray = vxlan("40.40.40.40", VIP, 100, udp(other, external, (53, 4001), (REMOTE_MAC, ENI_MAC)))
-    echo = from_vm(Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=outside) / ICMP(id=7) / Raw(b"sixteen bytes..."))
-    Vector("nat_gateway", "A machine behind a block of one external port: there and back, one flow for each destination, what nobody asked for, what has no ports, what stays inside; then it gets another block.").step(
+    from_edge = lambda inner: vxlan("40.40.40.40", VIP, 100, inner)
+    reply = dict(macs=(REMOTE_MAC, ENI_MAC), kind="echo-reply")
+    sctp = from_vm(Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=outside, proto=132) / Raw(b"sixteen bytes..."))
+    router = "198.51.100.254"
+    told = unreachable(router, VM_CA, tcp(VM_CA, outside, "S", (6789, 80), header=atomic))
+    Vector("nat_gateway", "A machine behind a block of one external port: there and back, one flow for each destination, echoes and an error about what was translated, what nobody asked for, what has no ports, what stays inside; then it gets another block.").step(
         config,
         (sent("S"), left("S")), (answer(4001), back), (sent("A"), left("A")),
         (sent("S", port=6790), None), (sent("S", to=other, port=6790), left("S", to=other)),
-        (stray, None), (echo, None), (from_vm(inside), to_host("100.0.0.8", 1001, inside)),
+        (from_vm(echo(VM_CA, outside, 7, header=atomic)), edge(echo(external, outside, 4001, header=atomic))),
+        (from_edge(echo(outside, external, 4001, **reply)), to_vm(echo(outside, VM_CA, 7, **reply))),
+        (from_edge(unreachable(router, external, segment("S"))), to_vm(told)),
+        (stray, None), (sctp, None), (from_vm(inside), to_host("100.0.0.8", 1001, inside)),
     ).step(
         [item("ENI_NAT", "eni1", pool="internet", block=0)],
         (sent("A"), left("A", port=4000)), (answer(4000), back), (answer(4001), None),

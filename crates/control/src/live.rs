@@ -59,6 +59,17 @@ pub struct Snapshot {
     pub kernel: Option<KernelFigures>,
     /// Packets whose payloads wait in remote memory, if they may.
     pub split: Option<SplitSnapshot>,
+    /// A DPU whose flows the fast path has.
+    pub dash: Option<DashSnapshot>,
+}
+
+/// A DPU at one moment.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct DashSnapshot {
+    /// Its ENIs.
+    pub enis: u64,
+    /// Their flows.
+    pub flows: u64,
 }
 
 /// Packets that were split, at one moment.
@@ -109,6 +120,11 @@ impl Snapshot {
             (Some(own), Some(more)) => own.add(more),
             (own @ None, more) => *own = *more,
             (Some(_), None) => {}
+        }
+        // ENIs are known to all shards, flows to one each.
+        if let Some(more) = other.dash {
+            let own = self.dash.get_or_insert_default();
+            (own.enis, own.flows) = (more.enis, own.flows + more.flows);
         }
     }
 
@@ -328,6 +344,7 @@ mod tests {
             port_losses: PortLosses::default(),
             kernel: None,
             split: None,
+            dash: None,
             packets_in,
             bytes_in: packets_in * 800,
             bytes_out: packets_in * 800,

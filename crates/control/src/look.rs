@@ -194,7 +194,8 @@ pub struct FlowView {
     pub functions: Vec<String>,
     /// The IP protocol number.
     pub protocol: u8,
-    /// Its ends, the lower first; those of a key-value entry are its key.
+    /// Its ends, the lower first, of a DPU's flow whoever opened it; those of a key-value entry are its
+    /// key.
     pub ends: Vec<String>,
     /// What each function's state says, by function; empty for functions that do not say.
     pub state: Vec<(String, String)>,

@@ -100,13 +100,15 @@ reasons! {
     FlowClash => "flow_clash",
     /// A packet to an external endpoint of the ENI's NAT gateway, of no known flow.
     NatUnsolicited => "nat_unsolicited",
-    /// Neither TCP nor UDP, on a direct route of an ENI with a NAT gateway.
+    /// Neither TCP nor UDP nor an echo with an identifier, on a direct route of an ENI with a NAT
+    /// gateway.
     NatProtocol => "nat_protocol",
     /// No port of the ENI's block was found free towards this destination.
     NatPorts => "nat_ports",
     /// A fragment whose first one did not come before it.
     FragmentAlone => "fragment_alone",
-    /// An ICMP error about a packet of no known flow, or of a translated one.
+    /// An ICMP error about a packet of no known flow, or of one whose IP version was changed; or an
+    /// error about a translated packet that is not to be believed.
     IcmpError => "icmp_error",
     /// A load balancer's redirect, which the machine does not get: it has moved its connection, or
     /// there was none to move.

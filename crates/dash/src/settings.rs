@@ -54,6 +54,8 @@ pub struct Settings {
     pub flows: usize,
     /// Over how many such DPUs the ENIs are spread: each has the tables of all, and packets of its own.
     pub shards: usize,
+    /// Which of them this is, from 0: what it draws for packets no other does.
+    pub shard: u16,
     /// Whether what was decided for a flow holds until a policy changes. Without, each of its packets
     /// is judged anew: the same leaves, only slower.
     pub caching: bool,
@@ -104,6 +106,7 @@ impl Default for Settings {
             inner_vlan: false,
             flows: 1 << 20,
             shards: 1,
+            shard: 0,
             caching: true,
             idle: IdleTimes::default(),
             burst: Duration::from_millis(10),

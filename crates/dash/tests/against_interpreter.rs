@@ -143,7 +143,6 @@ fn random_packets_come_to_all_ends() {
         Reason::InboundRouteMiss,
         Reason::InboundRouteDrop,
         Reason::PaValidation,
-        Reason::NatProtocol,
         Reason::NatUnsolicited,
     ] {
         assert!(

@@ -5,6 +5,7 @@
 mod common;
 
 use common::interpreter::Packet;
+use common::leaving::process;
 use common::packets::{self, Dice, HEADROOM, eni_id};
 use proptest::prelude::*;
 use twinpath_core::Instant;
@@ -36,15 +37,6 @@ fn dpu(objects: &Objects, seed: u64) -> Dpu {
     let mut dpu = Dpu::new(settings(), seed);
     dpu.update(objects, &objects.keys());
     dpu
-}
-
-fn send(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason> {
-    let mut buffer = bytes.to_vec();
-    match dpu.process(&mut buffer, HEADROOM, now) {
-        Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
-        Verdict::Drop(reason) => Err(reason),
-        Verdict::TooLong(_) => Err(Reason::TooLong),
-    }
 }
 
 /// An answer to what left: turned, by the tunnel it left by, to the ENI that sent it.
@@ -105,8 +97,8 @@ proptest! {
                     (number, packets::bytes(&packet, tcp_flags), Some(packet))
                 }
             };
-            let one = send(&mut together, &bytes, now);
-            let other = send(&mut apart[number], &bytes, now);
+            let one = process(&mut together, &bytes, now);
+            let other = process(&mut apart[number], &bytes, now);
             prop_assert_eq!(&one, &other, "ENI {}", number);
             if let (Ok(sent), Some(packet)) = (&one, &packet)
                 && packet.direction == Direction::Outbound
@@ -142,7 +134,7 @@ proptest! {
                 packets::bytes(&packet, tcp_flags)
             };
             let mut burst: Vec<_> = (0..dice.below(40)).map(|_| packet(&mut dice)).collect();
-            let expected: Vec<_> = burst.iter().map(|bytes| send(&mut one_by_one, bytes, now)).collect();
+            let expected: Vec<_> = burst.iter().map(|bytes| process(&mut one_by_one, bytes, now)).collect();
             let mut found = Vec::new();
             at_once.process_burst(&mut burst, HEADROOM, now, |buffer, verdict| {
                 found.push(match verdict {
@@ -194,19 +186,23 @@ fn flows_of_an_eni_end_with_it() {
         let mut dpu = dpu(&objects, 1);
         let packet = packets::packet(&mut dice, &objects, 1);
         let open = packets::bytes(&packet, flags::SYN);
-        if packet.overlay.protocol != protocol::TCP || send(&mut dpu, &open, Instant(1)).is_err() {
+        if packet.overlay.protocol != protocol::TCP || process(&mut dpu, &open, Instant(1)).is_err()
+        {
             continue;
         }
         hits += 1;
         let segment = packets::bytes(&packet, flags::ACK);
-        assert!(send(&mut dpu, &segment, Instant(2)).is_ok());
+        assert!(process(&mut dpu, &segment, Instant(2)).is_ok());
         let changed = [Key::Eni(eni_id(0))];
         let eni = objects.enis.remove(&eni_id(0)).expect("there");
         dpu.update(&objects, &changed);
-        assert_eq!(send(&mut dpu, &segment, Instant(3)), Err(Reason::EniMiss));
+        assert_eq!(
+            process(&mut dpu, &segment, Instant(3)),
+            Err(Reason::EniMiss)
+        );
         objects.enis.insert(eni_id(0), eni);
         dpu.update(&objects, &changed);
-        assert_eq!(send(&mut dpu, &segment, Instant(4)), Err(Reason::NoFlow));
+        assert_eq!(process(&mut dpu, &segment, Instant(4)), Err(Reason::NoFlow));
         assert_eq!(
             dpu.flows_of(0),
             0,

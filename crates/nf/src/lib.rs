@@ -25,7 +25,6 @@ pub mod edit;
 pub mod files;
 pub mod firewall;
 mod hosts;
-pub mod icmp_errors;
 mod icmp_messages;
 mod idle_time;
 pub mod inspector;
@@ -56,4 +55,6 @@ pub mod too_long;
 mod two_caches;
 #[cfg(test)]
 mod two_paths;
-pub mod unicast;
+mod unicast;
+
+pub use twinpath_core::icmp_errors;

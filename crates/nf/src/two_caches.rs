@@ -10,12 +10,11 @@ use twinpath_core::wire::layout::Transport;
 use twinpath_core::wire::{
     Layout, dissect, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum,
 };
-use twinpath_core::{Direction, DropReason, Instant, Packet, Pools};
+use twinpath_core::{Direction, DropReason, Identifications, Instant, Packet, Pools, Share};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Awaits, Dependents, Follower, Half, Hits, Identifications, MatchKey, Obstacle,
-    Reconfigure, Recorded, Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict,
-    synthesise,
+    Answers, Awaits, Dependents, Follower, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
+    Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict, synthesise,
 };
 
 /// What became of one packet.
@@ -169,7 +168,7 @@ impl Bench {
             limit,
             inside: Vec::new(),
             pools: Pools::new(8, 1),
-            identifications: Identifications::new(Half::Even, 7),
+            identifications: Identifications::new(Share::FAST_PATH, 7),
             hits: 0,
             waits: 0,
             obstacle: None,

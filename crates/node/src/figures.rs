@@ -160,6 +160,12 @@ impl MachineFigures {
         report.latency.fast = fast.percentiles();
         report.latency.slow = slow.percentiles();
         report.functions = functions(workers);
+        if let Some(dash) = &report.dash {
+            let is_dpu =
+                |function: &&mut FunctionCounters| function.name == twinpath_nf::dash::NAME;
+            let dpu = report.functions.iter_mut().find(is_dpu);
+            dpu.into_iter().for_each(|dpu| dpu.counters = dash.totals());
+        }
         add_answers(&self.answers, workers, &mut report.functions);
         report.rings.full_events = known.rings.full_events;
         report.run.duration_capture_ns = known.run.duration_capture_ns;

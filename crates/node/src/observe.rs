@@ -3,7 +3,7 @@
 use crate::departure::{Departure, Via};
 use crate::fast_path::FastPath;
 use crate::figures::machine::{by_name, slot_counts};
-use crate::figures::{MachineFigures, WorkerFigures, rules, split};
+use crate::figures::{MachineFigures, WorkerFigures, dash, rules, split};
 use crate::health::Pulse;
 use crate::machine::Machine;
 use crate::worker::Worker;
@@ -274,6 +274,7 @@ fn inside(fast_path: &FastPath, tallies: Tallies) -> Snapshot {
         split: fast_path
             .split()
             .map(|stage| SplitSnapshot::of(&split::split(stage))),
+        dash: fast_path.dash().map(|stage| dash::snapshot(stage.dpu())),
         ..Snapshot::default()
     }
 }

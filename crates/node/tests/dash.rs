@@ -4,13 +4,15 @@
 mod common;
 
 use common::inside::inside;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use twinpath_compare::blank_drawn;
 use twinpath_control::live::Live;
 use twinpath_control::report::Dash;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
+use twinpath_core::wire::{Address, Fragment, dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_node::Ports;
 use twinpath_node::run::{Step, StepFigures, run_steps};
@@ -81,17 +83,47 @@ fn steps(service: &Service, folder: &Path) -> Vec<Step> {
     steps
 }
 
-/// What left of each flow and direction, in order.
+/// What left of each flow and direction, in order, but for identifications that may have been drawn.
 type Flows = BTreeMap<String, Vec<Vec<u8>>>;
 
 fn flows(path: &Path) -> Flows {
-    let mut reader = CaptureReader::open(path).expect("a capture");
-    let (mut flows, mut buffer) = (Flows::new(), vec![0; 1 << 16]);
-    while let Next::Frame(record) = reader.next_into(&mut buffer).expect("a packet") {
-        let frame = &buffer[..record.captured_len];
-        flows.entry(inside(frame)).or_default().push(frame.to_vec());
+    let mut flows = Flows::new();
+    for mut frame in frames(path) {
+        blank_drawn(&mut frame);
+        flows.entry(inside(&frame)).or_default().push(frame);
     }
     flows
+}
+
+fn frames(path: &Path) -> Vec<Vec<u8>> {
+    let mut reader = CaptureReader::open(path).expect("a capture");
+    let (mut frames, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    while let Next::Frame(record) = reader.next_into(&mut buffer).expect("a packet") {
+        frames.push(buffer[..record.captured_len].to_vec());
+    }
+    frames
+}
+
+/// Of datagrams from the address that tenants share no two to one receiver have a number, which parts
+/// have in common. Returns how many there are.
+fn check_numbers(path: &Path, what: &str) -> usize {
+    let shared = "203.0.113.1".parse::<Address>().expect("v4");
+    let mut numbers = BTreeSet::new();
+    for frame in frames(path) {
+        let layout = dissect(&frame).expect("sound");
+        let is_shared = fields::source_address(&frame, &layout) == shared;
+        if is_shared && !fields::is_atomic(&frame, &layout) {
+            let number = fields::identification(&frame, &layout);
+            let to = fields::destination_address(&frame, &layout);
+            let is_new = numbers.insert((to, layout.protocol, number));
+            assert_eq!(
+                is_new,
+                layout.fragment != Fragment::Later,
+                "{what}: {number:?}"
+            );
+        }
+    }
+    numbers.len()
 }
 
 struct Run {
@@ -111,6 +143,12 @@ fn run(service: &Service, steps: &[Step], folder: &Path, ways: (Paths, Execution
     }
     let (mut figures, is_stopped) = (Vec::new(), Arc::new(AtomicBool::new(false)));
     run_steps(&service, &steps, &is_stopped, |_, step| figures.push(step)).expect("a run");
+    let hidden = outputs.iter().map(|path| check_numbers(path, &name));
+    let hidden: usize = hidden.sum();
+    assert!(
+        hidden > 20,
+        "{name}: {hidden} datagrams are behind a shared address"
+    );
     Run {
         figures,
         left: outputs.iter().map(|path| flows(path)).collect(),

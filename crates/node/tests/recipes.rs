@@ -3,6 +3,7 @@
 mod common;
 
 use common::conversing::{converse, converse_alone};
+use common::inside::by_inside;
 use common::{Outcome, assert_same_but_for_names, by_flow, generate};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -394,4 +395,51 @@ fn a_flood_from_many_sources_stays_on_the_fast_path() {
     assert_eq!(left, []);
     assert_eq!(report.drops.get("denied"), Some(&50_000));
     assert!(report.fast.share > 0.9, "{:?}", report.fast);
+}
+
+/// A DPU for a tenant: nothing of its configuration waits, the machines reach each other by the fast path,
+/// and mail is dropped.
+#[test]
+fn dpu() {
+    let mut service = recipe("dpu");
+    service.traffic = Some(traffic(&service, 6_000));
+    let through = |paths| {
+        let mut service = service.clone();
+        (service.run.paths, service.run.execution) = (paths, Execution::Virtual);
+        let folder = tempfile::tempdir().expect("a folder");
+        let output = folder.path().join("out.pcap");
+        let ports = Ports {
+            output: Some(output.clone()),
+            ..Ports::default()
+        };
+        let finished = run(&service, &ports, Live::hidden(), &AtomicBool::new(false));
+        let finished = finished.unwrap_or_else(|error| panic!("{error}"));
+        (
+            by_inside(packets_of(&output).iter().map(|(_, packet)| packet)),
+            finished.report,
+        )
+    };
+    let (alone, _) = through(Paths::Slow);
+    let (both, report) = through(Paths::Both);
+    assert!(alone == both, "paths differ");
+    let share = report.fast.share;
+    assert!(share > 0.5, "{share} on the fast path");
+    let dash = report.dash.as_ref().expect("a DPU");
+    assert_eq!(dash.enis.len(), 2);
+    for eni in &dash.enis {
+        assert!(
+            eni.outbound.sent_packets > 500 && eni.inbound.sent_packets > 100,
+            "{eni:?}"
+        );
+        let mail = eni.drops.get("acl_outbound").copied().unwrap_or(0);
+        assert!(mail > 0, "{eni:?}");
+    }
+    let created = dash.enis.iter().map(|eni| eni.flows_created).sum::<u64>();
+    assert_eq!(counter(&report, "dash", "flows_created"), created);
+    let instance = &service.chain[0];
+    let config = instance
+        .config
+        .of::<twinpath_nf::dash::Config>()
+        .expect("a DPU");
+    assert_eq!(config.store().unsettled(), [0, 0], "all is in force");
 }

@@ -104,7 +104,7 @@ impl Rewrites {
         self.written.has(Field::Egress).then_some(self.egress)
     }
 
-    /// Whether an identification is [drawn](crate::Identifications) for packets that are not atomic.
+    /// Whether an identification is [drawn](twinpath_core::Identifications) for packets that are not atomic.
     pub fn numbers(&self) -> bool {
         self.written.has(Field::Identification)
     }

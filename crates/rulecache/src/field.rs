@@ -29,7 +29,7 @@ pub enum Field {
     /// Time to live; not in the key, only counted down.
     TimeToLive = 10,
     /// Identification of an IPv4 datagram; not in the key. That it is written means that one is
-    /// [drawn](crate::Identifications), unless the datagram is atomic.
+    /// [drawn](twinpath_core::Identifications), unless the datagram is atomic.
     Identification = 11,
 }
 

@@ -2,14 +2,13 @@
 
 use crate::action::set_mac;
 use crate::field::Field;
-use crate::identifications::Identifications;
 use crate::key::MatchKey;
 use crate::progress::TcpProgress;
 use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, fields, rewrite};
-use twinpath_core::{Direction, Packet};
+use twinpath_core::{Direction, Identifications, Packet};
 
 /// Who knows whether cached rules depend on an entry.
 pub trait Dependents {

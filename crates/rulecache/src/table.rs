@@ -22,7 +22,6 @@ pub use promotion::{Effect, Held};
 use crate::action;
 use crate::exact::{ExactTable, Refused};
 use crate::flows::{FlowTable, LineKey};
-use crate::identifications::{Half, Identifications};
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::slots::{Slots, State};
@@ -32,7 +31,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::time::Duration;
 use twinpath_classify::masked::{MaskedLimits, MaskedTable};
-use twinpath_core::Instant;
+use twinpath_core::{Identifications, Instant, Share};
 
 /// How much a table holds, and its times.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -188,7 +187,7 @@ impl RuleTable {
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
             promotion: Promotion::new(&config),
-            identifications: Identifications::new(Half::Even, seed),
+            identifications: Identifications::new(Share::FAST_PATH, seed),
             notices: VecDeque::new(),
             counters: TableCounters::default(),
             used_ids: 0,

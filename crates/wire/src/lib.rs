@@ -57,6 +57,7 @@ pub mod tcp;
 pub mod translate;
 pub mod tunnel;
 pub mod udp;
+pub mod unicast;
 pub mod verify;
 pub mod vlan;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Every module, the lowest layer first. Those of one layer do not import each other.
 const LAYERS: &[&[&str]] = &[
     &["malformed", "address", "kinds", "protocol"],
-    &["build_error", "checksum"],
+    &["build_error", "checksum", "unicast"],
     &["bytes", "options"],
     &[
         "ethernet", "vlan", "ipv4", "ipv6", "tcp", "udp", "icmp", "kv",

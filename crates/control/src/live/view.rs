@@ -109,6 +109,7 @@ impl View<'_> {
         if self.has_slots() {
             rows.push(("slots", self.slots()));
         }
+        rows.extend(self.dash().map(|dash| ("DPU", dash)));
         let restarts = restarts_in_words(&self.snapshot.worker_restarts);
         if !restarts.is_empty() {
             rows.push(("restarted", restarts));
@@ -146,6 +147,7 @@ impl View<'_> {
                 "slots {active} active {incomplete} incomplete {frozen} frozen"
             ));
         }
+        parts.extend(self.dash().map(|dash| format!("DPU {dash}")));
         let restarts = restarts_in_words(&self.snapshot.worker_restarts);
         if !restarts.is_empty() {
             parts.push(format!("restarted: {restarts}"));
@@ -174,6 +176,13 @@ impl View<'_> {
         ))
     }
 
+    /// What a DPU knows.
+    fn dash(&self) -> Option<String> {
+        let dash = self.snapshot.dash?;
+        let [enis, flows] = [dash.enis, dash.flows].map(units::count);
+        Some(format!("{enis} ENIs {flows} flows"))
+    }
+
     /// Packets whose payloads wait in remote memory.
     fn split(&self) -> Option<String> {
         let SplitSnapshot { counts, servers } = self.snapshot.split.as_ref()?;
@@ -191,9 +200,9 @@ impl View<'_> {
         self.snapshot.rules.capacity > 0
     }
 
-    /// Slots are shown unless the chain has rules and shares no flow state.
+    /// Slots are shown where functions share flow state.
     fn has_slots(&self) -> bool {
-        self.snapshot.slots.capacity > 0 || !self.has_rules()
+        self.snapshot.slots.capacity > 0
     }
 
     fn rules(&self) -> String {
@@ -338,6 +347,28 @@ mod tests {
             );
         }
         assert!((9_000.0..11_500.0).contains(&rates.packets_per_second));
+    }
+
+    /// A DPU has flows of its own, and no slots.
+    #[test]
+    fn a_dpu_is_told_by_its_enis_and_flows() {
+        let snapshot = Snapshot {
+            dash: Some(super::super::DashSnapshot {
+                enis: 6,
+                flows: 12_345,
+            }),
+            ..Snapshot::default()
+        };
+        let view = View {
+            now_ns: SECOND_NS,
+            snapshot: &snapshot,
+            rates: &Rates::default(),
+            expected: Expected::default(),
+        };
+        for text in [view.line(), view.table()] {
+            assert!(text.contains("6 ENIs 12,345 flows"), "{text}");
+            assert!(!text.contains("slots"), "{text}");
+        }
     }
 
     #[test]

@@ -164,6 +164,24 @@ impl EniFigures {
 }
 
 impl Dash {
+    /// What all ENIs have counted together, and packets of none.
+    pub fn totals(&self) -> BTreeMap<String, u64> {
+        let sum = |of: fn(&EniFigures) -> u64| self.enis.iter().map(of).sum::<u64>();
+        let dropped = self.drops.values().sum::<u64>() + sum(EniFigures::dropped);
+        let totals = [
+            ("flows", self.flows),
+            ("flows_created", sum(|eni| eni.flows_created)),
+            ("flows_removed", sum(|eni| eni.flows_removed)),
+            ("flows_aged", sum(|eni| eni.flows_aged)),
+            ("flows_resimulated", sum(|eni| eni.flows_resimulated)),
+            ("flow_hits", sum(|eni| eni.flow_hits)),
+            ("flow_misses", sum(|eni| eni.flow_misses)),
+            ("dropped", dropped),
+        ];
+        let totals = totals.into_iter();
+        totals.map(|(name, count)| (name.into(), count)).collect()
+    }
+
     /// Adds what another part of the same DPU has counted.
     pub fn add(&mut self, other: &Self) {
         self.flows += other.flows;
@@ -202,6 +220,24 @@ impl MeterFigures {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn totals_are_of_all_enis_and_of_none() {
+        let eni = EniFigures {
+            flow_hits: 3,
+            drops: BTreeMap::from([("mapping_miss".into(), 2)]),
+            ..EniFigures::default()
+        };
+        let dash = Dash {
+            flows: 9,
+            drops: BTreeMap::from([("vip_miss".into(), 4)]),
+            enis: vec![eni.clone(), eni],
+        };
+        let totals = dash.totals();
+        for (name, count) in [("flows", 9), ("flow_hits", 6), ("dropped", 8)] {
+            assert_eq!(totals.get(name), Some(&count), "{name}");
+        }
+    }
 
     #[test]
     fn counters_have_their_sai_names() {

@@ -396,14 +396,24 @@ fn memory_server(server: &MemoryServer) -> String {
 
 /// A table of a DPU's ENIs, those with most packets.
 fn dash(dash: &Dash) -> Vec<String> {
-    let row = |eni: &str, cells: [&str; 7]| {
-        let [out, out_left, back, back_left, flows, resimulated, dropped] = cells;
-        format!(
-            "  {eni:<16}{out:>11}{out_left:>11}{back:>11}{back_left:>11}{flows:>9}{resimulated:>9}{dropped:>9}"
-        )
+    let row = |eni: &str, cells: [&str; 8]| {
+        let [
+            out,
+            out_left,
+            back,
+            back_left,
+            flows,
+            resimulated,
+            dropped,
+            reason,
+        ] = cells;
+        let row = format!(
+            "  {eni:<16}{out:>11}{out_left:>11}{back:>11}{back_left:>11}{flows:>9}{resimulated:>9}{dropped:>9}  {reason}"
+        );
+        row.trim_end().to_owned()
     };
     let head = [
-        "outbound", "left", "inbound", "left", "opened", "rejudged", "dropped",
+        "outbound", "left", "inbound", "left", "opened", "rejudged", "dropped", "most for",
     ];
     let mut lines = vec![
         line("DPU", &format!("{} flows; ENIs:", units::count(dash.flows))),
@@ -413,7 +423,7 @@ fn dash(dash: &Dash) -> Vec<String> {
     let packets = |eni: &EniFigures| eni.outbound.received_packets + eni.inbound.received_packets;
     enis.sort_by_key(|eni| std::cmp::Reverse(packets(eni)));
     for eni in enis.iter().take(MAX_ENIS) {
-        let cells = [
+        let counts = [
             eni.outbound.received_packets,
             eni.outbound.sent_packets,
             eni.inbound.received_packets,
@@ -422,7 +432,14 @@ fn dash(dash: &Dash) -> Vec<String> {
             eni.flows_resimulated,
             eni.dropped(),
         ];
-        let cells = cells.map(units::count);
+        let mut cells: [String; 8] = Default::default();
+        for (cell, count) in cells.iter_mut().zip(counts) {
+            *cell = units::count(count);
+        }
+        let most = ranked(&eni.drops);
+        cells[7] = most
+            .first()
+            .map_or_else(String::new, |(name, _)| plain(name));
         let name: String = plain(&eni.eni).chars().take(MAX_ENI_NAME).collect();
         lines.push(row(&name, cells.each_ref().map(String::as_str)));
     }
@@ -599,6 +616,29 @@ mod tests {
         let text = summary(&report);
         assert!(text.contains("and 94 more functions"));
         assert!(text.lines().count() < 50);
+    }
+
+    /// Of each ENI the reason is told for which most of its packets were dropped.
+    #[test]
+    fn a_dpu_is_told_by_its_enis() {
+        let eni = EniFigures {
+            eni: "blue-1".into(),
+            drops: [("route_miss".to_owned(), 2), ("acl_inbound".to_owned(), 7)].into(),
+            ..EniFigures::default()
+        };
+        let report = Report {
+            dash: Some(Dash {
+                flows: 5,
+                enis: vec![eni],
+                ..Dash::default()
+            }),
+            ..Report::default()
+        };
+        let text = summary(&report);
+        assert!(text.contains("  DPU          5 flows; ENIs:\n"), "{text}");
+        let mut lines = text.lines();
+        let line = lines.find(|line| line.contains("blue-1")).expect("a line");
+        assert!(line.ends_with("        9  acl_inbound"), "{line}");
     }
 
     /// Each service of a balancer has a line, with its backends.

@@ -4,7 +4,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::str::FromStr;
 use twinpath_core::wire::Address;
-use twinpath_nf::unicast::{NotUnicast, check_host};
+use twinpath_core::wire::unicast::{NotUnicast, check_host};
 
 /// An address of a port, and how many leading bits its network has: `192.168.1.1/24`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::configuration::Configuration;
+use super::tables::EniTable;
 use crate::objects::*;
 
 /// What keeps an object from being in force.
@@ -43,6 +44,25 @@ impl Obstacle {
     pub const fn refuses(&self) -> bool {
         !matches!(self.why, Why::Missing | Why::Leaving)
     }
+
+    /// Another ENI has the MAC address.
+    pub(super) fn same_mac(other: &EniId) -> Self {
+        Self {
+            field: "mac_address",
+            by: Key::Eni(other.clone()),
+            why: Why::MacAddress,
+        }
+    }
+
+    /// Whether the other has what the object is to have: when both change together each may get its own.
+    #[must_use]
+    pub(super) const fn is_taken(&self) -> bool {
+        match self.why {
+            Why::MacAddress | Why::Block | Why::NoBlock | Why::BlockGone => true,
+            Why::Ports => matches!(self.by, Key::NatPool(_)),
+            Why::Missing | Why::Leaving | Why::Version => false,
+        }
+    }
 }
 
 impl fmt::Display for Obstacle {
@@ -79,6 +99,18 @@ impl Configuration {
             Object::EniNat(eni, nat) => self.block_of_another(eni, nat),
             _ => None,
         }
+    }
+
+    /// An ENI with the same MAC address, looked for among all: [`Store`](super::Store) knows who has one
+    /// as long as only one has.
+    pub(super) fn mac_of_another(&self, object: &Object) -> Option<Obstacle> {
+        let Object::Eni(id, eni) = object else {
+            return None;
+        };
+        let has_it = |other: &EniTable| other.eni.mac_address == eni.mac_address;
+        let mut enis = self.enis.iter();
+        let (other, _) = enis.find(|(other, table)| *other != id && has_it(table))?;
+        Some(Obstacle::same_mac(other))
     }
 
     fn rule_of_other_version(&self, key: &AclRuleKey, rule: &AclRule) -> Option<Obstacle> {

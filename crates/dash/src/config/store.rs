@@ -1,6 +1,6 @@
 //! What was asked for, and what of it is in force.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::configuration::Configuration;
@@ -239,60 +239,89 @@ impl Store {
         let Some(obstacle) = self.obstacle(&object) else {
             return self.put(object, work);
         };
-        let (key, is_mac) = (object.key(), obstacle.why == Why::MacAddress);
+        let (key, is_taken) = (object.key(), obstacle.is_taken());
         self.wait(Waiting {
             object,
             origin,
             obstacle,
         });
-        if is_mac {
+        if is_taken && self.may_exchange(&key) {
             self.exchange(&key, work);
         }
     }
 
-    /// Puts ENIs in force that wait for each other's MAC addresses, in a ring that one of them ends.
-    fn exchange(&mut self, last: &Key, work: &mut Vec<Key>) {
-        let Some(ring) = self.ring(last) else {
-            return;
-        };
-        for key in &ring {
-            let Some(waiting) = self.waiting.get(key) else {
-                return;
-            };
-            // What was referred to may have gone since.
-            if let Some(obstacle) = self.obstacle_beside_mac(&waiting.object) {
-                let waiting = Waiting::clone(waiting);
-                self.stop_waiting(key);
-                return self.wait(Waiting {
-                    obstacle,
-                    ..waiting
-                });
+    /// Whether an object waits for another to let go of something, that one for the next, and so on
+    /// until one has been met before.
+    fn may_exchange(&self, first: &Key) -> bool {
+        let (mut met, mut at) = (HashSet::new(), first);
+        while met.insert(at) {
+            match self.waiting.get(at) {
+                Some(waiting) if waiting.obstacle.is_taken() => at = &waiting.obstacle.by,
+                _ => return false,
             }
         }
-        for key in ring {
-            if let Some(waiting) = self.stop_waiting(&key) {
-                self.put(waiting.object, work);
+        true
+    }
+
+    /// Puts objects in force together that wait for what others of them have.
+    fn exchange(&mut self, last: &Key, work: &mut Vec<Key>) {
+        match self.exchanging(last) {
+            Ok(keys) => {
+                for key in keys {
+                    if let Some(waiting) = self.stop_waiting(&key) {
+                        self.put(waiting.object, work);
+                    }
+                }
             }
+            // Nothing but this keeps it, and those that wait for it.
+            Err(Some(waiting)) => {
+                self.stop_waiting(&waiting.object.key());
+                self.wait(*waiting);
+            }
+            Err(None) => {}
         }
     }
 
-    /// The ENIs that one waits for, each because the next has its MAC address, if that leads back to
-    /// the first.
-    fn ring(&self, first: &Key) -> Option<Vec<Key>> {
-        let mut ring = Vec::new();
-        let mut at = first;
-        while ring.len() <= self.macs.len() {
-            let obstacle = &self.waiting.get(at)?.obstacle;
-            if obstacle.why != Why::MacAddress {
-                return None;
+    /// The objects that have to change together so that one of them may: all that have what another
+    /// is to have. They are judged by what would be in force then. Else one of them that may not, with
+    /// what would keep it, unless that is one of the others.
+    fn exchanging(&self, last: &Key) -> Result<Vec<Key>, Option<Box<Waiting>>> {
+        let mut then = self.clone();
+        let mut keys = vec![last.clone()];
+        let mut judged = 0;
+        while let Some(key) = keys.get(judged) {
+            let Some(waiting) = self.waiting.get(key) else {
+                return Err(None);
+            };
+            let object = &waiting.object;
+            let obstacle = self.unusable_reference(object).or_else(|| {
+                then.put(object.clone(), &mut Vec::new());
+                let then = &then.configuration;
+                then.conflict(object)
+                    .or_else(|| then.mac_of_another(object))
+            });
+            let Some(obstacle) = obstacle else {
+                judged += 1;
+                continue;
+            };
+            if keys.contains(&obstacle.by) {
+                return Err(None);
             }
-            ring.push(at.clone());
-            at = &obstacle.by;
-            if at == first {
-                return Some(ring);
+            match self.waiting.get(&obstacle.by) {
+                Some(other) if obstacle.is_taken() && other.obstacle.is_taken() => {
+                    then.put(other.object.clone(), &mut Vec::new());
+                    keys.push(obstacle.by);
+                }
+                _ => {
+                    let waiting = Waiting::clone(waiting);
+                    return Err(Some(Box::new(Waiting {
+                        obstacle,
+                        ..waiting
+                    })));
+                }
             }
         }
-        None
+        Ok(keys)
     }
 
     fn wait(&mut self, waiting: Waiting) {
@@ -328,11 +357,13 @@ impl Store {
 
     /// The first thing that keeps an object from being in force.
     fn obstacle(&self, object: &Object) -> Option<Obstacle> {
-        self.obstacle_beside_mac(object)
+        self.unusable_reference(object)
+            .or_else(|| self.configuration.conflict(object))
             .or_else(|| self.same_mac(object))
     }
 
-    fn obstacle_beside_mac(&self, object: &Object) -> Option<Obstacle> {
+    /// The first reference that the object cannot have.
+    fn unusable_reference(&self, object: &Object) -> Option<Obstacle> {
         let mut first = None;
         object.references(&mut |field, by| {
             if first.is_none() {
@@ -340,7 +371,7 @@ impl Store {
                 first = why.map(|why| Obstacle { field, by, why });
             }
         });
-        first.or_else(|| self.configuration.conflict(object))
+        first
     }
 
     /// Why an object cannot refer to another.
@@ -364,11 +395,7 @@ impl Store {
             return None;
         };
         let other = self.macs.get(&eni.mac_address).filter(|other| *other != id);
-        other.map(|other| Obstacle {
-            field: "mac_address",
-            by: Key::Eni(other.clone()),
-            why: Why::MacAddress,
-        })
+        other.map(|other| Obstacle::same_mac(other))
     }
 
     fn put(&mut self, object: Object, work: &mut Vec<Key>) {

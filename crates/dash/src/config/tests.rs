@@ -6,6 +6,7 @@ use proptest::sample::{Index, subsequence};
 use super::*;
 use crate::json;
 use crate::objects::*;
+use twinpath_core::wire::Address;
 
 /// A configuration with every kind of reference.
 const WHOLE: &str = r#"{
@@ -576,6 +577,158 @@ fn an_exchange_waits_for_what_has_gone_meanwhile() {
     set(&mut store, r#"{"DASH_VNET_TABLE:red": {"vni": 1003}}"#);
     assert_eq!(store.waiting().count(), 0);
     assert_eq!(mac_of(&store, "a"), "02:00:00:00:00:02");
+}
+
+/// Two pools of an address each, and ENIs that have the blocks 0, 1 and 2 of the first.
+fn three_gateways() -> Store {
+    let mut store = three_enis();
+    set(
+        &mut store,
+        r#"{
+        "DASH_NAT_POOL_TABLE:p": {"addresses": "203.0.113.1", "ports": "1000-1299", "block_size": 100},
+        "DASH_NAT_POOL_TABLE:q": {"addresses": "203.0.113.2", "ports": "1000-1299", "block_size": 100},
+        "DASH_ENI_NAT_TABLE:a": {"pool": "p", "block": 0},
+        "DASH_ENI_NAT_TABLE:b": {"pool": "p", "block": 1},
+        "DASH_ENI_NAT_TABLE:c": {"pool": "p", "block": 2}
+    }"#,
+    );
+    assert_eq!(store.unsettled(), [0; 2]);
+    store
+}
+
+/// The block that an ENI has, with its pool.
+fn block_of(store: &Store, eni: &str) -> String {
+    let snapshot = store.snapshot();
+    let table = snapshot.configuration.enis.get(&eni.into()).expect("there");
+    let nat = table.nat.as_ref().expect("a block");
+    format!("{}:{}", nat.pool, nat.block)
+}
+
+/// A batch is judged by what is there when all of it is.
+#[test]
+fn enis_exchange_their_blocks_of_ports() {
+    let mut store = three_gateways();
+    let nat = |eni: &str, block: u32| {
+        format!(r#""DASH_ENI_NAT_TABLE:{eni}": {{"pool": "p", "block": {block}}}"#)
+    };
+    let batch = |all: [(&str, u32); 3]| {
+        let all = all.map(|(eni, block)| nat(eni, block));
+        format!("{{{}}}", all.join(","))
+    };
+    let blocks = |store: &Store| ["a", "b", "c"].map(|eni| block_of(store, eni));
+    set(&mut store, &batch([("a", 1), ("b", 0), ("c", 2)]));
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(blocks(&store), ["p:1", "p:0", "p:2"]);
+    set(&mut store, &batch([("a", 2), ("b", 1), ("c", 0)]));
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(blocks(&store), ["p:2", "p:1", "p:0"]);
+    // Two want the same: one of them is refused, and nobody has what another has.
+    set(&mut store, &batch([("a", 1), ("b", 0), ("c", 1)]));
+    assert_eq!(waiting(&store).len(), 1, "{:?}", waiting(&store));
+    let mut had = blocks(&store);
+    had.sort();
+    had.windows(2).for_each(|two| assert_ne!(two[0], two[1]));
+}
+
+#[test]
+fn pools_exchange_their_addresses() {
+    let mut store = three_gateways();
+    let pool = |name, addresses| {
+        format!(
+            r#""DASH_NAT_POOL_TABLE:{name}": {{"addresses": "{addresses}", "ports": "1000-1299", "block_size": 100}}"#
+        )
+    };
+    let addresses = |store: &Store, pool: &str| {
+        let snapshot = store.snapshot();
+        let pool = snapshot
+            .configuration
+            .nat_pools
+            .get(&pool.into())
+            .expect("there");
+        pool.addresses.to_vec()
+    };
+    let ip = |text: &str| -> Address { text.parse().expect("an address") };
+    let both = [pool("p", "203.0.113.2"), pool("q", "203.0.113.1")];
+    set(&mut store, &format!("{{{}}}", both.join(",")));
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(addresses(&store, "p"), [ip("203.0.113.2")]);
+    assert_eq!(addresses(&store, "q"), [ip("203.0.113.1")]);
+    // One that takes from two others, both of which get something else.
+    set(&mut store, &format!("{{{}}}", pool("r", "203.0.113.3")));
+    let all = [
+        pool("p", "203.0.113.1,203.0.113.3"),
+        pool("q", "203.0.113.2"),
+        pool("r", "203.0.113.4"),
+    ];
+    set(&mut store, &format!("{{{}}}", all.join(",")));
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(addresses(&store, "p").len(), 2);
+    // One of them takes what somebody keeps.
+    let both = [
+        pool("p", "203.0.113.2,203.0.113.4"),
+        pool("q", "203.0.113.1"),
+    ];
+    set(&mut store, &format!("{{{}}}", both.join(",")));
+    assert_eq!(waiting(&store).len(), 2, "{:?}", waiting(&store));
+    assert_eq!(addresses(&store, "q"), [ip("203.0.113.2")]);
+    // Until that one lets go of it.
+    set(&mut store, &format!("{{{}}}", pool("r", "203.0.113.3")));
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(addresses(&store, "q"), [ip("203.0.113.1")]);
+}
+
+/// An address goes to another pool, and the ENI behind it goes with it: none of the three can be first.
+#[test]
+fn an_address_and_its_eni_go_to_another_pool() {
+    let mut store = three_enis();
+    let pool = |name, addresses| {
+        format!(
+            r#""DASH_NAT_POOL_TABLE:{name}": {{"addresses": "{addresses}", "ports": "1000-1099", "block_size": 100}}"#
+        )
+    };
+    let (p, q) = (
+        pool("p", "203.0.113.1,203.0.113.2"),
+        pool("q", "203.0.113.3"),
+    );
+    set(
+        &mut store,
+        &format!(r#"{{{p}, {q}, "DASH_ENI_NAT_TABLE:a": {{"pool": "p", "block": 1}}}}"#),
+    );
+    let (p, q) = (
+        pool("p", "203.0.113.1"),
+        pool("q", "203.0.113.2,203.0.113.3"),
+    );
+    set(
+        &mut store,
+        &format!(r#"{{{p}, {q}, "DASH_ENI_NAT_TABLE:a": {{"pool": "q", "block": 1}}}}"#),
+    );
+    assert_eq!(waiting(&store), [""; 0]);
+    assert_eq!(block_of(&store, "a"), "q:1");
+}
+
+/// Whoever stands behind an address is sent to as its mapping says, so there must be one.
+#[test]
+fn a_backend_without_a_mapping_is_waited_for() {
+    let mut store = store_of(whole());
+    set(
+        &mut store,
+        r#"{"DASH_LOAD_BALANCER_TABLE:blue:10.0.0.9:tcp:80": {"backends": ["10.0.0.1:80", "10.0.0.5:80"]}}"#,
+    );
+    let expected = "DASH_LOAD_BALANCER_TABLE:blue:10.0.0.9:tcp:80: backends: waits for DASH_VNET_MAPPING_TABLE:blue:10.0.0.5, which is not there";
+    assert_eq!(waiting(&store), [expected]);
+    set(
+        &mut store,
+        r#"{"DASH_VNET_MAPPING_TABLE:blue:10.0.0.5": {"routing_type": "vnet_encap", "underlay_ip": "20.0.0.5"}}"#,
+    );
+    assert_eq!(waiting(&store), [""; 0]);
+    // And it stays for as long as somebody is sent there.
+    delete(&mut store, &["DASH_VNET_MAPPING_TABLE:blue:10.0.0.5"]);
+    assert_eq!(leaving(&store), ["DASH_VNET_MAPPING_TABLE:blue:10.0.0.5"]);
+    delete(
+        &mut store,
+        &["DASH_LOAD_BALANCER_TABLE:blue:10.0.0.9:tcp:80"],
+    );
+    assert_eq!(store.unsettled(), [0; 2]);
 }
 
 /// However many objects wait, a change of one copies a piece of them, not all.

@@ -6,6 +6,7 @@ use twinpath_core::wire::tunnel::entropy_of;
 use twinpath_core::wire::{fields, fragment, protocol};
 
 use super::asking::DatagramName;
+use super::errors::Translation;
 use super::limit::later;
 use super::{CONNECTION_BURST_NS, Dpu, Stop, Treated, Treatment};
 use crate::counters::EniCounters;
@@ -606,15 +607,12 @@ impl Dpu {
         }
         let (_, entry) = self.up_to_date(place, &received.arrival, now)?;
         let action = self.actions.get(entry.action).ok_or(Reason::IcmpError)?;
-        // The packet in the error would have to be changed as well.
-        let is_changed = action.addresses.is_some()
-            || action.source_port.is_some()
-            || action.destination_port.is_some();
-        if is_changed {
-            return Err(Reason::IcmpError.into());
-        }
+        let action = match action.changes_inside() {
+            false => Treated::Flow(entry.action),
+            true => Treated::Error(Box::new(Translation::of(inside, &received.inner, action)?)),
+        };
         Ok(Treatment {
-            action: Treated::Flow(entry.action),
+            action,
             bucket: entry.bucket,
         })
     }

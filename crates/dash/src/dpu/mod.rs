@@ -5,8 +5,10 @@
 
 mod actions;
 mod asking;
+mod errors;
 mod flows;
 mod limit;
+mod numbering;
 mod ports;
 mod redirect;
 mod story;
@@ -15,8 +17,8 @@ mod too_long;
 use std::ops::Range;
 use std::sync::Arc;
 
-use twinpath_core::Instant;
 use twinpath_core::hash::seed_for;
+use twinpath_core::{Identifications, Instant, Share};
 
 use crate::counters::{Drops, EniCounters};
 use crate::flows::{Deadlines, EntryKey, EntryNumber, FlowTable, Fragments, IdleTicks, Rate};
@@ -36,6 +38,7 @@ pub use flows::FlowView;
 
 use actions::Actions;
 use asking::Judge;
+use errors::Translation;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
 const CONNECTION_BURST_NS: u64 = 100_000_000;
@@ -80,6 +83,8 @@ pub struct Dpu {
     actions: Actions,
     enis: Vec<EniState>,
     drops: Drops,
+    /// What is drawn for packets behind NAT gateways.
+    identifications: Identifications,
     aged: Vec<EntryNumber>,
     /// What the sender of the packet in hand is told.
     error: Option<Vec<u8>>,
@@ -116,6 +121,8 @@ enum Treated {
     Flow(u32),
     /// An action of its own: there is no flow.
     Once(Box<Action>),
+    /// An ICMP error about a packet that was changed.
+    Error(Box<Translation>),
 }
 
 impl Dpu {
@@ -137,6 +144,7 @@ impl Dpu {
             actions: Actions::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
             drops: Drops::default(),
+            identifications: identifications(&settings, seed),
             aged: Vec::new(),
             error: None,
             burst: Vec::new(),
@@ -365,6 +373,10 @@ impl Dpu {
         let applied = match &treatment.action {
             Treated::Flow(number) => self.do_flow(buffer, start, received, *number, now)?,
             Treated::Once(action) => self.act(buffer, start, received, action, now)?,
+            Treated::Error(error) => {
+                error.requote(inside_mut(buffer, start, received), &received.inner)?;
+                self.act(buffer, start, received, &error.action, now)?
+            }
         };
         let direction = received.arrival.direction;
         let state = &mut self.enis[usize::from(received.arrival.eni)];
@@ -420,6 +432,9 @@ impl Dpu {
             self.error = self.too_long(inside, received, action, now);
             return Err(Reason::TooLong);
         }
+        if action.hides_source() {
+            self.number(inside_mut(buffer, start, received), received, action, now);
+        }
         apply(buffer, start, received, action, &self.surroundings())
     }
 
@@ -459,4 +474,17 @@ fn inside<'a>(buffer: &'a [u8], start: usize, received: &Received) -> &'a [u8] {
     let inner = received.tunnel.inner();
     let inside = buffer.get(start + inner.start..start + inner.end);
     inside.unwrap_or(&[])
+}
+
+fn inside_mut<'a>(buffer: &'a mut [u8], start: usize, received: &Received) -> &'a mut [u8] {
+    let inner = received.tunnel.inner();
+    let inside = buffer.get_mut(start + inner.start..start + inner.end);
+    inside.unwrap_or_default()
+}
+
+/// Those that no other shard draws.
+fn identifications(settings: &Settings, seed: u64) -> Identifications {
+    let shards = u16::try_from(settings.shards).unwrap_or(u16::MAX);
+    let share = Share::of(settings.shard, shards);
+    Identifications::new(share, seed_for(seed, "dash identifications"))
 }

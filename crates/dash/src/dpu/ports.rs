@@ -1,5 +1,5 @@
-//! Ports of NAT gateways. A flow has its port for as long as it lives, and that it has it is told by
-//! the key of its answers: there is no other table to agree with.
+//! Ports of NAT gateways, and identifiers of echoes. A flow has its port for as long as it lives, and
+//! that it has it is told by the key of its answers: there is no other table to agree with.
 
 use twinpath_core::Instant;
 
@@ -27,11 +27,18 @@ impl Dpu {
         let Some(ports) = decision.source_ports else {
             return Ok(());
         };
+        let (headers, own) = (forward.headers(), forward.ports());
+        let identifier = match headers.ports {
+            Some(_) => 0,
+            // Neither ports nor an identifier.
+            None if own == [0; 2] => return Err(Reason::NatProtocol),
+            None => own[0].into(),
+        };
         let count = u32::from(ports.last() - ports.first()) + 1;
-        let start = self.tables.spread_of(&forward.headers(), 0).below(count);
+        let start = self.tables.spread_of(&headers, identifier).below(count);
         for step in 0..count.min(MOST_TRIES) {
             let port = ports.first() + ((start + step) % count) as u16;
-            decision.set_source_port(port);
+            decision.set_source_port(port, own);
             let answers = answer_key(forward, decision, mode);
             if !self.is_taken(&answers, self.flows.hash(&answers), now) {
                 return Ok(());
@@ -50,7 +57,8 @@ impl Dpu {
         let [_, address] = answers.addresses();
         let is_same = decision.answers.destination == address && ports.contains(port);
         if is_same {
-            decision.set_source_port(port);
+            let forward = self.flows.get(reverse).peer;
+            decision.set_source_port(port, self.flows.key(forward).ports());
         }
         is_same
     }

@@ -7,7 +7,7 @@ use twinpath_core::wire::{fields, protocol};
 
 use super::Dpu;
 use crate::flows::{EntryKey, State};
-use crate::pipeline::{Arrival, Note, Notes, Policies, Received};
+use crate::pipeline::{Action, Arrival, Note, Notes, Policies, Received};
 use crate::reason::Reason;
 
 impl Dpu {
@@ -41,11 +41,21 @@ impl Dpu {
         let decision = policies.decide(arrival);
         let mut notes = notes.into_list();
         notes.push(match decision {
-            Ok(decision) => Note::new(
-                "decision",
-                format!("there: {}", decision.forward),
-                format!("back: {}", decision.reverse),
-            ),
+            Ok(decision) => {
+                let there = match decision.source_ports {
+                    None => decision.forward.to_string(),
+                    // Whoever keeps the flow chooses.
+                    Some(ports) => {
+                        let without = Action {
+                            source_port: None,
+                            ..decision.forward
+                        };
+                        format!("{without}; source port one of {ports}")
+                    }
+                };
+                let back = format!("back: {}", decision.reverse);
+                Note::new("decision", format!("there: {there}"), back)
+            }
             Err(reason) => Note::new("decision", reason.meaning(), dropped(reason)),
         });
         notes

@@ -28,6 +28,8 @@ struct Name {
 struct Datagram {
     name: Name,
     ports: [u16; 2],
+    /// The identification that its fragments leave with, if another was drawn.
+    drawn: Option<u16>,
     since: Instant,
 }
 
@@ -43,6 +45,7 @@ impl Fragments {
         let new = Datagram {
             name: name(headers, identification),
             ports,
+            drawn: None,
             since: now,
         };
         let same = |known: &&mut Datagram| known.name == new.name;
@@ -58,10 +61,28 @@ impl Fragments {
 
     /// The ports of a later fragment's datagram.
     pub fn ports(&self, headers: &Headers, identification: u32, now: Instant) -> Option<[u16; 2]> {
+        self.known(headers, identification, now)
+            .map(|known| known.ports)
+    }
+
+    /// The fragments of a datagram, of which the first is known, leave with this identification.
+    pub fn draw(&mut self, headers: &Headers, identification: u32, drawn: u16) {
         let name = name(headers, identification);
-        let mut known = self.datagrams.iter();
-        let known = known.find(|known| known.name == name)?;
-        (now.since(known.since) <= LIFETIME).then_some(known.ports)
+        let known = self.datagrams.iter_mut().find(|known| known.name == name);
+        if let Some(known) = known {
+            known.drawn = Some(drawn);
+        }
+    }
+
+    /// The identification that was drawn for a later fragment's datagram.
+    pub fn drawn(&self, headers: &Headers, identification: u32, now: Instant) -> Option<u16> {
+        self.known(headers, identification, now)?.drawn
+    }
+
+    fn known(&self, headers: &Headers, identification: u32, now: Instant) -> Option<&Datagram> {
+        let name = name(headers, identification);
+        let known = self.datagrams.iter().find(|known| known.name == name)?;
+        (now.since(known.since) <= LIFETIME).then_some(known)
     }
 }
 
@@ -97,6 +118,21 @@ mod tests {
         assert_eq!(fragments.ports(&HEADERS, 7, later), None);
         fragments.learn(&HEADERS, 7, [6, 53], later);
         assert_eq!(fragments.ports(&HEADERS, 7, later), Some([6, 53]));
+    }
+
+    #[test]
+    fn what_was_drawn_is_that_datagrams_alone() {
+        let mut fragments = Fragments::default();
+        let now = Instant(1);
+        fragments.learn(&HEADERS, 7, [5, 53], now);
+        fragments.learn(&HEADERS, 8, [5, 53], now);
+        assert_eq!(fragments.drawn(&HEADERS, 7, now), None);
+        fragments.draw(&HEADERS, 7, 1234);
+        assert_eq!(fragments.drawn(&HEADERS, 7, now), Some(1234));
+        assert_eq!(fragments.drawn(&HEADERS, 8, now), None);
+        // Another datagram that has its name.
+        fragments.learn(&HEADERS, 7, [6, 53], now);
+        assert_eq!(fragments.drawn(&HEADERS, 7, now), None);
     }
 
     #[test]

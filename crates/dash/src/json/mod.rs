@@ -276,7 +276,10 @@ fn set<'a>(key: Key, value: &'a RawValue, mut fields: Fields<'a, '_>) -> Option<
     let object = tables::object(key, &mut fields);
     let impossible = object.as_ref().and_then(Object::impossible);
     if let Some(impossible) = impossible {
-        fields.wrong(impossible.field, Wrong::Impossible(impossible.why.into()));
+        fields.wrong(
+            impossible.field,
+            Wrong::Impossible(impossible.why.into_owned()),
+        );
     }
     let whole = fields.finish();
     object.filter(|_| whole)

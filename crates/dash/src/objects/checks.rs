@@ -1,5 +1,10 @@
 //! Objects that can never be, whatever else there is.
 
+use std::borrow::Cow;
+
+use twinpath_core::wire::Address;
+use twinpath_core::wire::unicast::check_host;
+
 use super::*;
 
 /// What is wrong with an object, and in which field.
@@ -9,7 +14,7 @@ pub struct Impossible {
     /// The field, or `key`.
     pub field: &'static str,
     /// What is wrong, and what was expected.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
 }
 
 impl Object {
@@ -57,7 +62,25 @@ impl Object {
             ),
             _ => return None,
         };
-        wrong.then_some(Impossible { field, why })
+        wrong.then(|| Impossible::new(field, why))
+    }
+}
+
+impl Impossible {
+    fn new(field: &'static str, why: impl Into<Cow<'static, str>>) -> Self {
+        let why = why.into();
+        Self { field, why }
+    }
+
+    /// The first address that no host has.
+    fn not_unicast(
+        field: &'static str,
+        mut addresses: impl Iterator<Item = Address>,
+    ) -> Option<Self> {
+        addresses.find_map(|address| {
+            let why = check_host(address).err()?;
+            Some(Self::new(field, format!("{address}: {why}")))
+        })
     }
 }
 
@@ -85,7 +108,7 @@ impl VnetMapping {
         } else {
             return None;
         };
-        Some(Impossible { field, why })
+        Some(Impossible::new(field, why))
     }
 }
 
@@ -99,12 +122,11 @@ impl LoadBalancer {
         } else if self.backends.iter().any(|end| end.address.is_v4() != is_v4) {
             "a backend of the other IP version than the address in the key"
         } else {
-            return None;
+            let addresses = self.backends.iter().map(|end| end.address);
+            return Impossible::not_unicast("backends", addresses)
+                .or_else(|| Impossible::not_unicast("key", std::iter::once(key.vip)));
         };
-        Some(Impossible {
-            field: "backends",
-            why,
-        })
+        Some(Impossible::new("backends", why))
     }
 }
 
@@ -123,9 +145,9 @@ impl NatPool {
                 "expected at least 1, and no more than there are ports",
             )
         } else {
-            return None;
+            return Impossible::not_unicast("addresses", self.addresses.iter().copied());
         };
-        Some(Impossible { field, why })
+        Some(Impossible::new(field, why))
     }
 }
 
@@ -161,6 +183,67 @@ mod tests {
         assert_eq!(object(64536).impossible(), None);
         let wrong = object(64537).impossible().unwrap();
         assert_eq!(wrong.field, "backend_port_base");
+    }
+
+    /// What no host has is nobody's external address, and no backend.
+    #[test]
+    fn addresses_of_no_host_are_impossible() {
+        for (text, why) in [
+            (
+                "255.255.255.255",
+                "255.255.255.255: the broadcast address: expected that of one host",
+            ),
+            (
+                "127.0.0.1",
+                "127.0.0.1: a loopback address, which is on no cable: expected one that packets are sent to",
+            ),
+            (
+                "224.0.0.1",
+                "224.0.0.1: a multicast address: expected that of one host",
+            ),
+            (
+                "0.0.0.0",
+                "0.0.0.0: the address of no host: expected one that packets are sent to",
+            ),
+            (
+                "ff02::1",
+                "ff02::1: a multicast address: expected that of one host",
+            ),
+            (
+                "::",
+                "::: the address of no host: expected one that packets are sent to",
+            ),
+        ] {
+            let address: Address = text.parse().unwrap();
+            let good: Address = if address.is_v4() {
+                "192.0.2.1"
+            } else {
+                "2001:db8::1"
+            }
+            .parse()
+            .unwrap();
+            let pool = NatPool {
+                addresses: [good, address].into(),
+                ports: Range::new(1024, 65535).unwrap(),
+                block_size: 1024,
+            };
+            let wrong = Object::NatPool("pool".into(), pool).impossible().unwrap();
+            assert_eq!(wrong.field, "addresses");
+            assert_eq!(wrong.why, why);
+            let balancer = |vip, backend| {
+                let key = LoadBalancerKey {
+                    vnet: "blue".into(),
+                    vip,
+                    protocol: PortProtocol::Tcp,
+                    port: 80,
+                };
+                let backends = [Endpoint::new(good, 80), Endpoint::new(backend, 80)].into();
+                Object::LoadBalancer(key, LoadBalancer { backends }).impossible()
+            };
+            assert_eq!(balancer(good, address).unwrap().field, "backends");
+            assert_eq!(balancer(address, good).unwrap().field, "key");
+            assert_eq!(balancer(good, good), None);
+        }
     }
 
     #[test]

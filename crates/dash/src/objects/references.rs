@@ -44,7 +44,10 @@ impl Object {
                 each("key", Key::Vnet(key.vnet.clone()));
                 mapping.references(each);
             }
-            Self::LoadBalancer(key, _) => each("key", Key::Vnet(key.vnet.clone())),
+            Self::LoadBalancer(key, balancer) => {
+                each("key", Key::Vnet(key.vnet.clone()));
+                balancer.references(key, each);
+            }
             Self::Eni(_, eni) => eni.references(each),
             Self::EniNat(eni, nat) => {
                 each("key", Key::Eni(eni.clone()));
@@ -112,6 +115,19 @@ impl VnetMapping {
         each("routing_type", Key::RoutingType(self.routing_type));
         told("tunnel", &self.tunnel, Key::Tunnel, each);
         told("port_map", &self.port_map, Key::PortMap, each);
+    }
+}
+
+impl LoadBalancer {
+    /// What stands behind an address is sent to as mappings say.
+    fn references(&self, own: &LoadBalancerKey, each: Referred<'_>) {
+        for backend in &self.backends {
+            let (vnet, address) = (own.vnet.clone(), backend.address);
+            each(
+                "backends",
+                Key::VnetMapping(VnetMappingKey { vnet, address }),
+            );
+        }
     }
 }
 

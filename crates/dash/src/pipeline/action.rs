@@ -3,7 +3,7 @@
 use std::fmt;
 
 use twinpath_core::wire::tunnel::Encapsulation;
-use twinpath_core::wire::{Address, Endpoint, MacAddress};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, protocol};
 
 use super::arrival::Arrival;
 use crate::headers::Headers;
@@ -30,9 +30,9 @@ pub struct Action {
     /// Inner source and destination. Of the other IP version than the packet's, its header is
     /// translated.
     pub addresses: Option<[Address; 2]>,
-    /// Source port of TCP and UDP.
+    /// Source port of TCP and UDP, or an echo's identifier.
     pub source_port: Option<u16>,
-    /// Destination port of TCP and UDP.
+    /// Destination port of TCP and UDP, or an echo's identifier.
     pub destination_port: Option<u16>,
     /// Inner source MAC address.
     pub source_mac: Option<MacAddress>,
@@ -60,6 +60,18 @@ impl Action {
             (Some([_, address]), Some(port), None) => Some(Endpoint::new(address, port)),
             _ => None,
         }
+    }
+
+    /// Whether packets leave with an address that others have, too: that of a NAT gateway.
+    #[must_use]
+    pub const fn hides_source(&self) -> bool {
+        self.source_port.is_some() && self.origin.is_none()
+    }
+
+    /// Whether the packet inside is changed.
+    #[must_use]
+    pub const fn changes_inside(&self) -> bool {
+        self.addresses.is_some() || self.source_port.is_some() || self.destination_port.is_some()
     }
 }
 
@@ -112,6 +124,10 @@ impl Origin {
             source_mac: arrival.source_mac,
         }
     }
+}
+
+const fn is_icmp(number: u8) -> bool {
+    matches!(number, protocol::ICMP | protocol::ICMP6)
 }
 
 impl fmt::Display for Layer {
@@ -171,16 +187,21 @@ pub struct Decision {
     /// The epoch of the mapping that was looked at, if one was.
     pub mapping_epoch: Option<u16>,
     /// Ports of which the flow gets one as its source port, whichever is free: a NAT gateway's. Who
-    /// keeps the flow [chooses](Self::set_source_port).
+    /// keeps the flow [chooses](Self::set_source_port). An echo gets one as its identifier.
     pub source_ports: Option<PortRange>,
 }
 
 impl Decision {
-    /// The port that was chosen: packets leave with it, and answers come to it.
-    pub const fn set_source_port(&mut self, port: u16) {
+    /// The port that was chosen for a flow: packets leave with it, and answers come to it. Of an echo
+    /// policies do not know the identifier, which stands in the flow's key in place of both ports.
+    pub const fn set_source_port(&mut self, port: u16, [source, _]: [u16; 2]) {
         self.forward.source_port = Some(port);
-        if let Some([_, destination]) = &mut self.answers.ports {
-            *destination = port;
+        match &mut self.answers.ports {
+            Some([_, destination]) if !is_icmp(self.answers.protocol) => *destination = port,
+            ports => {
+                *ports = Some([port; 2]);
+                self.reverse.destination_port = Some(source);
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use twinpath_core::wire::layout::{Fragment, Layout, Network};
+use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::translate::{Untranslatable, translate};
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, Varying, ecn};
 use twinpath_core::wire::{
@@ -227,10 +227,12 @@ fn put_mac(frame: &mut [u8], at: usize, mac: MacAddress) {
     }
 }
 
-/// Ports alone; addresses stay. A later fragment has none.
+/// Ports alone, or an echo's identifier; addresses stay. A later fragment has none.
 fn set_ports(frame: &mut [u8], received: &Received, action: &Action) {
     let layout = &received.inner;
-    if received.arrival.headers.ports.is_none() || layout.fragment == Fragment::Later {
+    let is_icmp = matches!(layout.transport, Transport::Icmp | Transport::Icmp6);
+    let has_ports = received.arrival.headers.ports.is_some() || is_icmp;
+    if !has_ports || layout.fragment == Fragment::Later {
         return;
     }
     if let Some(port) = action.source_port {

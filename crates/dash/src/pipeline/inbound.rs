@@ -19,12 +19,18 @@ pub(super) fn admit(
         .inbound
         .lookup(key, source, arrival.headers.protocol);
     policies.note(|| {
-        let entry = format!("VNI {key} from {source}");
-        let action = rule.map_or_else(
-            || "no rule: dropped".to_owned(),
-            |rule| format!("{:?}", rule.action).to_lowercase(),
-        );
-        Note::new("inbound routing", entry, action)
+        let packet = format!("VNI {key} from {source}");
+        match rule {
+            None => Note::new("inbound routing", packet, "no rule: dropped"),
+            Some(rule) => {
+                let action = format!("{:?}", rule.action).to_lowercase();
+                Note::new(
+                    "inbound routing",
+                    format!("{packet}: rule of {rule}"),
+                    action,
+                )
+            }
+        }
     });
     let rule = rule.ok_or(Reason::InboundRouteMiss)?;
     if rule.action == InboundAction::Drop {

@@ -156,11 +156,9 @@ impl Planner<'_> {
                 }
                 Some(RouteKind::ServiceTunnel(_)) => "service tunnel".to_owned(),
             };
-            Note::new(
-                "outbound routing",
-                format!("route to {destination}"),
-                action,
-            )
+            let [first, last] = routes.alike(destination);
+            let entry = format!("route to {destination}, as for {first} to {last}");
+            Note::new("outbound routing", entry, action)
         });
         let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
@@ -223,10 +221,12 @@ impl Planner<'_> {
             .filter(|nat| !self.is_back && nat.address.is_v4() == headers.is_v4());
         let Some(nat) = nat else { return Ok(way) };
         self.policies.note(|| {
-            let action = format!("{} ports {}", nat.address, nat.ports);
+            let action = format!("{}, one of ports {}", nat.address, nat.ports);
             Note::new("NAT gateway", format!("source {}", headers.source), action)
         });
-        if headers.ports.is_none() {
+        // Which of ICMP are echoes is told by the flow's key.
+        let is_icmp = matches!(headers.protocol, protocol::ICMP | protocol::ICMP6);
+        if headers.ports.is_none() && !is_icmp {
             return Err(Reason::NatProtocol);
         }
         way.action.addresses = Some([nat.address, headers.destination]);
@@ -248,6 +248,7 @@ impl Planner<'_> {
         });
         let mapping = mapping.ok_or(Reason::MappingMiss)?;
         let entry = self.routing_type(mapping.profile.routing_type)?;
+        self.note_routing_type(mapping.profile.routing_type, entry);
         let mut way = Way::new(route);
         way.mapping_epoch = Some(tables.epoch_of_mapping(vnet, looked_up));
         way.metering.or |= mapping.profile.metering_class_or;
@@ -274,6 +275,11 @@ impl Planner<'_> {
         way.answered_with = [Some(far), way.action.layers[0].map(|layer| layer.key)];
         way.tunnel = mapping.profile.tunnel.or(route.tunnel);
         Ok(way)
+    }
+
+    fn note_routing_type(&self, kind: RoutingType, entry: &RoutingEntry) {
+        self.policies
+            .note(|| Note::new("routing type", kind.to_string(), entry.in_words()));
     }
 
     fn routing_type(&self, kind: RoutingType) -> Result<&RoutingEntry, Reason> {
@@ -303,6 +309,14 @@ impl Planner<'_> {
         let encoding = self.policies.eni.pl_sip_encoding;
         let source = encoding.over(addresses.overlay_sip.over(source));
         let mut destination = addresses.overlay_dip.over(destination);
+        self.policies.note(|| {
+            let entry = format!(
+                "source {}, destination {}",
+                addresses.overlay_sip, addresses.overlay_dip
+            );
+            let [from, to] = [source, destination].map(Address);
+            Note::new("private link", entry, format!("from {from} to {to}"))
+        });
         if let Some(number) = mapping.profile.port_map {
             let map = self.policies.tables.port_map(number);
             let map = map.ok_or(Reason::PortMapMiss)?;
@@ -345,10 +359,17 @@ impl Planner<'_> {
         let headers = &self.arrival.headers;
         let (source, destination) = ipv4_ends(headers)?;
         let mut way = Way::new(route);
-        way.set_addresses(
-            addresses.overlay_sip.over(source),
-            addresses.overlay_dip.over(destination),
-        )?;
+        let source = addresses.overlay_sip.over(source);
+        let destination = addresses.overlay_dip.over(destination);
+        self.policies.note(|| {
+            let entry = format!(
+                "source {}, destination {}",
+                addresses.overlay_sip, addresses.overlay_dip
+            );
+            let [from, to] = [source, destination].map(Address);
+            Note::new("service tunnel", entry, format!("from {from} to {to}"))
+        });
+        way.set_addresses(source, destination)?;
         let entry = match self
             .policies
             .tables
@@ -357,6 +378,7 @@ impl Planner<'_> {
             Some(_) => *self.routing_type(RoutingType::ServiceTunnel)?,
             None => RoutingEntry::default(),
         };
+        self.note_routing_type(RoutingType::ServiceTunnel, &entry);
         let own = self.policies.own_address()?;
         let key = self.policies.tables.vni(self.policies.eni.vnet);
         self.encapsulate(
@@ -409,7 +431,7 @@ impl Planner<'_> {
                     )
                 },
             );
-            Note::new("tunnel", format!("tunnel {number}"), action)
+            Note::new("tunnel", tables.tunnel_name(number), action)
         });
         let layer = checked(Layer {
             encapsulation: tunnel.encapsulation,

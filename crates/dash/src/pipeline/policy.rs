@@ -85,13 +85,13 @@ impl Policies<'_> {
                         ", goes on"
                     };
                     let action = format!("{:?}{ends}", found.action).to_lowercase();
-                    Note::new(
-                        "access list",
-                        format!("stage {number}, rule {name}"),
-                        action,
-                    )
+                    let entry = format!("stage {number}, rule {name} of group {}", list.id());
+                    Note::new("access list", entry, action)
                 }
-                None => Note::new("access list", format!("stage {number}, no rule"), "deny"),
+                None => {
+                    let entry = format!("stage {number}, no rule of group {}", list.id());
+                    Note::new("access list", entry, "deny")
+                }
             });
             let found = found.ok_or(refused)?;
             action = found.action;

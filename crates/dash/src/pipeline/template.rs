@@ -29,13 +29,10 @@ impl Template {
         let [Some(layer), None] = action.layers else {
             return None;
         };
-        let is_changed = action.addresses.is_some()
-            || action.source_port.is_some()
-            || action.destination_port.is_some();
         let ends = [layer.source, layer.destination];
         let is_plain =
             layer.encapsulation == Encapsulation::Vxlan && ends.iter().all(|end| end.is_v4());
-        (is_plain && !is_changed).then_some(Self {
+        (is_plain && !action.changes_inside()).then_some(Self {
             ends: ends.map(|end| end.0 as u32),
             key: layer.key,
             accepts: action.accepts,

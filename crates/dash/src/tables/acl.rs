@@ -36,6 +36,7 @@ pub struct AclMatch {
 /// The rules of a group.
 #[derive(Clone, Debug)]
 pub struct AclTable {
+    id: AclGroupId,
     /// In the order of priority.
     rules: Box<[AclMatch]>,
     names: Box<[AclRuleId]>,
@@ -76,7 +77,7 @@ struct Sets {
 impl Default for AclTable {
     /// No rules.
     fn default() -> Self {
-        Self::new(IpVersion::V4, &[], &|_| None)
+        Self::new("".into(), IpVersion::V4, &[], &|_| None)
     }
 }
 
@@ -95,10 +96,11 @@ impl AclTable {
             (rule.priority, number, name.clone())
         });
         let tag = |name: &TagName| source.prefix_tag(name).map(|tag| &tag.prefixes);
-        Some(Self::new(version, &rules, &tag))
+        Some(Self::new(group.clone(), version, &rules, &tag))
     }
 
     fn new<'a>(
+        id: AclGroupId,
         version: IpVersion,
         rules: &[(AclRuleId, AclRule)],
         tag: &dyn Fn(&TagName) -> Option<&'a PrefixList>,
@@ -117,6 +119,7 @@ impl AclTable {
             ]),
         };
         Self {
+            id,
             source_ports: sets.field(rules, |rule| ports(&rule.src_port)),
             destination_ports: sets.field(rules, |rule| ports(&rule.dst_port)),
             protocols: sets.protocols(rules),
@@ -161,6 +164,12 @@ impl AclTable {
         ];
         let first = self.sets.first_in_all(sets)?;
         self.rules.get(first).copied()
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn id(&self) -> &AclGroupId {
+        &self.id
     }
 
     /// The name of the rule at a place.

@@ -1,6 +1,7 @@
 //! The inbound rules of an ENI: which tunnels its packets may come with.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
@@ -23,6 +24,15 @@ pub struct InboundRule {
     pub validated: Option<u32>,
     /// What is done to the metering class.
     pub metering: MeterBits,
+}
+
+/// What packets it is for, beside their VNI, and how early it is asked.
+impl fmt::Display for InboundRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "source {}, priority {}", self.source, self.priority)?;
+        self.protocol
+            .map_or(Ok(()), |number| write!(f, ", protocol {number}"))
+    }
 }
 
 /// Rules by VNI, in the order in which they are asked.

@@ -217,6 +217,14 @@ impl Tables {
         name.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
     }
 
+    /// The name of a tunnel.
+    #[must_use]
+    pub fn tunnel_name(&self, number: u32) -> String {
+        let mut names = self.numbers.tunnels.iter();
+        let name = names.find(|(_, own)| *own == number);
+        name.map_or_else(|| number.to_string(), |(name, _)| name.to_string())
+    }
+
     /// A tunnel, if it is there.
     #[must_use]
     pub fn tunnel(&self, number: u32) -> Option<&TunnelEntry> {

@@ -131,15 +131,28 @@ impl<N: Number> Ranges<N> {
     /// The value of the range that a number lies in.
     #[inline]
     pub fn of(&self, number: N) -> u32 {
-        // The first start is zero, so that some start is never behind.
-        let top = self.tops.partition_point(|start| *start <= number);
-        let from = top.saturating_sub(1) * STEP;
-        let part = self.starts.get(self.block(from)).unwrap_or(&[]);
-        let at = from + part.partition_point(|start| *start <= number);
+        let at = self.behind(number);
         self.values
             .get(at.wrapping_sub(1))
             .copied()
             .unwrap_or(u32::MAX)
+    }
+
+    /// Where the range begins that a number lies in, and where the next one does if there is one.
+    pub fn around(&self, number: N) -> (N, Option<N>) {
+        let at = self.behind(number);
+        let first = self.starts.get(at.wrapping_sub(1)).copied();
+        (first.unwrap_or_default(), self.starts.get(at).copied())
+    }
+
+    /// The place of the range behind that of a number.
+    #[inline]
+    fn behind(&self, number: N) -> usize {
+        // The first start is zero, so that some start is never behind.
+        let top = self.tops.partition_point(|start| *start <= number);
+        let from = top.saturating_sub(1) * STEP;
+        let part = self.starts.get(self.block(from)).unwrap_or(&[]);
+        from + part.partition_point(|start| *start <= number)
     }
 
     fn block(&self, from: usize) -> Range<usize> {

@@ -166,6 +166,22 @@ impl RouteTable {
         self.routes.get(number as usize)
     }
 
+    /// The first and the last of the addresses around one that have the same route.
+    #[must_use]
+    pub fn alike(&self, address: Address) -> [Address; 2] {
+        match address.is_v4() {
+            true => {
+                let (first, behind) = self.v4.around(address.0 as u32);
+                let last = behind.map_or(u32::MAX, |behind| behind - 1);
+                [first, last].map(|bits| Address::from_v4(bits.to_be_bytes()))
+            }
+            false => {
+                let (first, behind) = self.v6.around(address.0);
+                [first, behind.map_or(u128::MAX, |behind| behind - 1)].map(Address)
+            }
+        }
+    }
+
     /// Notes the numbers that routes hold.
     pub(crate) fn note_used(&self, used: &mut Used) {
         for route in &self.routes {

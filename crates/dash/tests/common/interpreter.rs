@@ -476,8 +476,12 @@ impl Interpreter<'_> {
             return Ok(());
         };
         assert_eq!(ports.first(), ports.last());
-        let [port, _] = sent.overlay.ports.as_mut().ok_or(Reason::NatProtocol)?;
-        *port = ports.first();
+        match &mut sent.overlay.ports {
+            Some([port, _]) => *port = ports.first(),
+            // An echo's identifier is changed, which is not told here.
+            None if matches!(sent.overlay.protocol, protocol::ICMP | protocol::ICMP6) => {}
+            None => return Err(Reason::NatProtocol),
+        }
         sent.overlay.source = address;
         Ok(())
     }

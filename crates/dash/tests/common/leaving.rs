@@ -4,13 +4,15 @@ use proptest::prelude::*;
 use twinpath_core::Instant;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{dissect, fields, verify_ipv4_checksum, verify_transport_checksum};
+use twinpath_core::wire::{
+    dissect, fields, rewrite, verify_ipv4_checksum, verify_transport_checksum,
+};
 use twinpath_dash::headers::Headers;
 use twinpath_dash::pipeline::Layer;
 use twinpath_dash::{Dpu, Reason, Verdict};
 
 use super::interpreter::Sent;
-use super::packets::HEADROOM;
+use super::packets::{HEADROOM, external};
 
 /// A frame that left, taken apart: its layers from the inside out, and the inner frame.
 pub fn taken_apart(mut frame: &[u8]) -> (Vec<Layer>, Vec<u8>, Layout) {
@@ -54,12 +56,31 @@ pub fn compare(frame: &[u8], sent: &Sent, came: &[u8]) -> Result<(), TestCaseErr
     Ok(())
 }
 
+/// What becomes of a packet, but for the identification that is drawn for it if it leaves behind a NAT
+/// gateway: that says how many have left before it.
 pub fn process(dpu: &mut Dpu, bytes: &[u8], now: Instant) -> Result<Vec<u8>, Reason> {
     let mut buffer = bytes.to_vec();
     match dpu.process(&mut buffer, HEADROOM, now) {
-        Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
+        Verdict::Forward(frame) => {
+            let mut frame = buffer[frame].to_vec();
+            blank_drawn(&mut frame);
+            Ok(frame)
+        }
         Verdict::Drop(reason) => Err(reason),
         Verdict::TooLong(_) => Err(Reason::TooLong),
+    }
+}
+
+fn blank_drawn(mut frame: &mut [u8]) {
+    while let Ok(layout) = dissect(frame) {
+        let Ok(tunnel) = Tunnel::read(frame, &layout, VXLAN_PORT) else {
+            let is_hidden = fields::source_address(frame, &layout) == external(true);
+            if is_hidden && !fields::is_atomic(frame, &layout) {
+                rewrite::set_identification(frame, &layout, 0).expect("IPv4");
+            }
+            return;
+        };
+        frame = &mut frame[tunnel.inner()];
     }
 }
 

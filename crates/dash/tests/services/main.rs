@@ -7,6 +7,8 @@ mod bench;
 mod connections;
 mod floating_nic;
 mod hostile;
+mod icmp_errors;
+mod identifications;
 mod limits;
 mod load_balancer;
 mod nat_gateway;

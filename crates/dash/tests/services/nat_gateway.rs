@@ -2,11 +2,11 @@
 
 use crate::bench::*;
 
-const EXTERNAL: &str = "203.0.113.1";
-const OUTSIDE: &str = "30.0.0.1";
+pub const EXTERNAL: &str = "203.0.113.1";
+pub const OUTSIDE: &str = "30.0.0.1";
 
 /// A machine whose direct routes lead behind ports 4004 to 4007 of an address.
-fn hidden() -> Objects {
+pub fn hidden() -> Objects {
     let mut objects = peers();
     let pool = NatPool {
         addresses: [ip(EXTERNAL)].into(),
@@ -18,18 +18,18 @@ fn hidden() -> Objects {
     objects
 }
 
-fn block(block: u32) -> EniNat {
+pub fn block(block: u32) -> EniNat {
     EniNat {
         pool: "internet".into(),
         block,
     }
 }
 
-fn ports(sent: &Sent) -> [u16; 2] {
+pub fn ports(sent: &Sent) -> [u16; 2] {
     sent.headers().ports.expect("with ports")
 }
 
-fn from_outside(mac: MacAddress, packet: PacketBuilder<'_>) -> Vec<u8> {
+pub fn from_outside(mac: MacAddress, packet: PacketBuilder<'_>) -> Vec<u8> {
     let macs = [REMOTE_MAC, mac];
     inside(Encapsulation::Vxlan, ENCAP_VNI, "100.0.0.50", macs, packet)
 }
@@ -111,10 +111,69 @@ fn what_nobody_asked_for_and_what_has_no_ports_is_dropped() {
     let mut bench = Bench::of(objects);
     let stray = from_outside(ENI_MAC, udp((OUTSIDE, 53), (EXTERNAL, 4004)));
     assert_eq!(bench.send(&stray), Err(Reason::NatUnsolicited));
-    let ends = [Endpoint::new(ip(VM_CA), 7), Endpoint::new(ip(OUTSIDE), 7)];
-    let echo = from_vm(PacketBuilder::icmp_echo(ends[0], ends[1]));
-    assert_eq!(bench.send(&echo), Err(Reason::NatProtocol));
+    let stray = from_outside(ENI_MAC, echo((OUTSIDE, 4004), EXTERNAL));
+    assert_eq!(bench.send(&stray), Err(Reason::NatUnsolicited));
+    // SCTP; and a request for a timestamp, which has an identifier that is not read.
+    let sctp = PacketBuilder::raw(132, ip(VM_CA), ip(OUTSIDE));
+    let timestamp = PacketBuilder::raw(1, ip(VM_CA), ip(OUTSIDE));
+    for (packet, body) in [(sctp, [1; 20]), (timestamp, [13; 20])] {
+        let packet = from_vm(packet.payload(&body));
+        assert_eq!(bench.send(&packet), Err(Reason::NatProtocol));
+    }
     assert_eq!(bench.dpu.flow_count(), 0);
+}
+
+fn echo((from, identifier): (&str, u16), to: &str) -> PacketBuilder<'static> {
+    let ends = [
+        Endpoint::new(ip(from), identifier),
+        Endpoint::new(ip(to), 0),
+    ];
+    PacketBuilder::icmp_echo(ends[0], ends[1]).payload(b"sixteen bytes...")
+}
+
+fn identifier(sent: &Sent) -> u16 {
+    fields::source_port(&sent.inner, &sent.layout)
+}
+
+/// An echo's identifier stands for a port, as it does behind any translation (RFC 5508 §3).
+#[test]
+fn a_machine_asks_whether_others_are_there() {
+    let mut bench = Bench::of(hidden());
+    let mut seen = std::collections::BTreeSet::new();
+    for own in [7, 7, 8] {
+        let sent = bench
+            .send(&from_vm(echo((VM_CA, own), OUTSIDE)))
+            .expect("sent");
+        let headers = sent.headers();
+        assert_eq!(
+            [headers.source, headers.destination],
+            [ip(EXTERNAL), ip(OUTSIDE)]
+        );
+        let external = identifier(&sent);
+        assert!((4004..=4007).contains(&external));
+        seen.insert(external);
+        let reply = echo((OUTSIDE, external), EXTERNAL).echo_reply();
+        let back = bench.send(&from_outside(ENI_MAC, reply)).expect("a reply");
+        assert_eq!(back.headers().destination, ip(VM_CA));
+        assert_eq!(identifier(&back), own);
+    }
+    assert_eq!(
+        (seen.len(), bench.dpu.flow_count()),
+        (2, 2),
+        "one for each identifier"
+    );
+    // It keeps its own when policies change, and gets another one with another block.
+    for (number, ports) in [(1, 4004..=4007), (0, 4000..=4003)] {
+        bench.objects.eni_nats.insert(eni_id(), block(number));
+        bench.dpu.update(&bench.objects, &[Key::EniNat(eni_id())]);
+        let sent = bench
+            .send(&from_vm(echo((VM_CA, 8), OUTSIDE)))
+            .expect("sent");
+        assert!(ports.contains(&identifier(&sent)), "{}", identifier(&sent));
+        let reply = echo((OUTSIDE, identifier(&sent)), EXTERNAL).echo_reply();
+        let back = bench.send(&from_outside(ENI_MAC, reply)).expect("a reply");
+        assert_eq!(identifier(&back), 8);
+    }
 }
 
 /// Segments that open nothing get no port, not even one that another connection has.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::bench::*;
 
-const VIRTUAL: &str = "10.2.9.100";
+pub const VIRTUAL: &str = "10.2.9.100";
 
 fn service(vnet: &str) -> LoadBalancerKey {
     LoadBalancerKey {
@@ -23,7 +23,7 @@ fn backends(hosts: &[u8]) -> LoadBalancer {
 }
 
 /// A service of the machine's network with so many of four servers.
-fn balanced(hosts: &[u8]) -> Objects {
+pub fn balanced(hosts: &[u8]) -> Objects {
     let mut objects = peers();
     let known = objects.mappings[&("Vnet1".into(), ip("10.2.0.7"))].clone();
     for host in 1..=4 {
@@ -40,7 +40,7 @@ fn balanced(hosts: &[u8]) -> Objects {
     objects
 }
 
-fn segment(port: u16, tcp_flags: u8) -> Vec<u8> {
+pub fn segment(port: u16, tcp_flags: u8) -> Vec<u8> {
     from_vm(tcp((VM_CA, port), (VIRTUAL, 80), tcp_flags))
 }
 

@@ -232,6 +232,7 @@ impl Written {
             burst: self.burst.0,
             caching: true,
             shards: 1,
+            shard: 0,
         })
     }
 }
@@ -365,6 +366,7 @@ impl Config {
         let settings = Settings {
             flows: shard.share(self.settings.flows),
             shards: shard.of.into(),
+            shard: shard.number,
             ..self.settings.clone()
         };
         Self {

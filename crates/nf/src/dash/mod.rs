@@ -22,12 +22,38 @@
 //!
 //! A DPU is a chain of its own: there is no other function in it.
 //!
+//! # Services
+//! | service | where it is configured | what it does to packets |
+//! |---|---|---|
+//! | VNET, with peering | route `vnet` or `vnet_direct`, mapping `vnet_encap` | a tunnel to the host behind the mapping, with the VNI of the ENI's network or the other one |
+//! | Private Link | mapping `privatelink`, port map, ENI's `pl_sip_encoding` | IPv4 becomes IPv6, with addresses that tell whose it is; NVGRE or VXLAN, a second tunnel by way of a security group's appliance |
+//! | load balancer | [`DASH_LOAD_BALANCER_TABLE`](../dash-configuration.md#dash_load_balancer_table) | a virtual address becomes that of a backend, which the connection keeps; redirects of a balancer in the network move it |
+//! | NAT gateway | [`DASH_NAT_POOL_TABLE`, `DASH_ENI_NAT_TABLE`](../dash-configuration.md#dash_nat_pool_table) | on direct routes the source becomes an external address, with a port of the ENI's block |
+//! | service tunnel (ExpressRoute) | route `servicetunnel` | IPv4 becomes IPv6 as the route says, and a tunnel to the service |
+//!
+//! Load balancers and NAT gateways decide where the flow is made: it keeps its backend, and its port, for as
+//! long as it lives. An echo's identifier is translated like a port (RFC 5508); protocols without either
+//! are dropped there (`nat_protocol`). Datagrams over IPv4 that leave behind an external address get another
+//! identification, unless they are atomic (RFC 6864): tenants have the address together. ICMP errors
+//! about packets that were changed are changed back, with the packet that they quote, if they are
+//! whole, for the one who sent that, and of a type in use; those about packets of which the IP
+//! version was changed are dropped (`icmp_error`). Whether a quoted segment is under way is not looked at.
+//!
+//! `twinpath trace` tells of one packet which tables it meets, which entries, and what follows.
+//!
 //! # The two paths
 //! The fast path has the flows: tables to find whose a packet is, an entry for each direction of
 //! a connection, counters and limits of each ENI. A packet of a known flow leaves there. One of no
 //! known flow, or of a flow that was decided before a change of policy, goes to the slow path, which has
 //! the policies; later ones of its flow wait for it on the fast path. Its answer makes the flow.
 //! With `--paths slow` flows and policies are both on the slow path: the oracle.
+//!
+//! # Shards
+//! With `[run] shards = N` all packets of an ENI are one shard's: they name it by a MAC address inside. So
+//! its limits, counters, meters and ports are as exact as on one; identifications that are drawn are no other
+//! shard's. Tables are shared, the number of flows is divided. Packets of no ENI are the first shard's, or
+//! whose their MAC address would be. An ENI whose MAC address changes may come to another shard, where its
+//! connections begin anew.
 //!
 //! # Generated traffic
 //! Without a capture or interfaces packets are those of `[traffic]`, put into tunnels: each flow is one
@@ -39,6 +65,19 @@
 //! `twinpath dash apply`. What is in force then is compiled beside what packets meet, and takes
 //! its place between two packets. Flows stay: one whose ENI or mapping was touched is judged anew
 //! with its next packet. Other keys cannot change while packets flow.
+//!
+//! # Counters
+//! Those of all ENIs together; each one's are shown by `twinpath dash counters`.
+//!
+//! | counter | meaning |
+//! |---|---|
+//! | `flows` | at the moment |
+//! | `flows_created` | opened |
+//! | `flows_removed` | ended before their time: policies no longer allow them, or a new connection took their place |
+//! | `flows_aged` | ended by time |
+//! | `flows_resimulated` | judged anew after a change of policy |
+//! | `flow_hits`, `flow_misses` | packets of known flows, and of none |
+//! | `dropped` | packets, for any reason; those of no ENI too |
 //!
 //! # Drops
 //! Reasons are those of the [drop reasons](../drop-reasons.md) that begin with `dash_`; for each ENI

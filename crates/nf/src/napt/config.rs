@@ -11,11 +11,11 @@ use crate::firewall::Opening;
 use crate::hosts::PrefixLength;
 use crate::idle_time::IdleTime;
 use crate::text::Text;
-use crate::unicast::check_host;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
+use twinpath_core::wire::unicast::check_host;
 
 pub(crate) use deterministic::{Block, Deterministic};
 pub(crate) use dynamic::Dynamic;

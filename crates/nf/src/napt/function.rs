@@ -25,10 +25,8 @@ use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
-use twinpath_core::{DropReason, Instant};
-use twinpath_rulecache::{
-    Answers, Half, Hits, Identifications, Obstacle, Recorded, RuleFunction, Verdict,
-};
+use twinpath_core::{DropReason, Identifications, Instant, Share};
+use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
 const SESSION: u32 = 1 << 31;
@@ -97,7 +95,7 @@ impl Napt {
             refusals: Refusals::default(),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),
-            identifications: Identifications::new(Half::Odd, seed),
+            identifications: Identifications::new(Share::SLOW_PATH, seed),
             counters: Counters::default(),
         }
     }

@@ -1,5 +1,6 @@
 //! What is seen of a DPU.
 
+use twinpath_control::live::DashSnapshot;
 use twinpath_control::report::{Dash, EniFigures, MeterFigures, WayFigures};
 use twinpath_dash::Dpu;
 use twinpath_dash::counters::{Drops, EniCounters};
@@ -18,6 +19,14 @@ pub(crate) fn dash(dpu: &Dpu) -> Dash {
         flows: dpu.flow_count() as u64,
         drops: by_name(dpu.drops()),
         enis: enis.collect(),
+    }
+}
+
+/// The same in short.
+pub(crate) fn snapshot(dpu: &Dpu) -> DashSnapshot {
+    DashSnapshot {
+        enis: dpu.tables().eni_count() as u64,
+        flows: dpu.flow_count() as u64,
     }
 }
 

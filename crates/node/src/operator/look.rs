@@ -12,10 +12,12 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_control::look::{
-    BackendView, BindingView, CounterView, FlowPath, FlowView, Look, Part, Query, Seen,
+    BackendView, BindingView, CounterView, DashFlowView, DashQuery, FlowPath, FlowView, Look, Part,
+    Query, Seen,
 };
 use twinpath_control::operator::Answer;
-use twinpath_control::service::{Instance, Service};
+use twinpath_control::report::EniFigures;
+use twinpath_control::service::{Instance, Paths, Service};
 use twinpath_core::key::KeyKind;
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{FlowKey, Instant, Side};
@@ -52,6 +54,7 @@ impl Control {
                 self.counted_flows(query, (place, function), &mut told)?;
             }
         }
+        self.flows_of_dpu(query, &service, &mut told)?;
         for worker in self.workers(&service) {
             self.each_flow(worker, query, &mut |part| {
                 let held = self.fast_words(worker.0, &part)?;
@@ -62,6 +65,48 @@ impl Control {
             })?;
         }
         Ok(told.finish())
+    }
+
+    /// Flows of the service's DPU, if it has one.
+    fn flows_of_dpu(
+        &self,
+        query: &Query,
+        service: &Service,
+        told: &mut Told<FlowView>,
+    ) -> Result<(), String> {
+        let mut instances = service.chain.iter().filter(|one| is_of(query, one));
+        let Some(dpu) = instances.find(|one| is_dpu(one)) else {
+            return Ok(());
+        };
+        let part = self.dash_flows(&DashQuery {
+            address: query.address,
+            port: query.port,
+            flow: query.flow.clone(),
+            most: query.most,
+            ..DashQuery::default()
+        })?;
+        let path = match service.run.paths {
+            Paths::Both => FlowPath::Fast,
+            Paths::Slow => FlowPath::Slow,
+        };
+        for flow in part.told {
+            told.push(dpu_view(&dpu.name, flow, path));
+        }
+        told.has_more |= part.has_more;
+        Ok(())
+    }
+
+    /// What the ENIs of the service's DPU have counted, if it has one.
+    fn eni_counters(&self, query: &Query, service: &Service) -> Result<Vec<CounterView>, String> {
+        let mut instances = service.chain.iter().filter(|one| is_of(query, one));
+        let Some(dpu) = instances.find(|one| is_dpu(one)) else {
+            return Ok(Vec::new());
+        };
+        let enis = self.figures()?.dash.map_or_else(Vec::new, |dash| dash.enis);
+        Ok(enis
+            .iter()
+            .flat_map(|eni| eni_views(&dpu.name, eni))
+            .collect())
     }
 
     /// The workers of all shards, by shard and number.
@@ -223,6 +268,8 @@ impl Control {
             })?;
             self.flow_hits(&service, (place, function), &mut told)?;
         }
+        let enis = self.eni_counters(query, &service)?;
+        enis.into_iter().for_each(|view| told.push(view));
         Ok(told.finish())
     }
 
@@ -317,6 +364,66 @@ impl Control {
         }
         Ok(connections)
     }
+}
+
+/// A DPU's flow among flows of any function: whose it is and which way it was opened is its state.
+fn dpu_view(function: &str, flow: DashFlowView, path: FlowPath) -> FlowView {
+    let DashFlowView {
+        eni,
+        direction,
+        protocol,
+        source,
+        destination,
+        state,
+        action,
+        unused_ns,
+        ..
+    } = flow;
+    let state = [eni, direction, state]
+        .into_iter()
+        .filter(|part| !part.is_empty());
+    let state: Vec<_> = state.collect();
+    FlowView {
+        functions: vec![function.to_owned()],
+        protocol,
+        ends: vec![source, destination],
+        state: vec![(
+            function.to_owned(),
+            format!("{}: {action}", state.join(" ")),
+        )],
+        path: Some(path),
+        packets: None,
+        bytes: None,
+        age_ns: None,
+        unused_ns: Some(unused_ns),
+    }
+}
+
+/// What an ENI has counted: packets either way as they came and as they left, and those that were dropped
+/// by reason.
+fn eni_views(function: &str, eni: &EniFigures) -> Vec<CounterView> {
+    let view = |what: String, packets, bytes| CounterView {
+        function: function.to_owned(),
+        rule: None,
+        text: format!("ENI {}: {what}", eni.eni),
+        packets,
+        bytes,
+    };
+    let ways = [("outbound", &eni.outbound), ("inbound", &eni.inbound)];
+    let ways = ways.into_iter().flat_map(|(way, counts)| {
+        let (came, left) = (counts.received_bytes, counts.sent_bytes);
+        [
+            view(format!("{way}, came"), counts.received_packets, Some(came)),
+            view(format!("{way}, left"), counts.sent_packets, Some(left)),
+        ]
+    });
+    let drops = eni.drops.iter();
+    let drops = drops.map(|(reason, count)| view(format!("dropped ({reason})"), *count, None));
+    ways.chain(drops).collect()
+}
+
+fn is_dpu(instance: &Instance) -> bool {
+    instance.config.of::<twinpath_nf::dash::Config>().is_some()
 }
 
 /// Adds what another worker has counted for the same rules.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
+use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{Endpoint, dissect, fields};
 use twinpath_nf::duration::Human;
 use twinpath_rulecache::{Action, EntryId, MatchKey, words};
@@ -16,7 +17,8 @@ pub struct PacketLook {
     pub hex: String,
     /// How many there are.
     pub bytes: usize,
-    /// Its headers, outermost first.
+    /// Its headers, outermost first; of a packet in a tunnel (VXLAN at its usual port, NVGRE) also those
+    /// inside.
     pub headers: Vec<String>,
     /// Its IP protocol number, its sender and whom it is for, if it is IP.
     #[serde(skip)]
@@ -55,18 +57,52 @@ impl PacketLook {
     }
 }
 
-fn headers(bytes: &[u8], layout: &Layout) -> Vec<String> {
+/// Tunnels in tunnels that are told.
+const MOST_TUNNELS: usize = 4;
+
+fn headers(mut bytes: &[u8], layout: &Layout) -> Vec<String> {
+    let (mut headers, mut layout) = (Vec::new(), *layout);
+    for _ in 0..MOST_TUNNELS {
+        let Some((tunnel, inside)) = inside(bytes, &layout) else {
+            break;
+        };
+        own_headers(bytes, &layout, &mut headers);
+        headers.push(in_words(&tunnel));
+        bytes = &bytes[tunnel.inner()];
+        layout = inside;
+    }
+    own_headers(bytes, &layout, &mut headers);
+    let payload = fields::payload(bytes, &layout).len();
+    if layout.network != Network::None {
+        headers.push(format!("{payload} bytes of payload"));
+    }
+    headers
+}
+
+/// The tunnel that a packet is, if what it carries can be read.
+fn inside(bytes: &[u8], layout: &Layout) -> Option<(Tunnel, Layout)> {
+    let tunnel = Tunnel::read(bytes, layout, VXLAN_PORT).ok()?;
+    let inside = dissect(bytes.get(tunnel.inner())?).ok()?;
+    Some((tunnel, inside))
+}
+
+fn in_words(tunnel: &Tunnel) -> String {
+    let key = tunnel.key;
+    match tunnel.encapsulation {
+        Encapsulation::Vxlan => format!("VXLAN VNI {key}"),
+        Encapsulation::Nvgre => format!("NVGRE VSID {key}"),
+    }
+}
+
+fn own_headers(bytes: &[u8], layout: &Layout, headers: &mut Vec<String>) {
     let (source, destination) = (fields::source_mac(bytes), fields::destination_mac(bytes));
-    let mut headers = vec![format!("Ethernet {source} > {destination}")];
+    headers.push(format!("Ethernet {source} > {destination}"));
     if layout.network == Network::None {
         headers.push("no IP".into());
-        return headers;
+        return;
     }
     headers.push(network(bytes, layout));
     headers.extend(transport(bytes, layout));
-    let payload = fields::payload(bytes, layout).len();
-    headers.push(format!("{payload} bytes of payload"));
-    headers
 }
 
 fn network(bytes: &[u8], layout: &Layout) -> String {
@@ -164,7 +200,8 @@ fn idle_text(idle: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_core::wire::PacketBuilder;
+    use twinpath_core::wire::tunnel::{Outer, Varying};
+    use twinpath_core::wire::{MacAddress, PacketBuilder};
 
     #[test]
     fn a_packet_is_told_from_the_outside_in() {
@@ -176,5 +213,38 @@ mod tests {
         assert!(look.headers[1].starts_with("IPv4 10.0.0.1 > 192.0.2.1, time to live "));
         assert!(look.headers[2].starts_with("TCP 4000 > 80, SYN ACK, seq "));
         assert_eq!(look.headers[3], "7 bytes of payload");
+    }
+
+    /// What is inside of a tunnel is what the packet is about.
+    #[test]
+    fn a_packet_in_tunnels_is_told_down_to_the_innermost() {
+        let (from, to) = ("10.0.0.1:4000", "192.0.2.1:80");
+        let (from, to) = (from.parse().expect("v4"), to.parse().expect("v4"));
+        let packet = PacketBuilder::udp(from, to).payload_len(7);
+        let mut frame = packet.to_vec().expect("fits");
+        for (encapsulation, key) in [(Encapsulation::Nvgre, 7), (Encapsulation::Vxlan, 2001)] {
+            let outer = Outer {
+                source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
+                destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
+                source: from.address,
+                destination: to.address,
+                encapsulation,
+                key,
+                vxlan_port: VXLAN_PORT,
+                ttl: 64,
+            };
+            frame.splice(0..0, vec![0; outer.header_bytes()]);
+            outer.emit(&Varying::default(), &mut frame).expect("sound");
+        }
+        let headers = PacketLook::of(&frame).headers;
+        let kinds = headers.iter().map(|header| header.split(' ').next());
+        let kinds: Vec<_> = kinds.flatten().collect();
+        let expected = [
+            "Ethernet", "IPv4", "UDP", "VXLAN", "Ethernet", "IPv4", "NVGRE", "Ethernet", "IPv4",
+            "UDP", "7",
+        ];
+        assert_eq!(kinds, expected, "{headers:?}");
+        assert_eq!(headers[3], "VXLAN VNI 2001");
+        assert_eq!(headers[6], "NVGRE VSID 7");
     }
 }

@@ -10,7 +10,9 @@ use twinpath_control::report::units;
 ///
 /// Packets count whichever path they took, those that a cached rule handled as far as the fast path has
 /// reported them. Rules of a firewall are asked about packets of connections that are not known: those that
-/// open one, and those that are denied. The rules come in order, the default behind them. Exit code 1 if no function counts.
+/// open one, and those that are denied. The rules come in order, the default behind them. Of an ENI
+/// it is told what came and what left either way, and what was dropped by reason; `twinpath dash counters`
+/// has SAI's names for it. Exit code 1 if no function counts.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath counters --control /run/border.sock --function acl",

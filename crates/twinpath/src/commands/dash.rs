@@ -9,6 +9,10 @@ mod text;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use std::path::PathBuf;
+use std::sync::Arc;
+use twinpath_control::service::Service;
+use twinpath_nf::dash::Config;
+use twinpath_node::run::StepError;
 
 /// Looks at the configuration of a DPU, as SONiC writes it for DASH, and at a DPU that runs
 #[derive(clap::Args)]
@@ -47,6 +51,21 @@ pub fn config_files(paths: &[PathBuf]) -> Vec<PathBuf> {
         }
     }
     files
+}
+
+/// A service's DPU has what these files say, if there are any, and not what the service file names.
+pub fn replace_config(paths: &[PathBuf], service: &mut Service) -> Result<(), CommandError> {
+    if paths.is_empty() {
+        return Ok(());
+    }
+    let files = twinpath_dash::Files::read(paths)?;
+    let mut instances = service.chain.iter_mut();
+    let dpu = instances.find(|instance| instance.config.of::<Config>().is_some());
+    let instance = dpu.ok_or(StepError::NoDash)?;
+    let config = instance.config.of::<Config>();
+    let config = config.ok_or(StepError::NoDash)?.with_files(files);
+    instance.config = Arc::new(config.map_err(StepError::from)?);
+    Ok(())
 }
 
 /// Does what it was asked.

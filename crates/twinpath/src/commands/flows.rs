@@ -10,7 +10,9 @@ use twinpath_control::report::units;
 /// Shows the flows that a running service knows
 ///
 /// Of functions that share flow state: which path holds it, where the connection is in its life, and
-/// how long no packet has come that counted. Of telemetry: packets, bytes and TCP flags, as of now. Of a monitor: packets, bytes and age of each flow, as far
+/// how long no packet has come that counted. Of telemetry: packets, bytes and TCP flags, as of now. Of a DPU:
+/// whose it is, which way it was opened, and what is done to its packets; `twinpath dash flows` tells more.
+/// Of a monitor: packets, bytes and age of each flow, as far
 /// as the fast path has reported. The data plane is asked for a part at a time, between two bursts,
 /// and goes on with its packets. Exit code 1 if there is none.
 #[derive(clap::Args)]

@@ -53,9 +53,8 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Of a service all of whose functions share flow state.
-const NO_CACHE: &str =
-    "no rules: no function of this service caches rules, all share flow state with the workers\n";
+/// Of a service whose fast path has flows, and a DPU's.
+const NO_CACHE: &str = "no rules: no function of this service caches rules; its fast path knows flows, which `twinpath flows` shows\n";
 
 /// Shows them.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {

@@ -23,15 +23,12 @@ use std::path::{Path, PathBuf};
 use twinpath_control::live::{Expected, Live};
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
-
-use std::sync::Arc;
 use twinpath_io::{CaptureError, is_standard};
 use twinpath_nf::dash;
 use twinpath_nf::duration::Human;
 use twinpath_nf::files::Copied;
 use twinpath_node::health::OnHealth;
 use twinpath_node::operator::{Reload, Reloaded};
-use twinpath_node::run::StepError;
 use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
 
 /// Runs a service over a capture, generated traffic or live datagrams
@@ -255,7 +252,7 @@ impl Arguments {
     fn service(&self) -> Result<Service, CommandError> {
         let copied = Copied::default();
         let mut service = Service::load_with(&self.service, &copied)?;
-        self.replace_dash(&mut service)?;
+        super::dash::replace_config(&self.dash, &mut service)?;
         let run = &mut service.run;
         run.paths = self.paths.map_or(run.paths, Into::into);
         run.execution = self.execution.map_or(run.execution, Into::into);
@@ -304,21 +301,6 @@ impl Arguments {
         let stop = Stop::on_signals()?;
         let counters = self.counters.as_deref();
         steps::execute(service, &list, counters, self.quiet, &stop.flag())
-    }
-
-    /// A DPU has other files than the service file names.
-    fn replace_dash(&self, service: &mut Service) -> Result<(), CommandError> {
-        if self.dash.is_empty() {
-            return Ok(());
-        }
-        let files = twinpath_dash::Files::read(&self.dash)?;
-        let mut instances = service.chain.iter_mut();
-        let dash = instances.find(|instance| instance.config.of::<dash::Config>().is_some());
-        let instance = dash.ok_or(StepError::NoDash)?;
-        let config = instance.config.of::<dash::Config>();
-        let config = config.ok_or(StepError::NoDash)?.with_files(files);
-        instance.config = Arc::new(config.map_err(StepError::from)?);
-        Ok(())
     }
 
     /// What comes from outside may be chosen to collide under a seed that is known: if nobody says

@@ -22,6 +22,8 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// or why none does; where its payload waits; and what leaves. Rules of lists are told with their text
 /// and their line of the service file.
 ///
+/// Of a DPU it is told which tables of which stages a packet meets, which entries are found, and what follows.
+///
 /// With --dropped all packets of a capture are told that the service drops: the reason, the function
 /// and the rule that decided.
 #[derive(clap::Args)]
@@ -29,6 +31,7 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
     "twinpath trace examples/gateway.toml --in a.pcap --packet 1000",
     "twinpath trace examples/gateway.toml --in a.pcap --packet 1000 --json | jq .end",
     "twinpath trace examples/gateway.toml --dropped a.pcap --flow 'tcp 10.0.0.1:* 192.0.2.1:80'",
+    "twinpath trace examples/dpu.toml --dash dpu0/*.json --in a.pcap --packet 7",
     "twinpath trace service.toml --hex 020000000005020000000001080045000030...",
 ))]
 #[command(group(clap::ArgGroup::new("subject").required(true).args(["hex", "input", "dropped"])))]
@@ -52,6 +55,10 @@ pub struct Arguments {
     /// "tcp 10.0.0.1:* 192.0.2.1:80"
     #[arg(long, requires = "dropped")]
     flow: Option<FlowFilter>,
+    /// A DPU's configuration, in place of what the service file's [dash] names: files in SONiC's JSON, of a
+    /// folder all that end with .json
+    #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
+    dash: Vec<PathBuf>,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -59,7 +66,8 @@ pub struct Arguments {
 
 /// Traces.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let service = Service::load(&arguments.service)?;
+    let mut service = Service::load(&arguments.service)?;
+    super::dash::replace_config(&arguments.dash, &mut service)?;
     if let Some(capture) = &arguments.dropped {
         return drops::execute(&service, capture, arguments.flow.as_ref(), arguments.json);
     }

@@ -131,3 +131,29 @@ fn a_file_that_is_not_there_is_no_answer() {
         "{said:?}"
     );
 }
+
+/// What cannot be is told with its place, and what was expected.
+#[test]
+fn addresses_of_no_host_and_backends_of_nobody_are_refused() {
+    const SERVICES: &str = r#"[
+    {"DASH_NAT_POOL_TABLE:a": {"addresses": "203.0.113.1,255.255.255.255"}, "OP": "SET"},
+    {"DASH_NAT_POOL_TABLE:b": {"addresses": "127.0.0.1"}, "OP": "SET"},
+    {"DASH_NAT_POOL_TABLE:c": {"addresses": "ff02::1"}, "OP": "SET"},
+    {"DASH_LOAD_BALANCER_TABLE:vnet-1:10.0.0.9:tcp:80": {"backends": ["10.0.0.1:80", "0.0.0.0:80"]}, "OP": "SET"},
+    {"DASH_LOAD_BALANCER_TABLE:vnet-1:10.0.0.9:udp:53": {"backends": ["10.0.0.1:53", "10.0.0.3:53"]}, "OP": "SET"}
+]
+"#;
+    let folder = folder(&[("a.json", NETWORKS), ("b.json", SERVICES)]);
+    let said = folder.run(&["dash", "check", "."]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    for wrong in [
+        "b.json:2: DASH_NAT_POOL_TABLE:a: addresses: 255.255.255.255: the broadcast address: expected that of one host",
+        "b.json:3: DASH_NAT_POOL_TABLE:b: addresses: 127.0.0.1: a loopback address",
+        "b.json:4: DASH_NAT_POOL_TABLE:c: addresses: ff02::1: a multicast address: expected that of one host",
+        "b.json:5: DASH_LOAD_BALANCER_TABLE:vnet-1:10.0.0.9:tcp:80: backends: 0.0.0.0: the address of no host",
+    ] {
+        assert!(said.err.contains(wrong), "{wrong:?} in {}", said.err);
+    }
+    let waits = "b.json:6: DASH_LOAD_BALANCER_TABLE:vnet-1:10.0.0.9:udp:53: backends: waits for DASH_VNET_MAPPING_TABLE:vnet-1:10.0.0.3, which is not there";
+    assert!(said.out.contains(waits), "{}", said.out);
+}

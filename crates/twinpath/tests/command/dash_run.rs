@@ -289,6 +289,29 @@ fn a_running_dpu_is_looked_at_and_changed() {
         flow["protocol"] == 6 && (end("source") || end("destination"))
     };
     assert!(https.iter().all(is_https), "{https:?}");
+    // Commands for any function know what a DPU is.
+    let flows = values(&["flows", "--function", "dash", "--most", "5"]);
+    assert!((1..=5).contains(&flows.len()));
+    for flow in &flows {
+        assert_eq!(
+            (&flow["functions"][0], &flow["path"]),
+            (&"dash".into(), &"fast".into())
+        );
+        let state = flow["state"][0][1].as_str().expect("a state");
+        assert!(
+            state.contains("bound") && state.contains("VXLAN from"),
+            "{flow}"
+        );
+    }
+    let counters = values(&["counters"]);
+    let is_told = |text: &str| counters.iter().any(|one| one["text"] == text);
+    assert!(is_told("ENI blue-1: outbound, left"), "{counters:?}");
+    let page = running.ask(&["top", "--once", "--every", "100ms"]);
+    for told in ["  DPU    6 ENIs, ", "  ENI blue-1 ", "  dash           "] {
+        assert!(page.out.contains(told), "{told}: {}", page.out);
+    }
+    let rules = running.ask(&["rules"]);
+    assert!(rules.out.contains("`twinpath flows` shows"), "{rules:?}");
     let none = running.ask(&["dash", "flows", "--unused", "1h"]);
     assert_eq!((none.code, none.out.as_str()), (Some(1), "0 flows\n"));
     let enis = values(&["dash", "enis"]);
@@ -366,6 +389,75 @@ fn a_packet_is_traced_through_all_stages() {
             assert!(
                 said.out.contains(stage),
                 "{paths}: {stage:?} in {}",
+                said.out
+            );
+        }
+    }
+}
+
+/// One packet of each of DASH's services: which table it meets, which entry is found, what follows, and
+/// what it is inside when it leaves.
+#[test]
+fn each_service_is_traced_stage_by_stage() {
+    let services: [(&str, &[&str]); 5] = [
+        (
+            "vnet",
+            &[
+                "outbound routing: route to 10.2.0.8, as for 10.2.0.0 to 10.2.255.255: to network Vnet1, mapping of 10.2.0.8",
+                "CA to PA mapping: 10.2.0.8 in network Vnet1: VnetEncap to 100.0.0.8",
+                "routing type: vnet_encap: Vxlan",
+                "VXLAN VNI 1001",
+                "UDP 6789 > 4567",
+            ],
+        ),
+        (
+            "private_link",
+            &[
+                "CA to PA mapping: 10.2.0.100 in network Vnet1: PrivateLink to 101.1.2.3",
+                "routing type: privatelink: IPv4 to IPv6, Nvgre 100",
+                "private link: source fd40:108:20:abc:abc::/ffff:ffff:ffff:ffff:ffff:ffff::, destination 2603:10e1:100:2::3401:203/",
+                "from fd40:108:20:d107:64:ff71:a00:b to 2603:10e1:100:2::3401:203",
+                "NVGRE VSID 100",
+            ],
+        ),
+        (
+            "load_balancer",
+            &[
+                "load balancer: 10.2.9.100:80 in network Vnet1: to 10.2.9.1:8080, one of 1",
+                "CA to PA mapping: 10.2.9.1 in network Vnet1: VnetEncap to 100.0.0.1",
+                "TCP 6789 > 8080, SYN",
+            ],
+        ),
+        (
+            "nat_gateway",
+            &[
+                "outbound routing: route to 198.51.100.7, as for 10.3.0.0 to 255.255.255.255: direct",
+                "NAT gateway: source 10.0.0.11: 203.0.113.1, one of ports 4001",
+                "tunnel: edge: Vxlan to 40.40.40.40, key 100",
+                "IPv4 203.0.113.1 > 198.51.100.7",
+                "TCP 4001 > 80, SYN",
+            ],
+        ),
+        (
+            "service_tunnel",
+            &[
+                "outbound routing: route to 50.1.2.1, as for 50.0.0.0 to 50.255.255.255: service tunnel",
+                "service tunnel: source fd00:108:0:d204:0:200::/ffff:ffff:ffff:ffff:ffff:ffff::, destination 2603:10e1:100:2::/",
+                "from fd00:108:0:d204:0:200:a00:b to 2603:10e1:100:2::3201:201",
+                "IPv6 fd00:108:0:d204:0:200:a00:b > 2603:10e1:100:2::3201:201",
+            ],
+        ),
+    ];
+    for (vector, parts) in services {
+        let folder = copied(vector);
+        folder.write("dpu.toml", SERVICE.as_bytes());
+        let packet = ["--in", "0-in.pcap", "--packet", "1"];
+        let trace = ["trace", "dpu.toml", "--dash", "0-config.json"];
+        let said = folder.succeed(&[&trace[..], &packet].concat());
+        for part in parts {
+            assert!(
+                said.out.contains(part),
+                "{vector}: {part:?} in {}",
                 said.out
             );
         }

@@ -114,7 +114,7 @@ fn compare(
     let names = ["one", "two"].map(TagName::from);
     let tags: HashMap<_, _> = names.into_iter().zip(tags).collect();
     let version = if is_v4 { IpVersion::V4 } else { IpVersion::V6 };
-    let table = AclTable::new(version, &rules, &|name| tags.get(name));
+    let table = AclTable::new("group".into(), version, &rules, &|name| tags.get(name));
     for packet in packets {
         let first = rules
             .iter()
@@ -159,7 +159,9 @@ fn packets_of_the_other_version_match_nothing() {
         src_port: [].into(),
         dst_port: [].into(),
     };
-    let table = AclTable::new(IpVersion::V4, &[("1".into(), any)], &|_| None);
+    let table = AclTable::new("group".into(), IpVersion::V4, &[("1".into(), any)], &|_| {
+        None
+    });
     let packet = |is_v4: bool| Headers {
         source: address(is_v4, 1),
         destination: address(is_v4, 2),
@@ -196,7 +198,7 @@ fn lists_by_lists_take_no_more_than_lists() {
             (AclRuleId::from("rule"), rule)
         })
         .collect();
-    let table = AclTable::new(IpVersion::V4, &rules, &|_| None);
+    let table = AclTable::new("group".into(), IpVersion::V4, &rules, &|_| None);
     let bytes_per_prefix = table.memory_bytes() / 200_000;
     assert!(bytes_per_prefix <= 20, "{bytes_per_prefix} bytes a prefix");
     let packet = Headers {

@@ -5,13 +5,13 @@ use crate::descriptor::Placed;
 use crate::firewall::Opening;
 use crate::records::Kind;
 use crate::text::Text;
-use crate::unicast::check_host;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use twinpath_classify::Prefix;
+use twinpath_core::wire::unicast::check_host;
 use twinpath_core::wire::{Address, Endpoint};
 
 /// Where they are in a function's table.

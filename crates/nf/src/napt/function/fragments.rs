@@ -3,7 +3,7 @@
 //! has one external address, what it sends needs no ports. Others that come before the first of their
 //! datagram are [held](Held) until it comes.
 //!
-//! Fragments of what leaves bear a number that is [drawn](twinpath_rulecache::identifications) for
+//! Fragments of what leaves bear a number that is [drawn](twinpath_core::identifications) for
 //! their datagram: with the one that comes first, whichever part it is.
 
 use super::super::sides::Course;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use twinpath_control::report::{Report, units};
+use twinpath_control::report::{EniFigures, Report, units};
 use twinpath_nf::duration::Human;
 
 /// Figures and when they were told.
@@ -39,6 +39,7 @@ impl Page<'_> {
         self.paths(text)?;
         self.ports(text)?;
         self.tables(text)?;
+        self.enis(text)?;
         self.functions(text)?;
         self.drops(text)
     }
@@ -46,10 +47,14 @@ impl Page<'_> {
     /// How many in a second.
     fn rate(&self, of: impl Fn(&Report) -> u64) -> String {
         let more = of(self.now).saturating_sub(of(self.before));
-        let rate = if self.seconds > 0.0 {
-            more as f64 / self.seconds
-        } else {
-            0.0
+        self.per_second(more)
+    }
+
+    /// So many between the moments, as a rate.
+    fn per_second(&self, count: u64) -> String {
+        let rate = match self.seconds > 0.0 {
+            true => count as f64 / self.seconds,
+            false => 0.0,
         };
         units::count(rate as u64)
     }
@@ -131,6 +136,41 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// A DPU's, those with most packets since the moment before first.
+    fn enis(&self, text: &mut String) -> std::fmt::Result {
+        let Some(dash) = &self.now.dash else {
+            return Ok(());
+        };
+        let packets =
+            |eni: &EniFigures| eni.outbound.received_packets + eni.inbound.received_packets;
+        let before = |eni: &EniFigures| {
+            let known = self.before.dash.iter().flat_map(|dash| &dash.enis);
+            let mut known = known.filter(|other| other.eni == eni.eni);
+            known.next().cloned().unwrap_or_default()
+        };
+        let mut enis: Vec<_> = dash.enis.iter().map(|eni| (eni, before(eni))).collect();
+        enis.sort_by_key(|(eni, before)| {
+            std::cmp::Reverse(packets(eni).saturating_sub(packets(before)))
+        });
+        let [count, flows] = [enis.len() as u64, dash.flows].map(units::count);
+        writeln!(text, "  DPU    {count} ENIs, {flows} flows")?;
+        for (eni, before) in enis.into_iter().take(MOST_LINES) {
+            let rate = |of: fn(&EniFigures) -> u64| {
+                let more = of(eni).saturating_sub(of(&before));
+                self.per_second(more)
+            };
+            let outbound = rate(|eni| eni.outbound.received_packets);
+            let inbound = rate(|eni| eni.inbound.received_packets);
+            let dropped = rate(EniFigures::dropped);
+            let (name, flows) = (&eni.eni, units::count(eni.flows));
+            writeln!(
+                text,
+                "  ENI {name:<14} outbound {outbound:>10}/s  inbound {inbound:>10}/s  flows {flows:>9}  dropped {dropped:>8}/s"
+            )?;
+        }
+        Ok(())
+    }
+
     fn functions(&self, text: &mut String) -> std::fmt::Result {
         for function in &self.now.functions {
             let counted = function.counters.iter().filter(|(_, count)| **count > 0);
@@ -162,7 +202,7 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_control::report::PortFigures;
+    use twinpath_control::report::{Dash, PortFigures};
 
     fn moment(at: Instant, packets: u64) -> Moment {
         let mut report = Report::default();
@@ -194,6 +234,39 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    /// Its ENIs are told, with those first that have most to do at the moment.
+    #[test]
+    fn a_dpu_has_a_line_for_each_eni() {
+        let dpu = |at, packets: [u64; 2]| {
+            let eni = |(name, packets): (&str, u64)| {
+                let mut eni = EniFigures {
+                    eni: name.into(),
+                    flows: 3,
+                    ..EniFigures::default()
+                };
+                eni.outbound.received_packets = packets;
+                eni.drops.insert("acl_outbound".into(), packets / 4);
+                eni
+            };
+            let enis = ["blue", "red"].into_iter().zip(packets).map(eni);
+            let mut moment = moment(at, 0);
+            moment.report.dash = Some(Dash {
+                flows: 6,
+                enis: enis.collect(),
+                ..Dash::default()
+            });
+            moment
+        };
+        let start = Instant::now();
+        let now = dpu(start + Duration::from_secs(2), [1100, 2000]);
+        let text = page(&dpu(start, [1000, 0]), &now);
+        assert!(text.contains("  DPU    2 ENIs, 6 flows\n"), "{text}");
+        let [blue, red] = ["blue", "red"].map(|eni| text.find(eni).expect("a line"));
+        assert!(red < blue, "{text}");
+        assert!(text.contains("outbound      1,000/s"), "{text}");
+        assert!(text.contains("dropped      250/s"), "{text}");
     }
 
     #[test]

@@ -6,23 +6,38 @@
 //!
 //! Numbers are counted by source, destination and protocol as the datagram leaves, in a fixed array
 //! of counters that is found by a keyed hash: nothing grows, and those that share a counter skip
-//! numbers. Where counting begins follows from the hash, too. Each path draws from a half of the
-//! numbers of its own, so that they need not tell each other; a number comes again after 32,768
-//! draws at the earliest.
+//! numbers. Where counting begins follows from the hash, too. Whoever else draws for the same
+//! addresses, as the other path does, has a [share](Share) of the numbers of its own, so that they
+//! need not tell each other; of two each draws 32,768 before one comes again.
 
-use twinpath_core::HashKey;
-use twinpath_core::wire::{Address, Layout, Network, fields, rewrite};
+use crate::HashKey;
+use crate::wire::{Address, Layout, Network, fields, rewrite};
 
 /// Counters; a power of two.
 const COUNTERS: usize = 4096;
 
-/// Which half of the numbers is drawn from.
+/// Which of the numbers are drawn: those that end with certain bits.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Half {
-    /// The fast path's.
-    Even = 0,
-    /// The slow path's.
-    Odd = 1,
+pub struct Share {
+    bits: u32,
+    last: u32,
+}
+
+impl Share {
+    /// Even numbers.
+    pub const FAST_PATH: Self = Self::of(0, 2);
+    /// Odd numbers.
+    pub const SLOW_PATH: Self = Self::of(1, 2);
+
+    /// That of one of so many who draw, counted from 0.
+    #[must_use]
+    pub const fn of(number: u16, count: u16) -> Self {
+        let bits = u16::BITS - count.saturating_sub(1).leading_zeros();
+        Self {
+            bits,
+            last: number as u32 & ((1 << bits) - 1),
+        }
+    }
 }
 
 /// Numbers for datagrams that may be fragments or become some.
@@ -30,17 +45,17 @@ pub enum Half {
 pub struct Identifications {
     counters: Box<[u16; COUNTERS]>,
     hash_key: HashKey,
-    half: Half,
+    share: Share,
 }
 
 impl Identifications {
     /// None has been drawn yet. Nobody who does not know the seed can choose datagrams that share a
     /// counter.
-    pub fn new(half: Half, seed: u64) -> Self {
+    pub fn new(share: Share, seed: u64) -> Self {
         Self {
             counters: Box::new([0; COUNTERS]),
             hash_key: HashKey::new(seed),
-            half,
+            share,
         }
     }
 
@@ -58,12 +73,13 @@ impl Identifications {
 
     /// The same of both addresses as they lie in a header.
     #[inline(always)]
-    pub(crate) fn draw_between(&mut self, ends: u64, protocol: u8) -> u16 {
+    pub fn draw_between(&mut self, ends: u64, protocol: u8) -> u16 {
         let hash = self.hash_key.hash([ends, protocol.into()]);
         let begin = (hash >> 48) as u16;
         let counter = &mut self.counters[hash as usize % COUNTERS];
         *counter = counter.wrapping_add(1);
-        counter.wrapping_add(begin) << 1 | self.half as u16
+        let Share { bits, last } = self.share;
+        (u32::from(counter.wrapping_add(begin)) << bits | last) as u16
     }
 
     /// Gives a packet a number that was drawn for it as it is now, unless it is atomic or not IPv4.
@@ -93,8 +109,8 @@ impl Identifications {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::{Endpoint, PacketBuilder, dissect, ipv4, verify_ipv4_checksum};
     use std::collections::HashSet;
-    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, ipv4, verify_ipv4_checksum};
 
     fn address(host: u8) -> Address {
         Address::from_v4([192, 0, 2, host])
@@ -102,8 +118,8 @@ mod tests {
 
     #[test]
     fn no_number_of_one_receiver_comes_twice_whichever_path_draws() {
-        let halves = [Half::Even, Half::Odd];
-        let mut paths = halves.map(|half| Identifications::new(half, 7));
+        let shares = [Share::FAST_PATH, Share::SLOW_PATH];
+        let mut paths = shares.map(|share| Identifications::new(share, 7));
         let mut drawn = HashSet::new();
         for path in &mut paths {
             for _ in 0..1 << 15 {
@@ -113,9 +129,24 @@ mod tests {
         assert_eq!(drawn.len(), 1 << 16);
     }
 
+    /// However many draw, and whether or not their number is a power of two.
+    #[test]
+    fn no_two_shares_have_a_number_in_common() {
+        for (count, each) in [(1, 65_536), (3, 16_384), (4, 16_384), (64, 1024)] {
+            let mut drawn = HashSet::new();
+            for number in 0..count {
+                let mut numbers = Identifications::new(Share::of(number, count), 7);
+                for _ in 0..each {
+                    assert!(drawn.insert(numbers.draw(address(1), address(2), 17)));
+                }
+            }
+            assert_eq!(drawn.len(), usize::from(count) * each);
+        }
+    }
+
     #[test]
     fn receivers_are_counted_for_themselves_and_begin_anywhere() {
-        let mut numbers = Identifications::new(Half::Even, 7);
+        let mut numbers = Identifications::new(Share::FAST_PATH, 7);
         let first: HashSet<u16> = (0..100)
             .map(|host| numbers.draw(address(1), address(host), 17))
             .collect();
@@ -128,7 +159,7 @@ mod tests {
 
     #[test]
     fn atomic_datagrams_keep_theirs_and_checksums_stay_as_right_as_they_were() {
-        let mut numbers = Identifications::new(Half::Odd, 7);
+        let mut numbers = Identifications::new(Share::SLOW_PATH, 7);
         let ends = ["10.0.0.1:1", "10.0.0.2:2"].map(|end| end.parse::<Endpoint>().expect("v4"));
         let whole = PacketBuilder::udp(ends[0], ends[1])
             .identification(6)

@@ -7,10 +7,10 @@
 //! quoted header. Whether what it quotes can be under way is for the function that knows the flow
 //! ([`fields::inner_tcp_sequence`]); it refuses as [`Refusal::Window`].
 
-use twinpath_core::DropReason;
-use twinpath_core::wire::icmp::{self, v4, v6};
-use twinpath_core::wire::layout::{Layout, Network, Transport};
-use twinpath_core::wire::{fields, verify_inner_ipv4_checksum, verify_transport_checksum};
+use crate::DropReason;
+use crate::wire::icmp::{self, v4, v6};
+use crate::wire::layout::{Layout, Network, Transport};
+use crate::wire::{fields, verify_inner_ipv4_checksum, verify_transport_checksum};
 
 /// Why an ICMP message is not let through.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -114,10 +114,10 @@ fn judge_quote(frame: &[u8], layout: &Layout) -> Result<(), Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_core::wire::icmp::IcmpError;
-    use twinpath_core::wire::protocol;
-    use twinpath_core::wire::rewrite::refresh_checksums;
-    use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect};
+    use crate::wire::icmp::IcmpError;
+    use crate::wire::protocol;
+    use crate::wire::rewrite::refresh_checksums;
+    use crate::wire::{Address, Endpoint, PacketBuilder, dissect};
 
     const A: [Endpoint; 2] = [
         Endpoint::v4([10, 0, 0, 1], 40_000),
