@@ -173,6 +173,33 @@ fn the_first_answer_is_lost_with_its_worker() {
     assert!(node.machine.is_quiet());
 }
 
+/// A question that is lost with its packet, and whose answer nobody waits for, is over when its worker has
+/// finished with it: time need not be told for that, and the next packet of its flow asks itself.
+#[test]
+fn a_lost_question_that_nobody_waits_for_is_over_at_once() {
+    let service = service();
+    let mut node = build(&service, Paths::Both).expect("a sound service");
+    let (at, packet) = packets(&service, 1).remove(0);
+    node.machine.start(at);
+    let clock = Clock {
+        packet: at,
+        link: at,
+    };
+    let mut out = Output::default();
+    for _ in 0..2 {
+        let mut frame = node.machine.pools().take_filled(&packet).expect("a buffer");
+        frame.set_timestamp(at);
+        node.machine.receive(&mut vec![frame], clock, &mut out);
+        let (_, asked) = out.frames.pop().expect("it asks");
+        assert_eq!((out.frames.len(), questions(&node)), (0, 1));
+        let mut lost = Vec::new();
+        node.workers[0].receive(asked, &mut node.worker_pools[0], &mut lost);
+        hand_in(&mut node, &mut Vec::new(), clock, &mut out);
+        assert_eq!(questions(&node), 0);
+        assert!(node.machine.is_quiet());
+    }
+}
+
 fn hand_in(node: &mut Node, returns: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
     node.machine.returned(0, returns, clock, out);
     node.machine.progress(0, node.workers[0].progress(), out);

@@ -193,10 +193,15 @@ impl DashStage {
     }
 
     /// The packet that has asked will not come back, if it has not: there was no room for it, or its
-    /// worker has finished with it and given it back by no answer, as one that crashed.
+    /// worker has finished with it and given it back by no answer, as one that crashed. Who waits for the
+    /// answer goes on when time is told.
     pub(super) fn lost(&mut self, ticket: u32) {
-        if self.asked.contains_key(&ticket) {
-            self.lost.push_back(ticket);
+        match self.asked.get(&ticket) {
+            Some(asked) if asked.behind.is_empty() => {
+                self.take(ticket);
+            }
+            Some(_) => self.lost.push_back(ticket),
+            None => {}
         }
     }
 

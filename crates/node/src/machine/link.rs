@@ -71,6 +71,12 @@ impl Link {
         self.backlog.len()
     }
 
+    /// The packets among them.
+    pub fn packets_waiting(&self) -> usize {
+        let packets = self.backlog.iter().filter(|frame| carries_packet(frame));
+        packets.count()
+    }
+
     /// The oldest packet that waits at the worker for rules to go.
     pub fn waiting_since(&self) -> u64 {
         self.progress.waiting_since

@@ -223,6 +223,11 @@ impl Machine {
         self.links.iter().map(room).min().unwrap_or(usize::MAX)
     }
 
+    /// Packets that wait for room on a link.
+    pub fn packets_waiting(&self) -> usize {
+        self.links.iter().map(Link::packets_waiting).sum()
+    }
+
     /// Packets that have arrived so far.
     pub fn arrived(&self) -> u64 {
         self.path.under_way().arrived()

@@ -19,6 +19,7 @@ mod translation;
 pub use applied::apply_crossed;
 pub use exit::{Exit, ExitKind};
 pub use inside::{come_out, go_inside, justify_drops, note_inside, settle_inside};
+pub use passage::is_dropped_beside;
 pub use translation::{admit_client, follow_bindings};
 
 use super::invariant::{Invariant, Violation};

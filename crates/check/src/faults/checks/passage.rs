@@ -62,6 +62,29 @@ fn may_be_denied(world: &World, record: &mut Record, number: u32) -> bool {
     std::iter::once(None).chain(ends).any(&mut is_denied)
 }
 
+/// A DPU that drops the packet about which policies have just answered ends its flow, if it had one:
+/// the DPU beside, which hears of nothing else that is dropped, must do the same.
+pub fn is_dropped_beside(world: &mut World, record: &mut Record, number: u32) {
+    let Some(packet) = record.history.packet(number) else {
+        return;
+    };
+    if !world.is_dropped_by_dpu(packet.at, &packet.bytes) {
+        return;
+    }
+    let way = Way {
+        direction: packet.direction,
+        from: packet.passed,
+        passed: usize::MAX,
+        at: packet.at,
+    };
+    let stays = |_: &mut Vec<u8>| {};
+    let mut bytes = packet.bytes.clone();
+    if record.reference.pass(&mut bytes, way, (stays, stays)) {
+        let what = format!("a DPU drops packet {number}, and the one beside lets it pass");
+        record.step.fault(Invariant::AsAlone, what);
+    }
+}
+
 /// What comes out is what the functions that it has passed make of it alone, by a binding that was
 /// in force.
 pub fn is_as_alone(

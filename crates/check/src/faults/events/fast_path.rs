@@ -4,7 +4,7 @@ use super::link::{check_numbers, take_off};
 use super::outputs::{follow_exits, follow_out, leave, punt};
 use super::run::Run;
 use super::tampering::tamper_on_return;
-use crate::faults::checks::{go_inside, note_inside};
+use crate::faults::checks::{go_inside, is_dropped_beside, note_inside};
 use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, Happened, PacketState, Record};
 use crate::faults::world::{LineId, Transit, number_of};
@@ -161,6 +161,9 @@ pub fn return_frame(run: &mut Run, line: LineId, ticket: u64) {
         .machine
         .returned(line.worker, &mut vec![frame], clock, out);
     record.coverage.ring_full += world.refused() - refused;
+    if let Some(packet) = packet {
+        is_dropped_beside(world, record, packet);
+    }
     if world.knows_epoch(line.worker) {
         record.bindings.former_rules_are_gone(record.turn);
     }

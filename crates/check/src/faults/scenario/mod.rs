@@ -58,7 +58,8 @@ pub struct Scenario {
 
 impl Scenario {
     /// The scenario of a seed. One in four has functions that users run, of which some stand beside
-    /// elements with rules; one in four has elements with rules beside the simulation's own function.
+    /// elements with rules, and some are a DPU; one in four has elements with rules beside the simulation's
+    /// own function.
     /// In some of these and of the others payloads are parked, or wait in remote memory.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
@@ -67,6 +68,7 @@ impl Scenario {
             2 if seed % 64 == 34 => Self::with_rules(seed).with_split(seed),
             2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
             2 => Self::with_rules(seed),
+            3 if seed % 64 == 59 => Self::with_dpu(seed),
             3 if seed % 8 == 3 => Self::with_mixed(seed),
             3 => Self::with_real(seed),
             _ => Self::with_ledger(seed),
@@ -142,8 +144,7 @@ impl Scenario {
     }
 
     /// A DPU: policies, flows and limits are all its own, and it has one worker.
-    #[cfg(test)]
-    pub(crate) fn with_dpu(seed: u64) -> Self {
+    fn with_dpu(seed: u64) -> Self {
         let mut scenario = Self::with_state(seed);
         (scenario.elements, scenario.functions) = (Elements::Dpu, Functions::Dpu);
         scenario.protocol.waiting = 0;

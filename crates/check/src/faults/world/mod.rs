@@ -27,6 +27,7 @@ use rules::ElementRules;
 use twinpath_coherence::Clock;
 use twinpath_control::service::ServiceError;
 use twinpath_core::{DropReason, Instant, Pools};
+use twinpath_node::mirror::{Copied, Event, MOST_BYTES, Reader, Wanted};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{DashStage, Limits, Machine, Node, Output};
 use twinpath_parking::Stage;
@@ -63,6 +64,8 @@ pub struct World {
     pub agenda: Agenda,
     pub arrivals: Arrivals,
     pub machine: Machine,
+    /// Copies of what is dropped, where a DPU decides that.
+    drops: Option<Reader>,
     /// What the machine has put out.
     pub out: Output,
     /// Memory servers, and the links to them.
@@ -120,6 +123,10 @@ impl World {
             now: 0,
             agenda: Agenda::default(),
             arrivals: Arrivals::new(seed, scenario, &service)?,
+            drops: match scenario.elements {
+                Elements::Dpu => machine.mirror().read(Wanted::Drops, MOST_BYTES),
+                _ => None,
+            },
             machine,
             out: Output::default(),
             servers,
@@ -195,14 +202,29 @@ impl World {
         ElementRules::of_each(self.machine.path().elements(), worker)
     }
 
-    /// Packets that the fast path holds: they wait for rules, for the state of their flows, or for a DPU's
-    /// policies.
+    /// Packets that the fast path holds: they wait for rules, for the state of their flows, for a DPU's
+    /// policies, or for room on the link.
     pub fn held(&self) -> usize {
         let for_rules: usize = self.rules().map(|rules| rules.table.held()).sum();
         let path = self.machine.path();
         let for_state = path.stages().map(|stage| stage.waiting_packets());
         let for_answers = path.dash().map_or(0, DashStage::held);
-        for_rules + for_state.sum::<usize>() + for_answers
+        for_rules + for_state.sum::<usize>() + for_answers + self.machine.packets_waiting()
+    }
+
+    /// Whether a DPU has decided on the fast path to drop this packet, since this was asked last of any.
+    pub fn is_dropped_by_dpu(&mut self, at: Instant, packet: &[u8]) -> bool {
+        let Some(drops) = &mut self.drops else {
+            return false;
+        };
+        let is_it = |copied: &Copied| match copied.event {
+            Event::Dropped(drop) => {
+                let decides = matches!(drop.reason, DropReason::Dash(_)) && !drop.on_slow_path;
+                decides && copied.at_ns == at.0 && copied.bytes == packet
+            }
+            _ => false,
+        };
+        drops.copies().iter().any(is_it)
     }
 
     /// Fragments that wait for the first one of their datagram.
