@@ -395,7 +395,7 @@ impl Store {
             return None;
         };
         let other = self.macs.get(&eni.mac_address).filter(|other| *other != id);
-        other.map(|other| Obstacle::same_mac(other))
+        other.map(Obstacle::same_mac)
     }
 
     fn put(&mut self, object: Object, work: &mut Vec<Key>) {

@@ -167,6 +167,8 @@ impl PortMapRange {
 
 #[cfg(test)]
 mod tests {
+    use twinpath_core::wire::Endpoint;
+
     use super::*;
 
     #[test]

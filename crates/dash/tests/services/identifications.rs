@@ -76,12 +76,14 @@ fn fragments_have_that_of_their_datagram() {
             under_way.push(pieces);
         }
         let mut numbers = [None; 2];
-        for piece in 0..under_way[0].len() {
-            for machine in 0..2 {
-                let frame = around(&under_way[machine][piece]);
-                let sent = bench.send(&frame).expect("sent");
+        let [one, other] = &under_way[..] else {
+            panic!("two machines")
+        };
+        for (at, pieces) in one.iter().zip(other).enumerate() {
+            for (machine, piece) in [pieces.0, pieces.1].into_iter().enumerate() {
+                let sent = bench.send(&around(piece)).expect("sent");
                 let own = *numbers[machine].get_or_insert(number(&sent));
-                assert_eq!(number(&sent), own, "machine {machine}, piece {piece}");
+                assert_eq!(number(&sent), own, "machine {machine}, piece {at}");
             }
         }
         for number in numbers.into_iter().flatten() {
