@@ -359,8 +359,8 @@ fn what_is_delayed_leaves_at_the_rate() {
 const NETWORKS: [&str; 4] = [
     "per = \"source\"\nv4_prefix_bits = 16\nv6_prefix_bits = 48\nrate_pps = 2000\nburst_packets = 20\n",
     "per = \"destination\"\nmost_prefixes = 4\nrate_bps = 5_000_000\nburst_bytes = 6000\n",
-    "per = \"source\"\nrate_pps = 2000\nburst_packets = 3\nexcess = \"delay\"\nlongest_delay = \"30ms\"\n",
-    "per = \"destination\"\nv4_prefix_bits = 8\nrate_bps = 20_000_000\nburst_bytes = 9000\nexcess = \"delay\"\ndirections = \"from_opener\"\n",
+    "per = \"source\"\nrate_pps = 200\nburst_packets = 3\nexcess = \"delay\"\nlongest_delay = \"30ms\"\n",
+    "per = \"destination\"\nv4_prefix_bits = 8\nrate_bps = 8_000_000\nburst_bytes = 9000\nexcess = \"delay\"\ndirections = \"from_opener\"\n",
 ];
 
 fn one_worker(limit: &str) -> String {
