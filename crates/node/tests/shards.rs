@@ -268,8 +268,10 @@ fn memory_servers_are_requested_from_by_every_shard() {
                 let (found, _) = run_with_servers(&service, &own, paths, &Remote::SOUND);
                 flows.extend(found.flows);
                 let split = found.report.split.expect("with [split]");
-                assert!(split.counts.merged > 100, "{:?}", split.counts);
-                assert_eq!(split.counts.lost(), 0);
+                let counts = split.counts;
+                assert!(counts.merged > 20 && counts.lost() == 0, "{counts:?}");
+                // Before queue pairs begin their lives.
+                assert!(counts.whole_down < 30, "{counts:?}");
                 for server in &split.servers {
                     let up = server.queue_pairs.iter().filter(|pair| pair.is_up);
                     let numbers: Vec<_> = up.map(|pair| pair.number).collect();

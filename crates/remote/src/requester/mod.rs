@@ -422,8 +422,12 @@ impl Requester {
 }
 
 impl PayloadMemory for Requester {
+    /// Those that the server has: no flow is left to others.
     fn queue_pairs(&self) -> u16 {
-        self.config.queue_pairs
+        match &self.peer {
+            Some(peer) => self.queue_pairs_of(&peer.memory),
+            None => self.config.queue_pairs,
+        }
     }
 
     fn is_ready(&self, queue_pair: u16) -> bool {

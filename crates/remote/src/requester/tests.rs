@@ -362,6 +362,7 @@ fn shards_share_a_server() {
     for requester in &both.requesters {
         let ready: Vec<_> = (0..3).map(|pair| requester.is_ready(pair)).collect();
         assert_eq!(ready, [true, false, false]);
+        assert_eq!(requester.queue_pairs(), 1, "flows use those that there are");
     }
     let numbers = |requester: &Requester| requester.queue_pair_figures()[0].number;
     assert_eq!(
