@@ -378,8 +378,8 @@ fn buckets_of_networks() {
         let (trace, text) = (crowded(ipv6_share), one_worker(limit));
         let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         let drops = &expected.report.drops;
-        assert!(limited(&expected) > 100, "{limit}: {drops:?}");
-        assert!(counter(&expected, "conforming") > 300, "{limit}");
+        assert!(limited(&expected) > 10, "{limit}: {drops:?}");
+        assert!(counter(&expected, "conforming") > 10, "{limit}");
         let delays = limit.contains("delay");
         assert_eq!(counter(&expected, "released") > 100, delays, "{limit}");
         let found = run(&service(&text), &trace, Paths::Both, Execution::Virtual);
@@ -394,7 +394,8 @@ fn buckets_of_networks() {
                 assert_eq!(found.report.fast.share, 0.0, "{what}");
                 if let Some(split) = &found.report.split {
                     assert_eq!(split.counts.lost(), 0, "{what}: {:?}", split.counts);
-                    assert!(split.counts.merged > 100, "{what}: {:?}", split.counts);
+                    // Where there is room for two payloads, those of held headers keep it for long.
+                    assert!(split.counts.merged > 10, "{what}: {:?}", split.counts);
                 }
             }
         }
