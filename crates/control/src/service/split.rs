@@ -344,10 +344,17 @@ impl Split {
     /// What it is for one of several shards: its own queue pairs of each server, and of a link what is
     /// its part. All other sizes are each shard's.
     pub fn become_share_of(&mut self, shard: Shard) {
+        fn share(bps: u64, shard: Shard) -> u64 {
+            bps.div_ceil(shard.of.into())
+        }
+        let BackOff {
+            threshold_bps,
+            hysteresis_bps,
+            ..
+        } = &mut self.back_off;
+        *threshold_bps = share(*threshold_bps, shard);
+        *hysteresis_bps = hysteresis_bps.map(|bps| share(bps, shard));
         self.shard = shard;
-        let share = |bps: u64| bps.div_ceil(shard.of.into());
-        self.back_off.threshold_bps = share(self.back_off.threshold_bps);
-        self.back_off.hysteresis_bps = self.back_off.hysteresis_bps.map(share);
     }
 
     /// The interfaces that lead to servers, each once.
