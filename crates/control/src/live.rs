@@ -92,10 +92,11 @@ impl SplitSnapshot {
 
     fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
+        // The same servers serve all shards.
         let (own, others) = (&mut self.servers, other.servers);
         own.iter_mut()
             .zip(others)
-            .for_each(|(own, more)| *own += more);
+            .for_each(|(own, other)| *own = (*own).max(other));
     }
 }
 
@@ -453,6 +454,20 @@ mod tests {
             due
         });
         assert_eq!(shown.count(), 5);
+    }
+
+    #[test]
+    fn shards_have_the_same_memory_servers() {
+        let one = SplitSnapshot {
+            servers: [2, 1],
+            ..SplitSnapshot::default()
+        };
+        let mut both = one;
+        both.add(&SplitSnapshot {
+            servers: [2, 2],
+            ..one
+        });
+        assert_eq!(both.servers, [2, 2]);
     }
 
     #[test]

@@ -206,6 +206,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         self.descriptor().placement
     }
 
+    /// Whether all packets are for the slow path, whatever room a device has: then flow state of the
+    /// functions beside it is there alone, too.
+    fn is_for_slow_path(&self) -> bool {
+        false
+    }
+
     /// Why the function needs the payloads of packets on the slow path: it reads, writes or quotes what
     /// transport headers carry, changes how much of it there is, makes copies of packets or keeps
     /// them. `None` if headers will do: then the payload may be elsewhere while the function has the

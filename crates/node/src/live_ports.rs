@@ -10,7 +10,8 @@
 //! at ports without addresses of their own are the [kernel's](crate::kernel).
 //!
 //! With several shards each has its part of every interface and a table of neighbours of its own; what
-//! comes by another shard's queue is [handed over](Handoff).
+//! comes by another shard's queue is [handed over](Handoff), and so is what memory servers send: to
+//! the shard whose queue pair it is for.
 
 use crate::arrivals::Filled;
 use crate::departure::Departure;
@@ -335,12 +336,21 @@ impl LivePorts {
                 .is_some_and(|handoff| !handoff.have_all_ended())
         {
             self.let_others_leave(pools);
+            self.hear_for_others(pools);
             std::thread::sleep(LOOK_AT_OTHERS);
         }
         self.let_others_leave(pools);
         if let Some(handoff) = &mut self.handoff {
             handoff.leave_behind(pools);
         }
+    }
+
+    /// What memory servers send to other shards may come by our queues.
+    fn hear_for_others(&mut self, pools: &mut Pools) {
+        let [mut frames, rest] = std::mem::take(&mut self.parts);
+        self.hear_servers(pools, &mut frames);
+        frames.drain(..).for_each(|frame| pools.give(frame));
+        self.parts = [frames, rest];
     }
 
     fn tell_all(&mut self, frame: &Frame, pools: &mut Pools) {
@@ -611,9 +621,9 @@ impl PacketIo for LivePorts {
 
     fn tell_servers(&mut self, frames: &mut Vec<(u16, Frame)>, pools: &mut Pools) {
         for (port, frame) in frames.drain(..) {
-            match self.ports.get_mut(usize::from(port)) {
-                Some(port) => port.transmit(frame, pools),
-                None => pools.give(frame),
+            match usize::from(port) < self.ports.len() {
+                true => self.transmit(port, frame, pools),
+                false => pools.give(frame),
             }
         }
         let links = self.ports[self.own_ports..].iter_mut();
@@ -621,6 +631,9 @@ impl PacketIo for LivePorts {
     }
 
     fn hear_servers(&mut self, pools: &mut Pools, frames: &mut Vec<Frame>) {
+        if self.own_ports == self.ports.len() {
+            return;
+        }
         let first = frames.len();
         for number in self.own_ports..self.ports.len() {
             let begin = frames.len();
@@ -629,9 +642,14 @@ impl PacketIo for LivePorts {
             new.for_each(|frame| frame.set_port(number as u16));
         }
         if frames.len() > first {
-            self.take_neighbors(first, frames, pools, |_, _, _| ());
+            self.take_neighbors(first, frames, pools, Self::tell_all);
             self.transmit_leaving(pools);
         }
+        if let Some(handoff) = &mut self.handoff {
+            handoff.divide_heard(first, frames, pools);
+            handoff.take_heard(BURST, pools, frames);
+        }
+        self.wake_others();
     }
 
     fn rest(&mut self, time: Duration) {

@@ -165,6 +165,7 @@ impl Ports {
         let ends = sources.into_iter().map(Box::new).map(Ends::Source);
         Ok(OpenPorts {
             partition,
+            warnings: without_servers(service).into_iter().collect(),
             ..OpenPorts::new(ends.collect())
         })
     }
@@ -209,6 +210,14 @@ impl Ports {
         let is_told = self.input.is_some() || self.output.is_some() || self.listen.is_some();
         !service.devices.is_empty() && !is_told
     }
+}
+
+/// Packets come from elsewhere than network interfaces, by which memory servers are reached.
+fn without_servers(service: &Service) -> Option<String> {
+    let servers = service.split.as_ref()?.servers().count();
+    (servers > 0).then(|| {
+        "[[split.servers]] are reached by network interfaces, and these packets come from elsewhere: all travel whole".into()
+    })
 }
 
 fn live(service: &Service) -> Result<OpenPorts, RunError> {

@@ -17,7 +17,7 @@ pub use functions::{
 };
 pub(crate) use functions::{flow_function, seed_of};
 pub use memory::{MemoryPart, memory};
-pub use room::{Room, budget, place};
+pub use room::{Room, budget, is_for_slow_path, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
 pub use split::{ServerConfig, SplitConfig};

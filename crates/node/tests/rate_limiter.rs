@@ -7,7 +7,7 @@ mod common;
 
 use common::derived::counted;
 use common::headers_only::{BALANCED, EVERYWHERE, FIREWALL, conversations};
-use common::memory_servers::{Act, Remote, run_with_servers, servers};
+use common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
 use common::{
     Flows, OneWayFlows, Outcome, VARIANTS, assert_same, by_direction, captures, generate, load,
     run, service, traffic, vary,
@@ -228,7 +228,7 @@ fn lost_with_faults(text: &str, trace: &Trace, seed: u64) -> u64 {
     for is_v4 in [true, false] {
         let what = format!("{text} {is_v4}");
         let split = format!(
-            "{text}[split]\nqueue_pairs = 4\nheader_timeout = \"500ms\"\n{}",
+            "[split]\nqueue_pairs = 4\nheader_timeout = \"500ms\"\n{}",
             servers(is_v4)
         );
         let remote = Remote {
@@ -241,7 +241,12 @@ fn lost_with_faults(text: &str, trace: &Trace, seed: u64) -> u64 {
             ],
             ..Remote::SOUND
         };
-        let (found, _) = run_with_servers(&service(&split), trace, Paths::Slow, &remote);
+        let (found, _) = run_with_servers(
+            &service_with_servers(text, &split),
+            trace,
+            Paths::Slow,
+            &remote,
+        );
         let counts = found.report.split.as_ref().expect("it splits").counts;
         let gone = missing(&expected.flows, &found.flows, &what);
         println!("{what}: {counts:?} {gone}");
@@ -348,4 +353,81 @@ fn what_is_delayed_leaves_at_the_rate() {
             .count();
     }
     assert!(busy > 100, "{busy} packets left just when they could");
+}
+
+/// Limits of networks that crowded traffic exceeds.
+const NETWORKS: [&str; 4] = [
+    "per = \"source\"\nv4_prefix_bits = 16\nv6_prefix_bits = 48\nrate_pps = 2000\nburst_packets = 20\n",
+    "per = \"destination\"\nmost_prefixes = 4\nrate_bps = 5_000_000\nburst_bytes = 6000\n",
+    "per = \"source\"\nrate_pps = 200\nburst_packets = 3\nexcess = \"delay\"\nlongest_delay = \"30ms\"\n",
+    "per = \"destination\"\nv4_prefix_bits = 8\nrate_bps = 8_000_000\nburst_bytes = 9000\nexcess = \"delay\"\ndirections = \"from_opener\"\n",
+];
+
+fn one_worker(limit: &str) -> String {
+    alone(limit).replace("workers = 2", "workers = 1")
+}
+
+/// All packets are on the slow path, where one worker takes them in the order in which they came; split
+/// or not, what passes and when what waits leaves is the same.
+#[test]
+fn buckets_of_networks() {
+    for (ipv6_share, limit) in [0.0, 0.5]
+        .into_iter()
+        .flat_map(|share| NETWORKS.map(|limit| (share, limit)))
+    {
+        let (trace, text) = (crowded(ipv6_share), one_worker(limit));
+        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+        let drops = &expected.report.drops;
+        assert!(limited(&expected) > 10, "{limit}: {drops:?}");
+        assert!(counter(&expected, "conforming") > 10, "{limit}");
+        let delays = limit.contains("delay");
+        assert_eq!(counter(&expected, "released") > 100, delays, "{limit}");
+        let found = run(&service(&text), &trace, Paths::Both, Execution::Virtual);
+        assert_agrees(&expected, &found, limit);
+        assert_eq!(times(&expected), times(&found), "{limit}");
+        for (paths, execution) in EVERYWHERE {
+            for split in ["", SPLITS[0], SPLITS[2]] {
+                let what = format!("{limit} {split} {paths:?} {execution:?}");
+                let split_text = format!("{text}{split}");
+                let found = run(&service(&split_text), &trace, paths, execution);
+                assert_agrees(&expected, &found, &what);
+                assert_eq!(found.report.fast.share, 0.0, "{what}");
+                if let Some(split) = &found.report.split {
+                    assert_eq!(split.counts.lost(), 0, "{what}: {:?}", split.counts);
+                    // Where there is room for two payloads, those of held headers keep it for long.
+                    assert!(split.counts.merged > 10, "{what}: {:?}", split.counts);
+                }
+            }
+        }
+    }
+}
+
+/// Whatever flows and workers there are, no network gets more than its burst and its rate.
+#[test]
+fn no_network_gets_more_than_its_rate() {
+    let (rate, burst) = (2000, 20);
+    let trace = crowded(0.5);
+    for workers in [1, 3] {
+        let text = one_worker(NETWORKS[0]).replace("workers = 1", &format!("workers = {workers}"));
+        let found = run(&service(&text), &trace, Paths::Both, Execution::Virtual);
+        let mut leaving = BTreeMap::<_, Vec<u64>>::new();
+        for (at, packet) in &found.packets {
+            let layout = dissect(packet).expect("generated");
+            if layout.inner.is_some() {
+                continue;
+            }
+            let source = twinpath_core::wire::fields::source_address(packet, &layout);
+            let bits = if source.is_v4() { 16 } else { 80 };
+            leaving.entry(source.0 >> bits).or_default().push(*at);
+        }
+        assert!(leaving.len() > 2, "{} networks", leaving.len());
+        for times in leaving.values() {
+            for (first, at) in times.iter().enumerate() {
+                for (last, until) in times.iter().enumerate().skip(first + burst) {
+                    let may = burst as u64 + (until - at) * rate / 1_000_000_000 + 1;
+                    assert!((last - first) as u64 <= may, "{workers} workers");
+                }
+            }
+        }
+    }
 }

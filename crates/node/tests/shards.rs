@@ -5,11 +5,13 @@
 mod common;
 
 use common::derived::{Capture, answered_through, by_entry, profiled};
+use common::headers_only::{crossing_traffic, firewall};
+use common::memory_servers::{Remote, run_with_servers, servers, service_with_servers};
 use common::rows::tell;
 use common::sharded::{run_shards, spread};
 use common::{
-    assert_same, assert_same_but_for_names, balanced_traffic, by_direction, generate, run, service,
-    tcp_traffic, traffic,
+    Flows, assert_same, assert_same_but_for_names, balanced_traffic, by_direction, generate, run,
+    service, tcp_traffic, traffic,
 };
 use std::collections::BTreeSet;
 use twinpath_control::service::{Execution, Paths, Service};
@@ -219,4 +221,71 @@ fn answers_to_translated_clients_of_a_balancer_come_to_their_shards() {
         met.insert(owner);
     }
     assert_eq!(met.len(), 8, "all shards have ports");
+}
+
+/// Payloads wait in memory of each shard.
+#[test]
+fn split_packets() {
+    let text = format!("{}[split]\n", firewall());
+    let (service, trace) = (service(&text), crossing_traffic());
+    compare(&text, &service, &trace, true);
+    for shards in COUNTS {
+        let mut service = spread(&service, shards, Execution::Threads);
+        service.run.paths = Paths::Slow;
+        let split = run_shards(&service, &trace).outcome.report.split;
+        let counts = split.expect("with [split]").counts;
+        assert!(counts.merged > 1000 && counts.lost() == 0, "{counts:?}");
+    }
+}
+
+/// They wait on memory servers that all shards use: each has queue pairs of its own there, of which the
+/// servers have four, and what leaves is what one node with everything on the slow path puts out.
+#[test]
+fn memory_servers_are_requested_from_by_every_shard() {
+    let trace = crossing_traffic();
+    let expected = run(
+        &service(&firewall()),
+        &trace,
+        Paths::Slow,
+        Execution::Virtual,
+    );
+    let split = format!("[split]\nqueue_pairs = 4\n{}", servers(true));
+    for shards in [1, 2, 4] {
+        let whole = spread(
+            &service_with_servers(&firewall(), &split),
+            shards,
+            Execution::Virtual,
+        );
+        let partition = Partition::of(&whole, shards).expect("no files");
+        for paths in [Paths::Both, Paths::Slow] {
+            let mut flows = Flows::default();
+            for shard in Shard::all(shards) {
+                let mut own = Trace::new();
+                let is_own = |bytes: &[u8]| partition.shard(bytes) == shard.number;
+                let frames = trace.iter().filter(|frame| is_own(frame.frame));
+                frames.for_each(|frame| own.push(frame.timestamp_ns, frame.frame));
+                let service = share(&whole, shard).expect("enough");
+                let (found, _) = run_with_servers(&service, &own, paths, &Remote::SOUND);
+                flows.extend(found.flows);
+                let split = found.report.split.expect("with [split]");
+                let counts = split.counts;
+                assert!(counts.merged > 20 && counts.lost() == 0, "{counts:?}");
+                // Before queue pairs begin their lives.
+                assert!(counts.whole_down < 30, "{counts:?}");
+                for server in &split.servers {
+                    let up = server.queue_pairs.iter().filter(|pair| pair.is_up);
+                    let numbers: Vec<_> = up.map(|pair| pair.number).collect();
+                    let own = (shard.number..4).step_by(shards.into());
+                    assert_eq!(numbers, own.collect::<Vec<_>>(), "{shard:?}");
+                    assert!(server.counter("payloads") > 0, "{shard:?}");
+                }
+            }
+            let named = format!("{shards} shards, {paths:?}");
+            assert_same(
+                &by_direction(&expected.flows),
+                &by_direction(&flows),
+                &named,
+            );
+        }
+    }
 }

@@ -4,7 +4,7 @@
 mod common;
 
 use common::headers_only::{FIREWALL, GATEWAY, crossing_traffic};
-use common::memory_servers::{Act, Remote, run_with_servers, servers};
+use common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
 use common::{Flows, Outcome, assert_same, by_direction, generate, run, service, traffic};
 use std::time::Duration;
 use twinpath_control::report::{Split, SplitCounts};
@@ -21,10 +21,8 @@ fn text() -> String {
 
 fn split_service(split: &str, is_v4: bool) -> Service {
     let servers = servers(is_v4);
-    service(&format!(
-        "{}[split]\nqueue_pairs = 4\n{split}{servers}",
-        text()
-    ))
+    let split = format!("[split]\nqueue_pairs = 4\n{split}{servers}");
+    service_with_servers(&text(), &split)
 }
 
 fn expected(trace: &Trace) -> Outcome {
@@ -324,8 +322,8 @@ fn without_servers_packets_go_on_whole() {
         "device = \"eth1\"",
         "address = \"10.9.1.77\"\ndevice = \"eth1\"",
     );
-    let text = format!("{}[split]\nqueue_pairs = 4\n{elsewhere}", text());
-    let service = common::service(&text);
+    let split = format!("[split]\nqueue_pairs = 4\n{elsewhere}");
+    let service = service_with_servers(&text(), &split);
     let (found, _) = run_with_servers(&service, &trace, Paths::Slow, &Remote::SOUND);
     assert_counted(&expected, &found, "another address");
     let split = figures(&found);
@@ -403,11 +401,10 @@ fn nobody_waits_but_for_their_own_flow() {
         is_causal: false,
         ..Remote::SOUND
     };
-    let text = format!(
-        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[split]\nqueue_pairs = 4\n{}",
-        servers(true)
-    );
-    let (found, _) = run_with_servers(&service(&text), &trace, Paths::Slow, &remote);
+    let text = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
+    let split = format!("[split]\nqueue_pairs = 4\n{}", servers(true));
+    let service = service_with_servers(text, &split);
+    let (found, _) = run_with_servers(&service, &trace, Paths::Slow, &remote);
     println!("{:?}", counts(&found));
     assert!(counts(&found).payload_lost > 10 && counts(&found).followers > 10);
     let left: Vec<usize> = found

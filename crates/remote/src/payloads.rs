@@ -103,6 +103,8 @@ pub trait PayloadMemory {
 /// What is known of a queue pair.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueuePairFigures {
+    /// Which of the server's it is.
+    pub number: u16,
     /// Whether it takes payloads.
     pub is_ready: bool,
     /// Payloads that were sent by it.
@@ -166,6 +168,9 @@ pub enum AnnouncementRefusal {
     /// It is of the other IP version.
     #[error("another IP version than the switch's address on that port")]
     Version,
+    /// It has fewer queue pairs than the switch has shards.
+    #[error("fewer queue pairs than the switch has shards, so that there is none for one of them")]
+    QueuePairs,
     /// There is too little memory, or none that can be read.
     #[error("too little memory, or packets too short")]
     Memory,

@@ -161,7 +161,8 @@
 //! | `split.servers[].rate_bps` | bit/s | what its link carried when it was last looked at |
 //! | `split.servers[].last_error` | | what went wrong last, in words, or null |
 //! | `split.servers[].counters.<name>` | | everything it counted, by name |
-//! | `split.servers[].queue_pairs[]` | | each of its queue pairs, by number; the process itself has none |
+//! | `split.servers[].queue_pairs[]` | | each of its queue pairs; the process itself has none |
+//! | `split.servers[].queue_pairs[].number` | | its number at the server |
 //! | `split.servers[].queue_pairs[].is_up` | bool | whether it takes payloads |
 //! | `split.servers[].queue_pairs[].writes` | payloads | sent by it |
 //! | `split.servers[].queue_pairs[].reads` | payloads | asked for by it |
@@ -236,6 +237,8 @@
 //! | `shards[].ring_full` | frames | for another shard that was behind: they were dropped |
 //! | `shards[].no_buffer` | frames | of another shard's queues for which there was no buffer |
 //! | `shards[].left_behind` | frames | that another shard had handed over when the run ended |
+//! | `shards[].server_frames_handed_over` | frames | of memory servers, for another shard, which went to it |
+//! | `shards[].server_frames_lost` | frames | of memory servers, that another shard did not take in time; payloads are asked for again |
 //! | `control.clients` | connections | to the control socket; only if there was one |
 //! | `control.answered` | requests | granted |
 //! | `control.refused` | requests | refused with a reason |

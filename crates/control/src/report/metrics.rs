@@ -391,8 +391,8 @@ fn memory_servers(servers: &[MemoryServer], page: &mut Page) {
 fn queue_pairs(servers: &[MemoryServer], page: &mut Page) {
     let all = || {
         servers.iter().flat_map(|server| {
-            let pairs = server.queue_pairs.iter().enumerate();
-            pairs.map(|(number, pair)| (&*server.name, number.to_string(), pair))
+            let pairs = server.queue_pairs.iter();
+            pairs.map(|pair| (&*server.name, pair.number.to_string(), pair))
         })
     };
     let mut up = page.gauge("queue_pair_up", "Whether it takes payloads");

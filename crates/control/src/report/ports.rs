@@ -112,6 +112,11 @@ counts! {
         no_buffer,
         /// Packets that another shard had handed over when the run ended.
         left_behind,
+        /// Frames of memory servers that came by the shard's own queues, and went to another.
+        server_frames_handed_over,
+        /// Of memory servers' frames those that another shard did not take in time: payloads are asked
+        /// for again.
+        server_frames_lost,
     }
 }
 

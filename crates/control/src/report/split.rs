@@ -21,7 +21,8 @@ pub struct MemoryServer {
     pub name: String,
     /// Whether it takes payloads.
     pub is_up: bool,
-    /// The share of its flows that it takes, in thousandths: less while its link is busy.
+    /// The share of its flows that it takes, in thousandths: less while its link is busy. Of several
+    /// shards the least.
     pub share_per_mille: u64,
     /// What its link carried when it was last looked at, in bits a second.
     pub rate_bps: u64,
@@ -29,13 +30,15 @@ pub struct MemoryServer {
     pub last_error: Option<String>,
     /// All that was counted of it, by name.
     pub counters: BTreeMap<String, u64>,
-    /// Its queue pairs, by number; memory of the process itself has none.
+    /// Its queue pairs; memory of the process itself has none.
     pub queue_pairs: Vec<QueuePair>,
 }
 
 /// A queue pair of a memory server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuePair {
+    /// Its number at the server.
+    pub number: u16,
     /// Whether it takes payloads.
     pub is_up: bool,
     /// Payloads that were sent by it.
@@ -75,12 +78,33 @@ impl Split {
 impl MemoryServer {
     fn add(&mut self, other: &Self) {
         self.is_up |= other.is_up;
+        self.share_per_mille = self.share_per_mille.min(other.share_per_mille);
+        if self.last_error.is_none() {
+            self.last_error.clone_from(&other.last_error);
+        }
         self.rate_bps = self.rate_bps.saturating_add(other.rate_bps);
         for (name, count) in &other.counters {
             let own = self.counters.entry(name.clone()).or_default();
             *own = own.saturating_add(*count);
         }
         self.queue_pairs.extend(other.queue_pairs.iter().cloned());
+        self.queue_pairs.sort_by_key(|pair| pair.number);
+    }
+
+    /// Payloads that were asked for and lost.
+    pub fn lost(&self) -> u64 {
+        let whys = ["lost_write", "lost_timeout", "lost_mismatch", "lost_server"];
+        whys.iter().map(|why| self.counter(why)).sum()
+    }
+
+    /// Payloads that were asked for, and have neither come nor been lost; memory of the process itself
+    /// gives each back at once.
+    pub fn outstanding(&self) -> u64 {
+        let ended = self.counter("payloads") + self.lost();
+        match self.queue_pairs.is_empty() {
+            true => 0,
+            false => self.counter("reads").saturating_sub(ended),
+        }
     }
 
     /// A counter by its name; 0 if there is none.
@@ -104,7 +128,14 @@ mod tests {
             servers: vec![MemoryServer {
                 name: "store".into(),
                 is_up: up,
+                share_per_mille: 100 * writes,
                 counters: BTreeMap::from([("writes".into(), writes)]),
+                queue_pairs: [5 - writes as u16, 9]
+                    .map(|number| QueuePair {
+                        number,
+                        ..QueuePair::default()
+                    })
+                    .into(),
                 ..MemoryServer::default()
             }],
         }
@@ -117,5 +148,8 @@ mod tests {
         assert_eq!((sum.counts.packets, sum.counts.lost()), (7, 2));
         assert_eq!((sum.counts.most_slots, sum.servers.len()), (4, 1));
         assert_eq!((sum.servers[0].counter("writes"), sum.servers_up()), (7, 1));
+        assert_eq!(sum.servers[0].share_per_mille, 300);
+        let numbers = sum.servers[0].queue_pairs.iter().map(|pair| pair.number);
+        assert_eq!(numbers.collect::<Vec<_>>(), [1, 2, 9, 9]);
     }
 }

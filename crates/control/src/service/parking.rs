@@ -202,6 +202,18 @@ impl Parking {
         if self.multicast.is_some() && self.mode != Mode::Multicast {
             return Err("[parking.multicast] is for mode = \"multicast\"".into());
         }
+        if self.header_timeout.duration().is_zero() {
+            return Err("header_timeout = \"0s\": expected more than no time, in which no header comes back".into());
+        }
+        if self.multicast().reading_interval.duration().is_zero() {
+            return Err("multicast.reading_interval = \"0s\": expected more than no time".into());
+        }
+        if self.least_payload_bytes as usize > self.limit_bytes {
+            return Err(format!(
+                "least_payload_bytes = {}: expected at most limit_bytes, which is {}, or no payload is ever parked",
+                self.least_payload_bytes, self.limit_bytes
+            ));
+        }
         self.queue().check().map_err(|error| error.to_string())
     }
 }
@@ -321,6 +333,26 @@ mod tests {
             target.starts_with("folder/edge.toml:5:1: the target must be below the queue's limit"),
             "{target}"
         );
+        for (more, start) in [
+            (
+                "header_timeout = \"0s\"\n",
+                "header_timeout = \"0s\": expected",
+            ),
+            (
+                "mode = \"multicast\"\nmulticast = { reading_interval = \"0s\" }\n",
+                "multicast.reading_interval = \"0s\": expected",
+            ),
+            (
+                "least_payload_bytes = 101\nlimit_bytes = 100\n",
+                "least_payload_bytes = 101: expected at most limit_bytes, which is 100",
+            ),
+        ] {
+            let told = refusal(more);
+            assert!(
+                told.starts_with(&format!("folder/edge.toml:5:1: {start}")),
+                "{told}"
+            );
+        }
         let idle = refusal("multicast = { gain = 0.5 }\n");
         assert!(idle.contains("is for mode = \"multicast\""), "{idle}");
     }

@@ -24,6 +24,7 @@ use twinpath_classify::Prefix;
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_nf::duration::Human;
 use twinpath_nf::firewall::rule::{Ports, Protocol};
+use twinpath_nf::shard::Shard;
 use twinpath_nf::text::Text;
 use twinpath_remote::back_off::{self, MAX_SERVERS};
 use twinpath_remote::fast;
@@ -40,6 +41,12 @@ const MOST_QUEUE_PAIRS: u64 = MAX_QUEUE_PAIRS as u64;
 const MOST_REQUESTS: u64 = 1 << 16;
 /// Most classes that are never split: each packet is held against them all.
 const MOST_CLASSES: usize = 32;
+/// Fewest requests of a queue pair.
+const LEAST_REQUESTS: usize = 4;
+/// Bytes of the longest packet.
+const LONGEST_PACKET: u32 = 65_535;
+/// The shortest time between two looks at links.
+const SHORTEST_INTERVAL: Duration = Duration::from_micros(100);
 /// Numbers of servers fit the numbers of their queue pairs.
 const MOST_NUMBER: u16 = MAX_SERVERS as u16 - 1;
 
@@ -72,7 +79,8 @@ pub struct Split {
     /// Memory servers (`twinpath memory-server`).
     #[schemars(with = "Vec<MemoryServer>")]
     pub servers: Vec<Spanned<MemoryServer>>,
-    /// Queue pairs of each server, over which flows are spread.
+    /// Queue pairs of each server, over which flows are spread. Each shard has as many, and all
+    /// together at most 1024.
     #[serde(deserialize_with = "count::<_, MOST_QUEUE_PAIRS>")]
     #[schemars(range(min = 1, max = MOST_QUEUE_PAIRS))]
     pub queue_pairs: usize,
@@ -92,6 +100,9 @@ pub struct Split {
     pub read_timeout: Human,
     /// When servers whose links are busy are left alone.
     pub back_off: BackOff,
+    /// Whose share of it this is.
+    #[serde(skip)]
+    pub shard: Shard,
 }
 
 /// Memory of this process.
@@ -149,12 +160,14 @@ pub struct MemoryServer {
 pub struct BackOff {
     /// How.
     pub mode: BackOffMode,
-    /// A link that carries more is left alone, in bits a second.
+    /// A link that carries more is left alone, in bits a second. Of several shards each looks at what
+    /// itself sends, and has its part of this and of the hysteresis.
     #[serde(deserialize_with = "positive")]
     #[schemars(range(min = 1))]
     pub threshold_bps: u64,
-    /// So much less must it carry to be used again.
-    pub hysteresis_bps: u64,
+    /// So much less must it carry to be used again. If absent a nineteenth of the threshold, as in
+    /// the paper's program.
+    pub hysteresis_bps: Option<u64>,
     /// How often links are looked at.
     pub interval: Human,
     /// A server is left alone, too, of whose payloads none came faster than this within an interval: others
@@ -192,6 +205,7 @@ impl Default for Split {
             request_timeout: Human(Duration::from_millis(1)),
             read_timeout: Human(Duration::from_millis(20)),
             back_off: BackOff::default(),
+            shard: Shard::ONLY,
         }
     }
 }
@@ -206,14 +220,13 @@ impl Default for BackOff {
     fn default() -> Self {
         let back_off::Config {
             threshold_bps,
-            hysteresis_bps,
             interval,
             ..
         } = back_off::Config::PAPER;
         Self {
             mode: BackOffMode::default(),
             threshold_bps,
-            hysteresis_bps,
+            hysteresis_bps: None,
             interval: Human(interval),
             latency: None,
         }
@@ -234,6 +247,44 @@ impl Class {
 }
 
 impl BackOff {
+    fn hysteresis_bps(&self) -> u64 {
+        // 5 of 95 Gb/s.
+        self.hysteresis_bps.unwrap_or(self.threshold_bps / 19)
+    }
+
+    /// Whether its numbers go together.
+    fn check(&self) -> Result<(), String> {
+        let Self {
+            threshold_bps,
+            interval,
+            latency,
+            ..
+        } = self;
+        let hysteresis_bps = self.hysteresis_bps();
+        if hysteresis_bps >= *threshold_bps {
+            return Err(format!(
+                "back_off.hysteresis_bps = {hysteresis_bps}: expected less than threshold_bps, which is {threshold_bps}, or a link that was left alone is never used again"
+            ));
+        }
+        if interval.duration() < SHORTEST_INTERVAL {
+            return Err(format!(
+                "back_off.interval = \"{interval}\": expected at least {SHORTEST_INTERVAL:?}, in which a link carries something to be measured"
+            ));
+        }
+        let Some(latency) = latency else {
+            return Ok(());
+        };
+        if latency.duration().is_zero() {
+            return Err("back_off.latency = \"0s\": expected more than no time, or every server is left alone".into());
+        }
+        match latency.duration() < interval.duration() {
+            true => Ok(()),
+            false => Err(format!(
+                "back_off.latency = \"{latency}\": expected less than interval, which is \"{interval}\", or no payload comes back within one"
+            )),
+        }
+    }
+
     fn config(&self) -> Option<back_off::Config> {
         let mode = match self.mode {
             BackOffMode::Off => return None,
@@ -242,7 +293,7 @@ impl BackOff {
         };
         Some(back_off::Config {
             threshold_bps: self.threshold_bps,
-            hysteresis_bps: self.hysteresis_bps,
+            hysteresis_bps: self.hysteresis_bps(),
             interval: self.interval.duration(),
             mode,
             latency: self.latency.map(|latency| latency.duration()),
@@ -276,6 +327,10 @@ impl Split {
         requester::Config {
             expected: server.address.map(|Text(address)| address),
             queue_pairs: self.queue_pairs as u16,
+            shard: requester::Shard {
+                number: self.shard.number,
+                of: self.shard.of,
+            },
             window: self.requests,
             // No header waits without a slot.
             waiting: self.header_slots,
@@ -284,6 +339,22 @@ impl Split {
             read_timeout: self.read_timeout.duration(),
             ..requester::Config::new(server.number, mac, own, seed)
         }
+    }
+
+    /// What it is for one of several shards: its own queue pairs of each server, and of a link what is
+    /// its part. All other sizes are each shard's.
+    pub fn become_share_of(&mut self, shard: Shard) {
+        fn share(bps: u64, shard: Shard) -> u64 {
+            bps.div_ceil(shard.of.into())
+        }
+        let BackOff {
+            threshold_bps,
+            hysteresis_bps,
+            ..
+        } = &mut self.back_off;
+        *threshold_bps = share(*threshold_bps, shard);
+        *hysteresis_bps = hysteresis_bps.map(|bps| share(bps, shard));
+        self.shard = shard;
     }
 
     /// The interfaces that lead to servers, each once.
@@ -350,16 +421,15 @@ impl Split {
         }
     }
 
-    fn check(&self, span: std::ops::Range<usize>, shards: u16) -> Result<(), Misplaced> {
-        let wrong = |message: String| Err((span.clone(), message));
+    fn check(&self, beside: &Beside<'_>) -> Result<(), String> {
         if self.servers.len() > MAX_SERVERS {
-            return wrong(format!(
+            return Err(format!(
                 "{} servers: expected at most {MAX_SERVERS}",
                 self.servers.len()
             ));
         }
         if self.never.len() > MOST_CLASSES {
-            return wrong(format!(
+            return Err(format!(
                 "never has {} classes: expected at most {MOST_CLASSES}",
                 self.never.len()
             ));
@@ -369,11 +439,42 @@ impl Split {
             .iter()
             .find_map(|class| class.dscp.filter(|&it| it > 63))
         {
-            return wrong(format!("dscp = {dscp}: expected 0 to 63"));
+            return Err(format!("dscp = {dscp}: expected 0 to 63"));
         }
-        if !self.servers.is_empty() && shards > 1 {
-            return wrong(format!(
-                "memory servers and {shards} shards: expected shards = 1, or payloads in memory of this process"
+        if self.threshold_bytes > LONGEST_PACKET {
+            return Err(format!(
+                "threshold_bytes = {}: expected at most {LONGEST_PACKET}, for no packet is longer",
+                self.threshold_bytes
+            ));
+        }
+        self.back_off.check()?;
+        match self.servers.is_empty() {
+            true => Ok(()),
+            false => self.check_with_servers(beside),
+        }
+    }
+
+    /// What has to go together where there are servers.
+    fn check_with_servers(&self, beside: &Beside<'_>) -> Result<(), String> {
+        let (shards, queue_pairs) = (beside.shards, self.queue_pairs);
+        if queue_pairs as u64 * u64::from(shards) > MOST_QUEUE_PAIRS {
+            return Err(format!(
+                "{queue_pairs} queue pairs for each of {shards} shards: expected at most {MOST_QUEUE_PAIRS} of a server together"
+            ));
+        }
+        if self.requests < LEAST_REQUESTS {
+            return Err(format!(
+                "requests = {}: expected at least {LEAST_REQUESTS}, of which two are kept for what goes wrong",
+                self.requests
+            ));
+        }
+        let (asked, late) = (self.request_timeout, self.read_timeout);
+        if asked.duration().is_zero() {
+            return Err("request_timeout = \"0s\": expected more than no time".into());
+        }
+        if late.duration() <= asked.duration() {
+            return Err(format!(
+                "read_timeout = \"{late}\" and request_timeout = \"{asked}\": expected a payload to be waited for longer than until it is asked for again"
             ));
         }
         Ok(())
@@ -401,7 +502,11 @@ pub(super) fn checked(
         return Err((span, message.into()));
     }
     let split = written.into_inner();
-    split.check(span, beside.shards)?;
+    if let (Some(server), true) = (split.servers.first(), beside.devices.is_empty()) {
+        let message = "memory servers are reached by interfaces beside those of the service, which has none: expected [ports], or no servers, so that payloads wait in memory of this process";
+        return Err((server.span(), message.into()));
+    }
+    split.check(beside).map_err(|message| (span, message))?;
     for place in 0..split.servers.len() {
         split.check_server(place, beside.devices)?;
     }
@@ -453,6 +558,9 @@ mod tests {
     const FIREWALL: &str =
         "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[split]\n";
 
+    /// Memory servers go with interfaces.
+    const PORTS: &str = "[ports]\nleft = { device = \"eth0\" }\nright = { device = \"eth1\" }\n";
+
     fn server(name: &str, more: &str) -> String {
         format!("[[split.servers]]\nname = \"{name}\"\ndevice = \"eth2\"\n{more}")
     }
@@ -476,12 +584,20 @@ mod tests {
         assert!(service.split.is_some() && service.splits().is_none());
     }
 
+    /// Else the payload of each packet is summed up before it is split.
+    #[test]
+    fn who_looks_at_lengths_and_addresses_alone_asks_for_no_checksum() {
+        let text = "[service]\nchain = [\"rate_limiter\", \"reframer\", \"telemetry\"]\n[rate_limiter]\nrate_pps = 5\n[split]\n";
+        assert!(!parse(text).expect("valid").asks_for_checksums());
+        assert!(parse(FIREWALL).expect("valid").asks_for_checksums());
+    }
+
     #[test]
     fn servers_classes_and_back_off() {
         let second = "number = 2\nown_address = \"10.9.0.1/24\"\naddress = \"10.9.0.3\"\n";
         let text = format!(
             "{FIREWALL}never = [{{ protocol = \"udp\", ports = \"53,5000-5010\", addresses = \"10.0.0.0/8\", dscp = 46 }}]\n\
-             back_off = {{ mode = \"proportional\", interval = \"100ms\", latency = \"50us\" }}\nqueue_pairs = 4\n{}{}",
+             back_off = {{ mode = \"proportional\", threshold_bps = 1900, interval = \"100ms\", latency = \"50us\" }}\nqueue_pairs = 4\n{}{}{PORTS}",
             server("a", FIRST),
             server("b", second)
         );
@@ -497,6 +613,10 @@ mod tests {
         assert_eq!(back_off.mode, back_off::Mode::Proportional);
         assert_eq!(back_off.interval, Duration::from_millis(100));
         assert_eq!(back_off.latency, Some(Duration::from_micros(50)));
+        assert_eq!(
+            (back_off.threshold_bps, back_off.hysteresis_bps),
+            (1900, 100)
+        );
         let servers: Vec<_> = split.servers().collect();
         let requester = split.requester(servers[1], 7);
         assert_eq!((requester.server, requester.queue_pairs), (2, 4));
@@ -506,7 +626,10 @@ mod tests {
 
     #[test]
     fn what_does_not_go_together_is_told_with_its_place() {
-        let refusal = |more: &str| parse(&format!("{FIREWALL}{more}")).expect_err("wrong");
+        let refusal = |more: &str| {
+            let ports = if more.contains("[ports]") { "" } else { PORTS };
+            parse(&format!("{FIREWALL}{more}{ports}")).expect_err("wrong")
+        };
         let cases = [
             (
                 "[parking]\n",
@@ -553,13 +676,75 @@ mod tests {
                 "folder/edge.toml:6:1: eth2 is a port of the service",
             ),
             (
-                &format!("{}[run]\nshards = 2\n", server("a", FIRST)),
-                "folder/edge.toml:5:1: memory servers and 2 shards",
+                &format!(
+                    "queue_pairs = 513\n{}[run]\nshards = 2\n",
+                    server("a", FIRST)
+                ),
+                "folder/edge.toml:5:1: 513 queue pairs for each of 2 shards: expected at most 1024",
+            ),
+            (
+                "threshold_bytes = 65536\n",
+                "folder/edge.toml:5:1: threshold_bytes = 65536: expected at most 65535",
+            ),
+            (
+                &format!("requests = 3\n{}", server("a", FIRST)),
+                "folder/edge.toml:5:1: requests = 3: expected at least 4",
+            ),
+            (
+                &format!("request_timeout = \"0s\"\n{}", server("a", FIRST)),
+                "folder/edge.toml:5:1: request_timeout = \"0s\": expected more",
+            ),
+            (
+                &format!("read_timeout = \"1ms\"\n{}", server("a", FIRST)),
+                "folder/edge.toml:5:1: read_timeout = \"1ms\" and request_timeout = \"1ms\": expected",
+            ),
+            (
+                "back_off = { threshold_bps = 1000, hysteresis_bps = 1000 }\n",
+                "folder/edge.toml:5:1: back_off.hysteresis_bps = 1000: expected less than threshold_bps, which is 1000",
+            ),
+            (
+                "back_off = { interval = \"0s\" }\n",
+                "folder/edge.toml:5:1: back_off.interval = \"0s\": expected at least 100µs",
+            ),
+            (
+                "back_off = { latency = \"0s\" }\n",
+                "folder/edge.toml:5:1: back_off.latency = \"0s\": expected more",
+            ),
+            (
+                "back_off = { interval = \"10ms\", latency = \"10ms\" }\n",
+                "folder/edge.toml:5:1: back_off.latency = \"10ms\": expected less than interval, which is \"10ms\"",
             ),
         ];
         for (more, start) in cases {
             let told = refusal(more);
             assert!(told.starts_with(start), "{more}: {told}");
         }
+    }
+
+    #[test]
+    fn servers_without_ports_are_told_with_their_place() {
+        let told = parse(&format!("{FIREWALL}{}", server("a", FIRST))).expect_err("no ports");
+        assert!(
+            told.starts_with("folder/edge.toml:6:1: memory servers"),
+            "{told}"
+        );
+        assert!(told.contains("expected [ports]"), "{told}");
+    }
+
+    #[test]
+    fn each_shard_has_queue_pairs_of_its_own_and_its_part_of_a_link() {
+        let text = format!(
+            "{FIREWALL}queue_pairs = 4\nback_off = {{ mode = \"on_off\", threshold_bps = 1000, hysteresis_bps = 100 }}\n{}{PORTS}[run]\nshards = 2\n",
+            server("a", FIRST)
+        );
+        let service = parse(&text).expect("valid");
+        let mut split = service.split.expect("there");
+        split.become_share_of(Shard { number: 1, of: 2 });
+        let back_off = split.stage().back_off.expect("on");
+        assert_eq!((back_off.threshold_bps, back_off.hysteresis_bps), (500, 50));
+        let first = split.servers().next().expect("one").clone();
+        let requester = split.requester(&first, 7);
+        let shard = requester::Shard { number: 1, of: 2 };
+        assert_eq!((requester.queue_pairs, requester.shard), (4, shard));
     }
 }

@@ -1,6 +1,7 @@
 //! What an operator can set.
 
 use super::meter::{Meter, Rate};
+use super::prefixes::{End, Prefixes};
 use crate::descriptor::{ConfigWarning, Placed};
 use crate::duration::Human;
 use schemars::JsonSchema;
@@ -19,6 +20,11 @@ const BURST_BYTES: [u64; 2] = [64, 1 << 30];
 const BURST_PACKETS: [u64; 2] = [1, 1 << 20];
 /// Packets that may be in line.
 const LINES: [u64; 2] = [1, 1 << 20];
+/// Prefixes that have buckets of their own.
+const PREFIXES: [u64; 2] = [1, 1 << 20];
+/// Leading bits of addresses.
+const V4_BITS: [u64; 2] = [0, 32];
+const V6_BITS: [u64; 2] = [0, 128];
 /// The longest that a packet may wait.
 const LONGEST_DELAY: Duration = Duration::from_secs(10);
 
@@ -30,6 +36,8 @@ const LEAST_BURST_PACKETS: u64 = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub(super) rate: Rate,
+    /// Whose a bucket is: `None` if each flow and direction has its own.
+    pub(super) prefixes: Option<Prefixes>,
     /// What becomes of excess.
     pub excess: Excess,
     /// Which packets are limited.
@@ -50,6 +58,19 @@ pub enum Excess {
     Drop,
     /// They wait until it has.
     Delay,
+}
+
+/// Whose a bucket is.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Per {
+    /// A flow's and direction's.
+    #[default]
+    Flow,
+    /// That of the network that a packet comes from.
+    Source,
+    /// That of the network that a packet goes to.
+    Destination,
 }
 
 /// Which packets of a flow are limited, each direction by a bucket of its own.
@@ -79,14 +100,28 @@ impl Directions {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
-    /// Bits of IP packets that each flow and direction gets in a second. Either this or `rate_pps`.
+    /// Whose a bucket is: each flow's and direction's, or that of a network. With another than
+    /// `"flow"` all packets go to the slow path.
+    #[serde(default)]
+    per: Per,
+    /// Leading bits of IPv4 addresses that tell one network from another; 32 if absent.
+    #[schemars(range(min = V4_BITS[0], max = V4_BITS[1]))]
+    v4_prefix_bits: Option<i64>,
+    /// Leading bits of IPv6 addresses that tell one network from another; 64 if absent.
+    #[schemars(range(min = V6_BITS[0], max = V6_BITS[1]))]
+    v6_prefix_bits: Option<i64>,
+    /// Networks that have buckets of their own at a time, rounded up to a power of two; 65,536 if
+    /// absent. All others take from one bucket.
+    #[schemars(range(min = PREFIXES[0], max = PREFIXES[1]))]
+    most_prefixes: Option<i64>,
+    /// Bits of IP packets that each bucket gets in a second. Either this or `rate_pps`.
     #[schemars(range(min = BITS[0], max = BITS[1]))]
     rate_bps: Option<i64>,
     /// Bytes that may come at once. If absent, what the rate gives in a hundredth of a second, at least
     /// 65,536.
     #[schemars(range(min = BURST_BYTES[0], max = BURST_BYTES[1]))]
     burst_bytes: Option<i64>,
-    /// Packets that each flow and direction gets in a second. Either this or `rate_bps`.
+    /// Packets that each bucket gets in a second. Either this or `rate_bps`.
     #[schemars(range(min = PACKETS[0], max = PACKETS[1]))]
     rate_pps: Option<i64>,
     /// Packets that may come at once. If absent, what the rate gives in a hundredth of a second, at least
@@ -96,7 +131,7 @@ pub(super) struct RawConfig {
     /// What becomes of excess.
     #[serde(default)]
     excess: Excess,
-    /// Which packets of a flow are limited, each direction by a bucket of its own.
+    /// Which packets of a flow are limited.
     #[serde(default)]
     directions: Directions,
     /// How long excess waits at most, up to ten seconds, if it is delayed: what would wait longer is
@@ -171,6 +206,9 @@ pub enum ConfigError {
     /// A burst that is told in another measure than the rate.
     #[error("{0} goes with {1}")]
     Burst(&'static str, &'static str),
+    /// What is said of prefixes, of buckets that are flows'.
+    #[error("{0} goes with per = \"source\" or per = \"destination\"")]
+    Prefix(&'static str),
     /// A delay out of range.
     #[error("longest_delay = \"{0}\": expected more than 0, up to 10s")]
     Delay(Human),
@@ -236,6 +274,34 @@ impl RawConfig {
         }
     }
 
+    fn prefixes(&self) -> Result<Option<Prefixes>, Misplaced> {
+        let keys = [
+            ("v4_prefix_bits", self.v4_prefix_bits, 32, V4_BITS),
+            ("v6_prefix_bits", self.v6_prefix_bits, 64, V6_BITS),
+            ("most_prefixes", self.most_prefixes, 65_536, PREFIXES),
+        ];
+        let end = match self.per {
+            Per::Source => End::Source,
+            Per::Destination => End::Destination,
+            Per::Flow => {
+                let said = keys.into_iter().find(|(_, value, ..)| value.is_some());
+                return match said {
+                    Some((key, ..)) => Err(Placed::at(key, ConfigError::Prefix(key))),
+                    None => Ok(None),
+                };
+            }
+        };
+        let value = |(key, value, usual, range): (_, Option<i64>, _, _)| {
+            within(key, value.unwrap_or(usual), range)
+        };
+        Ok(Some(Prefixes {
+            end,
+            v4_bits: value(keys[0])? as u8,
+            v6_bits: value(keys[1])? as u8,
+            most: value(keys[2])? as usize,
+        }))
+    }
+
     fn lines(&self) -> Result<Limits, Misplaced> {
         let per_flow = self.most_packets_per_flow;
         let per_flow = within("most_packets_per_flow", per_flow, LINES)? as usize;
@@ -268,6 +334,7 @@ impl TryFrom<RawConfig> for Config {
         }
         let config = Self {
             rate,
+            prefixes: raw.prefixes()?,
             excess: raw.excess,
             directions: raw.directions,
             longest_delay: delay,

@@ -19,6 +19,8 @@ pub struct Counters {
     pub line_full: u64,
     /// Packets that found all lines together full, dropped for want of room.
     pub buffer_full: u64,
+    /// Packets whose prefix had no bucket of its own.
+    pub crowded: u64,
     /// Packets in line that were lost with their flow when the workers were reset.
     pub forgotten: u64,
 }
@@ -34,6 +36,7 @@ impl Counters {
         each("too_late", self.too_late);
         each("line_full", self.line_full);
         each("buffer_full", self.buffer_full);
+        each("crowded", self.crowded);
         each("forgotten", self.forgotten);
     }
 }

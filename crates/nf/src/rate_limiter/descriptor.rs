@@ -27,6 +27,21 @@ impl FunctionConfig for Config {
         &FUNCTION
     }
 
+    fn placement(&self) -> &'static str {
+        match self.prefixes {
+            None => FUNCTION.placement,
+            Some(_) => "flows of a network take from one bucket, and the slow path holds those",
+        }
+    }
+
+    fn is_for_slow_path(&self) -> bool {
+        self.prefixes.is_some()
+    }
+
+    fn asks_for_checksums(&self) -> bool {
+        false
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }
@@ -54,23 +69,27 @@ impl FunctionConfig for Config {
 
     /// Their frames are among the packets that a node has buffers for.
     fn memory(&self, _flows: usize) -> Vec<TableMemory> {
-        if self.excess == Excess::Drop {
-            return Vec::new();
-        }
         let limits = self.limits();
-        vec![TableMemory {
+        let lines = (self.excess == Excess::Delay).then(|| TableMemory {
             count: limits.all.packets as u64,
             of: "delayed packets",
             bytes: PacketBuffer::bytes(&limits),
             key: "most_packets",
-        }]
+        });
+        let buckets = self.prefixes.map(|prefixes| TableMemory {
+            count: prefixes.most as u64,
+            of: "prefixes",
+            bytes: prefixes.bytes() as u64,
+            key: "most_prefixes",
+        });
+        lines.into_iter().chain(buckets).collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {
         other.of() == Some(self)
     }
 
-    fn build(&self, _folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
-        Ok(Function::flow(RateLimiter::new(self)))
+    fn build(&self, _folder: &Path, seed: u64) -> Result<Function, FunctionError> {
+        Ok(Function::flow(RateLimiter::new(self, seed)))
     }
 }

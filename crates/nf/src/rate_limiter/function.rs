@@ -4,20 +4,25 @@ use super::NAME;
 use super::config::{Config, Excess};
 use super::counters::Counters;
 use super::meter::Meter;
+use super::prefixes::{Kind, Shared};
 use super::program::program;
 use super::state::{FLAGS, State, any_waits, is_silent};
 use std::any::Any;
+use std::sync::Arc;
 use twinpath_core::key::Role;
 use twinpath_core::program::FastProgram;
 use twinpath_core::{Direction, DropReason, Instant, Packet};
 use twinpath_slowpath::buffer::Full;
-use twinpath_slowpath::{Eviction, Flow, NetworkFunction, Outbox, PacketBuffer};
+use twinpath_slowpath::{Common, Eviction, Flow, NetworkFunction, Outbox, PacketBuffer};
 
 /// The rate limiter; see the [module](super).
 pub struct RateLimiter {
     config: Config,
     meter: Meter,
     buffer: PacketBuffer,
+    /// Buckets of prefixes, those of all workers.
+    buckets: Arc<Shared>,
+    seed: u64,
     /// The configuration before had other buckets.
     had_others: bool,
     counters: Counters,
@@ -25,23 +30,21 @@ pub struct RateLimiter {
 
 /// What becomes of a packet.
 enum Judgement {
-    /// It passes, and its bucket will be full then.
-    Conforms(u32),
-    /// It is excess: until when it is to wait, if it may, and what the bucket is with and without it.
-    Excess {
-        until: Option<Instant>,
-        with: u32,
-        without: u32,
-    },
+    /// It passes.
+    Conforms,
+    /// It is excess, and waits until then, if it may.
+    Excess(Option<Instant>),
 }
 
 impl RateLimiter {
     /// A limiter that has seen no flow.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             config: config.clone(),
             meter: config.meter(),
             buffer: PacketBuffer::new(config.limits()),
+            buckets: Arc::default(),
+            seed,
             had_others: false,
             counters: Counters::default(),
         }
@@ -52,49 +55,89 @@ impl RateLimiter {
         &self.counters
     }
 
-    fn judge(&self, packet: &Packet, flow: &mut Flow<'_>) -> Judgement {
-        let (meter, way) = (&self.meter, packet.direction);
-        let bytes = packet.packet_bytes();
-        let (now, takes) = (meter.now(flow.now), meter.cost(bytes));
-        let fits = bytes <= meter.longest_packet;
-        let full_at = State(flow.words).full_at(way, flow.now, meter.full_ticks);
-        let without = full_at.map_or(now, |full_at| later(full_at, now));
-        let with = without.wrapping_add(takes);
-        let missing = with.wrapping_sub(now).saturating_sub(meter.depth);
-        if missing == 0 && fits && self.buffer.is_empty(*flow.handle, way) {
-            return Judgement::Conforms(with);
+    /// Of a packet whose bucket will be full in `with` units if it takes from it.
+    fn judge(&self, packet: &Packet, with: u32, flow: &Flow<'_>) -> Judgement {
+        let meter = &self.meter;
+        let fits = packet.packet_bytes() <= meter.longest_packet;
+        let missing = with.saturating_sub(meter.depth);
+        if missing == 0 && fits && self.buffer.is_empty(*flow.handle, packet.direction) {
+            return Judgement::Conforms;
         }
         let waits = self.config.excess == Excess::Delay && fits && missing <= meter.longest_delay;
-        Judgement::Excess {
-            until: waits.then(|| meter.after(flow.now, missing)),
-            with,
-            without,
-        }
+        Judgement::Excess(waits.then(|| meter.after(flow.now, missing)))
     }
 
     fn limit(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let way = packet.direction;
-        let full_at = match self.judge(&packet, flow) {
-            Judgement::Conforms(with) => {
+        match self.kind() {
+            None => self.limit_flow(packet, flow, out),
+            Some(kind) => self.limit_prefix(packet, &kind, flow, out),
+        }
+    }
+
+    /// Buckets of prefixes, if they are prefixes'.
+    fn kind(&self) -> Option<Kind> {
+        self.config.prefixes.map(|prefixes| Kind {
+            prefixes,
+            meter: self.meter,
+            seed: self.seed,
+        })
+    }
+
+    fn limit_flow(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+        let (way, now) = (packet.direction, self.meter.now(flow.now));
+        let full_at = State(flow.words).full_at(way, flow.now, self.meter.full_ticks);
+        let ahead = full_at.map_or(0, |full_at| later(full_at, now).wrapping_sub(now));
+        let ahead = self.take(packet, ahead, flow, out);
+        State(flow.words).set(way, now.wrapping_add(ahead), flow.now);
+    }
+
+    fn limit_prefix(
+        &mut self,
+        packet: Packet,
+        kind: &Kind,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
+        let (way, now) = (packet.direction, self.meter.units(flow.now));
+        let prefix = kind.prefixes.of(&packet);
+        let all = Arc::clone(&self.buckets);
+        all.with(kind, |buckets| {
+            let (full_at, is_own) = buckets.of(prefix, now);
+            self.counters.crowded += u64::from(!is_own);
+            // Another worker may be ahead.
+            let ahead = full_at.saturating_sub(now).min(FARTHEST) as u32;
+            *full_at = now + u64::from(self.take(packet, ahead, flow, out));
+        });
+        // Who opened the flow is remembered with it.
+        State(flow.words).set(way, 0, flow.now);
+    }
+
+    /// A packet takes from a bucket that would be full in `ahead` units, or does not; in how many it
+    /// will be full then.
+    fn take(
+        &mut self,
+        packet: Packet,
+        ahead: u32,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) -> u32 {
+        let with = ahead.wrapping_add(self.meter.cost(packet.packet_bytes()));
+        match self.judge(&packet, with, flow) {
+            Judgement::Conforms => {
                 self.counters.conforming += 1;
                 out.forward(packet);
                 with
             }
-            Judgement::Excess {
-                until: Some(until),
-                with,
-                without,
-            } => match self.wait(packet, until, flow, out) {
+            Judgement::Excess(Some(until)) => match self.wait(packet, until, flow, out) {
                 true => with,
-                false => without,
+                false => ahead,
             },
-            Judgement::Excess { without, .. } => {
+            Judgement::Excess(None) => {
                 self.counters.too_late += u64::from(self.config.excess == Excess::Delay);
                 self.drop_excess(packet, out);
-                without
+                ahead
             }
-        };
-        State(flow.words).set(way, full_at, flow.now);
+        }
     }
 
     /// Puts a packet in line. Returns whether there was room.
@@ -140,6 +183,9 @@ impl RateLimiter {
     }
 }
 
+/// Units that no bucket is away from full: those of a burst and of what may wait are fewer.
+const FARTHEST: u64 = 1 << 31;
+
 /// Of two times within half of all numbers the later one: [`Later`](twinpath_core::program::Operation).
 const fn later(one: u32, other: u32) -> u32 {
     match (one.wrapping_sub(other) as i32) < 0 {
@@ -155,6 +201,12 @@ impl NetworkFunction for RateLimiter {
 
     fn program(&self) -> FastProgram {
         program(&self.config, &self.meter)
+    }
+
+    fn share(&mut self, name: &str, common: &Common) {
+        if self.config.prefixes.is_some() {
+            self.buckets = common.part(name);
+        }
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
@@ -230,7 +282,7 @@ impl NetworkFunction for RateLimiter {
         let Some(new) = (new as &mut dyn Any).downcast_mut::<Self>() else {
             return false;
         };
-        self.had_others = self.meter != new.meter;
+        self.had_others = self.meter != new.meter || self.config.prefixes != new.config.prefixes;
         std::mem::swap(&mut self.config, &mut new.config);
         std::mem::swap(&mut self.meter, &mut new.meter);
         self.buffer.set_limits(self.config.limits());

@@ -114,12 +114,17 @@ impl Meter {
         }
     }
 
-    /// A time in units, as far as 32 bits tell it.
-    pub const fn now(&self, at: Instant) -> u32 {
+    /// A time in units.
+    pub const fn units(&self, at: Instant) -> u64 {
         match self.unit {
-            0.. => (at.0 >> self.unit) as u32,
-            _ => (at.0 << -self.unit) as u32,
+            0.. => at.0 >> self.unit,
+            _ => at.0 << -self.unit,
         }
+    }
+
+    /// The same, as far as 32 bits tell it.
+    pub const fn now(&self, at: Instant) -> u32 {
+        self.units(at) as u32
     }
 
     /// The first nanosecond that is so many units after a time.

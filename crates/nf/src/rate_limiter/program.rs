@@ -50,6 +50,9 @@ const TICKS: Operand = Operand::Field(Field::NowTicks);
 
 /// The program for a configuration.
 pub(super) fn program(config: &Config, meter: &Meter) -> FastProgram {
+    if config.prefixes.is_some() {
+        return for_slow_path();
+    }
     let steps = Direction::BOTH
         .into_iter()
         .flat_map(|way| match config.directions.include(way) {
@@ -62,6 +65,17 @@ pub(super) fn program(config: &Config, meter: &Meter) -> FastProgram {
         temporaries: TEMPORARIES,
         prologue: [time(meter), cost(meter)].concat(),
         steps: steps.collect(),
+        ..FastProgram::default()
+    }
+}
+
+/// Every packet is for the slow path.
+fn for_slow_path() -> FastProgram {
+    let zero = Operand::Constant(0);
+    FastProgram {
+        name: NAME.into(),
+        words: NAMES.to_vec(),
+        always_complex: vec![vec![Condition::of(zero, Comparison::Equal, zero)]],
         ..FastProgram::default()
     }
 }

@@ -24,6 +24,14 @@ impl FunctionConfig for Config {
         &FUNCTION
     }
 
+    fn is_for_slow_path(&self) -> bool {
+        true
+    }
+
+    fn asks_for_checksums(&self) -> bool {
+        false
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }

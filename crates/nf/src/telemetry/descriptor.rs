@@ -27,6 +27,10 @@ impl FunctionConfig for Config {
         &FUNCTION
     }
 
+    fn asks_for_checksums(&self) -> bool {
+        false
+    }
+
     fn needs_payload(&self) -> Option<&'static str> {
         None
     }

@@ -30,6 +30,7 @@ fn server(figures: ServerFigures) -> MemoryServer {
 
 fn queue_pair(figures: QueuePairFigures) -> QueuePair {
     QueuePair {
+        number: figures.number,
         is_up: figures.is_ready,
         writes: figures.writes,
         reads: figures.reads,

@@ -1,8 +1,9 @@
 //! Packets that came by another shard's queue, handed over.
 //!
 //! Whichever queue a packet comes by, its [partition](CurrentPartition) says to which shard it belongs. Between any two
-//! shards there are two rings of one writer and one reader: one for packets that have arrived, one for
-//! packets that leave by a port of which only the other has a queue. Both keep the order of what goes
+//! shards there are three rings of one writer and one reader: one for packets that have arrived, one for
+//! packets that leave by a port of which only the other has a queue, and one for what memory servers
+//! have sent, which tells by itself [for whom](Receiver::of) it is and waits behind no packet. All keep the order of what goes
 //! through them, and neither waits: what finds a ring full is dropped and counted, so that a shard which
 //! is behind keeps no other from its work. For the same reason a packet that has arrived is copied into
 //! the new owner's memory: however long it stays there, the shard that received it has its buffer back.
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use twinpath_control::report::ShardFigures;
 use twinpath_core::{Frame, Pools};
 use twinpath_link::ring::{RingReceiver, RingSender, ring};
+use twinpath_remote::requester::Receiver;
 
 /// Frames about neighbours of which others get copies, between two times that they are woken: whoever
 /// floods a cable with them fills no rings.
@@ -27,8 +29,10 @@ const MOST_TOLD: usize = 16;
 struct Other {
     arrived: RingSender,
     leaves: RingSender,
+    heard: RingSender,
     arrived_there: RingReceiver,
     leaves_here: RingReceiver,
+    heard_there: RingReceiver,
     /// Something was sent since it was woken last.
     is_to_wake: bool,
 }
@@ -142,6 +146,55 @@ impl Handoff {
         }
     }
 
+    /// Of the frames from memory servers behind the first so many, those for other shards are handed
+    /// over; what is for all stays, too.
+    pub fn divide_heard(&mut self, first: usize, frames: &mut Vec<Frame>, pools: &mut Pools) {
+        let shards = self.others.len() as u16;
+        let mut heard = std::mem::take(&mut self.frames);
+        heard.extend(frames.drain(first..));
+        for frame in heard.drain(..) {
+            match Receiver::of(frame.bytes(), shards) {
+                Receiver::Shard(shard) if shard != self.own => {
+                    self.tell(shard.into(), frame, pools);
+                }
+                Receiver::All => {
+                    self.tell_others(&frame, pools);
+                    frames.push(frame);
+                }
+                Receiver::Shard(_) | Receiver::Any => frames.push(frame),
+            }
+        }
+        self.frames = heard;
+    }
+
+    /// Another shard hears a frame of a memory server.
+    fn tell(&mut self, shard: usize, frame: Frame, pools: &mut Pools) {
+        let Some(Some(other)) = self.others.get_mut(shard) else {
+            return pools.give(frame);
+        };
+        match other.heard.send(frame) {
+            Ok(()) => {
+                other.is_to_wake = true;
+                self.figures.server_frames_handed_over += 1;
+            }
+            Err(frame) => {
+                self.figures.server_frames_lost += 1;
+                pools.give(frame);
+            }
+        }
+    }
+
+    /// All others do. Servers say again what is for all.
+    fn tell_others(&mut self, frame: &Frame, pools: &mut Pools) {
+        for shard in 0..self.others.len() {
+            if shard != usize::from(self.own)
+                && let Some(copy) = copied(frame, pools)
+            {
+                self.tell(shard, copy, pools);
+            }
+        }
+    }
+
     /// All other shards get a copy of a frame: it is about neighbours, of whom each keeps a list.
     pub fn tell_all(&mut self, frame: &Frame, pools: &mut Pools) {
         if self.told == MOST_TOLD {
@@ -188,13 +241,30 @@ impl Handoff {
             left -= other.arrived_there.receive(&mut self.frames, left);
         }
         self.next = (self.next + 1) % others.max(1);
+        self.figures.no_buffer += self.move_in(pools, burst);
+    }
+
+    /// Appends up to `most` frames of each other shard that memory servers have sent to this one, in
+    /// memory of this shard.
+    pub fn take_heard(&mut self, most: usize, pools: &mut Pools, frames: &mut Vec<Frame>) {
+        for other in self.others.iter_mut().flatten() {
+            other.heard_there.receive(&mut self.frames, most);
+        }
+        self.figures.server_frames_lost += self.move_in(pools, frames);
+    }
+
+    /// Takes what others have handed over into memory of this shard; for how many frames there was
+    /// none.
+    fn move_in(&mut self, pools: &mut Pools, burst: &mut Vec<Frame>) -> u64 {
+        let mut lost = 0;
         for theirs in self.frames.drain(..) {
-            match moved(&theirs, pools) {
+            match copied(&theirs, pools) {
                 Some(frame) => burst.push(frame),
-                None => self.figures.no_buffer += 1,
+                None => lost += 1,
             }
             pools.give(theirs);
         }
+        lost
     }
 
     /// The next frames that others want to leave by this shard's queues.
@@ -233,6 +303,8 @@ impl Handoff {
         for other in self.others.iter_mut().flatten() {
             let count = other.arrived_there.receive(&mut self.frames, usize::MAX);
             self.figures.left_behind += count as u64;
+            // Nobody waits for these any more.
+            other.heard_there.receive(&mut self.frames, usize::MAX);
         }
         self.frames.drain(..).for_each(|frame| pools.give(frame));
     }
@@ -269,13 +341,16 @@ impl Handoff {
     }
 
     fn has_something(&self) -> bool {
-        let has = |other: &Other| !other.arrived_there.is_empty() || !other.leaves_here.is_empty();
+        let has = |other: &Other| {
+            let all = [&other.arrived_there, &other.leaves_here, &other.heard_there];
+            !all.into_iter().all(RingReceiver::is_empty)
+        };
         self.others.iter().flatten().any(has)
     }
 }
 
 /// A copy in other memory; what there is of metadata is what a port says.
-fn moved(frame: &Frame, pools: &mut Pools) -> Option<Frame> {
+fn copied(frame: &Frame, pools: &mut Pools) -> Option<Frame> {
     let mut copy = pools.take_filled(frame.bytes())?;
     copy.set_port(frame.port());
     copy.set_segment_bytes(frame.segment_bytes());
@@ -291,8 +366,9 @@ fn all_rings(shards: u16, ring_frames: usize) -> Vec<Vec<Option<Other>>> {
         for receiving in &mut receiving {
             let (arrived, arrived_there) = ring(ring_frames);
             let (leaves, leaves_here) = ring(ring_frames);
-            own.push((arrived, leaves));
-            receiving.push((arrived_there, leaves_here));
+            let (heard, heard_there) = ring(ring_frames);
+            own.push((arrived, leaves, heard));
+            receiving.push((arrived_there, leaves_here, heard_there));
         }
         sending.push(own);
     }
@@ -300,13 +376,16 @@ fn all_rings(shards: u16, ring_frames: usize) -> Vec<Vec<Option<Other>>> {
     let ends = both.map(|(own, (sending, receiving))| {
         let others = (0..shards).zip(sending.into_iter().zip(receiving));
         let others = others.map(|(other, (sending, receiving))| {
-            let ((arrived, leaves), (arrived_there, leaves_here)) = (sending, receiving);
+            let (arrived, leaves, heard) = sending;
+            let (arrived_there, leaves_here, heard_there) = receiving;
             // None to itself.
             (other != own).then_some(Other {
                 arrived,
                 leaves,
+                heard,
                 arrived_there,
                 leaves_here,
+                heard_there,
                 is_to_wake: false,
             })
         });
@@ -461,6 +540,89 @@ mod tests {
         ends[0].tell_all(&frame, &mut pools);
         ends[1].take_arrived(RING, &mut pools, &mut heard);
         assert_eq!(heard.len(), 2 * MOST_TOLD + 1);
+    }
+
+    /// A frame of a memory server to a queue pair; announcements are for all.
+    fn of_server(pools: &mut Pools, queue_pair: Option<u32>) -> Frame {
+        use twinpath_core::wire::roce::{Header, Opcode, Path, Psn};
+        use twinpath_core::wire::{Address, MacAddress};
+        use twinpath_remote::registration::{MAX_FRAME_BYTES, Memory, Message};
+        let (mac, ip) = (MacAddress([2; 6]), Address::from_v4([10, 9, 0, 2]));
+        let Some(queue_pair) = queue_pair else {
+            let memory = Memory {
+                server: 1,
+                incarnation: 1,
+                address: 0,
+                bytes: 1 << 20,
+                rkey: 7,
+                mtu: 1024,
+                queue_pairs: 8,
+                reads: 16,
+                mac,
+                ip,
+            };
+            let mut bytes = [0; MAX_FRAME_BYTES];
+            let length = Message::Memory(memory).write(mac, mac, &mut bytes);
+            return pools.take_filled(&bytes[..length]).expect("room");
+        };
+        let path = Path {
+            source_mac: mac,
+            destination_mac: mac,
+            source: ip,
+            destination: ip,
+            source_port: 0xc000,
+        };
+        let header = Header {
+            reth: Some(twinpath_core::wire::roce::Reth {
+                address: 0,
+                rkey: 7,
+                bytes: 8,
+            }),
+            ..Header::new(Opcode::WRITE_ONLY, 5 << 10 | queue_pair, Psn::new(1))
+        };
+        let mut frame = pools.take(200).expect("room");
+        assert!(frame.set_len(path.frame_bytes(&header, 8)));
+        path.emit(&header, 8, frame.bytes_mut()).expect("it fits");
+        frame
+    }
+
+    /// Whichever queue they come by, what servers send comes to the shard whose queue pair it is for, and
+    /// announcements come to all; packets wait behind none of it.
+    #[test]
+    fn what_servers_send_comes_to_whose_queue_pair_it_is_for() {
+        let mut ends = ends(3);
+        let mut pools = Pools::new(4096, 1);
+        let mut frames: Vec<_> = (0..30)
+            .map(|queue_pair| of_server(&mut pools, Some(queue_pair)))
+            .collect();
+        frames.push(of_server(&mut pools, None));
+        ends[1].divide_heard(0, &mut frames, &mut pools);
+        assert_eq!(frames.len(), 11, "its own, and the announcement");
+        assert_eq!(ends[1].figures().server_frames_handed_over, 22);
+        frames.drain(..).for_each(|frame| pools.give(frame));
+        for number in [0, 2] {
+            let mut burst = Vec::new();
+            ends[number].take_arrived(usize::MAX, &mut pools, &mut burst);
+            assert!(burst.is_empty() && ends[number].has_something());
+            ends[number].take_heard(RING, &mut pools, &mut frames);
+            for frame in frames.drain(..) {
+                let receiver = Receiver::of(frame.bytes(), 3);
+                let is_own = receiver == Receiver::Shard(number as u16);
+                assert!(is_own || receiver == Receiver::All, "{receiver:?}");
+                pools.give(frame);
+            }
+            assert!(!ends[number].has_something());
+        }
+        // Who is behind loses them, and that is counted by itself.
+        for _ in 0..2 * RING {
+            let mut frames = vec![of_server(&mut pools, Some(0))];
+            ends[1].divide_heard(0, &mut frames, &mut pools);
+        }
+        let figures = ends[1].figures();
+        assert_eq!(
+            (figures.server_frames_lost, figures.lost()),
+            (RING as u64, 0)
+        );
     }
 
     #[test]

@@ -23,6 +23,9 @@ pub fn share(service: &Service, shard: Shard) -> Result<Service, BuildError> {
         own.try_into().unwrap_or(most)
     });
     own.rule_cache.exact = shard.share(service.rule_cache.exact);
+    if let Some(split) = &mut own.split {
+        split.become_share_of(shard);
+    }
     for instance in &mut own.chain {
         take_part(instance, shard)?;
     }

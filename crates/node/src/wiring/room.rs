@@ -2,7 +2,7 @@
 
 use super::functions::{element_chain, elements};
 use crate::build_error::BuildError;
-use twinpath_control::service::{Device, Paths, Service};
+use twinpath_control::service::{Device, Instance, Paths, Service};
 use twinpath_fastpath::{Budget, Placement};
 
 /// The device's limits.
@@ -19,8 +19,13 @@ pub struct Room {
     /// What it takes there.
     pub placement: Placement,
     /// By element of the chain: whether its flow state has room. One without lives on the slow path
-    /// alone.
+    /// alone, and so does one [that wants all packets](is_for_slow_path).
     pub has_room: Vec<bool>,
+}
+
+/// Whether no packet passes an element on the fast path: a function of it wants them all.
+pub fn is_for_slow_path(instances: &[Instance]) -> bool {
+    instances.iter().any(|one| one.config.is_for_slow_path())
 }
 
 /// Places flow state on a device, element by element while there is room.
@@ -30,6 +35,10 @@ pub struct Room {
 pub fn place(service: &Service, budget: &Budget) -> Result<Room, BuildError> {
     let (mut room, mut programs, mut refused) = (Room::default(), Vec::new(), None);
     for instances in elements(service) {
+        if is_for_slow_path(instances) {
+            room.has_room.push(false);
+            continue;
+        }
         let before = programs.len();
         programs.extend(element_chain(service, instances)?.programs());
         let placed = budget.place(&programs, service.fast_path.slots);

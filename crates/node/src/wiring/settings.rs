@@ -71,9 +71,15 @@ pub(crate) fn handoff_frames(shards: u16) -> usize {
 /// Most frames that a shard has handed over to others at any time.
 fn handed_over(service: &Service) -> usize {
     let shards = service.run.shards.0;
+    // What arrives, what leaves, and what memory servers send.
+    let rings = if service.memory_links().is_empty() {
+        2
+    } else {
+        3
+    };
     match service.devices.is_empty() {
         true => 0,
-        false => 2 * (usize::from(shards) - 1) * handoff_frames(shards),
+        false => rings * (usize::from(shards) - 1) * handoff_frames(shards),
     }
 }
 

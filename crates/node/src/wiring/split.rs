@@ -34,6 +34,8 @@ impl SplitConfig {
         let split = service.split.as_ref()?;
         let links = split.links();
         let first = service.devices.len();
+        let shard = u64::from(split.shard.number);
+        let seed = service.seed ^ shard << 32;
         let servers = (1..).zip(split.servers()).map(|(number, server)| {
             let link = links.iter().position(|link| link.device == server.device);
             ServerConfig {
@@ -41,7 +43,7 @@ impl SplitConfig {
                 port: (first + link.unwrap_or_default()) as u16,
                 requester: requester::Config {
                     life: service.life,
-                    ..split.requester(server, service.seed ^ number)
+                    ..split.requester(server, seed ^ number)
                 },
             }
         });

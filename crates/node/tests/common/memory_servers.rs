@@ -66,6 +66,17 @@ impl Peers for Servers {
     }
 }
 
+/// A service whose packets come from memory, and which has memory servers nevertheless: `[split]` as it
+/// is in a file with network interfaces.
+pub fn service_with_servers(text: &str, split: &str) -> Service {
+    const LIVE: &str = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
+        [ports]\nleft = { device = \"left\" }\nright = { device = \"right\" }\n";
+    Service {
+        split: super::service(&format!("{LIVE}{split}")).split,
+        ..super::service(text)
+    }
+}
+
 /// What is said of two servers in a service file, each at an interface of its own.
 pub fn servers(is_v4: bool) -> String {
     let server = |number: u8| {

@@ -26,8 +26,10 @@
 
 mod counters;
 mod queue_pair;
+mod shard;
 
 pub use counters::Counters;
+pub use shard::{Receiver, Shard};
 
 use crate::handle::{Handle, Sequence, front_bytes, header_info, stored_bytes};
 use crate::payloads::{
@@ -53,8 +55,11 @@ pub struct Config {
     pub ip: Address,
     /// The server's address, if only that one is to be taken for it.
     pub expected: Option<Address>,
-    /// How many queue pairs, at most [`MAX_QUEUE_PAIRS`] and as many as the server has.
+    /// How many queue pairs: those of all shards are at most [`MAX_QUEUE_PAIRS`], and as many as the
+    /// server has.
     pub queue_pairs: u16,
+    /// Which of the requesters that share the server.
+    pub shard: Shard,
     /// The most payload of a packet that the link to the server carries.
     pub mtu: u16,
     /// How many requests of a queue pair may be under way, at least 4.
@@ -88,6 +93,7 @@ impl Config {
             ip,
             expected: None,
             queue_pairs: 8,
+            shard: Shard::ONLY,
             mtu: 4096,
             window: 256,
             waiting: 256,
@@ -105,6 +111,7 @@ impl Config {
 /// The most queue pairs of a requester, so that a number holds an index, a server and an epoch.
 pub const MAX_QUEUE_PAIRS: u16 = 1 << INDEX_BITS;
 const INDEX_BITS: u32 = 10;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 const SERVER_BITS: u32 = 6;
 
 /// What the server has said of itself.
@@ -190,14 +197,20 @@ impl Requester {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let mut draws = Draws(config.seed ^ Draws(config.life).next());
-        let queue_pairs = config.queue_pairs.clamp(1, MAX_QUEUE_PAIRS);
+        let of = config.shard.of.clamp(1, MAX_QUEUE_PAIRS);
+        let number = config.shard.number.min(of - 1);
+        let queue_pairs = config.queue_pairs.clamp(1, MAX_QUEUE_PAIRS / of);
         let config = Config {
             queue_pairs,
+            shard: Shard { number, of },
             window: config.window.max(4),
             ..config
         };
         // The numbers that answers go to are others than those of the run before.
-        let queue_pair = |index| QueuePair::new(index, draws.next() as u16);
+        let queue_pair = |own| {
+            let number = config.shard.index(own);
+            QueuePair::new(own, number, draws.next() as u16)
+        };
         Self {
             queue_pairs: (0..queue_pairs).map(queue_pair).collect(),
             life: draws.next() as u32,
@@ -234,7 +247,8 @@ impl Requester {
             Message::QueuePair(answer) if answer.server == self.config.server => {
                 let known = self.peer.as_ref().map(|peer| peer.memory.incarnation);
                 let is_ours = answer.life == self.life && known == Some(answer.incarnation);
-                let queue_pair = self.queue_pairs.get_mut(usize::from(answer.index));
+                let own = self.config.shard.own(answer.index.into());
+                let queue_pair = own.and_then(|own| self.queue_pairs.get_mut(own));
                 let begins = queue_pair.filter(|_| is_ours);
                 let has_begun = begins.is_some_and(|one| one.begin(answer.epoch, answer.qpn, now));
                 *match has_begun {
@@ -268,9 +282,10 @@ impl Requester {
         };
         self.counters.incarnations += 1;
         output.events.push(Event::Announced);
-        let used = u64::from(self.queue_pairs_of(memory));
-        for (index, ring) in (0..).zip(&mut self.rings) {
-            match index < used {
+        let used = self.queue_pairs_of(memory);
+        for (own, ring) in (0..).zip(&mut self.rings) {
+            let index = u64::from(self.config.shard.index(own));
+            match own < used {
                 true => ring.move_to(memory.address + index * peer.share, peer.share),
                 false => ring.move_to(memory.address, 0),
             }
@@ -282,8 +297,17 @@ impl Requester {
         self.peer = Some(peer);
     }
 
+    /// How many queue pairs of a server all shards use together.
+    fn all_queue_pairs_of(&self, memory: &Memory) -> u16 {
+        let Config {
+            queue_pairs, shard, ..
+        } = self.config;
+        memory.queue_pairs.min(queue_pairs * shard.of)
+    }
+
+    /// How many of them are this one's.
     fn queue_pairs_of(&self, memory: &Memory) -> u16 {
-        memory.queue_pairs.min(self.config.queue_pairs)
+        self.config.shard.count(self.all_queue_pairs_of(memory))
     }
 
     /// What the server says, if it is of use.
@@ -295,8 +319,11 @@ impl Requester {
         if memory.ip.is_v4() != self.config.ip.is_v4() {
             return Err(AnnouncementRefusal::Version);
         }
+        if memory.queue_pairs > 0 && self.queue_pairs_of(memory) == 0 {
+            return Err(AnnouncementRefusal::QueuePairs);
+        }
         let mtu = memory.mtu.min(self.config.mtu) / 4 * 4;
-        let queue_pairs = u64::from(self.queue_pairs_of(memory));
+        let queue_pairs = u64::from(self.all_queue_pairs_of(memory));
         let share = memory.bytes.checked_div(queue_pairs).unwrap_or_default();
         let share = share / SHARE_STEP * SHARE_STEP;
         let is_of_use = mtu >= 64
@@ -324,8 +351,8 @@ impl Requester {
     fn ring_of(&self, address: u64) -> Option<usize> {
         let peer = self.peer.as_ref()?;
         let from = address.checked_sub(peer.memory.address)?;
-        let index = usize::try_from(from / peer.share).ok()?;
-        (index < self.rings.len()).then_some(index)
+        let own = self.config.shard.own(from / peer.share)?;
+        (own < self.rings.len()).then_some(own)
     }
 
     /// A RoCE packet from the server to this switch.
@@ -350,8 +377,8 @@ impl Requester {
             return;
         };
         let qpn = packet.header.destination_qp;
-        let index = qpn & (u32::from(MAX_QUEUE_PAIRS) - 1);
-        let queue_pair = queue_pairs.get_mut(index as usize);
+        let own = config.shard.own((qpn & INDEX_MASK).into());
+        let queue_pair = own.and_then(|own| queue_pairs.get_mut(own));
         let Some(queue_pair) = queue_pair.filter(|one| one.is(qpn)) else {
             counters.stale += 1;
             pools.give(frame);
@@ -380,7 +407,7 @@ impl Requester {
             server: self.config.server,
             incarnation: peer.memory.incarnation,
             life: self.life,
-            index: index as u16,
+            index: queue_pair.number(),
             epoch,
             qpn,
             psn,
@@ -395,8 +422,12 @@ impl Requester {
 }
 
 impl PayloadMemory for Requester {
+    /// Those that the server has: no flow is left to others.
     fn queue_pairs(&self) -> u16 {
-        self.config.queue_pairs
+        match &self.peer {
+            Some(peer) => self.queue_pairs_of(&peer.memory),
+            None => self.config.queue_pairs,
+        }
     }
 
     fn is_ready(&self, queue_pair: u16) -> bool {
@@ -435,7 +466,7 @@ impl PayloadMemory for Requester {
         };
         let header = pair.write_header(address, peer.memory.rkey, stored as u32, &self.config);
         let info = header_info(sequence, bytes);
-        let written = written(payload, &info, &header, &path_of(peer, queue_pair));
+        let written = written(payload, &info, &header, &path_of(peer, pair.number()));
         let frame = written.map_err(|payload| {
             self.rings[index].free(sequence);
             (payload, Refusal::Headroom)

@@ -49,7 +49,10 @@ const RESERVED: usize = 2;
 
 /// One queue pair.
 pub struct QueuePair {
+    /// Which of the requester's.
     index: u16,
+    /// Which of the server's.
+    number: u16,
     state: State,
     /// Which life it is, or will be next.
     epoch: u16,
@@ -87,10 +90,11 @@ pub struct QueuePair {
 
 impl QueuePair {
     /// One whose first life has this number.
-    pub fn new(index: u16, epoch: u16) -> Self {
+    pub fn new(index: u16, number: u16, epoch: u16) -> Self {
         let ask_at = Instant::ZERO;
         Self {
             index,
+            number,
             state: State::Down {
                 ask_at,
                 wait: FIRST_WAIT,
@@ -115,9 +119,15 @@ impl QueuePair {
         }
     }
 
+    /// Which of the server's it is.
+    pub const fn number(&self) -> u16 {
+        self.number
+    }
+
     /// What is known of it.
     pub fn figures(&self) -> QueuePairFigures {
         QueuePairFigures {
+            number: self.number,
             is_ready: self.is_ready(),
             ..self.figures
         }
@@ -167,7 +177,7 @@ impl QueuePair {
         // Numbers 0 and 1 are for management, so epochs count from 1 here.
         let epoch = u32::from(self.epoch % 255) + 1;
         let server = u32::from(config.server) & ((1 << SERVER_BITS) - 1);
-        self.qpn = (epoch << SERVER_BITS | server) << INDEX_BITS | u32::from(self.index);
+        self.qpn = (epoch << SERVER_BITS | server) << INDEX_BITS | u32::from(self.number);
         self.state = State::Down {
             ask_at: now + wait,
             wait: (2 * wait).min(LONGEST_WAIT),
@@ -218,7 +228,7 @@ impl QueuePair {
         context.counters.disabled += 1;
         self.figures.errors += 1;
         self.figures.last_error = Some(why);
-        context.output.events.push(Event::Down(self.index, why));
+        context.output.events.push(Event::Down(self.number, why));
         self.give_up_from(self.executed, context);
         // What was asked for and is there is asked for again, in front of what waits.
         for request in self.window.iter().rev() {
@@ -393,7 +403,7 @@ impl QueuePair {
             bytes: stored_bytes(place.bytes.into()) as u32,
         };
         let header = read_header(self.peer_qpn, psn, reth);
-        context.request(self.index, &header, pools)
+        context.request(self.number, &header, pools)
     }
 
     fn send_empty(&self, psn: Psn, context: &mut Context<'_>, pools: &mut Pools) -> bool {
@@ -407,7 +417,7 @@ impl QueuePair {
             reth: Some(reth),
             ..Header::new(Opcode::WRITE_ONLY, self.peer_qpn, psn)
         };
-        context.request(self.index, &header, pools)
+        context.request(self.number, &header, pools)
     }
 
     /// Sends again what is to be sent again, as far as there are buffers.

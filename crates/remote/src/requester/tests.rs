@@ -281,3 +281,142 @@ fn the_fastest_read_is_told() {
     assert_eq!(both.requester.take_fastest_read(), fastest);
     assert_eq!(both.requester.take_fastest_read(), None);
 }
+
+/// Two shards of a switch and their server.
+struct Shards {
+    requesters: Vec<Requester>,
+    server: MemoryServer,
+    pools: Pools,
+    outputs: [Output; 2],
+    now: Instant,
+}
+
+impl Shards {
+    fn new(server: MemoryServer, queue_pairs: u16, now: Instant) -> Self {
+        let ip = Address::from_v4([10, 0, 0, 1]);
+        let requester = |number: u16| {
+            Requester::new(Config {
+                queue_pairs,
+                shard: Shard { number, of: 2 },
+                ..Config::new(1, MacAddress([2; 6]), ip, 5 + u64::from(number))
+            })
+        };
+        Self {
+            requesters: (0..2).map(requester).collect(),
+            server,
+            pools: Pools::new(512, 1),
+            outputs: Default::default(),
+            now,
+        }
+    }
+
+    /// What the server sends goes to whom it is for, whichever shard that is.
+    fn exchange(&mut self) {
+        for _ in 0..6 {
+            for output in &mut self.outputs {
+                for frame in output.frames.drain(..) {
+                    self.server.receive(frame.bytes(), self.now);
+                    self.pools.give(frame);
+                }
+            }
+            let mut answers = Vec::new();
+            self.server
+                .transmit(self.now, &mut self.pools, &mut answers, 100);
+            for frame in answers {
+                let shards = match Receiver::of(frame.bytes(), 2) {
+                    Receiver::Shard(shard) => shard.into()..usize::from(shard) + 1,
+                    Receiver::All => 0..2,
+                    Receiver::Any => panic!("the server sends nothing else"),
+                };
+                for shard in shards {
+                    let copy = self.pools.take_filled(frame.bytes()).unwrap();
+                    let output = &mut self.outputs[shard];
+                    let rest =
+                        self.requesters[shard].receive(copy, self.now, &mut self.pools, output);
+                    assert!(rest.is_none());
+                }
+                self.pools.give(frame);
+            }
+            for (requester, output) in self.requesters.iter_mut().zip(&mut self.outputs) {
+                requester.poll(self.now, &mut self.pools, output);
+            }
+        }
+    }
+
+    fn write(&mut self, shard: usize, pair: u16, payload: &[u8]) -> Result<Handle, Refusal> {
+        let frame = self.pools.take_filled(payload).unwrap();
+        let output = &mut self.outputs[shard];
+        let written = self.requesters[shard].write(pair, frame, self.now, output);
+        written.map_err(|(_, why)| why)
+    }
+}
+
+/// They have different queue pairs and different memory, each gets its own payloads back, and nothing
+/// that is for one is taken by the other.
+#[test]
+fn shards_share_a_server() {
+    let now = Instant(1_000_000);
+    let mut both = Shards::new(server(1, now), 3, now);
+    both.exchange();
+    // The server has two queue pairs.
+    for requester in &both.requesters {
+        let ready: Vec<_> = (0..3).map(|pair| requester.is_ready(pair)).collect();
+        assert_eq!(ready, [true, false, false]);
+        assert_eq!(requester.queue_pairs(), 1, "flows use those that there are");
+    }
+    let numbers = |requester: &Requester| requester.queue_pair_figures()[0].number;
+    assert_eq!(
+        [numbers(&both.requesters[0]), numbers(&both.requesters[1])],
+        [0, 1]
+    );
+    for round in 0..300u32 {
+        let handles = [0, 1].map(|shard: usize| {
+            let payload = [shard as u8; 100].map(|byte| byte ^ round as u8);
+            let handle = both.write(shard, 0, &payload).expect("there is room");
+            (payload, handle)
+        });
+        assert_ne!(handles[0].1.address, handles[1].1.address);
+        for (shard, (_, handle)) in handles.iter().enumerate() {
+            let header = Ticket {
+                slot: round,
+                generation: 1,
+            };
+            let (now, output) = (both.now, &mut both.outputs[shard]);
+            both.requesters[shard]
+                .read(handle, header, now, &mut both.pools, output)
+                .expect("its own");
+            // The other shard has nothing there.
+            let output = &mut both.outputs[1 - shard];
+            let other = &mut both.requesters[1 - shard];
+            let read = other.read(handle, header, now, &mut both.pools, output);
+            assert_eq!(read, Err(Refusal::Unknown));
+        }
+        both.exchange();
+        for (shard, (payload, _)) in handles.iter().enumerate() {
+            let came: Vec<_> = both.outputs[shard].payloads.drain(..).collect();
+            assert_eq!(came.len(), 1);
+            for returned in came {
+                let frame = returned.payload.expect("nothing is lost");
+                assert_eq!(frame.bytes(), payload);
+                both.pools.give(frame);
+            }
+        }
+    }
+    for requester in &both.requesters {
+        let counters = requester.counters();
+        assert_eq!((counters.stale, counters.payloads), (0, 300));
+    }
+}
+
+#[test]
+fn a_shard_for_which_a_server_has_no_queue_pair_says_so() {
+    let now = Instant(1_000_000);
+    let mut config = *server(1, now).config();
+    config.responder.queue_pairs = 1;
+    let mut both = Shards::new(MemoryServer::new(config, now), 1, now);
+    both.exchange();
+    assert!(both.requesters[0].is_ready(0) && !both.requesters[1].is_ready(0));
+    let refused = Event::AnnouncementRefused(AnnouncementRefusal::QueuePairs);
+    assert_eq!(both.outputs[1].events, [refused]);
+    assert_eq!(both.write(1, 0, b"whole"), Err(Refusal::Down));
+}

@@ -373,7 +373,8 @@ impl DeviceFit {
         let room = wiring::place(service, budget);
         let has_room = room.as_ref().map_or(&[][..], |room| &room.has_room);
         let elements = wiring::elements(service).zip(has_room);
-        let without = elements.filter(|(_, has_room)| !**has_room);
+        let without = elements
+            .filter(|(instances, has_room)| !**has_room && !wiring::is_for_slow_path(instances));
         let names = without.flat_map(|(instances, _)| instances.iter().map(|one| &one.name));
         Self {
             device: budget.name,

@@ -122,7 +122,7 @@ impl Served {
         });
         let port = port.map_err(MemoryServerError::Port)?;
         let seed = getrandom::u64().map_err(MemoryServerError::Random)?;
-        let config = arguments.config(&port, seed);
+        let config = arguments.config(&port, seed)?;
         let server = MemoryServer::new(config, Instant::ZERO);
         let progress = match arguments.quiet {
             true => ProgressBar::hidden(),
@@ -217,25 +217,37 @@ impl Served {
 }
 
 impl Arguments {
-    fn config(&self, port: &Port, seed: u64) -> Config {
+    fn config(&self, port: &Port, seed: u64) -> Result<Config, MemoryServerError> {
         /// Ethernet's payload but RDMA's: IPv6, UDP, BTH, RETH, ICRC.
         const HEADERS: usize = 40 + 8 + 12 + 16 + 4;
         let interface = port.interface();
         let fitting = interface.mtu.saturating_sub(HEADERS).clamp(64, 4096) as u16;
         let mac = MacAddress(interface.mac);
-        Config {
+        let (bytes, mtu) = (self.memory.0, self.mtu.unwrap_or(fitting));
+        if mtu > fitting {
+            let device = port.device().to_owned();
+            return Err(MemoryServerError::Mtu {
+                mtu,
+                fitting,
+                device,
+            });
+        }
+        if bytes < u64::from(mtu) {
+            return Err(MemoryServerError::TooLittle { bytes, mtu });
+        }
+        Ok(Config {
             server: self.server,
-            memory_bytes: usize::try_from(self.memory.0).unwrap_or(usize::MAX),
+            memory_bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
             responder: responder::Config {
                 mac,
                 ip: self.address.map_or_else(|| link_local(mac), Address::from),
-                mtu: self.mtu.unwrap_or(fitting),
+                mtu,
                 queue_pairs: self.queue_pairs,
                 reads: 16,
                 message_bytes: 1 << 20,
             },
             seed,
-        }
+        })
     }
 }
 

@@ -18,6 +18,26 @@ pub enum MemoryServerError {
         /// What there is.
         available: u64,
     },
+    /// Not even one packet has room.
+    #[error("--memory of {bytes} bytes: expected room for a packet of {mtu}, or a smaller --mtu")]
+    TooLittle {
+        /// What was asked for.
+        bytes: u64,
+        /// The most payload of a packet.
+        mtu: u16,
+    },
+    /// Packets would be longer than the interface sends.
+    #[error(
+        "--mtu {mtu}: expected at most {fitting}, which the MTU of {device} leaves for payload"
+    )]
+    Mtu {
+        /// What was asked for.
+        mtu: u16,
+        /// What fits.
+        fitting: u16,
+        /// The interface.
+        device: String,
+    },
     /// The interface.
     #[error(transparent)]
     Port(OpenError),

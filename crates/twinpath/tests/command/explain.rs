@@ -364,9 +364,52 @@ fn what_functions_see_of_split_packets_is_told() {
     let told: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(told["split"]["is_split"], false);
     assert_eq!(told["split"]["functions"][1]["sees_headers_only"], false);
-    let server = "[[split.servers]]\nname = \"m\"\nnumber = 3\ndevice = \"eth2\"\nown_address = \"169.254.0.1/24\"\n";
+    let server = "[[split.servers]]\nname = \"m\"\nnumber = 3\ndevice = \"eth2\"\nown_address = \"169.254.0.1/24\"\n\
+        [ports]\nleft = { device = \"eth0\" }\nright = { device = \"eth1\" }\n";
     folder.write("x.toml", service("\"firewall\"", server).as_bytes());
     let said = folder.succeed(&["explain", "x.toml"]);
     let expected = "    m: number 3 at eth2, 8 queue pairs\n";
     assert!(said.out.contains(expected), "{}", said.out);
+}
+
+/// A function that wants every packet has none on the fast path, nor have those that share flow state with
+/// it; others keep theirs.
+#[test]
+fn who_wants_every_packet_is_on_the_slow_path() {
+    let service = |chain: &str, more: &str| {
+        format!(
+            "[service]\nname = \"x\"\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n[acl]\ndefault = \"allow\"\n{more}"
+        )
+    };
+    let limiter = "[rate_limiter]\nrate_pps = 100\n";
+    let by_source = format!("{limiter}per = \"source\"\n");
+    let cases = [
+        (
+            "\"acl\", \"firewall\", \"reframer\"",
+            "[firewall]\n".to_owned(),
+            ["acl", "firewall, reframer"],
+            "it shares flow state with reframer, which wants all packets on the slow path",
+        ),
+        (
+            "\"acl\", \"rate_limiter\"",
+            by_source,
+            ["acl", "rate_limiter"],
+            "flows of a network take from one bucket, and the slow path holds those",
+        ),
+    ];
+    for (chain, more, [both, slow], why) in cases {
+        let folder = Folder::with("x.toml", &service(chain, &more));
+        let said = folder.succeed(&["explain", "x.toml"]).out;
+        let both = format!("  both paths:      {both}\n");
+        let slow = format!("  slow path alone: {slow}\n");
+        for expected in [&*both, &*slow, why, "x can run: it fits its device"] {
+            assert!(said.contains(expected), "{expected:?} in\n{said}");
+        }
+    }
+    let folder = Folder::with("x.toml", &service("\"acl\", \"rate_limiter\"", limiter));
+    let said = folder.succeed(&["explain", "x.toml"]).out;
+    assert!(
+        said.contains("  both paths:      acl, rate_limiter\n"),
+        "{said}"
+    );
 }

@@ -163,3 +163,18 @@ fn a_full_disk_leaves_a_report_and_an_error() {
         }
     }
 }
+
+/// Memory servers are reached by network interfaces alone.
+#[test]
+fn a_replay_of_a_service_with_memory_servers_says_that_it_reaches_none() {
+    let server = "[[split.servers]]\nname = \"m\"\nnumber = 3\ndevice = \"eth2\"\nown_address = \"169.254.0.1/24\"\n";
+    let folder = with_capture(SERVICE);
+    let text = format!(
+        "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n\
+         [ports]\nleft = {{ device = \"eth0\" }}\nright = {{ device = \"eth1\" }}\n{server}"
+    );
+    folder.write("split.toml", text.as_bytes());
+    let said = folder.succeed(&["run", "split.toml", "--in", "a.pcap", "--out", "b.pcap"]);
+    let expected = "[[split.servers]] are reached by network interfaces";
+    assert!(said.err.contains(expected), "{}", said.err);
+}

@@ -279,6 +279,21 @@ fn what_cannot_be_served_is_told() {
     assert!(said.contains("interface no-such"), "{said}");
     let said = twinpath(&["--listen", "lo", "--memory", "17179869183G"]);
     assert!(said.contains("more than the"), "{said}");
+    if is_possible() {
+        let said = twinpath(&["--listen", "lo", "--memory", "100"]);
+        assert!(
+            said.contains("expected room for a packet of 4096"),
+            "{said}"
+        );
+        let mut network = Network::new();
+        network.cable("switch eth0", "server eth0");
+        let mut command = network.command("server", env!("CARGO_BIN_EXE_twinpath"));
+        let arguments = ["--listen", "eth0", "--memory", "1M", "--mtu", "1421"];
+        let output = command.arg("memory-server").args(arguments).output();
+        let output = output.expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("--mtu 1421: expected at most 1420"), "{said}");
+    }
     let said = twinpath(&["--listen", "lo", "--memory", "much"]);
     assert!(said.contains("such as 256M"), "{said}");
 }

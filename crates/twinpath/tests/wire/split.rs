@@ -3,12 +3,15 @@
 
 use super::memory_server::{Server as MemoryServer, tshark};
 use super::middle::{Middle, cut_network, wait_for};
-use super::programs::{Server, WebServer, begin_fetch, succeeds_soon};
+use super::programs::{Server, WebServer, begin_fetch, succeed, succeeds_soon};
 use std::path::Path;
 use twinpath_control::report::json;
 use twinpath_netns::{Network, has_program, is_possible};
 
-fn service() -> String {
+/// Hosts beside the first client that may send.
+const HOSTS: std::ops::Range<u8> = 32..40;
+
+fn service(shards: u16) -> String {
     let server = |number: u8| {
         format!(
             "[[split.servers]]\nname = \"memory-{number}\"\nnumber = {number}\ndevice = \"memory{number}\"\n\
@@ -17,12 +20,13 @@ fn service() -> String {
     };
     format!(
         "[service]\nname = \"split\"\nchain = [\"firewall\"]\nunparsed = \"forward\"\n\
-         inside = [\"10.9.0.1\", \"fd09::1\"]\ninside_ports = [\"inside\"]\n\
-         [run]\npaths = \"slow\"\n\
+         inside = [\"10.9.0.1\", \"10.9.0.32/29\", \"fd09::1\"]\ninside_ports = [\"inside\"]\n\
+         [run]\npaths = \"slow\"\nshards = {shards}\n\
          [ports]\ninside = {{ device = \"inside\", driver = \"af_xdp\" }}\n\
          outside = {{ device = \"outside\", driver = \"af_xdp\" }}\n\
          [firewall]\ndefault = \"deny\"\nrules = [\n\
-         {{ action = \"allow\", from = \"10.9.0.1\" }},\n{{ action = \"allow\", from = \"fd09::1\" }},\n\
+         {{ action = \"allow\", from = \"10.9.0.1\" }},\n\
+         {{ action = \"allow\", from = \"10.9.0.32/29\" }},\n{{ action = \"allow\", from = \"fd09::1\" }},\n\
          {{ action = \"allow\", protocol = \"icmp6\" }},\n]\n\
          [split]\nqueue_pairs = 4\nrequest_timeout = \"50ms\"\nread_timeout = \"500ms\"\n{}{}",
         server(1),
@@ -87,7 +91,7 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
     let network = network();
     let first = MemoryServer::start(&network, "memory-1", 1);
     let second = MemoryServer::start(&network, "memory-2", 2);
-    let middle = Middle::start(&network, &service());
+    let middle = Middle::start(&network, &service(1));
     let ping = ["-c1", "-W1", "10.9.0.2"];
     assert!(succeeds_soon(&network, "client", "ping", &ping));
     let web = WebServer::start(&network, "server");
@@ -140,6 +144,65 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
         assert_is_roce(&capture);
     }
     for server in [first, second] {
+        let said = server.stop();
+        assert!(said.contains("writes"), "{said}");
+    }
+}
+
+/// Each shard has queue pairs of its own at every server. What a server sends comes by one queue, and
+/// goes to whose it is.
+#[test]
+fn several_shards_share_memory_servers() {
+    if !is_possible() || !has_program("curl", "curl") || !has_program("nginx", "nginx") {
+        return;
+    }
+    let network = network();
+    for host in HOSTS {
+        network.address("client", "eth0", &format!("10.9.0.{host}/24"));
+    }
+    let servers =
+        [1, 2].map(|number| MemoryServer::start(&network, &format!("memory-{number}"), number));
+    let middle = Middle::start(&network, &service(2));
+    let ping = ["-c1", "-W1", "10.9.0.2"];
+    assert!(succeeds_soon(&network, "client", "ping", &ping));
+    let web = WebServer::start(&network, "server");
+    assert!(wait_for(|| are_up(&middle, 2)), "both servers are there");
+    for host in HOSTS {
+        let from = format!("10.9.0.{host}");
+        let fetch = ["-sS", "--max-time", "60", "--interface", &from];
+        let fetch = [&fetch[..], &["http://10.9.0.2/file", "-o", "/dev/null"]].concat();
+        succeed(&network, "client", "curl", &fetch);
+    }
+    web.is_fetched(&network, "client", "10.9.0.2");
+    web.is_fetched(&network, "client", "[fd09::2]");
+    let report = middle.stop();
+    let split = report.split.expect("with [split]");
+    println!("{split:#?}\n{:?}\n{:?}", report.drops, report.shards);
+    let counts = split.counts;
+    assert!(counts.merged > 10_000, "{counts:?}");
+    assert_eq!(
+        counts.packets,
+        counts.merged + counts.declined + counts.lost()
+    );
+    assert!(counts.lost() < counts.merged / 100, "{counts:?}");
+    for server in &split.servers {
+        let numbers: Vec<_> = server.queue_pairs.iter().map(|pair| pair.number).collect();
+        assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
+        for shard in 0..2 {
+            let own = server
+                .queue_pairs
+                .iter()
+                .filter(|pair| pair.number % 2 == shard);
+            let came: u64 = own.map(|pair| pair.payloads).sum();
+            assert!(came > 100, "shard {shard}: {server:?}");
+        }
+    }
+    let handed_over = report
+        .shards
+        .iter()
+        .map(|one| one.server_frames_handed_over);
+    assert!(handed_over.sum::<u64>() > 100, "{:?}", report.shards);
+    for server in servers {
         let said = server.stop();
         assert!(said.contains("writes"), "{said}");
     }

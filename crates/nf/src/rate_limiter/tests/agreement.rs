@@ -13,9 +13,14 @@ fn configurations() -> impl Strategy<Value = String> {
         prop::sample::select(vec!["drop", "delay"]),
         prop::sample::select(vec!["both", "from_opener", "to_opener"]),
         prop::sample::select(vec!["1us", "1ms", "100ms"]),
+        prop::sample::select(vec![
+            "",
+            "per = \"source\"\nv6_prefix_bits = 16\nmost_prefixes = 2\n",
+            "per = \"destination\"\nv4_prefix_bits = 8\n",
+        ]),
     );
-    (prop_oneof![bits, packets], rest).prop_map(|(rate, (excess, directions, delay))| {
-        format!("{rate}excess = \"{excess}\"\ndirections = \"{directions}\"\nlongest_delay = \"{delay}\"\nidle_timeout = \"1h\"\nmost_packets = 20\n")
+    (prop_oneof![bits, packets], rest).prop_map(|(rate, (excess, directions, delay, per))| {
+        format!("{per}{rate}excess = \"{excess}\"\ndirections = \"{directions}\"\nlongest_delay = \"{delay}\"\nidle_timeout = \"1h\"\nmost_packets = 20\n")
     })
 }
 

@@ -29,7 +29,7 @@ fn definition(rate: Rate, packets: &[(u64, u32)]) -> Vec<bool> {
 }
 
 /// The same with a meter.
-fn measured(meter: &Meter, packets: &[(u64, u32)]) -> Vec<bool> {
+pub(super) fn measured(meter: &Meter, packets: &[(u64, u32)]) -> Vec<bool> {
     let mut full_at = None;
     let each = packets.iter().map(|&(at, bytes)| {
         let (now, takes) = (meter.now(super::at(at)), meter.cost(bytes));

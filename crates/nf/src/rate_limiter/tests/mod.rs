@@ -2,6 +2,7 @@ mod agreement;
 mod buckets;
 mod configuration;
 mod lines;
+mod prefixes;
 
 use super::{Config, RateLimiter};
 use std::time::Duration;
@@ -18,7 +19,7 @@ fn config(text: &str) -> Config {
 }
 
 fn limiter(text: &str) -> RateLimiter {
-    RateLimiter::new(&config(text))
+    RateLimiter::new(&config(text), 5)
 }
 
 fn at(nanoseconds: u64) -> Instant {

@@ -16,43 +16,74 @@ pub struct FunctionPlace {
     why: String,
 }
 
+/// Whether an element may have its packets on the fast path.
+enum Admitted<'a> {
+    /// It may.
+    Yes,
+    /// The device has no room for it.
+    NoRoom,
+    /// A function of it wants all packets on the slow path.
+    Wanted(&'a Instance),
+}
+
+impl<'a> Admitted<'a> {
+    fn of(instances: &'a [Instance], has_room: bool) -> Self {
+        let mut wanting = instances.iter();
+        match wanting.find(|one| one.config.is_for_slow_path()) {
+            Some(one) => Self::Wanted(one),
+            None if has_room => Self::Yes,
+            None => Self::NoRoom,
+        }
+    }
+}
+
 /// The functions of a service, in the chain's order.
 pub fn places(service: &Service) -> Vec<FunctionPlace> {
     let room = wiring::place(service, &wiring::budget(service));
     let room = room.map_or_else(|_| Vec::new(), |room| room.has_room);
-    let elements = wiring::elements(service).zip(room);
-    let has_room: Vec<bool> = elements
-        .flat_map(|(instances, has_room)| instances.iter().map(move |_| has_room))
-        .collect();
     // Where there is no room for anything, that is told with the device.
-    let functions = service.chain.iter();
-    let functions = functions.zip(has_room.into_iter().chain(std::iter::repeat(true)));
-    functions
-        .map(|(instance, has_room)| FunctionPlace::of(instance, service, has_room))
+    let room = room.into_iter().chain(std::iter::repeat(true));
+    let elements = wiring::elements(service).zip(room);
+    elements
+        .flat_map(|(instances, has_room)| {
+            let place = move |instance| {
+                let admitted = Admitted::of(instances, has_room);
+                FunctionPlace::of(instance, service, &admitted)
+            };
+            instances.iter().map(place)
+        })
         .collect()
 }
 
 impl FunctionPlace {
-    fn of(instance: &Instance, service: &Service, has_room: bool) -> Self {
+    fn of(instance: &Instance, service: &Service, admitted: &Admitted<'_>) -> Self {
         let function = instance.config.descriptor();
+        let placement = instance.config.placement().to_owned();
+        let slow_path = |why: &str| ("slow_path", why.to_owned());
         let (place, why) = match (instance.form(), service.run.paths) {
-            (_, Paths::Slow) => ("slow_path", "the service has paths = \"slow\""),
-            (Form::Dash, _) => ("flows", instance.config.placement()),
+            (_, Paths::Slow) => slow_path("the service has paths = \"slow\""),
+            (Form::Dash, _) => ("flows", placement),
             (Form::Rules, _) if !service.rule_cache.enabled => {
-                ("slow_path", "[rule_cache] has enabled = false")
+                slow_path("[rule_cache] has enabled = false")
             }
-            (Form::Rules, _) => ("rules", instance.config.placement()),
-            (Form::Flow, _) if !has_room => (
-                "slow_path",
-                "the device has no room for its flow state beside that of others",
-            ),
-            (Form::Flow, _) => ("shared", instance.config.placement()),
+            (Form::Rules, _) => ("rules", placement),
+            (Form::Flow, _) => match admitted {
+                Admitted::Yes => ("shared", placement),
+                Admitted::NoRoom => {
+                    slow_path("the device has no room for its flow state beside that of others")
+                }
+                Admitted::Wanted(one) if one.name == instance.name => ("slow_path", placement),
+                Admitted::Wanted(one) => slow_path(&format!(
+                    "it shares flow state with {}, which wants all packets on the slow path",
+                    one.name
+                )),
+            },
         };
         Self {
             name: instance.name.to_string(),
             function: function.name,
             place,
-            why: why.into(),
+            why,
         }
     }
 }

@@ -59,7 +59,7 @@ impl SplitFacts {
             header_timeout_ns: split.header_timeout.duration().as_nanos() as u64,
             never_classes: split.never.len(),
             store_payloads: split.servers.is_empty().then_some(split.store.payloads),
-            servers: servers(split),
+            servers: servers(split, service.run.shards.0),
             back_off: match split.back_off.mode {
                 BackOffMode::Off => "off",
                 BackOffMode::OnOff => "on_off",
@@ -69,12 +69,12 @@ impl SplitFacts {
     }
 }
 
-fn servers(split: &Split) -> Vec<ServerFacts> {
+fn servers(split: &Split, shards: u16) -> Vec<ServerFacts> {
     let facts = split.servers().map(|server| ServerFacts {
         name: server.name.clone(),
         number: server.number,
         device: server.device.clone(),
-        queue_pairs: split.queue_pairs,
+        queue_pairs: split.queue_pairs * usize::from(shards),
     });
     facts.collect()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
-use twinpath_control::report::{EniFigures, Report, units};
+use twinpath_control::report::{EniFigures, MemoryServer, Report, Split, units};
 use twinpath_nf::duration::Human;
 
 /// Figures and when they were told.
@@ -40,6 +40,7 @@ impl Page<'_> {
         self.ports(text)?;
         self.tables(text)?;
         self.enis(text)?;
+        self.split(text)?;
         self.functions(text)?;
         self.drops(text)
     }
@@ -171,6 +172,52 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// Packets whose payloads wait elsewhere, and how it is there.
+    fn split(&self, text: &mut String) -> std::fmt::Result {
+        let Some(split) = &self.now.split else {
+            return Ok(());
+        };
+        let rate =
+            |of: fn(&Split) -> u64| self.rate(move |report| report.split.as_ref().map_or(0, of));
+        let packets = rate(|split| split.counts.packets);
+        let bits = rate(|split| split.counts.bytes * 8);
+        let whole = rate(|split| split.counts.whole());
+        let counts = &split.counts;
+        let away = units::count(counts.packets.saturating_sub(counts.ended()));
+        let lost = units::count(counts.lost());
+        writeln!(
+            text,
+            "  split  {packets}/s, {bits} bit/s kept from the slow path, whole {whole}/s, away {away}, lost {lost}"
+        )?;
+        let mut servers = split.servers.iter();
+        servers.try_for_each(|server| self.server(server, text))
+    }
+
+    fn server(&self, server: &MemoryServer, text: &mut String) -> std::fmt::Result {
+        let rate = |names: &[&str]| {
+            self.rate(|report| {
+                let servers = report.split.iter().flat_map(|split| &split.servers);
+                let own = servers.filter(|one| one.name == server.name);
+                own.flat_map(|one| names.iter().map(move |name| one.counter(name)))
+                    .sum()
+            })
+        };
+        let state = if server.is_up { "up" } else { "DOWN" };
+        let (written, read) = (rate(&["writes"]), rate(&["reads"]));
+        let bytes = rate(&["transmitted_bytes", "received_bytes"]);
+        let [outstanding, lost] = [server.outstanding(), server.lost()].map(units::count);
+        let share = server.share_per_mille as f64 / 10.0;
+        writeln!(
+            text,
+            "  memory {:<12} {state:<4} written {written}/s  read {read}/s  link {bytes} bytes/s  takes {share:.1} %  outstanding {outstanding}  lost {lost}",
+            server.name
+        )?;
+        match &server.last_error {
+            Some(error) => writeln!(text, "         last error: {error}"),
+            None => Ok(()),
+        }
+    }
+
     fn functions(&self, text: &mut String) -> std::fmt::Result {
         for function in &self.now.functions {
             let counted = function.counters.iter().filter(|(_, count)| **count > 0);
@@ -202,7 +249,7 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_control::report::{Dash, PortFigures};
+    use twinpath_control::report::{Dash, PortFigures, QueuePair, SplitCounts};
 
     fn moment(at: Instant, packets: u64) -> Moment {
         let mut report = Report::default();
@@ -267,6 +314,55 @@ mod tests {
         assert!(red < blue, "{text}");
         assert!(text.contains("outbound      1,000/s"), "{text}");
         assert!(text.contains("dropped      250/s"), "{text}");
+    }
+
+    fn with_server(at: Instant, writes: u64) -> Moment {
+        let mut moment = moment(at, 0);
+        let counters = [
+            ("writes", writes),
+            ("reads", writes - 1),
+            ("payloads", writes - 10),
+            ("lost_timeout", 3),
+            ("received_bytes", writes * 600),
+            ("transmitted_bytes", writes * 400),
+        ];
+        let counters = counters.map(|(name, count)| (name.to_owned(), count));
+        let counts = SplitCounts {
+            packets: writes,
+            merged: writes - 12,
+            missing: 4,
+            bytes: writes * 100,
+            whole_small: writes / 2,
+            ..SplitCounts::default()
+        };
+        let server = MemoryServer {
+            name: "m-1".into(),
+            is_up: true,
+            share_per_mille: 437,
+            last_error: Some("queue pair 3: gone".into()),
+            counters: counters.into(),
+            queue_pairs: vec![QueuePair::default()],
+            ..MemoryServer::default()
+        };
+        moment.report.split = Some(Split {
+            counts,
+            servers: vec![server],
+        });
+        moment
+    }
+
+    #[test]
+    fn memory_servers_are_shown() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(2);
+        let text = page(&with_server(start, 1000), &with_server(later, 5000));
+        for part in [
+            "  split  2,000/s, 1,600,000 bit/s kept from the slow path, whole 1,000/s, away 8, lost 4\n",
+            "  memory m-1          up   written 2,000/s  read 2,000/s  link 2,000,000 bytes/s  takes 43.7 %  outstanding 6  lost 3\n",
+            "         last error: queue pair 3: gone\n",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
     }
 
     #[test]

@@ -72,6 +72,16 @@ fn shard_card(number: usize, shard: &ShardFigures) -> String {
             shard.left_behind,
             "handed over when the run ended",
         ),
+        row(
+            "of servers",
+            shard.server_frames_handed_over,
+            "frames of memory servers, handed over",
+        ),
+        row(
+            "of servers lost",
+            shard.server_frames_lost,
+            "asked for again",
+        ),
     ];
     card(&format!("Shard {number}"), &rows)
 }

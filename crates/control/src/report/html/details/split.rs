@@ -134,7 +134,7 @@ fn queue_pairs(all: &[QueuePair]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let line = |(number, pair): (usize, &QueuePair)| {
+    let line = |pair: &QueuePair| {
         let state = match pair.is_up {
             true => "up",
             false => "down",
@@ -144,7 +144,8 @@ fn queue_pairs(all: &[QueuePair]) -> String {
             None => String::new(),
         };
         note(&format!(
-            "{number}: {state}, {} written, {} of {} read, {} lives, {} errors{error}",
+            "{}: {state}, {} written, {} of {} read, {} lives, {} errors{error}",
+            pair.number,
             units::count(pair.writes),
             units::count(pair.payloads),
             units::count(pair.reads),
@@ -152,7 +153,7 @@ fn queue_pairs(all: &[QueuePair]) -> String {
             units::count(pair.errors),
         ))
     };
-    let shown = all.iter().enumerate().take(MAX_QUEUE_PAIRS).map(line);
+    let shown = all.iter().take(MAX_QUEUE_PAIRS).map(line);
     let more = all.len().saturating_sub(MAX_QUEUE_PAIRS);
     let rest = (more > 0).then(|| note(&format!("and {more} more, in report.json")));
     let lines: String = shown.chain(rest).collect();
