@@ -14,6 +14,7 @@ use super::tracker::{Hit, Progress};
 use crate::files::Disk;
 use crate::hosts::{HostLimit, Hosts};
 use crate::memory::slab_bytes;
+use crate::mistakes::Mistakes;
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,13 @@ pub enum InspectorError {
     },
     /// The rules file is wrong.
     #[error(transparent)]
-    Rules(#[from] RulesError),
+    Rules(#[from] Mistakes<RulesError>),
+}
+
+impl From<RulesError> for InspectorError {
+    fn from(error: RulesError) -> Self {
+        Self::Rules(error.into())
+    }
 }
 
 /// Builds the inspector that a configuration asks for. A relative rules file starts from `folder`.
@@ -86,10 +93,11 @@ pub fn rules(config: &Config, folder: &Path) -> Result<Rules, InspectorError> {
         }
     };
     let rules = Rules::parse_with(&text, &path.to_string_lossy(), &config.variables())?;
-    match rules.left_out().first() {
-        Some(first) if config.strict => Err(first.error.clone().into()),
-        _ => Ok(rules),
+    let mut mistakes = Mistakes::none();
+    for left in rules.left_out().iter().filter(|_| config.strict) {
+        mistakes.push(left.error.clone());
     }
+    Ok(mistakes.or(rules)?)
 }
 
 /// The rules that an inspector of this configuration leaves out, in words; `None` if there are none, or

@@ -185,6 +185,7 @@ fn routes_come_from_a_file_too() {
         ("11.0.0.0/8 c", "\"c\" is no next hop"),
         ("# one\n239.0.0.0/8 a", "txt:2: 239.0.0.0/8 is multicast"),
         ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
+        ("11.0.0.0/8\n12.0.0.0/8 a\n13.0.0.0/8 c", "txt:3: \"c\" is no next hop"),
     ] {
         std::fs::write(&path, line).expect("written");
         let error = Router::new(&config, &folder, 1)
