@@ -104,6 +104,19 @@ impl Rewrites {
         self.written.has(Field::Egress).then_some(self.egress)
     }
 
+    /// Where packets go whose key is this, or has these bits where a rule looks: addresses of which it
+    /// looks at some bits end with zeros.
+    pub fn destination(&self, key: &MatchKey) -> Address {
+        let version = match key.is_v6() {
+            true => 0,
+            false => Address::UNSPECIFIED_V4.0,
+        };
+        match self.written.has(Field::DestinationAddress) {
+            true => self.destination.address,
+            false => Address(Field::DestinationAddress.of(key) | version),
+        }
+    }
+
     /// Whether an identification is [drawn](crate::Identifications) for packets that are not atomic.
     pub fn numbers(&self) -> bool {
         self.written.has(Field::Identification)

@@ -9,7 +9,9 @@ use super::error::{Problem, RulesError};
 use super::gate::Gate;
 use super::program::program;
 use super::rules::{ItemIndex, RuleIndex, Rules};
-use super::state::{BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, STREAMING, State};
+use super::state::{
+    BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, STREAMING, State, banning_rule,
+};
 use super::tracker::{Hit, Progress};
 use crate::files::Disk;
 use crate::hosts::{HostLimit, Hosts};
@@ -257,15 +259,29 @@ impl<M: StreamMatcher> Inspector<M> {
         }
     }
 
-    fn ban(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    /// A flow is banned, by a rule or for what it lacks.
+    fn ban(
+        &mut self,
+        packet: Packet,
+        rule: Option<RuleIndex>,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let streams = self.streams.remove(std::mem::take(flow.handle));
         streams
             .into_iter()
             .for_each(|streams| self.recycle(streams));
         self.counters.bans += 1;
-        State(flow.words).ban();
+        State(flow.words).ban(rule);
         flow.words[LAST_SEEN] = flow.now.ticks();
         out.drop(packet, DropReason::Banned);
+    }
+
+    /// The rule that has banned a flow with these words, where it is written and what it says.
+    pub(super) fn rule_of_flow(&self, words: &[u32]) -> Option<String> {
+        let rule = self.rules.rule(banning_rule(*words.get(FLAGS)?)?)?;
+        let (file, line) = (self.rules.file_name(), rule.line());
+        Some(format!("rule {} ({file}:{line}): {}", rule.name(), rule.text()))
     }
 
     /// Whether a fragment belongs to what is to be inspected.
@@ -375,7 +391,12 @@ where
 
     fn adapt(&mut self, words: &mut [u32], handle: &mut u32) {
         let mut state = State(words);
-        if self.forgets_streams && !state.has(BANNED) {
+        if !self.forgets_streams {
+            return;
+        }
+        if state.has(BANNED) {
+            state.forget_rule();
+        } else {
             state.unset(STREAMING);
             *handle = 0;
         }

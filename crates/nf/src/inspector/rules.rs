@@ -82,6 +82,11 @@ impl Rule {
         self.line
     }
 
+    /// What it says, on one line and without its name.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether it was written in Suricata's words.
     pub(super) fn is_foreign(&self) -> bool {
         suricata::is_rule(&self.text)

@@ -141,7 +141,7 @@ fn told(entry: &EntryView) -> String {
     let line = line.map_or_else(String::new, |line| format!(" (line {line})"));
     match (rule, text) {
         (Some(number), Some(text)) => format!("{function} rule {number}: {text}{line}"),
-        (None, Some(text)) => format!("{function}: {text}"),
+        (None, Some(text)) => format!("{function}: {text}{line}"),
         (_, None) => format!("{function} {entry}"),
     }
 }
