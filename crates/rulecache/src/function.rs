@@ -20,8 +20,9 @@ pub enum Verdict<W = u32> {
     /// One of the function's entries must change or end before this packet can be decided, but
     /// cached rules depend on it ([`Recorded::is_free`] says no). Nothing may have changed yet,
     /// neither packet nor function: it will be called again with the same packet, first when the
-    /// fast path has reported how the rules were used (the entry may turn out to be alive), then,
-    /// if it still answers so, when they are gone.
+    /// fast path has reported how the rules were used (the entry may turn out to be alive, or
+    /// [what was told](Recorded::is_told) may be enough to decide), then, if it still answers so, when
+    /// they are gone.
     Wait(W),
 }
 

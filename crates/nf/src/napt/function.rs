@@ -39,6 +39,10 @@ const PAST: u32 = session_entry(0);
 /// Sessions that one search for expired ones looks at.
 const SWEEP: u32 = 32;
 
+/// How often a packet may wait until a session that is over gives way: what seems to be so may have been
+/// used by rules since.
+const MOST_WAITS: u32 = 16;
+
 /// The entry of a session.
 pub(super) const fn session_entry(session: u32) -> u32 {
     SESSION | session
@@ -167,11 +171,13 @@ impl Napt {
         }
         let remote = self.remote(packet, kind, Way::In);
         let flags = flags_of(packet, kind);
-        self.check_marked(packet, flags)?;
         let leg = match self.plan_in(packet, slot, remote, kind, flags, now) {
-            Ok(leg) => leg,
+            // Whatever its checksum is: the rule that is made of it does not look at that either.
             Err(Stop::Unsolicited) => return Err(self.refuse(packet, slot)),
-            Err(stop) => return Err(self.stop(packet, stop)),
+            planned => {
+                self.check_marked(packet, flags)?;
+                planned.map_err(|stop| self.stop(packet, stop))?
+            }
         };
         self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
@@ -281,7 +287,7 @@ impl Napt {
     }
 
     /// Drops a segment that opens or ends something, if its checksum is wrong: its receiver will not
-    /// take it. This comes first, so that no cached rule goes on its account.
+    /// take it. This comes before it waits, so that no cached rule goes on its account.
     pub(crate) fn check_marked(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -313,7 +319,8 @@ impl Napt {
         Err(Verdict::Drop(DropReason::BadChecksum))
     }
 
-    /// Whether the sessions that the legs need have room; looks for expired ones if not.
+    /// Whether the sessions that the legs need have room; looks for expired ones if not. Where rules
+    /// outlive the sessions that are over, the packet waits for those of one.
     pub(crate) fn check_room(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -324,23 +331,48 @@ impl Napt {
         if new == 0 || self.table.has_room(new) {
             return Ok(());
         }
-        let in_use = |number: u32| legs.iter().any(|leg| leg.session == Some(number));
-        let mut expired = Vec::new();
-        let (table, external) = (&mut self.table, &mut self.external);
-        table.each_expired(SWEEP, now, external, &mut |number| {
-            if !in_use(number) && packet.is_free(session_entry(number)) {
-                expired.push(number);
-            }
-        });
-        for number in expired {
-            self.table.remove(number, &mut self.external);
-        }
+        let used = self.remove_expired(packet, legs, now);
         if self.table.has_room(new) {
             return Ok(());
+        }
+        let may_wait = packet.can_wait() && packet.waits() < MOST_WAITS;
+        if let Some(session) = used.filter(|_| may_wait) {
+            return Err(Verdict::Wait(session_entry(session)));
         }
         self.counters.sessions_exhausted += 1;
         packet.uncacheable(Obstacle::Undecided);
         Err(Verdict::Drop(DropReason::SessionTableFull))
+    }
+
+    /// Removes sessions that have expired and are free, but for those of the legs. Returns one that has
+    /// expired, as far as is known, and that rules still came from.
+    fn remove_expired(
+        &mut self,
+        packet: &Recorded<'_>,
+        legs: &[Leg],
+        now: Instant,
+    ) -> Option<u32> {
+        let waited_for = packet.waited_for().filter(|entry| entry & SESSION != 0);
+        let waited_for = waited_for.map(|entry| entry & !SESSION);
+        let (mut expired, mut used) = (Vec::new(), None);
+        let mut look = |number: u32| {
+            let is_of_leg = legs.iter().any(|leg| leg.session == Some(number));
+            match packet.is_free(session_entry(number)) {
+                _ if is_of_leg => {}
+                true => expired.push(number),
+                false => used = used.or(Some(number)),
+            }
+        };
+        let (table, external) = (&mut self.table, &mut self.external);
+        table.each_expired(SWEEP, now, external, &mut look);
+        waited_for
+            .filter(|number| table.is_expired(*number, now))
+            .into_iter()
+            .for_each(look);
+        for number in expired {
+            self.table.remove(number, &mut self.external);
+        }
+        used
     }
 
     /// Makes what is missing of a leg, and notes its use.

@@ -233,11 +233,29 @@ fn a_full_table_makes_room_of_what_has_expired() {
     for port in 1..=2 {
         udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 0).expect("translated");
     }
-    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 300);
+    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 299);
     assert_eq!(full, Err(DropReason::SessionTableFull));
-    bench.free(0, [1, 2].map(super::super::function::session_entry));
+    // Rules of both outlive them: one of them goes.
     assert!(udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 301).is_ok());
     assert_eq!(bench.counter(0, "sessions_exhausted"), 1);
+}
+
+/// What seems to be over and has been used by rules since is not.
+#[test]
+fn a_full_table_ends_no_session_that_rules_use() {
+    let mut bench = bench(&format!("sessions = 2\n{BASIC}"));
+    for port in [1, 2, 1, 2] {
+        udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 0).expect("translated");
+    }
+    for port in [1, 2] {
+        let late = udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 200);
+        late.expect("by a rule");
+    }
+    assert_eq!(bench.hits, 4);
+    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 400);
+    assert_eq!(full, Err(DropReason::SessionTableFull));
+    assert_eq!(bench.rules(), 2, "both stay");
+    assert!(udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 501).is_ok());
 }
 
 /// RFC 5508 REQ-1: to whomever they go.
