@@ -273,6 +273,9 @@ fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: Way) {
     let mut middle = manager.start_service(network, text);
     let names = manager.names();
     assert!(names.len() >= 2, "{what}: {names:?}");
+    for (host, interface) in [way.from, way.to] {
+        network.ip(host, &format!("link set {interface} up"));
+    }
     let stream = Stream::begin(network, way);
     let some = way.rate / 5;
     assert!(stream.goes_on(some), "{what}");
