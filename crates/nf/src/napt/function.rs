@@ -10,6 +10,7 @@ pub(crate) mod icmp_errors;
 mod limits;
 pub(crate) mod nature;
 pub(crate) mod plan;
+mod told;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
@@ -27,7 +28,7 @@ use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{
-    Answers, Half, Hits, Identifications, Obstacle, Recorded, RuleFunction, Verdict,
+    Answers, EntryText, Half, Hits, Identifications, Obstacle, Recorded, RuleFunction, Verdict,
 };
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
@@ -531,6 +532,10 @@ impl RuleFunction for Napt {
         if entry & SESSION != 0 && self.table.is_expired(session, now) {
             self.table.remove(session, &mut self.external);
         }
+    }
+
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        self.told(entry).map(EntryText::other)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -106,6 +106,22 @@ fn what_nobody_asked_for_is_cached_until_somebody_does() {
     assert_eq!(bench.counter(0, "unsolicited"), 3);
 }
 
+/// What a rule came from is told by its ends.
+#[test]
+fn entries_are_told_in_words() {
+    let mut bench = bench(BASIC);
+    udp(&mut bench, "10.0.0.1:7", "8.8.8.8:53", 0).expect("translated");
+    let napt = bench.function::<Napt>(0);
+    let told = |entry| napt.entry(entry).map(|entry| entry.text);
+    let session = super::super::function::session_entry(1);
+    let expected = "udp 10.0.0.1:7 as 192.0.2.1:7, with 8.8.8.8";
+    assert_eq!(told(session).as_deref(), Some(expected));
+    let slot = napt.external.slot(end("192.0.2.1:9"), crate::records::Kind::Tcp);
+    let expected = "no session of tcp 192.0.2.1:9";
+    assert_eq!(told(slot.expect("ours").0).as_deref(), Some(expected));
+    assert_eq!(told(session + 7), None);
+}
+
 #[test]
 fn others_pass() {
     let mut bench = bench(&BASIC.replace(", \"2001:db8::1\"", ""));
