@@ -17,6 +17,7 @@ mod plain;
 pub(crate) use plain::{is_settled, macs_in, settle};
 
 use crate::field::{Field, Fields};
+use crate::key::MatchKey;
 use std::time::Duration;
 use twinpath_core::DropReason;
 use twinpath_core::wire::layout::{Layout, Network, Transport};
@@ -106,7 +107,7 @@ impl Rewrites {
 
     /// Where packets go whose key is this, or has these bits where a rule looks: addresses of which it
     /// looks at some bits end with zeros.
-    pub fn destination(&self, key: &MatchKey) -> Address {
+    pub fn destination_of(&self, key: &MatchKey) -> Address {
         let version = match key.is_v6() {
             true => 0,
             false => Address::UNSPECIFIED_V4.0,

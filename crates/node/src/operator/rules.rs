@@ -57,7 +57,7 @@ fn view(
     now: Instant,
 ) -> RuleView {
     let rule = cached.rule;
-    let destination = rule.action.rewrites.destination(&rule.value);
+    let destination = rule.action.rewrites.destination_of(&rule.value);
     let entries = cached.entries();
     RuleView {
         element,

@@ -86,7 +86,7 @@ impl<'a> Book<'a> {
             action,
             ..
         } = rule.rule;
-        let destination = action.rewrites.destination(value);
+        let destination = action.rewrites.destination_of(value);
         let entries: Vec<EntryLook> = entries
             .map(|entry| entry_look(functions, entry, None, destination))
             .collect();

@@ -5,7 +5,7 @@ use super::{EntryLook, FieldChange, FunctionLook, NoRule, RulesRun};
 use twinpath_core::wire::{Address, fields};
 use twinpath_core::{DropReason, Instant, Named, Packet};
 use twinpath_rulecache::{
-    Field, MatchKey, Offer, Probe, Recording, RuleFunction, Verdict, synthesise, words,
+    Dependency, Field, MatchKey, Offer, Probe, Recording, RuleFunction, Verdict, synthesise, words,
 };
 
 /// Writes down a packet's way through functions whose decisions are cached.
@@ -140,7 +140,7 @@ impl Probe for Functions {
         match synthesise(recording, drop, now) {
             Ok(rule) => {
                 let dependencies = rule.dependencies.as_slice().iter();
-                let destination = rule.action.rewrites.destination(&rule.value);
+                let destination = rule.action.rewrites.destination_of(&rule.value);
                 let entries =
                     dependencies.map(|dependency| self.entry_look(dependency, destination));
                 let entries = entries.collect();
