@@ -1,7 +1,7 @@
 //! What the catalogue knows of routers.
 
 use super::config::{Misplaced, Written};
-use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError, WrongLine};
+use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
     ReadError, Reception, Surroundings,
@@ -191,11 +191,14 @@ fn unknown_next_hops(error: &RouterError) -> Option<Vec<&str>> {
     let RouterError::Lines(mistakes) = error else {
         return None;
     };
-    let name = |line: &WrongLine| match &line.source {
-        RouteFileError::NoSuchNextHop(name) => Some(name.as_str()),
-        _ => None,
-    };
-    mistakes.told().iter().map(name).collect()
+    let mut names = Vec::new();
+    for line in mistakes.told() {
+        match &line.source {
+            RouteFileError::NoSuchNextHop(name) => names.push(name.as_str()),
+            _ => return None,
+        }
+    }
+    Some(names)
 }
 
 fn misplaced_file(error: RouterError) -> ReadError {
