@@ -408,7 +408,11 @@ fn strangers_take_no_rules_of_a_translation() {
     let service = service(text);
     let forged = script.trace.len() as u64;
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
-    assert_eq!(alone.packets.len() as u64, forged - 20, "half of the errors");
+    assert_eq!(
+        alone.packets.len() as u64,
+        forged - 20,
+        "half of the errors"
+    );
     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
     assert_same(&alone.flows, &both.flows, "forged");
     let manager = &both.report.rules.total.manager;

@@ -281,7 +281,11 @@ impl<M: StreamMatcher> Inspector<M> {
     pub(super) fn rule_of_flow(&self, words: &[u32]) -> Option<String> {
         let rule = self.rules.rule(banning_rule(*words.get(FLAGS)?)?)?;
         let (file, line) = (self.rules.file_name(), rule.line());
-        Some(format!("rule {} ({file}:{line}): {}", rule.name(), rule.text()))
+        Some(format!(
+            "rule {} ({file}:{line}): {}",
+            rule.name(),
+            rule.text()
+        ))
     }
 
     /// Whether a fragment belongs to what is to be inspected.

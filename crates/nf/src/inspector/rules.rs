@@ -407,7 +407,9 @@ impl Reader {
         let text = &*entry.text;
         let written = suricata::read(text, variables)?;
         let at = written.drafts.first().map_or(0, |draft| draft.at);
-        let name = written.sid.unwrap_or_else(|| format!("line-{}", entry.line));
+        let name = written
+            .sid
+            .unwrap_or_else(|| format!("line-{}", entry.line));
         suricata::located(self.check_room(at))?;
         suricata::located(self.count_bytes(at, written.pattern_bytes))?;
         let items = draft::items(written.drafts, self.rules.len() as RuleIndex);

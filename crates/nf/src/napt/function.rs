@@ -347,12 +347,7 @@ impl Napt {
 
     /// Removes sessions that have expired and are free, but for those of the legs. Returns one that has
     /// expired, as far as is known, and that rules still came from.
-    fn remove_expired(
-        &mut self,
-        packet: &Recorded<'_>,
-        legs: &[Leg],
-        now: Instant,
-    ) -> Option<u32> {
+    fn remove_expired(&mut self, packet: &Recorded<'_>, legs: &[Leg], now: Instant) -> Option<u32> {
         let waited_for = packet.waited_for().filter(|entry| entry & SESSION != 0);
         let waited_for = waited_for.map(|entry| entry & !SESSION);
         let (mut expired, mut used) = (Vec::new(), None);

@@ -280,7 +280,11 @@ fn packets_in_tunnels_differ_by_what_counts() {
         folder.write("compare.json", list);
         let said = compare("ignored.pcap", &fields);
         assert_eq!(said.code, Some(2), "{said:?}");
-        assert!(said.err.contains("compare.json: line 1: expected an object"), "{said:?}");
+        assert!(
+            said.err
+                .contains("compare.json: line 1: expected an object"),
+            "{said:?}"
+        );
     }
     folder.write("compare.json", b"{\"ignore\": [\"outer.color\"]}");
     let said = compare("outer.pcap", &fields);

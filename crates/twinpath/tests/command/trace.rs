@@ -331,8 +331,7 @@ fn a_routers_route_is_told() {
     let packets = vec![nowhere.clone(); 60];
     capture(&folder.path("in.pcap"), &packets);
     let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap"]);
-    let expected =
-        "    no_route by router: route 203.0.113.0/24 via discard (line 20)\n";
+    let expected = "    no_route by router: route 203.0.113.0/24 via discard (line 20)\n";
     assert_eq!(said.out.matches(expected).count(), 60, "{}", said.out);
     let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&outbound())]);
     let expected = "depends on router: route 0.0.0.0/0 via uplink (line 21)\n";
@@ -361,15 +360,25 @@ fn an_inspectors_rule_is_told() {
         said(1, b"nothing"),
     ];
     capture(&folder.path("in.pcap"), &packets);
-    let told = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap"]).out;
+    let told = folder
+        .succeed(&["trace", "x.toml", "--dropped", "in.pcap"])
+        .out;
     for (expected, times) in [
         ("a.rules:2): ban literal \"evil\"\n", 3),
         ("a.rules:3): ban regex \"wick[e]+d\"\n", 2),
-        ("a.rules:4): drop udp any any -> any any (content:\"bad\"; sid:77;)\n", 1),
+        (
+            "a.rules:4): drop udp any any -> any any (content:\"bad\"; sid:77;)\n",
+            1,
+        ),
     ] {
         assert_eq!(told.matches(expected).count(), times, "{expected}: {told}");
     }
-    assert_eq!(told.matches("    banned by inspector: rule plain (").count(), 3, "{told}");
+    assert_eq!(
+        told.matches("    banned by inspector: rule plain (")
+            .count(),
+        3,
+        "{told}"
+    );
     assert!(told.ends_with("\n6 of 7 packets\n"), "{told}");
 }
 

@@ -121,7 +121,9 @@ fn what_is_missing_is_named_and_located() {
     );
     for wrong in ["4,?,1,0", "4,>,1", "9,>,1,0", "4,>,1,0,bitmask 0xf"] {
         assert_eq!(
-            expected(&format!("name ban literal \"ab\" and byte_test \"{wrong}\"")),
+            expected(&format!(
+                "name ban literal \"ab\" and byte_test \"{wrong}\""
+            )),
             (38, Expected::ByteTest)
         );
     }
@@ -205,12 +207,16 @@ fn what_cannot_be_is_refused_at_its_place() {
 /// Each mistake is told at its line, and what follows from none.
 #[test]
 fn all_mistakes_of_a_file_are_told() {
-    let text = "a ban literal \"ab\"\nb drop literal \"ab\"\n\na ban literal \"x\"\nc ban regex \"(\"\n";
+    let text =
+        "a ban literal \"ab\"\nb drop literal \"ab\"\n\na ban literal \"x\"\nc ban regex \"(\"\n";
     let error = Rules::parse(text, "test.rules").unwrap_err();
     let places = error.told().iter().map(|error| (error.line, error.column));
     assert_eq!(places.collect::<Vec<_>>(), [(2, 3), (4, 1), (5, 14)]);
     let shown = error.to_string();
-    assert!(shown.contains("\n  test.rules:4:1: a rule named 'a'"), "{shown}");
+    assert!(
+        shown.contains("\n  test.rules:4:1: a rule named 'a'"),
+        "{shown}"
+    );
     let many = "what\n".repeat(100);
     let error = Rules::parse(&many, "test.rules").unwrap_err();
     assert_eq!((error.told().len(), error.untold()), (64, 36));

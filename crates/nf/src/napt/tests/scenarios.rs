@@ -116,7 +116,9 @@ fn entries_are_told_in_words() {
     let session = super::super::function::session_entry(1);
     let expected = "udp 10.0.0.1:7 as 192.0.2.1:7";
     assert_eq!(told(session).as_deref(), Some(expected));
-    let slot = napt.external.slot(end("192.0.2.1:9"), crate::records::Kind::Tcp);
+    let slot = napt
+        .external
+        .slot(end("192.0.2.1:9"), crate::records::Kind::Tcp);
     let expected = "no session of tcp 192.0.2.1:9";
     assert_eq!(told(slot.expect("ours").0).as_deref(), Some(expected));
     assert_eq!(told(session + 7), None);

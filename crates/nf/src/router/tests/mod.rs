@@ -180,7 +180,10 @@ fn routes_are_told_by_their_prefixes() {
         ("2001:db8::1", "route 2001:db8::/32 via b"),
         ("10.2.3.4", "route 10.2.0.0/16 via discard"),
         ("127.0.0.1", "route 127.0.0.0/8 via discard"),
-        ("192.0.2.1", "route 192.0.2.1/32: an address of the router itself"),
+        (
+            "192.0.2.1",
+            "route 192.0.2.1/32: an address of the router itself",
+        ),
         ("11.0.0.1", "no route"),
     ] {
         assert_eq!(told(to), expected);
@@ -209,7 +212,10 @@ fn routes_come_from_a_file_too() {
         ("11.0.0.0/8 c", "\"c\" is no next hop"),
         ("# one\n239.0.0.0/8 a", "txt:2: 239.0.0.0/8 is multicast"),
         ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
-        ("11.0.0.0/8\n12.0.0.0/8 a\n13.0.0.0/8 c", "txt:3: \"c\" is no next hop"),
+        (
+            "11.0.0.0/8\n12.0.0.0/8 a\n13.0.0.0/8 c",
+            "txt:3: \"c\" is no next hop",
+        ),
     ] {
         std::fs::write(&path, line).expect("written");
         let error = Router::new(&config, &folder, 1)

@@ -74,7 +74,9 @@ const ACTIONS: [&str; 7] = [
 pub(super) fn is_begun(line: &str) -> bool {
     let mut words = line.split_ascii_whitespace();
     let acts = words.next().is_some_and(|word| ACTIONS.contains(&word));
-    acts && !words.next().is_some_and(|word| ["ban", "alert"].contains(&word))
+    acts && !words
+        .next()
+        .is_some_and(|word| ["ban", "alert"].contains(&word))
 }
 
 /// Whether a line begins so and has a direction.
