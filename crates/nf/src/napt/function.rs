@@ -360,11 +360,10 @@ impl Napt {
             }
         };
         let (table, external) = (&mut self.table, &mut self.external);
+        // What it has waited for comes first, so that it waits for that until it is gone.
+        let waited_for = waited_for.filter(|number| table.is_expired(*number, now));
+        waited_for.into_iter().for_each(&mut look);
         table.each_expired(SWEEP, now, external, &mut look);
-        waited_for
-            .filter(|number| table.is_expired(*number, now))
-            .into_iter()
-            .for_each(look);
         for number in expired {
             self.table.remove(number, &mut self.external);
         }

@@ -133,7 +133,7 @@ fn what_is_missing_is_named_and_located() {
     );
     assert_eq!(
         expected("name ban byte_test \"4,>,1,0\" nocase"),
-        (31, Expected::End)
+        (30, Expected::End)
     );
 }
 
