@@ -336,7 +336,8 @@ pub struct EndpointTable {
 
 /// Looks at the first 64 bytes of a payload, as a switch's ternary memory would.
 pub trait WindowMatcher: Send + Sync {
-    /// 0 nothing, 1 partial match, 2 full match. `window` is at most 64 bytes.
+    /// 0 nothing, 1 partial match; of a full match 2, with what the matcher says of it in the bits above.
+    /// `window` is at most 64 bytes.
     fn inspect(&self, window: &[u8]) -> u32;
     /// Ternary entries, 64 bytes wide, that a switch needs for it.
     fn ternary_entries(&self) -> usize;

@@ -322,6 +322,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// The rule by which a function of this configuration drops the packets of a flow with these state
+    /// words of its own, if they say it.
+    fn rule_of_flow(&self, _function: &dyn NetworkFunction, _words: &[u32]) -> Option<EntryText> {
+        None
+    }
+
     /// The configuration after a single change.
     ///
     /// # Errors

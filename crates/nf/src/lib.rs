@@ -32,6 +32,7 @@ pub mod kv_store;
 pub mod largest_flows;
 pub mod load_balancer;
 pub mod memory;
+pub mod mistakes;
 pub mod monitor;
 pub mod napt;
 pub mod nat64;

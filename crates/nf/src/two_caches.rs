@@ -13,8 +13,8 @@ use twinpath_core::wire::{
 use twinpath_core::{Direction, DropReason, Identifications, Instant, Packet, Pools, Share};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Awaits, Dependents, Follower, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
-    Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict, synthesise,
+    Answers, Awaits, Dependents, Follower, Half, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
+    Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict, Waited, synthesise,
 };
 
 /// What became of one packet.
@@ -89,13 +89,17 @@ impl Live {
     }
 }
 
-/// The cached rules.
+/// The cached rules, and what the packet that is on its way has waited for.
 #[derive(Default)]
-struct Cache(Vec<Live>);
+struct Cache(Vec<Live>, Waited);
 
 impl Dependents for Cache {
     fn is_free(&self, entry: EntryId) -> bool {
         !self.0.iter().any(|live| live.rule.dependencies.has(entry))
+    }
+
+    fn waited(&self) -> Waited {
+        self.1
     }
 }
 
@@ -357,6 +361,7 @@ impl Bench {
         followers: &mut Vec<Follower>,
     ) -> Verdict<Awaits> {
         let (mut asked, mut closed) = (None, None);
+        self.cache.1 = Waited::default();
         loop {
             let before = packet.bytes().to_vec();
             let mut answers = Answers::new(replies, &mut self.pools);
@@ -372,6 +377,10 @@ impl Bench {
                 assert_eq!(packet.bytes(), before, "a waiting packet was changed");
             }
             self.waits += 1;
+            self.cache.1 = Waited {
+                entry: Some(entry),
+                times: self.cache.1.times + 1,
+            };
             recording_obstruct(packet, recording);
             assert_ne!(closed, Some(entry), "waits for what is free");
             assert!(!self.cache.is_free(entry), "waits for what is free");

@@ -318,7 +318,7 @@ impl Control {
         }
         let lines = RuleLines::of(&self.service());
         for entry in rules.iter_mut().flat_map(|rule| &mut rule.entries) {
-            let text = entry.text.as_deref().filter(|_| entry.rule.is_some());
+            let text = entry.text.as_deref();
             entry.line = text.and_then(|text| lines.line(&entry.function, text));
         }
         let caches_none = !self.service().chain.iter().any(Instance::makes_rules);

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twinpath_core::Frame;
+use twinpath_core::wire::Address;
 use twinpath_dash::pipeline::Note;
 use twinpath_link::Header;
 use twinpath_rulecache::RuleName;
@@ -216,6 +217,8 @@ pub struct SlotLook {
     /// What each function's fast program did, up to the one that did not let the packet go on;
     /// none while the workers hold the words, or for packets that no program sees.
     pub programs: Vec<ProgramLook>,
+    /// The rule by which packets of the flow are dropped, where a function with such rules has banned it.
+    pub rule: Option<EntryLook>,
 }
 
 /// What a fast program did.
@@ -334,6 +337,9 @@ pub struct EntryLook {
     pub line: Option<usize>,
     /// It ends when it was not used for longer than this, if it ends.
     pub idle: Option<String>,
+    /// Where the packets go that it has decided about.
+    #[serde(skip)]
+    pub(crate) destination: Option<Address>,
 }
 
 /// A rule in words.
@@ -378,7 +384,7 @@ pub struct StateRun {
     /// The function that dropped it, if one did.
     pub function: Option<String>,
     /// The rule of a list that decides about new connections of such packets, where a function with
-    /// such rules has denied it, or has let it open one.
+    /// such rules has denied it, or has let it open one; or the one by which the flow is banned.
     pub rule: Option<EntryLook>,
     /// The flow's state words on the slow path, before and behind the packet.
     pub words: Vec<WordChange>,

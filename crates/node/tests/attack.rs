@@ -556,3 +556,35 @@ fn hosts_are_limited(text: &str, server: Server, opened: &str) {
         );
     }
 }
+
+/// A translation whose table is full of sessions that are over, of which rules are still there: who comes
+/// then gets in, as where there are none.
+#[test]
+fn sessions_that_are_over_give_way_with_their_rules() {
+    let text = "[service]\nname = \"x\"\nchain = [\"napt\"]\ninside = [\"10.0.0.0/8\"]\n\
+        [rule_cache]\nthreshold = 0\nwindow = \"2s\"\n\
+        [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\nassignment = \"preserve\"\n\
+        sessions = 16\ntimeouts = { udp = \"2s\" }\n";
+    let mut packets = Packets {
+        server: ITSELF,
+        all: Vec::new(),
+    };
+    let server = Endpoint::v4([192, 0, 2, 1], 53);
+    for group in 0..3 {
+        for turn in 0..50 {
+            for one in 0..16 {
+                let host = Endpoint::v4([10, 0, 0, 1], 2000 + 100 * group + one);
+                let at = u64::from(group) * 7_200 + turn * 100;
+                packets.push(at * MS + u64::from(one), PacketBuilder::udp(host, server));
+            }
+        }
+    }
+    let (service, trace) = (service(text), packets.trace());
+    let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
+    let both = run(&service, &trace, Paths::Both, Execution::Virtual);
+    assert_eq!(slow.packets.len(), 3 * 50 * 16, "{:?}", slow.report.drops);
+    assert!(both.report.fast.packets > 0);
+    assert_same(&slow.flows, &both.flows, "a full table");
+    let waited = both.report.rules.total.slow_path.waited;
+    assert!(waited >= 16, "rules outlive their sessions: {waited}");
+}

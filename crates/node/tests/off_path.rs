@@ -373,3 +373,60 @@ fn errors_about_what_was_not_translated_leave() {
         assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
     }
 }
+
+/// Errors and resets of somebody who sees nothing of a connection are judged by what rules have told of it,
+/// and take none of them; the other end's own reset does.
+#[test]
+fn strangers_take_no_rules_of_a_translation() {
+    let text = "[service]\nname = \"x\"\nchain = [\"napt\"]\ninside = [\"10.0.0.0/8\"]\n\
+        [rule_cache]\nthreshold = 0\nwindow = \"10ms\"\n\
+        [napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\nassignment = \"preserve\"\n";
+    let Ends { a, b, stranger } = ends(0, 1000);
+    let external = Endpoint::v4([198, 51, 100, 1], 1000);
+    let error = |sequence| {
+        let quoted = tcp(external, b, (ACK, sequence, 5000), 10);
+        let error = PacketBuilder::icmp_error(IcmpError::Unreachable { code: 1 }, &quoted);
+        let error = error.source_address(stranger).to_vec();
+        error.expect("a packet")
+    };
+    let mut script = Script::default();
+    script.forged(&tcp(a, b, (SYN, 999, 0), 0));
+    script.forged(&tcp(b, external, (SYN | ACK, 4999, 1000), 0));
+    let (mut own, mut other) = (1000, 5000);
+    for round in 0..400 {
+        script.forged(&tcp(a, b, (ACK, own, other), 100));
+        own += 100;
+        script.forged(&tcp(b, external, (ACK, other, own), 100));
+        other += 100;
+        if round % 20 == 19 {
+            script.forged(&tcp(b, external, (RST, other + 40_000, 0), 0));
+            // About what was sent, and what was not.
+            script.forged(&error(own - 100));
+            script.forged(&error(own + 5_000_000));
+        }
+    }
+    let service = service(text);
+    let forged = script.trace.len() as u64;
+    let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
+    assert_eq!(
+        alone.packets.len() as u64,
+        forged - 20,
+        "half of the errors"
+    );
+    let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
+    assert_same(&alone.flows, &both.flows, "forged");
+    let manager = &both.report.rules.total.manager;
+    assert_eq!((manager.added, manager.invalidated), (2, 0), "{manager:?}");
+    assert!(both.report.fast.share > 0.9, "{:?}", both.report.fast);
+    script.forged(&tcp(a, b, (ACK, own, other), 0));
+    script.forged(&tcp(b, external, (RST, other, 0), 0));
+    script.forged(&tcp(b, external, (ACK, other, own), 100));
+    let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
+    for variant in VARIANTS {
+        let service = vary(&service, variant);
+        let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
+        assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
+        let manager = &both.report.rules.total.manager;
+        assert!(manager.invalidated >= 2, "{variant:?}: {manager:?}");
+    }
+}

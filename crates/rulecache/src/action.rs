@@ -17,6 +17,7 @@ mod plain;
 pub(crate) use plain::{is_settled, macs_in, settle};
 
 use crate::field::{Field, Fields};
+use crate::key::MatchKey;
 use std::time::Duration;
 use twinpath_core::DropReason;
 use twinpath_core::wire::layout::{Layout, Network, Transport};
@@ -102,6 +103,19 @@ impl Rewrites {
     /// The port that the packet leaves by, if a function said so.
     pub fn egress(&self) -> Option<u16> {
         self.written.has(Field::Egress).then_some(self.egress)
+    }
+
+    /// Where packets go whose key is this, or has these bits where a rule looks: addresses of which it
+    /// looks at some bits end with zeros.
+    pub fn destination_of(&self, key: &MatchKey) -> Address {
+        let version = match key.is_v6() {
+            true => 0,
+            false => Address::UNSPECIFIED_V4.0,
+        };
+        match self.written.has(Field::DestinationAddress) {
+            true => self.destination.address,
+            false => Address(Field::DestinationAddress.of(key) | version),
+        }
     }
 
     /// Whether an identification is [drawn](twinpath_core::Identifications) for packets that are not atomic.

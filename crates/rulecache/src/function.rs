@@ -4,6 +4,7 @@ use crate::followers::{Follower, NO_STEP};
 use crate::progress::TcpProgress;
 use crate::recorded::Recorded;
 use std::any::Any;
+use twinpath_core::wire::Address;
 use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools};
 
 /// What a function made of a packet, or all functions of an element; `W` says what it waits for: of a
@@ -19,8 +20,9 @@ pub enum Verdict<W = u32> {
     /// One of the function's entries must change or end before this packet can be decided, but
     /// cached rules depend on it ([`Recorded::is_free`] says no). Nothing may have changed yet,
     /// neither packet nor function: it will be called again with the same packet, first when the
-    /// fast path has reported how the rules were used (the entry may turn out to be alive), then,
-    /// if it still answers so, when they are gone.
+    /// fast path has reported how the rules were used (the entry may turn out to be alive, or
+    /// [what was told](Recorded::is_told) may be enough to decide), then, if it still answers so, when
+    /// they are gone.
     Wait(W),
 }
 
@@ -165,6 +167,12 @@ pub trait RuleFunction: Send + Any {
     /// What an entry of its table is, if the function says so.
     fn entry(&self, _entry: u32) -> Option<EntryText> {
         None
+    }
+
+    /// The same of an entry that has decided about packets to a destination, as they leave: what leads
+    /// to it may differ from one to the other.
+    fn entry_towards(&self, entry: u32, _destination: Address) -> Option<EntryText> {
+        self.entry(entry)
     }
 
     /// Calls `each` with every counter's name and value.

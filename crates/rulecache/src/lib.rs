@@ -63,7 +63,7 @@ pub use message::{CacheMessage, Gone, MessageError, NewRule, RuleId, RuleName, U
 pub use probe::{NoProbe, Probe};
 pub use progress::TcpProgress;
 pub use reconfigure::{Affected, Concern, Reconfiguration, Reconfigure, ReconfigureError};
-pub use recorded::{Dependents, NoRules, Recorded};
+pub use recorded::{Dependents, NoRules, Recorded, Waited};
 pub use recording::{Dependencies, Dependency, EntryId, Obstacle, Pattern, Recording};
 pub use selection::{Selection, SelectionConfig, SelectionCounters};
 pub use sides::Sides;

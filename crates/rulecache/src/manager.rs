@@ -334,6 +334,15 @@ impl Manager {
             .all(|id| !self.slots[id as usize].is_queried)
     }
 
+    /// Whether it is known how all rules of an entry were used up to now, or at least up to when they were
+    /// queried: none is unanswered, or on its way out.
+    pub fn is_told(&self, entry: EntryId) -> bool {
+        self.index.rules(entry).all(|id| {
+            let place = &self.slots[id as usize];
+            !place.is_queried && place.stage != Stage::Clearing
+        })
+    }
+
     /// The next entry of which there is news: rules of it were reported, or are gone.
     pub fn next_news(&mut self) -> Option<EntryId> {
         self.news.pop_front()

@@ -21,6 +21,8 @@ pub(crate) struct Progress {
     pub step: usize,
     /// What goes on behind it.
     pub followers: Vec<Follower>,
+    /// How often it has waited.
+    pub waits: u32,
 }
 
 /// A packet that waits for an entry.

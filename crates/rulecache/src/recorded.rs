@@ -10,10 +10,24 @@ use twinpath_classify::acl::{Examined, Headers};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, fields, rewrite};
 use twinpath_core::{Direction, Identifications, Packet};
 
+/// What a packet has waited for.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Waited {
+    /// The entry that it waited for last, if its rules have told how they were used, or are gone.
+    pub entry: Option<EntryId>,
+    /// How often it has waited.
+    pub times: u32,
+}
+
 /// Who knows whether cached rules depend on an entry.
 pub trait Dependents {
     /// Whether no cached rule depends on the entry and none will until it is used again.
     fn is_free(&self, entry: EntryId) -> bool;
+
+    /// What the packet has waited for.
+    fn waited(&self) -> Waited {
+        Waited::default()
+    }
 
     /// A packet's recording, which will be looked at soon, names this entry.
     #[inline]
@@ -105,6 +119,27 @@ impl<'a> Recorded<'a> {
     pub fn is_free(&self, entry: u32) -> bool {
         let function = self.function;
         self.dependents.is_free(EntryId { function, entry })
+    }
+
+    /// Whether this function knows how cached rules have used one of its entries up to now: none depends on
+    /// it, or all have told since this packet came. That is enough to decide about the packet by what the
+    /// entry says, as long as rules would do with those behind it what the function does. If not, answer
+    /// [`Verdict::Wait`](crate::Verdict::Wait): no rule goes unless that is answered again.
+    pub fn is_told(&self, entry: u32) -> bool {
+        self.is_free(entry) || self.waited_for() == Some(entry)
+    }
+
+    /// The entry of this function that the packet has waited for last, if its rules have told how they
+    /// were used, or are gone.
+    pub fn waited_for(&self) -> Option<u32> {
+        let waited = self.dependents.waited().entry;
+        let own = waited.filter(|entry| entry.function == self.function);
+        own.map(|entry| entry.entry)
+    }
+
+    /// How often the packet has waited.
+    pub fn waits(&self) -> u32 {
+        self.dependents.waited().times
     }
 
     /// Whether the packet waits if that is answered; an answer on its way back within an element is

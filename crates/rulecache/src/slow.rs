@@ -15,7 +15,7 @@ use crate::message::CacheMessage;
 use crate::pending::{Flow, Pending, Progress, Suspended, Ticket};
 use crate::probe::{NoProbe, Probe};
 use crate::reconfigure::{Affected, Reconfiguration, ReconfigureError};
-use crate::recorded::Dependents;
+use crate::recorded::{Dependents, Waited};
 use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
@@ -79,11 +79,16 @@ pub struct SlowRulesCounters {
 struct RulesOfEntries<'a> {
     manager: &'a Manager,
     selection: &'a Selection,
+    waited: Waited,
 }
 
 impl Dependents for RulesOfEntries<'_> {
     fn is_free(&self, entry: EntryId) -> bool {
         self.manager.is_free(entry)
+    }
+
+    fn waited(&self) -> Waited {
+        self.waited
     }
 
     #[inline]
@@ -396,6 +401,7 @@ impl SlowRules {
         let start = Start {
             step: 0,
             settled: None,
+            waited: Waited::default(),
             flow,
             ticket,
         };
@@ -406,7 +412,7 @@ impl SlowRules {
     fn go_on(
         &mut self,
         progress: Progress,
-        settled: Option<EntryId>,
+        news: News,
         (flow, ticket): (Flow, Ticket),
         pools: &mut Pools,
         out: &mut Vec<Output>,
@@ -416,11 +422,14 @@ impl SlowRules {
             packet,
             step,
             followers,
+            waits: times,
             ..
         } = progress;
+        let entry = news.is_told.then_some(news.entry);
         let start = Start {
             step,
-            settled,
+            settled: news.is_free.then_some(news.entry),
+            waited: Waited { entry, times },
             flow,
             ticket: Some(ticket),
         };
@@ -447,6 +456,7 @@ impl SlowRules {
         let dependents = RulesOfEntries {
             manager: &self.manager,
             selection: &self.selection,
+            waited: start.waited,
         };
         let dependents: &dyn Dependents = match self.config.caching {
             true => &dependents,
@@ -470,6 +480,7 @@ impl SlowRules {
                 recording: self.recording,
                 step,
                 followers,
+                waits: start.waited.times + 1,
             };
             return self.wait(progress, entry, start, pools, out);
         }
@@ -507,6 +518,7 @@ impl SlowRules {
             let start = Start {
                 step,
                 settled: None,
+                waited: Waited::default(),
                 flow,
                 ticket: None,
             };
@@ -628,8 +640,14 @@ impl SlowRules {
         };
         let entry = suspended.entry;
         let is_free = self.manager.is_free(entry);
+        let is_told = self.manager.is_told(entry);
+        let news = News {
+            entry,
+            is_free,
+            is_told,
+        };
         if is_free {
-            self.go_on(suspended.progress, Some(entry), (flow, ticket), pools, out);
+            self.go_on(suspended.progress, news, (flow, ticket), pools, out);
             if !self.pending.is_closing(entry) {
                 self.manager.open(entry);
             }
@@ -639,7 +657,7 @@ impl SlowRules {
             return self.pending.suspend(flow, Some(ticket), suspended);
         }
         let Progress { step, .. } = suspended.progress;
-        self.go_on(suspended.progress, None, (flow, ticket), pools, out);
+        self.go_on(suspended.progress, news, (flow, ticket), pools, out);
         self.close_if_it_waits(ticket, (entry, step), now, out);
     }
 
@@ -666,6 +684,16 @@ impl SlowRules {
     }
 }
 
+/// What is known of an entry that a packet waits for.
+#[derive(Copy, Clone)]
+struct News {
+    entry: EntryId,
+    /// No rule came from it.
+    is_free: bool,
+    /// All its rules have told how they were used.
+    is_told: bool,
+}
+
 /// Marks that may wait. The fast path has one under way, and repeats it.
 const MOST_MARKS: usize = 64;
 
@@ -675,6 +703,7 @@ struct Start {
     step: usize,
     /// The entry that it has waited for, if that is free now.
     settled: Option<EntryId>,
+    waited: Waited,
     /// Its flow as it came to the chain: functions before a step may rewrite its addresses.
     flow: Flow,
     /// If it has waited.

@@ -141,6 +141,18 @@ impl RouteTable {
             Versions::V6 => self.v6.covering(network, most),
             Versions::Both => self.v4.covering(0, 0),
         }
+        .map(|(_, next_hop)| next_hop)
+    }
+
+    /// The longest route that covers an address, with its next hop. It is slower than
+    /// [`Self::lookup`], for each length is tried.
+    #[must_use]
+    pub fn route(&self, address: Address) -> Option<(Prefix, u32)> {
+        let (length, next_hop) = match address.is_v4() {
+            true => self.v4.covering(address.0 as u32, u32::BITS),
+            false => self.v6.covering(address.0, u128::BITS),
+        }?;
+        Some((Prefix::covering(address, length as u8), next_hop))
     }
 
     /// The next hop of the longest prefix that covers an address.

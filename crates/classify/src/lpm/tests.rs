@@ -72,6 +72,16 @@ fn check(
     prop_assert_eq!(table.lookup(one), expected, "{}", one);
     let decision = table.lookup_examined(one);
     prop_assert_eq!(decision.next_hop, expected);
+    let route = table.route(one);
+    prop_assert_eq!(route.map(|(_, next_hop)| next_hop), expected);
+    prop_assert!(route.is_none_or(|(prefix, _)| prefix.includes(one)));
+    let longer = |length| Prefix::covering(one, length);
+    let is_longest = |(prefix, next_hop): (Prefix, u32)| {
+        let more = (prefix.length()..=128).map(longer);
+        more.filter(|more| more.versions() == prefix.versions())
+            .all(|more| table.covering(more) == Some(next_hop))
+    };
+    prop_assert!(route.is_none_or(is_longest));
     let mask = u128::leading(u32::from(decision.examined_bits));
     for other in others {
         let blended = Address(one.0 & mask | other.0 & !mask);

@@ -177,10 +177,10 @@ impl<A: Word> Trie<A> {
             .then(|| *self.results.at(node.result(place)))
     }
 
-    /// The next hop of the longest route at most so long that has these leading bits.
-    pub fn covering(&self, network: A, most: u32) -> Option<u32> {
+    /// The length and the next hop of the longest route at most so long that has these leading bits.
+    pub fn covering(&self, network: A, most: u32) -> Option<(u32, u32)> {
         let mut lengths = (0..=most).rev();
-        lengths.find_map(|length| self.exact(network, length))
+        lengths.find_map(|length| Some((length, self.exact(network, length)?)))
     }
 
     /// The bits of a short prefix as a number.

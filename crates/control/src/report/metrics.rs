@@ -34,6 +34,7 @@
 //! | `twinpath_eni_packets_total`, `twinpath_eni_bytes_total` | `eni`, `direction`, `event` | `dash.enis[].outbound`, `inbound`; meters are told by `twinpath dash meters` alone, as an ENI may have thousands |
 //! | `twinpath_eni_drops_total` | `eni`, `reason` | `dash.enis[].drops` |
 //! | `twinpath_latency_seconds` | `path`, `quantile` | `latency` |
+//! | `twinpath_latency_seconds_sum`, `twinpath_latency_seconds_count` | `path` | the same: of how many packets, and their sum |
 //! | `twinpath_function_value` | `function`, `value` | the counters of each function; some of them stand for what there is at the moment |
 //! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
 //! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |

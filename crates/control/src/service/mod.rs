@@ -39,7 +39,7 @@
 //!
 //! # Directions and ports
 //! Packets from the networks `inside` pass a chain in order, all others in reverse. It is asked
-//! for in chains with functions whose decisions are cached (`acl`, `napt`, `router`, `monitor`); an
+//! for in chains with functions whose decisions are cached (`acl`, `napt`, `nat64`, `nptv6`, `router`, `monitor`); an
 //! address translation's own is taken if there is none, and without either all packets pass in
 //! order. Functions that share flow state are told direction by each connection's opener.
 //!
@@ -270,7 +270,8 @@ struct File {
     /// Figures for Prometheus, and whether the service is well.
     #[serde(default)]
     metrics: Metrics,
-    /// Who is told of a monitor's flows and of a translation's bindings, by IPFIX over UDP.
+    /// Who is told of a monitor's flows, of telemetry's records, and of a translation's bindings or blocks of
+    /// ports, by IPFIX over UDP.
     #[serde(default)]
     ipfix: Ipfix,
 }

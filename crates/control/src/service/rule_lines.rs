@@ -1,4 +1,4 @@
-//! The lines of a service file that its rules are in.
+//! The lines of a service file that its rules and routes are in.
 
 use super::{FileText, Instance, Service};
 use crate::text_place::TextPlace;
@@ -7,8 +7,8 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 use twinpath_nf::edit::Object;
 
-/// Where each rule is written, by its function's name and the rule on one line. Rules that an operator
-/// has added since are in no line.
+/// Where each rule and route is written, by its function's name and the rule on one line, or the route
+/// as [`RuleFunction::entry_towards`](twinpath_rulecache::RuleFunction::entry_towards) tells it. What an operator has added since is in no line.
 #[derive(Clone, Debug, Default)]
 pub struct RuleLines(HashMap<(String, String), usize>);
 
@@ -21,14 +21,17 @@ impl RuleLines {
             return Self(lines);
         };
         for Instance { name, config } in &service.written_chain {
-            let rules = match config.has(Object::Rule) {
-                true => config.listed(Object::Rule),
-                false => Vec::new(),
-            };
-            // The first of two equal rules decides.
-            for (rule, span) in rules.into_iter().zip(spans(file.get_ref(), name)) {
-                let line = TextPlace::of(span.start, text).line;
-                lines.entry((name.to_string(), rule)).or_insert(line);
+            for (object, key, prefix) in KINDS {
+                let spans = spans(file.get_ref(), name, key);
+                if spans.is_empty() || !config.has(object) {
+                    continue;
+                }
+                // The first of two equal rules decides.
+                for (rule, span) in config.listed(object).into_iter().zip(spans) {
+                    let line = TextPlace::of(span.start, text).line;
+                    let rule = format!("{prefix}{rule}");
+                    lines.entry((name.to_string(), rule)).or_insert(line);
+                }
             }
         }
         Self(lines)
@@ -41,12 +44,18 @@ impl RuleLines {
     }
 }
 
-/// Where the rules of a function's table are.
-fn spans(file: &DeTable<'_>, function: &str) -> Vec<Range<usize>> {
+/// What is written in lists: the key, and what is told in front of one.
+const KINDS: [(Object, &str, &str); 2] = [
+    (Object::Rule, "rules", ""),
+    (Object::Route, "routes", "route "),
+];
+
+/// Where the entries of a list in a function's table are.
+fn spans(file: &DeTable<'_>, function: &str, key: &str) -> Vec<Range<usize>> {
     let table = file
         .get(function)
         .and_then(|table| table.get_ref().as_table());
-    let rules = table.and_then(|table| table.get("rules"));
+    let rules = table.and_then(|table| table.get(key));
     match rules.map(|rules| rules.get_ref()) {
         Some(DeValue::Array(rules)) => rules.iter().map(|rule| rule.span()).collect(),
         _ => Vec::new(),

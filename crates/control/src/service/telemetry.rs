@@ -23,8 +23,10 @@ pub struct Metrics {
 #[serde(default, deny_unknown_fields)]
 pub struct Ipfix {
     /// The collector, by its address and UDP port, such as `"192.0.2.9:4739"`. It is told of the
-    /// flows of `monitor` functions when they end (RFC 7011), and of the bindings of translations
-    /// when they begin and end (RFC 8158). A replay of a capture tells nobody.
+    /// flows of `monitor` functions and the records of `telemetry` functions when they end (RFC 7011), and
+    /// of the bindings of translations when they begin and end (RFC 8158): where hosts are given `blocks` of
+    /// ports as they need them, of each block in place of its bindings. A replay of a capture tells
+    /// nobody.
     #[schemars(with = "Option<String>")]
     pub collector: Option<SocketAddr>,
     /// Flows that go on are told so often, each time what they sent since.

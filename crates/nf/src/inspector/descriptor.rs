@@ -1,7 +1,7 @@
 //! What the catalogue knows of inspectors.
 
 use super::function::{automata, left_out, stream_bytes};
-use super::{Config, InspectorError, NAME, inspector};
+use super::{Config, DeepMatcher, Inspector, InspectorError, NAME, inspector};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
     ReadError, Surroundings,
@@ -10,10 +10,13 @@ use crate::hosts::Hosts;
 use crate::memory::TableMemory;
 use crate::schema;
 use serde::Deserialize;
+use std::any::Any;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::ValueDeserializer;
 use twinpath_core::Guarantees;
+use twinpath_rulecache::EntryText;
+use twinpath_slowpath::NetworkFunction;
 
 /// The function.
 pub const FUNCTION: Descriptor = Descriptor {
@@ -76,6 +79,18 @@ impl FunctionConfig for Config {
     fn build(&self, folder: &Path, _seed: u64) -> Result<Function, FunctionError> {
         let function = inspector(self, folder).map_err(FunctionError::of)?;
         Ok(Function::Flow(function))
+    }
+
+    fn rule_of_flow(&self, function: &dyn NetworkFunction, words: &[u32]) -> Option<EntryText> {
+        let function: &dyn Any = function;
+        let ban = |function: &Inspector<DeepMatcher>| function.rule_of_flow(words);
+        let text = function.downcast_ref().and_then(ban);
+        #[cfg(feature = "hyperscan")]
+        let text = text.or_else(|| {
+            let ban = |function: &Inspector<super::HyperscanMatcher>| function.rule_of_flow(words);
+            function.downcast_ref().and_then(ban)
+        });
+        Some(EntryText::other(text?))
     }
 
     fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {

@@ -157,6 +157,14 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// Whether it is one of the whole file, so that what follows would say the same.
+    pub(super) const fn is_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::TooManyRules | Self::TooManyBytes | Self::TooManyItemsInAll
+        )
+    }
+
     /// By what rules that are left out for this are counted.
     pub(super) const fn keyword(&self) -> &'static str {
         match self {
@@ -221,6 +229,8 @@ pub enum Expected {
     Escape,
     /// An option, a comment or the end of the line.
     Option,
+    /// What may stand behind a number.
+    End,
     /// A number after an option's `=`.
     Number,
     /// A space between two words.
@@ -251,8 +261,13 @@ impl fmt::Display for Expected {
             }
             Self::Number => "a number of at most 16777216 after '='",
             Self::Space => "a space before the next word",
-            Self::ByteTest => "bytes, operator, value, offset, and how the number is written",
-            Self::ByteJump => "bytes, offset, and how the number is written",
+            Self::End => "'and', a '#' comment or the end of the line",
+            Self::ByteTest => {
+                "\"BYTES,OPERATOR,VALUE,OFFSET\": 1 to 8 bytes (of digits 1 to 23), one of < <= = >= > & ^ (with ! in front: not so), a number, and -65535 to 65535; and behind them, if wanted, relative, big, little, string, dec, hex or oct, each after a comma"
+            }
+            Self::ByteJump => {
+                "\"BYTES,OFFSET\": 1 to 8 bytes (of digits 1 to 23), and -65535 to 65535; and behind them, if wanted, relative, big, little, string, dec, hex, oct, align, multiplier N or post_offset N, each after a comma"
+            }
             Self::Header => "action, protocol, source, port, '->' or '<>', destination, port",
             Self::Ends => "addresses, ports, lists of them in brackets, or variables",
             Self::ClosingParenthesis => "a closing parenthesis at the end of the line",

@@ -9,11 +9,14 @@ use super::error::{Problem, RulesError};
 use super::gate::Gate;
 use super::program::program;
 use super::rules::{ItemIndex, RuleIndex, Rules};
-use super::state::{BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, STREAMING, State};
+use super::state::{
+    BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, STREAMING, State, banning_rule,
+};
 use super::tracker::{Hit, Progress};
 use crate::files::Disk;
 use crate::hosts::{HostLimit, Hosts};
 use crate::memory::slab_bytes;
+use crate::mistakes::Mistakes;
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
@@ -43,7 +46,13 @@ pub enum InspectorError {
     },
     /// The rules file is wrong.
     #[error(transparent)]
-    Rules(#[from] RulesError),
+    Rules(#[from] Mistakes<RulesError>),
+}
+
+impl From<RulesError> for InspectorError {
+    fn from(error: RulesError) -> Self {
+        Self::Rules(error.into())
+    }
 }
 
 /// Builds the inspector that a configuration asks for. A relative rules file starts from `folder`.
@@ -86,10 +95,11 @@ pub fn rules(config: &Config, folder: &Path) -> Result<Rules, InspectorError> {
         }
     };
     let rules = Rules::parse_with(&text, &path.to_string_lossy(), &config.variables())?;
-    match rules.left_out().first() {
-        Some(first) if config.strict => Err(first.error.clone().into()),
-        _ => Ok(rules),
+    let mut mistakes = Mistakes::none();
+    for left in rules.left_out().iter().filter(|_| config.strict) {
+        mistakes.push(left.error.clone());
     }
+    Ok(mistakes.or(rules)?)
 }
 
 /// The rules that an inspector of this configuration leaves out, in words; `None` if there are none, or
@@ -249,15 +259,33 @@ impl<M: StreamMatcher> Inspector<M> {
         }
     }
 
-    fn ban(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
+    /// A flow is banned, by a rule or for what it lacks.
+    fn ban(
+        &mut self,
+        packet: Packet,
+        rule: Option<RuleIndex>,
+        flow: &mut Flow<'_>,
+        out: &mut Outbox<'_>,
+    ) {
         let streams = self.streams.remove(std::mem::take(flow.handle));
         streams
             .into_iter()
             .for_each(|streams| self.recycle(streams));
         self.counters.bans += 1;
-        State(flow.words).ban();
+        State(flow.words).ban(rule);
         flow.words[LAST_SEEN] = flow.now.ticks();
         out.drop(packet, DropReason::Banned);
+    }
+
+    /// The rule that has banned a flow with these words, where it is written and what it says.
+    pub(super) fn rule_of_flow(&self, words: &[u32]) -> Option<String> {
+        let rule = self.rules.rule(banning_rule(*words.get(FLAGS)?)?)?;
+        let (file, line) = (self.rules.file_name(), rule.line());
+        Some(format!(
+            "rule {} ({file}:{line}): {}",
+            rule.name(),
+            rule.text()
+        ))
     }
 
     /// Whether a fragment belongs to what is to be inspected.
@@ -367,7 +395,12 @@ where
 
     fn adapt(&mut self, words: &mut [u32], handle: &mut u32) {
         let mut state = State(words);
-        if self.forgets_streams && !state.has(BANNED) {
+        if !self.forgets_streams {
+            return;
+        }
+        if state.has(BANNED) {
+            state.forget_rule();
+        } else {
             state.unset(STREAMING);
             *handle = 0;
         }

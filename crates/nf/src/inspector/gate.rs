@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::automaton::{Automaton, START};
 use super::filter::{Filter, GRAM_BYTES};
 use super::literals::{self, Literals};
-use super::rules::{Action, GateLiterals, ItemIndex, Pattern, Rules, Sought};
+use super::rules::{Action, GateLiterals, ItemIndex, Pattern, RuleIndex, Rules, Sought};
 use super::words::is_of_word;
 use twinpath_core::program::WINDOW_BYTES;
 
@@ -42,6 +42,8 @@ pub struct Gate {
     filter: Filter,
     /// One for the literals as they are, one for those in either case.
     automata: Vec<Automaton>,
+    /// The rule of each item.
+    rules: Vec<RuleIndex>,
     /// Whether some rule wants every packet with a payload.
     always: bool,
     /// Whether it counts that a payload ends within a word.
@@ -69,6 +71,7 @@ impl Gate {
                 .into_iter()
                 .chain(literals::automaton(&caseless, true))
                 .collect(),
+            rules: rules.items().iter().map(|item| item.rule).collect(),
             always,
             after_words,
             tcam_entries: tcam_entries(rules)
@@ -100,6 +103,19 @@ impl Gate {
             None => GateOutcome::None,
             Some(ESCALATE) => GateOutcome::Partial,
             Some(rule) => GateOutcome::Full(rule),
+        }
+    }
+
+    /// The rule of an item that the gate has reported.
+    pub(super) fn rule_of(&self, item: ItemIndex) -> RuleIndex {
+        self.rules.get(usize::from(item)).copied().unwrap_or(0)
+    }
+
+    /// The rule that alone bans a payload's flow, as far as its window tells.
+    pub(super) fn banning_rule(&self, payload: &[u8]) -> Option<RuleIndex> {
+        match self.inspect(payload) {
+            GateOutcome::Full(item) => Some(self.rule_of(item)),
+            GateOutcome::None | GateOutcome::Partial => None,
         }
     }
 

@@ -13,8 +13,9 @@
 //! ```
 //!
 //! # The rules file
-//! Text, one rule a line, in the inspector's own words or in Suricata's; each line may be either. A `#`
-//! outside a pattern begins a comment. A rule's number is its place among those that were taken,
+//! Text, one rule a line, in the inspector's own words or in Suricata's; each line may be either. A rule
+//! in Suricata's words goes on in the next line behind a `\` at the end of one. A `#`
+//! outside a pattern begins a comment. All mistakes of a file are told, up to 64, each with its line. A rule's number is its place among those that were taken,
 //! counted from 0; a lower number wins where one must.
 //!
 //! ## In the inspector's own words

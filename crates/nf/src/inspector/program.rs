@@ -7,8 +7,8 @@
 use super::config::Config;
 use super::gate::{Gate, GateOutcome};
 use super::state::{
-    BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, NEXT, START, STREAMING, WORDS, done,
-    finished, missing, picked_up, tracked,
+    BANNED, CLOSED, CONFIRMED, DATAGRAMS, FLAGS, LAST_SEEN, NEXT, START, STREAMING, WORDS,
+    banned_by, done, finished, missing, picked_up, tracked,
 };
 use std::sync::Arc;
 use twinpath_core::program::{
@@ -19,12 +19,15 @@ use twinpath_core::wire::protocol;
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, DropReason};
 
+/// A full match; above it stands the rule as among the flags of a flow that it bans.
+const FULL: u32 = 2;
+
 impl WindowMatcher for Gate {
     fn inspect(&self, window: &[u8]) -> u32 {
         match Gate::inspect(self, window) {
             GateOutcome::None => 0,
             GateOutcome::Partial => 1,
-            GateOutcome::Full(_) => 2,
+            GateOutcome::Full(item) => FULL | banned_by(self.rule_of(item)),
         }
     }
 
@@ -217,15 +220,19 @@ fn nothing_seen(way: Direction, config: &Config, fresh: Condition, knows_beginni
 }
 
 fn ban(way: Direction, config: &Config, fresh: Condition) -> Step {
-    let seen = [is(Operand::Field(Field::WindowMatch), 2)];
+    let seen = Operand::Field(Field::WindowMatch);
     Step {
         name: "full match in the window",
-        when: seen
-            .into_iter()
+        when: std::iter::once(Condition::bits(seen, FULL, FULL))
             .chain(is_next(way, config, fresh))
             .collect(),
         then: vec![
-            set(word(FLAGS), Operand::Constant(BANNED | CONFIRMED)),
+            compute(
+                word(FLAGS),
+                Operation::Add,
+                seen,
+                Operand::Constant((BANNED | CONFIRMED) - FULL),
+            ),
             set(word(LAST_SEEN), NOW),
         ],
         exit: Exit::Drop(DropReason::Banned),

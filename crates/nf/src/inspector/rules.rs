@@ -1,5 +1,6 @@
 //! The rules file and its checked form. [The module above](super) says how it is written.
 
+mod continued;
 mod draft;
 mod item;
 mod left_out;
@@ -18,6 +19,8 @@ use super::error::{Problem, RulesError};
 pub use super::gate_literals::GateLiterals;
 use super::limits::{MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
 use super::line::{At, Line};
+use crate::mistakes::Mistakes;
+use continued::{Entries, Entry};
 use scope::Scope;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -79,6 +82,11 @@ impl Rule {
         self.line
     }
 
+    /// What it says, on one line and without its name.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
     /// Whether it was written in Suricata's words.
     pub(super) fn is_foreign(&self) -> bool {
         suricata::is_rule(&self.text)
@@ -114,7 +122,7 @@ impl Rules {
     /// # Errors
     ///
     /// As [`Self::parse_with`].
-    pub fn parse(text: &str, file_name: &str) -> Result<Self, RulesError> {
+    pub fn parse(text: &str, file_name: &str) -> Result<Self, Mistakes<RulesError>> {
         Self::parse_with(text, file_name, &Variables::new())
     }
 
@@ -122,33 +130,19 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// The first [`Problem`] and its place.
+    /// Each [`Problem`] with its place.
     pub fn parse_with(
         text: &str,
         file_name: &str,
         variables: &Variables,
-    ) -> Result<Self, RulesError> {
-        let mut reader = Reader::default();
-        for (number, line) in (1..).zip(text.lines()) {
-            let located = |(offset, problem)| RulesError {
-                file: file_name.to_owned(),
-                line: number,
-                column: column(line, offset),
-                problem,
-            };
-            match suricata::is_rule(line) {
-                false => reader.native(line, number).map_err(located)?,
-                true => {
-                    let taken = reader.suricata(line, number, variables);
-                    if let Err(Refusal {
-                        at,
-                        keyword,
-                        problem,
-                    }) = taken
-                    {
-                        let error = located((at, problem));
-                        reader.left_out.push(LeftOut { keyword, error });
-                    }
+    ) -> Result<Self, Mistakes<RulesError>> {
+        let (mut reader, mut mistakes) = (Reader::default(), Mistakes::none());
+        for entry in Entries::of(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)) {
+            if let Err((at, problem)) = reader.entry(&entry, file_name, variables) {
+                let is_end = problem.is_limit();
+                mistakes.push(error(file_name, &entry, at, problem));
+                if is_end {
+                    break;
                 }
             }
         }
@@ -159,7 +153,7 @@ impl Rules {
             openers: Vec::new(),
             left_out: reader.left_out,
         };
-        Ok(rules.with_openers())
+        mistakes.or(rules.with_openers())
     }
 
     fn with_openers(mut self) -> Self {
@@ -335,6 +329,20 @@ impl Rules {
     }
 }
 
+/// What some editors write in front of a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// A problem at a byte of an entry.
+fn error(file: &str, entry: &Entry<'_>, at: usize, problem: Problem) -> RulesError {
+    let (line, column) = entry.place(at);
+    RulesError {
+        file: file.to_owned(),
+        line,
+        column,
+        problem,
+    }
+}
+
 /// The column, in characters from 1, of a byte offset.
 fn column(line: &str, offset: usize) -> u32 {
     let before = line
@@ -355,7 +363,25 @@ struct Reader {
 }
 
 impl Reader {
-    fn native(&mut self, text: &str, number: u32) -> At<()> {
+    /// Reads an entry of a file. What cannot be honoured of a rule in Suricata's words leaves that out.
+    fn entry(&mut self, entry: &Entry<'_>, file: &str, variables: &Variables) -> At<()> {
+        if !suricata::is_rule(&entry.text) {
+            return self.native(entry);
+        }
+        if let Err(refusal) = self.suricata(entry, variables) {
+            let Refusal {
+                at,
+                keyword,
+                problem,
+            } = refusal;
+            let error = error(file, entry, at, problem);
+            self.left_out.push(LeftOut { keyword, error });
+        }
+        Ok(())
+    }
+
+    fn native(&mut self, entry: &Entry<'_>) -> At<()> {
+        let text = &*entry.text;
         let mut line = Line::new(text);
         if line.is_done() {
             return Ok(());
@@ -363,7 +389,7 @@ impl Reader {
         self.check_room(line.offset())?;
         let begin = line.offset();
         let written = native::read(&mut line)?;
-        self.check_name(&written.name, written.name_at, number)?;
+        self.check_name(&written.name, written.name_at, entry.line)?;
         self.count_bytes(written.at, written.pattern_bytes)?;
         let items = draft::items(written.drafts, self.rules.len() as RuleIndex)?;
         let says = text[begin + written.name.len()..].trim().to_owned();
@@ -373,22 +399,26 @@ impl Reader {
             says,
         )
         .map_err(|problem| (written.at, problem))?
-        .place(number, column(text, written.at));
+        .place(entry.place(written.at));
         Ok(())
     }
 
-    fn suricata(&mut self, text: &str, number: u32, variables: &Variables) -> Result<(), Refusal> {
+    fn suricata(&mut self, entry: &Entry<'_>, variables: &Variables) -> Result<(), Refusal> {
+        let text = &*entry.text;
         let written = suricata::read(text, variables)?;
         let at = written.drafts.first().map_or(0, |draft| draft.at);
-        let name = written.sid.unwrap_or_else(|| format!("line-{number}"));
+        let name = written
+            .sid
+            .unwrap_or_else(|| format!("line-{}", entry.line));
         suricata::located(self.check_room(at))?;
         suricata::located(self.count_bytes(at, written.pattern_bytes))?;
         let items = draft::items(written.drafts, self.rules.len() as RuleIndex);
         let items = suricata::located(items)?;
-        suricata::located(self.check_name(&name, at, number))?;
+        suricata::located(self.check_name(&name, at, entry.line))?;
         let what = (name, written.action, written.scope);
         let pushed = self.push(what, items, text.trim().to_owned());
-        suricata::located(pushed.map_err(|problem| (at, problem)))?.place(number, column(text, at));
+        let pushed = suricata::located(pushed.map_err(|problem| (at, problem)))?;
+        pushed.place(entry.place(at));
         Ok(())
     }
 
@@ -441,7 +471,7 @@ impl Reader {
 }
 
 impl Rule {
-    fn place(&mut self, line: u32, column: u32) {
-        (self.line, self.column) = (line, column);
+    fn place(&mut self, place: (u32, u32)) {
+        (self.line, self.column) = place;
     }
 }

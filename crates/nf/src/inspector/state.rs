@@ -1,5 +1,7 @@
 //! The flow's state words, by name.
 
+use super::limits::MAX_RULES;
+use super::rules::RuleIndex;
 use twinpath_core::Direction;
 use twinpath_core::program::Word;
 
@@ -16,7 +18,7 @@ pub(super) const LAST_SEEN: usize = 5;
 pub(super) const WORDS: [Word; 6] = [
     Word {
         name: "flags",
-        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished, picked up; whether both ends were heard",
+        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished, picked up; whether both ends were heard; from bit 18 on the rule that has banned it, counted from 1",
     },
     Word {
         name: "next_original",
@@ -56,6 +58,21 @@ const PICKED_UP: u32 = 1 << 14;
 pub(super) const CONFIRMED: u32 = 1 << 16;
 /// The flow is one of datagrams.
 pub(super) const DATAGRAMS: u32 = 1 << 17;
+
+/// The rule that has banned a flow, counted from 1: the bits above all others.
+const RULE_SHIFT: u32 = 18;
+const _: () = assert!(MAX_RULES as u64 <= (1 << (32 - RULE_SHIFT)) - 1);
+
+/// A rule among the flags of a flow that it has banned.
+pub(super) const fn banned_by(rule: RuleIndex) -> u32 {
+    (rule as u32 + 1) << RULE_SHIFT
+}
+
+/// The rule that has banned a flow, if one has.
+pub(super) fn banning_rule(flags: u32) -> Option<RuleIndex> {
+    let number = (flags >> RULE_SHIFT).checked_sub(1)?;
+    (flags & BANNED != 0).then_some(number as RuleIndex)
+}
 
 /// The direction's numbers are known.
 pub(super) const fn tracked(way: Direction) -> u32 {
@@ -138,9 +155,16 @@ impl State<'_> {
         self.next(way).wrapping_sub(self.first(way))
     }
 
-    /// What is forbidden was found. Whether both ends were heard is remembered.
-    pub fn ban(&mut self) {
-        self.0[FLAGS] = BANNED | self.0[FLAGS] & CONFIRMED;
+    /// What is forbidden was found, by a rule if one says what. Whether both ends were heard is
+    /// remembered.
+    pub fn ban(&mut self, rule: Option<RuleIndex>) {
+        let rule = rule.map_or(0, banned_by);
+        self.0[FLAGS] = BANNED | self.0[FLAGS] & CONFIRMED | rule;
+    }
+
+    /// Rules have other numbers now.
+    pub fn forget_rule(&mut self) {
+        self.0[FLAGS] &= (1 << RULE_SHIFT) - 1;
     }
 
     /// A direction is met in mid-stream.

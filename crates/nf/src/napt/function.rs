@@ -10,6 +10,7 @@ pub(crate) mod icmp_errors;
 mod limits;
 pub(crate) mod nature;
 pub(crate) mod plan;
+mod told;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
@@ -26,7 +27,9 @@ use plan::{Leg, Stop};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Identifications, Instant, Share};
-use twinpath_rulecache::{Answers, Hits, Obstacle, Recorded, RuleFunction, Verdict};
+use twinpath_rulecache::{
+    Answers, EntryText, Half, Hits, Obstacle, Recorded, RuleFunction, Verdict,
+};
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
 const SESSION: u32 = 1 << 31;
@@ -36,6 +39,10 @@ const PAST: u32 = session_entry(0);
 
 /// Sessions that one search for expired ones looks at.
 const SWEEP: u32 = 32;
+
+/// How often a packet may wait until a session that is over gives way: what seems to be so may have been
+/// used by rules since.
+const MOST_WAITS: u32 = 16;
 
 /// The entry of a session.
 pub(super) const fn session_entry(session: u32) -> u32 {
@@ -165,11 +172,13 @@ impl Napt {
         }
         let remote = self.remote(packet, kind, Way::In);
         let flags = flags_of(packet, kind);
-        self.check_marked(packet, flags)?;
         let leg = match self.plan_in(packet, slot, remote, kind, flags, now) {
-            Ok(leg) => leg,
+            // Whatever its checksum is: the rule that is made of it does not look at that either.
             Err(Stop::Unsolicited) => return Err(self.refuse(packet, slot)),
-            Err(stop) => return Err(self.stop(packet, stop)),
+            planned => {
+                self.check_marked(packet, flags)?;
+                planned.map_err(|stop| self.stop(packet, stop))?
+            }
         };
         self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
@@ -279,7 +288,7 @@ impl Napt {
     }
 
     /// Drops a segment that opens or ends something, if its checksum is wrong: its receiver will not
-    /// take it. This comes first, so that no cached rule goes on its account.
+    /// take it. This comes before it waits, so that no cached rule goes on its account.
     pub(crate) fn check_marked(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -311,7 +320,8 @@ impl Napt {
         Err(Verdict::Drop(DropReason::BadChecksum))
     }
 
-    /// Whether the sessions that the legs need have room; looks for expired ones if not.
+    /// Whether the sessions that the legs need have room; looks for expired ones if not. Where rules
+    /// outlive the sessions that are over, the packet waits for those of one.
     pub(crate) fn check_room(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -322,23 +332,42 @@ impl Napt {
         if new == 0 || self.table.has_room(new) {
             return Ok(());
         }
-        let in_use = |number: u32| legs.iter().any(|leg| leg.session == Some(number));
-        let mut expired = Vec::new();
-        let (table, external) = (&mut self.table, &mut self.external);
-        table.each_expired(SWEEP, now, external, &mut |number| {
-            if !in_use(number) && packet.is_free(session_entry(number)) {
-                expired.push(number);
-            }
-        });
-        for number in expired {
-            self.table.remove(number, &mut self.external);
-        }
+        let used = self.remove_expired(packet, legs, now);
         if self.table.has_room(new) {
             return Ok(());
+        }
+        let may_wait = packet.can_wait() && packet.waits() < MOST_WAITS;
+        if let Some(session) = used.filter(|_| may_wait) {
+            return Err(Verdict::Wait(session_entry(session)));
         }
         self.counters.sessions_exhausted += 1;
         packet.uncacheable(Obstacle::Undecided);
         Err(Verdict::Drop(DropReason::SessionTableFull))
+    }
+
+    /// Removes sessions that have expired and are free, but for those of the legs. Returns one that has
+    /// expired, as far as is known, and that rules still came from.
+    fn remove_expired(&mut self, packet: &Recorded<'_>, legs: &[Leg], now: Instant) -> Option<u32> {
+        let waited_for = packet.waited_for().filter(|entry| entry & SESSION != 0);
+        let waited_for = waited_for.map(|entry| entry & !SESSION);
+        let (mut expired, mut used) = (Vec::new(), None);
+        let mut look = |number: u32| {
+            let is_of_leg = legs.iter().any(|leg| leg.session == Some(number));
+            match packet.is_free(session_entry(number)) {
+                _ if is_of_leg => {}
+                true => expired.push(number),
+                false => used = used.or(Some(number)),
+            }
+        };
+        let (table, external) = (&mut self.table, &mut self.external);
+        // What it has waited for comes first, so that it waits for that until it is gone.
+        let waited_for = waited_for.filter(|number| table.is_expired(*number, now));
+        waited_for.into_iter().for_each(&mut look);
+        table.each_expired(SWEEP, now, external, &mut look);
+        for number in expired {
+            self.table.remove(number, &mut self.external);
+        }
+        used
     }
 
     /// Makes what is missing of a leg, and notes its use.
@@ -497,6 +526,10 @@ impl RuleFunction for Napt {
         if entry & SESSION != 0 && self.table.is_expired(session, now) {
             self.table.remove(session, &mut self.external);
         }
+    }
+
+    fn entry(&self, entry: u32) -> Option<EntryText> {
+        self.told(entry).map(EntryText::other)
     }
 
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {

@@ -42,7 +42,8 @@ impl Slot {
         (self.0 >> 16) / KINDS
     }
 
-    fn kind(self) -> Kind {
+    /// What has the port.
+    pub fn kind(self) -> Kind {
         Kind::ALL[self.page() % KINDS as usize]
     }
 

@@ -188,14 +188,18 @@ impl Tcp {
         }
     }
 
-    fn hear_reset(&mut self, way: Way, segment: Segment) {
+    /// Whether a reset counts.
+    fn believes(self, way: Way, reset: Segment) -> bool {
         let fin = self.fins[Way::Out as usize];
         let last = self.told.map(|told| told.progress.acknowledgement);
         let acknowledged = [last, fin.map(|fin| fin.acknowledgement)];
-        let is_believed = way == Way::Out
-            || acknowledged.contains(&Some(segment.sequence))
-            || fin.is_some_and(|fin| segment.acknowledges(fin));
-        match is_believed {
+        way == Way::Out
+            || acknowledged.contains(&Some(reset.sequence))
+            || fin.is_some_and(|fin| reset.acknowledges(fin))
+    }
+
+    fn hear_reset(&mut self, way: Way, segment: Segment) {
+        match self.believes(way, segment) {
             true => self.reset = true,
             false => self.doubtful_reset = true,
         }
@@ -259,14 +263,22 @@ impl Tcp {
         self.fins.iter().all(Option::is_some)
     }
 
-    /// Whether segments without flags, which have changed nothing so far, do so after one with
-    /// these: they must not pass by rules then. What a reset from outside is held against is what rules
-    /// have told of the last segments.
-    pub fn is_undone_by(self, flags: u8) -> bool {
-        match flags & (SYN | RST) {
+    /// Whether what becomes of a segment with these flags depends on what rules tell of the last segments:
+    /// a reset from outside is held against that.
+    pub fn asks_for_last_segment(self, way: Way, flags: u8) -> bool {
+        way == Way::In && flags & RST != 0 && !self.reset
+    }
+
+    /// Whether segments without flags, which have changed nothing so far, do so after this one: they
+    /// must not pass by rules then. A reset from outside that does not count changes nothing for them.
+    pub fn is_undone_by(self, way: Way, segment: Segment) -> bool {
+        match segment.flags & (SYN | RST) {
             0 => false,
-            SYN => self.has_both_fins() || self.reset || self.doubtful_reset,
-            _ => !self.reset,
+            SYN => {
+                let takes_reset = way == Way::Out && self.doubtful_reset;
+                self.has_both_fins() || self.reset || takes_reset
+            }
+            _ => !self.reset && self.believes(way, segment),
         }
     }
 }

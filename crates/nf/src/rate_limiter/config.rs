@@ -214,7 +214,7 @@ pub enum ConfigError {
     Delay(Human),
     /// A flow would be forgotten before its buckets are full.
     #[error(
-        "idle_timeout = \"{0}\": expected more than the {1:?} that an empty bucket takes to be full, with what may wait"
+        "idle_timeout = \"{0}\": expected more than the {1:?} after which a bucket is full, whatever waits"
     )]
     Idle(Human, Duration),
 }
@@ -341,11 +341,11 @@ impl TryFrom<RawConfig> for Config {
             idle_timeout: raw.idle_timeout,
             lines: raw.lines()?,
         };
-        let full = config.rate.depth() + config.wait();
-        match config.idle_timeout.ticks() > config.meter().full_ticks {
+        let meter = config.meter();
+        match config.idle_timeout.ticks() > meter.full_ticks {
             true => Ok(config),
             false => {
-                let error = ConfigError::Idle(config.idle_timeout, full);
+                let error = ConfigError::Idle(config.idle_timeout, meter.full_after());
                 Err(Placed::at("idle_timeout", error))
             }
         }

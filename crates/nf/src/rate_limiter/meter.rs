@@ -62,15 +62,6 @@ impl Rate {
         (amount as u128 * per_one * 1_000_000_000).div_ceil(per_second as u128)
     }
 
-    /// The time in which an empty bucket is full.
-    pub fn depth(self) -> Duration {
-        let nanoseconds = match self {
-            Self::Bits { burst_bytes, .. } => self.nanoseconds(burst_bytes),
-            Self::Packets { burst, .. } => self.nanoseconds(burst),
-        };
-        Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
-    }
-
     /// Bytes of the longest packet that a full bucket has enough for.
     fn longest_packet(self) -> u32 {
         match self {
@@ -112,6 +103,11 @@ impl Meter {
             longest_delay: units(longest_delay.as_nanos(), unit) as u32,
             full_ticks: (horizon.div_ceil(1 << TICK_SHIFT) + 1) as u32,
         }
+    }
+
+    /// After so long a silence a bucket is full.
+    pub const fn full_after(&self) -> Duration {
+        Duration::from_nanos((self.full_ticks as u64) << TICK_SHIFT)
     }
 
     /// A time in units.

@@ -169,40 +169,48 @@ fn read(
     Ok(Arc::new(config))
 }
 
-/// Whether a file of routes is wrong only because of what is wrong with the table: a name of no next
-/// hop has been told there, or next hops are missing.
+/// Whether a file of routes is wrong only because of what is wrong with the table: names of no next
+/// hop have been told there, or next hops are missing.
 fn follows_from(error: &RouterError, mistakes: &[Misplaced]) -> bool {
-    let RouterError::Line {
-        source: RouteFileError::NoSuchNextHop(name),
-        ..
-    } = error
-    else {
+    let Some(names) = unknown_next_hops(error) else {
         return false;
     };
-    mistakes.iter().any(|(_, mistake)| match mistake {
-        ConfigError::NoSuchNextHop { via, .. } => via == name,
-        ConfigError::NextHopCount(_) => true,
-        _ => false,
-    })
+    let is_empty = |(_, mistake): &Misplaced| matches!(mistake, ConfigError::NextHopCount(_));
+    let is_told = |name: &&str| {
+        let is_same = |(_, mistake): &Misplaced| match mistake {
+            ConfigError::NoSuchNextHop { via, .. } => via == *name,
+            _ => false,
+        };
+        mistakes.iter().any(is_same)
+    };
+    mistakes.iter().any(is_empty) || names.iter().all(is_told)
+}
+
+/// The names of no next hop in a file of routes, if nothing else is wrong with it.
+fn unknown_next_hops(error: &RouterError) -> Option<Vec<&str>> {
+    let RouterError::Lines(mistakes) = error else {
+        return None;
+    };
+    let mut names = Vec::new();
+    for line in mistakes.told() {
+        match &line.source {
+            RouteFileError::NoSuchNextHop(name) => names.push(name.as_str()),
+            _ => return None,
+        }
+    }
+    Some(names)
 }
 
 fn misplaced_file(error: RouterError) -> ReadError {
-    match error {
+    let names = unknown_next_hops(&error).unwrap_or_default();
+    match names.first().map(|name| (*name).to_owned()) {
         // It may be there, and wrong.
-        RouterError::Line {
-            source: RouteFileError::NoSuchNextHop(name),
-            path,
-            line,
-        } => ReadError::At {
+        Some(name) => ReadError::At {
             keys: vec!["routes_file".into()],
-            word: Some(name.clone()),
-            source: Box::new(RouterError::Line {
-                path,
-                line,
-                source: RouteFileError::NoSuchNextHop(name),
-            }),
+            word: Some(name),
+            source: Box::new(error),
         },
-        error => ReadError::named("routes_file", error),
+        None => ReadError::named("routes_file", error),
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::config::{Config, NextHop, NoRoute, Reached};
 use super::group::Group;
-use super::numbers::{BROADCAST, DISCARD, FIRST_GROUP, LOCAL, NO_ROUTE, PROHIBITED, UNREACHABLE};
+use super::numbers::{
+    BROADCAST, DISCARD, DISCARD_NAME, FIRST_GROUP, LOCAL, NO_ROUTE, PROHIBITED, UNREACHABLE,
+};
 use super::routes::{self, RouterError};
 use crate::files::Disk;
 use crate::icmp_messages::{Cause, Icmp};
@@ -11,7 +13,7 @@ use crate::records::EntryHits;
 use std::collections::HashMap;
 use std::path::Path;
 use twinpath_classify::lpm::RouteTable;
-use twinpath_core::wire::protocol;
+use twinpath_core::wire::{Address, protocol};
 use twinpath_core::{DropReason, HashKey, Instant};
 use twinpath_rulecache::{Answers, EntryText, Hits, Recorded, RuleFunction, Verdict};
 
@@ -139,6 +141,18 @@ impl Router {
     /// The number of the next hop with this name, or of the group.
     pub fn next_hop(&self, name: &str) -> Option<u32> {
         number_of(&self.hops, &self.groups, name)
+    }
+
+    /// What routes call the next hop or group with this number, or nowhere.
+    fn name_of(&self, number: u32) -> Option<&str> {
+        if number == DISCARD {
+            return Some(DISCARD_NAME);
+        }
+        let hop = self.hops.get(number as usize).and_then(Option::as_ref);
+        let group = number.checked_sub(FIRST_GROUP);
+        let group = group.and_then(|place| self.groups.get(place as usize)?.as_ref());
+        let hop = hop.map(|hop| hop.next_hop.name.as_str());
+        hop.or_else(|| group.map(|group| group.name.as_str()))
     }
 
     /// The number of the packet's next hop, with all that decided it recorded.
@@ -295,12 +309,25 @@ impl RuleFunction for Router {
             (BROADCAST, _) => "all hosts of a network".into(),
             (UNREACHABLE, _) => "unreachable".into(),
             (PROHIBITED, _) => "prohibited".into(),
+            (LOCAL, _) => "an address of the router itself".into(),
             (number, None) if number >= FIRST_GROUP => {
                 let place = (number - FIRST_GROUP) as usize;
                 let group = self.groups.get(place).and_then(Option::as_ref);
                 format!("next hops {}", group?.name)
             }
             (_, hop) => format!("next hop {}", hop?.next_hop.name),
+        }))
+    }
+
+    fn entry_towards(&self, entry: u32, destination: Address) -> Option<EntryText> {
+        let route = self.table.route(destination);
+        // Behind a group is one of its next hops, which no route leads to by itself.
+        let Some((prefix, _)) = route.filter(|(_, number)| *number == entry) else {
+            return self.entry(entry);
+        };
+        Some(EntryText::other(match self.name_of(entry) {
+            Some(name) => format!("route {prefix} via {name}"),
+            None => format!("route {prefix}: {}", self.entry(entry)?.text),
         }))
     }
 

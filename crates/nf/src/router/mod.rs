@@ -104,7 +104,7 @@ pub use kernel::{KernelRoutes, Learned};
 pub use learning::{Learning, is_routable};
 pub use route::GroupRoute;
 pub use route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
-pub use routes::RouterError;
+pub use routes::{RouterError, WrongLine};
 
 /// The function's name.
 pub const NAME: &str = "router";

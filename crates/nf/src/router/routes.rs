@@ -8,6 +8,7 @@ use super::route::LIMITED;
 use super::route_file::{NextHopNames, RouteFileError, WrongRoute, read_routes};
 use crate::files::Files;
 use crate::memory::TableMemory;
+use crate::mistakes::Mistakes;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,16 +62,21 @@ pub enum RouterError {
         /// Why.
         source: io::Error,
     },
-    /// A line of the file of routes is wrong.
-    #[error("{path}:{line}: {source}")]
-    Line {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong.
-        source: RouteFileError,
-    },
+    /// Lines of the file of routes are wrong.
+    #[error(transparent)]
+    Lines(#[from] Mistakes<WrongLine>),
+}
+
+/// A line of a file of routes is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}:{line}: {source}")]
+pub struct WrongLine {
+    /// The file.
+    pub path: PathBuf,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong.
+    pub source: RouteFileError,
 }
 
 /// The table of all routes of a configuration, whose file has been read; `number` knows next hops
@@ -172,7 +178,7 @@ impl Config {
     /// Reads the file of routes, so that the configuration is whole.
     ///
     /// # Errors
-    /// The file cannot be read, or a line of it is wrong.
+    /// The file cannot be read, or lines of it are wrong.
     pub fn read_file(&mut self, folder: &Path, files: &dyn Files) -> Result<(), RouterError> {
         *self = with_file(self, folder, files)?;
         Ok(())
@@ -202,11 +208,16 @@ fn read_file(
         path: path.to_owned(),
         source,
     })?;
-    let wrong = |wrong: WrongRoute| RouterError::Line {
-        path: path.to_owned(),
-        line: wrong.line,
-        source: wrong.problem,
-    };
-    let routes = read_routes(&text, next_hops);
-    routes.map(|route| route.map_err(wrong)).collect()
+    let (mut routes, mut mistakes) = (Vec::new(), Mistakes::none());
+    for route in read_routes(&text, next_hops) {
+        match route {
+            Ok(route) => routes.push(route),
+            Err(WrongRoute { line, problem }) => mistakes.push(WrongLine {
+                path: path.to_owned(),
+                line,
+                source: problem,
+            }),
+        }
+    }
+    Ok(mistakes.or(routes)?)
 }

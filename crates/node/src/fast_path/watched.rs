@@ -179,6 +179,7 @@ fn found_slot(stage: &StateStage, seen: Seen, position: Position, watch: &Watch)
         state_after: after.map_or(Fsm::Initial, |(slot, _)| slot.fsm).name(),
         words: watch.words(position.element, Some(&before.words), words),
         programs: before.steps.iter().map(program_look).collect(),
+        rule: None,
     })
 }
 

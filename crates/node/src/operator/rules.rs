@@ -57,6 +57,7 @@ fn view(
     now: Instant,
 ) -> RuleView {
     let rule = cached.rule;
+    let destination = rule.action.rewrites.destination_of(&rule.value);
     let entries = cached.entries();
     RuleView {
         element,
@@ -69,15 +70,21 @@ fn view(
         age_ns: now.since(rule.used).as_nanos() as u64,
         unused_ns: now.since(cached.uses.last.max(rule.used)).as_nanos() as u64,
         is_installed: cached.is_installed,
-        entries: entries.map(|entry| entry_view(functions, entry)).collect(),
+        entries: entries
+            .map(|entry| entry_view(functions, entry, destination))
+            .collect(),
     }
 }
 
-/// The line that it is in is known to the service.
-fn entry_view(functions: &[Named<dyn RuleFunction>], entry: EntryId) -> EntryView {
+/// An entry of a rule whose packets go to `destination`. The line that it is in is known to the service.
+fn entry_view(
+    functions: &[Named<dyn RuleFunction>],
+    entry: EntryId,
+    destination: Address,
+) -> EntryView {
     let EntryId { function, entry } = entry;
     let function = functions.get(usize::from(function));
-    let text = function.and_then(|function| function.entry(entry));
+    let text = function.and_then(|function| function.entry_towards(entry, destination));
     EntryView {
         function: function.map_or_else(String::new, |function| function.name.to_string()),
         entry,

@@ -1,6 +1,8 @@
 //! What steps lack that only the workers' books, the configuration and the service file know.
 
-use crate::watch::{CachedRule, EntryLook, Found, Names, RuleLook, SlowLook, StateRun, Step};
+use crate::watch::{
+    CachedRule, EntryLook, Found, Names, RuleLook, SlowLook, StateRun, Step, WordChange,
+};
 use crate::watch::{entry_look, rule_look};
 use crate::wiring::{Node, elements};
 use twinpath_control::service::{RuleLines, Service};
@@ -29,10 +31,20 @@ impl<'a> Book<'a> {
     pub fn completed(&self, mut step: Step, node: &Node) -> Step {
         match &mut step {
             Step::Meet(meeting) => {
-                if let Found::Rule(found) = &mut meeting.found {
-                    found.rule = self.in_book(found, node, meeting.element);
-                    let entries = found.rule.iter_mut().flat_map(|rule| &mut rule.entries);
-                    entries.for_each(|entry| self.complete(entry, node, meeting.element));
+                let element = meeting.element;
+                match &mut meeting.found {
+                    Found::Rule(found) => {
+                        found.rule = self.in_book(found, node, element);
+                        let entries = found.rule.iter_mut().flat_map(|rule| &mut rule.entries);
+                        entries.for_each(|entry| self.complete(entry, node, element));
+                    }
+                    Found::Slot(slot) => {
+                        let last = slot.programs.last();
+                        let last = last.filter(|program| is_ban(&program.exit));
+                        slot.rule =
+                            last.and_then(|last| self.banning(&last.function, &slot.words, node));
+                    }
+                    _ => {}
                 }
             }
             Step::Receive {
@@ -48,7 +60,13 @@ impl<'a> Book<'a> {
             Step::Receive {
                 element,
                 slow_path: SlowLook::State(run),
-            } => run.rule = self.rule_of(run, *element),
+            } => {
+                let dropper = run.function.as_deref().filter(|_| is_ban(&run.outcome));
+                run.rule = match dropper {
+                    Some(dropper) => self.banning(dropper, &run.words, node),
+                    None => self.rule_of(run, *element),
+                };
+            }
             _ => {}
         }
         step
@@ -62,15 +80,16 @@ impl<'a> Book<'a> {
         let mut rules = slow.manager().iter();
         let rule = rules.find(|rule| CachedRule::named(rule.name).is(found))?;
         let entries = rule.entries();
-        let entries: Vec<EntryLook> = entries
-            .map(|entry| entry_look(functions, entry, None))
-            .collect();
         let NewRule {
             mask,
             value,
             action,
             ..
         } = rule.rule;
+        let destination = action.rewrites.destination_of(value);
+        let entries: Vec<EntryLook> = entries
+            .map(|entry| entry_look(functions, entry, None, destination))
+            .collect();
         Some(rule_look(mask, value, action, entries))
     }
 
@@ -85,14 +104,40 @@ impl<'a> Book<'a> {
         };
         let mut functions = slow.functions().iter();
         let function = functions.find(|function| *function.name == *entry.function);
-        if let Some(text) = function.and_then(|function| function.entry(entry.entry)) {
+        let text = function.and_then(|function| match entry.destination {
+            Some(destination) => function.entry_towards(entry.entry, destination),
+            None => function.entry(entry.entry),
+        });
+        if let Some(text) = text {
             self.write(entry, text);
         }
     }
 
+    /// The rule by which a function has banned the flow that has these state words.
+    fn banning(&self, function: &str, words: &[WordChange], node: &Node) -> Option<EntryLook> {
+        let mut chain = self.service.chain.iter();
+        let place = chain.position(|instance| *instance.name == *function)?;
+        let config = &self.service.chain.get(place)?.config;
+        let own = words.iter().filter(|word| word.function == function);
+        let own = own.map(|word| word.after.or(word.before).unwrap_or(0));
+        let own: Vec<u32> = own.collect();
+        let worker = node.workers.first()?;
+        let text = config.rule_of_flow(worker.flow_function(place)?, &own)?;
+        Some(self.entry_of(function, text))
+    }
+
+    /// What no number stands for.
+    fn entry_of(&self, function: &str, text: EntryText) -> EntryLook {
+        let mut entry = EntryLook {
+            function: function.to_owned(),
+            ..EntryLook::default()
+        };
+        self.write(&mut entry, text);
+        entry
+    }
+
     fn write(&self, entry: &mut EntryLook, text: EntryText) {
-        let line = self.lines.line(&entry.function, &text.text);
-        entry.line = line.filter(|_| text.rule.is_some());
+        entry.line = self.lines.line(&entry.function, &text.text);
         (entry.rule, entry.text) = (text.rule, Some(text.text));
     }
 
@@ -112,12 +157,7 @@ impl<'a> Book<'a> {
             let rule = one.config.rule_for(&run.packet, &layout, run.ingress)?;
             Some((one, rule))
         })?;
-        let mut entry = EntryLook {
-            function: function.name.to_string(),
-            ..EntryLook::default()
-        };
-        self.write(&mut entry, rule);
-        Some(entry)
+        Some(self.entry_of(&function.name, rule))
     }
 
     /// The function of an element that has no other.
@@ -127,4 +167,9 @@ impl<'a> Book<'a> {
             _ => None,
         }
     }
+}
+
+/// Whether what became of a packet in words says that its flow is banned.
+fn is_ban(outcome: &str) -> bool {
+    outcome.contains(DropReason::Banned.name())
 }

@@ -145,7 +145,7 @@ impl Decided {
                     }
                     Found::Slot(slot) => {
                         let program = slot.programs.last();
-                        (program.map(|program| program.function.clone()), None)
+                        (program.map(|program| program.function.clone()), slot.rule)
                     }
                     _ => (None, None),
                 };

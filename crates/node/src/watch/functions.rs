@@ -1,11 +1,11 @@
 //! Writes down what functions do while they do it.
 
 use super::look::{entry_look, quantities, rule_look};
-use super::{FieldChange, FunctionLook, NoRule, RulesRun};
-use twinpath_core::wire::fields;
+use super::{EntryLook, FieldChange, FunctionLook, NoRule, RulesRun};
+use twinpath_core::wire::{Address, fields};
 use twinpath_core::{DropReason, Instant, Named, Packet};
 use twinpath_rulecache::{
-    Field, MatchKey, Offer, Probe, Recording, RuleFunction, Verdict, synthesise, words,
+    Dependency, Field, MatchKey, Offer, Probe, Recording, RuleFunction, Verdict, synthesise, words,
 };
 
 /// Writes down a packet's way through functions whose decisions are cached.
@@ -59,11 +59,22 @@ impl Functions {
         }
     }
 
-    fn entries_since(&self, before: &Recording, after: &Recording) -> Vec<super::EntryLook> {
+    /// The entries that have decided about a packet between two moments.
+    fn entries_since(
+        &self,
+        before: &Recording,
+        after: &Recording,
+        packet: &Packet,
+    ) -> Vec<EntryLook> {
         let new = after.dependencies().as_slice().iter();
         let new = new.filter(|dependency| !before.dependencies().has(dependency.entry));
-        new.map(|dependency| entry_look(&self.functions, dependency.entry, dependency.idle))
+        new.map(|dependency| self.entry_look(dependency, packet.destination().address))
             .collect()
+    }
+
+    fn entry_look(&self, dependency: &Dependency, destination: Address) -> EntryLook {
+        let Dependency { entry, idle, .. } = *dependency;
+        entry_look(&self.functions, entry, idle, destination)
     }
 }
 
@@ -120,7 +131,7 @@ impl Probe for Functions {
             name: name.to_owned(),
             examined: quantities(&examined, &self.shown),
             written: changes(&before, &after),
-            entries: self.entries_since(&before.0, recording),
+            entries: self.entries_since(&before.0, recording, packet),
             verdict: verdict_text(verdict),
         });
     }
@@ -129,9 +140,9 @@ impl Probe for Functions {
         match synthesise(recording, drop, now) {
             Ok(rule) => {
                 let dependencies = rule.dependencies.as_slice().iter();
-                let entries = dependencies.map(|dependency| {
-                    entry_look(&self.functions, dependency.entry, dependency.idle)
-                });
+                let destination = rule.action.rewrites.destination_of(&rule.value);
+                let entries =
+                    dependencies.map(|dependency| self.entry_look(dependency, destination));
                 let entries = entries.collect();
                 self.run.rule = Some(rule_look(&rule.mask, &rule.value, &rule.action, entries));
                 self.run.selection =

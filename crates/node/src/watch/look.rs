@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Transport};
 use twinpath_core::wire::tunnel::{Encapsulation, Tunnel, VXLAN_PORT};
-use twinpath_core::wire::{Endpoint, dissect, fields};
+use twinpath_core::wire::{Address, Endpoint, dissect, fields};
 use twinpath_nf::duration::Human;
 use twinpath_rulecache::{Action, EntryId, MatchKey, words};
 
@@ -178,17 +178,20 @@ fn hexadecimal(key: &MatchKey) -> String {
     words.join(" ")
 }
 
-/// An entry with its function's name; `functions` are those of the element.
+/// An entry with its function's name; `functions` are those of the element, and packets that it has
+/// decided about go to `destination`.
 pub(crate) fn entry_look(
     functions: &[String],
     entry: EntryId,
     idle: Option<Duration>,
+    destination: Address,
 ) -> EntryLook {
     let function = functions.get(usize::from(entry.function));
     EntryLook {
         function: function.cloned().unwrap_or_default(),
         entry: entry.entry,
         idle: idle.map(idle_text),
+        destination: Some(destination),
         ..EntryLook::default()
     }
 }

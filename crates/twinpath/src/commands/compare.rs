@@ -66,6 +66,10 @@ struct Counting {
     endpoints: Vec<String>,
 }
 
+/// What is wrong with a file that begins otherwise.
+const NO_OBJECT: &str =
+    "line 1: expected an object with ignore and endpoints, as {\"ignore\": [\"outer.ttl\"]}";
+
 /// Compares.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let comparison = Comparison::new(arguments.options()?);
@@ -98,6 +102,10 @@ impl Arguments {
             why,
         };
         let text = Disk.read(path).map_err(|error| wrong(error.to_string()))?;
+        // A list would be taken for the values of the fields in their order.
+        if !text.trim_start().starts_with('{') {
+            return Err(wrong(NO_OBJECT.to_owned()));
+        }
         let counting: Counting =
             serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
         let ignore = counting.ignore.iter().map(|name| {

@@ -14,8 +14,8 @@ use twinpath_nf::duration::Human;
 /// Shows the rules that a running service has cached on its fast path
 ///
 /// For each: what it matches and does, how many packets met it (as far as the fast path has
-/// reported), how old it is, and the table entries that it came from: rules of lists with their text and
-/// their line of the service file. Those used most come first.
+/// reported), how old it is, and the table entries that it came from: rules of lists and routes with their
+/// text and their line of the service file, bindings with their ends. Those used most come first.
 /// Exit code 1 if there is none, unless no function of the service caches rules.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
@@ -140,7 +140,7 @@ fn told(entry: &EntryView) -> String {
     let line = line.map_or_else(String::new, |line| format!(" (line {line})"));
     match (rule, text) {
         (Some(number), Some(text)) => format!("{function} rule {number}: {text}{line}"),
-        (None, Some(text)) => format!("{function}: {text}"),
+        (None, Some(text)) => format!("{function}: {text}{line}"),
         (_, None) => format!("{function} {entry}"),
     }
 }

@@ -98,7 +98,8 @@ pub struct Arguments {
     /// Serve a UDP address: datagrams come in there, answers go back to their senders
     #[arg(long, value_name = "UDP_ADDRESS", conflicts_with = "input")]
     listen: Option<SocketAddr>,
-    /// Answer `twinpath rules`, `twinpath apply` and `twinpath change` at this local socket
+    /// Answer commands that look at the service or change it (`twinpath rules`, `flows`, `counters`, `top`,
+    /// `drops`, `capture`, `change`, `apply` and others) at this local socket
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Let members of this group use the socket, too, and not the user and root alone
@@ -311,9 +312,12 @@ impl Arguments {
             return None;
         }
         let seed = getrandom::u64().ok()?;
-        output::notice(format_args!(
-            "seed {seed} was drawn: --seed {seed} draws the same again"
-        ));
+        // A quiet run tells it in its report alone.
+        if !self.quiet || self.log_format.is_some() {
+            output::notice(format_args!(
+                "seed {seed} was drawn: --seed {seed} draws the same again"
+            ));
+        }
         Some(seed)
     }
 

@@ -19,13 +19,13 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// told comes from the run itself, step by step: the packet's headers and direction; at each element
 /// the rule or slot that the fast path has for it and what is decided; what crosses the link with
 /// it; on the slow path what each function examined, wrote and decided, and the rule that comes of it,
-/// or why none does; where its payload waits; and what leaves. Rules of lists are told with their text
-/// and their line of the service file.
+/// or why none does; where its payload waits; and what leaves. Rules of lists and routes are told with
+/// their text and their line of the service file, an inspector's rules with that of their own file.
 ///
 /// Of a DPU it is told which tables of which stages a packet meets, which entries are found, and what follows.
 ///
 /// With --dropped all packets of a capture are told that the service drops: the reason, the function
-/// and the rule that decided.
+/// and the rule or route that decided.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath trace examples/gateway.toml --in a.pcap --packet 1000",

@@ -276,6 +276,16 @@ fn packets_in_tunnels_differ_by_what_counts() {
             said.out
         );
     }
+    for list in [&b"[]"[..], b" [[\"outer.ttl\"]]", b""] {
+        folder.write("compare.json", list);
+        let said = compare("ignored.pcap", &fields);
+        assert_eq!(said.code, Some(2), "{said:?}");
+        assert!(
+            said.err
+                .contains("compare.json: line 1: expected an object"),
+            "{said:?}"
+        );
+    }
     folder.write("compare.json", b"{\"ignore\": [\"outer.color\"]}");
     let said = compare("outer.pcap", &fields);
     assert_eq!(said.code, Some(2));

@@ -108,6 +108,11 @@ fn quiet_is_quiet() {
     ]);
     assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
     assert!(!folder.path("twinpath-report").exists());
+    // A seed that is drawn is in the report, if somebody wants it.
+    folder.write("service.toml", SERVICE.replace("seed = 3", "").as_bytes());
+    let said = folder.succeed(&["run", "service.toml", "--report", "drawn", "-q"]);
+    assert_eq!((said.out.as_str(), said.err.as_str()), ("", ""));
+    assert!(folder.path("drawn").exists());
 }
 
 #[test]

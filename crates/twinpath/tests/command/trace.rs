@@ -316,6 +316,72 @@ fn a_firewalls_rule_is_told() {
     );
 }
 
+/// A route that leads nowhere is told by its prefix, on the slow path and cached.
+#[test]
+fn a_routers_route_is_told() {
+    let service = TRANSLATION.replace(
+        "routes = [",
+        "routes = [{ to = \"10.0.0.0/8\", via = \"uplink\" },\n\
+         { to = \"203.0.113.0/24\", via = \"discard\" },\n",
+    );
+    let folder = Folder::with("x.toml", &service);
+    let nowhere = udp("10.0.0.9:5000", "203.0.113.5:53")
+        .to_vec()
+        .expect("fits");
+    let packets = vec![nowhere.clone(); 60];
+    capture(&folder.path("in.pcap"), &packets);
+    let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap"]);
+    let expected = "    no_route by router: route 203.0.113.0/24 via discard (line 20)\n";
+    assert_eq!(said.out.matches(expected).count(), 60, "{}", said.out);
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&outbound())]);
+    let expected = "depends on router: route 0.0.0.0/0 via uplink (line 21)\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+}
+
+/// The rule that has banned a flow is told of each of its packets, whichever path has found it.
+#[test]
+fn an_inspectors_rule_is_told() {
+    let service = "[service]\nchain = [\"inspector\"]\n[inspector]\nrules = \"a.rules\"\ngaps = \"inspect\"\n";
+    let folder = Folder::with("x.toml", service);
+    let rules = "# own\nplain ban literal \"evil\"\nlong ban regex \"wick[e]+d\"\n\
+                 drop udp any any -> any any (content:\"bad\"; sid:77;)\n";
+    folder.write("a.rules", rules.as_bytes());
+    let said = |host: u8, payload: &'static [u8]| {
+        let packet = udp(&format!("10.0.0.{host}:5000"), "192.0.2.1:53");
+        packet.payload(payload).to_vec().expect("fits")
+    };
+    let packets = [
+        said(1, b"so evil"),
+        said(2, b"so wickeeed"),
+        said(3, b"too bad"),
+        said(1, b"nothing"),
+        said(2, b"nothing"),
+        said(4, b"nothing"),
+        said(1, b"nothing"),
+    ];
+    capture(&folder.path("in.pcap"), &packets);
+    let told = folder
+        .succeed(&["trace", "x.toml", "--dropped", "in.pcap"])
+        .out;
+    for (expected, times) in [
+        ("a.rules:2): ban literal \"evil\"\n", 3),
+        ("a.rules:3): ban regex \"wick[e]+d\"\n", 2),
+        (
+            "a.rules:4): drop udp any any -> any any (content:\"bad\"; sid:77;)\n",
+            1,
+        ),
+    ] {
+        assert_eq!(told.matches(expected).count(), times, "{expected}: {told}");
+    }
+    assert_eq!(
+        told.matches("    banned by inspector: rule plain (")
+            .count(),
+        3,
+        "{told}"
+    );
+    assert!(told.ends_with("\n6 of 7 packets\n"), "{told}");
+}
+
 /// Nor only the one that denies: what lets a connection be opened is told where it is.
 #[test]
 fn the_rule_that_lets_a_connection_be_opened_is_told() {

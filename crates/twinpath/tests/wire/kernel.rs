@@ -2,6 +2,7 @@
 
 mod bird;
 mod faults;
+mod frr;
 mod routes;
 
 use super::middle::wait_for;

@@ -11,6 +11,7 @@ mod hairpin;
 mod kernel;
 mod memory_server;
 mod middle;
+mod one_armed;
 mod programs;
 mod raw;
 mod restarted;

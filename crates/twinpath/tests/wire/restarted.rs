@@ -133,16 +133,39 @@ struct Stream {
 }
 
 const PORT: u16 = 9;
-/// Few enough that what arrives while a busy machine starts the service has room in every driver.
-const RATE: u64 = 500;
+
+/// Where a stream begins and ends, and how fast it is.
+#[derive(Copy, Clone)]
+struct Way {
+    /// A host and its interface.
+    from: (&'static str, &'static str),
+    to: (&'static str, &'static str),
+    /// Packets a second: few enough that what arrives while a busy machine starts the service has room.
+    rate: u64,
+}
+
+/// From host to host.
+const CABLES: Way = Way {
+    from: ("client", "eth0"),
+    to: ("server", "eth0"),
+    rate: 500,
+};
+
+/// From a program beside the service to another, by interfaces of which the kernel keeps 500 packets.
+const TAPS: Way = Way {
+    from: ("middle", "inside"),
+    to: ("middle", "outside"),
+    rate: 50,
+};
 
 impl Stream {
-    fn begin(network: &Network) -> Self {
+    fn begin(network: &Network, way: Way) -> Self {
         let [is_sent, is_received] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let count = Arc::new(AtomicU64::new(0));
         let (counts, ends) = (Arc::clone(&count), Arc::clone(&is_received));
-        let received = network.on("server", move || {
-            let (mut listener, mut numbers) = (Listener::open("eth0"), Vec::new());
+        let (host, interface) = way.to;
+        let received = network.on(host, move || {
+            let (mut listener, mut numbers) = (Listener::open(interface), Vec::new());
             while !ends.load(Ordering::Relaxed) {
                 listener.take(|frame| numbers.extend(number(frame)));
                 counts.store(numbers.len() as u64, Ordering::Relaxed);
@@ -151,7 +174,8 @@ impl Stream {
             numbers
         });
         let ends = Arc::clone(&is_sent);
-        let sent = network.on("client", move || send(&ends));
+        let (host, interface) = way.from;
+        let sent = network.on(host, move || send(interface, way.rate, &ends));
         Self {
             sent,
             received,
@@ -181,13 +205,13 @@ impl Stream {
     }
 }
 
-fn send(is_over: &AtomicBool) -> u64 {
+fn send(interface: &str, rate: u64, is_over: &AtomicBool) -> u64 {
     let [from, to] =
         [(1, 4000), (2, PORT)].map(|(host, port)| Endpoint::v4([10, 9, 0, host], port));
-    let (mut injector, mut number) = (Injector::open("eth0"), 0u64);
+    let (mut injector, mut number) = (Injector::open(interface), 0u64);
     while !is_over.load(Ordering::Relaxed) {
         let end = Instant::now() + Duration::from_millis(20);
-        injector.send_at(RATE, end, || {
+        injector.send_at(rate, end, || {
             let payload = number.to_be_bytes();
             number += 1;
             let packet = PacketBuilder::udp(from, to).payload(&payload);
@@ -228,30 +252,45 @@ fn a_restart_costs_no_packet() {
     }
     for (driver, shards) in [("af_packet", 1), ("af_packet", 2), ("af_xdp", 1)] {
         let what = format!("{driver}, {shards} shards");
-        let (network, manager) = (cut_network(), Manager::start());
-        let text = service(driver, shards);
-        let mut middle = manager.start_service(&network, &text);
-        let names = manager.names();
-        assert!(names.len() >= 2 * usize::from(shards), "{names:?}");
-        let stream = Stream::begin(&network);
-        assert!(stream.goes_on(100), "{what}");
-        for _ in 0..3 {
-            assert!(middle.stopped().status.success(), "{what}");
-            std::thread::sleep(Duration::from_millis(100));
-            middle = manager.start_service(&network, &text);
-            assert!(stream.goes_on(100), "{what}");
-            assert_eq!(manager.names(), names, "{what}: kept once");
-        }
-        let (sent, numbers) = stream.end();
-        assert_eq!(
-            numbers.len() as u64,
-            sent,
-            "{what}: {:?}",
-            missing(&numbers)
-        );
-        assert!(numbers.is_sorted(), "{what}: out of order");
-        drop(middle.stop());
+        restarts_lose_nothing(&what, &cut_network(), &service(driver, shards), CABLES);
     }
+}
+
+/// The same of interfaces that the service has made: they stay while nobody is there, with what
+/// programs have sent to them.
+#[test]
+fn a_restart_costs_no_packet_of_programs_on_this_host() {
+    if !can_run() {
+        return;
+    }
+    let mut network = Network::new();
+    network.host("middle");
+    restarts_lose_nothing("tap", &network, &service("tap", 1), TAPS);
+}
+
+fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: Way) {
+    let manager = Manager::start();
+    let mut middle = manager.start_service(network, text);
+    let names = manager.names();
+    assert!(names.len() >= 2, "{what}: {names:?}");
+    for (host, interface) in [way.from, way.to] {
+        network.ip(host, &format!("link set {interface} up"));
+    }
+    let stream = Stream::begin(network, way);
+    let some = way.rate / 5;
+    assert!(stream.goes_on(some), "{what}");
+    for _ in 0..3 {
+        assert!(middle.stopped().status.success(), "{what}");
+        std::thread::sleep(Duration::from_millis(100));
+        middle = manager.start_service(network, text);
+        assert!(stream.goes_on(some), "{what}");
+        assert_eq!(manager.names(), names, "{what}: kept once");
+    }
+    let (sent, numbers) = stream.end();
+    let gaps = missing(&numbers);
+    assert_eq!(numbers.len() as u64, sent, "{what}: {gaps:?}");
+    assert!(numbers.is_sorted(), "{what}: out of order");
+    drop(middle.stop());
 }
 
 /// Where numbers are missing: the ones around each gap.
@@ -270,7 +309,7 @@ fn a_killed_process_costs_what_was_inside() {
         let (network, manager) = (cut_network(), Manager::start());
         let text = service(driver, 1);
         let middle = manager.start_service(&network, &text);
-        let stream = Stream::begin(&network);
+        let stream = Stream::begin(&network, CABLES);
         assert!(stream.goes_on(100), "{driver}");
         middle.kill();
         std::thread::sleep(Duration::from_millis(200));
@@ -302,7 +341,7 @@ fn what_another_service_does_not_take_is_given_up() {
         let middle = manager.start_service(&network, &service(driver, shards));
         let names = manager.names();
         assert!(names.iter().all(|name| !before.contains(name)), "{names:?}");
-        let stream = Stream::begin(&network);
+        let stream = Stream::begin(&network, CABLES);
         assert!(stream.goes_on(50), "{driver} {shards}");
         stream.end();
         drop(middle.stop());
@@ -318,7 +357,7 @@ fn a_restart_without_a_manager_loses_packets() {
     }
     let (network, text) = (cut_network(), service("af_packet", 1));
     let middle = Middle::start(&network, &text);
-    let stream = Stream::begin(&network);
+    let stream = Stream::begin(&network, CABLES);
     assert!(stream.goes_on(100));
     drop(middle.stop());
     std::thread::sleep(Duration::from_millis(100));

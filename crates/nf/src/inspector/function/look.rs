@@ -5,7 +5,7 @@ use crate::inspector::config::Gaps;
 use crate::inspector::deep::StreamMatcher;
 use crate::inspector::gate::GateOutcome;
 use crate::inspector::rule_set::RuleSet;
-use crate::inspector::rules::{Action, Rule};
+use crate::inspector::rules::{Action, Rule, RuleIndex};
 use crate::inspector::state::{CONFIRMED, STREAMING, State, done};
 use crate::inspector::tracker::{Chunk, Hit, Progress, Tracker};
 use std::ops::Range;
@@ -91,10 +91,10 @@ impl<M: StreamMatcher> Inspector<M> {
                 .iter()
                 .for_each(|rule| _ = self.matched.insert(rule));
         }
-        if self.bans() {
+        if let Some(rule) = self.banning_rule(&packet) {
             self.recycle(streams);
             State(flow.words).set_position(way, piece.position);
-            return self.ban(packet, flow, out);
+            return self.ban(packet, Some(rule), flow, out);
         }
         if State(flow.words).has(done(way)) {
             streams.forget(way);
@@ -117,17 +117,17 @@ impl<M: StreamMatcher> Inspector<M> {
             self.counters.bad_checksums += 1;
             return out.drop(packet, DropReason::BadChecksum);
         }
-        match self.bans() {
-            true => self.ban(packet, flow, out),
-            false => out.forward(packet),
+        match self.banning_rule(&packet) {
+            Some(rule) => self.ban(packet, Some(rule), flow, out),
+            None => out.forward(packet),
         }
     }
 
-    /// Whether a payload that nothing comes before or after bans its flow.
-    pub(super) fn is_forbidden_apart(&mut self, packet: &Packet) -> bool {
+    /// The rule by which a payload that nothing comes before or after bans its flow.
+    pub(super) fn forbids_apart(&mut self, packet: &Packet) -> Option<RuleIndex> {
         self.scan_apart(packet);
         self.keep_those_for(packet, None);
-        self.bans()
+        self.banning_rule(packet)
     }
 
     fn scan_apart(&mut self, packet: &Packet) {
@@ -270,18 +270,23 @@ impl<M: StreamMatcher> Inspector<M> {
         self.matched = kept;
     }
 
-    /// Whether what was looked at bans its flow; if not, its alerts are counted.
-    fn bans(&mut self) -> bool {
+    /// The rule by which what was looked at bans its flow: the one that the fast path would say, where it
+    /// sees one in the window, else the first. If there is none, the alerts are counted.
+    fn banning_rule(&mut self, packet: &Packet) -> Option<RuleIndex> {
         if self.matched.is_empty() {
-            return false;
+            return None;
         }
-        let action = |index| self.rules.rule(index).map(Rule::action);
-        let mut met = self.matched.iter();
-        let is_banned = met.any(|index| action(index) == Some(Action::Ban));
-        if !is_banned {
+        let bans = |index: &RuleIndex| {
+            let action = self.rules.rule(*index).map(Rule::action);
+            action == Some(Action::Ban)
+        };
+        let Some(first) = self.matched.iter().find(bans) else {
             self.counters.alerts += self.matched.iter().count() as u64;
-        }
-        is_banned
+            return None;
+        };
+        let seen = self.gate.banning_rule(packet.payload());
+        let seen = seen.filter(|rule| self.matched.iter().any(|met| met == *rule));
+        Some(seen.unwrap_or(first))
     }
 
     /// Keeps where the streams stand while something may be half seen.

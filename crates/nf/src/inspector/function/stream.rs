@@ -256,8 +256,8 @@ impl<M: StreamMatcher> Inspector<M> {
             out.drop(packet, DropReason::OutOfOrder);
         } else if is_done || ahead(segment.end(), next) <= 0 {
             self.look_apart(packet, flow, out);
-        } else if self.is_forbidden_apart(&packet) {
-            self.ban(packet, flow, out);
+        } else if let Some(rule) = self.forbids_apart(&packet) {
+            self.ban(packet, Some(rule), flow, out);
         } else {
             let old = next.wrapping_sub(segment.first);
             self.next(packet, segment, old, flow, out);
@@ -279,7 +279,7 @@ impl<M: StreamMatcher> Inspector<M> {
                 State(flow.words).set(missing(way));
                 out.refuse(packet, DropReason::OutOfOrder);
             }
-            Gaps::Ban => self.ban(packet, flow, out),
+            Gaps::Ban => self.ban(packet, None, flow, out),
             Gaps::Inspect => {
                 self.pass_over(way, segment.first, flow);
                 match State(flow.words).has(done(way)) {

@@ -1,7 +1,7 @@
 //! Rules in the inspector's own words, one a line.
 
 use super::draft::{Draft, Follows, What, anchored};
-use super::item::ItemBounds;
+use super::item::{ItemBounds, ItemKind};
 use super::suricata::numbers;
 use super::{Action, MAX_NAME_BYTES};
 use crate::inspector::error::{Expected, Problem};
@@ -85,8 +85,8 @@ fn item(
     let located = |(offset, problem)| (at + offset, problem);
     let (mut options, mut edge) = (Options::default(), None);
     let what = match kind {
-        "byte_test" => What::Bytes(numbers::test(text).map_err(|problem| (at, problem))?),
-        "byte_jump" => What::Bytes(numbers::jump(text).map_err(|problem| (at, problem))?),
+        "byte_test" => What::Bytes(number(numbers::test(text), Expected::ByteTest, line, at)?),
+        "byte_jump" => What::Bytes(number(numbers::jump(text), Expected::ByteJump, line, at)?),
         "literal" => {
             options = Options::read(line)?;
             let bytes = unescape(text).map_err(located)?;
@@ -118,6 +118,24 @@ fn item(
         at,
     };
     Ok((draft, edge))
+}
+
+/// A number whose text is at a place. Nothing is left out here, so that what is not honoured is wrong;
+/// and behind it is no option.
+fn number(
+    read: Result<ItemKind, Problem>,
+    expected: Expected,
+    line: &Line<'_>,
+    at: usize,
+) -> At<ItemKind> {
+    let kind = read.map_err(|problem| match problem {
+        Problem::Unsupported(_) => (at, Problem::Expected(expected)),
+        problem => (at, problem),
+    })?;
+    match line.is_done() || line.is_next_word("and") {
+        true => Ok(kind),
+        false => Err((line.offset(), Problem::Expected(Expected::End))),
+    }
 }
 
 /// What stands behind a pattern.

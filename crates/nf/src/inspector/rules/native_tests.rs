@@ -6,8 +6,13 @@ use super::*;
 use crate::inspector::error::Expected;
 
 fn problem(text: &str) -> (u32, u32, Problem) {
-    let error = Rules::parse(text, "test.rules").unwrap_err();
+    let error = first_error(text);
     (error.line, error.column, error.problem)
+}
+
+fn first_error(text: &str) -> RulesError {
+    let mistakes = Rules::parse(text, "test.rules").unwrap_err();
+    mistakes.told()[0].clone()
 }
 
 fn expected(text: &str) -> (u32, Expected) {
@@ -114,9 +119,21 @@ fn what_is_missing_is_named_and_located() {
         expected("name ban literal \"ab\" and "),
         (27, Expected::Kind)
     );
+    for wrong in ["4,?,1,0", "4,>,1", "9,>,1,0", "4,>,1,0,bitmask 0xf"] {
+        assert_eq!(
+            expected(&format!(
+                "name ban literal \"ab\" and byte_test \"{wrong}\""
+            )),
+            (38, Expected::ByteTest)
+        );
+    }
     assert_eq!(
-        expected("name ban literal \"ab\" and byte_test \"4,?,1,0\""),
-        (38, Expected::ByteTest)
+        expected("name ban literal \"ab\" and byte_jump \"4,0,from_end\""),
+        (38, Expected::ByteJump)
+    );
+    assert_eq!(
+        expected("name ban byte_test \"4,>,1,0\" nocase"),
+        (30, Expected::End)
     );
 }
 
@@ -176,7 +193,7 @@ fn what_cannot_be_is_refused_at_its_place() {
         ),
     ];
     for (text, line, column, message) in cases {
-        let error = Rules::parse(text, "test.rules").unwrap_err();
+        let error = first_error(text);
         let shown = &error.to_string()[..error.to_string().len().min(300)];
         assert_eq!((error.line, error.column), (line, column), "{shown}");
         assert!(
@@ -185,6 +202,35 @@ fn what_cannot_be_is_refused_at_its_place() {
         );
         assert!(shown.contains(message), "{shown}");
     }
+}
+
+/// Each mistake is told at its line, and what follows from none.
+#[test]
+fn all_mistakes_of_a_file_are_told() {
+    let text =
+        "a ban literal \"ab\"\nb drop literal \"ab\"\n\na ban literal \"x\"\nc ban regex \"(\"\n";
+    let error = Rules::parse(text, "test.rules").unwrap_err();
+    let places = error.told().iter().map(|error| (error.line, error.column));
+    assert_eq!(places.collect::<Vec<_>>(), [(2, 3), (4, 1), (5, 14)]);
+    let shown = error.to_string();
+    assert!(
+        shown.contains("\n  test.rules:4:1: a rule named 'a'"),
+        "{shown}"
+    );
+    let many = "what\n".repeat(100);
+    let error = Rules::parse(&many, "test.rules").unwrap_err();
+    assert_eq!((error.told().len(), error.untold()), (64, 36));
+    let line = |n: usize| format!("r{n} ban literal \"ab{n}\"\n");
+    let too_many: String = (0..MAX_RULES + 9).map(line).collect();
+    let error = Rules::parse(&too_many, "test.rules").unwrap_err();
+    assert_eq!((error.told().len(), error.untold()), (1, 0));
+}
+
+#[test]
+fn a_byte_order_mark_is_no_rule() {
+    let rules = Rules::parse("\u{feff}a ban literal \"ab\"\n", "test.rules").unwrap();
+    assert_eq!(rules.rule(0).unwrap().name(), "a");
+    assert_eq!(problem("\u{feff}a ban text \"ab\"").1, 7);
 }
 
 #[test]
@@ -212,7 +258,8 @@ fn a_caseless_pattern_has_the_gate_of_the_cased_one() {
 proptest! {
     #[test]
     fn nonsense_is_an_error_and_never_a_panic(text in "([a-c] (ban|alert) (literal|regex) )?[\"\\\\x0-9a-f(|)*é# =and]{0,40}\n?.{0,40}") {
-        if let Err(error) = Rules::parse(&text, "t") {
+        let mistakes = Rules::parse(&text, "t").err();
+        for error in mistakes.iter().flat_map(|mistakes| mistakes.told()) {
             let line = text.lines().nth(error.line as usize - 1).unwrap();
             prop_assert!(error.column as usize <= line.chars().count() + 1, "{error}");
         }

@@ -4,7 +4,7 @@
 
 use super::super::sides::Course;
 use super::nature::kind_of;
-use super::plan::{Leg, Stop, must_be_free};
+use super::plan::{Leg, Stop, must_be_told};
 use super::{Napt, session_entry};
 use crate::icmp_errors::{Refusal, judge};
 use crate::records::Kind;
@@ -148,7 +148,7 @@ impl Napt {
     }
 
     /// The session, if its host can have sent the quoted segment (RFC 5927 §4.1); first, cached rules have to
-    /// tell of the last segments that they translated. An error that is about a segment of the other end is
+    /// tell of the last segments that they translated. They stay, for an error changes nothing. An error that is about a segment of the other end is
     /// not asked, nor is one that cannot wait: what that answers has passed here just now.
     pub(crate) fn of_what_was_sent(
         &self,
@@ -162,9 +162,9 @@ impl Napt {
             return Ok(leg);
         };
         if session.tcp.depends_on_last_segment() {
-            match must_be_free(packet, session_entry(number)) {
+            match must_be_told(packet, session_entry(number)) {
                 Err(_) if !packet.can_wait() => return Ok(leg),
-                free => free?,
+                told => told?,
             }
         }
         match session.tcp.can_have_sent(sequence) {

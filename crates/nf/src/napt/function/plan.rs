@@ -6,7 +6,8 @@
 
 use super::super::config::Filtering;
 use super::super::ports::{Search, Slot};
-use super::{Napt, session_entry};
+use super::super::tcp::Way;
+use super::{Napt, segment_of, session_entry};
 use crate::records::Kind;
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
@@ -77,7 +78,7 @@ impl Napt {
     /// The leg of a packet that an inside endpoint sends.
     pub(crate) fn plan_out(
         &mut self,
-        packet: &Recorded<'_>,
+        packet: &mut Recorded<'_>,
         internal: Endpoint,
         remote: Endpoint,
         kind: Kind,
@@ -88,7 +89,7 @@ impl Napt {
         if let Some(binding) = self.table.binding_of(internal, kind)
             && let Some(leg) = self.live_leg(packet, binding, remote, now)?
         {
-            return self.undisturbed(packet, leg, flags);
+            return self.undisturbed(packet, leg, Way::Out, flags);
         }
         if flags.is_some_and(|flags| !self.opens(flags)) {
             return Err(Stop::NotPickedUp);
@@ -115,7 +116,7 @@ impl Napt {
     /// The leg of a packet that somebody sends to an external endpoint.
     pub(crate) fn plan_in(
         &mut self,
-        packet: &Recorded<'_>,
+        packet: &mut Recorded<'_>,
         slot: Slot,
         remote: Endpoint,
         kind: Kind,
@@ -127,7 +128,7 @@ impl Napt {
         if let Some(binding) = known
             && let Some(leg) = self.live_leg(packet, binding, scoped, now)?
         {
-            return self.undisturbed(packet, leg, flags);
+            return self.undisturbed(packet, leg, Way::In, flags);
         }
         let is_forwarded = self.external.forwarded(slot).is_some();
         let may_open = match flags {
@@ -182,12 +183,23 @@ impl Napt {
         Ok(self.table.binding(binding).map(|binding| leg(binding.slot)))
     }
 
-    /// The leg, once no rule is left whose hits would have to be known after this segment.
-    fn undisturbed(&self, packet: &Recorded<'_>, leg: Leg, flags: Option<u8>) -> Result<Leg, Stop> {
+    /// The leg, once no rule is left whose hits would have to be known after this segment. A reset that
+    /// does not count leaves all rules where they are: whoever is outside can send any number of them.
+    fn undisturbed(
+        &self,
+        packet: &mut Recorded<'_>,
+        leg: Leg,
+        way: Way,
+        flags: Option<u8>,
+    ) -> Result<Leg, Stop> {
         let session = leg.session.and_then(|number| self.table.session(number));
-        if let (Some(number), Some(session), Some(flags)) = (leg.session, session, flags)
-            && session.tcp.is_undone_by(flags)
-        {
+        let (Some(number), Some(session), Some(flags)) = (leg.session, session, flags) else {
+            return Ok(leg);
+        };
+        if session.tcp.asks_for_last_segment(way, flags) {
+            must_be_told(packet, session_entry(number))?;
+        }
+        if session.tcp.is_undone_by(way, segment_of(packet, flags)) {
             must_be_free(packet, session_entry(number))?;
         }
         Ok(leg)
@@ -297,6 +309,14 @@ impl Napt {
             }
         }
         Ok(None)
+    }
+}
+
+/// How cached rules have used an entry must be known, as far as it has come.
+pub(crate) fn must_be_told(packet: &Recorded<'_>, entry: u32) -> Result<(), Stop> {
+    match packet.is_told(entry) {
+        true => Ok(()),
+        false => Err(Stop::Wait(entry)),
     }
 }
 

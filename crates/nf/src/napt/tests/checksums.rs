@@ -88,6 +88,25 @@ fn broken_segments_end_nothing() {
     }
 }
 
+/// A rule that drops what nobody has asked for looks at no checksum, so nobody does.
+#[test]
+fn what_nobody_asked_for_is_told_as_that() {
+    for rules in [0, 8] {
+        let mut bench = Bench::cached(vec![napt(BASIC)], rules);
+        let [host, server, external] = ALL[0].map(end);
+        let opening = PacketBuilder::tcp(host, server).flags(SYN);
+        assert!(fate(&mut bench, &sound(opening)).is_ok());
+        let stranger = end("8.8.4.4:9");
+        for flags in [RST, SYN | ACK, FIN] {
+            let segment = PacketBuilder::tcp(stranger, external).flags(flags);
+            for frame in [sound(segment), broken(segment)] {
+                assert_eq!(fate(&mut bench, &frame), Err(DropReason::Unsolicited));
+            }
+        }
+        assert_eq!(bench.hits, if rules == 0 { 0 } else { 3 });
+    }
+}
+
 #[test]
 fn between_hosts_inside_too() {
     let mut bench = bench(BASIC);

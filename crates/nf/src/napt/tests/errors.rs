@@ -116,11 +116,12 @@ fn errors_quote_what_the_host_has_sent() {
         assert_eq!(quoting(&mut bench, number), expected, "{number}");
     }
     // By rules, and far beyond the window, which the server's SYN has not scaled.
-    let hits = bench.hits;
+    let (hits, rules) = (bench.hits, bench.rules() + 1);
     (1..=20).for_each(|part| _ = send(&mut bench, ACK, part * 10_000));
     assert_eq!(bench.hits, hits + 19);
     for (number, expected) in [(200_000, Ok(())), (140_000, Ok(())), (101, refused)] {
         assert_eq!(quoting(&mut bench, number), expected, "{number}");
+        assert_eq!(bench.rules(), rules, "an error takes none");
     }
     send(&mut bench, ACK | FIN, 300_000);
     for (number, expected) in [

@@ -204,7 +204,7 @@ proptest! {
         pick_up in any::<bool>(),
         (per_host, per_binding) in (1u32..5, 1u32..4),
         assignment in prop::sample::select(vec!["random", "parity", "preserve"]),
-        settings in prop::sample::select(vec!["", "", FORWARDS]),
+        settings in prop::sample::select(vec!["", "", FORWARDS, "sessions = 3\n"]),
         rules in 1usize..12,
         steps in prop::collection::vec(any_step(), 1..150),
     ) {

@@ -106,6 +106,24 @@ fn what_nobody_asked_for_is_cached_until_somebody_does() {
     assert_eq!(bench.counter(0, "unsolicited"), 3);
 }
 
+/// What a rule came from is told by its ends.
+#[test]
+fn entries_are_told_in_words() {
+    let mut bench = bench(BASIC);
+    udp(&mut bench, "10.0.0.1:7", "8.8.8.8:53", 0).expect("translated");
+    let napt = bench.function::<Napt>(0);
+    let told = |entry| napt.entry(entry).map(|entry| entry.text);
+    let session = super::super::function::session_entry(1);
+    let expected = "udp 10.0.0.1:7 as 192.0.2.1:7";
+    assert_eq!(told(session).as_deref(), Some(expected));
+    let slot = napt
+        .external
+        .slot(end("192.0.2.1:9"), crate::records::Kind::Tcp);
+    let expected = "no session of tcp 192.0.2.1:9";
+    assert_eq!(told(slot.expect("ours").0).as_deref(), Some(expected));
+    assert_eq!(told(session + 7), None);
+}
+
 #[test]
 fn others_pass() {
     let mut bench = bench(&BASIC.replace(", \"2001:db8::1\"", ""));
@@ -233,11 +251,29 @@ fn a_full_table_makes_room_of_what_has_expired() {
     for port in 1..=2 {
         udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 0).expect("translated");
     }
-    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 300);
+    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 299);
     assert_eq!(full, Err(DropReason::SessionTableFull));
-    bench.free(0, [1, 2].map(super::super::function::session_entry));
+    // Rules of both outlive them: one of them goes.
     assert!(udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 301).is_ok());
     assert_eq!(bench.counter(0, "sessions_exhausted"), 1);
+}
+
+/// What seems to be over and has been used by rules since is not.
+#[test]
+fn a_full_table_ends_no_session_that_rules_use() {
+    let mut bench = bench(&format!("sessions = 2\n{BASIC}"));
+    for port in [1, 2, 1, 2] {
+        udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 0).expect("translated");
+    }
+    for port in [1, 2] {
+        let late = udp(&mut bench, &format!("10.0.0.1:{port}"), "8.8.8.8:1", 200);
+        late.expect("by a rule");
+    }
+    assert_eq!(bench.hits, 4);
+    let full = udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 400);
+    assert_eq!(full, Err(DropReason::SessionTableFull));
+    assert_eq!(bench.rules(), 2, "both stay");
+    assert!(udp(&mut bench, "10.0.0.1:3", "8.8.8.8:1", 501).is_ok());
 }
 
 /// RFC 5508 REQ-1: to whomever they go.

@@ -103,6 +103,33 @@ fn a_reset_that_nobody_takes_ends_nothing() {
     assert!(over.is_err(), "both have been silent for four minutes");
 }
 
+/// Anybody outside can send as many as he likes, so that none of them may take a rule.
+#[test]
+fn what_does_not_count_leaves_rules_in_place() {
+    let mut bench = bench(BASIC);
+    connect(&mut bench, 0);
+    for _ in 0..2 {
+        tcp(&mut bench, HOST, SERVER, ACK, 0).expect("data");
+        tcp(&mut bench, SERVER, EXTERNAL, ACK, 0).expect("data");
+    }
+    let rules = bench.rules();
+    assert_eq!(rules, 2);
+    for number in 77_000..77_005 {
+        let forged = PacketBuilder::tcp(end(SERVER), end(EXTERNAL)).seq(number);
+        for flags in [RST, SYN, RST | ACK] {
+            ends(send(&mut bench, forged.flags(flags), 1)).expect("translated");
+            assert_eq!(bench.rules(), rules, "{flags:#x}");
+        }
+        let hits = bench.hits;
+        tcp(&mut bench, HOST, SERVER, ACK, 2).expect("by a rule");
+        tcp(&mut bench, SERVER, EXTERNAL, ACK, 2).expect("by a rule");
+        assert_eq!(bench.hits, hits + 2);
+    }
+    // The host takes one of them, and opens anew: now it counts.
+    tcp(&mut bench, HOST, SERVER, SYN, 3).expect("opens");
+    assert_eq!(bench.rules(), 0);
+}
+
 /// RFC 7857 §2.2, RFC 6146 §3.5.2.2: a reset or a FIN from outside may be anybody's: it does not shorten a connection's life, however
 /// long both ends are silent, unless it has the numbers that the host's own FIN has told.
 #[test]

@@ -74,7 +74,7 @@ fn what_is_wrong_is_told_at_its_key() {
         (
             "rate_bps = 1000",
             "idle_timeout",
-            "idle_timeout = \"5m\": expected more than the 524.288s",
+            "idle_timeout = \"5m\": expected more than the 1048.643108864s",
         ),
     ];
     for (text, key, message) in cases {
@@ -82,6 +82,16 @@ fn what_is_wrong_is_told_at_its_key() {
         let error = Config::try_from(raw).expect_err(text);
         assert_eq!(error.key, key, "{text}");
         assert!(error.to_string().contains(message), "{text}: {error}");
+    }
+}
+
+/// The least time-out that is taken is the one that is told to be missing.
+#[test]
+fn an_idle_timeout_that_is_longer_than_told_is_taken() {
+    for (timeout, is_taken) in [("1048643ms", false), ("1048644ms", true)] {
+        let text = format!("rate_bps = 1000\nidle_timeout = \"{timeout}\"");
+        let raw = toml::from_str::<RawConfig>(&text).expect("sound");
+        assert_eq!(Config::try_from(raw).is_ok(), is_taken, "{timeout}");
     }
 }
 

@@ -165,6 +165,33 @@ fn some_packets_go_nowhere_and_are_not_answered() {
     assert_eq!(bench.counter(0, "errors_sent"), 0);
 }
 
+/// An entry is told as the route that leads to it, which depends on whom a packet is for.
+#[test]
+fn routes_are_told_by_their_prefixes() {
+    let router = router(TWO);
+    let told = |to: &str| {
+        let to = address(to);
+        let entry = router.table.lookup(to).unwrap_or(super::numbers::NO_ROUTE);
+        router.entry_towards(entry, to).expect("it is told").text
+    };
+    for (to, expected) in [
+        ("10.9.0.1", "route 10.0.0.0/8 via a"),
+        ("10.1.0.1", "route 10.1.0.0/16 via b"),
+        ("2001:db8::1", "route 2001:db8::/32 via b"),
+        ("10.2.3.4", "route 10.2.0.0/16 via discard"),
+        ("127.0.0.1", "route 127.0.0.0/8 via discard"),
+        (
+            "192.0.2.1",
+            "route 192.0.2.1/32: an address of the router itself",
+        ),
+        ("11.0.0.1", "no route"),
+    ] {
+        assert_eq!(told(to), expected);
+    }
+    let elsewhere = router.entry_towards(0, address("11.0.0.1"));
+    assert_eq!(elsewhere.expect("told").text, "next hop a");
+}
+
 #[test]
 fn routes_come_from_a_file_too() {
     let folder = std::env::temp_dir();
@@ -185,6 +212,10 @@ fn routes_come_from_a_file_too() {
         ("11.0.0.0/8 c", "\"c\" is no next hop"),
         ("# one\n239.0.0.0/8 a", "txt:2: 239.0.0.0/8 is multicast"),
         ("11.0.0.1/8 a", "meant was perhaps 11.0.0.0/8"),
+        (
+            "11.0.0.0/8\n12.0.0.0/8 a\n13.0.0.0/8 c",
+            "txt:3: \"c\" is no next hop",
+        ),
     ] {
         std::fs::write(&path, line).expect("written");
         let error = Router::new(&config, &folder, 1)

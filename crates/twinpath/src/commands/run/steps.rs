@@ -221,9 +221,13 @@ fn line(number: usize, figures: &StepFigures) -> String {
         0 => String::new(),
         count => format!(", {count} waiting, the first {}", figures.waiting[0]),
     };
+    let changed = match figures.changed {
+        1 => "1 object".to_owned(),
+        many => format!("{many} objects"),
+    };
     format!(
-        "step {number}: {} objects changed{waiting}; {} packets in, {} of them on the fast path alone, {} out\n",
-        figures.changed, figures.packets_in, figures.fast_packets, figures.packets_out
+        "step {number}: {changed} changed{waiting}; {} packets in, {} of them on the fast path alone, {} out\n",
+        figures.packets_in, figures.fast_packets, figures.packets_out
     )
 }
 

@@ -173,6 +173,9 @@ fn meeting(f: &mut Formatter<'_>, met: &Meeting) -> fmt::Result {
             writeln!(f, "a slot, {} -> {}", slot.state, slot.state_after)?;
             words(f, &slot.words)?;
             programs(f, &slot.programs)?;
+            slot.rule
+                .iter()
+                .try_for_each(|rule| writeln!(f, "    by {}", entry(rule)))?;
         }
     }
     writeln!(f, "  decision: {}", met.decision)?;
@@ -257,7 +260,7 @@ pub fn entry(one: &EntryLook) -> String {
     let function = &one.function;
     match (one.rule, &one.text) {
         (Some(number), Some(text)) => format!("{function} rule {number}: {text}{line}{idle}"),
-        (None, Some(text)) => format!("{function}: {text}{idle}"),
+        (None, Some(text)) => format!("{function}: {text}{line}{idle}"),
         (_, None) => format!("{function} entry {}{idle}", one.entry),
     }
 }

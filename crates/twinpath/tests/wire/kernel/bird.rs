@@ -9,10 +9,10 @@ use tempfile::TempDir;
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// What the host `far` announces.
-const ANNOUNCED: [&str; 2] = ["203.0.113.1", "2001:db8:f::1"];
+pub const ANNOUNCED: [&str; 2] = ["203.0.113.1", "2001:db8:f::1"];
 
-/// A client at `middle`, and `far` behind another cable; both have BIRD.
-fn network() -> Network {
+/// A client at `middle`, and `far` behind another cable; both have a routing daemon.
+pub fn network() -> Network {
     let mut network = Network::new();
     network.cable("middle lan", "client eth0");
     network.cable("middle wan", "far eth0");

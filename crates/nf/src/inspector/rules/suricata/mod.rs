@@ -1,4 +1,5 @@
-//! Rules as Suricata writes them, one a line: the part of that language that speaks of payloads.
+//! Rules as Suricata writes them, each on a line or on several: the part of that language that speaks
+//! of payloads.
 //!
 //! What a rule says that cannot be honoured leaves the whole rule out, with its line and the
 //! keyword: half a rule would find what it was not meant for.
@@ -68,13 +69,27 @@ const ACTIONS: [&str; 7] = [
     "pass",
 ];
 
+/// Whether a line begins as one in this language: with an action, and none of the inspector's own behind
+/// it, as behind a name.
+pub(super) fn is_begun(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    let acts = words.next().is_some_and(|word| ACTIONS.contains(&word));
+    acts && !words
+        .next()
+        .is_some_and(|word| ["ban", "alert"].contains(&word))
+}
+
+/// Whether a line begins so and has a direction.
+pub(super) fn has_direction(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
+    is_begun(line) && words.any(|word| word == "->" || word == "<>")
+}
+
 /// Whether a line is in this language: it begins with an action, and has a direction in front of
 /// options in parentheses.
 pub(super) fn is_rule(line: &str) -> bool {
-    let header = line.split_once('(').map_or("", |(header, _)| header);
-    let mut words = header.split_ascii_whitespace();
-    let acts = words.next().is_some_and(|word| ACTIONS.contains(&word));
-    acts && words.any(|word| word == "->" || word == "<>")
+    let header = line.split_once('(');
+    header.is_some_and(|(header, _)| has_direction(header))
 }
 
 /// Reads a line.

@@ -73,6 +73,31 @@ fn a_rule_is_items_at_places() {
     assert!(items[5].negated && items[5].begins && items[5].ends && !items[5].place.ends_with);
 }
 
+/// A rule goes on behind a `\\` at the end of a line; lines and columns are the file's.
+#[test]
+fn a_rule_may_go_on_in_the_next_line() {
+    let text = "alert tcp any any -> any any \\\n  (content:\"ab\"; \\\r\n  sid:1;)\n\
+                # drop tcp any any -> any any (content:\"x\"; \\\n  sid:9;)\n\
+                alert tcp any any -> any any ( \\\n content:\"ab\"; what; sid:2;)\n\
+                own ban literal \"cd\" # drop no more \\\n\
+                alert ban literal \"ef\" # nor here -> \\\n\
+                drop tcp any any -> any any (content:\"yz\"; sid:3;)";
+    let rules = read(text);
+    let told: Vec<_> = rules
+        .iter()
+        .map(|(_, rule)| (rule.name(), rule.line()))
+        .collect();
+    assert_eq!(told, [("1", 2), ("own", 8), ("alert", 9), ("3", 10)]);
+    let left: Vec<_> = rules.left_out().iter().map(|left| &left.error).collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!((left[0].line, left[0].column), (7, 16));
+    // The file ends before the rule does.
+    let rules = read("alert tcp any any -> any any (content:\"ab\"; \\");
+    assert_eq!((rules.len(), rules.left_out().len()), (0, 1));
+    let rules = read("# drop what is a remark \\\na ban literal \"ab\"");
+    assert_eq!(rules.len(), 1);
+}
+
 #[test]
 fn numbers_are_read_as_written() {
     let rules = read(
