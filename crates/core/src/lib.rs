@@ -8,7 +8,7 @@
 //! Nothing here reads a clock, draws a random number or starts a thread: time and seeds are
 //! arguments, so that the same code runs live, under virtual time and in the model checker.
 //!
-//! `unsafe` is confined to [`memory`] and [`pool`].
+//! `unsafe` is confined to [`memory`], [`memory_file`] and [`pool`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod adjacency;
@@ -26,6 +26,7 @@ pub mod identifications;
 pub mod key;
 pub mod key_value;
 pub mod memory;
+pub mod memory_file;
 mod named;
 pub mod packet;
 pub mod pool;

@@ -166,14 +166,20 @@ pub fn bring<T>(reference: &T) {
 /// Asks the processor to fetch the cache line at `reference`.
 #[inline(always)]
 pub fn prefetch<T>(reference: &T) {
+    prefetch_at(std::ptr::from_ref(reference).cast());
+}
+
+/// The same of a line that may be somebody else's, or nobody's.
+#[inline(always)]
+pub fn prefetch_at(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch of a valid reference reads nothing architecturally.
+    // SAFETY: a prefetch reads nothing architecturally, wherever it points.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(reference).cast());
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = reference;
+    let _ = place;
 }
 
 /// Which of the eight 16-bit tags of a number equal another: two bits each, the lowest tag in

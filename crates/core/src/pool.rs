@@ -9,12 +9,19 @@
 //! ```text
 //! | bookkeeping 64 | headroom 256 | packet, up to the pool's `packet_bytes` |
 //! ```
+//!
+//! Buffers of a pool that lies [in a file](Pool::in_file) may be [lent](Pool::lend) to the kernel.
+
+mod lending;
+
+pub use lending::Borrower;
 
 use crate::direction::Direction;
 use crate::fragment_place::FragmentPlace;
 use crate::memory::{CacheLine, ZeroedArray};
 use crate::time::Instant;
 use crossbeam_queue::ArrayQueue;
+use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -132,6 +139,9 @@ struct Bookkeeping {
 const _: () = assert!(size_of::<Bookkeeping>() == 64, "one line of the cache");
 
 const BOOKKEEPING: usize = size_of::<Bookkeeping>();
+
+/// Bytes of a buffer in front of a packet with full headroom.
+pub const OVERHEAD: usize = BOOKKEEPING + HEADROOM;
 
 /// One packet buffer, owned by whoever holds it.
 pub struct Frame(NonNull<Bookkeeping>);
@@ -459,7 +469,7 @@ impl Frame {
 struct Region {
     start: NonNull<u8>,
     /// Owns what `start` points at; frames alone look inside.
-    _memory: ZeroedArray<CacheLine>,
+    _memory: Box<dyn Any + Send + Sync>,
     returned: ArrayQueue<Buffer>,
     closed: AtomicBool,
 }
@@ -470,6 +480,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
+    /// Over memory that begins there and has so many buffers.
+    fn new(start: NonNull<u8>, frames: usize, memory: impl Any + Send + Sync) -> Arc<Self> {
+        Arc::new(Self {
+            start,
+            _memory: Box::new(memory),
+            returned: ArrayQueue::new(frames.max(1)),
+            closed: AtomicBool::new(false),
+        })
+    }
+
     /// Takes buffers that came home after the pool was gone out of use: each drops its hold on
     /// the region, and with the last one the memory goes.
     fn retire_returned(&self) {
@@ -492,6 +512,8 @@ pub struct Pool {
     packet_bytes: usize,
     low_water: usize,
     exhausted: u64,
+    /// Whether behind the buffers there are marks of who has them.
+    is_lending: bool,
 }
 
 impl Pool {
@@ -506,26 +528,24 @@ impl Pool {
             .expect("a pool's size fits the address space");
         let mut memory = ZeroedArray::<CacheLine>::new(lines);
         let start = NonNull::from(&mut *memory).cast();
-        let region = Arc::new(Region {
-            start,
-            _memory: memory,
-            returned: ArrayQueue::new(frames),
-            closed: AtomicBool::new(false),
-        });
-        let capacity = (stride - BOOKKEEPING) as u32;
-        let stride = Stride {
-            bytes: stride,
-            capacity,
-        };
+        let region = Region::new(start, frames, memory);
+        let mut pool = Self::over(region, frames, Stride::of(stride));
+        pool.packet_bytes = packet_bytes;
+        pool
+    }
+
+    /// A pool of buffers that have yet to come into being.
+    fn over(region: Arc<Region>, frames: usize, stride: Stride) -> Self {
         Self {
             region,
             free: Vec::new(),
             fresh: 0,
+            packet_bytes: stride.bytes - OVERHEAD,
             stride,
             frames,
-            packet_bytes,
             low_water: frames,
             exhausted: 0,
+            is_lending: false,
         }
     }
 
@@ -558,10 +578,7 @@ impl Pool {
     /// Gives a frame back. A frame of another pool finds its own way home.
     #[inline]
     pub fn give(&mut self, frame: Frame) {
-        let ours = frame
-            .region()
-            .is_some_and(|region| Arc::ptr_eq(region, &self.region));
-        if ours {
+        if self.owns(&frame) {
             self.free.push(frame.into_raw());
         }
     }
@@ -658,6 +675,15 @@ struct Stride {
     capacity: u32,
 }
 
+impl Stride {
+    const fn of(bytes: usize) -> Self {
+        Self {
+            bytes,
+            capacity: (bytes - BOOKKEEPING) as u32,
+        }
+    }
+}
+
 fn new_buffer(region: &Arc<Region>, offset: usize, capacity: u32) -> Buffer {
     let book = Bookkeeping {
         home: Some(Arc::clone(region)),
@@ -687,6 +713,7 @@ impl Drop for Pool {
             // SAFETY: a free buffer is owned by the pool alone; the pool still holds the region.
             drop(unsafe { buffer.0.as_mut() }.home.take());
         }
+        self.write_off_lent();
         self.region.retire_returned();
     }
 }

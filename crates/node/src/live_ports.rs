@@ -119,13 +119,10 @@ impl LivePorts {
         let own_ports = service.devices.len();
         let devices = [service.devices.clone(), service.memory_links()].concat();
         let is_kernels = wiring::follows_kernel(service);
-        let mut is_first = true;
-        let open = |(device, part): (_, &Part)| {
-            is_first = part.number == 0;
-            Port::open_part(config(device, is_kernels), part.clone())
-        };
-        let ports = devices.iter().zip(parts).map(open);
-        let ports = ports.collect::<Result<Vec<_>, _>>()?;
+        let configs = devices.iter().map(|device| config(device, is_kernels));
+        let parts: Vec<_> = configs.zip(parts.cloned()).collect();
+        let is_first = parts.iter().all(|(_, part)| part.number == 0);
+        let ports = Port::open_together(parts)?;
         let named = devices.iter().zip(&ports);
         let addresses = named.map(|(device, port)| addresses(device, port, is_kernels));
         let neighbors = Neighbors::new(addresses.collect(), Limits::default());

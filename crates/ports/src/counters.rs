@@ -23,6 +23,10 @@ pub struct PortCounters {
     pub transmit_refused: u64,
     /// Frames that are longer than the MTU.
     pub transmit_too_long: u64,
+    /// Frames that came by AF_XDP and were copied to another buffer, for few were left where they lay.
+    pub receive_copied: u64,
+    /// Frames that were copied to a buffer from which AF_XDP sends, for they lay elsewhere.
+    pub transmit_copied: u64,
     /// How often the interface went down or disappeared.
     pub outages: u64,
 }

@@ -7,6 +7,7 @@
 use crate::interface::Interface;
 use crate::kept::Keeper;
 use crate::program::Program;
+use crate::xdp::{Queue, SharedUmem};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +20,8 @@ pub struct Part {
     pub of: u16,
     common: Arc<Mutex<Common>>,
     keeper: Arc<Keeper>,
+    /// The memory of all AF_XDP ports of its thread, and which of them this is.
+    umem: Option<(SharedUmem, usize)>,
 }
 
 /// What parts have in common.
@@ -40,6 +43,7 @@ impl Default for Part {
             of: 1,
             common: Arc::default(),
             keeper: Arc::default(),
+            umem: None,
         }
     }
 }
@@ -58,6 +62,7 @@ impl Part {
             of,
             common: Arc::clone(&common),
             keeper: Arc::clone(keeper),
+            umem: None,
         };
         (0..of).map(part).collect()
     }
@@ -65,6 +70,28 @@ impl Part {
     /// Who keeps its sockets.
     pub(crate) fn keeper(&self) -> &Keeper {
         &self.keeper
+    }
+
+    /// The same part, of which the frames lie in this memory, as those of a port with this number.
+    pub(crate) fn in_umem(mut self, umem: &SharedUmem, port: usize) -> Self {
+        self.umem = Some((Arc::clone(umem), port));
+        self
+    }
+
+    /// The memory that it shares, if it does.
+    pub(crate) fn umem(&self) -> Option<&SharedUmem> {
+        self.umem.as_ref().map(|(umem, _)| umem)
+    }
+
+    /// Its queues as that memory knows them.
+    pub(crate) fn places(&self, interface: &Interface) -> impl Iterator<Item = Queue> + use<> {
+        let port = self.umem.as_ref().map_or(0, |(_, port)| *port);
+        let interface_number = interface.index;
+        self.queues(interface.queues).map(move |number| Queue {
+            port,
+            interface: interface_number,
+            number,
+        })
     }
 
     /// The queues of so many that are this part's.

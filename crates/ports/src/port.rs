@@ -7,10 +7,11 @@ use crate::part::Part;
 use crate::program::HostPrefix;
 use crate::sys;
 use crate::tap::TapPort;
-use crate::xdp::XdpPort;
+use crate::xdp::{Queue, SharedUmem, Umem, XdpPort, lock};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use twinpath_core::{Frame, Pools};
 
@@ -73,6 +74,20 @@ pub struct OpenError {
 }
 
 impl OpenError {
+    fn new(config: &PortConfig, driver: Driver, source: io::Error) -> Self {
+        Self {
+            device: config.device.clone(),
+            driver: driver.name(),
+            hint: match source.kind() {
+                io::ErrorKind::PermissionDenied => {
+                    " (expected root, or CAP_NET_RAW and CAP_NET_ADMIN)"
+                }
+                _ => "",
+            },
+            source,
+        }
+    }
+
     /// The interface.
     pub fn device(&self) -> &str {
         &self.device
@@ -119,17 +134,36 @@ impl Port {
     /// # Errors
     /// There is no such interface, or it is not permitted.
     pub fn open_part(config: PortConfig, part: Part) -> Result<Self, OpenError> {
-        let failed = |driver: Driver, source: io::Error| OpenError {
-            device: config.device.clone(),
-            driver: driver.name(),
-            hint: match source.kind() {
-                io::ErrorKind::PermissionDenied => {
-                    " (expected root, or CAP_NET_RAW and CAP_NET_ADMIN)"
-                }
-                _ => "",
-            },
-            source,
+        let umem = memory_of(&[(&config, &part)])?;
+        Self::open_in(config, part, umem.as_ref(), 0)
+    }
+
+    /// Opens parts of several ports for one thread: between those of AF_XDP frames go without a copy.
+    ///
+    /// # Errors
+    /// As [`Self::open_part`].
+    pub fn open_together(ports: Vec<(PortConfig, Part)>) -> Result<Vec<Self>, OpenError> {
+        let all: Vec<_> = ports.iter().map(|(config, part)| (config, part)).collect();
+        let umem = memory_of(&all)?;
+        let open = |(number, (config, part))| Self::open_in(config, part, umem.as_ref(), number);
+        ports.into_iter().enumerate().map(open).collect()
+    }
+
+    fn open_in(
+        config: PortConfig,
+        part: Part,
+        umem: Option<&SharedUmem>,
+        number: usize,
+    ) -> Result<Self, OpenError> {
+        let part = match umem {
+            Some(umem) => part.in_umem(umem, number),
+            None => part,
         };
+        Self::open_one(config, part)
+    }
+
+    fn open_one(config: PortConfig, part: Part) -> Result<Self, OpenError> {
+        let failed = |driver, source| OpenError::new(&config, driver, source);
         let (driver, opened, interface) = match config.driver {
             Driver::Tap => {
                 let tap = open_tap(&config.device, &part);
@@ -264,7 +298,7 @@ impl Port {
     pub fn flush(&mut self, pools: &mut Pools) {
         match &mut self.opened {
             Some(Opened::Packet(port)) => port.flush(pools, &mut self.counters),
-            Some(Opened::Xdp(port)) => port.flush(),
+            Some(Opened::Xdp(port)) => port.flush(pools, &mut self.counters),
             Some(Opened::Tap(_)) | None => {}
         }
     }
@@ -279,6 +313,7 @@ impl Port {
             Err(_) => {
                 self.close();
                 self.went_down();
+                self.part.umem().inspect(|umem| lock(umem).settle());
             }
             Ok(now) => self.is_there(now),
         }
@@ -335,6 +370,11 @@ impl Port {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn part(&self) -> &Part {
+        &self.part
+    }
+
     fn descriptors(&self, each: &mut dyn FnMut(i32)) {
         match &self.opened {
             Some(Opened::Packet(port)) => each(port.descriptor()),
@@ -354,6 +394,31 @@ fn chosen(wanted: Driver, interface: &Interface) -> Driver {
         Driver::Auto => Driver::AfXdp,
         wanted => wanted,
     }
+}
+
+/// The memory of all of these ports that are AF_XDP's, if some are; their numbers are their places here.
+fn memory_of(ports: &[(&PortConfig, &Part)]) -> Result<Option<SharedUmem>, OpenError> {
+    let mut queues: Vec<Queue> = Vec::new();
+    for (number, (config, part)) in ports.iter().enumerate() {
+        let interface = Interface::of(&config.device);
+        let by_xdp = |one: &Interface| chosen(config.driver, one) == Driver::AfXdp;
+        if let Some(interface) = interface.ok().filter(by_xdp) {
+            let places = part.places(&interface);
+            queues.extend(places.map(|queue| Queue {
+                port: number,
+                ..queue
+            }));
+        }
+    }
+    let Some(first) = queues.first() else {
+        return Ok(None);
+    };
+    let (config, part) = ports[first.port];
+    let mut numbers: Vec<_> = queues.iter().map(|queue| queue.port).collect();
+    numbers.dedup();
+    let umem = Umem::open(&queues, numbers.len(), part.number, part.keeper());
+    let umem = umem.map_err(|error| OpenError::new(config, Driver::AfXdp, error))?;
+    Ok(Some(Arc::new(Mutex::new(umem))))
 }
 
 /// Nothing where all queues are other parts'.

@@ -76,9 +76,17 @@ pub fn is_bound_to(fd: &OwnedFd, address: &libc::sockaddr_ll) -> bool {
 /// Whether a socket is of the network namespace that this process is in. Where the kernel does not
 /// tell it is taken to be.
 pub fn is_of_this_network(fd: &OwnedFd) -> bool {
-    let cookie = |fd: &OwnedFd| option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, 0u64).ok();
-    let own = socket(libc::AF_INET, libc::SOCK_DGRAM, 0);
-    own.is_ok_and(|own| cookie(&own) == cookie(fd))
+    network_of(fd) == network()
+}
+
+/// The number of the network namespace that this process is in, if the kernel tells it.
+pub fn network() -> Option<u64> {
+    let own = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok()?;
+    network_of(&own)
+}
+
+fn network_of(fd: &OwnedFd) -> Option<u64> {
+    option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE, 0u64).ok()
 }
 
 /// An ioctl that reads and writes one value.
@@ -126,6 +134,13 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
+/// Whether there is an interface of this number.
+pub fn has_interface(index: u32) -> bool {
+    let mut name: [libc::c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];
+    // SAFETY: the buffer is as long as a name may be.
+    !unsafe { libc::if_indextoname(index, name.as_mut_ptr()) }.is_null()
+}
+
 /// Blocks until one of several descriptors can be read, or for so long.
 pub fn poll(descriptors: &mut [libc::pollfd], timeout: std::time::Duration) -> io::Result<bool> {
     let timeout = libc::timespec {
@@ -147,27 +162,6 @@ pub fn poll(descriptors: &mut [libc::pollfd], timeout: std::time::Duration) -> i
     }
 }
 
-/// Memory with a descriptor, which another process may go on with: `len` bytes, all zero.
-pub fn memory_file(len: usize) -> io::Result<OwnedFd> {
-    let flags = libc::MFD_CLOEXEC;
-    // SAFETY: a string that ends with a zero.
-    let fd = checked(unsafe { libc::memfd_create(c"twinpath".as_ptr(), flags) })?;
-    // SAFETY: the descriptor was just made and has no other owner.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: no memory is handed in.
-    checked(unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) })?;
-    Ok(file)
-}
-
-/// The length of such a file in bytes.
-pub fn length(file: &OwnedFd) -> io::Result<u64> {
-    // SAFETY: plain data, of which all zeros are a value.
-    let mut status: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: `status` lives during the call.
-    checked(unsafe { libc::fstat(file.as_raw_fd(), &raw mut status) })?;
-    Ok(status.st_size.try_into().unwrap_or(0))
-}
-
 /// Memory that the kernel shares with us, of a descriptor.
 pub struct Mapping {
     start: NonNull<u8>,
@@ -180,32 +174,14 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps `len` bytes of a descriptor at an offset.
     pub fn of(fd: &OwnedFd, len: usize, offset: libc::off_t) -> io::Result<Self> {
-        Self::map(
-            len,
-            libc::MAP_SHARED | libc::MAP_POPULATE,
-            fd.as_raw_fd(),
-            offset,
-        )
-    }
-
-    /// All of a [`memory_file`].
-    pub fn of_memory(file: &OwnedFd, len: usize) -> io::Result<Self> {
-        Self::map(len, libc::MAP_SHARED, file.as_raw_fd(), 0)
-    }
-
-    fn map(len: usize, flags: i32, fd: RawFd, offset: libc::off_t) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let (flags, fd) = (libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd());
         // SAFETY: the kernel chooses a place that nothing else has.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, fd, offset) };
         match NonNull::new(start.cast::<u8>()) {
             Some(start) if start.as_ptr().cast() != libc::MAP_FAILED => Ok(Self { start, len }),
             _ => Err(io::Error::last_os_error()),
         }
-    }
-
-    /// Length in bytes.
-    pub const fn len(&self) -> usize {
-        self.len
     }
 
     /// A pointer `offset` bytes behind the start.

@@ -1,10 +1,8 @@
 //! AF_XDP: packets come from the driver of an interface, past the kernel's network stack.
 //!
 //! A [program](crate::program) on the interface hands each packet to the socket of the queue that it came
-//! by. Each queue has a socket with memory of its own, of which one half is for packets that come
-//! and the other for packets that leave. Zero copy is taken where the driver has it, else the kernel
-//! copies. Between that memory and buffers of the pool packets are copied, too: a burst's cost on the
-//! way in is a copy of what is in the cache already.
+//! by. Zero copy is taken where the driver has it, else the kernel copies. Between sockets and node
+//! nothing is copied: frames lie in [memory](umem) that the kernel sees.
 //!
 //! The kernel tells nothing of offloads here. Frames that are to be cut are cut by
 //! [`segments`]; checksums of packets from a virtual cable are
@@ -13,9 +11,13 @@
 mod flood;
 mod rings;
 mod socket;
+#[cfg(test)]
+mod tests;
+mod umem;
 
 use crate::counters::PortCounters;
 use crate::interface::Interface;
+use crate::kept::Keeper;
 use crate::offload::{Oversized, complete_if_partial, segments};
 use crate::part::Part;
 use crate::program::{HostPrefix, Program};
@@ -25,20 +27,31 @@ use socket::Socket;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use twinpath_core::pool::Borrower;
 use twinpath_core::{Frame, Pools};
+pub(crate) use umem::{Queue, SharedUmem, Umem};
 
 /// The queues of an interface that are a part's.
 pub struct XdpPort {
     /// At least one.
     sockets: Vec<Socket>,
+    umem: SharedUmem,
+    /// As which its sockets have buffers.
+    borrowers: Vec<Borrower>,
     program: Arc<Mutex<Program>>,
     mtu: usize,
     /// Whether checksums may be half made.
     is_virtual: bool,
     /// The queue that is asked first, in turn.
     next: usize,
-    cut: Vec<Frame>,
+    /// What leaves, until some are handed to the socket.
+    leaving: Vec<Frame>,
 }
+
+/// Frames that are handed to the socket at once.
+const MOST_LEAVING: usize = 64;
+/// The longest MTU for which a packet with its link header fits a chunk.
+const MOST_MTU: usize = 3600;
 
 /// How packets get from the driver to us and back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -75,23 +88,39 @@ impl XdpPort {
         if queues.is_empty() {
             return Ok(None);
         }
+        check_mtu(interface.mtu)?;
         let load = || Program::load(interface.queues, is_shared);
         let program = part.program(interface, load)?;
-        let mut sockets = Vec::new();
-        for queue in queues {
-            let socket = Socket::open(interface, queue, part.keeper())?;
-            lock(&program).steer(queue, socket.descriptor())?;
-            sockets.push(socket);
-        }
-        lock(&program).attach(interface.index, part.keeper())?;
-        Ok(Some(Self {
-            sockets,
+        let places: Vec<_> = part.places(interface).collect();
+        let (umem, borrowers) = umem::enter(part.umem(), &places, part.keeper())?;
+        let mut port = Self {
+            sockets: Vec::new(),
+            umem,
+            borrowers,
             program,
             mtu: interface.mtu,
             is_virtual: interface.driver == "veth",
             next: 0,
-            cut: Vec::new(),
-        }))
+            leaving: Vec::new(),
+        };
+        port.open_sockets(interface, &queues, part.keeper())?;
+        lock(&port.program).attach(interface.index, part.keeper())?;
+        Ok(Some(port))
+    }
+
+    fn open_sockets(
+        &mut self,
+        interface: &Interface,
+        queues: &[u32],
+        keeper: &Keeper,
+    ) -> io::Result<()> {
+        let umem = &mut lock(&self.umem);
+        for (&queue, &borrower) in queues.iter().zip(&self.borrowers) {
+            let socket = Socket::open(interface, queue, borrower, umem, keeper)?;
+            lock(&self.program).steer(queue, socket.descriptor())?;
+            self.sockets.push(socket);
+        }
+        Ok(())
     }
 
     /// Nobody keeps it any more: its interface is gone.
@@ -137,10 +166,11 @@ impl XdpPort {
         counters: &mut PortCounters,
     ) {
         let (first, queues) = (burst.len(), self.sockets.len());
+        let umem = &mut lock(&self.umem);
         for turn in 0..queues {
             let rest = most - (burst.len() - first);
             let socket = &mut self.sockets[(self.next + turn) % queues];
-            socket.receive(pools, burst, rest, counters);
+            socket.receive(umem, pools, burst, rest, counters);
         }
         self.next = (self.next + 1) % queues;
         if self.is_virtual {
@@ -151,24 +181,30 @@ impl XdpPort {
 
     /// Queues a frame that leaves; it is sent by [`Self::flush`].
     pub fn transmit(&mut self, frame: Frame, pools: &mut Pools, counters: &mut PortCounters) {
-        match segments(frame, self.mtu, pools, &mut self.cut) {
+        match segments(frame, self.mtu, pools, &mut self.leaving) {
             Ok(()) => {}
             Err(Oversized::Frame) => counters.transmit_too_long += 1,
             Err(Oversized::NoBuffer) => counters.transmit_refused += 1,
         }
-        // One queue of this part for all keeps the order of every flow.
-        for frame in self.cut.drain(..) {
-            match self.sockets[0].transmit(frame.bytes()) {
-                true => counters.transmitted(frame.len()),
-                false => counters.transmit_refused += 1,
-            }
-            pools.give(frame);
+        if self.leaving.len() >= MOST_LEAVING {
+            let umem = &mut lock(&self.umem);
+            hand_over(
+                &mut self.leaving,
+                &mut self.sockets[0],
+                umem,
+                pools,
+                counters,
+            );
         }
     }
 
     /// Has the kernel send what is queued.
-    pub fn flush(&mut self) {
-        self.sockets[0].flush();
+    pub fn flush(&mut self, pools: &mut Pools, counters: &mut PortCounters) {
+        let umem = &mut lock(&self.umem);
+        // One queue of this part for all keeps the order of every flow.
+        let socket = &mut self.sockets[0];
+        hand_over(&mut self.leaving, socket, umem, pools, counters);
+        socket.flush(umem);
     }
 
     /// Frames that came while there was no room for them, since the start.
@@ -177,7 +213,41 @@ impl XdpPort {
     }
 }
 
+impl Drop for XdpPort {
+    fn drop(&mut self) {
+        self.sockets.clear();
+        let mut umem = lock(&self.umem);
+        self.borrowers.iter().for_each(|&one| umem.left(one));
+    }
+}
+
+fn hand_over(
+    frames: &mut Vec<Frame>,
+    socket: &mut Socket,
+    umem: &mut Umem,
+    pools: &mut Pools,
+    counters: &mut PortCounters,
+) {
+    for frame in frames.drain(..) {
+        let bytes = frame.len();
+        match socket.transmit(frame, umem, pools, counters) {
+            true => counters.transmitted(bytes),
+            false => counters.transmit_refused += 1,
+        }
+    }
+}
+
+fn check_mtu(mtu: usize) -> io::Result<()> {
+    match mtu {
+        0..=MOST_MTU => Ok(()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("an MTU of {mtu}: AF_XDP takes packets of up to {MOST_MTU} bytes"),
+        )),
+    }
+}
+
 /// Whoever panicked has left it as it was.
-fn lock(program: &Mutex<Program>) -> MutexGuard<'_, Program> {
-    program.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -50,12 +50,37 @@ fn port(device: &str, driver: Driver) -> Port {
     .expect("root may open it")
 }
 
+/// Both ports, opened together or one after the other.
+fn ports(drivers: [Driver; 2], is_together: bool) -> [Port; 2] {
+    let devices = ["port0", "port1"];
+    if !is_together {
+        return std::array::from_fn(|number| port(devices[number], drivers[number]));
+    }
+    let config = |(device, driver)| {
+        let config = PortConfig {
+            device: str::to_owned(device),
+            driver,
+            is_shared: false,
+        };
+        (config, Part::default())
+    };
+    let configs = devices.into_iter().zip(drivers).map(config).collect();
+    let ports = Port::open_together(configs).expect("root may open them");
+    ports
+        .try_into()
+        .unwrap_or_else(|_| panic!("as many as were asked for"))
+}
+
 fn forwarder(network: &Network, drivers: [Driver; 2]) -> Forwarder {
+    forwarder_of(network, drivers, true)
+}
+
+fn forwarder_of(network: &Network, drivers: [Driver; 2], is_together: bool) -> Forwarder {
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&is_stopped);
     let (ready, is_ready) = std::sync::mpsc::channel();
     let thread = network.on("middle", move || {
-        let mut ports = [port("port0", drivers[0]), port("port1", drivers[1])];
+        let mut ports = ports(drivers, is_together);
         ready.send(()).expect("somebody waits");
         forward(&mut ports, &stopped)
     });
@@ -167,8 +192,12 @@ fn datagrams(network: &Network, left: &'static str, right: &'static str) {
 }
 
 fn works(drivers: [Driver; 2]) -> Seen {
+    works_with(drivers, true)
+}
+
+fn works_with(drivers: [Driver; 2], is_together: bool) -> Seen {
     let network = network();
-    let forwarder = forwarder(&network, drivers);
+    let forwarder = forwarder_of(&network, drivers, is_together);
     exchange(&network, "10.9.0.2:5001");
     exchange(&network, "[fd09::2]:5001");
     datagrams(&network, "10.9.0.1:4000", "10.9.0.2:4000");
@@ -200,6 +229,25 @@ fn af_xdp_carries_everything() {
     if is_possible() {
         let seen = works([Driver::AfXdp; 2]);
         assert!(seen.longest < 1600, "{}", seen.longest);
+    }
+}
+
+/// Between AF_XDP ports that were opened together a frame leaves as it came; else it is copied once.
+#[test]
+fn af_xdp_ports_that_are_opened_together_copy_nothing() {
+    if !is_possible() {
+        return;
+    }
+    for is_together in [true, false] {
+        let seen = works_with([Driver::AfXdp; 2], is_together);
+        for counters in &seen.counters {
+            let copied = match is_together {
+                true => 0,
+                false => counters.transmitted_packets,
+            };
+            assert_eq!(counters.receive_copied, 0, "{counters:?}");
+            assert_eq!(counters.transmit_copied, copied, "{counters:?}");
+        }
     }
 }
 

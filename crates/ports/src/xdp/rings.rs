@@ -64,7 +64,10 @@ impl<T: Copy> Ring<T> {
                 Side::Producer => put,
                 Side::Consumer => taken,
             },
-            others: taken,
+            others: match side {
+                Side::Producer => taken,
+                Side::Consumer => put,
+            },
             _memory: memory,
         })
     }
@@ -88,7 +91,7 @@ impl<T: Copy> Ring<T> {
 
     /// As producer: puts an entry; false if there is no room. [`Self::submit`] makes it seen.
     pub fn put(&mut self, entry: T) -> bool {
-        if self.own.wrapping_sub(self.others) > self.mask && self.room() == 0 {
+        if !self.has_room() {
             return false;
         }
         // SAFETY: the index is masked, and between the counters the entry is ours.
@@ -106,13 +109,26 @@ impl<T: Copy> Ring<T> {
         self.room() == self.mask + 1
     }
 
-    /// As producer: what was put and the other side has not taken yet.
-    pub fn waiting(&mut self) -> impl Iterator<Item = T> {
-        self.room();
-        let (from, to) = (self.others, self.own);
-        // SAFETY: the index is masked; the other side only reads.
+    /// As producer: whether an entry can be put now.
+    pub fn has_room(&mut self) -> bool {
+        self.own.wrapping_sub(self.others) <= self.mask || self.room() > 0
+    }
+
+    /// As producer: what was put and the other side has not taken yet. As consumer: what the other side has
+    /// put and was not taken.
+    pub fn waiting(&self, side: Side) -> impl Iterator<Item = T> {
+        let (from, to) = match side {
+            Side::Producer => (self.count_taken(), self.own),
+            Side::Consumer => (self.own, self.count_put()),
+        };
+        // SAFETY: the index is masked; between the counters the producer does not write.
         let entry = |at: u32| unsafe { self.entries.add((at & self.mask) as usize).read() };
         (0..to.wrapping_sub(from)).map(move |place| entry(from.wrapping_add(place)))
+    }
+
+    /// How many entries this side has put or taken since the ring was made, modulo 2^32.
+    pub fn count(&self) -> u32 {
+        self.own
     }
 
     /// As producer: how many entries the other side has taken since the ring was made, modulo 2^32.

@@ -1,17 +1,19 @@
-//! The socket of one queue, and the memory that it shares with the kernel.
+//! The socket of one queue, and its rings.
 
 use super::rings::{Ring, Side};
+use super::umem::{CHUNK_BYTES, HEADROOM, Inside, Umem};
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::kept::Keeper;
-use crate::sys::{self, Mapping};
+use crate::sys;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
+use twinpath_core::pool::Borrower;
 use twinpath_core::{Frame, Pools};
 
-/// Entries of each ring, and chunks of memory for either direction.
-const ENTRIES: u32 = 4096;
+/// Entries of each ring, and buffers that the kernel has to receive into.
+pub const ENTRIES: u32 = 4096;
 
 /// The page of each ring in the socket's file.
 const RX_PAGE: u64 = 0;
@@ -37,31 +39,21 @@ struct Descriptor {
 
 pub struct Socket {
     socket: OwnedFd,
-    memory: Mapping,
-    chunk_bytes: usize,
+    /// As which it has buffers.
+    borrower: Borrower,
     rx: Ring<Descriptor>,
     tx: Ring<Descriptor>,
     fill: Ring<u64>,
     completion: Ring<u64>,
-    /// Chunks for packets that leave.
-    free: Vec<u64>,
     is_zero_copy: bool,
+    /// What was taken of rings and not looked at yet; empty between calls.
+    packets: Vec<Descriptor>,
+    sent: Vec<u64>,
 }
 
-/// What of a queue's socket is kept beyond the process, and under which names.
-struct Names {
-    socket: String,
-    memory: String,
-}
-
-impl Names {
-    fn of(interface: u32, queue: u32) -> Self {
-        let name = |what| format!("xdp-{interface}-{queue}-{what}");
-        Self {
-            socket: name("socket"),
-            memory: name("memory"),
-        }
-    }
+/// Under which name a queue's socket is kept beyond the process.
+fn name(interface: u32, queue: u32) -> String {
+    format!("xdp-{interface}-{queue}-socket")
 }
 
 /// How long the kernel is waited for that has yet to send what a former process has left.
@@ -70,59 +62,61 @@ const SENDING_LOOK: Duration = Duration::from_millis(1);
 
 impl Socket {
     /// Opens the socket of a queue, or goes on with one that was kept.
-    pub fn open(interface: &Interface, queue: u32, keeper: &Keeper) -> io::Result<Self> {
-        let names = Names::of(interface.index, queue);
-        let kept = keeper.take(&names.socket).zip(keeper.take(&names.memory));
-        if let Some((socket, memory)) = kept
-            && let Ok(socket) = Self::go_on(socket, &memory, interface.mtu)
+    pub fn open(
+        interface: &Interface,
+        queue: u32,
+        borrower: Borrower,
+        umem: &mut Umem,
+        keeper: &Keeper,
+    ) -> io::Result<Self> {
+        let name = name(interface.index, queue);
+        if umem.has_former(borrower)
+            && let Some(socket) = keeper.take(&name)
+            && let Ok(socket) = Self::go_on(socket, borrower, umem)
         {
             return Ok(socket);
         }
         // Whoever has the queue keeps others from it.
-        Self::forget(interface.index, queue, keeper);
-        let chunk_bytes = chunk_bytes(interface.mtu)?;
-        let len = 2 * ENTRIES as usize * chunk_bytes;
-        let file = sys::memory_file(len)?;
-        let memory = Mapping::of_memory(&file, len)?;
+        keeper.forget(&name);
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
-        register(&socket, &memory, chunk_bytes)?;
+        register(&socket, umem)?;
         make_rings(&socket)?;
         let _ = sys::set_option(&socket, libc::SOL_XDP, MAX_TX_BUDGET, TX_BUDGET);
-        let mut own = Self::over(socket, memory, chunk_bytes)?;
-        (0..ENTRIES).for_each(|number| {
-            own.fill.put(own.chunk(number));
-        });
-        own.fill.submit();
-        own.free = (ENTRIES..2 * ENTRIES).map(|one| own.chunk(one)).collect();
+        let mut own = Self::over(socket, borrower)?;
         own.is_zero_copy = bind(&own.socket, interface.index, queue)?;
-        keeper.keep(&names.memory, &file);
-        keeper.keep(&names.socket, &own.socket);
+        umem.is_bound(borrower);
+        own.fill_up(umem);
+        own.kick_receive();
+        if umem.is_kept() {
+            keeper.keep(&name, &own.socket);
+        }
         Ok(own)
     }
 
     /// Nobody keeps the socket of a queue any more.
     pub fn forget(interface: u32, queue: u32, keeper: &Keeper) {
-        let names = Names::of(interface, queue);
-        keeper.forget(&names.socket);
-        keeper.forget(&names.memory);
+        keeper.forget(&name(interface, queue));
     }
 
-    /// Goes on where a former process has left off: what has arrived is in the ring. Of the chunks for
-    /// packets that leave those are free that the kernel does not have.
-    fn go_on(socket: OwnedFd, file: &OwnedFd, mtu: usize) -> io::Result<Self> {
-        let chunk_bytes = chunk_bytes(mtu)?;
-        let len = 2 * ENTRIES as usize * chunk_bytes;
-        if sys::length(file)? != len as u64 || !sys::is_of_this_network(&socket) {
+    /// Goes on where a former process has left off: what has arrived is in the ring.
+    fn go_on(socket: OwnedFd, borrower: Borrower, umem: &mut Umem) -> io::Result<Self> {
+        if !sys::is_of_this_network(&socket) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let memory = Mapping::of_memory(file, len)?;
-        let mut own = Self::over(socket, memory, chunk_bytes)?;
+        let mut own = Self::over(socket, borrower)?;
         own.is_zero_copy = is_zero_copy(&own.socket);
         own.wait_until_sent()?;
-        own.take_back();
-        let waiting: Vec<u64> = own.tx.waiting().map(|one| one.address).collect();
-        let chunks = (ENTRIES..2 * ENTRIES).map(|one| own.chunk(one));
-        own.free = chunks.filter(|one| !waiting.contains(one)).collect();
+        let before = own.inside();
+        let seen = own.seen();
+        let inside = match (before, own.inside()) {
+            (Inside::None, Inside::None) => Inside::None,
+            _ => Inside::Some,
+        };
+        if !umem.go_on(borrower, &seen, inside) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        own.take_back(umem);
+        own.fill_up(umem);
         Ok(own)
     }
 
@@ -138,8 +132,27 @@ impl Socket {
         Ok(())
     }
 
+    /// Whether the kernel has taken buffers that it has not received into yet.
+    fn inside(&self) -> Inside {
+        match self.fill.count_taken() == self.rx.count_put() {
+            true => Inside::None,
+            false => Inside::Some,
+        }
+    }
+
+    /// Where the buffers are that are in the rings, in the order in which the kernel moves them.
+    fn seen(&self) -> Vec<usize> {
+        let address = |one: Descriptor| one.address;
+        let sending = self.tx.waiting(Side::Producer).map(address);
+        let sent = self.completion.waiting(Side::Consumer);
+        let mut seen: Vec<_> = sending.chain(sent).collect();
+        seen.extend(self.fill.waiting(Side::Producer));
+        seen.extend(self.rx.waiting(Side::Consumer).map(address));
+        seen.into_iter().map(|one| one as usize).collect()
+    }
+
     /// Over a socket whose rings are made, wherever they are.
-    fn over(socket: OwnedFd, memory: Mapping, chunk_bytes: usize) -> io::Result<Self> {
+    fn over(socket: OwnedFd, borrower: Borrower) -> io::Result<Self> {
         let at = ring_offsets(&socket)?;
         Ok(Self {
             fill: Ring::map(&socket, FILL_PAGE, &at.fr, ENTRIES, Side::Producer)?,
@@ -147,15 +160,11 @@ impl Socket {
             rx: Ring::map(&socket, RX_PAGE, &at.rx, ENTRIES, Side::Consumer)?,
             tx: Ring::map(&socket, TX_PAGE, &at.tx, ENTRIES, Side::Producer)?,
             socket,
-            memory,
-            chunk_bytes,
-            free: Vec::new(),
+            borrower,
             is_zero_copy: false,
+            packets: Vec::new(),
+            sent: Vec::new(),
         })
-    }
-
-    fn chunk(&self, number: u32) -> u64 {
-        u64::from(number) * self.chunk_bytes as u64
     }
 
     pub fn descriptor(&self) -> i32 {
@@ -169,85 +178,111 @@ impl Socket {
     /// Receives up to `most` frames, appended to `burst`.
     pub fn receive(
         &mut self,
+        umem: &mut Umem,
         pools: &mut Pools,
         burst: &mut Vec<Frame>,
         most: usize,
         counters: &mut PortCounters,
     ) {
-        let mut taken = 0;
-        while taken < most
+        while self.packets.len() < most
             && let Some(packet) = self.rx.take()
         {
-            taken += 1;
-            counters.received(packet.len as usize);
-            match pools.take_filled(self.packet(packet)) {
-                Some(frame) => burst.push(frame),
-                None => counters.receive_no_buffer += 1,
-            }
-            let chunk = packet.address - packet.address % self.chunk_bytes as u64;
-            self.fill.put(chunk);
+            umem.expect_back(packet.address);
+            self.packets.push(packet);
         }
-        if taken > 0 {
+        if !self.packets.is_empty() {
             self.rx.release();
-            self.fill.submit();
+            for Descriptor { address, len, .. } in self.packets.drain(..) {
+                let Some(frame) = umem.take_back(address, len, self.borrower) else {
+                    counters.receive_malformed += 1;
+                    continue;
+                };
+                counters.received(frame.len());
+                match umem.received(frame, pools, counters) {
+                    Some(frame) => burst.push(frame),
+                    None => counters.receive_no_buffer += 1,
+                }
+            }
+            self.fill_up(umem);
         }
         if self.fill.needs_wakeup() {
             self.kick_receive();
         }
     }
 
-    fn packet(&self, packet: Descriptor) -> &[u8] {
-        let len = (packet.len as usize).min(self.chunk_bytes);
-        let place = self.memory.at(packet.address as usize, len);
-        // SAFETY: inside the mapping, and ours until its chunk is in the fill ring again.
-        unsafe { std::slice::from_raw_parts(place.as_ptr(), len) }
+    /// Hands the kernel as many buffers to receive into as it should have.
+    fn fill_up(&mut self, umem: &mut Umem) {
+        let has = self.fill.count().wrapping_sub(self.rx.count());
+        for _ in has..ENTRIES {
+            let Some(address) = umem.lend_empty(self.borrower) else {
+                break;
+            };
+            // There is room for all that the kernel should have.
+            self.fill.put(address as u64);
+        }
+        self.fill.submit();
     }
 
-    /// Queues a copy of a frame. False if there is no room.
-    pub fn transmit(&mut self, bytes: &[u8]) -> bool {
-        if self.free.is_empty() {
-            self.flush();
+    /// Queues a frame, as it lies if it is in the shared memory. False, and the frame is given back, if
+    /// there is no room.
+    pub fn transmit(
+        &mut self,
+        frame: Frame,
+        umem: &mut Umem,
+        pools: &mut Pools,
+        counters: &mut PortCounters,
+    ) -> bool {
+        if !self.tx.has_room() {
+            self.flush(umem);
         }
-        if bytes.len() > self.chunk_bytes {
+        if !self.tx.has_room() {
+            pools.give(frame);
             return false;
         }
-        let Some(address) = self.free.pop() else {
+        let leaving = umem.leaving(frame, pools, counters).or_else(|frame| {
+            self.flush(umem);
+            umem.leaving(frame, pools, counters)
+        });
+        let frame = match leaving {
+            Ok(frame) => frame,
+            Err(frame) => {
+                pools.give(frame);
+                return false;
+            }
+        };
+        let len = frame.len() as u32;
+        let Some(address) = umem.lend(frame, self.borrower) else {
             return false;
         };
-        let place = self.memory.at(address as usize, bytes.len());
-        // SAFETY: the chunk is ours until it is in the ring, and long enough.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_ptr(), bytes.len()) };
-        let entry = Descriptor {
-            address,
-            len: bytes.len() as u32,
+        self.tx.put(Descriptor {
+            address: address as u64,
+            len,
             options: 0,
-        };
-        let has_room = self.tx.put(entry);
-        if !has_room {
-            self.free.push(address);
-        }
-        has_room
+        })
     }
 
     /// Has the kernel send what is queued, and takes back what was sent.
-    pub fn flush(&mut self) {
+    pub fn flush(&mut self, umem: &mut Umem) {
         self.tx.submit();
         for _ in 0..KICKS {
             if self.tx.needs_wakeup() && !self.tx.is_drained() {
                 self.kick_send();
             }
-            self.take_back();
+            self.take_back(umem);
             if !self.tx.needs_wakeup() || self.tx.is_drained() {
                 break;
             }
         }
     }
 
-    fn take_back(&mut self) {
+    fn take_back(&mut self, umem: &mut Umem) {
         while let Some(address) = self.completion.take() {
-            self.free.push(address);
+            self.sent.push(address);
         }
         self.completion.release();
+        for address in self.sent.drain(..) {
+            umem.free(address, self.borrower);
+        }
     }
 
     fn kick_send(&self) {
@@ -293,24 +328,13 @@ impl Socket {
     }
 }
 
-/// Memory for a packet: a power of two, in which the kernel keeps a few hundred bytes for itself.
-fn chunk_bytes(mtu: usize) -> io::Result<usize> {
-    match mtu {
-        0..=1600 => Ok(2048),
-        1601..=3600 => Ok(4096),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("an MTU of {mtu}: AF_XDP takes packets of up to 3600 bytes"),
-        )),
-    }
-}
-
-fn register(socket: &OwnedFd, memory: &Mapping, chunk_bytes: usize) -> io::Result<()> {
+fn register(socket: &OwnedFd, umem: &Umem) -> io::Result<()> {
+    let (addr, len) = umem.registered();
     let umem = libc::xdp_umem_reg {
-        addr: memory.at(0, memory.len()).as_ptr() as u64,
-        len: memory.len() as u64,
-        chunk_size: chunk_bytes as u32,
-        headroom: 0,
+        addr,
+        len,
+        chunk_size: CHUNK_BYTES as u32,
+        headroom: HEADROOM as u32,
         flags: 0,
         tx_metadata_len: 0,
     };

@@ -119,7 +119,7 @@ fn who_loads_from_others_does_not_notice() {
         let [_one, _two, three] = servers;
         assert!(
             downloads.iter().all(|one| one.len() < 64 << 20),
-            "they are still under way"
+            "{driver}: they are still under way"
         );
         drop(three);
         change(&middle, "remove", ENDPOINTS[2]);
