@@ -56,6 +56,19 @@ fn dropped(node: &Node) -> u64 {
     node.machine.path().drops().total() + there
 }
 
+fn both(at: Instant) -> Clock {
+    Clock {
+        packet: at,
+        link: at,
+    }
+}
+
+fn arrives(node: &mut Node, packet: &[u8], clock: Clock, out: &mut Output) {
+    let mut frame = node.machine.pools().take_filled(packet).expect("a buffer");
+    frame.set_timestamp(clock.packet);
+    node.machine.receive(&mut vec![frame], clock, out);
+}
+
 #[test]
 fn losses_and_crashes_leave_nothing_standing() {
     let service = service();
@@ -131,16 +144,11 @@ fn the_first_answer_is_lost_with_its_worker() {
     });
     let (at, packet) = packets(&service, 1).remove(0);
     node.machine.start(at);
-    let clock = Clock {
-        packet: at,
-        link: at,
-    };
+    let clock = both(at);
     let mut out = Output::default();
     // The second waits behind the first.
     for _ in 0..2 {
-        let mut frame = node.machine.pools().take_filled(&packet).expect("a buffer");
-        frame.set_timestamp(at);
-        node.machine.receive(&mut vec![frame], clock, &mut out);
+        arrives(&mut node, &packet, clock, &mut out);
     }
     let mut asked = std::mem::take(&mut out.frames);
     assert_eq!((asked.len(), questions(&node)), (1, 1));
@@ -181,15 +189,10 @@ fn a_lost_question_that_nobody_waits_for_is_over_at_once() {
     let mut node = build(&service, Paths::Both).expect("a sound service");
     let (at, packet) = packets(&service, 1).remove(0);
     node.machine.start(at);
-    let clock = Clock {
-        packet: at,
-        link: at,
-    };
+    let clock = both(at);
     let mut out = Output::default();
     for _ in 0..2 {
-        let mut frame = node.machine.pools().take_filled(&packet).expect("a buffer");
-        frame.set_timestamp(at);
-        node.machine.receive(&mut vec![frame], clock, &mut out);
+        arrives(&mut node, &packet, clock, &mut out);
         let (_, asked) = out.frames.pop().expect("it asks");
         assert_eq!((out.frames.len(), questions(&node)), (0, 1));
         let mut lost = Vec::new();
