@@ -13,7 +13,7 @@ use twinpath_core::wire::{
 use twinpath_core::{Direction, DropReason, Identifications, Instant, Packet, Pools, Share};
 use twinpath_rulecache::recording::EntryId;
 use twinpath_rulecache::{
-    Answers, Awaits, Dependents, Follower, Half, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
+    Answers, Awaits, Dependents, Follower, Hits, MatchKey, Obstacle, Reconfigure, Recorded,
     Recording, Rule, RuleChain, RuleFunction, TcpProgress, Verdict, Waited, synthesise,
 };
 

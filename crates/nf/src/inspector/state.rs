@@ -61,7 +61,7 @@ pub(super) const DATAGRAMS: u32 = 1 << 17;
 
 /// The rule that has banned a flow, counted from 1: the bits above all others.
 const RULE_SHIFT: u32 = 18;
-const _: () = assert!(MAX_RULES as u64 <= (1 << (32 - RULE_SHIFT)) - 1);
+const _: () = assert!((MAX_RULES as u64) < 1 << (32 - RULE_SHIFT));
 
 /// A rule among the flags of a flow that it has banned.
 pub(super) const fn banned_by(rule: RuleIndex) -> u32 {

@@ -27,9 +27,7 @@ use plan::{Leg, Stop};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Identifications, Instant, Share};
-use twinpath_rulecache::{
-    Answers, EntryText, Half, Hits, Obstacle, Recorded, RuleFunction, Verdict,
-};
+use twinpath_rulecache::{Answers, EntryText, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
 const SESSION: u32 = 1 << 31;
