@@ -210,7 +210,7 @@ fn send(interface: &str, rate: u64, is_over: &AtomicBool) -> u64 {
         [(1, 4000), (2, PORT)].map(|(host, port)| Endpoint::v4([10, 9, 0, host], port));
     let (mut injector, mut number) = (Injector::open(interface), 0u64);
     while !is_over.load(Ordering::Relaxed) {
-        let end = Instant::now() + Duration::from_millis(20);
+        let end = Instant::now() + Duration::from_millis(100);
         injector.send_at(rate, end, || {
             let payload = number.to_be_bytes();
             number += 1;

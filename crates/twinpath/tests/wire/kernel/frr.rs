@@ -21,6 +21,9 @@ struct Frr {
 impl Frr {
     fn start(network: &Network, host: &str, number: u8, interface: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
+        // The daemons give up root.
+        let path = folder.path().to_string_lossy();
+        succeed(network, host, "chown", &["frr:frrvty", &path]);
         let zebra = daemon(network, host, &folder, "zebra", "");
         let mut frr = Self {
             protocols: Vec::new(),
@@ -74,10 +77,6 @@ fn daemon(network: &Network, host: &str, folder: &TempDir, name: &str, text: &st
         &path(""),
         "-P",
         "0",
-        "-u",
-        "root",
-        "-g",
-        "root",
         "--log",
         &log,
     ];
