@@ -87,7 +87,7 @@ fn rules_are_shown_and_filtered() {
         said.out
     );
     assert!(
-        said.out.contains("from acl: the default: allow, napt "),
+        said.out.contains("from acl: the default: allow, napt: "),
         "{}",
         said.out
     );

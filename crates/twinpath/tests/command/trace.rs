@@ -331,10 +331,10 @@ fn a_routers_route_is_told() {
     let packets = vec![nowhere.clone(); 60];
     capture(&folder.path("in.pcap"), &packets);
     let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap"]);
-    let expected = "    no_route by router: route 203.0.113.0/24 via discard (line 20)\n";
+    let expected = "    no_route by router: route 203.0.113.0/24 via discard (line 21)\n";
     assert_eq!(said.out.matches(expected).count(), 60, "{}", said.out);
     let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&outbound())]);
-    let expected = "depends on router: route 0.0.0.0/0 via uplink (line 21)\n";
+    let expected = "depends on router: route 0.0.0.0/0 via uplink (line 22)\n";
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
