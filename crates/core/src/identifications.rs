@@ -24,10 +24,22 @@ pub struct Share {
 }
 
 impl Share {
-    /// Even numbers.
-    pub const FAST_PATH: Self = Self::of(0, 2);
-    /// Odd numbers.
-    pub const SLOW_PATH: Self = Self::of(1, 2);
+    /// The fast path's where there are no shards: even numbers.
+    pub const FAST_PATH: Self = Self::of_fast_path(0, 1);
+    /// The slow path's where there are no shards: odd numbers.
+    pub const SLOW_PATH: Self = Self::of_slow_path(0, 1);
+
+    /// That of the fast path of one of so many shards, counted from 0.
+    #[must_use]
+    pub const fn of_fast_path(shard: u16, shards: u16) -> Self {
+        Self::of(2 * shard, 2 * shards)
+    }
+
+    /// That of the slow path of one of so many shards, counted from 0.
+    #[must_use]
+    pub const fn of_slow_path(shard: u16, shards: u16) -> Self {
+        Self::of(2 * shard + 1, 2 * shards)
+    }
 
     /// That of one of so many who draw, counted from 0.
     #[must_use]

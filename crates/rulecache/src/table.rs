@@ -50,6 +50,8 @@ pub struct TableConfig {
     pub mark_timeout: Duration,
     /// Each rule in use is reported once in so long.
     pub report_interval: Duration,
+    /// Which identifications its rules draw.
+    pub identifications: Share,
     /// Keeps outsiders from choosing packets that collide.
     pub seed: u64,
 }
@@ -64,6 +66,7 @@ impl Default for TableConfig {
             promoted_together: 256,
             mark_timeout: Duration::from_millis(10),
             report_interval: Duration::from_millis(500),
+            identifications: Share::FAST_PATH,
             seed: 0,
         }
     }
@@ -187,7 +190,7 @@ impl RuleTable {
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
             promotion: Promotion::new(&config),
-            identifications: Identifications::new(Share::FAST_PATH, seed),
+            identifications: Identifications::new(config.identifications, seed),
             notices: VecDeque::new(),
             counters: TableCounters::default(),
             used_ids: 0,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
+use twinpath_core::Share;
 use twinpath_nf::duration::Human;
 use twinpath_nf::shard::MAX_SHARDS;
 
@@ -378,6 +379,9 @@ pub struct RuleCache {
     pub threshold: u32,
     /// A rule is taken out after so many windows without use.
     pub idle_windows: u8,
+    /// Which identifications rules draw.
+    #[serde(skip)]
+    pub identifications: Share,
 }
 
 impl Default for RuleCache {
@@ -391,6 +395,7 @@ impl Default for RuleCache {
             window: Human(Duration::from_millis(200)),
             threshold: 1,
             idle_windows: 10,
+            identifications: Share::FAST_PATH,
         }
     }
 }

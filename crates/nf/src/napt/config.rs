@@ -14,6 +14,7 @@ use crate::text::Text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use twinpath_classify::Prefix;
+use twinpath_core::Share;
 use twinpath_core::wire::Address;
 use twinpath_core::wire::unicast::check_host;
 
@@ -55,6 +56,8 @@ pub struct Config {
     pub(crate) ports: PortsText,
     /// Of the ports below 1024, those that ports below 1024 inside may get.
     pub(crate) low_ports: (u16, u16),
+    /// Which identifications are drawn on the slow path.
+    pub(crate) identifications: Share,
     pub(crate) assignment: Assignment,
     pub(crate) deterministic: Option<Deterministic>,
     pub(crate) dynamic: Option<Dynamic>,
@@ -455,6 +458,7 @@ impl Config {
             forwards,
             ports: written.ports,
             low_ports: LOW,
+            identifications: Share::SLOW_PATH,
             assignment: written.assignment,
             deterministic,
             dynamic,

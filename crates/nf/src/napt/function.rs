@@ -26,7 +26,7 @@ use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
-use twinpath_core::{DropReason, Identifications, Instant, Share};
+use twinpath_core::{DropReason, Identifications, Instant};
 use twinpath_rulecache::{Answers, EntryText, Hits, Obstacle, Recorded, RuleFunction, Verdict};
 
 /// Entries of sessions have this bit; those without are [slots](Slot).
@@ -100,7 +100,7 @@ impl Napt {
             refusals: Refusals::default(),
             sides: Sides::new(config),
             fragments: Fragments::new(seed),
-            identifications: Identifications::new(Share::SLOW_PATH, seed),
+            identifications: Identifications::new(config.identifications, seed),
             counters: Counters::default(),
         }
     }

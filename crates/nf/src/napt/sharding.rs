@@ -5,6 +5,7 @@ use super::config::{Config, Deterministic, Forwards, LOW, PortsText};
 use super::function::nature::kind_of;
 use crate::shard::{Owner, Owners, Parts, Shard};
 use std::collections::HashMap;
+use twinpath_core::Share;
 use twinpath_core::wire::{Address, Endpoint};
 
 impl Config {
@@ -12,6 +13,7 @@ impl Config {
     pub(crate) fn of_shard(&self, shard: Shard) -> Option<Self> {
         let mut own = self.clone();
         own.sessions = shard.share(self.sessions);
+        own.identifications = Share::of_slow_path(shard.number, shard.of);
         if self.deterministic.is_none() {
             let PartedPorts { low, ports } = PartedPorts::new(self.ports, shard.of)?;
             let (first, last) = ports.of(shard.number);
@@ -97,5 +99,33 @@ impl ExternalOwners {
         let (blocks, numbers) = self.blocks.as_ref()?;
         let number = *numbers.get(&external.address)?;
         blocks.host(number, external)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::napt::Napt;
+    use std::collections::HashSet;
+
+    /// Hosts in two shards that share an address have none in common, on either path.
+    #[test]
+    fn no_two_shards_draw_the_same_identification() {
+        let text = "inside = ['10.0.0.0/8']\nexternal = ['192.0.2.1']";
+        let config: Config = toml::from_str(text).expect("valid");
+        let [source, destination] = [1, 2].map(|host| Address(0xffff_c000_0200 | host));
+        let mut drawn = HashSet::new();
+        for shard in Shard::all(4) {
+            let own = config.of_shard(shard).expect("enough ports");
+            let on_fast_path = Share::of_fast_path(shard.number, shard.of);
+            let mut fast_path = twinpath_core::Identifications::new(on_fast_path, 7);
+            let mut slow_path = Napt::new(&own, 7).identifications;
+            for numbers in [&mut fast_path, &mut slow_path] {
+                for _ in 0..8192 {
+                    assert!(drawn.insert(numbers.draw(source, destination, 17)));
+                }
+            }
+        }
+        assert_eq!(drawn.len(), 1 << 16);
     }
 }

@@ -3,6 +3,7 @@
 use crate::build_error::BuildError;
 use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
+use twinpath_core::Share;
 use twinpath_nf::shard::Shard;
 
 /// The service as one shard's node has it: slots, flows, exact rules and what functions give out are
@@ -23,6 +24,7 @@ pub fn share(service: &Service, shard: Shard) -> Result<Service, BuildError> {
         own.try_into().unwrap_or(most)
     });
     own.rule_cache.exact = shard.share(service.rule_cache.exact);
+    own.rule_cache.identifications = Share::of_fast_path(shard.number, shard.of);
     if let Some(split) = &mut own.split {
         split.become_share_of(shard);
     }

@@ -143,6 +143,7 @@ pub fn rule_table(service: &Service) -> TableConfig {
         mark_timeout: service.link.incomplete_timeout.duration(),
         // Ageing wants to hear of each rule in each of its windows.
         report_interval: cache.window.duration() / 2,
+        identifications: cache.identifications,
         seed: service.seed,
         ..TableConfig::default()
     }
