@@ -527,6 +527,39 @@ fn whole_packets_do_not_overtake_fragments_between_elements() {
     }
 }
 
+/// Nor do they where the rules of their flow are cached, which no fragment meets: they wait for it there.
+#[test]
+fn whole_packets_that_meet_rules_do_not_overtake_fragments() {
+    const AT_ONCE: usize = 6;
+    let service = services::roomy(&["acl", "firewall", "monitor"]).parsed();
+    let from = Endpoint::v4([10, 0, 0, 1], 1000);
+    let to = Endpoint::v4([192, 0, 2, 1], 53);
+    let datagram = || PacketBuilder::udp(from, to).payload_len(96);
+    let whole = datagram().to_vec().expect("short");
+    let mut trace = Trace::new();
+    for burst in 0..200u32 {
+        let mut packets = vec![whole.clone(); AT_ONCE];
+        // Before that rules are made.
+        if burst >= 100 {
+            let place = burst as usize % (AT_ONCE - 2);
+            for (number, (offset, more)) in [(0, true), (800, false)].into_iter().enumerate() {
+                let part = datagram().identification(burst).fragment(offset, more);
+                packets[place + number] = part.to_vec().expect("short");
+            }
+        }
+        let at = 1_000_000_000 + u64::from(burst) * 5_000_000;
+        packets.iter().for_each(|packet| trace.push(at, packet));
+    }
+    let mut world = World::new(&service, Paths::Both, Mishaps::default());
+    world.run_in_bursts(&trace, AT_ONCE);
+    let order: Vec<_> = world.order.iter().map(|(number, _)| *number).collect();
+    assert_eq!(order.len(), trace.len());
+    let overtaken = order.windows(2).find(|pair| pair[0] > pair[1]);
+    assert_eq!(overtaken, None);
+    let fast = world.node.machine.path().counters().fast_packets;
+    assert!(fast > order.len() as u64 / 4, "{fast} on the fast path");
+}
+
 /// In virtual time a link's round trip is as long as time-outs, or longer, and timers of functions
 /// and the ends of runs find packets anywhere.
 #[test]

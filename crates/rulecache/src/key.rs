@@ -12,7 +12,7 @@
 
 use twinpath_core::Direction;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
-use twinpath_core::wire::{Address, Endpoint, fields, icmp};
+use twinpath_core::wire::{Address, Endpoint, fields, icmp, protocol};
 
 /// Words of a key.
 pub const WORDS: usize = 6;
@@ -32,6 +32,8 @@ mod shape {
     pub const ECHO: u8 = 2;
     /// Of an echo: it is the answer.
     pub const REPLY: u8 = 4;
+    /// A fragment, which meets no rule.
+    pub const FRAGMENT: u8 = 8;
 }
 
 /// The lower half of an IPv4 address in IPv6's space, without the address.
@@ -171,6 +173,57 @@ impl MatchKey {
             | u64::from(shape);
         key.0[5] = u64::from(ingress) << 48;
         Some(key)
+    }
+
+    /// What a fragment of a TCP segment or UDP datagram shows, whose datagram has these ports and this
+    /// protocol: its flow, and that no rule is for it.
+    #[inline(never)]
+    pub fn of_fragment(
+        frame: &[u8],
+        layout: &Layout,
+        (ports, protocol): ([u16; 2], u8),
+        ingress: u16,
+        direction: Direction,
+    ) -> Option<Self> {
+        let version = match layout.network {
+            Network::V4 => 0,
+            Network::V6 => shape::V6,
+            Network::None => return None,
+        };
+        let is_known = matches!(protocol, protocol::TCP | protocol::UDP);
+        if layout.fragment == Fragment::Whole || !is_known {
+            return None;
+        }
+        let [source, destination] = ports;
+        let mut key = Self::of_ends(
+            Endpoint::new(fields::source_address(frame, layout), source),
+            Endpoint::new(fields::destination_address(frame, layout), destination),
+        );
+        key.0[4] |= u64::from(protocol) << PROTOCOL_SHIFT
+            | u64::from(fields::tcp_flags(frame, layout)) << FLAGS_SHIFT
+            | (direction as u64) << DIRECTION_SHIFT
+            | u64::from(version | shape::FRAGMENT);
+        key.0[5] = u64::from(ingress) << 48;
+        Some(key)
+    }
+
+    /// Whether it is a fragment's.
+    #[inline(always)]
+    pub const fn is_fragment(&self) -> bool {
+        self.0[4] as u8 & shape::FRAGMENT != 0
+    }
+
+    /// What a whole packet of a fragment's flow shows.
+    #[must_use]
+    pub const fn as_whole(mut self) -> Self {
+        self.0[4] &= !(shape::FRAGMENT as u64);
+        self
+    }
+
+    /// What all packets of a flow and direction have in common, fragments too.
+    #[must_use]
+    pub fn of_flow(&self) -> Self {
+        self.as_whole().without(&Self::WITHIN_FLOW)
     }
 
     /// What any IP packet would show if it were plain: for people to read, not for tables.

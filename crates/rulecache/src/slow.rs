@@ -20,7 +20,9 @@ use crate::recording::{EntryId, Obstacle, Recording};
 use crate::selection::{Selection, SelectionConfig};
 use crate::sides::Sides;
 use crate::synthesis::synthesise;
-use twinpath_core::{DropReason, Frame, Instant, Named, Packet, Pools, Steering};
+use twinpath_core::fragments::DatagramFlows;
+use twinpath_core::wire::layout::Fragment;
+use twinpath_core::{DropReason, Frame, HashKey, Instant, Keyed, Named, Packet, Pools, Steering};
 
 /// Configuration of the slow path's side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -103,6 +105,8 @@ pub struct SlowRules {
     sides: Sides,
     /// Tells flows by addresses and ports alone.
     steering: Steering,
+    /// The flows of datagrams whose first fragments have come.
+    datagrams: DatagramFlows,
     chain: RuleChain,
     /// Of the packet that is on its way.
     recording: Recording,
@@ -129,6 +133,7 @@ impl SlowRules {
             config,
             sides,
             steering: Steering::default(),
+            datagrams: DatagramFlows::new(HashKey::new(config.selection.seed)),
             chain: RuleChain::new(functions),
             recording: Recording::new(None),
             selection: Selection::new(config.selection),
@@ -373,11 +378,23 @@ impl SlowRules {
         out.extend(self.messages.drain(..).map(Output::Send));
     }
 
-    /// A packet's flow and direction, as it comes to the chain. Fragments of a datagram are of one
-    /// flow, and an ICMP error is of the flow that it is about.
-    fn flow_of(&self, packet: &Packet) -> Flow {
-        let keyed = self.steering.key(packet.bytes(), &packet.layout);
+    /// A packet's flow and direction, as it comes to the chain. An ICMP error is of the flow that it is
+    /// about.
+    fn flow_of(&mut self, packet: &Packet) -> Flow {
+        let (bytes, layout) = (packet.bytes(), &packet.layout);
+        let keyed = match layout.fragment {
+            Fragment::Whole => self.steering.key(bytes, layout),
+            _ => self.flow_of_fragment(packet),
+        };
         keyed.map_or_else(Flow::default, |keyed| (keyed.key, keyed.side))
+    }
+
+    /// The flow of its datagram; where that is not known, all those between two hosts are of one.
+    #[cold]
+    fn flow_of_fragment(&mut self, packet: &Packet) -> Option<Keyed> {
+        let (bytes, layout, now) = (packet.bytes(), &packet.layout, packet.timestamp());
+        let keyed = self.datagrams.key(bytes, layout, &self.steering, now);
+        keyed.or_else(|| self.steering.key(bytes, layout))
     }
 
     /// A packet meets the chain; one that has waited has a ticket. Returns whether it is gone, or

@@ -12,8 +12,10 @@
 //! Packets of a flow that were punted come back later than those that meet a rule. So a rule
 //! becomes active only behind them; and a packet that is punted although other packets of its
 //! flow have an active rule (it differs in TCP flags or in the port of arrival) makes that rule
-//! wait for the packet's return.
+//! wait for the packet's return. Behind a fragment, which meets no rule, whole packets of its flow wait
+//! for its return (see `table/behind.rs`).
 
+mod behind;
 mod packet;
 mod promotion;
 
@@ -26,6 +28,7 @@ use crate::key::MatchKey;
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::slots::{Slots, State};
 use crate::variants::Variants;
+use behind::Behind;
 use promotion::Promotion;
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -88,7 +91,7 @@ pub struct TableCounters {
     pub misses: u64,
     /// Packets whose time to live did not allow the rule.
     pub guarded: u64,
-    /// Packets that were held.
+    /// Packets that were held, for rules or behind fragments.
     pub held: u64,
     /// Held packets that went to the slow path after all.
     pub held_then_punted: u64,
@@ -102,6 +105,8 @@ pub struct TableCounters {
     pub hold_full: u64,
     /// Rules for which there was no room.
     pub no_room: u64,
+    /// Fragments that packets of their flow may overtake: too many flows had some on the slow path.
+    pub fragments_alone: u64,
     /// Marks that were repeated.
     pub marks_repeated: u64,
 }
@@ -165,6 +170,8 @@ pub struct RuleTable {
     /// Active rules of the masked match whose mask has bits that differ within a flow.
     sensitive: Variants,
     promotion: Promotion,
+    /// Packets behind fragments of their flow.
+    behind: Behind,
     /// For packets whose rules have one drawn.
     identifications: Identifications,
     /// Rules taken out unasked, to be reported.
@@ -190,6 +197,7 @@ impl RuleTable {
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
             promotion: Promotion::new(&config),
+            behind: Behind::default(),
             identifications: Identifications::new(config.identifications, seed),
             notices: VecDeque::new(),
             counters: TableCounters::default(),
@@ -221,6 +229,11 @@ impl RuleTable {
     /// Rules that there may be.
     pub const fn capacity(&self) -> usize {
         self.config.rules()
+    }
+
+    /// Keeps outsiders from choosing packets that collide.
+    pub const fn seed(&self) -> u64 {
+        self.config.seed
     }
 
     /// Whether there are any rules but those of one TCP or UDP flow over IPv4.

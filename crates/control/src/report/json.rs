@@ -63,7 +63,7 @@
 //! | `rules.*.table.hits` | packets | met a rule |
 //! | `rules.*.table.misses` | packets | met none and went to the slow path |
 //! | `rules.*.table.guarded` | packets | went to the slow path because of their time to live |
-//! | `rules.*.table.held` | packets | waited for a rule to become active |
+//! | `rules.*.table.held` | packets | waited for a rule to become active, or for a fragment of their flow to return |
 //! | `rules.*.table.held_then_punted` | packets | of them, went to the slow path after all |
 //! | `rules.*.table.activated` | events | a rule became active |
 //! | `rules.*.table.demoted` | events | an active rule waited for a packet of its flow to return |
@@ -71,6 +71,7 @@
 //! | `rules.*.table.hold_full` | rules | taken out because more packets came than may be held |
 //! | `rules.*.table.no_room` | rules | found no room |
 //! | `rules.*.table.marks_repeated` | messages | marks sent again |
+//! | `rules.*.table.fragments_alone` | packets | fragments that packets of their flow did not wait for, as too many flows had some on the slow path |
 //! | `rules.*.slow_path.packets` | packets | came to the slow path |
 //! | `rules.*.slow_path.waited` | packets | waited until rules were gone or reported |
 //! | `rules.*.slow_path.overflowed` | packets | dropped because too many waited |

@@ -55,7 +55,7 @@ counts! {
         misses,
         /// Packets whose time to live did not allow their rule.
         guarded,
-        /// Packets that waited for a rule to become active.
+        /// Packets that waited for a rule to become active, or for a fragment of their flow to return.
         held,
         /// Of them, those that went to the slow path after all.
         held_then_punted,
@@ -71,6 +71,9 @@ counts! {
         no_room,
         /// Marks that were repeated.
         marks_repeated,
+        /// Fragments that packets of their flow did not wait for: too many flows had some on the slow
+        /// path.
+        fragments_alone,
     }
 }
 

@@ -222,6 +222,7 @@ fn rule_counts(scale: u64) -> RuleCounters {
             hold_full: 0,
             no_room: 0,
             marks_repeated: 2,
+            fragments_alone: 0,
         },
         slow_path: SlowRuleCounters {
             packets: 101_012 * scale,

@@ -48,15 +48,19 @@ impl DatagramFlows {
         steering: &Steering,
         now: Instant,
     ) -> Option<Keyed> {
+        let (ports, protocol) = self.ports(frame, layout, now)?;
+        Some(steering.key_of_fragment(frame, layout, ports, protocol))
+    }
+
+    /// The ports and the protocol of its datagram; `None` as for [`Self::key`].
+    pub fn ports(&mut self, frame: &[u8], layout: &Layout, now: Instant) -> Option<([u16; 2], u8)> {
         let (name, _) = Name::of(frame, layout)?;
         self.places.resize(MAX_DATAGRAMS, None);
-        let Known {
-            ports, protocol, ..
-        } = match layout.fragment {
+        let known = match layout.fragment {
             Fragment::First => self.learn(name, frame, layout, now),
             _ => self.find(&name, now)?,
         };
-        Some(steering.key_of_fragment(frame, layout, ports, protocol))
+        Some((known.ports, known.protocol))
     }
 
     fn set_of(&mut self, name: &Name) -> &mut [Option<Known>] {

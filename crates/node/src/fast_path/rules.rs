@@ -2,14 +2,17 @@
 
 use super::lane::{InFront, Passed, set_egress};
 use crate::position::Position;
-use twinpath_core::wire::layout::{Layout, PlainEnds};
-use twinpath_core::{Decision, Direction, Frame};
+use twinpath_core::fragments::DatagramFlows;
+use twinpath_core::wire::layout::{Fragment, Layout, PlainEnds};
+use twinpath_core::{Decision, Direction, Frame, HashKey};
 use twinpath_rulecache::{Effect, Found, LineKey, MatchKey, RuleTable};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
     /// The rules.
     pub table: RuleTable,
+    /// The ports of datagrams whose first fragments have come.
+    datagrams: DatagramFlows,
     /// What the table wants done; empty between calls.
     pub(super) effects: Vec<Effect>,
 }
@@ -21,6 +24,7 @@ impl RuleStage {
     /// An element with this table.
     pub fn new(table: RuleTable) -> Self {
         Self {
+            datagrams: DatagramFlows::new(HashKey::new(table.seed())),
             table,
             effects: Vec::new(),
         }
@@ -30,6 +34,33 @@ impl RuleStage {
     #[inline]
     pub fn key(&self, frame: &Frame, layout: &Layout, direction: Direction) -> Option<MatchKey> {
         MatchKey::of(frame.bytes(), layout, frame.port(), direction)
+    }
+
+    /// What a packet is held for: a fragment waits for packets of its flow.
+    pub(super) fn held_key(
+        &mut self,
+        frame: &Frame,
+        layout: &Layout,
+        direction: Direction,
+    ) -> Option<MatchKey> {
+        let key = self.key(frame, layout, direction);
+        key.or_else(|| self.fragment_key(frame, layout, direction))
+    }
+
+    /// The flow of a fragment, if its datagram's first has come.
+    #[cold]
+    fn fragment_key(
+        &mut self,
+        frame: &Frame,
+        layout: &Layout,
+        direction: Direction,
+    ) -> Option<MatchKey> {
+        if layout.fragment == Fragment::Whole {
+            return None;
+        }
+        let (bytes, now) = (frame.bytes(), frame.timestamp());
+        let datagram = self.datagrams.ports(bytes, layout, now)?;
+        MatchKey::of_fragment(bytes, layout, datagram, frame.port(), direction)
     }
 
     /// The flow of a plain packet with these ends.
@@ -83,7 +114,7 @@ impl RuleStage {
         position: Position,
         hint: u32,
     ) -> (Decision, u32) {
-        let Some(key) = self.key(frame, layout, position.direction) else {
+        let Some(key) = self.held_key(frame, layout, position.direction) else {
             return (Decision::Punt, hint);
         };
         let found = self.table.find_again(Found::from_bits(hint), &key);

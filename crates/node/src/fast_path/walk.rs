@@ -383,7 +383,7 @@ impl FastPath {
             return self.hold_for_answer(frame, element, io);
         }
         let stage = self.rules(element);
-        match stage.and_then(|stage| stage.key(&frame, &layout, position.direction)) {
+        match stage.and_then(|stage| stage.held_key(&frame, &layout, position.direction)) {
             Some(key) => self.hold_for_rule(Held { frame, layout, key }, element, io),
             None => self.drop(frame, DropReason::BadLinkFrame, io),
         }

@@ -59,6 +59,7 @@ fn table(table: &RuleTable) -> RuleTableCounters {
         hold_full: counters.hold_full,
         no_room: counters.no_room,
         marks_repeated: counters.marks_repeated,
+        fragments_alone: counters.fragments_alone,
     }
 }
 

@@ -24,6 +24,9 @@ impl RuleTable {
         layout: &Layout,
         now: Instant,
     ) -> Decision {
+        if !self.behind.is_empty() && self.waits_behind(key) {
+            return Decision::Hold;
+        }
         if let (Some(Ok(line)), Some(flow)) = (found.map(Found::place), LineKey::of(&key.0))
             && self.flows.look(line, flow, now) == Look::Meets
         {
@@ -50,7 +53,7 @@ impl RuleTable {
         (ingress, direction): (u16, Direction),
         now: Instant,
     ) -> Option<Decision> {
-        match earlier?.place() {
+        match earlier.filter(|_| self.behind.is_empty())?.place() {
             Ok(near) => {
                 let flow = LineKey::of_plain(frame, plain, direction);
                 let line = self.flows.usable_from(near, flow, now)?;
@@ -75,7 +78,8 @@ impl RuleTable {
         (ingress, direction): (u16, Direction),
         now: Instant,
     ) -> Option<Decision> {
-        let (earlier, key) = (earlier?, MatchKey::of(frame, layout, ingress, direction)?);
+        let earlier = earlier.filter(|_| self.behind.is_empty())?;
+        let key = MatchKey::of(frame, layout, ingress, direction)?;
         match earlier.place() {
             Ok(line) => {
                 let look = self.flows.look(line, LineKey::of(&key.0)?, now);
@@ -230,7 +234,38 @@ impl RuleTable {
         (self.flows.rule_at(line), usable)
     }
 
+    /// Whether a packet waits for a fragment of its flow that is on the slow path: it would meet a rule,
+    /// or others wait already.
+    #[cold]
+    pub(super) fn waits_behind(&mut self, key: &MatchKey) -> bool {
+        match self.behind.waiting(key) {
+            None => false,
+            Some(0) => self.find(key).is_some(),
+            Some(_) => true,
+        }
+    }
+
+    /// A fragment goes to the slow path, behind what is held of its flow. Packets that would meet a rule
+    /// wait for it.
+    #[cold]
+    fn fragment(&mut self, whole: &MatchKey) -> Decision {
+        let is_held = self.promotion.concerns(whole);
+        if is_held && self.promotion.holds_of_flow(whole) {
+            return Decision::Hold;
+        }
+        self.counters.misses += 1;
+        let may_be_overtaken =
+            is_held || self.variant(whole).is_some() || self.find(whole).is_some();
+        if may_be_overtaken && !self.behind.await_return(whole) {
+            self.counters.fragments_alone += 1;
+        }
+        Decision::Punt
+    }
+
     fn miss(&mut self, key: &MatchKey) -> Decision {
+        if key.is_fragment() {
+            return self.fragment(&key.as_whole());
+        }
         let is_held = self.promotion.concerns(key);
         let has_guards = self.flows.has_guards() || self.exact.has_guards();
         if has_guards || !self.sensitive.is_empty() {

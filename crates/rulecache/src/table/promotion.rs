@@ -14,6 +14,7 @@
 //! arrive is gone. With each promotion that succeeds twice as many may go together again. If one of its rules is cleared, the packets go to the slow path
 //! too, and the others wait for a new mark.
 
+use super::behind::MARKS;
 use super::{RuleTable, TableConfig};
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, Gone, NewRule, RuleId, RuleName, Uses};
@@ -95,6 +96,12 @@ impl Promotion {
         !self.holding.is_empty() && self.holding.find(key).is_some()
     }
 
+    /// Whether packets of this one's flow are held.
+    pub fn holds_of_flow(&self, key: &MatchKey) -> bool {
+        let flow = key.of_flow();
+        self.held.iter().any(|held| held.key.of_flow() == flow)
+    }
+
     /// A rule's packets are held from now on; with `anew`, until everything that has been punted
     /// by now has come back. Returns whether there was room.
     pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey, anew: bool) -> bool {
@@ -110,7 +117,7 @@ impl Promotion {
 
     /// Only an answer to a mark that is sent from now on counts.
     fn renew_mark(&mut self) {
-        self.mark = self.mark.wrapping_add(1);
+        self.mark = self.mark.wrapping_add(1) & !MARKS;
         self.renewals += 1;
         self.is_due = true;
     }
@@ -126,15 +133,23 @@ impl RuleTable {
     /// others go to the slow path.
     pub fn hold(&mut self, held: Held, effects: &mut Vec<Effect>) {
         self.counters.held += 1;
-        self.promotion.held.push_back(held);
+        self.keep(held, effects);
         if self.promotion.held.len() > self.config.held {
             self.give_up(effects);
         }
     }
 
+    /// A packet waits for a fragment of its flow, or for a rule.
+    fn keep(&mut self, held: Held, effects: &mut Vec<Effect>) {
+        match !self.behind.is_empty() && self.waits_behind(&held.key) {
+            true => self.behind.hold(held, self.config.held, effects),
+            false => self.promotion.held.push_back(held),
+        }
+    }
+
     /// Packets that are being held.
     pub fn held(&self) -> usize {
-        self.promotion.held.len()
+        self.promotion.held.len() + self.behind.held()
     }
 
     /// The workers have begun another life and know of no rule: all are gone, and the packets held
@@ -157,6 +172,7 @@ impl RuleTable {
         self.promotion.pending.clear();
         self.promotion.renewals = 0;
         self.punt_held(effects);
+        self.behind.give_up(effects);
     }
 
     fn give_up(&mut self, effects: &mut Vec<Effect>) {
@@ -321,6 +337,9 @@ impl RuleTable {
 
     /// Everything punted before the mark has come back.
     fn marked(&mut self, mark: u32, effects: &mut Vec<Effect>) {
+        if mark & MARKS != 0 {
+            return self.fragments_are_back(mark, effects);
+        }
         let is_awaited = !self.promotion.ids.is_empty() && !self.promotion.is_due;
         if !is_awaited || mark != self.promotion.mark {
             return;
@@ -330,9 +349,17 @@ impl RuleTable {
         for id in std::mem::take(&mut self.promotion.ids) {
             self.activate(id);
         }
-        self.release(effects);
+        let held = std::mem::take(&mut self.promotion.held);
+        self.release(held, effects);
         if self.promotion.ids.is_empty() {
             self.start_next();
+        }
+    }
+
+    /// Fragments that were punted before the mark have come back, and what waited behind them goes on.
+    fn fragments_are_back(&mut self, mark: u32, effects: &mut Vec<Effect>) {
+        while let Some(held) = self.behind.take_passed(mark) {
+            self.release(held, effects);
         }
     }
 
@@ -347,14 +374,14 @@ impl RuleTable {
         }
     }
 
-    /// Held packets meet the rules as if they arrived now. One of them may make a rule wait
-    /// again, and packets behind it with it.
-    fn release(&mut self, effects: &mut Vec<Effect>) {
-        for mut held in std::mem::take(&mut self.promotion.held) {
+    /// Packets that were held meet the rules as if they arrived now. One of them may make a rule wait
+    /// again, or be a fragment, and packets behind it wait with it.
+    fn release(&mut self, packets: VecDeque<Held>, effects: &mut Vec<Effect>) {
+        for mut held in packets {
             let (found, now) = (self.find(&held.key), held.frame.timestamp());
             let bytes = held.frame.bytes_mut();
             match self.packet(&held.key, found, bytes, &held.layout, now) {
-                Decision::Hold => self.promotion.held.push_back(held),
+                Decision::Hold => self.keep(held, effects),
                 decision => {
                     self.counters.held_then_punted += u64::from(decision == Decision::Punt);
                     effects.push(Effect::Release(held, decision));
@@ -392,6 +419,8 @@ impl RuleTable {
             self.give_up(effects);
         }
         self.tell_mark(link, effects);
+        let timeout = self.config.mark_timeout;
+        self.behind.tell_mark(link, timeout, effects);
         while let Some(name) = self.notices.pop_front() {
             let is_gone = self.slots.state(name.id) == State::Quarantined;
             if is_gone && self.name(name.id) == name {

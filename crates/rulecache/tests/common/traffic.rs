@@ -74,6 +74,10 @@ fn builder(flow: u8, flags: u8) -> PacketBuilder<'static> {
     }
 }
 
+fn is_tcp(flow: u8) -> bool {
+    matches!((flow % 4, flow % 3), (0 | 3, _) | (2, 1 | 2))
+}
+
 pub fn bytes(spec: &Spec) -> Vec<u8> {
     let plain = builder(spec.flow, spec.flags)
         .ttl(spec.ttl)
@@ -81,7 +85,10 @@ pub fn bytes(spec: &Spec) -> Vec<u8> {
     let (from, _) = ends(spec.flow);
     let odd = match spec.oddity {
         1 if from.address.is_v4() => plain.ipv4_options(&[1, 1, 1, 0]),
-        2 => plain.fragment(0, true),
+        // Of whole units: behind 20 bytes of TCP, or 8 of others.
+        2 => plain
+            .payload_len(spec.payload / 8 * 8 + if is_tcp(spec.flow) { 4 } else { 8 })
+            .fragment(0, true),
         3 => plain.vlan(7),
         _ => plain,
     };

@@ -12,8 +12,8 @@ use super::oracle::Oracle;
 use super::traffic::{Spec, flow_of, packet};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-use twinpath_core::wire::Endpoint;
-use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
+use twinpath_core::wire::{Endpoint, fields};
+use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools, Share};
 use twinpath_rulecache::{
     Affected, CacheMessage, Effect, EntryId, Held, ManagerConfig, MatchKey, Output, RuleChain,
     RuleFunction, RuleTable, SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig,
@@ -153,6 +153,7 @@ impl World {
             promoted_together: 8,
             mark_timeout: Duration::from_millis(2),
             report_interval: Duration::from_millis(7),
+            identifications: Share::FAST_PATH,
             seed: 9,
         });
         let done = Done::default();
@@ -183,9 +184,7 @@ impl World {
             self.pass_time(spec.gap_ns);
             self.ask_for_changes(ordinal);
             let packet = packet(&mut self.pools, spec, ordinal as u64, self.now);
-            let is_plain =
-                MatchKey::of(packet.bytes(), &packet.layout, 0, Direction::Original).is_some();
-            let flow = is_plain.then(|| flow_of(&packet));
+            let flow = key_of(&packet).map(|_| flow_of(&packet));
             self.flows.insert(ordinal as u64, flow);
             self.arrive(packet);
             self.fast_tick();
@@ -340,8 +339,8 @@ impl World {
     }
 
     fn arrive(&mut self, mut packet: Packet) {
-        let (ingress, layout) = (packet.frame.port(), packet.layout);
-        let Some(key) = MatchKey::of(packet.bytes(), &layout, ingress, Direction::Original) else {
+        let layout = packet.layout;
+        let Some(key) = key_of(&packet) else {
             return self.punt(packet);
         };
         let found = self.table.find(&key);
@@ -510,6 +509,18 @@ impl World {
             replaced: manager.replaced,
         }
     }
+}
+
+/// What a packet shows to the rules, or a first fragment of its flow.
+fn key_of(packet: &Packet) -> Option<MatchKey> {
+    let (bytes, layout, ingress) = (packet.bytes(), &packet.layout, packet.frame.port());
+    let ports = [
+        fields::source_port(bytes, layout),
+        fields::destination_port(bytes, layout),
+    ];
+    let datagram = (ports, layout.protocol);
+    MatchKey::of(bytes, layout, ingress, Direction::Original)
+        .or_else(|| MatchKey::of_fragment(bytes, layout, datagram, ingress, Direction::Original))
 }
 
 fn left(frame: &Frame, egress: Option<u16>) -> Outcome {

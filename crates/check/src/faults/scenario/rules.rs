@@ -3,6 +3,7 @@
 use super::traffic::Traffic;
 use crate::faults::draw::Draw;
 use std::time::Duration;
+use twinpath_core::Share;
 use twinpath_rulecache::{ManagerConfig, SelectionConfig, SlowRulesConfig, TableConfig};
 
 /// What there is of rules, and their times.
@@ -43,6 +44,7 @@ fn table(draw: &mut Draw, round_trip: Duration, window: Duration) -> TableConfig
         promoted_together: draw.pick(&[1, 2, 64]),
         mark_timeout: round_trip * draw.pick(&[1, 4, 16]),
         report_interval: window / 2,
+        identifications: Share::FAST_PATH,
         seed: draw.below(u64::MAX),
     }
 }

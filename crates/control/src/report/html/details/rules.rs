@@ -51,7 +51,11 @@ fn on_the_fast_path(counts: &RuleCounters) -> Vec<Row<'_>> {
         row("hits", t.hits, "packets that met a rule"),
         row("misses", t.misses, "packets without one"),
         row("guarded", t.guarded, "their time to live did not allow it"),
-        row("held", t.held, "packets that waited for a rule"),
+        row(
+            "held",
+            t.held,
+            "packets that waited for a rule or a fragment",
+        ),
         row(
             "held, then punted",
             t.held_then_punted,
@@ -71,6 +75,11 @@ fn on_the_fast_path(counts: &RuleCounters) -> Vec<Row<'_>> {
         ),
         row("no room", t.no_room, "found no room"),
         row("marks repeated", t.marks_repeated, "no answer in time"),
+        row(
+            "fragments alone",
+            t.fragments_alone,
+            "not waited for, for want of room",
+        ),
     ]
 }
 
