@@ -160,13 +160,8 @@ impl SlowFlows {
         &self.drops
     }
 
-    /// The name of the function that was the last to drop a packet since this was asked before.
-    pub fn take_dropper(&mut self) -> Option<&str> {
-        let function = self.chain.take_dropper()?;
-        Some(&function.name)
-    }
-
-    /// The same, by its place in the chain.
+    /// The place in the chain of the function that was the last to drop a packet since this was
+    /// asked before.
     pub fn take_dropper_place(&mut self) -> Option<usize> {
         self.chain.take_dropper_place()
     }

@@ -1,13 +1,16 @@
 //! Whom packets leave for.
 //!
-//! A packet's [egress](crate::Metadata::egress) is the number of a port, or of an adjacency: a
-//! neighbour at a port, whose MAC address is written when the packet leaves.
+//! A packet's [egress](crate::Metadata::egress) is the number of a port, [`BACK`], or that of an
+//! adjacency: a neighbour at a port, whose MAC address is written when the packet leaves.
 
 use crate::wire::Address;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The number of the first adjacency; those below are ports.
-pub const FIRST_ADJACENCY: u16 = 64;
+/// The port that the packet has come in by; numbers below are ports.
+pub const BACK: u16 = 64;
+
+/// The number of the first adjacency.
+pub const FIRST_ADJACENCY: u16 = BACK + 1;
 
 /// A neighbour at a port.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

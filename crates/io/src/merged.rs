@@ -57,6 +57,26 @@ impl MergedReader {
         Ok(Self::new(captures))
     }
 
+    /// The same captures without the packets that they mark as outbound, as
+    /// [`CaptureReader::arrivals`].
+    #[must_use]
+    pub fn arrivals(self) -> Self {
+        let arrivals = |port: Port| Port {
+            reader: port.reader.arrivals(),
+            ..port
+        };
+        Self {
+            ports: self.ports.into_iter().map(arrivals).collect(),
+            ..self
+        }
+    }
+
+    /// How many packets were skipped so far because they left, as [`CaptureReader::departures`].
+    pub fn departures(&self) -> u64 {
+        let ports = self.ports.iter();
+        ports.map(|port| port.reader.departures()).sum()
+    }
+
     /// Copies the next frame of all captures to the front of `buffer`.
     ///
     /// # Errors

@@ -33,6 +33,8 @@ pub(crate) struct RawRecord {
     pub(crate) packet: Range<usize>,
     /// Bytes of the window that the record takes.
     pub(crate) record_len: usize,
+    /// Whether the file says of the packet that it left.
+    pub(crate) is_outbound: bool,
 }
 
 type ParseRecord = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, PcapError<&[u8]>>;
@@ -106,6 +108,7 @@ impl PcapFormat {
             original_len: block.origlen as usize,
             packet: record_len - block.data.len()..record_len,
             record_len,
+            is_outbound: false,
         }
     }
 }

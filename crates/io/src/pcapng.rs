@@ -30,6 +30,12 @@ const BLOCK_TRAILER_LEN: usize = 4;
 /// An enhanced packet block up to its packet.
 const PACKET_OFFSET: usize = 28;
 const SIMPLE_PACKET_OFFSET: usize = 12;
+/// An option's code and length.
+const OPTION_HEAD_LEN: usize = 4;
+/// The option with a packet's flags, of which two bits say which way it went.
+const PACKET_FLAGS: u16 = 2;
+const DIRECTION: u32 = 0b11;
+const OUTBOUND: u32 = 2;
 
 /// A pcapng file behind its first section header.
 pub(crate) struct PcapngFormat {
@@ -190,7 +196,31 @@ impl PcapngFormat {
             original_len,
             packet: PACKET_OFFSET..PACKET_OFFSET + captured as usize,
             record_len: block.len(),
+            is_outbound: self.is_outbound(block, captured as usize),
         })
+    }
+
+    /// Whether the flags behind a packet of so many bytes say that it left. Options that are cut off
+    /// say nothing.
+    fn is_outbound(&self, block: &[u8], captured: usize) -> bool {
+        let end = block.len().saturating_sub(BLOCK_TRAILER_LEN);
+        let mut at = PACKET_OFFSET + captured.next_multiple_of(4);
+        while at + OPTION_HEAD_LEN <= end {
+            let head = [at, at + 2].map(|at| self.order.half_word(block, at));
+            let [Ok(code), Ok(length)] = head else {
+                return false;
+            };
+            if code == OptionCode::EndOfOpt.0 {
+                return false;
+            }
+            at += OPTION_HEAD_LEN;
+            if code == PACKET_FLAGS && length == 4 {
+                let flags = self.order.word(block, at).unwrap_or_default();
+                return at + 4 <= end && flags & DIRECTION == OUTBOUND;
+            }
+            at += usize::from(length).next_multiple_of(4);
+        }
+        false
     }
 
     /// A packet of the first interface whose length must be inferred.
@@ -208,6 +238,7 @@ impl PcapngFormat {
             original_len,
             packet: SIMPLE_PACKET_OFFSET..SIMPLE_PACKET_OFFSET + captured,
             record_len: block.len(),
+            is_outbound: false,
         })
     }
 

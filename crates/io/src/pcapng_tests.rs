@@ -203,6 +203,38 @@ fn options_of_packets_and_blocks_of_other_kinds_are_skipped() {
     }
 }
 
+/// Frames are taken as they come, without those that left, and those are counted.
+#[test]
+fn packets_that_left_are_skipped_if_only_arrivals_are_taken() {
+    for order in [ByteOrder::Little, ByteOrder::Big] {
+        let mut file = PcapngFile::new(order);
+        file.interface(1, 0, &[(9, vec![9])]);
+        let flags = |way: u32| match order {
+            ByteOrder::Little => vec![(1, vec![0xff; 5]), (2, way.to_le_bytes().to_vec())],
+            ByteOrder::Big => vec![(1, vec![0xff; 5]), (2, way.to_be_bytes().to_vec())],
+        };
+        for (number, way) in [(1, 2), (2, 1), (3, 0), (4, 2), (5, 0x1e6)] {
+            file.enhanced_with_options(0, number, &[number as u8; 61], 61, &flags(way));
+        }
+        file.enhanced(0, 6, &[6; 60], 60);
+        let mut buffer = [0; 100];
+        for (takes_arrivals, expected) in [(false, &[1, 2, 3, 4, 5, 6][..]), (true, &[2, 3, 6])] {
+            let reader = open(file.bytes.clone()).expect("a capture");
+            let mut reader = if takes_arrivals {
+                reader.arrivals()
+            } else {
+                reader
+            };
+            let mut found = Vec::new();
+            while let Ok(Next::Frame(_)) = reader.next_into(&mut buffer) {
+                found.push(buffer[0]);
+            }
+            assert_eq!(found, expected);
+            assert_eq!(reader.departures(), 6 - found.len() as u64);
+        }
+    }
+}
+
 #[test]
 fn old_packet_blocks_are_read() {
     for order in [ByteOrder::Little, ByteOrder::Big] {

@@ -38,6 +38,10 @@ pub struct CaptureReader {
     /// A record that lies in the window and was looked at before its turn.
     ahead: Option<RawRecord>,
     ended: bool,
+    /// Whether packets that left are skipped.
+    takes_arrivals: bool,
+    /// How many were.
+    departures: u64,
 }
 
 /// What a call of [`CaptureReader::next_into`] found.
@@ -117,9 +121,26 @@ impl CaptureReader {
                 records: 0,
                 ahead: None,
                 ended: false,
+                takes_arrivals: false,
+                departures: 0,
             }),
             Err(fault) => Err(fault.at(path, start)),
         }
+    }
+
+    /// The same capture without the packets that it marks as outbound: they left, and did not come.
+    #[must_use]
+    pub fn arrivals(self) -> Self {
+        Self {
+            takes_arrivals: true,
+            ..self
+        }
+    }
+
+    /// How many packets were skipped so far because they left; none unless only
+    /// [arrivals](Self::arrivals) are taken.
+    pub fn departures(&self) -> u64 {
+        self.departures
     }
 
     /// Copies the next frame to the front of `buffer`.
@@ -182,7 +203,16 @@ impl CaptureReader {
         if self.ended {
             return Ok(None);
         }
-        let next = self.format.next(&mut self.window);
+        let mut next = self.format.next(&mut self.window);
+        while let Ok(Some(raw)) = &next
+            && self.takes_arrivals
+            && raw.is_outbound
+        {
+            self.window.consume(raw.record_len);
+            self.records += 1;
+            self.departures += 1;
+            next = self.format.next(&mut self.window);
+        }
         self.ended = !matches!(next, Ok(Some(_)));
         next.map_err(|fault| fault.at(self.path.clone(), self.next_place()))
     }

@@ -3,7 +3,7 @@
 use crate::departure::Departure;
 use twinpath_control::service::Service;
 use twinpath_core::Frame;
-use twinpath_core::adjacency::{Adjacencies, Adjacency, FIRST_ADJACENCY};
+use twinpath_core::adjacency::{Adjacencies, Adjacency, BACK, FIRST_ADJACENCY};
 
 /// By which port a packet leaves.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,7 @@ impl Egress {
             (0 | 1, _) => return Some(0),
             (_, true) => ingress,
             (ports, false) => match (self.chosen(&departure.frame), ports) {
+                (Some(BACK), _) => ingress,
                 (Some(chosen), _) => chosen,
                 (None, 2) => 1 - ingress.min(1),
                 (None, _) => return None,

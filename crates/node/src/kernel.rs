@@ -24,7 +24,6 @@ mod host;
 mod learner;
 mod mailbox;
 
-pub use figures::forwarding_warnings;
 pub use host::HostAddresses;
 pub use mailbox::{Mailbox, Told};
 

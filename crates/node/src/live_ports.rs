@@ -16,8 +16,9 @@
 use crate::arrivals::Filled;
 use crate::departure::Departure;
 use crate::egress;
-use crate::kernel::{HostAddresses, Mailbox, Told, forwarding_warnings};
+use crate::kernel::{HostAddresses, Mailbox, Told};
 use crate::machine::Machine;
+use crate::port_warnings::{self, Opened};
 use crate::shards::Handoff;
 use crate::threads::PacketIo;
 use crate::wiring;
@@ -36,7 +37,9 @@ use twinpath_io::CaptureError;
 use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
-use twinpath_ports::{Driver, Keeper, OpenError, Part, Port, PortConfig, State, wait};
+use twinpath_ports::{
+    Claim, Driver, Keeper, OpenError, Part, Port, PortConfig, State, kernel_addresses, wait,
+};
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -90,6 +93,8 @@ pub struct LivePorts {
     others_first: bool,
     /// Since when nothing is taken from ports any more, for the run is to end.
     closed: Option<WallClock>,
+    /// That interfaces are this process's, by port; the first shard has them.
+    claims: Vec<Option<Claim>>,
 }
 
 impl LivePorts {
@@ -97,8 +102,9 @@ impl LivePorts {
     /// process are gone on with; of those that no port takes nobody keeps any.
     ///
     /// # Errors
-    /// An interface is not there, or it is not permitted.
+    /// An interface is not there, another process has it, or it is not permitted.
     pub fn open(service: &Service, keeper: &Arc<Keeper>) -> Result<Vec<Self>, OpenError> {
+        let claims = claims(service)?;
         let shards = service.run.shards.0;
         let devices = service.devices.len() + service.memory_links().len();
         let all = |_| Part::all_kept(shards, keeper);
@@ -107,9 +113,13 @@ impl LivePorts {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
             Self::open_parts(service, parts)
         };
-        let opened = (0..shards).map(open).collect();
+        let opened: Result<Vec<_>, _> = (0..shards).map(open).collect();
         keeper.forget_rest();
-        opened
+        let mut opened = opened?;
+        if let Some(first) = opened.first_mut() {
+            first.claims = claims;
+        }
+        Ok(opened)
     }
 
     fn open_parts<'a>(
@@ -150,6 +160,7 @@ impl LivePorts {
             handoff: None,
             others_first: false,
             closed: None,
+            claims: Vec::new(),
         })
     }
 
@@ -164,11 +175,17 @@ impl LivePorts {
         self.host = Some(Arc::default());
     }
 
-    /// What is probably not meant so, in words.
-    pub fn warnings(&self) -> Vec<String> {
-        let sees_all = |port: &&Port| port.driver() == Driver::AfPacket;
-        let ports = self.ports.iter().filter(|_| self.kernel.is_some());
-        forwarding_warnings(ports.filter(sees_all).map(Port::device))
+    /// What is probably not meant so of the interfaces of a service, in words.
+    pub fn warnings(&self, service: &Service) -> Vec<String> {
+        let written = service.devices.iter().map(Some);
+        let written = written.chain(std::iter::repeat(None));
+        let named = self.names.iter().zip(&self.ports).zip(written);
+        let opened: Vec<_> = named
+            .map(|((name, port), written)| Opened::of(name, port, written))
+            .collect();
+        // What the kernel does not tell is not warned of.
+        let kernel = kernel_addresses().unwrap_or_default();
+        port_warnings::warnings(&opened, &kernel, self.kernel.is_some())
     }
 
     /// What was followed of the kernel; `None` if nothing was.
@@ -256,6 +273,11 @@ impl LivePorts {
         }
         self.stations = stations(&self.ports);
         self.links = links(&self.ports);
+        for (claim, port) in self.claims.iter_mut().zip(&self.ports) {
+            if let Some(claim) = claim {
+                claim.follow(port.interface().index);
+            }
+        }
     }
 
     /// A burst of each port, of which some may be other shards'.
@@ -735,6 +757,16 @@ fn neighbor_figures(neighbors: &Neighbors) -> NeighborFigures {
         conflicts: counters.conflicts,
         evictions: counters.evictions,
     }
+}
+
+/// Interfaces of a service are this process's alone. One that it makes is so anyway.
+fn claims(service: &Service) -> Result<Vec<Option<Claim>>, OpenError> {
+    let devices = [service.devices.clone(), service.memory_links()].concat();
+    let claim = |device: &PortDevice| match device.driver {
+        PortDriver::Tap => Ok(None),
+        _ => config(device, false).claim(),
+    };
+    devices.iter().map(claim).collect()
 }
 
 fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {

@@ -27,7 +27,7 @@ use crate::shards::CurrentPartition;
 use crate::worker::Worker;
 use change::Unanswered;
 use clients::{Clients, Streaming};
-use rules::{MOST_RULES, views};
+use rules::{Egresses, MOST_RULES, views};
 use socket::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -306,9 +306,12 @@ impl Control {
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
         let (mut rules, mut matching) = (Vec::new(), 0);
+        let egresses = Egresses::of(&self.service());
         for shard in 0..self.shards() {
-            let wanted = filter.clone();
-            let found = self.ask(shard, move |worker, now| views(worker, &wanted, now))?;
+            let (wanted, egresses) = (filter.clone(), egresses.clone());
+            let found = self.ask(shard, move |worker, now| {
+                views(worker, &wanted, &egresses, now)
+            })?;
             rules.extend(found.rules);
             matching += found.matching;
         }

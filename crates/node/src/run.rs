@@ -21,7 +21,7 @@ use crate::operator::{Operator, Reload, export_rest};
 use crate::shards::{CurrentPartition, Handoff};
 use crate::sink::Sink;
 use crate::source::Source;
-use crate::threads::{PacketIo, pinning};
+use crate::threads::PacketIo;
 use crate::udp_port::{UdpPort, UdpSink};
 use crate::wiring::{self, BuildError};
 use finished::Ran;
@@ -141,7 +141,7 @@ impl Ports {
                 return Err(RunError::NoPorts(path.clone()));
             }
         }
-        if let Some(cpu) = pinning::forbidden(service.run.cpus) {
+        if let Some(cpu) = wiring::forbidden_cpu(service) {
             return Err(RunError::Cpu(cpu));
         }
         if let Some(what) = self.not_for_shards(service) {
@@ -243,7 +243,7 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         }
         following = Some(kernel);
     }
-    let warnings = ports[0].warnings();
+    let warnings = ports[0].warnings(service);
     let ends = ports.into_iter().map(Box::new).map(Ends::Live);
     Ok(OpenPorts {
         partition,

@@ -52,6 +52,11 @@ pub trait Feed: Send {
         false
     }
 
+    /// Packets that were skipped because the capture says that they left.
+    fn departures(&self) -> u64 {
+        0
+    }
+
     /// What time it is while no packet comes, if the port's packets have the time at which they come.
     fn now(&mut self) -> Option<Instant> {
         None
@@ -143,7 +148,8 @@ impl Source {
     /// The packets of a capture file. They come in by the port that is called like their interface,
     /// or else by that with its number. A path with `{port}` in it stands for a file for each port, and
     /// `-` for standard input, of which packets are taken as they come. Where a capture has one
-    /// interface, which is not called like a port, [sources](Ingress) tell.
+    /// interface, which is not called like a port, [sources](Ingress) tell. Packets that a pcapng
+    /// marks as outbound left, and are [skipped](Self::departures).
     ///
     /// # Errors
     /// A file cannot be opened or is no capture; for standard input that is told when it is read.
@@ -155,7 +161,8 @@ impl Source {
             return Ok(Self::new(Piped::new(open)));
         }
         if let Some(pattern) = PortPattern::of(path) {
-            return Ok(Self::new(MergedReader::open(&pattern, ports)?));
+            let merged = MergedReader::open(&pattern, ports)?;
+            return Ok(Self::new(merged.arrivals()));
         }
         let reader = CaptureReader::open(path)?;
         let feed = CaptureFeed::new(reader, ports.clone(), Ingress::of(service));
@@ -281,10 +288,24 @@ impl Source {
         self.feed.has_guessed_ports()
     }
 
+    /// Packets that were skipped because the capture says that they left.
+    pub fn departures(&self) -> u64 {
+        self.feed.departures()
+    }
+
     /// How far the source is, from 0 to 1, if it knows.
     pub fn progress(&self) -> Option<f64> {
         self.feed.progress()
     }
+}
+
+/// What is told of packets that were skipped because they left, if some were.
+pub fn departures_in_words(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} packets are marked as outbound in the capture: they left, and were skipped"
+        )
+    })
 }
 
 /// A capture whose interfaces are ports.
@@ -301,7 +322,7 @@ struct CaptureFeed {
 impl CaptureFeed {
     fn new(reader: CaptureReader, ports: Vec<String>, ingress: Ingress) -> Self {
         Self {
-            reader,
+            reader: reader.arrivals(),
             ports,
             numbers: Vec::new(),
             ingress,
@@ -355,6 +376,10 @@ impl Feed for CaptureFeed {
         self.has_guessed
     }
 
+    fn departures(&self) -> u64 {
+        self.reader.departures()
+    }
+
     fn progress(&self) -> Option<f64> {
         share(self.reader.bytes_read(), self.reader.bytes_total())
     }
@@ -364,6 +389,10 @@ impl Feed for MergedReader {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
         let next = Self::next_into(self, buffer)?;
         Ok(fed(next, |port, _| port as u16))
+    }
+
+    fn departures(&self) -> u64 {
+        Self::departures(self)
     }
 
     fn progress(&self) -> Option<f64> {

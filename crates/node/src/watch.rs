@@ -76,6 +76,19 @@ pub enum Step {
         /// What happened there.
         slow_path: SlowLook,
     },
+    /// A function had kept it, and let it go: it met those behind, which have dropped it.
+    Release {
+        /// The element.
+        element: u8,
+        /// What happened there.
+        slow_path: SlowLook,
+    },
+    /// Virtual reassembly in front of an element looked for its datagram, and had no place for it, or
+    /// gave it up.
+    Gather {
+        /// The element.
+        element: u8,
+    },
     /// It has waited on its worker for rules to go, and has met the functions now.
     Resume {
         /// The element.
@@ -605,6 +618,8 @@ impl Step {
             Self::Park { .. } => "park",
             Self::Split { .. } => "split",
             Self::Receive { .. } => "receive",
+            Self::Release { .. } => "release",
+            Self::Gather { .. } => "gather",
             Self::Resume { .. } => "resume",
             Self::Returned { .. } => "returned",
             Self::GoOn { .. } => "go_on",

@@ -27,6 +27,7 @@ pub use steering::{causality, causality_of_hosts, follows_kernel, steering, tabl
 use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
 use crate::mirror::Mirror;
+use crate::threads::pinning;
 use crate::watch::{Names, Watch};
 use crate::worker::{Blueprint, SlowDash, SlowElement, WholeWalk, Worker};
 use std::ops::Range;
@@ -41,6 +42,11 @@ use twinpath_nf::descriptor::Form;
 use twinpath_parking::{Config as ParkingConfig, PortConfig, Stage};
 use twinpath_rulecache::{RuleTable, Sides, SlowRules, SlowRulesConfig, TableConfig};
 use twinpath_slowpath::Common;
+
+/// The first processor in `[run]` that this process may not run on, or that is not there.
+pub fn forbidden_cpu(service: &Service) -> Option<u16> {
+    pinning::forbidden(service.run.cpus)
+}
 
 /// A machine and its workers.
 pub struct Node {

@@ -220,6 +220,49 @@ fn translated_replies_leave_where_the_hosts_are() {
     assert!(outcome.on_fast_path > 100, "{}", outcome.on_fast_path);
 }
 
+/// Hosts inside that reach each other by their external addresses are at the same port, where no router
+/// says another: so are the fragments of what they send, in whatever order.
+#[test]
+fn hosts_inside_reach_each_other_at_their_port() {
+    let napt = "[napt]\ninside = ['10.0.0.0/8']\nexternal = ['198.51.100.8']\n\
+        forward = [{ protocol = 'udp', external = '198.51.100.8:53', to = '10.0.0.6:53' }]\n";
+    let nptv6 = "[nptv6]\nprefixes = [{ inside = 'fd00:1::/48', external = '2001:db8:1::/48' }]\n";
+    let v4 = ("10.0.0.5:4000", "198.51.100.8:53");
+    let v6 = ("[fd00:1::5]:4000", "[2001:db8:1:1::6]:53");
+    for (function, table, (from, to)) in [("napt", napt, v4), ("nptv6", nptv6, v6)] {
+        let text = format!(
+            "[service]\nchain = ['{function}']\nports = ['lan', 'wan']\ninside_ports = ['lan']\n\
+             inside = ['10.0.0.0/8', 'fd00:1::/48']\n[rule_cache]\nwindow = '10ms'\n{table}"
+        );
+        let service = Service::parse(&text, Path::new("x.toml")).expect("valid");
+        let mut arrivals = vec![(0, frame(udp(from, to))); 100];
+        let whole = udp(from, to).identification(7).payload_len(32);
+        arrivals.extend(
+            [whole.fragment(24, false), whole.fragment(0, true)].map(|part| (0, frame(part))),
+        );
+        let outcome = through(&service, &arrivals);
+        assert_eq!(
+            outcome.left.len(),
+            arrivals.len(),
+            "{function}: {:?}",
+            outcome.drops
+        );
+        let by_port = |port| {
+            outcome
+                .left
+                .iter()
+                .filter(|(other, _)| *other == port)
+                .count()
+        };
+        assert_eq!(by_port(0), arrivals.len(), "{function}");
+        assert!(
+            outcome.on_fast_path > 50,
+            "{function}: {}",
+            outcome.on_fast_path
+        );
+    }
+}
+
 /// What the router answers goes back through all that the packet has passed, whichever way that
 /// went: a host inside is told by the addresses that it knows.
 #[test]

@@ -9,7 +9,7 @@ use common::{assert_same, by_direction, run, service};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 use twinpath_control::service::{Execution, Paths, Service};
-use twinpath_core::wire::tcp::flags::{FIN, RST, SYN, URG};
+use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 
 const WORD: &[u8] = b"FORBIDDEN";
 
@@ -293,6 +293,20 @@ fn behind_a_reset_or_a_new_beginning_that_nobody_believes() {
             Sent {
                 flags: SYN,
                 ..Sent::data(100, b"")
+            },
+        ),
+        (
+            "a SYN with ACK nearby",
+            Sent {
+                flags: SYN | ACK,
+                ..Sent::data(15, b"")
+            },
+        ),
+        (
+            "a SYN with ACK far away",
+            Sent {
+                flags: SYN | ACK,
+                ..Sent::data(far, b"")
             },
         ),
         (

@@ -21,6 +21,8 @@
 //! ([`PortCounters`]). An interface that goes down or disappears is told once, tried again, and
 //! taken up when it is back.
 
+mod addresses;
+mod claim;
 mod counters;
 pub mod interface;
 pub mod kept;
@@ -34,6 +36,8 @@ mod sys;
 pub mod tap;
 pub mod xdp;
 
+pub use addresses::{KernelAddress, kernel_addresses};
+pub use claim::Claim;
 pub use counters::PortCounters;
 pub use kept::Keeper;
 pub use part::Part;

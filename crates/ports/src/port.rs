@@ -1,5 +1,6 @@
 //! A port, whatever its driver: bursts in, bursts out, and what became of the interface.
 
+use crate::claim::Claim;
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::packet::PacketPort;
@@ -91,6 +92,16 @@ impl OpenError {
     /// The interface.
     pub fn device(&self) -> &str {
         &self.device
+    }
+}
+
+impl PortConfig {
+    /// The port's interface is this process's alone from now on; nothing if it is not there yet.
+    ///
+    /// # Errors
+    /// Another process has it.
+    pub fn claim(&self) -> Result<Option<Claim>, OpenError> {
+        Claim::of(&self.device).map_err(|source| OpenError::new(self, self.driver, source))
     }
 }
 
@@ -442,7 +453,7 @@ const TRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Of a process that was killed the kernel takes programs and sockets off the interface a moment after
 /// its end: whoever starts in its place waits for that.
-fn once_it_is_free(open: impl Fn() -> io::Result<Option<Opened>>) -> io::Result<Option<Opened>> {
+pub(crate) fn once_it_is_free<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
     let end = Instant::now() + LEAVING;
     loop {
         match open() {

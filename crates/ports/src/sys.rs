@@ -134,6 +134,23 @@ pub fn interface_index(name: &str) -> io::Result<u32> {
     }
 }
 
+/// Hands each address of each interface to `each`; what it points to is there for the call alone.
+pub fn interface_addresses(mut each: impl FnMut(&libc::ifaddrs)) -> io::Result<()> {
+    let mut list = std::ptr::null_mut();
+    // SAFETY: the list's place lives during the call.
+    checked(unsafe { libc::getifaddrs(&raw mut list) })?;
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: one of the list, which is freed behind the loop.
+        let one = unsafe { &*next };
+        each(one);
+        next = one.ifa_next;
+    }
+    // SAFETY: the list is the system's, and nobody has it any more.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(())
+}
+
 /// Whether there is an interface of this number.
 pub fn has_interface(index: u32) -> bool {
     let mut name: [libc::c_char; libc::IFNAMSIZ] = [0; libc::IFNAMSIZ];

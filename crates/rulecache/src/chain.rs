@@ -109,7 +109,7 @@ impl RuleChain {
             let function = &mut self.functions[place];
             let verdict = function.handle(&mut recorded, now, answers);
             probe.handled(place as u8, &function.name, packet, recording, verdict);
-            answers.follow_from(step, packet);
+            answers.follow_from(step, packet, recording.rewrites().egress());
             if answers.count() > answered {
                 self.turn_back(packet, step, answered, dependents, answers);
             }

@@ -17,8 +17,9 @@ pub struct Follower {
 }
 
 impl Follower {
-    /// It goes on from a step, and is as old as the packet that it follows.
-    pub(crate) fn goes_on(&mut self, step: usize, leader: &Packet) {
+    /// It goes on from a step, and is as old as the packet that it follows, for which functions have
+    /// chosen this egress so far.
+    pub(crate) fn goes_on(&mut self, step: usize, leader: &Packet, egress: Option<u16>) {
         let frame = &mut self.frame;
         self.step = step;
         frame.set_timestamp(leader.timestamp());
@@ -26,6 +27,7 @@ impl Follower {
         frame.set_ordinal(leader.frame.ordinal());
         let mut metadata = leader.frame.metadata();
         metadata.parked_bytes = 0;
+        metadata.egress = egress.or(metadata.egress);
         frame.set_metadata(metadata);
     }
 

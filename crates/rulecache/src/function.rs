@@ -86,10 +86,10 @@ impl<'a> Answers<'a> {
     }
 
     /// A function at a step has handled a packet: what it let go goes on behind that.
-    pub(crate) fn follow_from(&mut self, step: usize, packet: &Packet) {
+    pub(crate) fn follow_from(&mut self, step: usize, packet: &Packet, egress: Option<u16>) {
         let own = self.followers.iter_mut().rev();
         for follower in own.take_while(|follower| follower.step == NO_STEP) {
-            follower.goes_on(step + 1, packet);
+            follower.goes_on(step + 1, packet, egress);
         }
     }
 

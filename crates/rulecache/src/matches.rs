@@ -187,14 +187,14 @@ impl MatchCounts {
 
     /// What lies at one of the places for entries of a line: its own, then those of its neighbor.
     fn read(&self, line: usize, place: usize) -> Count {
-        let words = &self.lines[line ^ place / WAYS].0;
+        let words = &self.lines[line ^ (place / WAYS)].0;
         let first = 2 * (place % WAYS);
         Count::read([words[first], words[first + 1]])
     }
 
     fn write(&mut self, line: usize, place: usize, count: Count) {
         let first = 2 * (place % WAYS);
-        self.lines[line ^ place / WAYS].0[first..first + 2].copy_from_slice(&count.words());
+        self.lines[line ^ (place / WAYS)].0[first..first + 2].copy_from_slice(&count.words());
     }
 }
 

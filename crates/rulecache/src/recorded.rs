@@ -7,6 +7,7 @@ use crate::progress::TcpProgress;
 use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};
+use twinpath_core::adjacency::BACK;
 use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, fields, rewrite};
 use twinpath_core::{Direction, Identifications, Packet};
 
@@ -382,6 +383,11 @@ impl<'a> Recorded<'a> {
     /// Says by which port the packet leaves. The last one counts.
     pub fn set_egress(&mut self, port: u16) {
         self.recording.write(Field::Egress, false).egress = port;
+    }
+
+    /// The packet leaves by the port that it has come in by, unless a later function says another.
+    pub fn goes_back(&mut self) {
+        self.set_egress(BACK);
     }
 
     /// Draws another identification for an IPv4 datagram whose source stands for several hosts,

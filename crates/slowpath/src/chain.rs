@@ -1,14 +1,14 @@
 //! Several functions fused into one composite flow state.
 
 use crate::common::Common;
-use crate::function::{Eviction, Flow, NetworkFunction, Outbox};
+use crate::function::{DropNote, Eviction, Flow, NetworkFunction, Outbox};
 use crate::store::Record;
 use std::collections::VecDeque;
 use std::ops::Range;
 use twinpath_core::guarantee::reply_order;
 use twinpath_core::program::FastProgram;
 use twinpath_core::steering::{Alias, Steering, SteeringError};
-use twinpath_core::{Direction, DropCounters, Instant, Named, Packet, Pools};
+use twinpath_core::{Direction, DropCounters, FlowKey, Instant, Named, Packet, Pools};
 
 /// The functions of a service, in order, with the place of each one's words among the flow's.
 pub struct Chain {
@@ -20,6 +20,8 @@ pub struct Chain {
     queue: VecDeque<(Packet, usize)>,
     /// The place of the function that was the last to drop a packet.
     dropper: Option<usize>,
+    /// The packets that functions have dropped, if somebody follows packets.
+    notes: Option<Vec<DropNote>>,
 }
 
 /// What a run of the chain yields and needs; the caller's buffers.
@@ -56,6 +58,7 @@ impl Chain {
             onward: Vec::new(),
             queue: VecDeque::new(),
             dropper: None,
+            notes: None,
         }
     }
 
@@ -262,9 +265,24 @@ impl Chain {
         self.dropper.take()
     }
 
-    /// The function that was the last to drop a packet since this was asked before.
-    pub fn take_dropper(&mut self) -> Option<&Named<dyn NetworkFunction>> {
-        self.functions.get(self.dropper.take()?)
+    /// Packets that functions drop are noted from now on, for whoever follows packets.
+    pub fn note_drops(&mut self) {
+        self.notes.get_or_insert_default();
+    }
+
+    /// The packets noted since they were taken before.
+    pub fn take_notes(&mut self) -> Vec<DropNote> {
+        self.notes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// What was noted of a function's drops, in order, is of this function and this flow.
+    #[cold]
+    fn sign_notes(&mut self, place: usize, key: FlowKey) {
+        self.dropper = Some(place);
+        let notes = self.notes.iter_mut().flatten().rev();
+        for note in notes.take_while(|note| note.key == FlowKey::default()) {
+            (note.place, note.key) = (place, key);
+        }
     }
 
     /// Runs one packet through the chain.
@@ -300,9 +318,10 @@ impl Chain {
                 flow_of(record, place, &self.words, now),
             );
             let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
+            out.notes = self.notes.as_mut();
             act(function, &mut flow, &mut out);
             if out.has_dropped {
-                self.dropper = Some(place);
+                self.sign_notes(place, *record.key);
             }
             self.pass_on(place, now);
             self.drain(record, now, io);
@@ -319,10 +338,11 @@ impl Chain {
             let place = self.place_at(packet.direction, step);
             let mut flow = flow_of(record, place, &self.words, now);
             let mut out = Outbox::new(&mut self.onward, io.replies, io.drops, io.pools);
+            out.notes = self.notes.as_mut();
             self.functions[place].handle(packet, &mut flow, &mut out);
             let refused = out.refused.take();
             if out.has_dropped {
-                self.dropper = Some(place);
+                self.sign_notes(place, *record.key);
             }
             if let Some(direction) = refused {
                 self.tell_those_in_front(direction, step, record, now);

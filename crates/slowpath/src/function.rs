@@ -40,6 +40,21 @@ pub struct Outbox<'a> {
     pub(crate) has_dropped: bool,
     /// Which way a packet went that is to be sent again.
     pub(crate) refused: Option<Direction>,
+    /// Where drops are noted, if somebody follows packets.
+    pub(crate) notes: Option<&'a mut Vec<DropNote>>,
+}
+
+/// A packet that a function of a chain has dropped, for whoever follows packets.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DropNote {
+    /// The buffer that it was in.
+    pub buffer: usize,
+    /// Why.
+    pub reason: DropReason,
+    /// The function's place in the chain.
+    pub place: usize,
+    /// The flow.
+    pub key: FlowKey,
 }
 
 impl<'a> Outbox<'a> {
@@ -57,6 +72,7 @@ impl<'a> Outbox<'a> {
             pools,
             has_dropped: false,
             refused: None,
+            notes: None,
         }
     }
 
@@ -74,6 +90,14 @@ impl<'a> Outbox<'a> {
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.drops.count(reason);
         self.has_dropped = true;
+        if let Some(notes) = &mut self.notes {
+            notes.push(DropNote {
+                buffer: packet.frame.buffer(),
+                reason,
+                place: 0,
+                key: FlowKey::default(),
+            });
+        }
         self.pools.give(packet.frame);
     }
 

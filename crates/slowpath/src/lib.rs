@@ -18,7 +18,7 @@ pub mod timers;
 pub use buffer::PacketBuffer;
 pub use chain::Chain;
 pub use common::Common;
-pub use function::{Eviction, Flow, NetworkFunction, Outbox};
+pub use function::{DropNote, Eviction, Flow, NetworkFunction, Outbox};
 pub use migration::{Migration, NextFunction};
 pub use slab::Slab;
 pub use store::{FlowId, FlowStore};

@@ -3,8 +3,9 @@
 use crate::error::CommandError;
 use std::fmt::{self, Display, Formatter};
 use std::fs;
+use std::path::Path;
 use twinpath_control::report::units;
-use twinpath_control::service::{Fault, Service, ServiceError};
+use twinpath_control::service::{Fault, PortDriver, Service, ServiceError};
 use twinpath_node::wiring::{self, BuildError, MemoryPart};
 
 /// Refuses a service that cannot be built, or whose sizes this machine has no memory for: with all
@@ -23,6 +24,7 @@ pub fn check_unless(
         .iter()
         .filter(|error| !is_none(error))
         .map(|error| service.wrong_at(&error.keys(), error.to_string()))
+        .chain(forbidden_cpu(service))
         .collect();
     if !faults.is_empty() {
         return Err(ServiceError::Wrong(faults).into());
@@ -38,6 +40,37 @@ pub fn check_unless(
         }
         _ => Ok(()),
     }
+}
+
+/// A processor that threads are to stay on and cannot.
+fn forbidden_cpu(service: &Service) -> Option<Fault> {
+    let cpu = wiring::forbidden_cpu(service)?;
+    let message = format!(
+        "this process may not run on processor {cpu}, or there is none: expected numbers of processors that it may run on"
+    );
+    Some(service.wrong_at(&["run", "cpus"], message))
+}
+
+/// Where Linux lists its network interfaces.
+const INTERFACES: &str = "/sys/class/net";
+
+/// Ports whose interface this machine does not have: the file may be for another one.
+pub fn absent_devices(service: &Service) -> Vec<Fault> {
+    let interfaces = Path::new(INTERFACES);
+    let ports = service.ports.iter().zip(&service.devices);
+    let absent = ports.filter(|(_, one)| {
+        let is_made = one.driver == PortDriver::Tap;
+        !is_made && interfaces.is_dir() && !interfaces.join(&one.device).exists()
+    });
+    absent
+        .map(|(port, one)| {
+            let message = format!(
+                "this machine has no interface {}: port {port} cannot be opened here",
+                one.device
+            );
+            service.wrong_at(&["ports", port, "device"], message)
+        })
+        .collect()
 }
 
 /// What all parts take.

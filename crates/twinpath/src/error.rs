@@ -13,8 +13,10 @@ use twinpath_check::faults::SetupError;
 use twinpath_control::operator::{Answer, AskError};
 use twinpath_control::report::ReportError;
 use twinpath_control::service::{Service, ServiceError};
+use twinpath_core::DropReason;
 use twinpath_io::CaptureError;
 use twinpath_lab::{ExperimentError, PlanError};
+use twinpath_nf::similar::did_you_mean;
 use twinpath_node::RunError;
 use twinpath_node::run::StepError;
 use twinpath_node::trace::TraceError;
@@ -91,6 +93,13 @@ pub enum CommandError {
     /// A running service that does not do what it was asked.
     #[error("the service refuses: {0}")]
     Declined(String),
+    /// Packets are dropped for no such reason.
+    #[error(
+        "no reason for drops is called {0:?}{meant}\nexpected one of: {known}",
+        meant = did_you_mean(.0, DropReason::all().map(DropReason::name)),
+        known = DropReason::all().map(DropReason::name).collect::<Vec<_>>().join(", ")
+    )]
+    NoDropReason(String),
     /// A file that cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {

@@ -185,8 +185,9 @@ fn port(port: &PortFigures) -> String {
         0 => String::new(),
         lost => format!(", LOST {}", units::count(lost)),
     };
+    let state = if port.is_up { "" } else { ", is down" };
     let text = format!(
-        "{} ({}, {}): in {}, out {}{lost}",
+        "{} ({}, {}{state}): in {}, out {}{lost}",
         plain(&port.name),
         plain(&port.device),
         port.driver,
@@ -639,6 +640,27 @@ mod tests {
         let mut lines = text.lines();
         let line = lines.find(|line| line.contains("blue-1")).expect("a line");
         assert!(line.ends_with("        9  acl_inbound"), "{line}");
+    }
+
+    #[test]
+    fn a_port_that_is_down_is_told() {
+        let port = |name: &str, is_up| PortFigures {
+            name: name.into(),
+            device: "eth0".into(),
+            driver: "af_xdp".into(),
+            is_up,
+            ..PortFigures::default()
+        };
+        let report = Report {
+            ports: vec![port("lan", true), port("wan", false)],
+            ..Report::default()
+        };
+        let text = summary(&report);
+        assert!(text.contains(" lan (eth0, af_xdp): in 0"), "{text}");
+        assert!(
+            text.contains(" wan (eth0, af_xdp, is down): in 0"),
+            "{text}"
+        );
     }
 
     /// Each service of a balancer has a line, with its backends.

@@ -38,7 +38,10 @@
 //! ```
 //!
 //! # Directions and ports
-//! Packets from the networks `inside` pass a chain in order, all others in reverse. It is asked
+//! Packets from the networks `inside` pass a chain in order, all others in reverse. Of functions
+//! side by side that share flow state, one that needs what another does stays behind it in both
+//! directions: a firewall in front of a reassembler, and both in front of an inspector. `twinpath
+//! explain` tells both orders. `inside` is asked
 //! for in chains with functions whose decisions are cached (`acl`, `napt`, `nat64`, `nptv6`, `router`, `monitor`); an
 //! address translation's own is taken if there is none, and without either all packets pass in
 //! order. Functions that share flow state are told direction by each connection's opener.
@@ -283,7 +286,8 @@ struct Head {
     #[serde(default = "unnamed")]
     name: String,
     /// The functions, in the order in which packets from inside pass them; all others pass them in
-    /// reverse. Each name is that of a function, or any other name, whose table then says what
+    /// reverse, but that a firewall, a reassembler and an inspector side by side keep their order.
+    /// Each name is that of a function, or any other name, whose table then says what
     /// function it is.
     #[schemars(with = "Vec<String>", length(min = 1, max = MAX_CHAIN))]
     chain: Names,

@@ -9,14 +9,14 @@ use std::collections::HashSet;
 use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use twinpath_core::adjacency::FIRST_ADJACENCY;
+use twinpath_core::adjacency::BACK;
 use twinpath_nf::similar::did_you_mean;
 
 /// Most ports of a service.
 pub const MAX_PORTS: usize = 64;
 
-// What is no port's number is an adjacency's.
-const _: () = assert!(MAX_PORTS <= FIRST_ADJACENCY as usize);
+// What is no port's number means another egress.
+const _: () = assert!(MAX_PORTS <= BACK as usize);
 
 /// Longest name of a port, as of an interface in Linux.
 const MAX_NAME: usize = 15;

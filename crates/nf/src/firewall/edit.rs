@@ -135,11 +135,15 @@ mod tests {
             (added("permit", None), "found \"permit\""),
             (
                 added("deny tcp", None),
-                "expected each of ingress, protocol, from,",
+                "\"tcp\" is unknown: expected ingress, protocol, from, to, from_port or to_port",
+            ),
+            (
+                added("deny proto tcp", None),
+                "\"proto\" is unknown: expected ingress, protocol, from, to, from_port or to_port; did you mean protocol?",
             ),
             (
                 added("deny to 10.0.0.1 to 10.0.0.2", None),
-                "at most once, found \"to\"",
+                "expected to at most once",
             ),
             (added("deny to", None), "expected a value behind \"to\""),
             (

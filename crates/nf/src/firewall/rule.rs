@@ -12,6 +12,7 @@ use twinpath_core::wire::{Address, protocol};
 
 use crate::checked;
 use crate::schema::TextOr;
+use crate::similar::did_you_mean;
 
 /// What happens to a packet, or to a connection, that a rule matches.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, Deserialize, Serialize, JsonSchema)]
@@ -114,17 +115,24 @@ pub(crate) fn port_number(name: &str, ports: &[String]) -> Result<u16, NoPort> {
     number.map(|(number, _)| number).ok_or_else(unknown)
 }
 
+/// What a rule may say of packets.
+const KEYS: [&str; 6] = ["ingress", "protocol", "from", "to", "from_port", "to_port"];
+
 /// Why a line is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleTextError {
     /// It does not begin with an action.
     #[error("expected \"allow\" or \"deny\" first, found {0:?}")]
     Action(String),
-    /// A word that is no key, or twice.
+    /// A word that is no key.
     #[error(
-        "expected each of ingress, protocol, from, to, from_port and to_port at most once, found {0:?}"
+        "{0:?} is unknown: expected ingress, protocol, from, to, from_port or to_port{meant}",
+        meant = did_you_mean(.0, KEYS)
     )]
     Key(String),
+    /// A key that was there before.
+    #[error("expected {0} at most once")]
+    KeyTwice(String),
     /// A key without a value.
     #[error("expected a value behind {0:?}")]
     NoValue(String),
@@ -167,6 +175,9 @@ impl FromStr for Rule {
                 "to" if is_new => written.to = value?.parse()?,
                 "from_port" if is_new => written.from_port = value?.parse()?,
                 "to_port" if is_new => written.to_port = value?.parse()?,
+                key if KEYS.contains(&key) => {
+                    return Err(RuleTextError::KeyTwice(key.to_owned()));
+                }
                 _ => return Err(RuleTextError::Key(key.to_owned())),
             }
         }

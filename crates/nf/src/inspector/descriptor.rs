@@ -8,6 +8,7 @@ use crate::descriptor::{
 };
 use crate::hosts::Hosts;
 use crate::memory::TableMemory;
+use crate::records::{EntryHits, Page};
 use crate::schema;
 use serde::Deserialize;
 use std::any::Any;
@@ -91,6 +92,23 @@ impl FunctionConfig for Config {
             function.downcast_ref().and_then(ban)
         });
         Some(EntryText::other(text?))
+    }
+
+    fn flow_hits(
+        &self,
+        function: &dyn NetworkFunction,
+        from: u32,
+        most: u32,
+    ) -> Option<Page<EntryHits>> {
+        let function: &dyn Any = function;
+        let hits = |function: &Inspector<DeepMatcher>| function.hits(from, most);
+        let page = function.downcast_ref().map(hits);
+        #[cfg(feature = "hyperscan")]
+        let page = page.or_else(|| {
+            let hits = |function: &Inspector<super::HyperscanMatcher>| function.hits(from, most);
+            function.downcast_ref().map(hits)
+        });
+        page
     }
 
     fn check_migration(&self, former: &dyn FunctionConfig) -> Result<(), MigrationError> {

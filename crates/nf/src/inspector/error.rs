@@ -5,6 +5,7 @@ use std::fmt;
 use regex_syntax::{ast, hir};
 
 use super::limits::{MAX_CHAINS, MAX_ITEMS, MAX_PATTERN_BYTES, MAX_RULES};
+use crate::similar::did_you_mean;
 
 /// A rules file that cannot be used. Displays as `file:line:column: problem`.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -81,6 +82,12 @@ pub enum Problem {
     /// More items than a file may have.
     #[error("more than {MAX_ITEMS} patterns and numbers in all; expected fewer")]
     TooManyItemsInAll,
+    /// A line in Suricata's words that begins with something else than an action.
+    #[error(
+        "expected the action alert, drop, reject or pass in front of a rule in Suricata's words, found {0:?}{meant}",
+        meant = did_you_mean(.0, ["alert", "drop", "reject", "pass"])
+    )]
+    ForeignAction(String),
     /// A keyword, or part of one, that is not honoured.
     #[error("{0} is not honoured, so this rule is left out")]
     Unsupported(String),

@@ -17,6 +17,7 @@ use crate::files::Disk;
 use crate::hosts::{HostLimit, Hosts};
 use crate::memory::slab_bytes;
 use crate::mistakes::Mistakes;
+use crate::records::{EntryHits, Page};
 use std::any::Any;
 use std::mem::swap;
 use std::path::{Path, PathBuf};
@@ -210,6 +211,8 @@ pub struct Inspector<M: StreamMatcher> {
     hits: Vec<Hit>,
     /// What is looked at is all that there is.
     is_apart: bool,
+    /// By rule: how many packets it has let pass as an alert, or begun to ban a flow with.
+    met: Vec<u64>,
     counters: Counters,
 }
 
@@ -254,6 +257,7 @@ impl<M: StreamMatcher> Inspector<M> {
             matched: RuleSet::new(),
             hits: Vec::new(),
             is_apart: false,
+            met: vec![0; rules.len()],
             counters: Counters::default(),
             config: config.clone(),
         }
@@ -272,6 +276,9 @@ impl<M: StreamMatcher> Inspector<M> {
             .into_iter()
             .for_each(|streams| self.recycle(streams));
         self.counters.bans += 1;
+        if let Some(rule) = rule {
+            self.count_met(rule);
+        }
         State(flow.words).ban(rule);
         flow.words[LAST_SEEN] = flow.now.ticks();
         out.drop(packet, DropReason::Banned);
@@ -279,13 +286,36 @@ impl<M: StreamMatcher> Inspector<M> {
 
     /// The rule that has banned a flow with these words, where it is written and what it says.
     pub(super) fn rule_of_flow(&self, words: &[u32]) -> Option<String> {
-        let rule = self.rules.rule(banning_rule(*words.get(FLAGS)?)?)?;
+        self.rule_text(banning_rule(*words.get(FLAGS)?)?)
+    }
+
+    /// A rule, where it is written and what it says.
+    fn rule_text(&self, rule: RuleIndex) -> Option<String> {
+        let rule = self.rules.rule(rule)?;
         let (file, line) = (self.rules.file_name(), rule.line());
         Some(format!(
             "rule {} ({file}:{line}): {}",
             rule.name(),
             rule.text()
         ))
+    }
+
+    /// How often rules were met here, those from a number on.
+    pub(super) fn hits(&self, from: u32, most: u32) -> Page<EntryHits> {
+        Page::of(from, most, self.met.len(), |number| {
+            Some(EntryHits {
+                rule: None,
+                text: self.rule_text(number as RuleIndex)?,
+                packets: *self.met.get(number as usize)?,
+                bytes: None,
+            })
+        })
+    }
+
+    fn count_met(&mut self, rule: RuleIndex) {
+        if let Some(count) = self.met.get_mut(usize::from(rule)) {
+            *count += 1;
+        }
     }
 
     /// Whether a fragment belongs to what is to be inspected.
@@ -387,6 +417,7 @@ where
         if self.forgets_streams {
             self.hosts.clear();
         } else {
+            swap(&mut self.met, &mut new.met);
             swap(&mut self.streams, &mut new.streams);
             self.streams.set_limit(self.config.streams as usize);
         }

@@ -163,7 +163,7 @@
 //! | counter | meaning |
 //! |---|---|
 //! | `bans` | flows banned on the slow path; on the fast path they show as drops for the reason `banned` |
-//! | `alerts` | rules met by packets that passed |
+//! | `alerts` | rules met by packets that passed; `twinpath counters` tells of each rule how many it has let pass as an alert, or begun to ban a flow with, but for bans on the fast path |
 //! | `deep_scans`, `deep_bytes` | packets and bytes that met all rules |
 //! | `half_seen` | packets with nothing to inspect while something of their flow was half seen: workers keep such flows |
 //! | `repeated` | segments all of whose bytes had been inspected |

@@ -388,7 +388,9 @@ impl Reader {
         }
         self.check_room(line.offset())?;
         let begin = line.offset();
-        let written = native::read(&mut line)?;
+        let written = native::read(&mut line).map_err(|wrong| {
+            suricata::wrong_action(text).map_or(wrong, |problem| (begin, problem))
+        })?;
         self.check_name(&written.name, written.name_at, entry.line)?;
         self.count_bytes(written.at, written.pattern_bytes)?;
         let items = draft::items(written.drafts, self.rules.len() as RuleIndex)?;

@@ -63,6 +63,16 @@ pub(super) const DATAGRAMS: u32 = 1 << 17;
 const RULE_SHIFT: u32 = 18;
 const _: () = assert!((MAX_RULES as u64) < 1 << (32 - RULE_SHIFT));
 
+/// Whoever is banned needs no marks of handshakes: they are where the rule stands then.
+const ASKED_ANEW: u32 = 1 << RULE_SHIFT;
+/// Of one direction it is known where it begins from the answer to its SYN alone.
+const ASSUMED: u32 = 1 << 3;
+
+/// The direction's end has sent a SYN that its receiver may take, and begin anew, or not.
+pub(super) const fn asked_anew(way: Direction) -> u32 {
+    ASKED_ANEW << way.index()
+}
+
 /// A rule among the flags of a flow that it has banned.
 pub(super) const fn banned_by(rule: RuleIndex) -> u32 {
     (rule as u32 + 1) << RULE_SHIFT
@@ -164,7 +174,20 @@ impl State<'_> {
 
     /// Rules have other numbers now.
     pub fn forget_rule(&mut self) {
-        self.0[FLAGS] &= (1 << RULE_SHIFT) - 1;
+        if self.has(BANNED) {
+            self.0[FLAGS] &= (1 << RULE_SHIFT) - 1;
+        }
+    }
+
+    /// The answer to a SYN that was not seen has said where its direction begins.
+    pub fn assume(&mut self) {
+        self.set(ASSUMED);
+    }
+
+    /// Whether a SYN with ACK may begin a connection where one is known: as the answer to a SYN that
+    /// came on it, or where its other end was never heard.
+    pub fn may_be_answered_anew(&self, asked: Direction) -> bool {
+        self.has(asked_anew(asked)) || self.has(ASSUMED) && !self.has(CONFIRMED)
     }
 
     /// A direction is met in mid-stream.

@@ -499,6 +499,9 @@ impl RuleFunction for Napt {
                 self.translate_bare(packet, course, DropReason::UntranslatableProtocol)
             }
         };
+        if matches!((course, verdict), (Course::Hairpin(_), Verdict::Forward)) {
+            packet.goes_back();
+        }
         self.tell_of_exhaustion(packet, course, verdict, now, answers);
         verdict
     }

@@ -329,6 +329,9 @@ impl RuleFunction for Nat64 {
             }
         };
         packet.uncacheable(Obstacle::Undecided);
+        if matches!((course, &result), (Course::Hairpin(..), Ok(()))) {
+            packet.goes_back();
+        }
         let verdict = result.err().unwrap_or(Verdict::Forward);
         let is_exhausted = matches!(
             verdict,

@@ -172,6 +172,9 @@ impl RuleFunction for Nptv6 {
         if let Some(destination) = new.destination {
             packet.set_destination_address(destination);
         }
+        if course == Course::Hairpin {
+            packet.goes_back();
+        }
         packet.depends_on(course as u32, None);
         self.packets[course as usize] += 1;
         Verdict::Forward

@@ -5,7 +5,7 @@
 pub struct Counters {
     /// Packets within the rate.
     pub conforming: u64,
-    /// Packets of a direction that is not limited, and ICMP errors.
+    /// Packets of a direction that is not limited, and ICMP errors where buckets are flows'.
     pub passed: u64,
     /// Packets that began to wait.
     pub delayed: u64,

@@ -99,7 +99,7 @@ impl RateLimiter {
         out: &mut Outbox<'_>,
     ) {
         let (way, now) = (packet.direction, self.meter.units(flow.now));
-        let prefix = kind.prefixes.of(&packet);
+        let (prefix, is_error) = (kind.prefixes.of(&packet), packet.role == Role::Error);
         let all = Arc::clone(&self.buckets);
         all.with(kind, |buckets| {
             let (full_at, is_own) = buckets.of(prefix, now);
@@ -108,8 +108,10 @@ impl RateLimiter {
             let ahead = full_at.saturating_sub(now).min(FARTHEST) as u32;
             *full_at = now + u64::from(self.take(packet, ahead, flow, out));
         });
-        // Who opened the flow is remembered with it.
-        State(flow.words).set(way, 0, flow.now);
+        if !is_error {
+            // Who opened the flow is remembered with it.
+            State(flow.words).set(way, 0, flow.now);
+        }
     }
 
     /// A packet takes from a bucket that would be full in `ahead` units, or does not; in how many it
@@ -210,11 +212,15 @@ impl NetworkFunction for RateLimiter {
     }
 
     fn handle(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
-        let is_limited = self.config.directions.include(packet.direction);
-        if packet.role != Role::Error && is_limited {
+        let (is_limited, is_error) = (
+            self.config.directions.include(packet.direction),
+            packet.role == Role::Error,
+        );
+        // Whoever makes up an error chooses the flow that it is about, not the network that it is of.
+        if is_limited && (!is_error || self.config.prefixes.is_some()) {
             return self.limit(packet, flow, out);
         }
-        if packet.role != Role::Error {
+        if !is_error {
             // Else the next packet of the other direction would be its opener's.
             State(flow.words).set(packet.direction, 0, flow.now);
         }

@@ -40,8 +40,9 @@
 //!
 //! # What is counted
 //! A packet's bytes are those of its IP packet, whatever is in front of it. Fragments belong to the
-//! flow that the first of their datagram tells. ICMP errors pass, and take nothing: they are few, and
-//! tell senders what is wrong.
+//! flow that the first of their datagram tells. An ICMP error takes from the bucket of the
+//! network that it is from, or for; from that of a flow it takes nothing, and passes: whoever sends it says
+//! which flow it is about.
 //!
 //! Time is that of packets' arrival, in whole units of a power of two nanoseconds, a quarter of one at
 //! least, as fine as the burst allows in 32 bits. What a packet takes is rounded up to a unit: a flow
@@ -86,7 +87,7 @@
 //! | counter | meaning |
 //! |---|---|
 //! | `conforming` | packets within the rate |
-//! | `passed` | packets of a direction that is not limited, and ICMP errors |
+//! | `passed` | packets of a direction that is not limited, and ICMP errors where buckets are flows' |
 //! | `delayed`, `released` | packets that began to wait, and those that had waited and left |
 //! | `dropped` | excess that was dropped |
 //! | `too_late` | of it, what would have waited longer than `longest_delay`, or is longer than the burst |

@@ -225,6 +225,9 @@ impl Reassembler {
             state.take_back_fin(way);
         }
         state.confirm(way.other(), segment.acknowledged);
+        if distance == 0 && state.is_opened(way) {
+            state.confirm_another(way.other(), segment.acknowledged);
+        }
         let next = state.next(way);
         if segment.is_bare() {
             self.counters.bare += 1;

@@ -35,7 +35,7 @@
 //!   a living connection passes and changes nothing either, for its receiver asks about it (RFC 5961
 //!   §4, `challenged`). If that receiver answers with a SYN of its own, the addresses and ports are used
 //!   again: what is held is released and the flow starts over. That answer also says where the other
-//!   direction begins. A SYN is recognised by eleven bits of its sequence number that the flags word
+//!   direction begins. A SYN is recognised by ten bits of its sequence number that the flags word
 //!   keeps.
 //! * **Half-open.** Until both ends were heard, and one has acknowledged what the other sent, a
 //!   connection is half-open. It is forgotten after `half_open_timeout`, or earlier, where more than

@@ -22,8 +22,13 @@ pub(super) const CONFIRMED: u32 = 1 << 8;
 /// Bit of the original direction in which bytes before the next one may not have been delivered.
 const INCOMPLETE: u32 = 1 << 4;
 /// Where the prints of the two SYNs stand in the flags word.
-const PRINT_SHIFT: [u32; 2] = [9, 20];
-const PRINT_MASK: u32 = 0x7ff;
+const PRINT_SHIFT: [u32; 2] = [9, 19];
+const PRINT_MASK: u32 = 0x3ff;
+/// Bit of the original direction whose end has sent a SYN that its receiver need not have taken: an
+/// answer may say that it has.
+const ASKED_ANEW: u32 = 1 << 29;
+/// Of one direction it is known where it begins from the answer to its SYN alone.
+const ASSUMED: u32 = 1 << 31;
 
 /// The bit that says that a direction's next sequence number is known.
 pub(super) const fn tracked(way: Direction) -> u32 {
@@ -35,10 +40,11 @@ pub(super) const fn finished(way: Direction) -> u32 {
     4 << way.index()
 }
 
-/// Eleven bits by which a SYN is recognised when it comes again; never 0, which means that none
+/// Ten bits by which a SYN is recognised when it comes again; never 0, which means that none
 /// was seen.
 const fn print(initial_sequence: u32) -> u32 {
-    let folded = (initial_sequence ^ initial_sequence >> 11 ^ initial_sequence >> 22) & PRINT_MASK;
+    let halves = initial_sequence ^ initial_sequence >> 20;
+    let folded = (halves ^ halves >> 10) & PRINT_MASK;
     if folded == 0 { PRINT_MASK } else { folded }
 }
 
@@ -86,6 +92,33 @@ impl State<'_> {
         if self.is_tracked(asked) && is_heard {
             self.0[FLAGS] |= CONFIRMED;
         }
+    }
+
+    /// The first of its segments that an end is known to have sent tells where the other one begins, if
+    /// the answer to its SYN that was seen was not the one that it has taken.
+    pub fn confirm_another(&mut self, asked: Direction, acknowledged: u32) {
+        let is_taken = self.0[FLAGS] & (CONFIRMED | HOLDING) != 0;
+        if self.is_opened(asked) && !is_taken {
+            self.set_next(asked, acknowledged);
+            self.0[FLAGS] |= CONFIRMED;
+        }
+    }
+
+    /// A direction's end has sent a SYN that its receiver may take, and begin anew, or not.
+    pub fn ask_anew(&mut self, way: Direction) {
+        self.0[FLAGS] |= ASKED_ANEW << way.index();
+    }
+
+    /// The answer to a SYN that was not seen has said where its direction begins.
+    pub fn assume(&mut self) {
+        self.0[FLAGS] |= ASSUMED;
+    }
+
+    /// Whether a SYN with ACK may begin a connection where one is known: as the answer to a SYN that
+    /// came on it, or where its other end was never heard.
+    pub fn may_be_answered_anew(&self, asked: Direction) -> bool {
+        let is_assumed = self.0[FLAGS] & (ASSUMED | CONFIRMED) == ASSUMED;
+        is_assumed || self.0[FLAGS] & ASKED_ANEW << asked.index() != 0
     }
 
     /// Whether a direction's SYN was seen, so that its numbers are known for sure.

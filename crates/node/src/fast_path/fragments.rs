@@ -75,7 +75,10 @@ impl FastPath {
         stage.hold_at_most(io.pools.small().frames() / 4);
         self.count_given_up(element);
         match met {
-            Met::Refused(frame, reason) => return self.drop(frame, reason, io),
+            Met::Refused(frame, reason) => {
+                self.tell(&frame, |_| Step::Gather { element });
+                return self.drop(frame, reason, io);
+            }
             Met::Held => {
                 if let Some(watch) = &self.watch {
                     watch.tell(buffer, || Step::Hold { element });
@@ -132,6 +135,7 @@ impl FastPath {
         };
         for (frame, why) in stage.given_up() {
             if let Some(watch) = &self.watch {
+                watch.tell(frame.buffer(), || Step::Gather { element });
                 watch.tell(frame.buffer(), || Step::drop(why));
             }
             self.drops.count(why);

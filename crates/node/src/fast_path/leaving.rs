@@ -11,6 +11,7 @@ use crate::egress::Egress;
 use crate::mtu::{Fit, Mtus};
 use crate::watch::Step;
 use twinpath_coherence::Clock;
+use twinpath_core::adjacency::BACK;
 use twinpath_core::pool::Metadata;
 use twinpath_core::wire::{Layout, fields};
 use twinpath_core::{DropReason, Frame, Pools};
@@ -44,7 +45,8 @@ impl LongPackets {
 
     /// Whether a packet may leave by its port. A function must have chosen that.
     fn fit(&self, departure: &Departure) -> Fit {
-        let is_routed = !departure.is_reply && departure.frame.metadata().egress.is_some();
+        let chosen = departure.frame.metadata().egress;
+        let is_routed = !departure.is_reply && chosen.is_some_and(|egress| egress != BACK);
         match is_routed && !self.mtus.let_pass(&departure.frame) {
             true => self.mtus.fit(&departure.frame, departure.port),
             false => Fit::Whole,

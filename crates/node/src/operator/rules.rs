@@ -4,6 +4,9 @@ use crate::worker::Worker;
 use std::net::IpAddr;
 use twinpath_control::flow_filter::{EndFilter, FlowFilter};
 use twinpath_control::operator::{EntryView, Filter, RuleView};
+use twinpath_control::service::Service;
+use twinpath_core::Adjacency;
+use twinpath_core::adjacency::FIRST_ADJACENCY;
 use twinpath_core::wire::Address;
 use twinpath_core::{Direction, Instant, Named};
 use twinpath_rulecache::{Action, CachedRule, EntryId, Field, NewRule, RuleFunction, words};
@@ -18,8 +21,40 @@ pub(super) struct Views {
     pub matching: usize,
 }
 
+/// What the numbers mean by which rules say where packets leave.
+#[derive(Clone, Debug)]
+pub(super) struct Egresses {
+    /// The names of the node's ports.
+    ports: Vec<String>,
+    adjacencies: Vec<Adjacency>,
+}
+
+impl Egresses {
+    /// Those of a service as it is now.
+    pub fn of(service: &Service) -> Self {
+        Self {
+            ports: service.ports.clone(),
+            adjacencies: service.adjacencies.all(),
+        }
+    }
+
+    /// The port of a number by its name, and whom packets leave for there; `None` if it has none.
+    fn told(&self, egress: u16) -> Option<String> {
+        let Some(number) = egress.checked_sub(FIRST_ADJACENCY) else {
+            return self.ports.get(usize::from(egress)).cloned();
+        };
+        let Adjacency { port, gateway } = self.adjacencies.get(usize::from(number))?;
+        let name = self.ports.get(usize::from(*port)).cloned();
+        let name = name.unwrap_or_else(|| port.to_string());
+        Some(match gateway {
+            Some(gateway) => format!("{name} towards {gateway}"),
+            None => name,
+        })
+    }
+}
+
 /// A worker's cached rules at `now`, those used most first.
-pub(super) fn views(worker: &Worker, filter: &Filter, now: Instant) -> Views {
+pub(super) fn views(worker: &Worker, filter: &Filter, egresses: &Egresses, now: Instant) -> Views {
     let mut found = Vec::new();
     for (element, rules) in worker.rules_by_element() {
         if filter.element.is_some_and(|wanted| wanted != element) {
@@ -38,7 +73,10 @@ pub(super) fn views(worker: &Worker, filter: &Filter, now: Instant) -> Views {
     let views = found.iter().filter_map(|(_, element, rule)| {
         let mut elements = worker.rules_by_element();
         let (_, slow_path) = elements.find(|(number, _)| number == element)?;
-        Some(view(*element, rule, slow_path.functions(), now))
+        Some(RuleView {
+            action: action(&rule.rule.action, egresses),
+            ..view(*element, rule, slow_path.functions(), now)
+        })
     });
     Views {
         rules: views.collect(),
@@ -64,7 +102,7 @@ fn view(
         id: cached.name.id,
         generation: cached.name.generation,
         matches: matches(rule),
-        action: action(&rule.action),
+        action: String::new(),
         packets: cached.uses.packets,
         bytes: cached.uses.bytes,
         age_ns: now.since(rule.used).as_nanos() as u64,
@@ -105,8 +143,17 @@ fn matches(rule: &NewRule) -> String {
     parts.join(", ")
 }
 
-fn action(action: &Action) -> String {
+fn action(action: &Action, egresses: &Egresses) -> String {
     let mut parts = words::rewritten(&action.rewrites);
+    let told = action
+        .rewrites
+        .egress()
+        .and_then(|port| egresses.told(port));
+    if let Some(told) = told {
+        let name = words::name(Field::Egress);
+        let own = parts.iter_mut().filter(|part| part.starts_with(name));
+        own.for_each(|part| *part = format!("{name} {told}"));
+    }
     parts.push(words::fate(action));
     if let Some(idle) = action.idle {
         parts.push(format!("idle time-out {idle:?}"));
@@ -162,4 +209,29 @@ fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
             let (mask, value) = (field.of(&cached.rule.mask), field.of(&cached.rule.value));
             address & mask == value
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn egress_numbers_are_told_by_the_names_of_ports() {
+        let towards = |gateway| Adjacency { port: 1, gateway };
+        let gateway = Address::from_v4([10, 0, 0, 1]);
+        let egresses = Egresses {
+            ports: vec!["site".into(), "uplink".into()],
+            adjacencies: vec![towards(None), towards(Some(gateway))],
+        };
+        for (egress, told) in [
+            (0, Some("site")),
+            (7, None),
+            (FIRST_ADJACENCY - 1, None),
+            (FIRST_ADJACENCY, Some("uplink")),
+            (FIRST_ADJACENCY + 1, Some("uplink towards 10.0.0.1")),
+            (FIRST_ADJACENCY + 2, None),
+        ] {
+            assert_eq!(egresses.told(egress).as_deref(), told, "{egress}");
+        }
+    }
 }

@@ -41,8 +41,8 @@ impl Socket {
         // Nobody else looks at what is left over and puts its own there meanwhile.
         let _lock = lock_folder(path)?;
         let listener = match made(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_left_over(path)? => {
-                std::fs::remove_file(path)?;
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                remove_left_over(path)?;
                 made(path)?
             }
             listener => listener?,
@@ -104,13 +104,21 @@ fn stream_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// Whether nobody listens at a socket any more. Any other file is somebody's.
-fn is_left_over(path: &Path) -> io::Result<bool> {
-    let is_socket = std::fs::symlink_metadata(path)?.file_type().is_socket();
+/// Removes a socket at which nobody listens any more.
+fn remove_left_over(path: &Path) -> io::Result<()> {
+    let in_use = |why| Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+    if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+        return in_use("there is a file that is no socket: expected a path where nothing is");
+    }
     let asked = || connect(&stream_socket()?, &SocketAddrUnix::new(path)?).map_err(io::Error::from);
     let is_refused =
         |error: io::Error| error.raw_os_error() == Some(Errno::CONNREFUSED.raw_os_error());
-    Ok(is_socket && asked().is_err_and(is_refused))
+    match asked().is_err_and(is_refused) {
+        true => std::fs::remove_file(path),
+        false => in_use(
+            "another service answers there: expected a socket of its own, or that the other ends first",
+        ),
+    }
 }
 
 /// Held by one service at a time that starts in a folder.
@@ -151,10 +159,14 @@ mod tests {
         let folder = folder("left-over");
         let (file, path) = (folder.path().join("file"), folder.path().join("socket"));
         std::fs::write(&file, "precious").expect("a file");
-        assert!(Socket::listen(&file, None).is_err());
+        let told = |path: &Path| match Socket::listen(path, None) {
+            Ok(_) => String::new(),
+            Err(error) => error.to_string(),
+        };
+        assert!(told(&file).starts_with("there is a file that is no socket"));
         assert_eq!(std::fs::read(&file).expect("still there"), b"precious");
         let first = Socket::listen(&path, None).expect("nobody is there");
-        assert!(Socket::listen(&path, None).is_err(), "somebody listens");
+        assert!(told(&path).starts_with("another service answers there"));
         // As after a kill: the file stays, and nobody listens.
         let left_over = folder.path().join("left-over");
         drop(UnixListener::bind(&left_over).expect("a socket"));

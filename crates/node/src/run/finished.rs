@@ -5,7 +5,7 @@ use super::operate::describe;
 use crate::exit::{Exit, Guarded, Told};
 use crate::observe::{Observer, pool_figures};
 use crate::sink::Written;
-use crate::source::Source;
+use crate::source::{Source, departures_in_words};
 use crate::udp_port::SinkCounters;
 use crate::wiring::Node;
 use std::time::{Duration, Instant as WallClock};
@@ -34,6 +34,8 @@ pub struct Finished {
     pub behind: Duration,
     /// Whether packets did not say by which port of the node they came in, so that their sources told.
     pub has_guessed_ports: bool,
+    /// Packets of the capture that were skipped because it says that they left.
+    pub departures: u64,
     /// Why packets could not be written any more: then the run has ended early. All figures are of
     /// what ran.
     pub failure: Option<CaptureError>,
@@ -92,12 +94,19 @@ impl Ran<'_> {
                 .map(|source| source.behind())
                 .max()
                 .unwrap_or_default(),
+            departures: departures(sources.clone()),
             has_guessed_ports: sources.any(|source| source.has_guessed_ports()),
             failure,
             unwritten,
             ports_lost: Vec::new(),
         }
     }
+}
+
+/// Every shard has read all of them.
+fn departures<'s>(sources: impl Iterator<Item = &'s &'s Source>) -> u64 {
+    let departures = sources.map(|source| source.departures());
+    departures.max().unwrap_or_default()
 }
 
 impl Finished {
@@ -168,6 +177,7 @@ impl Finished {
         ]
         .into_iter()
         .filter_map(|(is_so, words)| is_so.then_some(words))
+        .chain(departures_in_words(self.departures))
         .chain(self.ports_lost.iter().cloned())
         .collect()
     }
@@ -190,6 +200,7 @@ mod tests {
             has_drained: true,
             behind: MUCH_BEHIND,
             has_guessed_ports: false,
+            departures: 0,
             failure: None,
             unwritten: 0,
             ports_lost: Vec::new(),

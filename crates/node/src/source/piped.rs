@@ -12,10 +12,17 @@ pub(super) struct Piped {
     packets: Receiver<Result<Piece, CaptureError>>,
     /// Buffers, to be filled again.
     emptied: Sender<Vec<u8>>,
+    departures: u64,
 }
 
-/// What the feed had, and the packet's bytes if it was one.
-struct Piece(Fed, Vec<u8>);
+/// What the feed had.
+struct Piece {
+    fed: Fed,
+    /// The packet's bytes, if it was one.
+    bytes: Vec<u8>,
+    /// How many it had skipped until then.
+    departures: u64,
+}
 
 impl Piped {
     /// What `open` opens, which may take as long as it likes.
@@ -29,7 +36,11 @@ impl Piped {
                 Err(error) => sender.send(Err(error)).ok(),
             };
         });
-        Self { packets, emptied }
+        Self {
+            packets,
+            emptied,
+            departures: 0,
+        }
     }
 }
 
@@ -50,7 +61,12 @@ fn pump(
         if let Fed::Packet { len, .. } = fed {
             bytes.extend_from_slice(&whole[..len]);
         }
-        sender.send(Ok(Piece(fed, bytes))).ok()?;
+        let piece = Piece {
+            fed,
+            bytes,
+            departures: feed.departures(),
+        };
+        sender.send(Ok(piece)).ok()?;
         if fed == Fed::End {
             return Some(());
         }
@@ -59,15 +75,24 @@ fn pump(
 
 impl Feed for Piped {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
-        let Piece(fed, bytes) = match self.packets.try_recv() {
+        let Piece {
+            fed,
+            bytes,
+            departures,
+        } = match self.packets.try_recv() {
             Ok(piece) => piece?,
             Err(TryRecvError::Empty) => return Ok(Fed::Nothing),
             Err(TryRecvError::Disconnected) => return Ok(Fed::End),
         };
+        self.departures = departures;
         let place = buffer.get_mut(..bytes.len());
         let fits = place.map(|place| place.copy_from_slice(&bytes));
         let _ = self.emptied.send(bytes);
         Ok(fits.map_or(Fed::TooLong, |()| fed))
+    }
+
+    fn departures(&self) -> u64 {
+        self.departures
     }
 }
 

@@ -50,6 +50,10 @@ impl<'a> Book<'a> {
             Step::Receive {
                 element,
                 slow_path: SlowLook::Rules(run),
+            }
+            | Step::Release {
+                element,
+                slow_path: SlowLook::Rules(run),
             } => {
                 let of_functions = run.functions.iter_mut().flat_map(|one| &mut one.entries);
                 let of_rule = run.rule.iter_mut().flat_map(|rule| &mut rule.entries);
@@ -58,6 +62,10 @@ impl<'a> Book<'a> {
                     .for_each(|entry| self.complete(entry, node, *element));
             }
             Step::Receive {
+                element,
+                slow_path: SlowLook::State(run),
+            }
+            | Step::Release {
                 element,
                 slow_path: SlowLook::State(run),
             } => {
@@ -158,6 +166,12 @@ impl<'a> Book<'a> {
             Some((one, rule))
         })?;
         Some(self.entry_of(&function.name, rule))
+    }
+
+    /// The functions of an element.
+    pub fn functions(&self, element: u8) -> Vec<String> {
+        let names = self.names.get(usize::from(element));
+        names.map_or(Vec::new(), |names| names.functions.clone())
     }
 
     /// The function of an element that has no other.

@@ -28,6 +28,10 @@ pub struct Dropped {
     pub reason: &'static str,
     /// The function that dropped it; absent if none did.
     pub function: Option<String>,
+    /// The functions of the element in front of which its fragments were gathered, where that dropped
+    /// it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub in_front_of: Vec<String>,
     /// The rule, or other entry of its table, by which it did.
     pub entry: Option<EntryLook>,
 }
@@ -45,6 +49,10 @@ struct Decided {
     element: Option<u8>,
     function: Option<String>,
     entry: Option<EntryLook>,
+    /// Why the function has dropped it, if it says so.
+    reason: Option<String>,
+    /// The element in front of which its fragments were gathered, and it was not needed.
+    gathered: Option<u8>,
 }
 
 /// Runs a capture under virtual time, and calls `each` with every packet that is dropped, in the order
@@ -117,12 +125,17 @@ impl Inside {
             element,
             function,
             entry,
+            reason: decided,
+            gathered,
         } = self.decided;
-        let known = DropReason::named(reason);
-        // What is lost for want of room was nobody's decision.
-        let by_function = known.filter(|reason| !reason.is_loss());
-        let function = by_function.and_then(|_| function.or_else(|| book.only_function(element?)));
+        // What is lost for want of room was nobody's decision, unless a function had none.
+        let is_loss = DropReason::named(reason).is_none_or(DropReason::is_loss);
+        let is_its = decided.is_some_and(|decided| decided.contains(&format!("({reason})")));
+        let by_function = (is_its || !is_loss) && gathered.is_none();
+        let function = function.or_else(|| book.only_function(element?));
+        let function = function.filter(|_| by_function);
         Dropped {
+            in_front_of: gathered.map_or(Vec::new(), |element| book.functions(element)),
             number: ordinal + 1,
             time_ns: self.time_ns,
             packet: self.packet,
@@ -138,6 +151,7 @@ impl Decided {
     fn take(&mut self, step: Step) {
         match step {
             Step::Meet(met) => {
+                let reason = Some(met.decision);
                 let (function, entry) = match met.found {
                     Found::Rule(found) => {
                         let entry = found.rule.and_then(|rule| rule.entries.last().cloned());
@@ -153,9 +167,12 @@ impl Decided {
                     element: Some(met.element),
                     function,
                     entry,
+                    reason,
+                    gathered: None,
                 };
             }
-            Step::Receive { slow_path, .. } => {
+            Step::Receive { slow_path, .. } | Step::Release { slow_path, .. } => {
+                let reason = Some(slow_path.outcome().to_owned());
                 let (function, entry) = match slow_path {
                     SlowLook::Rules(run) => match run.functions.last() {
                         Some(last) => (Some(last.name.clone()), last.entries.last().cloned()),
@@ -165,9 +182,16 @@ impl Decided {
                     SlowLook::Dash(_) => (Some(twinpath_nf::dash::NAME.into()), None),
                 };
                 *self = Self {
-                    element: None,
                     function,
                     entry,
+                    reason,
+                    ..Self::default()
+                };
+            }
+            Step::Gather { element } => {
+                *self = Self {
+                    gathered: Some(element),
+                    ..Self::default()
                 };
             }
             _ => {}

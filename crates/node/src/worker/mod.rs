@@ -25,7 +25,7 @@ use crate::watch::{Step, Watch};
 use fragments::FragmentsAway;
 use rebuild::{Rebuilt, Times, rebuild};
 use std::any::Any;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
@@ -107,6 +107,8 @@ pub struct Worker {
     counts: LinkCounters,
     /// Whoever follows packets.
     watch: Option<Watch>,
+    /// Of followed packets that functions may have kept: their numbers, by the buffers they are in.
+    kept: HashMap<usize, u64>,
     /// Who copies packets for whoever wants them.
     mirror: Arc<Mirror>,
     /// A packet that functions are about to meet, for them; kept to be used again.
@@ -158,6 +160,7 @@ impl Worker {
             drops: DropCounters::default(),
             counts: LinkCounters::default(),
             watch: None,
+            kept: HashMap::new(),
             mirror: Arc::default(),
             copied: Vec::new(),
             told: None,
@@ -572,9 +575,11 @@ impl Worker {
         if let Some(copied) = copied {
             self.mirror_drop(copied, first, header);
         }
+        let notes = self.noted_drops(header.element);
         if let Some(seen) = seen {
-            self.tell_met(&seen, header);
+            self.tell_met(&seen, header, &notes);
         }
+        self.tell_released(header.element, &notes);
     }
 
     /// It is that late: deadlines come, and what is idle is forgotten.
@@ -639,6 +644,8 @@ impl Worker {
                     .iter_mut()
                     .for_each(|outgoing| outgoing.header.element = number);
             }
+            let notes = self.noted_drops(number);
+            self.tell_released(number, &notes);
             self.walk_on(pools);
         }
     }

@@ -2,10 +2,12 @@
 
 use super::{SlowElement, Worker};
 use crate::watch::{Functions, PacketLook, SlowLook, StateRun, Step, Watch};
+use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropCounters, DropReason, Frame};
 use twinpath_link::Header;
 use twinpath_rulecache::Output;
+use twinpath_slowpath::DropNote;
 
 /// A packet in front of functions that share flow state.
 pub(super) struct Seen {
@@ -62,20 +64,24 @@ impl Worker {
     pub(super) fn see(&mut self, header: &Header, frame: &Frame) -> Option<Seen> {
         match &self.watch {
             Some(watch) if header.has_packet => {
-                let ordinal = watch.follows(frame.buffer())?;
-                self.seen(header, frame, ordinal)
+                let followed = watch.follows(frame.buffer());
+                self.seen(header, frame, followed)
             }
             _ => None,
         }
     }
 
     #[cold]
-    fn seen(&mut self, header: &Header, frame: &Frame, ordinal: u64) -> Option<Seen> {
+    fn seen(&mut self, header: &Header, frame: &Frame, followed: Option<u64>) -> Option<Seen> {
+        // What was in this buffer before is gone.
+        self.kept.remove(&frame.buffer());
+        let ordinal = followed?;
         match self.elements.get_mut(usize::from(header.element))? {
             SlowElement::Rules(_) | SlowElement::Dash(_) => None,
             SlowElement::Flows(flows) => {
-                // What was dropped before is no matter of this packet.
-                flows.take_dropper();
+                // It may wait there, and be dropped when others are met.
+                flows.chain_mut().note_drops();
+                self.kept.insert(frame.buffer(), ordinal);
                 Some(Seen {
                     buffer: frame.buffer(),
                     ordinal,
@@ -90,20 +96,24 @@ impl Worker {
 
     /// They have met it.
     #[cold]
-    pub(super) fn tell_met(&mut self, seen: &Seen, header: &Header) {
-        let element = self.elements.get_mut(usize::from(header.element));
+    pub(super) fn tell_met(&mut self, seen: &Seen, header: &Header, notes: &[DropNote]) {
+        let element = self.elements.get(usize::from(header.element));
         let (Some(SlowElement::Flows(flows)), Some(outgoing)) =
             (element, self.outgoing.get(seen.first..))
         else {
             return;
         };
-        let dropper = flows.take_dropper().map(str::to_owned);
-        let flows = &*flows;
+        let own = notes.iter().find(|note| note.buffer == seen.buffer);
         let frames = || outgoing.iter().filter_map(|one| one.frame.as_ref());
-        let goes_back = frames().any(|frame| frame.buffer() == seen.buffer);
+        let goes_back = own.is_none() && frames().any(|frame| frame.buffer() == seen.buffer);
         let replies = replies(outgoing);
-        let dropped = newly_dropped(&seen.drops, flows.drops()).filter(|_| !goes_back);
+        let by_nobody = || dropped_by_nobody(&seen.drops, flows.drops(), notes);
+        let dropped = own.map(|note| note.reason).or_else(by_nobody);
+        let dropped = dropped.filter(|_| !goes_back);
         let outcome = outcome(goes_back, dropped, !replies.is_empty());
+        if goes_back || dropped.is_some() {
+            self.kept.remove(&seen.buffer);
+        }
         let Some(watch) = &self.watch else {
             return;
         };
@@ -115,7 +125,7 @@ impl Worker {
                     packet: seen.bytes.clone(),
                     ingress: header.ingress,
                     words: watch.words(header.element, before, after),
-                    function: dropper.filter(|_| dropped.is_some()),
+                    function: own.and_then(|note| dropper(flows, note)),
                     rule: None,
                     outcome,
                     replies,
@@ -126,6 +136,67 @@ impl Worker {
             watch.tell_of(seen.ordinal, || Step::drop(reason));
         }
     }
+
+    /// What functions that share flow state have dropped since this was asked before; nothing
+    /// unless somebody follows packets.
+    #[inline]
+    pub(super) fn noted_drops(&mut self, element: u8) -> Vec<DropNote> {
+        match (&self.watch, self.elements.get_mut(usize::from(element))) {
+            (Some(_), Some(SlowElement::Flows(flows))) => flows.chain_mut().take_notes(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Packets were dropped that functions had kept until now. Others may be in their buffers already.
+    pub(super) fn tell_released(&mut self, element: u8, notes: &[DropNote]) {
+        let (Some(watch), Some(SlowElement::Flows(flows))) =
+            (&self.watch, self.elements.get(usize::from(element)))
+        else {
+            return;
+        };
+        for note in notes {
+            if let Some(ordinal) = self.kept.remove(&note.buffer) {
+                watch.tell_of(ordinal, || released(watch, element, flows, note));
+                watch.tell_of(ordinal, || Step::drop(note.reason));
+            }
+        }
+    }
+}
+
+/// A packet met the functions behind the one that had kept it, and was dropped.
+fn released(watch: &Watch, element: u8, flows: &SlowFlows, note: &DropNote) -> Step {
+    let words = flows.words_of(&note.key);
+    let run = StateRun {
+        packet: Vec::new(),
+        ingress: 0,
+        words: watch.words(element, words, words),
+        function: dropper(flows, note),
+        rule: None,
+        outcome: outcome(false, Some(note.reason), false),
+        replies: Vec::new(),
+    };
+    Step::Release {
+        element,
+        slow_path: SlowLook::State(Box::new(run)),
+    }
+}
+
+/// The function that has dropped a packet.
+fn dropper(flows: &SlowFlows, note: &DropNote) -> Option<String> {
+    let function = flows.chain().functions().get(note.place)?;
+    Some(function.name.to_string())
+}
+
+/// Why a packet was dropped between two moments that no function has dropped.
+fn dropped_by_nobody(
+    before: &DropCounters,
+    after: &DropCounters,
+    notes: &[DropNote],
+) -> Option<DropReason> {
+    DropReason::all().find(|&reason| {
+        let noted = notes.iter().filter(|note| note.reason == reason).count() as u64;
+        after.of(reason) > before.of(reason) + noted
+    })
 }
 
 /// Functions that make rules have met a packet that was in this buffer, and put out what follows

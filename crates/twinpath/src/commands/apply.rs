@@ -25,7 +25,8 @@ use twinpath_nf::files::{Copied, Disk, Files};
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath run examples/gateway.toml --control /run/gateway.sock &",
-    "twinpath apply gateway-with-more-rules.toml --control /run/gateway.sock",
+    "cp examples/gateway.toml my-gateway.toml    # then add a rule to it, or take one out",
+    "twinpath apply my-gateway.toml --control /run/gateway.sock",
 ))]
 pub struct Arguments {
     /// The service file

@@ -14,13 +14,15 @@ use twinpath_nf::edit::{Edit, Object};
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath run examples/gateway.toml --control /run/gateway.sock &",
-    "twinpath change rule add deny protocol tcp to_port 25 --number 1 --control /run/gateway.sock",
-    "twinpath change rule list --control /run/gateway.sock",
+    "twinpath change rule add deny protocol tcp to_port 22 --number 1 --function acl --control /run/gateway.sock",
+    "twinpath change rule list --function acl --control /run/gateway.sock",
     "twinpath change route add 10.1.0.0/16 via uplink --control /run/gateway.sock",
     "twinpath change route delete 10.1.0.0/16 --control /run/gateway.sock",
-    "twinpath change backend drain 10.1.0.2:8080 --control /run/gateway.sock",
-    "twinpath change forward add 192.0.2.1:8080 to 10.0.0.7:80 --protocol tcp --control /run/gateway.sock",
-    "twinpath change binding delete 10.0.0.7:5060 --control /run/gateway.sock",
+    "twinpath change forward add 198.51.100.1:8080 to 10.0.0.7:80 --protocol tcp --control /run/gateway.sock",
+    "host=$(twinpath bindings --most 1 --json --control /run/gateway.sock | jq -r '.[0].internal')",
+    "twinpath change binding delete $host --control /run/gateway.sock",
+    "twinpath run examples/edge.toml --control /run/edge.sock &    # it has a load balancer",
+    "twinpath change backend drain 10.1.0.2:443 --service 192.0.2.10:443/tcp --control /run/edge.sock",
 ))]
 pub struct Arguments {
     #[command(subcommand)]

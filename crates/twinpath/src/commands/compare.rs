@@ -19,7 +19,8 @@ use twinpath_nf::files::{Disk, Files};
 /// neither holds a packet, 2 if a capture cannot be read.
 ///
 /// With --renamed, what an address translation gave out (the port of an external address, or the
-/// identifier of an echo) may differ, up to a one-to-one renaming for as long as a binding lives.
+/// identifier of an echo) may differ, up to a one-to-one renaming for as long as a binding lives. So may
+/// the identifications of IPv4 packets from those addresses, which a translation draws.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath compare both.pcap slow.pcap",

@@ -1,4 +1,4 @@
-//! `twinpath counters`: how often rules of lists and next hops decided in a running service.
+//! `twinpath counters`: how often rules and next hops decided in a running service.
 
 use crate::error::CommandError;
 use crate::look::{Service, look, unexpected};
@@ -6,11 +6,12 @@ use crate::{Outcome, output};
 use twinpath_control::look::{CounterView, Look, Seen};
 use twinpath_control::report::units;
 
-/// Shows how often rules of access lists and firewalls, and next hops of routers, decided in a running service
+/// Shows how often rules of access lists, firewalls and inspectors, and next hops of routers, decided in a running service
 ///
 /// Packets count whichever path they took, those that a cached rule handled as far as the fast path has
 /// reported them. Rules of a firewall are asked about packets of connections that are not known: those that
-/// open one, and those that are denied. The rules come in order, the default behind them. Of an ENI
+/// open one, and those that are denied. Of a rule of an inspector those are told that it has let pass as an
+/// alert, or begun to ban a flow with on the slow path. The rules come in order, the default behind them. Of an ENI
 /// it is told what came and what left either way, and what was dropped by reason; `twinpath dash counters`
 /// has SAI's names for it. Exit code 1 if no function counts.
 #[derive(clap::Args)]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use twinpath_control::look::{DropView, FlowPath, Look, Seen, Stream};
 use twinpath_control::operator::{Answer, follow};
 use twinpath_control::report::units;
+use twinpath_core::DropReason;
 
 /// Shows why a running service drops packets: how many so far, or each as it is dropped
 ///
@@ -44,6 +45,11 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Shows them.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
+    if let Some(reason) = &arguments.reason
+        && DropReason::named(reason).is_none()
+    {
+        return Err(CommandError::NoDropReason(reason.clone()));
+    }
     match arguments.follow {
         true => arguments.follow(),
         false => arguments.tell_counts(),

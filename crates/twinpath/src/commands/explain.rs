@@ -10,7 +10,7 @@ mod split;
 mod text;
 mod verdict;
 
-use crate::checks::check_unless;
+use crate::checks::{absent_devices, check_unless};
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use dpu::DpuFacts;
@@ -67,6 +67,7 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = Service::load(&arguments.service)?;
     output::warnings_about(&service);
+    absent_devices(&service).iter().for_each(output::warning);
     let explanation = Explanation::of(&service).map_err(|error| error.placed(&service))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&explanation)? + "\n"

@@ -148,6 +148,7 @@ fn sentence(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinpath_control::service::EtherType;
 
     #[test]
     fn ports_are_interfaces_where_there_are_such() {
@@ -169,6 +170,22 @@ mod tests {
         let text = starter("lan", "eth0", &all);
         assert!(read(&text).devices.is_empty());
         assert!(text.contains("#   eth0            up\n"), "{text}");
+    }
+
+    /// Hosts on both sides find each other: by ARP, and by ICMPv6 of any sender.
+    #[test]
+    fn nothing_is_told_of_a_file_for_interfaces() {
+        let interface = |name: &str| Interface {
+            name: name.into(),
+            about: "up".into(),
+            has_default_route: false,
+            is_card: true,
+        };
+        let text = starter("eth1", "eth0", &[interface("eth0"), interface("eth1")]);
+        let service = Service::parse(&text, Path::new("a.toml")).expect(&text);
+        assert_eq!(twinpath_control::service::warnings(&service), []);
+        assert!(service.entrance.forwards(EtherType(0x0806)));
+        assert!(text.contains("{ action = \"allow\", protocol = \"icmp6\" }"));
     }
 
     /// What is shown behind a `#` is what there is without it.

@@ -53,7 +53,7 @@ pub struct Arguments {
     service: PathBuf,
     /// Replay this capture: pcap or pcapng, gzip too; - takes it from standard input as it comes. The
     /// interfaces of a pcapng are the service's ports, by name, else in order; with {port} in the name
-    /// there is a capture for each port
+    /// there is a capture for each port. Packets that a pcapng marks as outbound left, and are skipped
     #[arg(long = "in", value_name = "CAPTURE", allow_hyphen_values = true, value_parser = capture)]
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is

@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::service::Service;
-use twinpath_node::source::Source;
+use twinpath_node::source::{Source, departures_in_words};
 use twinpath_node::trace::{trace_bytes, trace_packet};
 
 /// Follows one packet through every element and function of a service
@@ -45,7 +45,7 @@ pub struct Arguments {
     /// Take the packet from this capture: pcap or pcapng, gzip too
     #[arg(long = "in", value_name = "CAPTURE", requires = "packet")]
     input: Option<PathBuf>,
-    /// Which packet of the capture, counted from 1
+    /// Which packet of the capture, counted from 1 without those that it marks as outbound
     #[arg(long, value_name = "N", requires = "input")]
     packet: Option<NonZeroU64>,
     /// List all packets of this capture that are dropped
@@ -64,6 +64,12 @@ pub struct Arguments {
     json: bool,
 }
 
+/// Packets that the capture says left did not come, and were skipped.
+fn warn_of_departures(source: &Source) {
+    let words = departures_in_words(source.departures());
+    words.iter().for_each(output::warning);
+}
+
 /// Traces.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut service = Service::load(&arguments.service)?;
@@ -74,7 +80,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
         (_, Some(path), Some(number)) => {
             let mut source = Source::capture(path, &service)?;
-            trace_packet(&service, &mut source, number.get())
+            let trace = trace_packet(&service, &mut source, number.get());
+            warn_of_departures(&source);
+            trace
         }
         (hex, ..) => {
             let bytes = hex::bytes(hex.as_deref().unwrap_or_default())?;

@@ -1,11 +1,11 @@
 //! `twinpath validate`: what is wrong with a service file.
 
-use crate::checks::check;
+use crate::checks::{absent_devices, check};
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use serde::Serialize;
-use std::path::{Path, PathBuf};
-use twinpath_control::service::{Fault, PortDriver, Service, ServiceError, warnings};
+use std::path::PathBuf;
+use twinpath_control::service::{Fault, Service, ServiceError, warnings};
 
 /// Tells all that is wrong with a service file
 ///
@@ -100,27 +100,6 @@ fn counted(count: usize, what: &str) -> String {
 fn checked(arguments: &Arguments, warned: &mut Vec<Fault>) -> Result<(), CommandError> {
     let service = Service::load(&arguments.service)?;
     *warned = warnings(&service);
-    warned.extend(absent_devices(&service, Path::new(INTERFACES)));
+    warned.extend(absent_devices(&service));
     check(&service)
-}
-
-/// Where Linux lists its network interfaces.
-const INTERFACES: &str = "/sys/class/net";
-
-/// Ports whose interface this machine does not have: the file may be for another one.
-fn absent_devices(service: &Service, interfaces: &Path) -> Vec<Fault> {
-    let ports = service.ports.iter().zip(&service.devices);
-    let absent = ports.filter(|(_, one)| {
-        let is_made = one.driver == PortDriver::Tap;
-        !is_made && interfaces.is_dir() && !interfaces.join(&one.device).exists()
-    });
-    absent
-        .map(|(port, one)| {
-            let message = format!(
-                "this machine has no interface {}: port {port} cannot be opened here",
-                one.device
-            );
-            service.wrong_at(&["ports", port, "device"], message)
-        })
-        .collect()
 }

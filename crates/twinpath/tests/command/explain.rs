@@ -139,6 +139,28 @@ fn rules_beside_flow_state_are_told() {
     }
 }
 
+/// Functions that share flow state are told in the order in which packets meet them, either way.
+#[test]
+fn the_order_within_an_element_is_told() {
+    let functions = "[firewall]\n[monitor]\n[inspector]\nrules = \"a.rules\"\n";
+    let others = |chain: &str| {
+        let text = format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{functions}");
+        let folder = Folder::with("x.toml", &text);
+        folder.write("a.rules", b"word ban literal \"b\"\n");
+        let said = folder.succeed(&["explain", "x.toml"]).out;
+        let line = said.lines().find(|line| line.contains("all others"));
+        line.unwrap_or(&said).trim().to_owned()
+    };
+    assert_eq!(
+        others("\"firewall\", \"reassembler\", \"inspector\", \"monitor\""),
+        "all others   [monitor] -> (firewall -> reassembler -> inspector)"
+    );
+    assert_eq!(
+        others("\"firewall\", \"reframer\", \"monitor\""),
+        "all others   [monitor] -> (reframer -> firewall)"
+    );
+}
+
 /// Of what is probably not meant so, with its line; it is explained all the same.
 #[test]
 fn what_is_probably_not_meant_is_told() {

@@ -50,6 +50,14 @@ fn drops_are_followed_with_reason_and_function() {
         .map(|line| line.contains("\"path\":\"fast\""))
         .collect();
     assert!(paths.contains(&true), "cached rules drop, too");
+    let wrong = running.ask(&["drops", "--reason", "denyed"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    for expected in [
+        "is called \"denyed\"; did you mean denied?",
+        ", invalid_state, ",
+    ] {
+        assert!(wrong.err.contains(expected), "{expected:?} in {wrong:?}");
+    }
     let words = running.ask(&["drops", "--follow", "--count", "3", "--reason", "denied"]);
     assert_eq!(words.out.lines().count(), 3, "{words:?}");
     assert!(

@@ -166,6 +166,44 @@ fn rules_of_a_firewall_count_what_they_decide() {
     assert!(report.functions[0].counters["connections_opened"] >= 20);
 }
 
+/// Of an inspector each rule tells how many packets it has let pass as an alert, or begun a ban with.
+#[test]
+fn rules_of_an_inspector_count_what_they_find() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rules = folder.path().join("a.rules");
+    std::fs::write(
+        &rules,
+        "seen alert regex \"(?s).\"\nnever ban literal \"no such text is sent\"\n",
+    )
+    .expect("written");
+    let service = format!(
+        "[service]\nchain = [\"inspector\"]\n[inspector]\nrules = {:?}\ngaps = \"inspect\"\n\
+         [traffic]\nflows = 20\narrivals = {{ process = \"poisson\", rate_pps = 5000.0 }}\n",
+        rules.to_string_lossy()
+    );
+    let running = Running::start_as(&service);
+    let counters = |said: &crate::folder::Said| -> Vec<Value> {
+        serde_json::from_str(&said.out).unwrap_or_default()
+    };
+    let has_found = |said: &crate::folder::Said| {
+        let counters = counters(said);
+        counters.len() == 2 && counters[0]["packets"].as_u64() >= Some(20)
+    };
+    let said = running.ask_until(
+        &["counters", "--function", "inspector", "--json"],
+        has_found,
+    );
+    let counters = counters(&said);
+    let text = counters[0]["text"].as_str().expect("the rule");
+    assert!(
+        text.starts_with("rule seen (") && text.contains("a.rules:1)"),
+        "{text}"
+    );
+    assert_eq!(counters[1]["packets"], 0);
+    let report = running.stop().report("r");
+    assert!(report.functions[0].counters["alerts"] >= 20);
+}
+
 #[test]
 fn backends_tell_their_connections() {
     let running = Running::start_as(BALANCED);

@@ -6,6 +6,7 @@ use std::path::Path;
 use twinpath_core::Instant;
 use twinpath_core::wire::PacketBuilder;
 use twinpath_io::CaptureWriter;
+use twinpath_io::blocks::{self, StreamedPacket};
 
 const TRANSLATION: &str = r#"
 [service]
@@ -382,6 +383,78 @@ fn an_inspectors_rule_is_told() {
     assert!(told.ends_with("\n6 of 7 packets\n"), "{told}");
 }
 
+fn dropped(folder: &Folder) -> Vec<Value> {
+    let said = folder.succeed(&["trace", "x.toml", "--dropped", "in.pcap", "--json"]);
+    serde_json::from_str(&said.out).expect("JSON")
+}
+
+/// A packet that a function keeps, and that is dropped when others have come, is listed with the rule.
+#[test]
+fn what_is_dropped_after_it_was_kept_is_listed() {
+    let service =
+        "[service]\nchain = [\"reassembler\", \"inspector\"]\n[inspector]\nrules = \"a.rules\"\n";
+    let folder = Folder::with("x.toml", service);
+    folder.write("a.rules", b"word ban literal \"FORBIDDEN\"\n");
+    let [client, server] = ["10.0.0.9:5000", "192.0.2.1:80"];
+    let segment = |from: &str, to: &str, seq, ack, flags, payload: &'static [u8]| {
+        let ends = [from, to].map(|end| end.parse().expect("an end"));
+        let segment = PacketBuilder::tcp(ends[0], ends[1]).seq(seq).ack(ack);
+        let segment = segment.flags(flags).payload(payload);
+        segment.to_vec().expect("fits")
+    };
+    let (syn, ack) = (0x02, 0x10);
+    let packets = [
+        segment(client, server, 99, 0, syn, b""),
+        segment(server, client, 499, 100, syn | ack, b""),
+        segment(client, server, 100, 500, ack, b""),
+        segment(server, client, 504, 100, ack, b"BIDDEN"),
+        segment(server, client, 500, 100, ack, b"xFOR"),
+    ];
+    capture(&folder.path("in.pcap"), &packets);
+    let drops = dropped(&folder);
+    let [drop] = &drops[..] else {
+        panic!("one drop: {drops:?}");
+    };
+    assert_eq!(
+        (&drop["number"], &drop["reason"], &drop["function"]),
+        (&4.into(), &"banned".into(), &"inspector".into())
+    );
+    let text = drop["entry"]["text"].as_str().expect("the rule");
+    assert!(text.starts_with("rule word (a.rules:1)"), "{text}");
+}
+
+/// What a function has no room for is told with its name, and what virtual reassembly drops with those
+/// that it stands in front of.
+#[test]
+fn drops_for_want_of_room_and_of_fragments_name_functions() {
+    let service = "[service]\nchain = [\"napt\"]\n[napt]\ninside = [\"10.0.0.0/8\"]\nexternal = [\"198.51.100.1\"]\nports = \"5000-5001\"\n";
+    let folder = Folder::with("x.toml", service);
+    let packet = |port| udp(&format!("10.0.0.9:{port}"), "192.0.2.1:53").to_vec();
+    let packets: Vec<_> = (5000..5010)
+        .map(|port| packet(port).expect("fits"))
+        .collect();
+    capture(&folder.path("in.pcap"), &packets);
+    let drops = dropped(&folder);
+    assert!(!drops.is_empty());
+    for drop in drops {
+        let (reason, function) = (&drop["reason"], &drop["function"]);
+        assert_eq!((reason, function), (&"no_port".into(), &"napt".into()));
+    }
+    let folder = Folder::with("x.toml", "[service]\nchain = [\"firewall\"]\n[firewall]\n");
+    let fragment = udp("10.0.0.9:5000", "192.0.2.1:53").payload_len(64);
+    let fragment = fragment.fragment(32, true).to_vec().expect("fits");
+    capture(&folder.path("in.pcap"), &[fragment.clone(), fragment]);
+    let said = folder
+        .succeed(&["trace", "x.toml", "--dropped", "in.pcap"])
+        .out;
+    for expected in [
+        "    fragment_misfit in front of firewall\n",
+        "    fragment_alone in front of firewall\n",
+    ] {
+        assert!(said.contains(expected), "{expected:?} in {said}");
+    }
+}
+
 /// Nor only the one that denies: what lets a connection be opened is told where it is.
 #[test]
 fn the_rule_that_lets_a_connection_be_opened_is_told() {
@@ -507,4 +580,49 @@ fn what_cannot_be_traced_is_told() {
     fail(&["--in", "in.pcap", "--packet", "0"], "invalid value '0'");
     fail(&[], "--hex");
     fail(&["--in", "no.pcap", "--packet", "1"], "no.pcap");
+}
+
+/// A capture as `twinpath capture` writes it: each packet comes, and leaves by the other port.
+fn capture_of_both_ways(path: &Path, packets: &[Vec<u8>]) {
+    let mut bytes = Vec::new();
+    blocks::begin(&["inside".into(), "outside".into()], &mut bytes);
+    for (number, packet) in (0..).zip(packets) {
+        for (interface, is_outbound) in [(0, false), (1, true)] {
+            let told = StreamedPacket {
+                interface,
+                timestamp_ns: number * 1_000_000,
+                bytes: packet,
+                length: packet.len() as u32,
+                is_outbound,
+                comment: "",
+            };
+            blocks::packet(&told, &mut bytes);
+        }
+    }
+    std::fs::write(path, bytes).expect("a file");
+}
+
+/// What left did not come: a run takes the other packets, a trace counts them, and both say so.
+#[test]
+fn packets_that_a_capture_says_left_are_skipped() {
+    let text = "[service]\nchain = [\"monitor\"]\nports = [\"inside\", \"outside\"]\n";
+    let folder = Folder::with("x.toml", text);
+    let packets: Vec<_> = (1..4u16)
+        .map(|port| {
+            let to = format!("192.0.2.1:{port}");
+            udp("10.0.0.9:5000", &to).to_vec().expect("fits")
+        })
+        .collect();
+    capture_of_both_ways(&folder.path("a.pcapng"), &packets);
+    let warned = "warning: 3 packets are marked as outbound in the capture";
+    let said = folder.succeed(&["run", "x.toml", "--in", "a.pcapng", "--report", "r"]);
+    assert!(said.err.contains(warned), "{said:?}");
+    assert_eq!(folder.report("r").totals.packets_in, 3);
+    let trace = ["trace", "x.toml", "--in", "a.pcapng", "--packet"];
+    let said = folder.succeed(&[&trace[..], &["3"]].concat());
+    assert!(said.out.contains("UDP 5000 > 3"), "{said:?}");
+    assert!(said.err.contains(warned), "{said:?}");
+    let said = folder.run(&[&trace[..], &["4"]].concat());
+    assert!(said.err.contains("the capture has 3"), "{said:?}");
+    assert!(said.err.contains(warned), "{said:?}");
 }

@@ -309,9 +309,36 @@ fn interfaces_that_are_not_there_are_told() {
     );
     let told = "warning: x.toml:4:9: this machine has no interface none77: port one";
     assert!(said.err.contains(told), "{said:?}");
+    let said = folder.run(&["explain", "x.toml"]);
+    assert!(said.err.contains(told), "{said:?}");
     let said = folder.run(&["run", "x.toml"]);
     assert_eq!(said.code, Some(2), "{said:?}");
     let told = "error: x.toml:4:9: port one: interface none77: cannot open it by ";
+    assert!(said.err.contains(told), "{said:?}");
+}
+
+/// A processor that is not there is told by all that read the file as a run does.
+#[test]
+fn processors_that_are_not_there_are_told() {
+    let text = "[service]\nchain = [\"monitor\"]\n[run]\ncpus = [1023]\n";
+    let folder = Folder::with("x.toml", text);
+    for command in ["validate", "explain", "run"] {
+        let said = folder.run(&[command, "x.toml"]);
+        let told = "error: x.toml:4:1: this process may not run on processor 1023";
+        assert!(said.err.contains(told), "{command}: {said:?}");
+        assert_ne!(said.code, Some(0), "{command}: {said:?}");
+    }
+}
+
+/// A bump in the wire that lets no ARP through.
+#[test]
+fn ports_without_addresses_that_drop_arp_are_told() {
+    let text = "[service]\nchain = [\"monitor\"]\n[ports]\n\
+        one = { device = \"one\", driver = \"tap\" }\ntwo = { device = \"two\", driver = \"tap\" }\n";
+    let folder = Folder::with("x.toml", text);
+    let said = folder.run(&["validate", "x.toml"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let told = "ARP is dropped (unparsed_arp) and no port answers it";
     assert!(said.err.contains(told), "{said:?}");
 }
 

@@ -19,6 +19,7 @@ mod routed;
 mod shards;
 mod soak;
 mod split;
+mod warned;
 mod watched;
 
 /// How packets are exchanged with interfaces.

@@ -2,10 +2,13 @@
 //! told.
 
 use super::{Found, translations};
-use crate::service::{PortDevice, Service};
+use crate::service::{EtherType, PortDevice, Service};
 use twinpath_classify::{Prefix, Versions};
 use twinpath_core::wire::Address;
 use twinpath_nf::{firewall, load_balancer, router};
+
+/// Of frames that ask for neighbours of IPv4.
+const ARP: EtherType = EtherType(0x0806);
 
 /// Most bits of an address that a prefix may leave open and be looked through.
 const MOST_OPEN_BITS: u8 = 12;
@@ -18,6 +21,7 @@ impl Found {
         }
         self.shared_pools(service);
         self.unlimited_hosts(service);
+        self.dropped_questions(service);
         for instance in &service.chain {
             if let Some(router) = instance.config.of::<router::Config>() {
                 self.gateways_elsewhere(service, &instance.name, router);
@@ -61,6 +65,18 @@ impl Found {
                 );
                 self.add([&*instance.name], message);
             }
+        }
+    }
+
+    /// A bump in the wire that lets no ARP through: hosts on its sides do not find each other.
+    fn dropped_questions(&mut self, service: &Service) {
+        let mut functions = service.chain.iter();
+        let has_router = functions.any(|one| one.config.of::<router::Config>().is_some());
+        let answers = service.devices.iter().any(|one| !one.addresses.is_empty());
+        let drops = !service.entrance.forwards(ARP);
+        if drops && !has_router && !answers && !service.devices.is_empty() {
+            let message = "ARP is dropped (unparsed_arp) and no port answers it, so hosts of IPv4 do not find each other through this service: expected unparsed = \"forward\" in [service], or addresses of the ports in [ports]";
+            self.add(["service", "unparsed"], message.into());
         }
     }
 
@@ -234,6 +250,28 @@ routes = [
                 "[load_balancer]\nper_host_connections = 100",
             );
         assert_eq!(told(&limited), []);
+    }
+
+    #[test]
+    fn a_bump_in_the_wire_that_drops_arp_is_told() {
+        let text = |entrance: &str, inside: &str| {
+            format!(
+                "[service]\nchain = [\"monitor\"]\n{entrance}[ports]\na = {{ device = \"e0\"{inside} }}\nb = {{ device = \"e1\" }}\n"
+            )
+        };
+        for (entrance, line) in [("", 1), ("unparsed = \"drop\"\n", 3)] {
+            let told = told(&text(entrance, ""));
+            assert_eq!(told.len(), 1, "{told:?}");
+            assert_eq!(told[0].0, line, "{told:?}");
+            assert!(told[0].1.contains("expected unparsed = \"forward\""));
+        }
+        for entrance in [
+            "unparsed = \"forward\"\n",
+            "forward_ether_types = [\"arp\"]\n",
+        ] {
+            assert_eq!(told(&text(entrance, "")), []);
+        }
+        assert_eq!(told(&text("", ", addresses = [\"10.0.0.1/24\"]")), []);
     }
 
     #[test]

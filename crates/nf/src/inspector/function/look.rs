@@ -281,12 +281,21 @@ impl<M: StreamMatcher> Inspector<M> {
             action == Some(Action::Ban)
         };
         let Some(first) = self.matched.iter().find(bans) else {
-            self.counters.alerts += self.matched.iter().count() as u64;
+            self.count_alerts();
             return None;
         };
         let seen = self.gate.banning_rule(packet.payload());
         let seen = seen.filter(|rule| self.matched.iter().any(|met| met == *rule));
         Some(seen.unwrap_or(first))
+    }
+
+    fn count_alerts(&mut self) {
+        let matched = std::mem::take(&mut self.matched);
+        for rule in matched.iter() {
+            self.counters.alerts += 1;
+            self.count_met(rule);
+        }
+        self.matched = matched;
     }
 
     /// Keeps where the streams stand while something may be half seen.

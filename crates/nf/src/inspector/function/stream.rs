@@ -6,8 +6,8 @@ use super::look::Piece;
 use crate::inspector::config::Gaps;
 use crate::inspector::deep::StreamMatcher;
 use crate::inspector::state::{
-    CLOSED, CONFIRMED, DATAGRAMS, STREAMING, State, done, finished, gap, missing, picked_up,
-    tracked,
+    CLOSED, CONFIRMED, DATAGRAMS, STREAMING, State, asked_anew, done, finished, gap, missing,
+    picked_up, tracked,
 };
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::{Direction, DropReason, Packet};
@@ -95,17 +95,29 @@ impl<M: StreamMatcher> Inspector<M> {
     fn open(&mut self, segment: Segment, flow: &mut Flow<'_>) {
         let (way, asked, state) = (segment.way, other(segment.way), State(flow.words));
         let lives = state.has(tracked(way)) && !state.has(CLOSED);
-        let is_repeated = lives && state.first(way) == segment.first;
-        let is_challenged = !segment.has(ACK) && state.has(tracked(asked)) && !state.has(CLOSED);
-        if is_repeated || is_challenged {
+        if lives && state.first(way) == segment.first {
             return;
+        }
+        let is_known = state.has(tracked(asked)) && !state.has(CLOSED);
+        match segment.has(ACK) {
+            true if contradicts(segment, &state) => return,
+            // Its receiver may take it, and say so.
+            false if is_known => return State(flow.words).set(asked_anew(way)),
+            _ => {}
         }
         if state.has(tracked(way)) || state.has(CLOSED) {
             self.start_over(flow);
         }
-        let state = State(flow.words);
-        let is_asked = state.has(tracked(asked)) && state.next(asked) == segment.acknowledged;
-        if segment.has(ACK) && !is_asked {
+        let mut state = State(flow.words);
+        if lives && !segment.has(ACK) {
+            // Either of the two may be the one that is answered.
+            state.set(asked_anew(way));
+        }
+        let is_heard = state.has(tracked(asked));
+        if segment.has(ACK) && !(is_heard && state.next(asked) == segment.acknowledged) {
+            if !is_heard {
+                state.assume();
+            }
             self.begin(asked, segment.acknowledged, flow);
         }
         self.begin(way, segment.first, flow);
@@ -322,8 +334,25 @@ fn confirm(segment: Segment, flow: &mut Flow<'_>) {
     }
     let behind = ahead(state.next(asked), segment.acknowledged);
     if state.has(picked_up(asked)) || (0..=HEARD_BYTES).contains(&behind) {
+        return state.set(CONFIRMED);
+    }
+    let is_next = state.has(tracked(segment.way)) && segment.first == state.next(segment.way);
+    if is_next && !state.has(CONFIRMED | picked_up(segment.way) | missing(asked)) {
+        // The answer to its SYN that it has taken is another than the one that was seen.
+        state.start(asked, segment.acknowledged);
         state.set(CONFIRMED);
     }
+}
+
+/// Whether a SYN with ACK is of no connection that could be: another one lives, and nobody has sent a SYN
+/// that this could be the answer to.
+fn contradicts(segment: Segment, state: &State<'_>) -> bool {
+    let (way, asked) = (segment.way, other(segment.way));
+    let sent = ahead(state.next(asked), state.first(asked));
+    let taken = ahead(segment.acknowledged, state.first(asked));
+    let is_asked = (0..=sent).contains(&taken);
+    let is_another = state.has(tracked(way)) || state.has(tracked(asked)) && !is_asked;
+    is_another && !state.has(CLOSED) && !state.may_be_answered_anew(asked)
 }
 
 /// A RST ends the connection where its receiver believes it (RFC 5961 §3.2).

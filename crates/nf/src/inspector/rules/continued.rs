@@ -46,7 +46,13 @@ impl<'t> Entries<'t> {
     /// A rule of several lines, of which the first is known.
     fn join(&mut self, first: &str) -> (String, Vec<usize>) {
         let (mut text, mut breaks) = (first.to_owned(), Vec::new());
-        while let Some(more) = self.line() {
+        let is_remark = is_remark(first);
+        while let Some(more) = self.lines.clone().next() {
+            // A rule behind what is commented out is one: it must not go with that.
+            if is_remark && suricata::is_begun(more) {
+                break;
+            }
+            self.line();
             breaks.push(text.len());
             text += goes_on(more).unwrap_or(more);
             if goes_on(more).is_none() {
@@ -80,6 +86,10 @@ fn is_of_several(line: &str) -> bool {
         Some(comment) => suricata::has_direction(comment.trim_start_matches('#')),
         None => suricata::is_begun(line),
     }
+}
+
+fn is_remark(line: &str) -> bool {
+    line.trim_start().starts_with('#')
 }
 
 /// What is in front of the `\\` with which a line ends that goes on.

@@ -88,6 +88,17 @@ fn a_rule_may_have_several_items() {
     assert_eq!(rules.first_patterns().count(), 2);
 }
 
+/// A line that is Suricata's but for its action is not taken for one in the inspector's own words.
+#[test]
+fn a_misspelt_action_of_suricata_is_told() {
+    let said = |text: &str| first_error(text).to_string();
+    let told = said("alrt tcp any any -> any any (content:\"ab\"; sid:1;)");
+    let expected = "test.rules:1:1: expected the action alert, drop, reject or pass in front of a rule in Suricata's words, found \"alrt\"; did you mean alert?";
+    assert!(told.contains(expected), "{told}");
+    let told = said("x forbid regex \"a -> (b)\"");
+    assert!(told.contains("the action 'ban' or 'alert'"), "{told}");
+}
+
 #[test]
 fn what_is_missing_is_named_and_located() {
     assert_eq!(expected("na/me ban literal \"ab\""), (1, Expected::Name));

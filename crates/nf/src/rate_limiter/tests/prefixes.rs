@@ -55,20 +55,25 @@ fn the_network_that_packets_go_to_may_tell() {
     assert_eq!(pass("fd00::1", "2001:db8:1:3::4"), 2);
 }
 
+/// An error takes from the network that it is of; from a flow, which whoever sends it may choose, it takes
+/// nothing.
 #[test]
-fn errors_take_nothing() {
-    let text = format!("per = \"source\"\n{TWO_AT_ONCE}");
-    let mut path = Path::both(limiter(&text), START);
+fn errors_take_from_networks_alone() {
     let flow = [end("10.0.0.1", 4000), end("192.0.2.1", 53)];
     let packet = datagram(flow, 100);
-    assert_eq!(path.process(&packet, START).onward.len(), 1);
-    for _ in 0..5 {
-        let error = IcmpError::Unreachable { code: 3 };
-        let told = PacketBuilder::icmp_error(error, &packet).to_vec();
-        let told = told.expect("short");
-        assert_eq!(path.process(&told, START).onward.len(), 1);
+    let error = IcmpError::Unreachable { code: 3 };
+    let told = PacketBuilder::icmp_error(error, &packet).to_vec();
+    let told = told.expect("short");
+    for (per, errors, left) in [("source", 2, [0, 1]), ("flow", 5, [5, 5])] {
+        let text = format!("per = \"{per}\"\n{TWO_AT_ONCE}");
+        let mut path = Path::both(limiter(&text), START);
+        assert_eq!(path.process(&packet, START).onward.len(), 1);
+        let passed = (0..5).map(|_| path.process(&told, START).onward.len());
+        assert_eq!(passed.sum::<usize>(), errors, "{per}");
+        let other = passing(&mut path, "192.0.2.1", "10.0.0.1", START);
+        let own = passing(&mut path, "10.0.0.1", "192.0.2.1", START);
+        assert_eq!([other, own], left, "{per}");
     }
-    assert_eq!(passing(&mut path, "192.0.2.1", "10.0.0.1", START), 2);
 }
 
 /// Workers have them together, and one that begins anew finds them as they were.

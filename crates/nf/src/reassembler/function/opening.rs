@@ -2,7 +2,8 @@
 //!
 //! A segment is believed where its receiver believes it, after RFC 5961: a RST ends a connection
 //! where it is the very next byte's, a SYN on a living connection begins nothing. What says that the
-//! receiver did begin anew is its SYN with ACK.
+//! receiver did begin anew is its SYN with ACK, which in turn begins nothing where nobody has sent a SYN:
+//! whoever could make it do so would put all that follows in front of what was delivered.
 
 use super::{Reassembler, ahead};
 use crate::reassembler::segment::Segment;
@@ -83,9 +84,11 @@ impl Reassembler {
             return;
         } else if state.is_tracked(other(way)) {
             self.counters.challenged += 1;
-            return;
+            return State(flow.words).ask_anew(way);
         } else {
+            // Either of the two may be the one that is answered.
             self.start_over(flow, out);
+            State(flow.words).ask_anew(way);
         }
         self.counters.opened += 1;
         State(flow.words).open(way, segment.start, segment.end);
@@ -109,10 +112,19 @@ impl Reassembler {
             self.counters.repeated_opens += 1;
             return;
         }
+        let contradicts = state.is_tracked(way) || state.is_tracked(asked) && !is_asked;
+        let may_begin = state.is_closed() || state.may_be_answered_anew(asked);
+        if contradicts && !may_begin {
+            self.counters.challenged += 1;
+            return;
+        }
         if state.is_tracked(way) || state.is_closed() {
             self.start_over(flow, out);
         }
         let mut state = State(flow.words);
+        if !state.is_tracked(asked) {
+            state.assume();
+        }
         // Data that came with the SYN may not have been taken.
         if !state.is_tracked(asked) || state.next(asked) != segment.acknowledged {
             self.release_way(asked, flow, out);

@@ -392,6 +392,43 @@ fn a_new_syn_starts_the_flow_over_when_it_is_answered() {
     );
 }
 
+/// Nobody has sent a SYN that it could answer: what comes after it is of the old connection, whoever has
+/// made it up.
+#[test]
+fn an_answer_on_a_living_connection_begins_nothing() {
+    for forged in ["916/SA@100", "884/SA@100", "77777/SA@5"] {
+        let script = format!(
+            "> 99/S        => > 99/S
+             < 899/SA      => < 899/SA
+             > 100/A@900   => > 100
+             < {forged}    => < {}
+             < 903 def     =>
+             < 900 abc     => < 900 abc | < 903 def
+             ! challenged 1
+             ! reused 0",
+            forged.split('@').next().unwrap_or_default()
+        );
+        play(&plain(), &script);
+    }
+}
+
+/// Of two answers the first is taken; if its receiver says that it has taken the other, that is.
+#[test]
+fn its_receiver_says_which_answer_it_has_taken() {
+    for (taken, late) in [("900", "903"), ("7000", "7003")] {
+        let script = format!(
+            "> 99/S        => > 99/S
+             < 899/SA      => < 899/SA
+             < 6999/SA     => < 6999/SA
+             > 100/A@{taken} => > 100
+             < {late} def  =>
+             < {taken} abc => < {taken} abc | < {late} def
+             ! challenged 1"
+        );
+        play(&plain(), &script);
+    }
+}
+
 /// Its receiver asks about it (RFC 5961 §4), so what comes after it is of the old connection.
 #[test]
 fn a_syn_on_a_living_connection_begins_nothing() {

@@ -5,7 +5,8 @@ use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 use twinpath_control::service::{Instance, Paths, Service};
-use twinpath_core::Direction;
+use twinpath_core::guarantee::reply_order;
+use twinpath_core::{Direction, Guarantees};
 use twinpath_nf::duration::Human;
 use twinpath_node::position::Position;
 use twinpath_node::wiring;
@@ -120,7 +121,7 @@ impl Element {
         let (last, mut others): (Vec<&Instance>, Vec<&Instance>) =
             instances.iter().partition(|one| one.decides_last());
         if direction == Direction::Reply {
-            others.reverse();
+            others = answered_order(&others);
         }
         let names = others.into_iter().chain(last);
         Self {
@@ -128,6 +129,19 @@ impl Element {
             functions: names.map(|one| one.name.to_string()).collect(),
         }
     }
+}
+
+/// Functions of an element in the order in which answers pass them: the reverse, but for those that
+/// need what others give.
+fn answered_order<'a>(functions: &[&'a Instance]) -> Vec<&'a Instance> {
+    let guarantees: Vec<Guarantees> = functions
+        .iter()
+        .map(|one| one.config.guarantees())
+        .collect();
+    let order = reply_order(&guarantees).into_iter();
+    order
+        .filter_map(|place| functions.get(place).copied())
+        .collect()
 }
 
 impl CacheFacts {

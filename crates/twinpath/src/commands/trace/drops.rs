@@ -1,6 +1,7 @@
 //! All packets of a capture that a service drops.
 
 use super::text::entry;
+use super::warn_of_departures;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use std::fmt::Write;
@@ -25,6 +26,7 @@ pub fn execute(
             dropped.push(one);
         }
     });
+    warn_of_departures(&source);
     let packets = packets.map_err(|error| CommandError::from(error).placed(service))?;
     let text = match is_json {
         true => serde_json::to_string_pretty(&dropped)? + "\n",
@@ -64,6 +66,9 @@ fn told(dropped: &[Dropped], packets: u64) -> String {
         let by = match (&one.function, &one.entry) {
             (_, Some(decided)) => format!("by {}", entry(decided)),
             (Some(function), None) => format!("by {function}"),
+            (None, None) if !one.in_front_of.is_empty() => {
+                format!("in front of {}", one.in_front_of.join(", "))
+            }
             (None, None) => "before any function, or between them".into(),
         };
         let _ = writeln!(text, "    {} {by}", one.reason);

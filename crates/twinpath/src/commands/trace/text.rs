@@ -85,6 +85,10 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
         Step::Receive {
             element: number,
             slow_path,
+        }
+        | Step::Release {
+            element: number,
+            slow_path,
         } => {
             writeln!(f, "{name} {}", element(number))?;
             match slow_path {
@@ -93,6 +97,11 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
                 SlowLook::Dash(run) => stages(f, &run.stages),
             }
         }
+        Step::Gather { element: number } => writeln!(
+            f,
+            "{name}: no place in a datagram, or given up, in front of {}",
+            element(number)
+        ),
         Step::Resume { element: number } => {
             writeln!(f, "{name}: rules are gone, {} met it", element(number))
         }

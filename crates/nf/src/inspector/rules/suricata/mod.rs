@@ -92,6 +92,17 @@ pub(super) fn is_rule(line: &str) -> bool {
     header.is_some_and(|(header, _)| has_direction(header))
 }
 
+/// Why a line is refused that looks like one in this language but for its action, if it does: it has a
+/// direction in front of options in parentheses.
+pub(super) fn wrong_action(line: &str) -> Option<Problem> {
+    let (header, _) = line.split_once('(')?;
+    let mut words = header.split_ascii_whitespace();
+    let action = words.next()?;
+    let is_direction = |word| word == "->" || word == "<>";
+    let is_alike = !header.contains('"') && words.any(is_direction);
+    (is_alike && !ACTIONS.contains(&action)).then(|| Problem::ForeignAction(action.to_owned()))
+}
+
 /// Reads a line.
 pub(super) fn read(text: &str, variables: &Variables) -> Line {
     let header = Header::read(text, variables)?;

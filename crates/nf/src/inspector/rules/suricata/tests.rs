@@ -96,6 +96,11 @@ fn a_rule_may_go_on_in_the_next_line() {
     assert_eq!((rules.len(), rules.left_out().len()), (0, 1));
     let rules = read("# drop what is a remark \\\na ban literal \"ab\"");
     assert_eq!(rules.len(), 1);
+    // What stands behind a rule that is commented out is one.
+    let old = "drop tcp any any -> any any (content:\"x\"; \\";
+    let rule = "drop tcp any any -> any any (content:\"ab\"; sid:1;)";
+    let rules = read(&format!("# {old}\n{rule}"));
+    assert_eq!((rules.len(), rules.left_out().len()), (1, 0));
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! What is probably not meant so of the interfaces that a run begins with, in words.
+
+use std::fs;
+use std::net::IpAddr;
+use twinpath_control::service::PortDevice;
+use twinpath_core::wire::Address;
+use twinpath_ports::{Driver, KernelAddress, Port, State};
+
+/// What is known of an interface and of the kernel there.
+#[derive(Clone, Debug)]
+pub struct Opened<'a> {
+    /// The port's name in the service.
+    pub name: &'a str,
+    /// The interface.
+    pub device: &'a str,
+    /// How packets are exchanged with it.
+    pub driver: Driver,
+    /// Whether packets come and go.
+    pub is_up: bool,
+    /// The addresses that the port has in the service.
+    pub addresses: Vec<Address>,
+}
+
+impl<'a> Opened<'a> {
+    /// What is known of a port, which the service describes if it is not one to memory servers.
+    pub fn of(name: &'a str, port: &'a Port, written: Option<&PortDevice>) -> Self {
+        let addresses = written.map_or(&[][..], |one| &one.addresses);
+        Self {
+            name,
+            device: port.device(),
+            driver: port.driver(),
+            is_up: port.state() == State::Up,
+            addresses: addresses.iter().map(|one| one.0.address).collect(),
+        }
+    }
+}
+
+/// All of it. `kernel` are the kernel's addresses; where its routes are followed it forwards whatever
+/// addresses it has.
+pub fn warnings(ports: &[Opened<'_>], kernel: &[KernelAddress], is_followed: bool) -> Vec<String> {
+    let of_port = |port: &Opened<'_>| {
+        let claimed = claimed_twice(port, kernel);
+        let forwarded = forwarded(port, kernel, is_followed);
+        let all = down(port).into_iter().chain(claimed).chain(forwarded);
+        all.collect::<Vec<_>>()
+    };
+    ports.iter().flat_map(of_port).collect()
+}
+
+fn down(port: &Opened<'_>) -> Option<String> {
+    let Opened { name, device, .. } = port;
+    (!port.is_up).then(|| {
+        format!(
+            "the port {name} ({device}) is down, so nothing comes and leaves there until it is up: expected an interface that is up (ip link set {device} up) and has a carrier"
+        )
+    })
+}
+
+/// Addresses that are to be the port's alone, and the kernel has, too.
+fn claimed_twice(port: &Opened<'_>, kernel: &[KernelAddress]) -> Vec<String> {
+    let Opened { name, .. } = port;
+    let is_claimed = |one: &&KernelAddress| port.addresses.contains(&one.address.into());
+    let told = kernel.iter().filter(is_claimed).map(|one| {
+        let KernelAddress { device, address } = one;
+        format!(
+            "{address} is the port {name}'s, and the kernel has it on {device}, too, so both answer for it: expected an address that the kernel does not have (ip address del {address} dev {device}, with its prefix)"
+        )
+    });
+    told.collect()
+}
+
+/// IP versions of which the kernel forwards what it sees of the port: each packet would arrive twice,
+/// once as if there were no service.
+fn forwarded(port: &Opened<'_>, kernel: &[KernelAddress], is_followed: bool) -> Vec<String> {
+    let device = port.device;
+    let is_it = |version: &&str| {
+        let has_address = || kernel.iter().any(|one| is_routed(one, device, version));
+        (is_followed || has_address()) && forwards(device, version)
+    };
+    if port.driver != Driver::AfPacket {
+        return Vec::new();
+    }
+    let versions = ["ipv4", "ipv6"];
+    let told = versions.iter().copied().filter(is_it).map(|version| {
+        format!(
+            "the kernel forwards packets of {device}, too, so each arrives twice, and once past this service: expected net.{version}.conf.{device}.forwarding = 0 (sysctl), or a rule of nftables that drops what it would forward; with driver = \"af_xdp\" it does not see them"
+        )
+    });
+    told.collect()
+}
+
+/// Whether hosts may send to the kernel by this address what is for others. Those of a link (`fe80::/10`)
+/// every interface has.
+fn is_routed(one: &KernelAddress, device: &str, version: &str) -> bool {
+    let is_version = match one.address {
+        IpAddr::V4(_) => version == "ipv4",
+        IpAddr::V6(address) => version == "ipv6" && !address.is_unicast_link_local(),
+    };
+    one.device == device && is_version
+}
+
+fn forwards(device: &str, version: &str) -> bool {
+    let path = format!("/proc/sys/net/{version}/conf/{device}/forwarding");
+    fs::read_to_string(path).is_ok_and(|text| text.trim() == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn port(driver: Driver, is_up: bool, addresses: &[&str]) -> Opened<'static> {
+        let address = |text: &&str| text.parse().expect("an address");
+        Opened {
+            name: "wan",
+            device: "eth0",
+            driver,
+            is_up,
+            addresses: addresses.iter().map(address).collect(),
+        }
+    }
+
+    fn kernel(device: &str, address: &str) -> KernelAddress {
+        KernelAddress {
+            device: device.into(),
+            address: address.parse().expect("an address"),
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_down_is_named_with_its_interface() {
+        let told = warnings(&[port(Driver::AfXdp, false, &[])], &[], false);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(
+            told[0].starts_with("the port wan (eth0) is down"),
+            "{told:?}"
+        );
+        assert!(warnings(&[port(Driver::AfXdp, true, &[])], &[], false).is_empty());
+    }
+
+    #[test]
+    fn addresses_that_the_kernel_has_too_are_told() {
+        let kernel = [kernel("eth7", "192.0.2.1"), kernel("eth0", "2001:db8::1")];
+        let ports = [port(Driver::AfXdp, true, &["192.0.2.1", "2001:db8::2"])];
+        let told = warnings(&ports, &kernel, false);
+        assert_eq!(told.len(), 1, "{told:?}");
+        let expected = "192.0.2.1 is the port wan's, and the kernel has it on eth7, too";
+        assert!(told[0].starts_with(expected), "{told:?}");
+    }
+
+    #[test]
+    fn addresses_of_a_link_make_no_host_send_through_the_kernel() {
+        let by = |address, version| is_routed(&kernel("eth0", address), "eth0", version);
+        assert!(by("192.0.2.1", "ipv4") && !by("192.0.2.1", "ipv6"));
+        assert!(by("2001:db8::1", "ipv6") && !by("fe80::1", "ipv6"));
+        assert!(!is_routed(&kernel("eth1", "192.0.2.1"), "eth0", "ipv4"));
+    }
+}
