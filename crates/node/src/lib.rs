@@ -33,6 +33,7 @@ pub mod mirror;
 pub mod mtu;
 pub mod observe;
 pub mod operator;
+pub(crate) mod pinning;
 mod port_warnings;
 pub mod position;
 pub mod replacement;

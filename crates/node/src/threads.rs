@@ -7,7 +7,6 @@
 //! would have at the speed of the capture.
 
 mod packet_io;
-pub(crate) mod pinning;
 mod returns;
 mod worker;
 
@@ -23,6 +22,7 @@ use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Output, Refusal};
 use crate::mirror::Event;
 use crate::observe::{Observer, Tallies, pool_figures};
+use crate::pinning;
 use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;

@@ -27,7 +27,7 @@ pub use steering::{causality, causality_of_hosts, follows_kernel, steering, tabl
 use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
 use crate::machine::{Limits, Machine};
 use crate::mirror::Mirror;
-use crate::threads::pinning;
+use crate::pinning;
 use crate::watch::{Names, Watch};
 use crate::worker::{Blueprint, SlowDash, SlowElement, WholeWalk, Worker};
 use std::ops::Range;

@@ -5,10 +5,10 @@
 //! their process has ended, however it ends.
 
 use crate::interface::Interface;
-use crate::port::once_it_is_free;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
 
 /// That an interface is this process's, for as long as this is kept.
 #[derive(Debug)]
@@ -54,6 +54,24 @@ impl Claim {
                 "another twinpath has it, and each packet would leave twice: expected an interface of its own, or that the other ends first",
             )),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// How long an interface is waited for that somebody else still has, and how often it is tried.
+const LEAVING: Duration = Duration::from_secs(2);
+const TRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Of a process that was killed the kernel takes programs and sockets off the interface a moment after
+/// its end: whoever starts in its place waits for that.
+pub(crate) fn once_it_is_free<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    let end = Instant::now() + LEAVING;
+    loop {
+        match open() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
+                std::thread::sleep(TRY_INTERVAL);
+            }
+            opened => return opened,
         }
     }
 }

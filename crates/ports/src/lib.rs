@@ -34,6 +34,7 @@ mod port;
 mod program;
 mod sys;
 pub mod tap;
+mod umem;
 pub mod xdp;
 
 pub use addresses::{KernelAddress, kernel_addresses};

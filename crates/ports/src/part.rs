@@ -7,7 +7,7 @@
 use crate::interface::Interface;
 use crate::kept::Keeper;
 use crate::program::Program;
-use crate::xdp::{Queue, SharedUmem};
+use crate::umem::{Queue, SharedUmem};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,6 +1,6 @@
 //! A port, whatever its driver: bursts in, bursts out, and what became of the interface.
 
-use crate::claim::Claim;
+use crate::claim::{Claim, once_it_is_free};
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::packet::PacketPort;
@@ -8,12 +8,13 @@ use crate::part::Part;
 use crate::program::HostPrefix;
 use crate::sys;
 use crate::tap::TapPort;
-use crate::xdp::{Queue, SharedUmem, Umem, XdpPort, lock};
+use crate::umem::{Queue, SharedUmem, Umem, lock};
+use crate::xdp::XdpPort;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use twinpath_core::{Frame, Pools};
 
 /// What lies beneath a port.
@@ -445,24 +446,6 @@ fn open_by(
     }
     let port = XdpPort::open(interface, is_shared, part)?;
     Ok(port.map(|port| Opened::Xdp(Box::new(port))))
-}
-
-/// How long an interface is waited for that somebody else still has, and how often it is tried.
-const LEAVING: Duration = Duration::from_secs(2);
-const TRY_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Of a process that was killed the kernel takes programs and sockets off the interface a moment after
-/// its end: whoever starts in its place waits for that.
-pub(crate) fn once_it_is_free<T>(open: impl Fn() -> io::Result<T>) -> io::Result<T> {
-    let end = Instant::now() + LEAVING;
-    loop {
-        match open() {
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && Instant::now() < end => {
-                std::thread::sleep(TRY_INTERVAL);
-            }
-            opened => return opened,
-        }
-    }
 }
 
 fn open_tap(name: &str, part: &Part) -> io::Result<Option<Opened>> {

@@ -13,7 +13,6 @@ mod rings;
 mod socket;
 #[cfg(test)]
 mod tests;
-mod umem;
 
 use crate::counters::PortCounters;
 use crate::interface::Interface;
@@ -21,15 +20,15 @@ use crate::kept::Keeper;
 use crate::offload::{Oversized, complete_if_partial, segments};
 use crate::part::Part;
 use crate::program::{HostPrefix, Program};
+use crate::umem::{self, SharedUmem, Umem, lock};
 pub use flood::Flood;
 
 use socket::Socket;
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use twinpath_core::pool::Borrower;
 use twinpath_core::{Frame, Pools};
-pub(crate) use umem::{Queue, SharedUmem, Umem};
 
 /// The queues of an interface that are a part's.
 pub struct XdpPort {
@@ -245,9 +244,4 @@ fn check_mtu(mtu: usize) -> io::Result<()> {
             format!("an MTU of {mtu}: AF_XDP takes packets of up to {MOST_MTU} bytes"),
         )),
     }
-}
-
-/// Whoever panicked has left it as it was.
-pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,19 +1,16 @@
 //! The socket of one queue, and its rings.
 
 use super::rings::{Ring, Side};
-use super::umem::{CHUNK_BYTES, HEADROOM, Inside, Umem};
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::kept::Keeper;
 use crate::sys;
+use crate::umem::{CHUNK_BYTES, ENTRIES, HEADROOM, Inside, Umem};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 use twinpath_core::pool::Borrower;
 use twinpath_core::{Frame, Pools};
-
-/// Entries of each ring, and buffers that the kernel has to receive into.
-pub const ENTRIES: u32 = 4096;
 
 /// The page of each ring in the socket's file.
 const RX_PAGE: u64 = 0;

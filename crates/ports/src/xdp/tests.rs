@@ -1,9 +1,8 @@
 //! Where buffers are, under traffic between hosts.
 
-use super::socket::ENTRIES;
-use super::{SharedUmem, lock};
 use crate::interface::Interface;
 use crate::part::Part;
+use crate::umem::{ENTRIES, SharedUmem, lock};
 use crate::{Driver, Port, PortConfig, PortCounters, State, wait};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,15 +6,13 @@
 //! workers have sent out by then. Each flow waits for its own fragments alone; its rule stays active for
 //! all others that meet it.
 
+use super::promotion::FRAGMENT_MARKS;
 use super::{Effect, Held};
 use crate::key::MatchKey;
 use crate::message::CacheMessage;
 use std::collections::VecDeque;
 use std::time::Duration;
 use twinpath_core::{Decision, Instant};
-
-/// Tells these marks from those of rules that become active.
-pub(super) const MARKS: u32 = 1 << 31;
 
 /// Flows whose fragments are waited for, at most.
 const MOST_FLOWS: usize = 256;
@@ -125,8 +123,8 @@ impl Behind {
         if self.flows.is_empty() || !self.is_due && !is_late {
             return;
         }
-        effects.push(Effect::Send(CacheMessage::Mark(self.next | MARKS)));
-        self.next = self.next.wrapping_add(1) & !MARKS;
+        effects.push(Effect::Send(CacheMessage::Mark(self.next | FRAGMENT_MARKS)));
+        self.next = self.next.wrapping_add(1) & !FRAGMENT_MARKS;
         (self.is_due, self.sent) = (false, now);
     }
 }

@@ -14,7 +14,6 @@
 //! arrive is gone. With each promotion that succeeds twice as many may go together again. If one of its rules is cleared, the packets go to the slow path
 //! too, and the others wait for a new mark.
 
-use super::behind::MARKS;
 use super::{RuleTable, TableConfig};
 use crate::key::MatchKey;
 use crate::message::{CacheMessage, Gone, NewRule, RuleId, RuleName, Uses};
@@ -51,6 +50,9 @@ pub enum Effect {
     /// A held packet goes on; never with [`Decision::Hold`].
     Release(Held, Decision),
 }
+
+/// Tells marks behind fragments from those of rules that become active.
+pub(super) const FRAGMENT_MARKS: u32 = 1 << 31;
 
 /// The rules that are becoming active.
 pub(crate) struct Promotion {
@@ -117,7 +119,7 @@ impl Promotion {
 
     /// Only an answer to a mark that is sent from now on counts.
     fn renew_mark(&mut self) {
-        self.mark = self.mark.wrapping_add(1) & !MARKS;
+        self.mark = self.mark.wrapping_add(1) & !FRAGMENT_MARKS;
         self.renewals += 1;
         self.is_due = true;
     }
@@ -337,7 +339,7 @@ impl RuleTable {
 
     /// Everything punted before the mark has come back.
     fn marked(&mut self, mark: u32, effects: &mut Vec<Effect>) {
-        if mark & MARKS != 0 {
+        if mark & FRAGMENT_MARKS != 0 {
             return self.fragments_are_back(mark, effects);
         }
         let is_awaited = !self.promotion.ids.is_empty() && !self.promotion.is_due;

@@ -510,7 +510,7 @@ fn wrong_changes_are_refused_and_change_nothing() {
         (&["apply", "most.toml"], "route to"),
         (
             &["change", "rule", "add", "deny", "tcp"],
-            "expected each of ingress, protocol, from,",
+            "\"tcp\" is unknown: expected ingress, protocol, from,",
         ),
         (
             &["change", "rule", "add", "deny", "--number", "7"],

@@ -18,7 +18,6 @@
 //! are made there always find one to leave in. Buffers of a socket that is closed come back when the kernel
 //! has certainly let go of them: another socket has been bound to its queue, or its interface is gone.
 
-use super::{lock, socket::ENTRIES};
 use crate::counters::PortCounters;
 use crate::interface::Interface;
 use crate::kept::Keeper;
@@ -26,10 +25,18 @@ use crate::sys;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twinpath_core::memory_file::MemoryFile;
 use twinpath_core::pool::{Borrower, OVERHEAD};
 use twinpath_core::{Frame, Pool, Pools};
+
+/// Entries of each ring, and buffers that the kernel has to receive into.
+pub const ENTRIES: u32 = 4096;
+
+/// Whoever panicked has left it as it was.
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What all ports of a thread have.
 pub type SharedUmem = Arc<Mutex<Umem>>;
