@@ -3,8 +3,8 @@
 //! Functions number their entries as they like, so the counts lie in a hash table of fixed size,
 //! four entries to a cache line. Two with numbers side by side share a line: what came into being
 //! together is used together. What finds its line full goes to the neighbor (the other line of an
-//! aligned pair): with a sixteenth of all places in use, three of a thousand entries would find no place
-//! in one line of four, and none do in two.
+//! aligned pair): with a sixteenth of all places in use, one or more of a thousand entries would find no
+//! place in one line of four, and hardly any of a hundred thousand does in two.
 //!
 //! Where more entries are in use than both have places, a use of one that has none costs the
 //! least used of them one of its matches, and at zero its place. So entries that are used

@@ -18,7 +18,7 @@ pub(super) const LAST_SEEN: usize = 5;
 pub(super) const WORDS: [Word; 6] = [
     Word {
         name: "flags",
-        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished, picked up; whether both ends were heard; from bit 18 on the rule that has banned it, counted from 1",
+        meaning: "1 banned, 2 something may be half seen; which directions are known, inspected, lack bytes, finished, picked up; whether both ends were heard; from bit 18 on which end has sent another SYN or, once banned, the rule that has banned it, counted from 1",
     },
     Word {
         name: "next_original",
@@ -174,8 +174,14 @@ impl State<'_> {
 
     /// Rules have other numbers now.
     pub fn forget_rule(&mut self) {
-        if self.has(BANNED) {
-            self.0[FLAGS] &= (1 << RULE_SHIFT) - 1;
+        self.0[FLAGS] &= (1 << RULE_SHIFT) - 1;
+    }
+
+    /// Both ends were heard. With the handshake's end it is known which SYNs were taken.
+    pub fn confirm(&mut self) {
+        if !self.has(CONFIRMED) {
+            self.unset(ASKED_ANEW | ASKED_ANEW << 1);
+            self.set(CONFIRMED);
         }
     }
 

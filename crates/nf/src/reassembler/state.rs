@@ -90,6 +90,14 @@ impl State<'_> {
         let behind = ahead(self.next(asked), acknowledged);
         let is_heard = !self.is_opened(asked) || (0..=HEARD_BYTES).contains(&behind);
         if self.is_tracked(asked) && is_heard {
+            self.set_confirmed();
+        }
+    }
+
+    /// With the handshake's end it is known which SYNs were taken.
+    fn set_confirmed(&mut self) {
+        if !self.is_confirmed() {
+            self.0[FLAGS] &= !(ASKED_ANEW | ASKED_ANEW << 1);
             self.0[FLAGS] |= CONFIRMED;
         }
     }
@@ -100,7 +108,7 @@ impl State<'_> {
         let is_taken = self.0[FLAGS] & (CONFIRMED | HOLDING) != 0;
         if self.is_opened(asked) && !is_taken {
             self.set_next(asked, acknowledged);
-            self.0[FLAGS] |= CONFIRMED;
+            self.set_confirmed();
         }
     }
 

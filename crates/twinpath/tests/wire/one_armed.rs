@@ -3,6 +3,7 @@
 
 use super::middle::Middle;
 use super::programs::{WebServer, succeeds_soon};
+use super::routed::pings;
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// A client and a server in networks of their own, and `middle`, all at one switch.
@@ -62,11 +63,6 @@ routes = [
 ]
 "#
     )
-}
-
-fn pings(network: &Network, host: &str, address: &str) -> bool {
-    let output = network.run(host, "ping", &["-c1", "-W1", address]);
-    output.status.success()
 }
 
 #[test]

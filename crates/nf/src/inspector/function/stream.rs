@@ -315,7 +315,7 @@ impl<M: StreamMatcher> Inspector<M> {
         }
         state.set(DATAGRAMS | tracked(way));
         if state.has(tracked(other(way))) {
-            state.set(CONFIRMED);
+            state.confirm();
         }
         let next = state.next(way).saturating_add(bytes);
         state.set_next(way, next);
@@ -334,13 +334,13 @@ fn confirm(segment: Segment, flow: &mut Flow<'_>) {
     }
     let behind = ahead(state.next(asked), segment.acknowledged);
     if state.has(picked_up(asked)) || (0..=HEARD_BYTES).contains(&behind) {
-        return state.set(CONFIRMED);
+        return state.confirm();
     }
     let is_next = state.has(tracked(segment.way)) && segment.first == state.next(segment.way);
     if is_next && !state.has(CONFIRMED | picked_up(segment.way) | missing(asked)) {
         // The answer to its SYN that it has taken is another than the one that was seen.
         state.start(asked, segment.acknowledged);
-        state.set(CONFIRMED);
+        state.confirm();
     }
 }
 

@@ -412,6 +412,23 @@ fn an_answer_on_a_living_connection_begins_nothing() {
     }
 }
 
+/// Which of two SYNs is answered is open until the handshake has ended, and not after.
+#[test]
+fn an_answer_comes_before_the_handshake_ends() {
+    play(
+        &plain(),
+        "> 99/S        => > 99/S
+         > 9000/S      => > 9000/S
+         < 499/SA@9001 => < 499/SA
+         > 9001/A@500  => > 9001
+         < 520/SA@9001 => < 520/SA
+         < 503 def     =>
+         < 500 abc     => < 500 abc | < 503 def
+         ! challenged 1
+         ! reused 1",
+    );
+}
+
 /// Of two answers the first is taken; if its receiver says that it has taken the other, that is.
 #[test]
 fn its_receiver_says_which_answer_it_has_taken() {
