@@ -8,7 +8,7 @@
 //! Nothing here reads a clock, draws a random number or starts a thread: time and seeds are
 //! arguments, so that the same code runs live, under virtual time and in the model checker.
 //!
-//! `unsafe` is confined to [`memory`], [`memory_file`] and [`pool`].
+//! `unsafe` is confined to [`memory`], [`memory_file`], [`pool`] and [`time_slice`].
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod adjacency;
@@ -35,6 +35,7 @@ pub mod program;
 pub mod split;
 pub mod steering;
 pub mod time;
+pub mod time_slice;
 
 pub use adjacency::{Adjacencies, Adjacency};
 pub use counters::DropCounters;

@@ -95,10 +95,15 @@ impl Admission {
         self.entrance.verify_ipv4_checksum || is_checked
     }
 
-    /// Whether a plain packet enters that goes this way.
+    /// Whether a plain packet with these ends enters that goes this way.
     #[inline(always)]
-    pub fn admits_plain(&self, bytes: &[u8], ends: PlainEnds, direction: Direction) -> bool {
-        if self.entrance.verify_ipv4_checksum && !Plain::has_valid_checksum(bytes) {
+    pub fn admits_plain(
+        &self,
+        bytes: &[u8],
+        (plain, ends): (Plain, PlainEnds),
+        direction: Direction,
+    ) -> bool {
+        if self.entrance.verify_ipv4_checksum && !plain.has_valid_checksum(bytes) {
             return false;
         }
         let source = (ends.addresses >> 32) as u32;
@@ -265,7 +270,7 @@ mod tests {
         let told = admission.admit(&frame, &layout);
         if let Some(plain) = Plain::of(bytes) {
             let direction = admission.sides().direction(Address::UNSPECIFIED_V6, port);
-            let enters = admission.admits_plain(bytes, plain.ends(bytes), direction);
+            let enters = admission.admits_plain(bytes, (plain, plain.ends(bytes)), direction);
             assert_eq!(enters, told.is_ok());
         }
         assert_eq!(admission.refusal(&frame), told.err());
@@ -344,7 +349,8 @@ mod tests {
         let frame = Pool::new(1, 1500).take_filled(bytes).expect("room");
         let refusal = admission.refusal(&frame);
         if let Some(plain) = Plain::of(bytes) {
-            let enters = admission.admits_plain(bytes, plain.ends(bytes), Direction::Original);
+            let enters =
+                admission.admits_plain(bytes, (plain, plain.ends(bytes)), Direction::Original);
             assert_eq!(enters, refusal.is_none(), "{refusal:?}");
         }
         refusal

@@ -6,6 +6,7 @@
 //! the replay is as fast as the machine allows, and still every flow sees its state come and go as it
 //! would have at the speed of the capture.
 
+mod backoff;
 mod packet_io;
 mod returns;
 mod worker;
@@ -27,6 +28,7 @@ use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
 use crate::worker::Worker;
+use backoff::{Backoff, Way};
 use packet_io::Replay;
 use returns::{MachineInput, take};
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
-use twinpath_core::{Frame, Instant};
+use twinpath_core::{Frame, Instant, time_slice};
 use twinpath_io::CaptureError;
 use twinpath_remote::fast::News;
 use worker::{WorkerLink, WorkerPulse, WorkerThread, worker_link};
@@ -72,7 +74,7 @@ pub fn run_on<P: PacketIo>(
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
-    pinning::stay_on(node.cpus.first());
+    begin(node.cpus.first());
     if !tempo.is_lossless {
         touch(node);
     }
@@ -91,7 +93,7 @@ pub fn run_on<P: PacketIo>(
             let pulse = WorkerPulse::new(&pulse, number);
             let cpu = node.cpus.get(1 + number);
             scope.spawn(move || {
-                pinning::stay_on(cpu);
+                begin(cpu);
                 WorkerThread::new(worker, pools, end, pulse).run()
             });
         }
@@ -112,6 +114,7 @@ pub fn run_on<P: PacketIo>(
             packet_clock: started,
             next_tick_ns: 0,
             idle: Backoff::default(),
+            way: Way::default(),
             is_drained: None,
         };
         let result = driver.run(is_stopped);
@@ -121,6 +124,12 @@ pub fn run_on<P: PacketIo>(
         result?;
         Ok(driver.packet_clock.since(started))
     })
+}
+
+/// The calling thread gets ready to hand packets to others, which may share its processor.
+fn begin(cpu: Option<&u16>) {
+    pinning::stay_on(cpu);
+    time_slice::shorten();
 }
 
 /// Takes the memory of all tables and buffers, on a thread for each party. Huge pages cost
@@ -225,26 +234,6 @@ fn tell_news(machine: &mut Machine) {
 const SHORTEST_REST: Duration = Duration::from_micros(20);
 const LONGEST_REST: Duration = Duration::from_millis(1);
 
-/// Waiting that is quick at first and polite later: other threads may need the processor.
-#[derive(Default)]
-struct Backoff(u32);
-
-impl Backoff {
-    /// Waits a little; longer waits are `sleep`'s.
-    fn wait_or(&mut self, sleep: impl FnOnce()) {
-        self.0 = self.0.saturating_add(1);
-        match self.0 {
-            0..64 => std::hint::spin_loop(),
-            64..256 => std::thread::yield_now(),
-            _ => sleep(),
-        }
-    }
-
-    fn wait(&mut self) {
-        self.wait_or(|| std::thread::sleep(Duration::from_micros(20)));
-    }
-}
-
 struct Driver<'a, P> {
     machine: &'a mut Machine,
     links: Vec<WorkerLink>,
@@ -262,6 +251,7 @@ struct Driver<'a, P> {
     packet_clock: Instant,
     next_tick_ns: u64,
     idle: Backoff,
+    way: Way,
     /// Once the run is over: whether all has come to its end.
     is_drained: Option<bool>,
 }
@@ -287,6 +277,7 @@ impl<P: PacketIo> Driver<'_, P> {
             }
             self.rest_if_idle();
             self.receive()?;
+            self.give_way();
             self.take_returns()?;
             self.hear_servers()?;
             self.tick();
@@ -299,7 +290,7 @@ impl<P: PacketIo> Driver<'_, P> {
     fn rest_if_idle(&mut self) {
         let is_idle = self.burst.is_empty() && self.links.iter().all(WorkerLink::is_empty);
         if !is_idle {
-            self.idle = Backoff::default();
+            self.idle.end();
             return;
         }
         // What is under way comes back soon, and nothing tells of it but a look at its ring.
@@ -309,6 +300,13 @@ impl<P: PacketIo> Driver<'_, P> {
         };
         let packets = &mut *self.packets;
         self.idle.wait_or(|| packets.rest(longest));
+    }
+
+    /// A worker that has not taken what its ring holds may be waiting for this very processor.
+    fn give_way(&mut self) {
+        if self.links.iter().any(WorkerLink::is_full) {
+            self.way.give(self.began);
+        }
     }
 
     fn wall_ns(&self) -> u64 {

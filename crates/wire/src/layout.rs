@@ -153,8 +153,8 @@ pub fn dissect(frame: &[u8]) -> Result<Layout, Malformed> {
     }
 }
 
-/// [`dissect`] for the one kind of frame that nearly all are: untagged IPv4 without options, whole,
-/// with TCP or UDP. `None` for every other, be it good or bad.
+/// [`dissect`] for the one kind of frame that nearly all are: IPv4 without options behind one tag at
+/// most, whole, with TCP or UDP. `None` for every other, be it good or bad.
 #[inline(always)]
 #[must_use]
 pub fn dissect_plain(frame: &[u8]) -> Option<Layout> {

@@ -284,10 +284,9 @@ impl FastPath {
         for (number, frame) in frames.iter().enumerate() {
             let known = &ahead.known[number % BATCH];
             let direction = Direction::BOTH[(ahead.replies >> number & 1) as usize];
-            let may_enter = !known.is_plain
-                || self
-                    .admission
-                    .admits_plain(frame.bytes(), known.ends, direction);
+            let plain = (known.plain, known.ends);
+            let may_enter =
+                !known.is_plain || self.admission.admits_plain(frame.bytes(), plain, direction);
             ahead.aside |= u32::from(!may_enter) << number;
         }
     }

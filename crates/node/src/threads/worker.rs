@@ -1,6 +1,6 @@
 //! A worker's thread, and the rings between it and the machine's.
 
-use super::Backoff;
+use super::backoff::Backoff;
 use super::returns::WorkerOutput;
 use crate::command::{Question, Taking};
 use crate::fast_path::BATCH;
@@ -160,6 +160,11 @@ impl WorkerLink {
         self.shared.restarts.load(Ordering::Relaxed)
     }
 
+    /// Whether the worker has as many frames to take as the ring holds.
+    pub fn is_full(&self) -> bool {
+        self.to_worker.is_full()
+    }
+
     /// Whether nothing has come back.
     pub fn is_empty(&self) -> bool {
         self.from_worker.is_empty()
@@ -263,7 +268,7 @@ impl<'a> WorkerThread<'a> {
                 idle.wait();
                 continue;
             }
-            idle = Backoff::default();
+            idle.end();
             self.worker
                 .receive_burst(&mut frames, self.pools, &mut self.returns);
             self.give_back();

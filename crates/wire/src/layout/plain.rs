@@ -1,17 +1,23 @@
 use super::{Fragment, Layout, MAX_FRAME_BYTES, Network, Transport};
 use crate::bytes::{array_at, u8_at, u16_at, u32_at, u64_at};
-use crate::{checksum, ethernet, ipv4, ipv6, protocol, tcp, udp};
+use crate::{checksum, ethernet, ipv4, ipv6, protocol, tcp, udp, vlan};
 
-/// What nearly every frame is: untagged Ethernet, IPv4 without options, whole, with TCP or UDP.
+/// What nearly every frame is: Ethernet with one VLAN tag at most, IPv4 without options, whole, with
+/// TCP or UDP.
 ///
 /// It says as much as a [`Layout`] in a third of the room, since all headers but the last begin
-/// at fixed places.
+/// at places that one number tells.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plain {
     end: u32,
     payload: u16,
+    l3: u8,
     is_udp: bool,
 }
+
+/// Where the IP header begins without a tag, and behind one.
+const UNTAGGED: usize = ethernet::HEADER_BYTES;
+const TAGGED: usize = ethernet::HEADER_BYTES + vlan::TAG_BYTES;
 
 /// Addresses and ports of a plain packet, as they lie in its headers.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -36,23 +42,58 @@ impl PlainEnds {
 }
 
 impl Plain {
-    /// The IP header.
-    pub const L3: usize = ethernet::HEADER_BYTES;
-    /// The transport header.
-    pub const L4: usize = Self::L3 + ipv4::HEADER_BYTES;
+    /// Where the transport header of an untagged frame begins.
+    pub const UNTAGGED_L4: usize = UNTAGGED + ipv4::HEADER_BYTES;
 
     /// Looks whether a frame is plain. `None` means "look closer", not that anything is wrong.
     #[inline(always)]
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
-        behind::<{ Self::L3 }>(frame)
+        match behind::<UNTAGGED>(frame) {
+            None if protocol::is_vlan(u16_at(frame, UNTAGGED - 2)) => behind::<TAGGED>(frame),
+            plain => plain,
+        }
+    }
+
+    /// Looks whether a frame is plain and has no tag: all headers but the last begin at fixed places.
+    #[inline(always)]
+    #[must_use]
+    pub fn untagged(frame: &[u8]) -> Option<Self> {
+        behind::<UNTAGGED>(frame)
     }
 
     /// The same as a layout.
     #[inline(always)]
     #[must_use]
     pub const fn layout(self) -> Layout {
-        self.layout_behind::<{ Self::L3 }>()
+        Layout {
+            l3: self.l3 as u16,
+            l4: self.l4() as u16,
+            payload: self.payload,
+            end: self.end,
+            network: Network::V4,
+            transport: match self.is_udp {
+                true => Transport::Udp,
+                false => Transport::Tcp,
+            },
+            protocol: self.protocol(),
+            fragment: Fragment::Whole,
+            inner: None,
+        }
+    }
+
+    /// Where the IP header begins.
+    #[inline(always)]
+    #[must_use]
+    pub const fn l3(self) -> usize {
+        self.l3 as usize
+    }
+
+    /// Where the transport header begins.
+    #[inline(always)]
+    #[must_use]
+    pub const fn l4(self) -> usize {
+        self.l3() + ipv4::HEADER_BYTES
     }
 
     /// Whether it is UDP; otherwise it is TCP.
@@ -83,7 +124,7 @@ impl Plain {
     #[inline(always)]
     #[must_use]
     pub const fn packet_bytes(self) -> u32 {
-        self.end - Self::L3 as u32
+        self.end - self.l3 as u32
     }
 
     /// The TCP header without its options; `None` if it is UDP.
@@ -92,7 +133,7 @@ impl Plain {
     pub fn tcp_header(self, frame: &[u8]) -> Option<&[u8; tcp::HEADER_BYTES]> {
         match self.is_udp {
             true => None,
-            false => frame.get(Self::L4..)?.first_chunk(),
+            false => frame.get(self.l4()..)?.first_chunk(),
         }
     }
 
@@ -110,21 +151,21 @@ impl Plain {
     #[inline(always)]
     #[must_use]
     pub fn addresses(self, frame: &[u8]) -> u64 {
-        array_at(frame, Self::L3 + ipv4::SOURCE_AT).map_or(0, u64::from_be_bytes)
+        array_at(frame, self.l3() + ipv4::SOURCE_AT).map_or(0, u64::from_be_bytes)
     }
 
     /// Source port and destination port.
     #[inline(always)]
     #[must_use]
     pub fn ports(self, frame: &[u8]) -> u32 {
-        u32_at(frame, Self::L4)
+        u32_at(frame, self.l4())
     }
 
     /// Whether the IPv4 header's checksum holds.
     #[inline(always)]
     #[must_use]
-    pub fn has_valid_checksum(frame: &[u8]) -> bool {
-        array_at(frame, Self::L3).is_some_and(|header| checksum::is_valid_header(&header))
+    pub fn has_valid_checksum(self, frame: &[u8]) -> bool {
+        array_at(frame, self.l3()).is_some_and(|header| checksum::is_valid_header(&header))
     }
 
     /// TCP flags; 0 if it is UDP.
@@ -134,37 +175,14 @@ impl Plain {
         match self.is_udp {
             true => 0,
             false => frame
-                .get(Self::L4 + tcp::FLAGS_AT)
+                .get(self.l4() + tcp::FLAGS_AT)
                 .map_or(0, |flags| *flags),
         }
     }
-
-    #[inline(always)]
-    const fn layout_behind<const L3: usize>(self) -> Layout {
-        Layout {
-            l3: L3 as u16,
-            l4: (L3 + ipv4::HEADER_BYTES) as u16,
-            payload: self.payload,
-            end: self.end,
-            network: Network::V4,
-            transport: match self.is_udp {
-                true => Transport::Udp,
-                false => Transport::Tcp,
-            },
-            protocol: self.protocol(),
-            fragment: Fragment::Whole,
-            inner: None,
-        }
-    }
 }
 
-/// The layout of such a packet behind `L3` bytes of Ethernet and tags. It is for the caller to
-/// know that they end there; the EtherType is looked at here.
-#[inline(always)]
-pub(super) fn plain_ipv4<const L3: usize>(frame: &[u8]) -> Option<Layout> {
-    behind::<L3>(frame).map(|plain| plain.layout_behind::<L3>())
-}
-
+/// Such a packet behind `L3` bytes of Ethernet and tags. It is for the caller to know that they end
+/// there; the EtherType is looked at here.
 #[inline(always)]
 fn behind<const L3: usize>(frame: &[u8]) -> Option<Plain> {
     let l4 = L3 + ipv4::HEADER_BYTES;
@@ -191,12 +209,13 @@ fn behind<const L3: usize>(frame: &[u8]) -> Option<Plain> {
     Some(Plain {
         end: end as u32,
         payload: payload as u16,
+        l3: L3 as u8,
         is_udp,
     })
 }
 
 /// The layout of a whole IPv6 packet without extension headers, with TCP or UDP, behind `L3` bytes
-/// of Ethernet and tags, as for [`plain_ipv4`].
+/// of Ethernet and tags, as for [`behind`].
 #[inline(always)]
 pub(super) fn plain_ipv6<const L3: usize>(frame: &[u8]) -> Option<Layout> {
     let l4 = L3 + ipv6::HEADER_BYTES;

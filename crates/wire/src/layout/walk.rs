@@ -1,4 +1,4 @@
-use super::plain::{plain_ipv4, plain_ipv6};
+use super::plain::plain_ipv6;
 use super::{
     Fragment, Inner, Layout, MAX_FRAME_BYTES, MIN_INNER_TRANSPORT_BYTES, Network, Transport,
 };
@@ -12,16 +12,13 @@ use crate::tcp::TcpView;
 use crate::udp::UdpView;
 use crate::{ethernet, protocol, udp, vlan};
 
-/// Whatever the quickest path did not take: TCP and UDP over IPv6, either behind one tag, then the
-/// general path.
+/// Whatever the quickest path did not take: TCP and UDP over IPv6, tagged or not, then the general path.
 #[inline(never)]
 pub(super) fn dissect_any(frame: &[u8]) -> Result<Layout, Malformed> {
     const BEHIND_ONE_TAG: usize = ethernet::HEADER_BYTES + vlan::TAG_BYTES;
     let plain = match u16_at(frame, ethernet::HEADER_BYTES - 2) {
         protocol::ETHER_IPV6 => plain_ipv6::<{ ethernet::HEADER_BYTES }>(frame),
-        tag if protocol::is_vlan(tag) => {
-            plain_ipv4::<BEHIND_ONE_TAG>(frame).or_else(|| plain_ipv6::<BEHIND_ONE_TAG>(frame))
-        }
+        tag if protocol::is_vlan(tag) => plain_ipv6::<BEHIND_ONE_TAG>(frame),
         _ => None,
     };
     plain.map_or_else(|| walk(frame), Ok)

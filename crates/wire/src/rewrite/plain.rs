@@ -52,8 +52,8 @@ pub(super) fn set_plain_endpoint(
         return false;
     }
     match plain.is_udp() {
-        false => set::<TCP>(frame, Plain::L3, side, new, mended),
-        true => set::<UDP>(frame, Plain::L3, side, new, mended_udp),
+        false => set::<TCP>(frame, plain.l3(), side, new, mended),
+        true => set::<UDP>(frame, plain.l3(), side, new, mended_udp),
     }
 }
 

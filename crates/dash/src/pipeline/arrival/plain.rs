@@ -1,4 +1,4 @@
-//! What nearly all packets are: TCP or UDP over IPv4 without options, in VXLAN over the same. All
+//! What nearly all packets are: TCP or UDP over IPv4 without options and tags, in VXLAN over the same. All
 //! headers but the last begin at fixed places, so that one look at each is enough.
 
 use twinpath_core::wire::layout::{Layout, Plain};
@@ -8,7 +8,7 @@ use twinpath_core::wire::{Address, udp};
 use crate::headers::Headers;
 
 /// The VXLAN header.
-const VXLAN: usize = Plain::L4 + udp::HEADER_BYTES;
+const VXLAN: usize = Plain::UNTAGGED_L4 + udp::HEADER_BYTES;
 /// The inner frame.
 const INNER: usize = VXLAN + 8;
 /// The flag of a VXLAN header that says that it has a VNI.
@@ -32,17 +32,17 @@ impl Opened {
     /// anything is wrong.
     #[inline]
     pub fn of(frame: &[u8], vxlan_port: u16) -> Option<Self> {
-        let outer = Plain::of(frame).filter(|outer| outer.is_udp())?;
+        let outer = Plain::untagged(frame).filter(|outer| outer.is_udp())?;
         let head: &[u8; INNER] = frame.first_chunk()?;
         let short = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
-        let is_vxlan = short(Plain::L4 + 2) == vxlan_port && head[VXLAN] & HAS_VNI != 0;
-        let end = Plain::L4 + usize::from(short(Plain::L4 + 4));
+        let is_vxlan = short(Plain::UNTAGGED_L4 + 2) == vxlan_port && head[VXLAN] & HAS_VNI != 0;
+        let end = Plain::UNTAGGED_L4 + usize::from(short(Plain::UNTAGGED_L4 + 4));
         if !is_vxlan || end != outer.layout().end as usize {
             return None;
         }
         let inside = frame.get(INNER..end)?;
-        let inner = Plain::of(inside)?;
-        if !Plain::has_valid_checksum(frame) || !Plain::has_valid_checksum(inside) {
+        let inner = Plain::untagged(inside)?;
+        if !outer.has_valid_checksum(frame) || !inner.has_valid_checksum(inside) {
             return None;
         }
         let key = [0, head[VXLAN + 4], head[VXLAN + 5], head[VXLAN + 6]];
@@ -64,8 +64,8 @@ impl Opened {
                 protocol: inner.protocol(),
             },
             outer: v4_pair(outer.addresses(frame)),
-            source_port: short(Plain::L4),
-            outer_class: head[Plain::L3 + 1],
+            source_port: short(Plain::UNTAGGED_L4),
+            outer_class: head[outer.l3() + 1],
         })
     }
 }

@@ -3,11 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::address::Endpoint;
 use crate::build::PacketBuilder;
+use crate::fields;
 use crate::layout::walk::walk;
-use crate::{fields, vlan};
-
-const UNTAGGED: usize = ethernet::HEADER_BYTES;
-const TAGGED: usize = UNTAGGED + vlan::TAG_BYTES;
 
 fn frame(udp: bool, tagged: bool, payload: usize) -> Vec<u8> {
     let ends = (Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));
@@ -38,9 +35,9 @@ fn frame_between(
 #[test]
 fn takes_what_it_is_for() {
     for udp in [true, false] {
-        assert!(plain_ipv4::<UNTAGGED>(&frame(udp, false, 0)).is_some());
-        assert!(plain_ipv4::<TAGGED>(&frame(udp, true, 1400)).is_some());
-        assert!(plain_ipv4::<UNTAGGED>(&frame(udp, true, 0)).is_none());
+        assert!(Plain::of(&frame(udp, false, 0)).is_some());
+        assert!(Plain::of(&frame(udp, true, 1400)).is_some());
+        assert!(Plain::untagged(&frame(udp, true, 0)).is_none());
         assert!(plain_ipv6::<UNTAGGED>(&frame_v6(udp, false, 0)).is_some());
         assert!(plain_ipv6::<TAGGED>(&frame_v6(udp, true, 1400)).is_some());
         assert!(plain_ipv6::<UNTAGGED>(&frame(udp, false, 0)).is_none());
@@ -64,17 +61,11 @@ proptest! {
             frame[at] = value;
         }
         frame.truncate(length);
-        let plain = match tagged {
-            true => plain_ipv4::<TAGGED>(&frame),
-            false => plain_ipv4::<UNTAGGED>(&frame),
-        };
-        if let Some(layout) = plain {
-            prop_assert_eq!(walk(&frame), Ok(layout));
-        }
         if let Some(plain) = Plain::of(&frame) {
             let layout = plain.layout();
             prop_assert_eq!(walk(&frame), Ok(layout));
             prop_assert_eq!(Some(plain.ends(&frame)), fields::v4_ends(&frame, &layout).map(PlainEnds::of));
+            prop_assert_eq!((plain.l3(), plain.l4()), (layout.l3.into(), layout.l4.into()));
             prop_assert_eq!(plain.payload_bytes() as usize, layout.payload_bytes());
             prop_assert_eq!(plain.tcp_header(&frame).is_none(), plain.is_udp());
             prop_assert_eq!(plain.protocol(), layout.protocol);
