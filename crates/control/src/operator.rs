@@ -1,11 +1,13 @@
 //! What an operator asks of a running service, and the answers: one line of JSON each, over a
 //! local socket.
 
+mod request;
+
 use crate::flow_filter::FlowFilter;
 use crate::look::{Look, Seen, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,13 +15,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use twinpath_nf::edit::{Edit, Object};
 
-/// Longest request or answer, in bytes.
-pub const MAX_LINE: u64 = 256 << 20;
+pub use request::MOST_REQUEST_BYTES;
+
+/// Longest answer, in bytes.
+const MOST_ANSWER_BYTES: u64 = 256 << 20;
 
 /// Files by path, as a request has them.
 pub type SentFiles = BTreeMap<PathBuf, Arc<str>>;
 
-/// A request.
+/// A request; it is read by [`Request::read`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
@@ -227,7 +231,7 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
     stream.set_read_timeout(Some(TIMEOUT))?;
     // A service that refuses whoever asks says so without reading what is asked.
     let written = write_line(&mut stream, request);
-    match read_line(stream) {
+    match read_answer(stream) {
         Ok(answer) => Ok(answer),
         Err(error) => Err(written.err().unwrap_or(error).into()),
     }
@@ -245,11 +249,10 @@ pub fn follow(path: &Path, stream: Stream) -> Result<(Answer, BufReader<UnixStre
     stream_to.set_read_timeout(Some(TIMEOUT))?;
     let written = write_line(&mut stream_to, &Request::Stream(stream));
     let mut reader = BufReader::new(stream_to);
-    let mut line = Vec::new();
-    let read = (&mut reader).take(MAX_LINE).read_until(b'\n', &mut line);
-    if let Err(error) = read {
-        return Err(written.err().unwrap_or(error).into());
-    }
+    let line = match line_of(&mut reader, MOST_ANSWER_BYTES) {
+        Ok(line) => line,
+        Err(error) => return Err(written.err().unwrap_or(error).into()),
+    };
     // Nothing may happen for long.
     reader.get_ref().set_read_timeout(None)?;
     Ok((serde_json::from_slice(&line)?, reader))
@@ -265,31 +268,22 @@ pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> std::io::Res
     to.write_all(&line)
 }
 
-/// Reads one line.
+/// Reads an answer.
 ///
 /// # Errors
-/// It does not come, is too long, or is nothing that was expected.
-pub fn read_line<T: for<'de> Deserialize<'de>>(from: impl Read) -> std::io::Result<T> {
-    let mut line = Vec::new();
-    BufReader::new(from.take(MAX_LINE)).read_until(b'\n', &mut line)?;
+/// It does not come, is too long, or is none.
+pub fn read_answer(from: impl Read) -> std::io::Result<Answer> {
+    let line = line_of(&mut BufReader::new(from), MOST_ANSWER_BYTES)?;
     Ok(serde_json::from_slice(&line)?)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_read_as_they_were_written() {
-        let request = Request::Apply {
-            text: "[service]\nchain = [\"acl\"]\n".into(),
-            path: "edge.toml".into(),
-            files: SentFiles::from([("a.routes".into(), "10.0.0.0/8 up\n".into())]),
-        };
-        let mut line = Vec::new();
-        write_line(&mut line, &request).expect("memory");
-        assert_eq!(read_line::<Request>(&line[..]).expect("a line"), request);
-        assert!(read_line::<Request>(&b"{\"request\":\"sing\"}\n"[..]).is_err());
-        assert!(read_line::<Request>(&b""[..]).is_err());
+/// A line of at most so many bytes, its end included.
+fn line_of(from: &mut impl BufRead, most: u64) -> std::io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    from.take(most).read_until(b'\n', &mut line)?;
+    if line.len() as u64 == most && !line.ends_with(b"\n") {
+        let message = format!("it is longer than {most} bytes");
+        return Err(std::io::Error::new(ErrorKind::FileTooLarge, message));
     }
+    Ok(line)
 }

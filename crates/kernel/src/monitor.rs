@@ -3,7 +3,8 @@
 //! Messages about changes come by themselves, by the same socket as the lists that are asked for, so
 //! in one order. Everything is asked for at the beginning, one list after the other; again when
 //! messages were lost (ENOBUFS), and when routes may have gone without a word; not more often than
-//! once a second, however many interfaces flap.
+//! once a second, however many interfaces flap. And when there is room again for routes that there was
+//! none for, which may be often where routes come and go at the limit: once in ten seconds at most.
 
 use crate::event::Event;
 use crate::messages;
@@ -14,6 +15,9 @@ use twinpath_core::wire::Address;
 
 /// The least time between two times that all is asked for.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The least time from when all was asked for until that is done for routes that there is room for again.
+const ROOM_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How long a change is waited for to be over.
 const SETTLE_TIME: Duration = Duration::from_millis(100);
@@ -127,7 +131,10 @@ impl Monitor {
         });
         self.counters.malformed += malformed as u64;
         if self.view.take_doubt() {
-            self.doubt(now);
+            self.ask_again(now, RESYNC_INTERVAL);
+        }
+        if self.view.has_room_again() {
+            self.ask_again(now, ROOM_INTERVAL);
         }
         let (sequence, was_interrupted) = ended?;
         self.end_list(sequence, was_interrupted, now)
@@ -151,10 +158,12 @@ impl Monitor {
         Some(use_neighbor(interface, address, 0))
     }
 
-    /// All is asked for again, when what happens is over: routes may be gone without a word.
-    fn doubt(&mut self, now: Duration) {
-        let earliest = self.last_begin.unwrap_or_default() + RESYNC_INTERVAL;
-        self.due.get_or_insert((now + SETTLE_TIME).max(earliest));
+    /// All is asked for again, when what happens is over, and so long after the last time at the earliest:
+    /// routes may be gone without a word, or have room.
+    fn ask_again(&mut self, now: Duration, interval: Duration) {
+        let earliest = self.last_begin.unwrap_or_default() + interval;
+        let due = (now + SETTLE_TIME).max(earliest);
+        self.due = Some(self.due.map_or(due, |other| other.min(due)));
     }
 
     /// What is being asked for is given up, and all asked for again.

@@ -106,9 +106,15 @@ impl View {
         self.routes.count()
     }
 
-    /// Routes that there was no room for.
+    /// Routes that there is no room for, as far as is known: how many exactly is known when all has been
+    /// asked for again.
     pub fn ignored_routes(&self) -> u64 {
         self.routes.ignored()
+    }
+
+    /// Whether there is room again for routes that there was none for: they come if they are asked for.
+    pub fn has_room_again(&self) -> bool {
+        self.routes.has_room_again()
     }
 
     /// Neighbours that there was no room for.
@@ -184,6 +190,7 @@ impl View {
     /// Another time all is asked for.
     pub(crate) fn begin_round(&mut self) {
         self.round = self.round.wrapping_add(1);
+        self.routes.begin_round();
     }
 
     /// A list is complete: what was not in it is gone.

@@ -117,7 +117,7 @@ pub(crate) const fn everybody(target: Address) -> MacAddress {
 pub struct Limits {
     /// Neighbours that are known.
     pub neighbors: usize,
-    /// Neighbours whose address is not known yet.
+    /// Neighbours whose MAC address is not known yet, of each IP version at each port.
     pub unresolved: usize,
     /// Packets that wait for one of those.
     pub waiting_each: usize,

@@ -13,10 +13,13 @@
 //! time-outs and queues, but questions go to whoever speaks with the kernel, and answers come from
 //! there ([`Neighbors::kernel_says`]).
 //!
-//! What an attacker on a cable can do is bounded: at most [`Limits::neighbors`] are known, of which
-//! [`Limits::unresolved`] may have no address yet, each with [`Limits::waiting_each`] packets; answers
-//! that nobody asked for make no neighbour known; and addresses that no neighbour has cost three
-//! questions in three seconds each, however many packets are for them.
+//! What an attacker can do is bounded: at most [`Limits::neighbors`] are known, of which
+//! [`Limits::unresolved`] of each IP version at each port may have no MAC address yet, each with
+//! [`Limits::waiting_each`] packets. Where whoever scans a network fills that, the one that has waited
+//! longest gives way to a newcomer once it has had 20 ms for its answer (RFC 6583), so that hosts which are
+//! there are found, and other cables notice nothing. Answers that nobody asked for make no neighbour known,
+//! and where they tell another MAC address than the known one, all are asked at once; and addresses that no
+//! neighbour has cost three questions in three seconds each, however many packets are for them.
 #![forbid(unsafe_code)]
 
 mod config;

@@ -22,7 +22,7 @@ pub enum State {
 pub enum Event {
     /// A packet is for it.
     Used,
-    /// It has answered.
+    /// It has answered a question that was asked.
     Answered,
     /// It has told its MAC address by itself, and it is the one that is known.
     Told,
@@ -53,6 +53,11 @@ pub enum Action {
 pub const QUESTIONS: u8 = 3;
 
 impl State {
+    /// Whether a question is open that an answer is awaited to.
+    pub const fn has_asked(self) -> bool {
+        matches!(self, Self::Incomplete | Self::Probe)
+    }
+
     /// How long the state lasts by itself; `None` if it has no end.
     pub const fn time(self) -> Option<Duration> {
         match self {

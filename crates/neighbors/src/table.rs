@@ -2,6 +2,7 @@
 
 mod entry;
 mod messages;
+mod unresolved;
 
 use crate::config::{Limits, PortAddresses, Resolver, everybody};
 use crate::state::{Action, Event, QUESTIONS, State};
@@ -12,6 +13,7 @@ use twinpath_core::wire::arp::Arp;
 use twinpath_core::wire::neighbor::{self, Kind, NeighborMessage};
 use twinpath_core::wire::{Address, MacAddress};
 use twinpath_core::{Frame, Instant, Pools};
+use unresolved::Unresolved;
 
 /// Frames with the ports that they leave by: the caller's buffer.
 pub type Leaving = Vec<(u16, Frame)>;
@@ -29,13 +31,13 @@ pub struct Counters {
     pub unanswered_drops: u64,
     /// Packets that were pushed out of a neighbour's queue by later ones.
     pub backlog_drops: u64,
-    /// Packets for neighbours that could not be asked for: too many were.
+    /// Packets for neighbours that could not be asked for, or not for longer: too many were.
     pub unresolved_drops: u64,
     /// Packets to where the port has no address to ask from.
     pub no_address_drops: u64,
     /// Messages of others that claim one of the node's own addresses.
     pub conflicts: u64,
-    /// Neighbours that had to make room for others.
+    /// Neighbours that had to make room for others, known or not yet.
     pub evictions: u64,
 }
 
@@ -65,7 +67,7 @@ pub struct Neighbors {
     free: Vec<u32>,
     by_address: BTreeMap<(u16, Address), u32>,
     timers: BTreeSet<(Instant, u32)>,
-    unresolved: usize,
+    unresolved: Unresolved,
     hand: usize,
     /// For the kernel, at most as many as there are neighbours.
     questions: Vec<(u16, Address)>,
@@ -85,7 +87,7 @@ impl Neighbors {
             free: Vec::new(),
             by_address: BTreeMap::new(),
             timers: BTreeSet::new(),
-            unresolved: 0,
+            unresolved: Unresolved::default(),
             hand: 0,
             questions: Vec::new(),
             only_listens: false,
@@ -307,11 +309,7 @@ impl Neighbors {
             self.counters.no_address_drops += 1;
             return None;
         }
-        if self.unresolved >= self.limits.unresolved {
-            self.counters.unresolved_drops += 1;
-            return None;
-        }
-        let Some(number) = self.insert(port, address) else {
+        let Some(number) = self.insert_unresolved(port, address, now, pools) else {
             self.counters.unresolved_drops += 1;
             return None;
         };
@@ -319,8 +317,43 @@ impl Neighbors {
         Some(number)
     }
 
+    /// A place for a neighbour that is to be asked for. If its cable has as many of its version as it may
+    /// have, or there is no place at all, the oldest of those gives way (RFC 6583 §7.1).
+    fn insert_unresolved(
+        &mut self,
+        port: u16,
+        address: Address,
+        now: Instant,
+        pools: &mut Pools,
+    ) -> Option<u32> {
+        let has_room = self.unresolved.count_beside(port, address) < self.limits.unresolved;
+        let number = match has_room.then(|| self.insert(port, address, now)).flatten() {
+            Some(number) => number,
+            None => {
+                let oldest = self.unresolved.first_to_go(port, address, now)?;
+                self.gives_way(oldest, pools);
+                self.insert(port, address, now)?
+            }
+        };
+        self.unresolved.add(port, address, now, number);
+        Some(number)
+    }
+
+    /// A neighbour that is asked for is not waited for any longer.
+    fn gives_way(&mut self, number: u32, pools: &mut Pools) {
+        let Some(entry) = self.remove(number) else {
+            return;
+        };
+        self.counters.evictions += 1;
+        self.counters.unresolved_drops += entry.waiting.len() as u64;
+        entry
+            .waiting
+            .into_iter()
+            .for_each(|frame| pools.give(frame));
+    }
+
     /// A place for a neighbour, made by forgetting one that nobody uses if there is none.
-    fn insert(&mut self, port: u16, address: Address) -> Option<u32> {
+    fn insert(&mut self, port: u16, address: Address, now: Instant) -> Option<u32> {
         if self.by_address.len() >= self.limits.neighbors && !self.evict() {
             return None;
         }
@@ -328,9 +361,8 @@ impl Neighbors {
             self.entries.push(None);
             self.entries.len() as u32 - 1
         });
-        self.entries[number as usize] = Some(Entry::new(port, address));
+        self.entries[number as usize] = Some(Entry::new(port, address, now));
         self.by_address.insert((port, address), number);
-        self.unresolved += 1;
         Some(number)
     }
 
@@ -355,7 +387,8 @@ impl Neighbors {
         let entry = self.entries[number as usize].take()?;
         self.by_address.remove(&(entry.port, entry.address));
         self.timers.remove(&(entry.deadline, number));
-        self.unresolved -= usize::from(entry.mac.is_none());
+        let Entry { port, address, .. } = entry;
+        self.unresolved.remove(port, address, entry.since, number);
         self.free.push(number);
         Some(entry)
     }
@@ -375,7 +408,8 @@ impl Neighbors {
         };
         let (next, action) = entry.state.next(event);
         if let Some(mac) = mac {
-            self.unresolved -= usize::from(entry.mac.is_none());
+            let Entry { port, address, .. } = *entry;
+            self.unresolved.remove(port, address, entry.since, number);
             entry.mac = Some(mac);
         }
         let goes_on = matches!(event, Event::Used | Event::Told | Event::ToldOtherwise);

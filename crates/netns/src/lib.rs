@@ -115,6 +115,19 @@ impl Network {
     /// # Panics
     /// They are not written so.
     pub fn cable(&mut self, one: &str, other: &str) {
+        self.cable_with(one, other, "");
+    }
+
+    /// The same, with so many queues in each direction at both ends.
+    ///
+    /// # Panics
+    /// They are not written so.
+    pub fn cable_of_queues(&mut self, one: &str, other: &str, queues: u32) {
+        let words = format!("numrxqueues {queues} numtxqueues {queues}");
+        self.cable_with(one, other, &words);
+    }
+
+    fn cable_with(&mut self, one: &str, other: &str, words: &str) {
         let (host, name) = one.split_once(' ').expect("host and interface");
         let (other_host, other_name) = other.split_once(' ').expect("host and interface");
         self.host(host);
@@ -122,10 +135,24 @@ impl Network {
         let to = self.namespace(other_host);
         self.ip(
             host,
-            &format!("link add {name} type veth peer name {other_name} netns {to}"),
+            &format!("link add {name} {words} type veth peer name {other_name} netns {to} {words}"),
         );
         self.ip(host, &format!("link set {name} up"));
         self.ip(other_host, &format!("link set {other_name} up"));
+    }
+
+    /// How many queues are in use in each direction, of interfaces that are written as host and name;
+    /// one after the other. With `ethtool`, which must be there.
+    ///
+    /// # Panics
+    /// An interface has no such number of queues.
+    pub fn use_queues(&self, interfaces: &[&str], queues: u32) {
+        for one in interfaces {
+            let (host, name) = one.split_once(' ').expect("host and interface");
+            let queues = queues.to_string();
+            let done = self.run(host, "ethtool", &["-L", name, "rx", &queues, "tx", &queues]);
+            assert!(done.status.success(), "{one} {queues}: {done:?}");
+        }
     }
 
     /// Gives an interface an address, which is used at once.

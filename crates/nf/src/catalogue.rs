@@ -87,6 +87,7 @@ mod tests {
             folder: Path::new("."),
             files: &Disk,
             ports: &[],
+            addresses: &[],
             networks: &[],
             adjacencies: &adjacencies,
         };

@@ -131,6 +131,8 @@ pub struct Surroundings<'a> {
     pub files: &'a dyn Files,
     /// The names of the node's ports, by number.
     pub ports: &'a [String],
+    /// The node's own addresses at the ports.
+    pub addresses: &'a [Address],
     /// The networks on the cables at the ports, as far as ports have addresses.
     pub networks: &'a [Prefix],
     /// Where neighbours get their numbers from.

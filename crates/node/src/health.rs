@@ -1,7 +1,8 @@
 //! Whether a run is well: its threads show that they go on, and somebody looks.
 //!
 //! A [`Pulse`] is what the threads of a run write and nobody waits for: a number that each thread
-//! raises in every turn of its loop, how often workers have crashed, which ports are down. A
+//! raises in every turn of its loop, how often workers have crashed, which ports are down, whether
+//! routes of the kernel have no room. A
 //! [`Vigil`] looks at it ten times a second from a thread of its own and tells the [`Health`] that
 //! follows: `/healthz` answers with it, and the watchdog of the system is told of it.
 
@@ -71,6 +72,7 @@ pub struct Pulse {
     machine: Beat,
     workers: Box<[WorkerPulse]>,
     ports: Box<[PortPulse]>,
+    lacks_routes: AtomicBool,
 }
 
 impl Pulse {
@@ -135,6 +137,11 @@ impl Pulse {
         }
     }
 
+    /// Whether routes of the kernel are missing, for which there is no room.
+    pub fn lacks_routes(&self, lacks: bool) {
+        self.lacks_routes.store(lacks, Ordering::Relaxed);
+    }
+
     fn turns(&self) -> impl Iterator<Item = u64> + '_ {
         let workers = self.workers.iter().map(|worker| worker.beat.turns());
         std::iter::once(self.machine.turns()).chain(workers)
@@ -168,6 +175,10 @@ impl Health {
         self.phase == Phase::Ready && self.problems.is_empty()
     }
 }
+
+/// What is wrong where the kernel has more routes than a router.
+const LACKING_ROUTES: &str =
+    "some of the kernel's routes are missing: there are more than most_routes of the router";
 
 /// A thread that has made no turn for so long stands still.
 const STILL: Duration = Duration::from_secs(2);
@@ -236,6 +247,10 @@ impl Eyes {
         let down = pulses.iter().take(1).flat_map(|pulse| pulse.ports_down());
         let down = down.map(|port| format!("port {port} is down"));
         health.problems.extend(down);
+        let lacks = |pulse: &Arc<Pulse>| pulse.lacks_routes.load(Ordering::Relaxed);
+        if pulses.iter().any(lacks) {
+            health.problems.push(LACKING_ROUTES.to_owned());
+        }
         health
     }
 }
@@ -435,6 +450,19 @@ mod tests {
         let health = Eyes::new(&pulses, start).look(&pulses, start);
         assert_eq!(health.problems, ["port outside is down"]);
         assert!(!health.is_stuck);
+    }
+
+    #[test]
+    fn routes_without_room_are_told_until_there_is_some() {
+        let (pulses, start) = (pulse(), WallClock::now());
+        pulses[0].enter(Phase::Ready);
+        let mut eyes = Eyes::new(&pulses, start);
+        for lacks in [true, false] {
+            pulses[0].lacks_routes(lacks);
+            let health = eyes.look(&pulses, start);
+            assert_eq!(health.is_good(), !lacks);
+            assert_eq!(health.problems.len(), usize::from(lacks));
+        }
     }
 
     #[test]

@@ -1,15 +1,17 @@
 //! A small HTTP server for figures: GET and HEAD, one answer for each connection, within bounds of
-//! number, length and time, whoever connects.
+//! number, length and time, whoever connects. Whoever connects and says nothing keeps nobody out.
 
+use crate::places::{Entered, Places};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant as WallClock};
 
-/// Connections that are served at the same time; others are closed.
+/// Connections that are served at the same time. Of others the one that has been silent for longest
+/// makes room for a new one; where all have asked, the new one is closed.
 const MOST_CLIENTS: usize = 16;
 
 /// Longest request, its headers included.
@@ -111,38 +113,58 @@ impl Drop for Server {
     }
 }
 
-/// Counts those that are being served.
-struct Present(Arc<AtomicUsize>);
+/// A client's place, which is free when this is dropped.
+struct Place {
+    all: Arc<Places<TcpStream>>,
+    number: u64,
+}
 
-impl Present {
-    fn enter(all: &Arc<AtomicUsize>) -> Option<Self> {
-        let present = Self(Arc::clone(all));
-        let before = all.fetch_add(1, Ordering::AcqRel);
-        (before < MOST_CLIENTS).then_some(present)
+impl Place {
+    /// Nothing if there is none.
+    fn take(all: &Arc<Places<TcpStream>>, number: u64, client: &TcpStream) -> Option<Self> {
+        match all.enter(number, client.try_clone().ok()?) {
+            Entered::WithRoom => {}
+            Entered::InPlaceOf(silent) => {
+                // Its thread ends when it hears that nothing comes.
+                let _ = silent.shutdown(Shutdown::Both);
+            }
+            Entered::Full => return None,
+        }
+        let all = Arc::clone(all);
+        Some(Self { all, number })
+    }
+
+    /// The client has said what it wants; an error if it was sent away meanwhile.
+    fn has_asked(&self) -> io::Result<()> {
+        let is_there = self.all.has_asked(self.number);
+        is_there
+            .then_some(())
+            .ok_or(io::ErrorKind::NotConnected.into())
     }
 }
 
-impl Drop for Present {
+impl Drop for Place {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.all.leave(self.number);
     }
 }
 
 fn serve(listener: &TcpListener, answers: &Arc<Answers>, is_over: &AtomicBool) {
-    let all = Arc::<AtomicUsize>::default();
+    let all = Arc::new(Places::new(MOST_CLIENTS));
+    let mut number = 0;
     while !is_over.load(Ordering::Acquire) {
         let Ok((client, _)) = listener.accept() else {
             wait(listener);
             continue;
         };
-        let Some(present) = Present::enter(&all) else {
+        number += 1;
+        let Some(place) = Place::take(&all, number, &client) else {
             continue;
         };
         let answers = Arc::clone(answers);
         let serve = move || {
             // Whoever goes away, or says nothing, is nobody's trouble.
-            let _ = serve_one(client, &*answers);
-            drop(present);
+            let _ = serve_one(client, &*answers, &place);
         };
         let _ = Builder::new().name("metrics".into()).spawn(serve);
     }
@@ -161,7 +183,7 @@ fn wait(listener: &TcpListener) {
     }
 }
 
-fn serve_one(mut client: TcpStream, answers: &Answers) -> io::Result<()> {
+fn serve_one(mut client: TcpStream, answers: &Answers, place: &Place) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let until = WallClock::now() + TIME;
     let mut request = Vec::new();
@@ -178,6 +200,7 @@ fn serve_one(mut client: TcpStream, answers: &Answers) -> io::Result<()> {
             count => request.extend_from_slice(&some[..count]),
         }
     };
+    place.has_asked()?;
     let (answer, has_body) = match asked {
         Asked::Get(path) => (answers(&path), true),
         Asked::Head(path) => (answers(&path), false),
@@ -288,20 +311,26 @@ mod tests {
     }
 
     #[test]
-    fn who_says_nothing_keeps_others_waiting_only_if_there_are_too_many() {
+    fn who_says_nothing_keeps_nobody_out() {
         let server = server();
         let ask = b"GET /metrics HTTP/1.1\r\n\r\n";
-        let silent = || TcpStream::connect(server.address()).expect("it listens");
-        let mut all: Vec<_> = (1..MOST_CLIENTS).map(|_| silent()).collect();
-        assert!(said(&server, ask).contains("all is well"));
-        all.push(silent());
-        // Those that go away make room.
-        all.clear();
-        let mut answered = false;
-        for _ in 0..200 {
-            answered = answered || said(&server, ask).contains("all is well");
-            std::thread::sleep(Duration::from_millis(if answered { 0 } else { 20 }));
+        let silent = |_| {
+            let mut client = TcpStream::connect(server.address()).expect("it listens");
+            // Half a request is none.
+            client.write_all(&ask[..12]).expect("it reads");
+            client
+        };
+        let mut all: Vec<_> = (0..3 * MOST_CLIENTS).map(silent).collect();
+        for _ in 0..3 {
+            assert!(said(&server, ask).contains("all is well"));
         }
-        assert!(answered);
+        // The first of them was sent away long before its time was over.
+        let mut rest = Vec::new();
+        let first = all.swap_remove(0);
+        first.set_read_timeout(Some(TIME / 2)).expect("possible");
+        let read = (&first).read_to_end(&mut rest);
+        assert!(
+            read.is_ok() || read.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
+        );
     }
 }

@@ -23,6 +23,7 @@ mod follow;
 mod host;
 mod learner;
 mod mailbox;
+mod told;
 
 pub use host::HostAddresses;
 pub use mailbox::{Mailbox, Told};

@@ -34,6 +34,7 @@ pub mod mtu;
 pub mod observe;
 pub mod operator;
 pub(crate) mod pinning;
+mod places;
 mod port_warnings;
 pub mod position;
 pub mod replacement;

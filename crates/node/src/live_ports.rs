@@ -18,6 +18,7 @@ use crate::departure::Departure;
 use crate::egress;
 use crate::kernel::{HostAddresses, Mailbox, Told};
 use crate::machine::Machine;
+use crate::pinning;
 use crate::port_warnings::{self, Opened};
 use crate::shards::Handoff;
 use crate::threads::PacketIo;
@@ -38,7 +39,8 @@ use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, 
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
 use twinpath_ports::{
-    Claim, Driver, Keeper, OpenError, Part, Port, PortConfig, State, kernel_addresses, wait,
+    Claim, Copying, Driver, Keeper, OpenError, Part, Port, PortConfig, State, kernel_addresses,
+    wait,
 };
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
@@ -98,7 +100,8 @@ pub struct LivePorts {
 }
 
 impl LivePorts {
-    /// Opens all ports, a part of each for every shard. Sockets that somebody has kept of a former
+    /// Opens all ports, a part of each for every shard, on the processor of that shard's fast path: the
+    /// kernel takes the memory of frames nearest to it. Sockets that somebody has kept of a former
     /// process are gone on with; of those that no port takes nobody keeps any.
     ///
     /// # Errors
@@ -111,15 +114,26 @@ impl LivePorts {
         let parts: Vec<_> = (0..devices).map(all).collect();
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
-            Self::open_parts(service, parts)
+            let cpus = pinning::of_shard(service.run.cpus, shard, service.slow_path.workers);
+            let fast_path = cpus.first().copied();
+            pinning::while_on(fast_path, || Self::open_parts(service, parts))
         };
         let opened: Result<Vec<_>, _> = (0..shards).map(open).collect();
         keeper.forget_rest();
         let mut opened = opened?;
+        opened.iter().take(1).for_each(Self::tell_opened);
         if let Some(first) = opened.first_mut() {
             first.claims = claims;
         }
         Ok(opened)
+    }
+
+    /// How packets are exchanged with each port, for the log.
+    fn tell_opened(&self) {
+        for (name, port) in self.names.iter().zip(&self.ports) {
+            let (device, driver, mode) = (port.device(), port.driver().name(), mode(port));
+            tracing::info!(port = name, device, driver, mode, "port {name} is open");
+        }
     }
 
     fn open_parts<'a>(
@@ -264,6 +278,9 @@ impl LivePorts {
         self.next_look = now + LOOK_INTERVAL;
         for (number, port) in (0..).zip(&mut self.ports) {
             let is_up = port.look() == Some(State::Up);
+            for note in port.take_notes() {
+                tracing::warn!(port = self.names.get(usize::from(number)), "{note}");
+            }
             let mac = MacAddress(port.interface().mac);
             let has_changed = self.stations.get(usize::from(number)) != Some(&mac);
             if is_up || has_changed {
@@ -782,12 +799,22 @@ fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {
     }
 }
 
+/// Who copies between the driver and us, in a report's word.
+fn mode(port: &Port) -> &'static str {
+    match port.copying() {
+        Some(Copying::Zero) => "zero_copy",
+        Some(Copying::Kernel) => "copy",
+        None => "",
+    }
+}
+
 fn figures(name: &str, port: &Port) -> PortFigures {
     let counters = port.counters();
     PortFigures {
         name: name.to_owned(),
         device: port.device().to_owned(),
         driver: port.driver().name().to_owned(),
+        mode: mode(port).to_owned(),
         is_up: port.state() == State::Up,
         received_packets: counters.received_packets,
         received_bytes: counters.received_bytes,
@@ -799,6 +826,8 @@ fn figures(name: &str, port: &Port) -> PortFigures {
         transmitted_bytes: counters.transmitted_bytes,
         transmit_refused: counters.transmit_refused,
         transmit_too_long: counters.transmit_too_long,
+        copied_received: counters.receive_copied,
+        copied_transmitted: counters.transmit_copied,
         outages: counters.outages,
     }
 }

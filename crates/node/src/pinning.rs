@@ -12,13 +12,19 @@ pub fn forbidden(cpus: Cpus) -> Option<u16> {
 }
 
 /// The processors of so many threads, behind those of threads before them: none if there are none.
-pub fn in_turn(cpus: Cpus, before: usize, threads: usize) -> Vec<u16> {
+fn in_turn(cpus: Cpus, before: usize, threads: usize) -> Vec<u16> {
     let all = cpus.list();
     let turns = all.iter().copied().cycle();
     turns
         .skip(before % all.len().max(1))
         .take(threads)
         .collect()
+}
+
+/// The processors of a shard's threads, its fast path's first, where each shard has so many workers.
+pub fn of_shard(cpus: Cpus, shard: u16, workers: usize) -> Vec<u16> {
+    let threads = 1 + workers;
+    in_turn(cpus, usize::from(shard) * threads, threads)
 }
 
 /// The calling thread stays there from now on. What has become of the processor since it was allowed
@@ -29,6 +35,17 @@ pub fn stay_on(cpu: Option<&u16>) {
         only.set(usize::from(*cpu));
         let _ = sched_setaffinity(None, &only);
     }
+}
+
+/// Does something on a processor, and goes back to where the calling thread was allowed before.
+pub fn while_on<T>(cpu: Option<u16>, run: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None);
+    stay_on(cpu.as_ref());
+    let done = run();
+    if let Ok(before) = before {
+        let _ = sched_setaffinity(None, &before);
+    }
+    done
 }
 
 #[cfg(test)]
@@ -44,6 +61,7 @@ mod tests {
         assert_eq!(in_turn(cpus(&[6, 4, 5]), 0, 4), [4, 5, 6, 4]);
         assert_eq!(in_turn(cpus(&[6, 4, 5]), 4, 2), [5, 6]);
         assert!(in_turn(cpus(&[]), 2, 3).is_empty());
+        assert_eq!(of_shard(cpus(&[6, 4, 5]), 1, 1), [6, 4]);
     }
 
     #[test]
@@ -60,5 +78,16 @@ mod tests {
         if let Some(other) = (0..1024).find(|cpu| !allowed.is_set(*cpu)) {
             assert_eq!(forbidden(cpus(&[last, other as u16])), Some(other as u16));
         }
+    }
+    #[test]
+    fn what_is_done_elsewhere_moves_nobody() {
+        let allowed = || sched_getaffinity(None).expect("Linux tells");
+        let before = allowed();
+        let mut numbers = (0..CpuSet::MAX_CPU).filter(|cpu| before.is_set(*cpu));
+        let last = numbers.next_back().expect("somewhere it runs");
+        let inside = while_on(Some(last as u16), allowed);
+        assert_eq!((inside.count(), inside.is_set(last)), (1, true));
+        assert_eq!(allowed(), before);
+        assert_eq!(while_on(None, allowed), before);
     }
 }

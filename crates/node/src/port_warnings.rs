@@ -17,6 +17,10 @@ pub struct Opened<'a> {
     pub driver: Driver,
     /// Whether packets come and go.
     pub is_up: bool,
+    /// Why it is not by AF_XDP, where that was to be had for a card.
+    pub fallback: Option<&'a str>,
+    /// Whether VLAN tags are lost that the interface hands over beside frames.
+    pub may_lose_tags: bool,
     /// The addresses that the port has in the service.
     pub addresses: Vec<Address>,
 }
@@ -30,6 +34,8 @@ impl<'a> Opened<'a> {
             device: port.device(),
             driver: port.driver(),
             is_up: port.state() == State::Up,
+            fallback: port.fallback(),
+            may_lose_tags: port.may_lose_tags(),
             addresses: addresses.iter().map(|one| one.0.address).collect(),
         }
     }
@@ -41,7 +47,12 @@ pub fn warnings(ports: &[Opened<'_>], kernel: &[KernelAddress], is_followed: boo
     let of_port = |port: &Opened<'_>| {
         let claimed = claimed_twice(port, kernel);
         let forwarded = forwarded(port, kernel, is_followed);
-        let all = down(port).into_iter().chain(claimed).chain(forwarded);
+        let how = fallback(port).into_iter().chain(without_tags(port));
+        let all = down(port)
+            .into_iter()
+            .chain(how)
+            .chain(claimed)
+            .chain(forwarded);
         all.collect::<Vec<_>>()
     };
     ports.iter().flat_map(of_port).collect()
@@ -52,6 +63,24 @@ fn down(port: &Opened<'_>) -> Option<String> {
     (!port.is_up).then(|| {
         format!(
             "the port {name} ({device}) is down, so nothing comes and leaves there until it is up: expected an interface that is up (ip link set {device} up) and has a carrier"
+        )
+    })
+}
+
+fn fallback(port: &Opened<'_>) -> Option<String> {
+    let Opened { name, device, .. } = port;
+    port.fallback.map(|why| {
+        format!(
+            "the port {name} ({device}) is by AF_PACKET, for AF_XDP is not to be had: {why}; with driver = \"af_packet\" nothing is tried"
+        )
+    })
+}
+
+fn without_tags(port: &Opened<'_>) -> Option<String> {
+    let Opened { name, device, .. } = port;
+    port.may_lose_tags.then(|| {
+        format!(
+            "the port {name} ({device}) may lose VLAN tags: what the interface takes off frames and keeps beside them, as of a VLAN interface at the far end, AF_XDP does not get there; expected driver = \"af_packet\" where tagged packets pass"
         )
     })
 }
@@ -115,6 +144,8 @@ mod tests {
             device: "eth0",
             driver,
             is_up,
+            fallback: None,
+            may_lose_tags: false,
             addresses: addresses.iter().map(address).collect(),
         }
     }
@@ -135,6 +166,24 @@ mod tests {
             "{told:?}"
         );
         assert!(warnings(&[port(Driver::AfXdp, true, &[])], &[], false).is_empty());
+    }
+
+    #[test]
+    fn what_a_driver_cannot_is_told_with_what_it_means() {
+        let lacking = Opened {
+            fallback: Some("an MTU of 9000"),
+            may_lose_tags: true,
+            ..port(Driver::AfXdp, true, &[])
+        };
+        let told = warnings(&[lacking], &[], false);
+        assert_eq!(told.len(), 2, "{told:?}");
+        let by =
+            "the port wan (eth0) is by AF_PACKET, for AF_XDP is not to be had: an MTU of 9000;";
+        assert!(told[0].starts_with(by), "{told:?}");
+        assert!(
+            told[1].starts_with("the port wan (eth0) may lose VLAN tags"),
+            "{told:?}"
+        );
     }
 
     #[test]

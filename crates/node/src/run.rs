@@ -388,6 +388,9 @@ pub fn run_opened(
         .iter()
         .map(|(_, _, node)| Pulse::new(node.workers.len(), names));
     let pulses: Vec<_> = pulses.map(Arc::new).collect();
+    if let Some(kernel) = &mut kernel {
+        kernel.show(&pulses[0]);
+    }
     let vigil = look_after(service, ports, pulses.clone(), opened.on_health.take())?;
     let reached = Reached {
         mirror: nodes[0].2.machine.mirror(),

@@ -10,6 +10,7 @@ mod services;
 mod common;
 
 use common::Outcome;
+use common::rows::tell;
 use common::sharded::{run_shards, spread};
 use common::trial::assert_equal;
 use common::world::causal::CausalRun;
@@ -191,9 +192,10 @@ impl Seen {
 }
 
 /// What tells that a function has acted, and the least share of packets that the fast path settled
-/// in chains with it, in percent: tables of one rule and none at all are among them.
+/// in chains with it, in percent: half of the least that it did for fourteen seeds. Tables of one rule and
+/// none at all are among them, and of chains with a reframer it settles what is dropped in front of that.
 const ACTS: [(&str, &[&str], f64); 14] = [
-    ("acl", &["allowed", "denied"], 2.0),
+    ("acl", &["allowed", "denied"], 7.0),
     (
         "firewall",
         &[
@@ -201,16 +203,16 @@ const ACTS: [(&str, &[&str], f64); 14] = [
             "packets_denied",
             "icmp_errors_related",
         ],
-        2.0,
+        7.5,
     ),
-    ("inspector", &["alerts", "bans"], 2.0),
-    ("kv_store", &["gets", "puts", "deletes"], 0.5),
+    ("inspector", &["alerts", "bans"], 6.0),
+    ("kv_store", &["gets", "puts", "deletes"], 1.0),
     (
         "load_balancer",
         &["new_connections", "errors_translated"],
-        2.0,
+        8.0,
     ),
-    ("monitor", &["packets", "flows_ended"], 2.0),
+    ("monitor", &["packets", "flows_ended"], 6.0),
     (
         "napt",
         &[
@@ -219,26 +221,26 @@ const ACTS: [(&str, &[&str], f64); 14] = [
             "fragments_translated",
             "unsolicited",
         ],
-        2.0,
+        16.0,
     ),
-    ("nat64", &["translated_out"], 2.0),
-    ("nptv6", &["translated_out"], 2.0),
+    ("nat64", &["translated_out"], 6.0),
+    ("nptv6", &["translated_out"], 8.0),
     (
         "rate_limiter",
         &["conforming", "delayed", "released", "dropped"],
-        2.0,
+        6.5,
     ),
-    ("reframer", &["packets", "full_runs"], -1.0),
-    ("telemetry", &["records_started", "records_ended"], 2.0),
+    ("reframer", &["packets", "full_runs"], 5.5),
+    ("telemetry", &["records_started", "records_ended"], 9.0),
     (
         "reassembler",
         &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],
-        2.0,
+        6.5,
     ),
     (
         "router",
         &["forwarded", "no_route", "expired", "errors_sent"],
-        2.0,
+        4.5,
     ),
 ];
 
@@ -280,6 +282,7 @@ fn both_paths_give_what_the_slow_path_alone_give() {
         let what = format!("{what}, drops {drops:?}");
         let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
+        tell("generated", &slow, &both);
         seen.borrow_mut().add(&any, &slow, &both);
         Ok(())
     });
@@ -292,33 +295,37 @@ fn both_paths_give_what_the_slow_path_alone_give() {
 }
 
 /// Chains in which there is room for all, and the least share of packets that the fast path settles in
-/// each, in percent: half of the least that it did for fifty seeds. A store's requests are too few
-/// here; `oracle_derived.rs` has its share.
+/// each, in percent: two thirds of the least that it did for fourteen seeds. A store's requests are too few
+/// here; `oracle_derived.rs` has its share. All packets wait in a reframer, on the slow path.
 const SHARES: [(&[&str], f64); 20] = [
-    (&["acl"], 20.0),
-    (&["monitor"], 2.0),
-    (&["napt"], 2.0),
-    (&["nptv6"], 18.0),
-    (&["nat64"], 8.0),
-    (&["router"], 14.0),
-    (&["firewall"], 14.0),
-    (&["reassembler"], 20.0),
-    (&["inspector"], 19.0),
-    (&["load_balancer"], 21.0),
-    (&["rate_limiter"], 15.0),
-    (&["telemetry"], 15.0),
-    (&["acl", "monitor", "acl"], 2.0),
-    (&["acl", "firewall", "monitor"], 0.8),
-    (&["firewall", "napt", "router"], 19.0),
-    (&["firewall", "napt", "load_balancer"], 18.0),
-    (&["firewall", "reassembler", "inspector"], 12.0),
-    (&["acl", "nptv6", "monitor", "router"], 5.0),
-    (&["firewall", "rate_limiter", "napt"], 5.0),
-    (&["acl", "telemetry", "monitor"], 1.0),
+    (&["acl"], 38.0),
+    (&["monitor"], 28.0),
+    (&["napt"], 38.0),
+    (&["nptv6"], 38.0),
+    (&["nat64"], 28.0),
+    (&["router"], 36.0),
+    (&["firewall"], 29.0),
+    (&["reassembler"], 33.0),
+    (&["inspector"], 36.0),
+    (&["load_balancer"], 42.0),
+    (&["rate_limiter"], 45.0),
+    (&["telemetry"], 54.0),
+    (&["acl", "monitor", "acl"], 28.0),
+    (&["acl", "firewall", "monitor"], 19.0),
+    (&["firewall", "napt", "router"], 30.0),
+    (&["firewall", "napt", "load_balancer"], 29.0),
+    (&["firewall", "reassembler", "inspector"], 22.0),
+    (&["acl", "nptv6", "monitor", "router"], 30.0),
+    (&["firewall", "rate_limiter", "napt"], 30.0),
+    (&["acl", "telemetry", "monitor"], 28.0),
 ];
 
 /// Event lists for each chain.
 const FOR_EACH_CHAIN: u32 = 12;
+
+/// Packets follow each other within this time there: state and rules of flows that are silent for longer
+/// than they live are not on the fast path.
+const LONGEST_SILENCE: Duration = Duration::from_micros(200);
 
 #[test]
 fn each_chain_has_its_share_of_the_fast_path() {
@@ -335,10 +342,14 @@ fn each_chain_has_its_share_of_the_fast_path() {
         let outcome =
             TestRunner::new(config).run(&(any_events(), any_drive()), |(mut events, drive)| {
                 events.retain(|event| event.is_usual());
+                for event in &mut events {
+                    event.gap = event.gap.min(LONGEST_SILENCE);
+                }
                 let (slow, _) = run(&any, &service, &events, Paths::Slow, drive, |_| ());
                 let (both, _) = run(&any, &service, &events, Paths::Both, drive, |_| ());
                 let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
                 assert_equal(&service, &slow, &both, external, &format!("{chain:?}"));
+                tell("generated", &slow, &both);
                 let (packets, fast) = sums.get();
                 let more = (both.report.totals.packets_in, both.report.fast.packets);
                 sums.set((packets + more.0, fast + more.1));
@@ -357,6 +368,11 @@ fn each_chain_has_its_share_of_the_fast_path() {
     assert!(below.is_empty(), "{below:?}");
 }
 
+/// In percent, of any services over shards, and over links as slow as time-outs: half of the least share
+/// that was seen for fourteen seeds.
+const LEAST_OF_SHARDS: f64 = 6.0;
+const LEAST_OVER_LINKS: f64 = 7.5;
+
 /// Any service over several shards: what leaves is what the slow path of one node puts out.
 /// Translations that give out ports are compared in `shards.rs`.
 #[test]
@@ -368,7 +384,7 @@ fn shards_give_what_one_node_gives() {
     };
     let shards = prop::sample::select(vec![2, 4]);
     let cases = (any_service(Just(false)), any_events(), shards);
-    let (spread_over, fast) = (Cell::new(0), Cell::new(0));
+    let (spread_over, fast, all) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let outcome = TestRunner::new(config).run(&cases, |(any, mut events, shards)| {
         if any.has("napt") || any.has("nat64") {
             return Ok(());
@@ -384,18 +400,22 @@ fn shards_give_what_one_node_gives() {
         assert_equal(&service, &slow, &found.outcome, None, &what);
         let busy = found.arrived.iter().filter(|arrived| **arrived > 0).count();
         spread_over.set(spread_over.get() + usize::from(busy > 1));
+        tell("generated", &slow, &found.outcome);
         fast.set(fast.get() + found.outcome.report.fast.packets);
+        all.set(all.get() + slow.report.totals.packets_in);
         Ok(())
     });
     if let Err(error) = outcome {
         panic!("{error}");
     }
+    let share = percent(fast.get(), all.get());
     println!(
-        "{} runs over several shards, {} packets on the fast path",
+        "{} runs over several shards, {share:.1} % of {} packets on the fast path",
         spread_over.get(),
-        fast.get()
+        all.get()
     );
-    assert!(spread_over.get() > 0 && fast.get() > 0);
+    assert!(spread_over.get() > 0);
+    assert!(share > LEAST_OF_SHARDS, "{share} % on the fast path");
 }
 
 /// Packets as a capture has them: those that a run of the slow path alone was sent. Of a translation
@@ -482,6 +502,7 @@ fn a_dpu_gives_what_the_slow_path_alone_gives() {
         let drops = [&slow, &both].map(|run| &run.report.drops);
         let what = format!("a DPU, drops {drops:?}: {text}");
         assert_equal(&service, &slow, &both, None, &what);
+        tell("generated", &slow, &both);
         let totals = &both.report.totals;
         fast.set(fast.get() + both.report.fast.packets);
         all.set(all.get() + totals.packets_in);
@@ -571,7 +592,7 @@ fn both_paths_give_the_same_in_virtual_time() {
     };
     let round_trip = prop::sample::select(vec!["4us", "100us", "5ms", "120ms", "1s"]);
     let cases = (any_service(Just(false)), any_events(), round_trip);
-    let timed_out = Cell::new(0);
+    let (timed_out, fast, all) = (Cell::new(0), Cell::new(0), Cell::new(0));
     let outcome = TestRunner::new(config).run(&cases, |(any, mut events, round_trip)| {
         // These race with their flows.
         events.retain(|event| !event.races_with_flow());
@@ -590,6 +611,9 @@ fn both_paths_give_the_same_in_virtual_time() {
         let what = format!("any chain over {round_trip} {events:?}, drops {drops:?}");
         let external = any.has("napt").then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
+        tell("generated", &slow, &both);
+        fast.set(fast.get() + both.report.fast.packets);
+        all.set(all.get() + slow.report.totals.packets_in);
         for function in &slow.report.functions {
             let count = function.counters.get("gaps_timed_out");
             timed_out.set(timed_out.get() + count.copied().unwrap_or(0));
@@ -600,4 +624,7 @@ fn both_paths_give_the_same_in_virtual_time() {
         panic!("{error}");
     }
     assert!(timed_out.get() > 0, "no gap was given up");
+    let share = percent(fast.get(), all.get());
+    println!("{share:.1} % of {} on the fast path", all.get());
+    assert!(share > LEAST_OVER_LINKS, "{share} % on the fast path");
 }

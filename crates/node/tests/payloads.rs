@@ -6,8 +6,8 @@
 mod common;
 
 use common::headers_only::{
-    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, assert_counted, balancer, conversations,
-    crossing_traffic, firewall, kept, with_mode,
+    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, assert_counted, assert_settled, balancer,
+    conversations, crossing_traffic, expected, firewall, kept, with_mode,
 };
 use common::{Outcome, assert_same, by_direction, captures, load, run, service, tcp_traffic};
 use twinpath_control::service::{Execution, Paths};
@@ -35,10 +35,6 @@ const MODES: [(&str, &[&str]); 2] = [
 
 type Run = (Paths, Execution);
 
-fn expected(text: &str, trace: &Trace) -> Outcome {
-    run(&service(text), trace, Paths::Slow, Execution::Virtual)
-}
-
 fn compare(text: &str, mode: &str, trace: &Trace, expected: &Outcome, runs: &[Run]) {
     for &run_as in runs {
         let what = format!("{text} {mode} {run_as:?}");
@@ -51,6 +47,7 @@ fn compare(text: &str, mode: &str, trace: &Trace, expected: &Outcome, runs: &[Ru
         assert_eq!(expected.ports, found.ports, "{what}");
         assert_counted(&found, 0, &what);
         assert!(kept(&found) > 0, "{what}: no payload waited");
+        assert_settled(expected, &found, run_as, 0.0);
     }
 }
 
@@ -115,7 +112,7 @@ fn captures_on_both_paths() {
     let mut waited = [0; MODES.len()];
     for path in captures() {
         let trace = load(&path);
-        let expected = expected(&text, &trace);
+        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         // Threads that wait for each other take long; short captures will do for them.
         let runs = match trace.len() {
             0..3000 => &EVERYWHERE[..],

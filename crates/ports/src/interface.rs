@@ -7,6 +7,8 @@ use std::os::fd::AsRawFd;
 /// An interface, as it is at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
+    /// Its name.
+    pub name: String,
     /// Its number.
     pub index: u32,
     /// Its hardware address.
@@ -17,8 +19,13 @@ pub struct Interface {
     pub is_running: bool,
     /// The name of its driver; empty if it does not tell.
     pub driver: String,
+    /// Whether a device of the machine's (or of a virtual machine's) is behind it, and not the kernel
+    /// alone.
+    pub is_hardware: bool,
     /// Receive queues in use.
     pub queues: u32,
+    /// How many receive queues may be in use at most.
+    pub most_queues: u32,
 }
 
 /// The longest name of an interface in bytes, without the zero at its end.
@@ -26,14 +33,22 @@ pub const MAX_NAME: usize = libc::IFNAMSIZ - 1;
 
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GLINK: u32 = 0x0a;
+const ETHTOOL_GFLAGS: u32 = 0x25;
+const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// Of ethtool's flags: VLAN tags (802.1Q) are taken off frames that arrive.
+const STRIPS_TAGS: u32 = 1 << 8;
 
 /// `struct ethtool_drvinfo`.
 #[repr(C)]
 struct DriverInfo {
     command: u32,
     driver: [u8; 32],
-    rest: [u8; 160],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    rest: [u8; 64],
 }
 
 /// `struct ethtool_channels`.
@@ -68,13 +83,19 @@ impl Interface {
                 i32::from(ask(libc::SIOCGIFFLAGS as _)?.ifru_flags),
             )
         };
+        let fd = socket.as_raw_fd();
+        let (driver, is_hardware) = driver(fd, name);
+        let (queues, most_queues) = queues(fd, name);
         Ok(Self {
+            name: name.to_owned(),
             index,
             mac: std::array::from_fn(|at| hardware[at] as u8),
             mtu: usize::try_from(mtu).unwrap_or(0),
-            is_running: flags & libc::IFF_UP != 0 && has_carrier(socket.as_raw_fd(), name),
-            driver: driver(socket.as_raw_fd(), name),
-            queues: queues(socket.as_raw_fd(), name),
+            is_running: flags & libc::IFF_UP != 0 && has_carrier(fd, name),
+            driver,
+            is_hardware,
+            queues,
+            most_queues,
         })
     }
 }
@@ -102,33 +123,92 @@ fn has_carrier(fd: i32, name: &str) -> bool {
     !ethtool(fd, name, &mut link) || link[1] != 0
 }
 
-fn driver(fd: i32, name: &str) -> String {
+/// The name of an interface's driver, and whether it drives a device.
+fn driver(fd: i32, name: &str) -> (String, bool) {
     let mut info = DriverInfo {
         command: ETHTOOL_GDRVINFO,
         driver: [0; 32],
-        rest: [0; 160],
+        version: [0; 32],
+        firmware: [0; 32],
+        bus: [0; 32],
+        rest: [0; 64],
     };
-    if !ethtool(fd, name, &mut info) {
-        return String::new();
+    match ethtool(fd, name, &mut info) {
+        true => (text(&info.driver), is_on_a_bus(&text(&info.bus))),
+        false => (String::new(), false),
     }
-    let text = info.driver.split(|&byte| byte == 0).next();
+}
+
+/// Whether this is where on a bus a device is, and not what the kernel says of those that are nowhere.
+fn is_on_a_bus(bus: &str) -> bool {
+    const NONE: [&str; 5] = ["", "N/A", "tap", "tun", "virtual"];
+    !NONE.contains(&bus)
+}
+
+fn text(field: &[u8]) -> String {
+    let text = field.split(|&byte| byte == 0).next();
     String::from_utf8_lossy(text.unwrap_or_default()).into_owned()
 }
 
-fn queues(fd: i32, name: &str) -> u32 {
+/// How many receive queues are in use, and how many may be.
+fn queues(fd: i32, name: &str) -> (u32, u32) {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
         ..Channels::default()
     };
-    match ethtool(fd, name, &mut channels) {
-        true => (channels.receive + channels.combined).max(1),
-        false => 1,
+    if !ethtool(fd, name, &mut channels) {
+        return (1, 1);
+    }
+    let [most_receive, _, _, most_combined] = channels.most;
+    let queues = (channels.receive + channels.combined).max(1);
+    (
+        queues,
+        most_receive.saturating_add(most_combined).max(queues),
+    )
+}
+
+/// Whether an interface takes VLAN tags off frames that arrive, and keeps them beside them.
+pub(crate) fn strips_tags(name: &str) -> io::Result<bool> {
+    Ok(flags(name)? & STRIPS_TAGS != 0)
+}
+
+/// Has an interface take VLAN tags off, or not.
+///
+/// # Errors
+/// It cannot do otherwise, or it is not permitted.
+pub(crate) fn set_strips_tags(name: &str, strips: bool) -> io::Result<()> {
+    let others = flags(name)? & !STRIPS_TAGS;
+    let wanted = match strips {
+        true => others | STRIPS_TAGS,
+        false => others,
+    };
+    ask_flags(name, [ETHTOOL_SFLAGS, wanted]).map(|_| ())
+}
+
+fn flags(name: &str) -> io::Result<u32> {
+    ask_flags(name, [ETHTOOL_GFLAGS, 0])
+}
+
+fn ask_flags(name: &str, mut question: [u32; 2]) -> io::Result<u32> {
+    let socket = sys::socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
+    match ethtool(socket.as_raw_fd(), name, &mut question) {
+        true => Ok(question[1]),
+        false => Err(io::Error::last_os_error()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn devices_are_told_from_what_the_kernel_makes() {
+        for bus in ["0000:01:00.0", "virtio0", "usb-0000:00:14.0-2", "vif-0"] {
+            assert!(is_on_a_bus(bus), "{bus}");
+        }
+        assert!(["", "N/A", "tap"].iter().all(|bus| !is_on_a_bus(bus)));
+        assert!(!Interface::of("lo").expect("every host has one").is_hardware);
+    }
 
     #[test]
     fn the_loopback_is_known_and_a_stranger_is_not() {

@@ -57,6 +57,11 @@ impl Keeper {
         })
     }
 
+    /// Whether somebody keeps sockets beyond this process.
+    pub(crate) const fn is_there(&self) -> bool {
+        self.is_there
+    }
+
     /// Takes what a former process has left under a name.
     pub(crate) fn take(&self, name: &str) -> Option<OwnedFd> {
         let name = full(name);

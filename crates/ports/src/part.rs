@@ -33,6 +33,8 @@ struct Common {
     group: Option<u16>,
     /// The program on the interface.
     program: Option<Arc<Mutex<Program>>>,
+    /// AF_XDP could not be had when it was tried.
+    is_without_xdp: bool,
 }
 
 impl Default for Part {
@@ -133,6 +135,16 @@ impl Part {
         let program = Arc::new(Mutex::new(make()?));
         common.program = Some(Arc::clone(&program));
         Ok(program)
+    }
+
+    /// Whether another part has found that AF_XDP is not to be had.
+    pub(crate) fn is_without_xdp(&self, interface: &Interface) -> bool {
+        self.common(interface).is_without_xdp
+    }
+
+    /// AF_XDP is not to be had: no part takes it.
+    pub(crate) fn goes_without_xdp(&self, interface: &Interface) {
+        self.common(interface).is_without_xdp = true;
     }
 
     /// Nothing is known of an interface that has come back as another.

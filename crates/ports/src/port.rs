@@ -9,7 +9,7 @@ use crate::program::HostPrefix;
 use crate::sys;
 use crate::tap::TapPort;
 use crate::umem::{Queue, SharedUmem, Umem, lock};
-use crate::xdp::XdpPort;
+use crate::xdp::{Copying, XdpPort};
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -21,7 +21,7 @@ use twinpath_core::{Frame, Pools};
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum Driver {
     /// AF_XDP where the interface is a card's, AF_PACKET on virtual ones: what is faster for
-    /// programs that send long frames.
+    /// programs that send long frames. AF_PACKET as well where AF_XDP is not to be had.
     #[default]
     Auto,
     /// AF_XDP.
@@ -128,6 +128,10 @@ pub struct Port {
     missed_before: u64,
     /// Whose packets are whose.
     host: BTreeSet<HostPrefix>,
+    /// Why a card's port has no AF_XDP, where that was not said by whoever configured it.
+    fallback: Option<String>,
+    /// What became of it, in words that nobody has taken yet.
+    notes: Vec<String>,
 }
 
 impl Port {
@@ -176,28 +180,54 @@ impl Port {
 
     fn open_one(config: PortConfig, part: Part) -> Result<Self, OpenError> {
         let failed = |driver, source| OpenError::new(&config, driver, source);
-        let (driver, opened, interface) = match config.driver {
-            Driver::Tap => {
-                let tap = open_tap(&config.device, &part);
-                let tap = tap.map_err(|error| failed(Driver::Tap, error))?;
-                let interface = Interface::of(&config.device);
-                let interface = interface.map_err(|error| failed(Driver::Tap, error))?;
-                (Driver::Tap, tap, interface)
-            }
-            wanted => {
-                let interface = Interface::of(&config.device);
-                let interface = interface.map_err(|error| failed(wanted, error))?;
-                let driver = chosen(wanted, &interface);
-                let open = || open_by(driver, &interface, config.is_shared, &part);
-                let opened = once_it_is_free(open).map_err(|error| failed(driver, error))?;
-                (driver, opened, interface)
-            }
+        if config.driver == Driver::Tap {
+            let tap = open_tap(&config.device, &part);
+            let opened = tap.map_err(|error| failed(Driver::Tap, error))?;
+            let interface = Interface::of(&config.device);
+            let interface = interface.map_err(|error| failed(Driver::Tap, error))?;
+            return Ok(Self::over(config, part, Driver::Tap, opened, interface));
+        }
+        let interface = Interface::of(&config.device);
+        let interface = interface.map_err(|error| failed(config.driver, error))?;
+        Self::open_on(config, part, interface)
+    }
+
+    /// Opens a part on an interface that is there.
+    pub(crate) fn open_on(
+        config: PortConfig,
+        part: Part,
+        interface: Interface,
+    ) -> Result<Self, OpenError> {
+        let open = |driver| {
+            let open = || open_by(driver, &interface, config.is_shared, &part);
+            once_it_is_free(open).map_err(|error| OpenError::new(&config, driver, error))
         };
+        let mut driver = chosen(config.driver, &interface, part.is_without_xdp(&interface));
+        let mut fallback = None;
+        let opened = match open(driver) {
+            Err(error) if may_fall_back(&config, driver, &part) => {
+                part.goes_without_xdp(&interface);
+                (driver, fallback) = (Driver::AfPacket, Some(error.source.to_string()));
+                open(driver)?
+            }
+            opened => opened?,
+        };
+        let port = Self::over(config, part, driver, opened, interface);
+        Ok(Self { fallback, ..port })
+    }
+
+    fn over(
+        config: PortConfig,
+        part: Part,
+        driver: Driver,
+        opened: Option<Opened>,
+        interface: Interface,
+    ) -> Self {
         let state = match interface.is_running {
             true => State::Up,
             false => State::Down,
         };
-        Ok(Self {
+        Self {
             config,
             part,
             driver,
@@ -208,7 +238,9 @@ impl Port {
             counters: PortCounters::default(),
             missed_before: 0,
             host: BTreeSet::new(),
-        })
+            fallback: None,
+            notes: Vec::new(),
+        }
     }
 
     /// Packets to these prefixes are this host's, or the node's whatever a shorter one says. It
@@ -256,6 +288,29 @@ impl Port {
     /// What lies beneath: never [`Driver::Auto`].
     pub fn driver(&self) -> Driver {
         self.driver
+    }
+
+    /// Who copies between the driver and us, with AF_XDP; nothing for a part without a queue.
+    pub fn copying(&self) -> Option<Copying> {
+        match &self.opened {
+            Some(Opened::Xdp(port)) => Some(port.copying()),
+            _ => None,
+        }
+    }
+
+    /// Why a card's port has no AF_XDP, where [`Driver::Auto`] would have taken it.
+    pub fn fallback(&self) -> Option<&str> {
+        self.fallback.as_deref()
+    }
+
+    /// Whether VLAN tags that the interface hands over beside a frame are lost.
+    pub fn may_lose_tags(&self) -> bool {
+        matches!(&self.opened, Some(Opened::Xdp(port)) if port.may_lose_tags())
+    }
+
+    /// What became of it since this was asked last, in words for a log. One part tells for all.
+    pub fn take_notes(&mut self) -> impl Iterator<Item = String> + use<'_> {
+        self.notes.drain(..)
     }
 
     /// Whether packets come and go.
@@ -337,6 +392,8 @@ impl Port {
     fn is_there(&mut self, now: Interface) {
         if now.index != self.interface.index {
             self.close();
+        } else if self.driver == Driver::AfXdp && now.queues != self.interface.queues {
+            self.close_queues(now.queues);
         }
         if self.opened.is_none() {
             let opened = match self.driver {
@@ -382,6 +439,20 @@ impl Port {
         }
     }
 
+    /// The interface has other queues: sockets are opened on those. The program stays where it is.
+    fn close_queues(&mut self, queues: u32) {
+        if let Some(Opened::Xdp(port)) = self.opened.take() {
+            self.missed_before += port.missed();
+            XdpPort::forget_sockets(&self.interface, &self.part);
+        }
+        if self.part.number == 0 {
+            let (device, before) = (&self.config.device, self.interface.queues);
+            self.notes.push(format!(
+                "{device} has {queues} receive queues instead of {before}: it is opened anew on all of them; what came by others meanwhile went to the kernel"
+            ));
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn part(&self) -> &Part {
         &self.part
@@ -399,13 +470,17 @@ impl Port {
 
 /// AF_XDP is the faster on a card. On a virtual cable it is not: what one call of the stack carries
 /// as sixty-four kilobytes it carries as forty packets.
-fn chosen(wanted: Driver, interface: &Interface) -> Driver {
-    const VIRTUAL: [&str; 6] = ["", "veth", "tun", "bridge", "dummy", "macvlan"];
+fn chosen(wanted: Driver, interface: &Interface, is_without_xdp: bool) -> Driver {
     match wanted {
-        Driver::Auto if VIRTUAL.contains(&interface.driver.as_str()) => Driver::AfPacket,
+        Driver::Auto if !interface.is_hardware || is_without_xdp => Driver::AfPacket,
         Driver::Auto => Driver::AfXdp,
         wanted => wanted,
     }
+}
+
+/// The first part tries; the others do as it does.
+fn may_fall_back(config: &PortConfig, chosen: Driver, part: &Part) -> bool {
+    config.driver == Driver::Auto && chosen == Driver::AfXdp && part.number == 0
 }
 
 /// The memory of all of these ports that are AF_XDP's, if some are; their numbers are their places here.
@@ -413,7 +488,8 @@ fn memory_of(ports: &[(&PortConfig, &Part)]) -> Result<Option<SharedUmem>, OpenE
     let mut queues: Vec<Queue> = Vec::new();
     for (number, (config, part)) in ports.iter().enumerate() {
         let interface = Interface::of(&config.device);
-        let by_xdp = |one: &Interface| chosen(config.driver, one) == Driver::AfXdp;
+        let by_xdp =
+            |one: &Interface| chosen(config.driver, one, part.is_without_xdp(one)) == Driver::AfXdp;
         if let Some(interface) = interface.ok().filter(by_xdp) {
             let places = part.places(&interface);
             queues.extend(places.map(|queue| Queue {

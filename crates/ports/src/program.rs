@@ -3,13 +3,21 @@
 //! Where this host shares the interface ([`HostPrefix`]), packets for its own addresses, for groups and
 //! for all, and what is no IP packet go to its network stack; so do questions about neighbours, but
 //! for those about addresses that the node answers for.
+//!
+//! Where the kernel and the driver let it, the program puts back [VLAN tags](tags) that are beside a
+//! frame. It then is one of this interface's driver alone.
 
 pub(crate) mod assembler;
+mod tags;
+mod types;
 
+use crate::interface::Interface;
 use crate::kept::Keeper;
+use crate::stripping::Stripping;
 use crate::sys;
 use assembler::{Assembler, When, Width};
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use twinpath_core::wire::Address;
@@ -31,6 +39,16 @@ const MAP_LOOKUP: i32 = 1;
 const REDIRECT_MAP: i32 = 51;
 const MODE_DRIVER: u32 = 1 << 2;
 const MODE_GENERIC: u32 = 1 << 1;
+/// The program is for one interface's driver, and may ask it about frames.
+const BOUND_TO_DEVICE: u32 = 1 << 6;
+
+/// Under what the instructions that are made here may be used, as the kernel has to be told: it lets only
+/// programs under GPL-2.0 call its functions. They may be used under GPL-2.0 as well as under this
+/// project's licence.
+const LICENSE: &CStr = c"GPL";
+
+/// Offset in the program's context.
+const RX_QUEUE_INDEX: i16 = 16;
 
 /// Room for the verifier's words.
 const LOG_BYTES: usize = 64 << 10;
@@ -57,12 +75,27 @@ pub struct Program {
     known: BTreeSet<HostPrefix>,
     program: OwnedFd,
     link: Option<OwnedFd>,
+    way: Way,
+    /// How many queues the interface had when the program was put there.
+    queues: u32,
+    stripping: Option<Stripping>,
+}
+
+/// How the program is on its interface.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Way {
+    /// In front of the network stack; or nobody knows, for a former process has put it there.
+    #[default]
+    Generic,
+    /// In the driver.
+    Driver,
+    /// In the driver, and it puts tags back.
+    DriverWithTags,
 }
 
 /// `return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS)`: what comes by a queue without
 /// a socket goes to the kernel. The context is in register 6.
 fn to_socket(code: &mut Assembler, sockets: i32) {
-    const RX_QUEUE_INDEX: i16 = 16;
     code.load(Width::Word, 2, 6, RX_QUEUE_INDEX);
     code.load_map(1, sockets);
     code.set(3, PASS);
@@ -114,13 +147,22 @@ fn key_v6(code: &mut Assembler, offset: i16) {
     }
 }
 
-/// The program for an interface that this host shares.
-fn sharing(sockets: i32, prefixes: i32) -> (Vec<u8>, u32) {
+/// The context is in register 6, and frames with tags beside them are done with.
+fn begun(sockets: i32, tag_reader: Option<i32>) -> Assembler {
     let mut code = Assembler::default();
-    let kind = |bytes: [u8; 2]| i32::from(u16::from_ne_bytes(bytes));
     code.copy(6, 1);
-    code.load(Width::Word, FRAME, 1, 0);
-    code.load(Width::Word, END, 1, 4);
+    if let Some(reader) = tag_reader {
+        tags::put_back(&mut code, sockets, reader);
+    }
+    code
+}
+
+/// The program for an interface that this host shares.
+fn sharing(sockets: i32, prefixes: i32, tag_reader: Option<i32>) -> (Vec<u8>, u32) {
+    let mut code = begun(sockets, tag_reader);
+    let kind = |bytes: [u8; 2]| i32::from(u16::from_ne_bytes(bytes));
+    code.load(Width::Word, FRAME, 6, 0);
+    code.load(Width::Word, END, 6, 4);
     needs(&mut code, 34);
     code.set(DEFAULT, 1);
     code.load(Width::Half, 2, FRAME, at::ETHER_TYPE);
@@ -184,15 +226,15 @@ fn sharing(sockets: i32, prefixes: i32) -> (Vec<u8>, u32) {
 }
 
 /// The program for an interface that is the node's alone.
-fn taking_all(sockets: i32) -> (Vec<u8>, u32) {
-    let mut code = Assembler::default();
-    code.copy(6, 1);
+fn taking_all(sockets: i32, tag_reader: Option<i32>) -> (Vec<u8>, u32) {
+    let mut code = begun(sockets, tag_reader);
     to_socket(&mut code, sockets);
     code.finish()
 }
 
 impl Program {
-    /// Loads the program; where this host shares the interface, its packets go to it.
+    /// Loads the program for up to so many queues; where this host shares the interface, its packets go
+    /// to it.
     ///
     /// # Errors
     /// It is not permitted; what the verifier says is in the message.
@@ -204,17 +246,45 @@ impl Program {
             sys::bpf_descriptor(MAP_CREATE, &words(&map))
         });
         let prefixes = prefixes.transpose()?;
-        let (code, count) = match &prefixes {
-            Some(prefixes) => sharing(sockets.as_raw_fd(), prefixes.as_raw_fd()),
-            None => taking_all(sockets.as_raw_fd()),
-        };
+        let (code, count) = instructions(&sockets, prefixes.as_ref(), None);
         Ok(Self {
             program: load(&code, count)?,
             sockets,
             prefixes,
             known: BTreeSet::new(),
             link: None,
+            way: Way::default(),
+            queues: 0,
+            stripping: None,
         })
+    }
+
+    fn without_tags(&self) -> io::Result<OwnedFd> {
+        let (code, count) = instructions(&self.sockets, self.prefixes.as_ref(), None);
+        load(&code, count)
+    }
+
+    /// The same program for the driver of one interface, which puts tags back; nothing where the kernel
+    /// or the driver does not tell them.
+    fn with_tags(&self, interface: u32) -> Option<OwnedFd> {
+        let reader = types::tag_reader()?;
+        let (code, count) = instructions(&self.sockets, self.prefixes.as_ref(), Some(reader));
+        load_for(&code, count, PROGRAM_XDP, Some(interface)).ok()
+    }
+
+    /// Whether it is in the interface's driver, as far as that is known.
+    pub fn is_in_driver(&self) -> bool {
+        self.way != Way::Generic
+    }
+
+    /// Whether it puts tags back that are beside frames.
+    pub fn puts_tags_back(&self) -> bool {
+        self.way == Way::DriverWithTags
+    }
+
+    /// Whether the interface takes tags off, for it cannot do otherwise.
+    pub fn strips_tags(&self) -> bool {
+        self.stripping.as_ref().is_some_and(Stripping::is_on)
     }
 
     /// Hands packets of a queue to a socket.
@@ -247,36 +317,81 @@ impl Program {
 
     /// Puts the program on an interface, if it is not there yet: into its driver, or in front of the
     /// network stack where the driver has no place for it. Where a former process has left one it takes
-    /// its place, and no packet passes between.
+    /// its place, and no packet passes between. The interface leaves tags in frames for as long.
     ///
     /// # Errors
     /// There is a program already, or it is not permitted.
-    pub fn attach(&mut self, interface: u32, keeper: &Keeper) -> io::Result<()> {
+    pub fn attach(&mut self, interface: &Interface, keeper: &Keeper) -> io::Result<()> {
         if self.link.is_some() {
-            return Ok(());
+            return self.reach(interface);
         }
-        let name = link_name(interface);
-        if let Some(link) = keeper.take(&name)
-            && self.take_over(&link).is_ok()
-        {
-            self.link = Some(link);
-            return Ok(());
-        }
-        keeper.forget(&name);
-        let attach = |mode| {
-            let program = self.program.as_raw_fd() as u32;
-            let attributes = words(&[program, interface, ATTACH_XDP, mode]);
-            sys::bpf_descriptor(LINK_CREATE, &attributes)
+        let stripping = Stripping::off(&interface.name, keeper.is_there());
+        let with_tags = self.with_tags(interface.index);
+        let name = link_name(interface.index);
+        let taken = keeper.take(&name);
+        let taken = taken.and_then(|link| self.take_over(link, with_tags.as_ref()));
+        let (link, way) = match taken {
+            Some(taken) => taken,
+            None => {
+                keeper.forget(&name);
+                let (link, way) = self.put_on(interface.index, with_tags.as_ref())?;
+                keeper.keep(&name, &link);
+                (link, way)
+            }
         };
-        let link = attach(MODE_DRIVER).or_else(|_| attach(MODE_GENERIC))?;
-        keeper.keep(&name, &link);
-        self.link = Some(link);
+        (self.link, self.way, self.stripping) = (Some(link), way, Some(stripping));
+        self.queues = interface.queues;
+        if let Some(program) = with_tags.filter(|_| way == Way::DriverWithTags) {
+            self.program = program;
+        }
         Ok(())
     }
 
-    fn take_over(&self, link: &OwnedFd) -> io::Result<()> {
-        let (link, program) = (link.as_raw_fd() as u32, self.program.as_raw_fd() as u32);
-        sys::bpf(LINK_UPDATE, &words(&[link, program, 0, 0])).map(|_| ())
+    /// A driver may not run the program for queues that came later (Linux's virtual cable does not), but
+    /// runs one that takes its place for all there are.
+    fn reach(&mut self, interface: &Interface) -> io::Result<()> {
+        let Some(link) = self
+            .link
+            .as_ref()
+            .filter(|_| self.queues != interface.queues)
+        else {
+            return Ok(());
+        };
+        let again = match self.way {
+            Way::DriverWithTags => self.with_tags(interface.index),
+            Way::Driver | Way::Generic => None,
+        };
+        let again = match again {
+            Some(program) => program,
+            None => self.without_tags()?,
+        };
+        replace(link, &again)?;
+        (self.program, self.queues) = (again, interface.queues);
+        Ok(())
+    }
+
+    fn put_on(&self, interface: u32, with_tags: Option<&OwnedFd>) -> io::Result<(OwnedFd, Way)> {
+        let put = |program: &OwnedFd, mode, way| {
+            let program = program.as_raw_fd() as u32;
+            let attributes = words(&[program, interface, ATTACH_XDP, mode]);
+            sys::bpf_descriptor(LINK_CREATE, &attributes).map(|link| (link, way))
+        };
+        if let Some(program) = with_tags
+            && let Ok(done) = put(program, MODE_DRIVER, Way::DriverWithTags)
+        {
+            return Ok(done);
+        }
+        put(&self.program, MODE_DRIVER, Way::Driver)
+            .or_else(|_| put(&self.program, MODE_GENERIC, Way::Generic))
+    }
+
+    fn take_over(&self, link: OwnedFd, with_tags: Option<&OwnedFd>) -> Option<(OwnedFd, Way)> {
+        let replace = |program: &OwnedFd| replace(&link, program).is_ok();
+        let way = match with_tags.is_some_and(replace) {
+            true => Way::DriverWithTags,
+            false => replace(&self.program).then_some(Way::Generic)?,
+        };
+        Some((link, way))
     }
 
     /// Nobody keeps what is on an interface any more.
@@ -285,20 +400,52 @@ impl Program {
     }
 }
 
+/// The program takes the place of the one that is on an interface.
+fn replace(link: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    let (link, program) = (link.as_raw_fd() as u32, program.as_raw_fd() as u32);
+    sys::bpf(LINK_UPDATE, &words(&[link, program, 0, 0])).map(|_| ())
+}
+
 fn link_name(interface: u32) -> String {
     format!("xdp-{interface}-link")
 }
 
-/// Loads a program of so many instructions.
+/// The program over these maps.
+fn instructions(
+    sockets: &OwnedFd,
+    prefixes: Option<&OwnedFd>,
+    tag_reader: Option<i32>,
+) -> (Vec<u8>, u32) {
+    let sockets = sockets.as_raw_fd();
+    match prefixes {
+        Some(prefixes) => sharing(sockets, prefixes.as_raw_fd(), tag_reader),
+        None => taking_all(sockets, tag_reader),
+    }
+}
+
+/// Loads a program of so many instructions, for any interface.
 pub fn load(code: &[u8], count: u32) -> io::Result<OwnedFd> {
+    load_for(code, count, PROGRAM_XDP, None)
+}
+
+/// Loads a program of a kind, for the driver of one interface if that is told.
+pub(crate) fn load_for(
+    code: &[u8],
+    count: u32,
+    kind: u32,
+    interface: Option<u32>,
+) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG_BYTES];
-    let license = c"Apache-2.0";
-    let mut attributes = words(&[PROGRAM_XDP, count]);
+    let mut attributes = words(&[kind, count]);
     attributes.extend((code.as_ptr() as u64).to_ne_bytes());
-    attributes.extend((license.as_ptr() as u64).to_ne_bytes());
+    attributes.extend((LICENSE.as_ptr() as u64).to_ne_bytes());
     attributes.extend(words(&[1, LOG_BYTES as u32]));
     attributes.extend((log.as_mut_ptr() as u64).to_ne_bytes());
-    attributes.resize(72, 0);
+    let flags = interface.map_or(0, |_| BOUND_TO_DEVICE);
+    attributes.extend(words(&[0, flags]));
+    // It has no name.
+    attributes.extend([0; 16]);
+    attributes.extend(words(&[interface.unwrap_or(0), 0]));
     sys::bpf_descriptor(PROGRAM_LOAD, &attributes).map_err(|error| with_log(error, &log))
 }
 

@@ -5,8 +5,9 @@
 //! nothing is copied: frames lie in [memory](umem) that the kernel sees.
 //!
 //! The kernel tells nothing of offloads here. Frames that are to be cut are cut by
-//! [`segments`]; checksums of packets from a virtual cable are
-//! [completed](crate::offload::complete_if_partial).
+//! [`segments`]; checksums of packets that may not have been on a wire are
+//! [completed](crate::offload::complete_if_partial); the interface is told to leave VLAN tags in frames,
+//! and where they are beside them all the same the program puts them back, if it can.
 
 mod flood;
 mod rings;
@@ -40,7 +41,9 @@ pub struct XdpPort {
     program: Arc<Mutex<Program>>,
     mtu: usize,
     /// Whether checksums may be half made.
-    is_virtual: bool,
+    has_partial_checksums: bool,
+    /// Whether VLAN tags that are beside frames stay there.
+    may_lose_tags: bool,
     /// The queue that is asked first, in turn.
     next: usize,
     /// What leaves, until some are handed to the socket.
@@ -88,7 +91,7 @@ impl XdpPort {
             return Ok(None);
         }
         check_mtu(interface.mtu)?;
-        let load = || Program::load(interface.queues, is_shared);
+        let load = || Program::load(interface.most_queues, is_shared);
         let program = part.program(interface, load)?;
         let places: Vec<_> = part.places(interface).collect();
         let (umem, borrowers) = umem::enter(part.umem(), &places, part.keeper())?;
@@ -98,13 +101,26 @@ impl XdpPort {
             borrowers,
             program,
             mtu: interface.mtu,
-            is_virtual: interface.driver == "veth",
+            has_partial_checksums: true,
+            may_lose_tags: false,
             next: 0,
             leaving: Vec::new(),
         };
         port.open_sockets(interface, &queues, part.keeper())?;
-        lock(&port.program).attach(interface.index, part.keeper())?;
+        port.attach(interface, part.keeper())?;
         Ok(Some(port))
+    }
+
+    fn attach(&mut self, interface: &Interface, keeper: &Keeper) -> io::Result<()> {
+        let mut program = lock(&self.program);
+        program.attach(interface, keeper)?;
+        // A card's driver hands over what was on the wire.
+        self.has_partial_checksums = !(interface.is_hardware && program.is_in_driver());
+        self.may_lose_tags = match interface.is_hardware {
+            true => program.strips_tags(),
+            false => !program.puts_tags_back(),
+        };
+        Ok(())
     }
 
     fn open_sockets(
@@ -124,10 +140,20 @@ impl XdpPort {
 
     /// Nobody keeps it any more: its interface is gone.
     pub fn forget(interface: &Interface, part: &Part) {
+        Self::forget_sockets(interface, part);
+        Program::forget(interface.index, part.keeper());
+    }
+
+    /// Nobody keeps its sockets any more: the interface has other queues.
+    pub fn forget_sockets(interface: &Interface, part: &Part) {
         for queue in part.queues(interface.queues) {
             Socket::forget(interface.index, queue, part.keeper());
         }
-        Program::forget(interface.index, part.keeper());
+    }
+
+    /// Whether VLAN tags that the interface hands over beside a frame are lost.
+    pub const fn may_lose_tags(&self) -> bool {
+        self.may_lose_tags
     }
 
     /// Whether the card or the kernel copies: of all queues, the worst.
@@ -172,7 +198,7 @@ impl XdpPort {
             socket.receive(umem, pools, burst, rest, counters);
         }
         self.next = (self.next + 1) % queues;
-        if self.is_virtual {
+        if self.has_partial_checksums {
             let new = burst[first..].iter_mut();
             new.for_each(|frame| complete_if_partial(frame.bytes_mut()));
         }

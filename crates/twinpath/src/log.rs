@@ -3,9 +3,10 @@
 //! Until [`begin`] is called, what the command has to say is for whoever sits in front of it
 //! ([`output`](crate::output)). From then on each sentence is an event with a time and a level. Where
 //! standard error is the journal's, a line bears its priority in place of both. Nothing is ever told
-//! of single packets.
+//! of single packets. A line that cannot be written, as where the disk is full, is lost.
 
 use std::fmt::{self, Display};
+use std::io::{self, Write};
 use std::os::linux::fs::MetadataExt;
 use std::sync::OnceLock;
 use tracing::{Event, Level, Subscriber};
@@ -53,7 +54,7 @@ static HAS_BEGUN: OnceLock<()> = OnceLock::new();
 pub fn begin(format: LogFormat, level: LogLevel) {
     let builder = tracing_subscriber::fmt()
         .with_max_level(Level::from(level))
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lossy(io::stderr()))
         .with_ansi(false)
         .with_target(false);
     let begun = match format {
@@ -63,6 +64,22 @@ pub fn begin(format: LogFormat, level: LogLevel) {
     };
     if begun.is_ok() {
         let _ = HAS_BEGUN.set(());
+    }
+}
+
+/// A writer that takes whatever comes: what the one behind it does not take is lost. Who told of an
+/// event goes on with what it does, and nobody tells of the failure where that failed.
+struct Lossy<W>(W);
+
+impl<W: Write> Write for Lossy<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
     }
 }
 

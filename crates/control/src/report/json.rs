@@ -198,6 +198,7 @@
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
 //! | `ports[].name`, `ports[].device`, `ports[].driver` | | of each port that is a network interface: its name in the service file, its interface, how packets were exchanged with it |
+//! | `ports[].mode` | | with AF_XDP, who copied packets between driver and node: `zero_copy` if nobody did, `copy` if the kernel did; of several queues the worst |
 //! | `ports[].is_up` | | whether packets came and went at the end |
 //! | `ports[].received_packets`, `ports[].received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
 //! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
@@ -207,6 +208,8 @@
 //! | `ports[].transmitted_packets`, `ports[].transmitted_bytes` | frames, bytes | that left |
 //! | `ports[].transmit_refused` | frames | that the kernel did not take: its queue was full, or the interface down |
 //! | `ports[].transmit_too_long` | frames | longer than the MTU |
+//! | `ports[].copied_received` | frames | that came by AF_XDP and were copied once more, for few buffers were left where they lay |
+//! | `ports[].copied_transmitted` | frames | that were copied to where AF_XDP sends from: they were made in the node, or came by another kind of port |
 //! | `ports[].outages` | | how often the interface went down or disappeared |
 //! | `neighbors.known` | | neighbours that are known, or asked for; only if a port has an address |
 //! | `neighbors.questions` | | that the node asked about neighbours |
@@ -227,7 +230,7 @@
 //! | `kernel.longest_pause_ns`, `kernel.last_change_ns` | ns | the longest that packets waited for a change; when the last was made, since the start (0: none was) |
 //! | `kernel.resyncs`, `kernel.overruns` | | times that all was asked for again, and that the kernel's messages were lost |
 //! | `kernel.malformed`, `kernel.errors` | | messages that made no sense, and times that the kernel could not be asked |
-//! | `kernel.ignored_routes` | routes | that there was no room for |
+//! | `kernel.ignored_routes` | routes | that there is no room for, as far as is known |
 //! | `kernel.host_packets` | frames | left to the kernel: for this host, for groups, and what is no IP packet; with AF_XDP they never come to the node |
 //! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, answers that a socket did not take, and packets for whose fragments there were no buffers; only if there is any loss |
 //! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |

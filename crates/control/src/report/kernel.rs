@@ -33,7 +33,7 @@ pub struct KernelFigures {
     pub malformed: u64,
     /// Times that the kernel could not be asked.
     pub errors: u64,
-    /// Routes that there was no room for.
+    /// Routes that there is no room for, as far as is known.
     pub ignored_routes: u64,
     /// Frames that were left to the kernel: for the host's own addresses, groups, and what is no IP
     /// packet. With AF_XDP they never come to the node.

@@ -15,6 +15,8 @@
 //! | `twinpath_port_up` | `port`, `device`, `driver` | 1, or 0 while the interface is down or gone |
 //! | `twinpath_port_rx_packets_total`, `twinpath_port_rx_bytes_total`, `twinpath_port_tx_packets_total`, `twinpath_port_tx_bytes_total` | `port` | `ports[]` |
 //! | `twinpath_port_rx_drops_total`, `twinpath_port_tx_drops_total` | `port`, `reason` | `ports[].receive_*`, `ports[].transmit_*` |
+//! | `twinpath_port_rx_copied_total`, `twinpath_port_tx_copied_total` | `port` | `ports[].copied_received`, `ports[].copied_transmitted` |
+//! | `twinpath_port_zero_copy` | `port` | 1 if `ports[].mode` is `zero_copy`, or 0; of AF_XDP ports only |
 //! | `twinpath_port_outages_total` | `port` | `ports[].outages` |
 //! | `twinpath_port_losses_total` | `reason` | `port_losses` |
 //! | `twinpath_slots`, `twinpath_slots_capacity` | `state` | `slots` |
@@ -39,6 +41,7 @@
 //! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
 //! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |
 //! | `twinpath_neighbors`, `twinpath_neighbor_events_total` | `event` | `neighbors` |
+//! | `twinpath_kernel_routes`, `twinpath_kernel_ignored_routes` | | `kernel.routes`, `kernel.ignored_routes` |
 //! | `twinpath_shard_packets_total` | `shard`, `event` | `shards[]` |
 //! | `twinpath_control_events_total` | `event` | `control` |
 //! | `twinpath_ipfix_events_total` | `event` | `ipfix` |
@@ -129,7 +132,7 @@ fn totals(report: &Report, page: &mut Page) {
 /// What is counted of a port: the metric, what it means, and the count.
 type PortCount = (&'static str, &'static str, fn(&PortFigures) -> u64);
 
-const PORT_COUNTS: [PortCount; 5] = [
+const PORT_COUNTS: [PortCount; 7] = [
     ("port_rx_packets_total", "Frames that came", |port| {
         port.received_packets
     }),
@@ -142,6 +145,14 @@ const PORT_COUNTS: [PortCount; 5] = [
     ("port_tx_bytes_total", "Bytes that left", |port| {
         port.transmitted_bytes
     }),
+    ("port_rx_copied_total", "Frames copied once more", |port| {
+        port.copied_received
+    }),
+    (
+        "port_tx_copied_total",
+        "Frames copied to send them",
+        |port| port.copied_transmitted,
+    ),
     ("port_outages_total", "How often it went down", |port| {
         port.outages
     }),
@@ -159,6 +170,12 @@ fn ports(report: &Report, page: &mut Page) {
             ("driver", &port.driver),
         ];
         up.put(&labels, u8::from(port.is_up));
+    }
+    let by_xdp = |port: &&PortFigures| !port.mode.is_empty();
+    let mut zero_copy = page.gauge("port_zero_copy", "Whether the card writes to our memory");
+    for port in report.ports.iter().filter(by_xdp) {
+        let is_zero_copy = u8::from(port.mode == "zero_copy");
+        zero_copy.put(&[("port", &port.name)], is_zero_copy);
     }
     for (name, help, count) in PORT_COUNTS {
         let mut counts = page.counter(name, help);
@@ -484,6 +501,13 @@ fn operators(report: &Report, page: &mut Page) {
             events.put(&[("event", &event)], count);
         }
     }
+    if let Some(kernel) = &report.kernel {
+        page.gauge("kernel_routes", "Routes that the router has of the kernel")
+            .put(&[], kernel.routes);
+        let help = "Routes of the kernel that there is no room for";
+        page.gauge("kernel_ignored_routes", help)
+            .put(&[], kernel.ignored_routes);
+    }
     if let Some(ipfix) = &report.ipfix {
         page.counter("ipfix_events_total", "What a collector was told")
             .put_fields(&[], "event", ipfix);
@@ -581,8 +605,8 @@ mod tests {
 
     use super::super::testing::edge_report;
     use super::super::{
-        ControlCounters, EniFigures, ExportCounters, NeighborFigures, Parking, PortLosses,
-        QueuePair, Split,
+        ControlCounters, EniFigures, ExportCounters, KernelFigures, NeighborFigures, Parking,
+        PortLosses, QueuePair, Split,
     };
     use super::*;
 
@@ -590,8 +614,11 @@ mod tests {
         let port = PortFigures {
             name: "outside".into(),
             device: "eth0".into(),
-            driver: "af_packet".into(),
+            driver: "af_xdp".into(),
+            mode: "copy".into(),
             is_up: true,
+            copied_received: 4714,
+            copied_transmitted: 4715,
             received_packets: 4711,
             receive_missed: 4712,
             transmit_refused: 4713,
@@ -646,6 +673,11 @@ mod tests {
                 conflicts: 819,
                 ..NeighborFigures::default()
             }),
+            kernel: Some(KernelFigures {
+                routes: 820,
+                ignored_routes: 821,
+                ..KernelFigures::default()
+            }),
             port_losses: PortLosses {
                 receive_missed: 4712,
                 ..PortLosses::default()
@@ -690,7 +722,9 @@ mod tests {
         for line in [
             "twinpath_port_rx_packets_total{port=\"outside\"} 4711\n",
             "twinpath_port_rx_drops_total{port=\"outside\",reason=\"missed\"} 4712\n",
-            "twinpath_port_up{port=\"outside\",device=\"eth0\",driver=\"af_packet\"} 1\n",
+            "twinpath_port_up{port=\"outside\",device=\"eth0\",driver=\"af_xdp\"} 1\n",
+            "twinpath_port_zero_copy{port=\"outside\"} 0\n",
+            "twinpath_port_tx_copied_total{port=\"outside\"} 4715\n",
             "twinpath_drops_total{reason=\"firewall_denied\"} 31204\n",
         ] {
             assert!(text.contains(line), "{line}{text}");

@@ -14,6 +14,10 @@ pub struct PortFigures {
     pub device: String,
     /// How packets were exchanged with it.
     pub driver: String,
+    /// Who copied packets between the driver and the node, with AF_XDP: `zero_copy` if nobody did, `copy`
+    /// if the kernel did, in both directions. Empty otherwise.
+    #[serde(default)]
+    pub mode: String,
     /// Whether packets came and went when this was told: at the end of the run, in a report.
     #[serde(default)]
     pub is_up: bool,
@@ -37,6 +41,13 @@ pub struct PortFigures {
     pub transmit_refused: u64,
     /// Frames that are longer than the MTU.
     pub transmit_too_long: u64,
+    /// Frames that came by AF_XDP and were copied to another buffer of the node, for few were left where
+    /// they lay.
+    #[serde(default)]
+    pub copied_received: u64,
+    /// Frames that were copied to a buffer from which AF_XDP sends, for they lay elsewhere.
+    #[serde(default)]
+    pub copied_transmitted: u64,
     /// How often the interface went down or disappeared.
     pub outages: u64,
 }
@@ -56,8 +67,14 @@ impl PortFigures {
             (&mut self.transmitted_bytes, other.transmitted_bytes),
             (&mut self.transmit_refused, other.transmit_refused),
             (&mut self.transmit_too_long, other.transmit_too_long),
+            (&mut self.copied_received, other.copied_received),
+            (&mut self.copied_transmitted, other.copied_transmitted),
         ] {
             *own += more;
+        }
+        // A shard without a queue does not know; of the others, the worst.
+        if self.mode.is_empty() || other.mode == "copy" {
+            self.mode.clone_from(&other.mode);
         }
         // All see the same outages.
         self.outages = self.outages.max(other.outages);
@@ -154,5 +171,30 @@ impl PortLosses {
     /// Whether nothing was lost.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_several_shards_the_worst_mode_is_told() {
+        let mode = |modes: &[&str]| {
+            let mut sum = PortFigures::default();
+            for mode in modes {
+                sum.add(&PortFigures {
+                    mode: str::to_owned(mode),
+                    copied_received: 1,
+                    ..PortFigures::default()
+                });
+            }
+            (sum.mode, sum.copied_received)
+        };
+        assert_eq!(mode(&["", "zero_copy", ""]), ("zero_copy".into(), 3));
+        assert_eq!(
+            mode(&["zero_copy", "copy", "zero_copy"]),
+            ("copy".into(), 3)
+        );
     }
 }

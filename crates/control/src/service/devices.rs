@@ -31,7 +31,7 @@ const MIN_MTU: u16 = 1280;
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PortDriver {
-    /// AF_XDP for a network card, AF_PACKET for a virtual interface.
+    /// AF_XDP for a network card, AF_PACKET for a virtual interface and where AF_XDP is not to be had.
     #[default]
     Auto,
     /// AF_XDP on all queues: the kernel's network stack does not see what arrives.
@@ -128,14 +128,9 @@ fn checked_device(
 ) -> Result<PortDevice, Misplaced> {
     let (span, device) = (written.span(), written.into_inner());
     let name = &device.device;
-    let is_plain = !name.is_empty()
-        && name.len() <= MAX_DEVICE
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_graphic() && byte != b'/');
-    if !is_plain {
+    if !may_be_interface(name) {
         let message = format!(
-            "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters"
+            "device {name:?}: expected the name of a network interface, 1 to {MAX_DEVICE} characters without / and :"
         );
         return Err((span, message));
     }
@@ -158,6 +153,18 @@ fn checked_device(
     }
 }
 
+/// Whether Linux would let an interface be called so.
+fn may_be_interface(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/:".contains(&byte);
+    !matches!(name, "" | "." | "..") && name.len() <= MAX_DEVICE && name.bytes().all(is_plain)
+}
+
+/// The addresses that ports have.
+pub(super) fn addresses(devices: &[PortDevice]) -> Vec<Address> {
+    let addresses = devices.iter().flat_map(|device| &device.addresses);
+    addresses.map(|Text(one)| one.address).collect()
+}
+
 /// The networks that ports have addresses of.
 pub(super) fn networks(devices: &[PortDevice]) -> Vec<Prefix> {
     let addresses = devices.iter().flat_map(|device| &device.addresses);
@@ -175,4 +182,19 @@ fn address_twice(device: &PortDevice, before: &[PortDevice]) -> Option<Address> 
     let mut known: HashSet<Address> = others.collect();
     let mut own = device.addresses.iter().map(address);
     own.find(|address| !known.insert(*address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_have_names_that_linux_lets_them_have() {
+        for name in ["eth0", "enp3s0f1", "br-0.12", "..."] {
+            assert!(may_be_interface(name), "{name}");
+        }
+        for name in ["", ".", "..", "a/b", "eth0:1", "a b", "sixteen-letters-"] {
+            assert!(!may_be_interface(name), "{name}");
+        }
+    }
 }

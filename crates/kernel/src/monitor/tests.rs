@@ -138,6 +138,65 @@ fn a_link_that_flaps_has_routes_asked_for_once_a_second() {
     assert!((9..=11).contains(&asked), "{asked}");
 }
 
+/// So many routes as a list tells them.
+fn routes(count: u8) -> Vec<u8> {
+    let to = |network: u8| format!("10.{network}.0.0/16");
+    let routes = (0..count).map(|network| route(kind::NEW_ROUTE, 2, &to(network), None, WAN));
+    routes.collect::<Vec<_>>().concat()
+}
+
+#[test]
+fn routes_without_room_are_asked_for_when_there_is_some() {
+    let mut monitor = started();
+    let full = |kind| match kind {
+        kind::GET_ROUTE => routes(13),
+        kind => a_route(kind),
+    };
+    monitor.overrun(seconds(5.0));
+    let first = monitor.question(seconds(5.0)).expect("all again");
+    answer_all(&mut monitor, first, seconds(5.0), &full);
+    let view = monitor.view();
+    assert_eq!(view.route_count(), 10);
+    assert!(view.ignored_routes() >= 3, "both lists have told them");
+    assert_eq!(monitor.question(seconds(60.0)), None, "there is no room");
+    // Routes come and go at the limit.
+    let mut asked = 0;
+    for tenth in 600..1600 {
+        let now = seconds(f64::from(tenth) / 10.0);
+        for (kind, flags) in [(kind::DEL_ROUTE, 0), (kind::NEW_ROUTE, 0x600)] {
+            monitor.take(&route(kind, flags, "10.0.0.0/16", None, WAN), now);
+        }
+        if let Some(first) = monitor.question(now) {
+            asked += 1;
+            answer_all(&mut monitor, first, now, &full);
+        }
+    }
+    assert!((9..=11).contains(&asked), "{asked}");
+    if let Some(first) = monitor.question(seconds(180.0)) {
+        answer_all(&mut monitor, first, seconds(180.0), &full);
+    }
+    // Some are gone for good, of those that were known and of those that were not.
+    for network in ["10.0.0.0/16", "10.1.0.0/16", "10.12.0.0/16"] {
+        monitor.take(
+            &route(kind::DEL_ROUTE, 0, network, None, WAN),
+            seconds(200.0),
+        );
+    }
+    assert_eq!(monitor.question(seconds(200.0)), None, "it settles first");
+    let first = monitor.question(seconds(200.2)).expect("there is room");
+    answer_all(&mut monitor, first, seconds(200.2), &|kind| match kind {
+        kind::GET_ROUTE => routes(10),
+        kind => a_route(kind),
+    });
+    let view = monitor.view();
+    assert_eq!((view.route_count(), view.ignored_routes()), (10, 0));
+    monitor.take(
+        &route(kind::DEL_ROUTE, 0, "10.2.0.0/16", None, WAN),
+        seconds(300.0),
+    );
+    assert_eq!(monitor.question(seconds(400.0)), None, "none is missing");
+}
+
 #[test]
 fn a_kernel_that_falls_silent_is_asked_again() {
     let mut monitor = monitor();

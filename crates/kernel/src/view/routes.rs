@@ -21,7 +21,8 @@ pub(super) struct Routes {
     /// Routes of IPv4 and of IPv6.
     counts: [usize; 2],
     most: usize,
-    ignored: u64,
+    /// Of each version, routes that there was no room for since its list began.
+    ignored: [u64; 2],
 }
 
 impl Routes {
@@ -31,7 +32,7 @@ impl Routes {
             changed: HashSet::new(),
             counts: [0; 2],
             most,
-            ignored: 0,
+            ignored: [0; 2],
         }
     }
 
@@ -39,8 +40,20 @@ impl Routes {
         self.counts.iter().sum()
     }
 
+    /// Routes that there is no room for, as far as is known.
     pub fn ignored(&self) -> u64 {
-        self.ignored
+        self.ignored.iter().sum()
+    }
+
+    /// Whether there is room again for routes that there was none for.
+    pub fn has_room_again(&self) -> bool {
+        let mut versions = self.ignored.iter().zip(self.counts);
+        versions.any(|(ignored, count)| *ignored > 0 && count < self.most)
+    }
+
+    /// All are about to be told again: what there is no room for then is found out anew.
+    pub fn begin_round(&mut self) {
+        self.ignored = [0; 2];
     }
 
     pub fn prefixes(&self) -> impl Iterator<Item = Prefix> + '_ {
@@ -98,9 +111,10 @@ impl Routes {
             entry.metric == route.metric
                 && (placement == Placement::Replace || has_grown(hops.of_route(entry.set), route))
         });
-        let count = &mut self.counts[usize::from(!route.prefix.network().is_v4())];
+        let version = version_of(route.prefix);
+        let count = &mut self.counts[version];
         if replaced.is_none() && *count >= self.most {
-            self.ignored += 1;
+            self.ignored[version] += 1;
             if entries.is_empty() {
                 self.by_prefix.remove(&route.prefix);
             }
@@ -126,6 +140,9 @@ impl Routes {
 
     pub fn remove(&mut self, route: &Route, hops: &mut Hops) {
         let Some(entries) = self.by_prefix.get_mut(&route.prefix) else {
+            // It may be one that there was no room for.
+            let ignored = &mut self.ignored[version_of(route.prefix)];
+            *ignored = ignored.saturating_sub(1);
             return;
         };
         let is_same = |entry: &Entry| entry.metric == route.metric;
@@ -182,7 +199,7 @@ impl Routes {
             self.by_prefix.remove(&prefix);
         }
         hops.give(entry.set);
-        self.counts[usize::from(!prefix.network().is_v4())] -= 1;
+        self.counts[version_of(prefix)] -= 1;
         self.changed.insert(prefix);
     }
 
@@ -208,6 +225,11 @@ impl Routes {
             !entries.is_empty()
         });
     }
+}
+
+/// 0 for IPv4, 1 for IPv6.
+fn version_of(prefix: Prefix) -> usize {
+    usize::from(!prefix.network().is_v4())
 }
 
 /// Where among others a route with a metric stands.

@@ -353,6 +353,15 @@ fn there_is_an_end_to_routes() {
         &route(kind::NEW_ROUTE, CREATE, "2001:db8::/32", None, WAN),
     );
     assert_eq!((view.route_count(), view.ignored_routes()), (3, 2));
+    let gone = |network: &str| route(kind::DEL_ROUTE, 0, network, None, WAN);
+    hear(&mut view, &gone("2001:db8::/32"));
+    hear(&mut view, &gone("10.4.0.0/16"));
+    assert_eq!((view.route_count(), view.ignored_routes()), (2, 1));
+    assert!(!view.has_room_again(), "it has room where none is missing");
+    hear(&mut view, &gone("10.1.0.0/16"));
+    assert!(view.has_room_again());
+    view.begin_round();
+    assert!(!view.has_room_again(), "it is being asked for");
 }
 
 /// A route of the plain reference: prefix, metric, last byte of the gateway.

@@ -8,6 +8,8 @@ use twinpath_core::{Frame, Instant};
 pub(super) struct Entry {
     pub port: u16,
     pub address: Address,
+    /// Since when it is here.
+    pub since: Instant,
     /// None as long as it is not known.
     pub mac: Option<MacAddress>,
     pub state: State,
@@ -22,10 +24,11 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub fn new(port: u16, address: Address) -> Self {
+    pub fn new(port: u16, address: Address, since: Instant) -> Self {
         Self {
             port,
             address,
+            since,
             mac: None,
             state: State::Incomplete,
             deadline: Instant::NEVER,

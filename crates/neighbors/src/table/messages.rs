@@ -116,7 +116,8 @@ impl Neighbors {
     }
 
     /// A neighbour has told its MAC address. It becomes known by that only if it asks for us: then
-    /// an answer to what it wants will follow.
+    /// an answer to what it wants will follow. What looks like an answer is one only to a question that
+    /// is open; any other host on the cable may have sent it unasked.
     #[expect(
         clippy::too_many_arguments,
         reason = "who, what, when, and where frames go"
@@ -133,16 +134,22 @@ impl Neighbors {
         out: &mut Leaving,
     ) {
         let known = self.by_address.get(&(port, address)).copied();
-        let new = || may_be_new.then(|| self.insert(port, address)).flatten();
+        let new = || {
+            may_be_new
+                .then(|| self.insert(port, address, now))
+                .flatten()
+        };
         let Some(number) = known.or_else(new) else {
             return;
         };
-        let is_other = self.entries[number as usize]
-            .as_ref()
-            .is_some_and(|entry| entry.mac.is_some_and(|known| known != mac));
+        let Some(entry) = self.entries[number as usize].as_ref() else {
+            return;
+        };
+        let is_other = entry.mac.is_some_and(|known| known != mac);
         let event = match event {
-            Event::Told if is_other => Event::ToldOtherwise,
-            event => event,
+            Event::Answered if entry.state.has_asked() => Event::Answered,
+            _ if is_other => Event::ToldOtherwise,
+            _ => Event::Told,
         };
         self.happens(number, event, Some(mac), now, pools, out);
     }

@@ -310,6 +310,97 @@ fn a_scan_is_bounded_and_leaves_neighbours_alone() {
     assert_eq!(bench.pools.small().available(), 64);
 }
 
+/// Whoever scans from outside fills the places of one cable and one version, and there the oldest of
+/// those that are not there gives way.
+#[test]
+fn who_is_there_is_found_while_a_network_is_scanned() {
+    let limits = Limits {
+        unresolved: 4,
+        ..Limits::default()
+    };
+    let mut bench = Bench::new(limits);
+    for scanned in 20..24 {
+        bench.leaves(&format!("10.0.0.{scanned}"), 1);
+        bench.after(Duration::from_millis(1));
+    }
+    assert_eq!(bench.leaves("fd00::9", 2).len(), 1, "the other version");
+    assert_eq!(bench.leaves("10.0.0.9", 1).len(), 0, "each has its time");
+    assert_eq!(bench.neighbors.counters().unresolved_drops, 1);
+    bench.after(unresolved::LEAST_TIME);
+    for (place, newcomer) in ["10.0.0.9", "10.0.0.10"].into_iter().enumerate() {
+        assert_eq!(bench.leaves(newcomer, 3).len(), 1, "it is asked for");
+        let gone = ip(&format!("10.0.0.{}", 20 + place));
+        let known: Vec<Address> = bench.neighbors.list().map(|one| one.address).collect();
+        assert!(known.len() == 5 && !known.contains(&gone), "{known:?}");
+    }
+    let went = bench.arrived(&answer("10.0.0.9", HOST));
+    assert_eq!(went.len(), 1);
+    assert_eq!(
+        bench.leaves("10.0.0.11", 3).len(),
+        1,
+        "an answer makes room"
+    );
+    let counters = bench.neighbors.counters();
+    assert_eq!((counters.unresolved_drops, counters.evictions), (3, 2));
+    for _ in 0..3 {
+        bench.after(Duration::from_secs(1));
+    }
+    assert_eq!(bench.neighbors.list().count(), 1);
+    assert_eq!(bench.pools.small().available(), 64, "no buffer is lost");
+}
+
+#[test]
+fn each_cable_has_places_of_its_own() {
+    let limits = Limits {
+        unresolved: 2,
+        ..Limits::default()
+    };
+    let mut bench = Bench::new(limits);
+    let port = bench.neighbors.ports()[0].clone();
+    bench.neighbors = Neighbors::new(vec![port.clone(), port], limits);
+    for scanned in 20..24 {
+        bench.leaves(&format!("10.0.0.{scanned}"), 1);
+    }
+    let frame = bench.pools.take_filled(&[1; 60]).expect("room");
+    let (now, pools, mut out) = (bench.now, &mut bench.pools, Leaving::new());
+    let next = ip("10.0.0.9");
+    bench.neighbors.leaves(1, next, frame, now, pools, &mut out);
+    assert_eq!(out.len(), 1, "it is asked for");
+    assert_eq!(bench.neighbors.counters().unresolved_drops, 2);
+}
+
+/// What looks like an answer, and answers no open question, may be of anybody: the neighbour is asked,
+/// and what it says counts.
+#[test]
+fn an_answer_that_nobody_asked_for_takes_no_neighbour_away() {
+    for host in ["10.0.0.9", "fd00::9"] {
+        for stale in [false, true] {
+            let mut bench = Bench::new(Limits::default());
+            bench.leaves(host, 1);
+            bench.arrived(&answer(host, HOST));
+            if stale {
+                bench.after(Duration::from_secs(30));
+            }
+            let asked = bench.arrived(&answer(host, OTHER));
+            let all = everybody(ip(host));
+            assert_eq!(asked.len(), 1, "{host}: all are asked");
+            assert_eq!(question(&asked[0]), Some((ip(host), all)));
+            bench.arrived(&answer(host, HOST));
+            assert_eq!(bench.leaves(host, 2)[0][..6], HOST.0);
+            let state = bench.neighbors.list().next().map(|one| one.state);
+            assert_eq!(state, Some(State::Reachable));
+        }
+        // The same address proves nothing either.
+        let mut bench = Bench::new(Limits::default());
+        bench.leaves(host, 1);
+        bench.arrived(&answer(host, HOST));
+        bench.after(Duration::from_secs(30));
+        bench.arrived(&answer(host, HOST));
+        let state = bench.neighbors.list().next().map(|one| one.state);
+        assert_eq!(state, Some(State::Stale));
+    }
+}
+
 #[test]
 fn a_full_table_forgets_who_is_idle() {
     let limits = Limits {
@@ -356,7 +447,12 @@ proptest! {
             let known: Vec<_> = bench.neighbors.list().collect();
             prop_assert!(known.len() <= 6);
             let without = known.iter().filter(|one| one.mac.is_none()).count();
-            prop_assert!(without <= 3 && without == bench.neighbors.unresolved);
+            let of = |is_v4: bool| {
+                let of_version = known.iter().filter(|one| one.address.is_v4() == is_v4);
+                of_version.filter(|one| one.mac.is_none()).count()
+            };
+            prop_assert!(of(true) <= 3 && of(false) <= 3);
+            prop_assert_eq!(without, bench.neighbors.unresolved.count());
             let waiting: usize = known.iter().map(|one| one.waiting).sum();
             prop_assert_eq!(bench.pools.small().available(), 64 - waiting);
         }

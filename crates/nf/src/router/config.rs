@@ -40,6 +40,8 @@ pub struct Config {
     pub(super) file_routes: Option<Arc<Vec<(Prefix, u32)>>>,
     /// Those of the node's ports.
     pub(super) networks: Vec<Prefix>,
+    /// Those of the ports in the service file, which are its own, too.
+    pub(super) port_addresses: Vec<Address>,
     pub(super) most_routes: usize,
     pub(super) no_route: NoRoute,
     pub(super) address: Option<Address>,
@@ -70,7 +72,8 @@ impl Config {
     /// All addresses of its own.
     pub fn own_addresses(&self) -> impl Iterator<Item = Address> {
         let first = self.address.into_iter().chain(self.address6);
-        first.chain(self.addresses.iter().copied())
+        let more = self.addresses.iter().chain(&self.port_addresses);
+        first.chain(more.copied())
     }
 
     /// The same with the numbers that neighbours have in a list.
@@ -208,7 +211,8 @@ pub(super) struct Written {
     address: Option<Text<HostAddress>>,
     /// The same for IPv6.
     address6: Option<Text<HostAddress>>,
-    /// Further addresses of its own. Packets to its own addresses are for the router itself.
+    /// Further addresses of its own, beside those of the ports in `[ports]`. Packets to its own addresses
+    /// are for the router itself.
     #[serde(default)]
     addresses: Vec<Text<HostAddress>>,
     /// Its own MAC addresses: a frame to another station is dropped in front of the chain
@@ -460,6 +464,7 @@ impl Written {
             routes_file: self.routes_file,
             file_routes: None,
             networks: Vec::new(),
+            port_addresses: Vec::new(),
             most_routes: self.most_routes,
             no_route: self.no_route,
             addresses: self.addresses.into_iter().map(|Text(one)| one.0).collect(),

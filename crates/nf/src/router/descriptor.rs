@@ -166,6 +166,7 @@ fn read(
     let numbered = config.numbered(surroundings.adjacencies);
     let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
     config.networks = surroundings.networks.to_vec();
+    config.port_addresses = surroundings.addresses.to_vec();
     Ok(Arc::new(config))
 }
 

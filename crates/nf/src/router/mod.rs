@@ -32,8 +32,9 @@
 //!   header's checksum is wrong (RFC 1812 §5.2.2; `verify_ipv4_checksum` in `[service]`), and those
 //!   whose senders say which way they go: IPv4's source routes (RFC 7126 §4.3, §4.4) and IPv6's
 //!   routing header of type 0 with segments left (RFC 5095; `source_route`).
-//! - Packets to its own addresses are for the router: it answers echo requests, whole ones of up to
-//!   1500 bytes with a valid checksum, and drops all others (`for_router`).
+//! - Packets to its own addresses, among which are those of the ports in `[ports]`, are for the router: it
+//!   answers echo requests, whole ones of up to 1500 bytes with a valid checksum, and drops all others
+//!   (`for_router`).
 //! - Packets to all hosts of a network are dropped (RFC 1812 §5.3.5, RFC 2644; `broadcast`): those to
 //!   `255.255.255.255`, and to the first and the last address of a network on a cable, which is one of
 //!   the ports' own in `[ports]`, or one with a route via a next hop that has neither an address nor

@@ -6,6 +6,8 @@ use super::figures::Shared;
 use super::host::HostAddresses;
 use super::learner::{Learner, Lesson};
 use super::mailbox::{FollowerEnd, Mailbox, Told, ends};
+use super::told::Summary;
+use crate::health::Pulse;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -60,6 +62,10 @@ pub(crate) struct Following {
     learner: Learner,
     end: FollowerEnd,
     figures: Shared,
+    /// Who hears whether routes are missing.
+    pulse: Arc<Pulse>,
+    /// What the log has not been told.
+    summary: Summary,
     /// What the chain answers for by itself.
     answered: Vec<Prefix>,
     /// Neighbours that the ports want to hear of.
@@ -97,6 +103,8 @@ impl Following {
             learner,
             end,
             figures,
+            pulse: Arc::default(),
+            summary: Summary::default(),
             answered: answered.map(|one| one.0).collect(),
             asked: HashSet::new(),
             is_told: true,
@@ -107,6 +115,12 @@ impl Following {
         };
         following.learn_first()?;
         Ok(Some((following, mailboxes)))
+    }
+
+    /// Whether all is well is shown here.
+    pub fn show(&mut self, pulse: &Arc<Pulse>) {
+        self.pulse = Arc::clone(pulse);
+        self.count(0);
     }
 
     /// A service with all that is known; for the first time.
@@ -143,6 +157,7 @@ impl Following {
             self.answer();
             self.tell();
             self.follow(changes);
+            self.summary.tell(self.now());
             self.socket.wait(self.end.waker(), self.longest_wait());
         }
     }
@@ -281,6 +296,9 @@ impl Following {
             }
             Err(_) => figures.refused_changes += 1,
         });
+        if made.as_ref().is_ok_and(|applied| !applied.is_same) {
+            self.summary.add(changed as u64, pause);
+        }
         self.count(changed as u64);
     }
 
@@ -289,6 +307,7 @@ impl Following {
         let counters = self.monitor.counters();
         let [routes, next_hops, groups, elsewhere] = self.learner.counts();
         let without_room = self.learner.without_room();
+        self.pulse.lacks_routes(view.ignored_routes() > 0);
         self.figures.change(|figures| {
             figures.routes = routes;
             figures.next_hops = next_hops;

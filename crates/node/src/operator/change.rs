@@ -54,7 +54,8 @@ impl crate::kernel::Changes for Control {
         let old = self.service();
         let new = lesson(&old);
         let plans = self.plans(&old, &new).map_err(told)?;
-        self.make(plans, new, &mut changing)
+        // Whoever follows the kernel tells the log: there may be many changes.
+        self.make_unsaid(plans, new, &mut changing)
     }
 }
 
@@ -182,7 +183,22 @@ impl Control {
         Ok(changing)
     }
 
+    /// The service becomes another, and the log hears of it.
     pub(super) fn make(
+        &self,
+        plans: Plans,
+        new: Service,
+        changing: &mut Changing<'_>,
+    ) -> Result<Applied, String> {
+        let applied = self.make_unsaid(plans, new, changing)?;
+        let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
+        let (added, removed) = (applied.new.join(","), applied.removed.join(","));
+        let pause_us = applied.pause_ns / 1000;
+        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
+        Ok(applied)
+    }
+
+    fn make_unsaid(
         &self,
         plans: Plans,
         new: Service,
@@ -198,10 +214,6 @@ impl Control {
             self.change_all(plans, &new, changing, &mut applied)?;
         }
         self.becomes(new);
-        let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
-        let (added, removed) = (applied.new.join(","), applied.removed.join(","));
-        let pause_us = applied.pause_ns / 1000;
-        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
         Ok(applied)
     }
 

@@ -1,24 +1,24 @@
 //! Those who ask: each is served on a thread of its own, within bounds of time, length and number.
 
 use super::socket::Socket;
-use std::collections::BTreeMap;
+use crate::places::{Entered, Places};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::look::Stream;
-use twinpath_control::operator::{Answer, Request, read_line, write_line};
+use twinpath_control::operator::{Answer, MOST_REQUEST_BYTES, Request, write_line};
 use twinpath_control::report::ControlCounters;
 
 /// Clients that are served at the same time.
 pub(super) const MOST_CLIENTS: usize = 32;
 
-/// Bytes of requests that are read at the same time, of all clients together.
-const MOST_BYTES: usize = 512 << 20;
+/// Bytes of requests that are read, and wait for their answers, at the same time, of all clients together.
+const MOST_BYTES: usize = 2 * MOST_REQUEST_BYTES as usize;
 
 /// How long a client may take to say what it wants.
 const REQUEST_TIME: Duration = Duration::from_secs(10);
@@ -49,20 +49,24 @@ pub(super) struct Clients<S> {
     shared: Arc<Shared>,
 }
 
-#[derive(Default)]
 struct Shared {
     counts: Counts,
-    /// Those that are being served, by a number of their own.
-    present: Mutex<BTreeMap<u64, Present>>,
+    /// Those that are being served.
+    places: Places<UnixStream>,
     /// Bytes of their requests.
     bytes: AtomicUsize,
 }
 
-/// A client that is being served.
-struct Present {
-    stream: UnixStream,
-    /// It has said what it wants.
-    has_asked: bool,
+/// A client's place, which is free when this is dropped, whatever became of the client.
+struct Place {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.places.leave(self.number);
+    }
 }
 
 #[derive(Default)]
@@ -85,9 +89,14 @@ fn count(counter: &AtomicU64) {
 impl<S: Service + 'static> Clients<S> {
     /// Nobody yet.
     pub fn new(service: Arc<S>) -> Self {
+        let shared = Shared {
+            counts: Counts::default(),
+            places: Places::new(MOST_CLIENTS),
+            bytes: AtomicUsize::new(0),
+        };
         Self {
             service,
-            shared: Arc::default(),
+            shared: Arc::new(shared),
         }
     }
 
@@ -107,24 +116,21 @@ impl<S: Service + 'static> Clients<S> {
             count(&counts.too_many);
             return refuse(client, "too many clients are being served, try again");
         }
-        let (service, shared) = (Arc::clone(&self.service), Arc::clone(&self.shared));
-        let serve = move || {
-            shared.serve(&*service, &client, number);
-            shared.leave(number);
-        };
+        let service = Arc::clone(&self.service);
+        let shared = Arc::clone(&self.shared);
+        let place = Place { shared, number };
+        let serve = move || place.shared.serve(&*service, &client, number);
         if Builder::new().name("operator".into()).spawn(serve).is_err() {
             count(&counts.too_many);
-            self.shared.leave(number);
         }
     }
 
     /// Whoever has not said what it wants is sent away, and the others are waited for, a while.
     pub fn end(&self, longest: Duration) -> ControlCounters {
-        for client in self.shared.present().values() {
-            let _ = client.stream.shutdown(Shutdown::Read);
-        }
+        let places = &self.shared.places;
+        places.each(|client, _| drop(client.shutdown(Shutdown::Read)));
         let until = WallClock::now() + longest;
-        while !self.shared.present().is_empty() && WallClock::now() < until {
+        while !places.is_empty() && WallClock::now() < until {
             std::thread::sleep(super::INTERVAL);
         }
         self.shared.counts.read()
@@ -153,55 +159,39 @@ fn refuse(mut client: UnixStream, why: &str) {
 }
 
 impl Shared {
-    fn present(&self) -> MutexGuard<'_, BTreeMap<u64, Present>> {
-        self.present.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Where there is no room for a client, the one that has been silent for longest makes it.
+    /// Where there is no room for a client, the one that has been silent for longest makes it; false if
+    /// none has.
     fn enter(&self, number: u64, client: &UnixStream) -> bool {
-        let mut present = self.present();
         let Ok(stream) = client.try_clone() else {
             return false;
         };
-        if present.len() >= MOST_CLIENTS && !self.shed_one(&mut present) {
-            return false;
+        match self.places.enter(number, stream) {
+            Entered::WithRoom => true,
+            Entered::InPlaceOf(silent) => {
+                self.send_away(silent);
+                true
+            }
+            Entered::Full => false,
         }
-        let has_asked = false;
-        present.insert(number, Present { stream, has_asked });
-        true
     }
 
-    /// Sends away whoever came first of those that have not said what they want; false if all have.
-    fn shed_one(&self, present: &mut BTreeMap<u64, Present>) -> bool {
-        let mut silent = present.iter().filter(|(_, client)| !client.has_asked);
-        let oldest = silent.next().map(|(number, _)| *number);
-        let Some(client) = oldest.and_then(|number| present.remove(&number)) else {
-            return false;
-        };
+    fn send_away(&self, silent: UnixStream) {
         count(&self.counts.shed);
         // Its thread ends when it hears that nothing comes.
-        let _ = client.stream.shutdown(Shutdown::Read);
+        let _ = silent.shutdown(Shutdown::Read);
         refuse(
-            client.stream,
+            silent,
             "too many clients are being served, and this one had not said what it wants",
         );
-        true
-    }
-
-    /// A client has said what it wants; false if it has been sent away meanwhile.
-    fn has_asked(&self, number: u64) -> bool {
-        let mut present = self.present();
-        let client = present.get_mut(&number);
-        client.map(|client| client.has_asked = true).is_some()
-    }
-
-    fn leave(&self, number: u64) {
-        self.present().remove(&number);
     }
 
     fn serve(&self, service: &impl Service, client: &UnixStream, number: u64) {
-        let request = self.request(client);
-        if !self.has_asked(number) {
+        let mut taken = Taken {
+            all: &self.bytes,
+            count: 0,
+        };
+        let request = request(client, &mut taken);
+        if !self.places.has_asked(number) {
             return;
         }
         let request = match request {
@@ -217,11 +207,11 @@ impl Shared {
             }
         };
         let answer = match request {
-            Ok(Request::Stream(stream)) => match service.open(&stream) {
+            Ok(Request::Stream(stream)) => match self.tried(|| service.open(&stream)) {
                 Ok(streaming) => return self.stream(streaming, client),
                 Err(why) => Err(why),
             },
-            request => request.and_then(|request| self.answer(service, request)),
+            request => request.and_then(|request| self.tried(|| service.answer(request))),
         };
         let answered = match &answer {
             Ok(_) => &self.counts.answered,
@@ -237,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Tells a client what happens until it goes away, or the run is over.
+    /// Tells a client what happens until it goes away, the run is over, or the service fails at it.
     fn stream(&self, mut streaming: Box<dyn Streaming>, client: &UnixStream) {
         count(&self.counts.answered);
         let mut out = Vec::new();
@@ -246,33 +236,36 @@ impl Shared {
             if out.is_empty() {
                 std::thread::sleep(STREAM_INTERVAL);
             }
-            streaming.next(&mut out);
+            let next = || {
+                streaming.next(&mut out);
+                Ok(())
+            };
+            if self.tried(next).is_err() {
+                return;
+            }
             told = Timed::new(client, ANSWER_TIME).write_all(&out);
             out.clear();
         }
     }
 
-    /// What a client wants; nothing if it goes away without a word.
-    fn request(&self, client: &UnixStream) -> io::Result<Option<Request>> {
-        client.set_nonblocking(false)?;
-        let mut metered = Metered {
-            stream: Timed::new(client, REQUEST_TIME),
-            all: &self.bytes,
-            taken: 0,
-        };
-        match read_line(&mut metered) {
-            Err(_) if metered.taken == 0 && !metered.stream.is_late() => Ok(None),
-            request => request.map(Some),
-        }
-    }
-
     /// A panic ends this request alone.
-    fn answer(&self, service: &impl Service, request: Request) -> Result<Answer, String> {
-        let answer = catch_unwind(AssertUnwindSafe(|| service.answer(request)));
-        answer.unwrap_or_else(|_| {
+    fn tried<T>(&self, step: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+        let tried = catch_unwind(AssertUnwindSafe(step));
+        tried.unwrap_or_else(|_| {
             count(&self.counts.panics);
             Err(super::defect())
         })
+    }
+}
+
+/// What a client wants; nothing if it goes away without a word.
+fn request(client: &UnixStream, taken: &mut Taken<'_>) -> io::Result<Option<Request>> {
+    client.set_nonblocking(false)?;
+    let stream = Timed::new(client, REQUEST_TIME);
+    let mut metered = Metered { stream, taken };
+    match Request::read(&mut metered) {
+        Err(_) if metered.taken.count == 0 && !metered.stream.is_late() => Ok(None),
+        request => request.map(Some),
     }
 }
 
@@ -348,18 +341,29 @@ impl Write for Timed<'_> {
     }
 }
 
-/// A stream whose bytes count with those of all others while it is there.
-struct Metered<'a> {
-    stream: Timed<'a>,
+/// Bytes of a request, which count with those of all others while this is there.
+struct Taken<'a> {
     all: &'a AtomicUsize,
-    taken: usize,
+    count: usize,
 }
 
-impl Read for Metered<'_> {
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
+/// A stream whose bytes are counted.
+struct Metered<'a, 't> {
+    stream: Timed<'a>,
+    taken: &'a mut Taken<'t>,
+}
+
+impl Read for Metered<'_, '_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.stream.read(buffer)?;
-        self.taken += count;
-        let before = self.all.fetch_add(count, Ordering::Relaxed);
+        self.taken.count += count;
+        let before = self.taken.all.fetch_add(count, Ordering::Relaxed);
         match before + count > MOST_BYTES {
             true => Err(io::Error::new(
                 io::ErrorKind::QuotaExceeded,
@@ -370,18 +374,14 @@ impl Read for Metered<'_> {
     }
 }
 
-impl Drop for Metered<'_> {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.taken, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_control::operator::Filter;
+    use std::sync::Mutex;
+    use twinpath_control::look::CapturePoint;
+    use twinpath_control::operator::{Filter, read_answer};
 
-    /// Panics at one kind of request, waits at another.
+    /// Panics at one kind of request, waits at another; fails at streams sooner or later.
     struct Odd(Mutex<()>);
 
     impl Service for Odd {
@@ -394,6 +394,19 @@ mod tests {
                 }
                 _ => Err("no".into()),
             }
+        }
+
+        fn open(&self, stream: &Stream) -> Result<Box<dyn Streaming>, String> {
+            match stream {
+                Stream::Drops => panic!("as a defect would"),
+                Stream::Capture { .. } => Ok(Box::new(Odd(Mutex::new(())))),
+            }
+        }
+    }
+
+    impl Streaming for Odd {
+        fn next(&mut self, _: &mut Vec<u8>) {
+            panic!("as a defect would");
         }
     }
 
@@ -431,10 +444,7 @@ mod tests {
     fn asked(mut client: UnixStream, request: &Request) -> String {
         // Whoever is refused may be told so, and sent away, before it has said anything.
         let _ = write_line(&mut client, request);
-        match read_line(client).expect("an answer") {
-            Answer::Refused { message } => message,
-            other => panic!("{other:?}"),
-        }
+        refusal(client)
     }
 
     fn list() -> Request {
@@ -453,6 +463,62 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_fails_gives_its_place_back() {
+        let served = Served::new();
+        for _ in 0..MOST_CLIENTS {
+            let drops = Request::Stream(Stream::Drops);
+            assert!(asked(served.connect(), &drops).contains("a defect of the service"));
+            let at = CapturePoint::Ports;
+            let capture = Request::Stream(Stream::Capture { at, bytes: 1 });
+            let mut client = served.connect();
+            write_line(&mut client, &capture).expect("it listens");
+            let mut told = Vec::new();
+            client.read_to_end(&mut told).expect("its end");
+            assert!(told.is_empty(), "nothing is told");
+        }
+        assert_eq!(asked(served.connect(), &list()), "it came");
+        let counters = served.counters();
+        assert!(served.clients.shared.places.is_empty());
+        assert_eq!(counters.panics, 2 * MOST_CLIENTS as u64);
+        assert_eq!(counters.too_many, 0);
+    }
+
+    /// Writes so many bytes of a request that has no end.
+    fn write_much(client: &mut UnixStream, bytes: usize) -> io::Result<()> {
+        let some = vec![b'x'; 1 << 20];
+        (0..bytes / some.len()).try_for_each(|_| client.write_all(&some))
+    }
+
+    fn refusal(client: UnixStream) -> String {
+        match read_answer(client).expect("an answer") {
+            Answer::Refused { message } => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn requests_are_bounded_each_and_together() {
+        let served = Served::new();
+        let most = MOST_REQUEST_BYTES as usize;
+        let mut client = served.connect();
+        // Nobody reads what is beyond.
+        let _ = write_much(&mut client, most + (2 << 20));
+        let expected = format!("the request cannot be read: it is longer than {most} bytes");
+        assert_eq!(refusal(client), expected);
+        let mut clients = [(); 3].map(|()| served.connect());
+        for client in &mut clients {
+            let _ = write_much(client, most * 3 / 4);
+        }
+        let [.., last] = clients;
+        let told = refusal(last);
+        let expected = format!("the requests of all clients are longer than {MOST_BYTES} bytes");
+        assert!(told.ends_with(&expected), "{told}");
+        let counters = served.counters();
+        assert!(counters.unreadable >= 2, "{counters:?}");
+        assert_eq!(served.clients.shared.bytes.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
     fn who_says_nothing_keeps_nobody_out() {
         let served = Served::new();
         let mut silent: Vec<_> = (0..2 * MOST_CLIENTS).map(|_| served.connect()).collect();
@@ -460,8 +526,7 @@ mod tests {
             assert_eq!(asked(served.connect(), &list()), "it came");
         }
         // The oldest made room, and was told so.
-        let told: Answer = read_line(silent.remove(0)).expect("it is told");
-        assert!(matches!(told, Answer::Refused { message } if message.contains("too many")));
+        assert!(refusal(silent.remove(0)).contains("too many"));
         drop(silent);
         let counters = served.counters();
         assert!(counters.shed > MOST_CLIENTS as u64, "{counters:?}");
@@ -478,8 +543,10 @@ mod tests {
             write_line(client, &list()).expect("it listens");
         }
         let all_asked = || {
-            let present = served.clients.shared.present();
-            present.values().all(|client| client.has_asked)
+            let mut all = true;
+            let places = &served.clients.shared.places;
+            places.each(|_, has_asked| all &= has_asked);
+            all
         };
         while !all_asked() {
             std::thread::yield_now();
@@ -488,8 +555,7 @@ mod tests {
         assert!(refused.contains("too many clients"), "{refused}");
         drop(waits);
         for client in asking {
-            let answer: Answer = read_line(client).expect("an answer");
-            assert!(matches!(answer, Answer::Refused { message } if message == "it came"));
+            assert_eq!(refusal(client), "it came");
         }
         let counters = served.counters();
         assert_eq!((counters.too_many, counters.shed), (1, 0));
@@ -500,10 +566,7 @@ mod tests {
         let served = Served::new();
         let mut client = served.connect();
         client.write_all(b"sing\n").expect("it listens");
-        let answer: Answer = read_line(client).expect("an answer");
-        assert!(
-            matches!(answer, Answer::Refused { message } if message.contains("cannot be read"))
-        );
+        assert!(refusal(client).contains("cannot be read"));
         assert_eq!(served.counters().unreadable, 1);
     }
 

@@ -62,9 +62,7 @@ pub fn nodes(service: &Service) -> Result<Vec<(Shard, Service, Node)>, RunError>
     let built = shards.map(|shard| {
         let own = share(service, shard)?;
         let mut node = NodeConfig::of(&own, own.run.paths)?.build_with(&common, &mirror)?;
-        let threads = 1 + node.workers.len();
-        let before = usize::from(shard.number) * threads;
-        node.cpus = pinning::in_turn(own.run.cpus, before, threads);
+        node.cpus = pinning::of_shard(own.run.cpus, shard.number, node.workers.len());
         Ok((shard, own, node))
     });
     built.collect()

@@ -66,6 +66,12 @@ impl Assembler {
         self.put(0x57, to, 0, 0, number);
     }
 
+    /// The lower 16 bits of `to` in the order of the network.
+    pub fn put_in_network_order(&mut self, to: Register) {
+        const HALF: i32 = 16;
+        self.put(0xdc, to, 0, 0, HALF);
+    }
+
     /// `to = from[offset]`.
     pub fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         let code = match width {
@@ -79,6 +85,11 @@ impl Assembler {
     /// `to[offset] = from`, 32 bits.
     pub fn store(&mut self, to: Register, offset: i16, from: Register) {
         self.put(0x63, to, from, offset, 0);
+    }
+
+    /// `to[offset] = from`, 16 bits.
+    pub fn store_half(&mut self, to: Register, offset: i16, from: Register) {
+        self.put(0x6b, to, from, offset, 0);
     }
 
     /// `to[offset] = number`, 32 bits.
@@ -96,6 +107,13 @@ impl Assembler {
     /// Calls a function of the kernel's.
     pub fn call(&mut self, function: i32) {
         self.put(0x85, 0, 0, 0, function);
+    }
+
+    /// Calls a function of the kernel's that has no number of its own, by its number among the kernel's
+    /// types.
+    pub fn call_typed(&mut self, function: i32) {
+        const IS_TYPED: Register = 2;
+        self.put(0x85, 0, IS_TYPED, 0, function);
     }
 
     /// Returns register 0.

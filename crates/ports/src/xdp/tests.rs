@@ -1,5 +1,9 @@
 //! Where buffers are, under traffic between hosts.
 
+mod fallback;
+mod offloads;
+mod queues;
+
 use crate::interface::Interface;
 use crate::part::Part;
 use crate::umem::{ENTRIES, SharedUmem, lock};

@@ -1,6 +1,8 @@
 //! The control socket and signals: who may ask, for how long, and what becomes of it.
 
 use crate::folder::{Folder, signal};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -100,6 +102,52 @@ fn the_user_alone_may_connect_whatever_the_umask() {
     let running = Running::start();
     let socket = running.folder.path("s").metadata().expect("a socket");
     assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+    running.stop();
+}
+
+/// The file's mode is not all that keeps other users out: who they are is asked of the system.
+#[test]
+fn another_user_is_refused_whatever_the_files_mode() {
+    const NOBODY: u32 = 65534;
+    if !geteuid().is_root() {
+        let message = "another user's connection needs root";
+        assert!(std::env::var_os("CI").is_none(), "{message}");
+        return eprintln!("skipped: {message}");
+    }
+    let running = Running::start();
+    let open = |path: &str, mode| {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(running.folder.path(path), mode).expect("it is ours");
+    };
+    open("", 0o755);
+    open("s", 0o666);
+    let socket = running.folder.path("s");
+    let asks = |user: Option<u32>| {
+        // A thread has a user of its own.
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                if let Some(user) = user.map(Uid::from_raw) {
+                    set_thread_res_uid(user, user, user).expect("root may");
+                }
+                let mut client = UnixStream::connect(&socket).expect("the mode lets all");
+                let timeout = Some(Duration::from_secs(60));
+                client.set_read_timeout(timeout).expect("a socket");
+                // It may be closed already.
+                let _ = client.write_all(b"{\"request\":\"rules\"}\n");
+                let mut answer = String::new();
+                BufReader::new(client)
+                    .read_line(&mut answer)
+                    .expect("it says why");
+                answer
+            });
+            asking.join().expect("no panic")
+        })
+    };
+    let why = "expected the user that the service runs as";
+    let (heard, refused) = (asks(None), asks(Some(NOBODY)));
+    // What is asked is incomplete: whoever may ask is told that.
+    assert!(heard.contains("the request cannot be read"), "{heard}");
+    assert!(refused.contains(why), "{refused}");
     running.stop();
 }
 

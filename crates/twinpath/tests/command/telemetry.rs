@@ -3,7 +3,7 @@
 
 use crate::folder::{Folder, interrupt, signal};
 use serde_json::Value;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
@@ -65,6 +65,13 @@ impl Running {
             assert!(Instant::now() < deadline, "{path}: {answer:?}");
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// Ends it with Ctrl-C; nothing of it has failed.
+    fn end(mut self) {
+        interrupt(&self.child);
+        let status = self.child.wait().expect("it ends");
+        assert!(status.success(), "{status}");
     }
 
     /// Ends it with Ctrl-C, and returns what it said on standard error.
@@ -152,16 +159,58 @@ fn check_by_prometheus(text: &str) {
     assert!(said.status.success(), "{said:?}\n{text}");
 }
 
+/// What is in one of the kernel's tables of sockets of this process: whole lines.
+fn sockets_of(process: u32) -> Vec<String> {
+    let number = |file: std::fs::DirEntry| {
+        let to = std::fs::read_link(file.path()).ok()?;
+        let to = to.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+        Some(to.to_owned())
+    };
+    let files = std::fs::read_dir(format!("/proc/{process}/fd")).expect("it runs");
+    let own: Vec<_> = files.flatten().filter_map(number).collect();
+    let mut found = Vec::new();
+    for table in [
+        "tcp", "tcp6", "udp", "udp6", "udplite", "udplite6", "raw", "raw6",
+    ] {
+        let path = format!("/proc/{process}/net/{table}");
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let is_own = |line: &&str| {
+            line.split(' ')
+                .any(|word| own.iter().any(|one| one == word))
+        };
+        found.extend(text.lines().skip(1).filter(is_own).map(str::to_owned));
+    }
+    found
+}
+
+/// A service without words about it has no socket of the Internet's; one that tells figures has one.
 #[test]
 fn nobody_listens_where_nothing_is_said() {
+    let telling = Running::start(&["--quiet"], |_| {});
+    telling.asked_until("/healthz", |status, _| status == "200");
+    let listening = sockets_of(telling.child.id());
+    assert_eq!(listening.len(), 1, "{listening:?}");
+    telling.stop();
     let folder = Folder::with("edge.toml", SERVICE);
-    let child = folder.start(&["run", "edge.toml", "--quiet", "--for", "200ms"]);
-    let ended = child.wait_with_output().expect("it ends");
-    assert!(ended.status.success());
+    let mut command = folder.command(&["run", "edge.toml", "--log-format", "json"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the command can be run");
+    let said = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut lines = said.lines().map_while(Result::ok);
+    let is_ready = lines.any(|line| line.contains("\"ready\""));
+    let none = sockets_of(child.id());
+    interrupt(&child);
+    lines.for_each(drop);
+    assert!(child.wait().expect("it ends").success() && is_ready);
+    assert_eq!(none, Vec::<String>::new());
+}
+
+#[test]
+fn an_address_that_is_taken_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = taken.local_addr().expect("bound").port();
     let metrics = format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
-    folder.write("taken.toml", [SERVICE, &metrics].concat().as_bytes());
+    let folder = Folder::with("taken.toml", &[SERVICE, &metrics].concat());
     folder.fail(
         &["run", "taken.toml", "--no-report"],
         "cannot listen for [metrics] on 127.0.0.1:",
@@ -204,6 +253,24 @@ fn the_log_is_lines_where_that_is_wanted() {
         running.stop()
     };
     assert_eq!(said, "", "nothing is wrong");
+}
+
+/// A disk that is full takes lines of the log, and nothing else: threads that tell something go on.
+#[test]
+fn a_log_that_cannot_be_written_is_lost_and_no_more() {
+    for format in ["text", "json"] {
+        let running = Running::start(&["--log-format", format], |command| {
+            let full = std::fs::File::options().write(true).open("/dev/full");
+            command.stderr(full.expect("Linux has it"));
+        });
+        running.asked_until("/healthz", |status, _| status == "200");
+        // Who reads the file again, and who tells of health, go on behind what they could not tell.
+        for _ in 0..2 {
+            signal(&running.child, "HUP");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        running.end();
+    }
 }
 
 /// The service manager hears of readiness, the watchdog's pings, reloading and the end.

@@ -13,6 +13,7 @@ mod memory_server;
 mod middle;
 mod one_armed;
 mod programs;
+mod queues;
 mod raw;
 mod restarted;
 mod routed;

@@ -52,8 +52,8 @@ const LONG_CONTENT: u64 = 1 << 30;
 /// A part of what is served.
 const CHUNK: usize = 1 << 20;
 
-/// nginx with a file, another that is longer, its host's name as `/who`, and the client's address as
-/// `/from`.
+/// nginx with a file, another that is longer, its host's name as `/who`, the client's address as
+/// `/from`, and room under `/sent` for what clients send.
 pub struct WebServer {
     _server: Server,
     folder: TempDir,
@@ -77,6 +77,7 @@ impl WebServer {
              http {{ access_log off; client_body_temp_path {path}/body; proxy_temp_path {path}/proxy;\n\
              fastcgi_temp_path {path}/fastcgi; uwsgi_temp_path {path}/uwsgi; scgi_temp_path {path}/scgi;\n\
              server {{ listen 80; listen [::]:80; root {path};\n\
+             location /sent/ {{ dav_methods PUT; create_full_put_path on; client_max_body_size 0; }}\n\
              location = /from {{ default_type text/plain; return 200 $remote_addr; }} }} }}\n"
         );
         fs::write(folder.path().join("nginx.conf"), text).expect("a file");
@@ -104,7 +105,22 @@ impl WebServer {
         begin_fetch(network, host, address, "10G").comes_whole();
     }
 
-    /// The same of a file of a gibibyte, that many bytes of which nobody keeps.
+    /// A host sends a file of a mebibyte to an address, which must be there as it was.
+    pub fn is_sent(&self, network: &Network, host: &str, address: &str) {
+        const LEN: u64 = 1 << 20;
+        let to_send = self.folder.path().join("to-send");
+        write_content(&to_send, LEN);
+        let url = format!("http://{address}/sent/file");
+        let file = to_send.to_string_lossy();
+        let send = ["-sS", "--fail", "--max-time", "60", "-T", &file, &url];
+        succeed(network, host, "curl", &send);
+        let sent = self.folder.path().join("sent/file");
+        let came = File::open(&sent).expect("it was sent");
+        assert!(is_content(came, LEN), "{url} came otherwise");
+        fs::remove_file(&sent).expect("it is there");
+    }
+
+    /// A host fetches a file of a gibibyte from an address, that many bytes of which nobody keeps.
     pub fn is_fetched_at_length(&self, network: &Network, host: &str, address: &str) {
         let long = self.folder.path().join("long");
         if !long.exists() {

@@ -120,6 +120,7 @@ fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
         let server = WebServer::start(&network, "server");
         for address in ["198.51.100.1", "203.0.113.1", "[2001:db8::1]"] {
             server.is_fetched(&network, "client", address);
+            server.is_sent(&network, "client", address);
         }
         assert!(!pings(&network, "server", "192.168.1.10"));
         assert!(!pings(&network, "server", "fd01::10"));

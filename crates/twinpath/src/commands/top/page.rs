@@ -130,6 +130,14 @@ impl Page<'_> {
                 "  rules  {active} active of {capacity}, hits {hits:.1} %"
             )?;
         }
+        if let Some(kernel) = &self.now.kernel {
+            let [routes, ignored] = [kernel.routes, kernel.ignored_routes].map(units::count);
+            let lost = match kernel.ignored_routes {
+                0 => String::new(),
+                _ => format!(", NO ROOM for {ignored}"),
+            };
+            writeln!(text, "  kernel {routes} routes{lost}")?;
+        }
         let restarts: u64 = self.now.worker_restarts.iter().sum();
         if restarts > 0 {
             writeln!(text, "  workers crashed {restarts} times")?;
@@ -249,7 +257,7 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_control::report::{Dash, PortFigures, QueuePair, SplitCounts};
+    use twinpath_control::report::{Dash, KernelFigures, PortFigures, QueuePair, SplitCounts};
 
     fn moment(at: Instant, packets: u64) -> Moment {
         let mut report = Report::default();
@@ -280,6 +288,24 @@ mod tests {
             "200/s              500  denied",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn routes_without_room_are_shown() {
+        let start = Instant::now();
+        let mut now = moment(start, 1);
+        for (ignored_routes, line) in [
+            (0, "  kernel 1,000 routes\n"),
+            (20, "  kernel 1,000 routes, NO ROOM for 20\n"),
+        ] {
+            now.report.kernel = Some(KernelFigures {
+                routes: 1000,
+                ignored_routes,
+                ..KernelFigures::default()
+            });
+            let text = page(&moment(start, 0), &now);
+            assert!(text.contains(line), "{text}");
         }
     }
 

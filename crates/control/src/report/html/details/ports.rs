@@ -23,7 +23,10 @@ fn card(heading: &str, rows: &[Row<'_>]) -> String {
 }
 
 fn port_card(port: &PortFigures) -> String {
-    let heading = format!("Port {}: {}, {}", port.name, port.device, port.driver);
+    let mut heading = format!("Port {}: {}, {}", port.name, port.device, port.driver);
+    if !port.mode.is_empty() {
+        heading = format!("{heading}, {}", port.mode);
+    }
     let rows = [
         row("received", port.received_packets, "frames that came"),
         row("received bytes", port.received_bytes, ""),
@@ -46,6 +49,12 @@ fn port_card(port: &PortFigures) -> String {
             "beyond the MTU",
             port.transmit_too_long,
             "longer than the cable carries",
+        ),
+        row("copied in", port.copied_received, "few buffers were left"),
+        row(
+            "copied out",
+            port.copied_transmitted,
+            "they lay where AF_XDP does not send from",
         ),
         bad("outages", port.outages, "times the interface went down"),
     ];
