@@ -6,7 +6,7 @@
 mod common;
 
 use common::headers_only::{
-    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, assert_counted, assert_settled, balancer,
+    BALANCED, EVERYWHERE, FIREWALL, assert_counted, assert_settled, balancer, caching_gateway,
     conversations, crossing_traffic, expected, firewall, kept, with_mode,
 };
 use common::{Outcome, assert_same, by_direction, captures, load, run, service, tcp_traffic};
@@ -33,6 +33,9 @@ const MODES: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// Wherever payloads wait, the fast path settles this share.
+const LEAST_SHARE: f64 = 0.4;
+
 type Run = (Paths, Execution);
 
 fn compare(text: &str, mode: &str, trace: &Trace, expected: &Outcome, runs: &[Run]) {
@@ -47,7 +50,7 @@ fn compare(text: &str, mode: &str, trace: &Trace, expected: &Outcome, runs: &[Ru
         assert_eq!(expected.ports, found.ports, "{what}");
         assert_counted(&found, 0, &what);
         assert!(kept(&found) > 0, "{what}: no payload waited");
-        assert_settled(expected, &found, run_as, 0.0);
+        assert_settled(expected, &found, run_as, LEAST_SHARE);
     }
 }
 
@@ -88,7 +91,7 @@ fn firewall_and_load_balancer_with_several_workers() {
 /// longer than the header timeout that payloads have with the slow path.
 #[test]
 fn chains_of_rules() {
-    let trace = crossing_traffic();
+    let (trace, gateway) = (crossing_traffic(), caching_gateway());
     let chains = [
         "\"acl\", \"napt\", \"router\"",
         "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",
@@ -97,7 +100,7 @@ fn chains_of_rules() {
     let modes = ["[parking]\nheader_timeout = \"1ms\"\n", split];
     for chain in chains {
         let text =
-            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
+            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{gateway}");
         let expected = expected(&text, &trace);
         for mode in modes.iter().chain(others) {
             compare(&text, mode, &trace, &expected, &EVERYWHERE);

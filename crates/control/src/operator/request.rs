@@ -24,8 +24,8 @@ const MOST_SHORT_BYTES: usize = 64 << 10;
 /// Most files of a request.
 const MOST_FILES: usize = 16_384;
 
-/// Longest reason in bytes why a request cannot be read: it may quote what came.
-const MOST_REASON_BYTES: usize = 400;
+/// Longest reason in characters why a request cannot be read: it may quote what came.
+const LONGEST_REASON: usize = 400;
 
 impl Request {
     /// Reads a request.
@@ -49,8 +49,8 @@ impl Request {
 fn parse<'de, T: Deserialize<'de>>(line: &'de [u8]) -> io::Result<T> {
     serde_json::from_slice(line).map_err(|error| {
         let mut reason = error.to_string();
-        if reason.len() > MOST_REASON_BYTES {
-            reason.truncate(reason.floor_char_boundary(MOST_REASON_BYTES));
+        if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+            reason.truncate(end);
             reason.push_str("...");
         }
         Error::new(ErrorKind::InvalidData, reason)
@@ -244,7 +244,7 @@ mod tests {
         for (count, is_read) in [(MOST_FILES, true), (MOST_FILES + 1, false)] {
             let mut apply = "{\"request\":\"apply\",\"text\":\"\",\"path\":\"\",".to_owned();
             let files = all(count, ["{", "}"], &named);
-            write!(apply, "\"files\":{files}}}\n").expect("memory");
+            writeln!(apply, "\"files\":{files}}}").expect("memory");
             let files = all(count, ["[", "]"], &listed);
             let dash = format!("{{\"request\":\"dash_apply\",\"files\":{files}}}\n");
             for request in [apply, dash] {

@@ -16,7 +16,7 @@ pub const GATEWAY: &str = r#"
 default = "allow"
 rules = [
     { action = "deny", protocol = "udp", to_port = "137-139" },
-    { action = "deny", from = "10.0.2.0/23" },
+    { action = "deny", from = "10.0.0.0/29", protocol = "udp" },
 ]
 [napt]
 inside = ["10.0.0.0/8", "192.168.0.0/16"]
@@ -35,12 +35,19 @@ routes = [
     { to = "10.0.0.0/8", via = "lab" },
 ]
 [rule_cache]
-window = "5ms"
+window = "100ms"
 threshold = 0
 [link]
 round_trip = "200us"
 incomplete_timeout = "10ms"
 "#;
+
+/// The same where rules are cached while [`crossing_traffic`] lasts, and the list denies some of its clients.
+pub fn caching_gateway() -> String {
+    let clients = "{ action = \"deny\", from = \"10.0.2.0/23\" },\n    { action = \"deny\", from = \"10.0.0.0/29\"";
+    let caching = GATEWAY.replacen("window = \"100ms\"", "window = \"5ms\"", 1);
+    caching.replacen("{ action = \"deny\", from = \"10.0.0.0/29\"", clients, 1)
+}
 
 pub const EVERYWHERE: [(Paths, Execution); 4] = [
     (Paths::Both, Execution::Virtual),
