@@ -3,7 +3,7 @@
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use std::path::Path;
-use twinpath_control::operator::{Request, read_line};
+use twinpath_control::operator::Request;
 use twinpath_control::service::Service;
 use twinpath_dash::Files;
 use twinpath_node::replacement::Replacement;
@@ -64,7 +64,7 @@ fuzz_target!(|bytes: &[u8]| {
         .split_inclusive(|byte| *byte == b'\n')
         .take(MOST_CHANGES)
     {
-        let Ok(request) = read_line::<Request>(line) else {
+        let Ok(request) = Request::read(line) else {
             continue;
         };
         let Some(new) = changed(&service, &request) else {

@@ -3,12 +3,13 @@
 /// The shortest that Linux grants, in nanoseconds.
 const SHORTEST_NS: u64 = 100_000;
 
-/// The calling thread has processors for shorter times, and is given one sooner instead (Linux 6.12
-/// and later; elsewhere nothing changes). Its share stays as it is.
+/// The calling thread has processors for shorter times than others, and is let in sooner instead: as soon
+/// as it wakes, where others have longer slices (Linux 6.12 and later; elsewhere nothing changes). Its
+/// share stays as it is.
 ///
-/// Threads that hand packets to each other through rings carry one ring full of them for each turn
-/// that they have, if they share a processor: the usual turns of milliseconds are too long for that. A
-/// thread under a real-time policy stays as it is.
+/// A thread that takes packets from a ring is to be let in before the ring runs over. In the usual slices
+/// of milliseconds it would carry one ring full of them for each. A thread under a real-time policy stays
+/// as it is.
 pub fn shorten() {
     let Some(mut attributes) = attributes() else {
         return;

@@ -26,12 +26,6 @@ impl RingSender {
             .map_err(|rtrb::PushError::Full(frame)| frame)
     }
 
-    /// Whether there is room for no frame.
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.0.is_full()
-    }
-
     /// Whether the receiving end is gone.
     pub fn is_abandoned(&self) -> bool {
         self.0.is_abandoned()

@@ -799,13 +799,9 @@ fn config(device: &PortDevice, is_kernels: bool) -> PortConfig {
     }
 }
 
-/// Who copies between the driver and us, in a report's word.
+/// Who copies between the driver and us, in a report's word; empty where nobody knows.
 fn mode(port: &Port) -> &'static str {
-    match port.copying() {
-        Some(Copying::Zero) => "zero_copy",
-        Some(Copying::Kernel) => "copy",
-        None => "",
-    }
+    port.copying().map_or("", Copying::name)
 }
 
 fn figures(name: &str, port: &Port) -> PortFigures {

@@ -79,6 +79,7 @@ mod tests {
             assert_eq!(forbidden(cpus(&[last, other as u16])), Some(other as u16));
         }
     }
+
     #[test]
     fn what_is_done_elsewhere_moves_nobody() {
         let allowed = || sched_getaffinity(None).expect("Linux tells");

@@ -74,7 +74,7 @@ pub fn run_on<P: PacketIo>(
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
-    begin(node.cpus.first());
+    pinning::stay_on(node.cpus.first());
     if !tempo.is_lossless {
         touch(node);
     }
@@ -93,7 +93,9 @@ pub fn run_on<P: PacketIo>(
             let pulse = WorkerPulse::new(&pulse, number);
             let cpu = node.cpus.get(1 + number);
             scope.spawn(move || {
-                begin(cpu);
+                pinning::stay_on(cpu);
+                // The machine's thread may share the processor, and has its usual slices.
+                time_slice::shorten();
                 WorkerThread::new(worker, pools, end, pulse).run()
             });
         }
@@ -124,12 +126,6 @@ pub fn run_on<P: PacketIo>(
         result?;
         Ok(driver.packet_clock.since(started))
     })
-}
-
-/// The calling thread gets ready to hand packets to others, which may share its processor.
-fn begin(cpu: Option<&u16>) {
-    pinning::stay_on(cpu);
-    time_slice::shorten();
 }
 
 /// Takes the memory of all tables and buffers, on a thread for each party. Huge pages cost
@@ -302,9 +298,9 @@ impl<P: PacketIo> Driver<'_, P> {
         self.idle.wait_or(|| packets.rest(longest));
     }
 
-    /// A worker that has not taken what its ring holds may be waiting for this very processor.
+    /// A worker that has as many frames as there is room for may be waiting for this very processor.
     fn give_way(&mut self) {
-        if self.links.iter().any(WorkerLink::is_full) {
+        if self.machine.has_full_link() {
             self.way.give(self.began);
         }
     }

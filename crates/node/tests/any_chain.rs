@@ -10,6 +10,7 @@ mod services;
 mod common;
 
 use common::Outcome;
+use common::rows::tell;
 use common::sharded::{run_shards, spread};
 use common::trial::assert_equal;
 use common::world::causal::CausalRun;
@@ -20,6 +21,7 @@ use proptest::test_runner::TestRunner;
 use services::{AnyService, Choices, any_service};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::Instant;
@@ -113,12 +115,58 @@ fn run(
     run.finish()
 }
 
+/// What the fast path did in runs of any chains.
+#[derive(Default)]
+struct Cached {
+    packets: u64,
+    on_fast_path: u64,
+    /// Packets that met a rule, once for each element.
+    hits: u64,
+    /// State of flows that it was granted.
+    granted: u64,
+}
+
+impl Cached {
+    fn add(&mut self, both: &Outcome) {
+        let report = &both.report;
+        self.packets += report.totals.packets_in;
+        self.on_fast_path += report.fast.packets;
+        self.hits += report.rules.total.table.hits;
+        self.granted += report.coherence.pulls_granted;
+    }
+
+    /// Much of what it settles of any packets it drops in front of all functions: so rules must have been
+    /// met and state granted, too, for so many of a hundred packets.
+    fn assert_did(&self, least_hits: f64, least_granted: f64) {
+        println!("{self}");
+        let hits = percent(self.hits, self.packets);
+        assert!(hits >= least_hits, "rules: {hits}, least {least_hits}");
+        let granted = percent(self.granted, self.packets);
+        assert!(
+            granted >= least_granted,
+            "state: {granted}, least {least_granted}"
+        );
+    }
+}
+
+impl fmt::Display for Cached {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{:>7} packets, {:>5.1} % on the fast path; in a hundred {:>5.1} rules met and {:>4.1} times state granted",
+            self.packets,
+            percent(self.on_fast_path, self.packets),
+            percent(self.hits, self.packets),
+            percent(self.granted, self.packets)
+        )
+    }
+}
+
 /// What the whole test has seen.
 #[derive(Default)]
 struct Seen {
     chains: u64,
-    packets: u64,
-    on_fast_path: u64,
+    cached: Cached,
     /// By function: what was seen of chains that have it.
     functions: BTreeMap<&'static str, Function>,
 }
@@ -126,22 +174,18 @@ struct Seen {
 #[derive(Default)]
 struct Function {
     chains: u64,
-    packets: u64,
-    on_fast_path: u64,
+    cached: Cached,
     counters: BTreeMap<String, u64>,
 }
 
 impl Seen {
     fn add(&mut self, any: &AnyService, slow: &Outcome, both: &Outcome) {
-        let totals = (both.report.totals.packets_in, both.report.fast.packets);
         self.chains += 1;
-        self.packets += totals.0;
-        self.on_fast_path += totals.1;
+        self.cached.add(both);
         for (function, counted) in any.chain.iter().zip(&slow.report.functions) {
             let own = self.functions.entry(function).or_default();
             own.chains += 1;
-            own.packets += totals.0;
-            own.on_fast_path += totals.1;
+            own.cached.add(both);
             for (name, count) in &counted.counters {
                 *own.counters.entry(name.clone()).or_default() += count;
             }
@@ -158,18 +202,16 @@ impl Seen {
                 let count = function.counters.get(*counter).copied();
                 assert!(count > Some(0), "{name} did nothing of {counter}");
             }
-            let share = percent(function.on_fast_path, function.packets);
-            assert!(share > least, "{name}: {share} % on the fast path");
+            match (services::makes_rules(name), least) {
+                (_, None) => {}
+                (true, Some(least)) => function.cached.assert_did(least, 0.0),
+                (false, Some(least)) => function.cached.assert_did(0.0, least),
+            }
         }
     }
 
     fn print(&self) {
-        println!(
-            "{} chains, {} packets, {:.1} % on the fast path",
-            self.chains,
-            self.packets,
-            percent(self.on_fast_path, self.packets)
-        );
+        println!("{} chains, {}", self.chains, self.cached);
         for (name, function) in &self.functions {
             let counted = function.counters.iter().filter(|(name, count)| {
                 **count > 0
@@ -180,20 +222,21 @@ impl Seen {
                 .map(|(name, count)| format!("{name} {count}"))
                 .collect();
             println!(
-                "{name:<14} {:>4} times, {:>7} packets, {:>5.1} % on the fast path | {}",
+                "{name:<14} {:>4} times, {} | {}",
                 function.chains,
-                function.packets,
-                percent(function.on_fast_path, function.packets),
+                function.cached,
                 counted.join(", ")
             );
         }
     }
 }
 
-/// What tells that a function has acted, and the least share of packets that the fast path settled
-/// in chains with it, in percent: tables of one rule and none at all are among them.
-const ACTS: [(&str, &[&str], f64); 14] = [
-    ("acl", &["allowed", "denied"], 2.0),
+/// What tells that a function has acted, and of a hundred packets of chains with it, how often one met a rule
+/// or the fast path was granted a flow's state, whichever is its way, at least: half of the least that was
+/// seen for fourteen seeds. Tables of one rule and none at all are among them. All packets wait in a reframer
+/// on the slow path.
+const ACTS: [(&str, &[&str], Option<f64>); 14] = [
+    ("acl", &["allowed", "denied"], Some(5.5)),
     (
         "firewall",
         &[
@@ -201,16 +244,16 @@ const ACTS: [(&str, &[&str], f64); 14] = [
             "packets_denied",
             "icmp_errors_related",
         ],
-        2.0,
+        Some(10.0),
     ),
-    ("inspector", &["alerts", "bans"], 2.0),
-    ("kv_store", &["gets", "puts", "deletes"], 0.5),
+    ("inspector", &["alerts", "bans"], Some(8.0)),
+    ("kv_store", &["gets", "puts", "deletes"], Some(0.3)),
     (
         "load_balancer",
         &["new_connections", "errors_translated"],
-        2.0,
+        Some(8.5),
     ),
-    ("monitor", &["packets", "flows_ended"], 2.0),
+    ("monitor", &["packets", "flows_ended"], Some(3.5)),
     (
         "napt",
         &[
@@ -219,26 +262,30 @@ const ACTS: [(&str, &[&str], f64); 14] = [
             "fragments_translated",
             "unsolicited",
         ],
-        2.0,
+        Some(5.5),
     ),
-    ("nat64", &["translated_out"], 2.0),
-    ("nptv6", &["translated_out"], 2.0),
+    ("nat64", &["translated_out"], Some(3.0)),
+    ("nptv6", &["translated_out"], Some(4.0)),
     (
         "rate_limiter",
         &["conforming", "delayed", "released", "dropped"],
-        2.0,
+        Some(11.5),
     ),
-    ("reframer", &["packets", "full_runs"], -1.0),
-    ("telemetry", &["records_started", "records_ended"], 2.0),
+    ("reframer", &["packets", "full_runs"], None),
+    (
+        "telemetry",
+        &["records_started", "records_ended"],
+        Some(7.0),
+    ),
     (
         "reassembler",
         &["held", "gaps_closed", "gaps_timed_out", "retransmissions"],
-        2.0,
+        Some(5.0),
     ),
     (
         "router",
         &["forwarded", "no_route", "expired", "errors_sent"],
-        2.0,
+        Some(4.0),
     ),
 ];
 
@@ -280,6 +327,7 @@ fn both_paths_give_what_the_slow_path_alone_give() {
         let what = format!("{what}, drops {drops:?}");
         let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
+        tell("generated", &slow, &both);
         seen.borrow_mut().add(&any, &slow, &both);
         Ok(())
     });
@@ -292,33 +340,37 @@ fn both_paths_give_what_the_slow_path_alone_give() {
 }
 
 /// Chains in which there is room for all, and the least share of packets that the fast path settles in
-/// each, in percent: half of the least that it did for fifty seeds. A store's requests are too few
-/// here; `oracle_derived.rs` has its share.
+/// each, in percent: two thirds of the least that it did for fourteen seeds. A store's requests are too few
+/// here; `oracle_derived.rs` has its share. All packets wait in a reframer, on the slow path.
 const SHARES: [(&[&str], f64); 20] = [
-    (&["acl"], 20.0),
-    (&["monitor"], 2.0),
-    (&["napt"], 2.0),
-    (&["nptv6"], 18.0),
-    (&["nat64"], 8.0),
-    (&["router"], 14.0),
-    (&["firewall"], 14.0),
-    (&["reassembler"], 20.0),
-    (&["inspector"], 19.0),
-    (&["load_balancer"], 21.0),
-    (&["rate_limiter"], 15.0),
-    (&["telemetry"], 15.0),
-    (&["acl", "monitor", "acl"], 2.0),
-    (&["acl", "firewall", "monitor"], 0.8),
-    (&["firewall", "napt", "router"], 19.0),
-    (&["firewall", "napt", "load_balancer"], 18.0),
-    (&["firewall", "reassembler", "inspector"], 12.0),
-    (&["acl", "nptv6", "monitor", "router"], 5.0),
-    (&["firewall", "rate_limiter", "napt"], 5.0),
-    (&["acl", "telemetry", "monitor"], 1.0),
+    (&["acl"], 38.0),
+    (&["monitor"], 28.0),
+    (&["napt"], 38.0),
+    (&["nptv6"], 38.0),
+    (&["nat64"], 28.0),
+    (&["router"], 36.0),
+    (&["firewall"], 29.0),
+    (&["reassembler"], 33.0),
+    (&["inspector"], 36.0),
+    (&["load_balancer"], 42.0),
+    (&["rate_limiter"], 45.0),
+    (&["telemetry"], 54.0),
+    (&["acl", "monitor", "acl"], 28.0),
+    (&["acl", "firewall", "monitor"], 19.0),
+    (&["firewall", "napt", "router"], 30.0),
+    (&["firewall", "napt", "load_balancer"], 29.0),
+    (&["firewall", "reassembler", "inspector"], 22.0),
+    (&["acl", "nptv6", "monitor", "router"], 30.0),
+    (&["firewall", "rate_limiter", "napt"], 30.0),
+    (&["acl", "telemetry", "monitor"], 28.0),
 ];
 
 /// Event lists for each chain.
 const FOR_EACH_CHAIN: u32 = 12;
+
+/// Packets follow each other within this time there: state and rules of flows that are silent for longer
+/// than they live are not on the fast path.
+const LONGEST_SILENCE: Duration = Duration::from_micros(200);
 
 #[test]
 fn each_chain_has_its_share_of_the_fast_path() {
@@ -335,10 +387,14 @@ fn each_chain_has_its_share_of_the_fast_path() {
         let outcome =
             TestRunner::new(config).run(&(any_events(), any_drive()), |(mut events, drive)| {
                 events.retain(|event| event.is_usual());
+                for event in &mut events {
+                    event.gap = event.gap.min(LONGEST_SILENCE);
+                }
                 let (slow, _) = run(&any, &service, &events, Paths::Slow, drive, |_| ());
                 let (both, _) = run(&any, &service, &events, Paths::Both, drive, |_| ());
                 let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
                 assert_equal(&service, &slow, &both, external, &format!("{chain:?}"));
+                tell("generated", &slow, &both);
                 let (packets, fast) = sums.get();
                 let more = (both.report.totals.packets_in, both.report.fast.packets);
                 sums.set((packets + more.0, fast + more.1));
@@ -368,7 +424,7 @@ fn shards_give_what_one_node_gives() {
     };
     let shards = prop::sample::select(vec![2, 4]);
     let cases = (any_service(Just(false)), any_events(), shards);
-    let (spread_over, fast) = (Cell::new(0), Cell::new(0));
+    let (spread_over, cached) = (Cell::new(0), RefCell::new(Cached::default()));
     let outcome = TestRunner::new(config).run(&cases, |(any, mut events, shards)| {
         if any.has("napt") || any.has("nat64") {
             return Ok(());
@@ -384,18 +440,16 @@ fn shards_give_what_one_node_gives() {
         assert_equal(&service, &slow, &found.outcome, None, &what);
         let busy = found.arrived.iter().filter(|arrived| **arrived > 0).count();
         spread_over.set(spread_over.get() + usize::from(busy > 1));
-        fast.set(fast.get() + found.outcome.report.fast.packets);
+        tell("generated", &slow, &found.outcome);
+        cached.borrow_mut().add(&found.outcome);
         Ok(())
     });
     if let Err(error) = outcome {
         panic!("{error}");
     }
-    println!(
-        "{} runs over several shards, {} packets on the fast path",
-        spread_over.get(),
-        fast.get()
-    );
-    assert!(spread_over.get() > 0 && fast.get() > 0);
+    println!("{} runs over several shards", spread_over.get());
+    assert!(spread_over.get() > 0);
+    cached.borrow().assert_did(1.0, 6.5);
 }
 
 /// Packets as a capture has them: those that a run of the slow path alone was sent. Of a translation
@@ -482,6 +536,7 @@ fn a_dpu_gives_what_the_slow_path_alone_gives() {
         let drops = [&slow, &both].map(|run| &run.report.drops);
         let what = format!("a DPU, drops {drops:?}: {text}");
         assert_equal(&service, &slow, &both, None, &what);
+        tell("generated", &slow, &both);
         let totals = &both.report.totals;
         fast.set(fast.get() + both.report.fast.packets);
         all.set(all.get() + totals.packets_in);
@@ -571,7 +626,7 @@ fn both_paths_give_the_same_in_virtual_time() {
     };
     let round_trip = prop::sample::select(vec!["4us", "100us", "5ms", "120ms", "1s"]);
     let cases = (any_service(Just(false)), any_events(), round_trip);
-    let timed_out = Cell::new(0);
+    let (timed_out, cached) = (Cell::new(0), RefCell::new(Cached::default()));
     let outcome = TestRunner::new(config).run(&cases, |(any, mut events, round_trip)| {
         // These race with their flows.
         events.retain(|event| !event.races_with_flow());
@@ -590,6 +645,8 @@ fn both_paths_give_the_same_in_virtual_time() {
         let what = format!("any chain over {round_trip} {events:?}, drops {drops:?}");
         let external = any.has("napt").then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
+        tell("generated", &slow, &both);
+        cached.borrow_mut().add(&both);
         for function in &slow.report.functions {
             let count = function.counters.get("gaps_timed_out");
             timed_out.set(timed_out.get() + count.copied().unwrap_or(0));
@@ -600,4 +657,5 @@ fn both_paths_give_the_same_in_virtual_time() {
         panic!("{error}");
     }
     assert!(timed_out.get() > 0, "no gap was given up");
+    cached.borrow().assert_did(2.5, 6.0);
 }

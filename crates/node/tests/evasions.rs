@@ -4,6 +4,8 @@
 
 mod common;
 
+use common::acting::assert_share;
+use common::rows::tell;
 use common::talk::{self, Ends, Sent, Talk};
 use common::{assert_same, by_direction, run, service};
 use proptest::prelude::*;
@@ -12,6 +14,9 @@ use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN, URG};
 
 const WORD: &[u8] = b"FORBIDDEN";
+
+/// Where both ends have talked before, the fast path settles this share of a connection's packets.
+const LEAST_SHARE: f64 = 0.5;
 
 fn contains(stream: &[u8]) -> bool {
     stream.windows(WORD.len()).any(|part| part == WORD)
@@ -30,6 +35,10 @@ fn is_banned(service: &Service, talk: &Talk, what: &str) -> bool {
     let [slow, both] = [Paths::Slow, Paths::Both]
         .map(|paths| run(service, &talk.trace, paths, Execution::Virtual));
     assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what);
+    tell("talk", &slow, &both);
+    if talk.ends.have_talked {
+        assert_share(&both, LEAST_SHARE, what);
+    }
     let left = both.packets.iter().map(|(_, packet)| packet.as_slice());
     let received = talk.received(left);
     assert!(
@@ -152,6 +161,9 @@ fn in_fragments_that_may_pass() {
         let outcome = run(&service, &talk.trace, Paths::Both, Execution::Virtual);
         let left = outcome.packets.iter().map(|(_, packet)| packet.as_slice());
         assert!(contains(&talk.received(left)), "{ends:?}");
+        if ends.have_talked {
+            assert_share(&outcome, LEAST_SHARE, &format!("fragments, {ends:?}"));
+        }
     }
 }
 
@@ -246,7 +258,7 @@ fn around_a_fin_that_never_arrives() {
             talk.fins_get_lost = true;
             game.iter().for_each(|sent| talk.send(sent));
         });
-        for (ends, service) in all_ends(&services) {
+        for (ends, service) in all_ends(Ends::ALL, &services) {
             let mut talk = Talk::new(ends);
             talk.fins_get_lost = true;
             game.iter().for_each(|sent| talk.send(sent));
@@ -342,6 +354,9 @@ fn what_a_firewall_refuses_is_not_delivered() {
         talk.send(&Sent::data(4, b"fine"));
         for paths in [Paths::Slow, Paths::Both] {
             let outcome = run(&service, &talk.trace, paths, Execution::Virtual);
+            if ends.have_talked && matches!(paths, Paths::Both) {
+                assert_share(&outcome, LEAST_SHARE, &format!("refused, {ends:?}"));
+            }
             let left = outcome.packets.iter().map(|(_, packet)| packet.as_slice());
             assert_eq!(talk.received(left), b"goodfine", "{ends:?}");
             assert!(
@@ -375,7 +390,7 @@ fn in_front_of_where_a_stream_is_picked_up() {
         ))
     });
     for (what, sent) in cases {
-        for (ends, service) in all_ends(&services) {
+        for (ends, service) in all_ends(Ends::strangers(), &services) {
             let mut talk = Talk::in_the_middle(ends);
             for (offset, payload) in sent {
                 talk.send(&Sent::data(*offset, payload));
@@ -392,7 +407,7 @@ fn in_front_of_where_a_stream_is_picked_up() {
 #[test]
 fn a_stream_that_is_picked_up_goes_on() {
     let services = [inspecting(&["reassembler", "inspector"], "")];
-    for (ends, service) in all_ends(&services) {
+    for (ends, service) in all_ends(Ends::strangers(), &services) {
         let mut talk = Talk::in_the_middle(ends);
         talk.send(&Sent::data(9, b"harmless"));
         talk.answer(17);
@@ -406,8 +421,11 @@ fn a_stream_that_is_picked_up_goes_on() {
     }
 }
 
-fn all_ends(services: &[Service]) -> impl Iterator<Item = (Ends, &Service)> {
-    let ends = Ends::ALL.into_iter();
+fn all_ends(
+    ends: impl IntoIterator<Item = Ends>,
+    services: &[Service],
+) -> impl Iterator<Item = (Ends, &Service)> {
+    let ends = ends.into_iter();
     ends.flat_map(move |ends| services.iter().map(move |service| (ends, service)))
 }
 

@@ -39,7 +39,7 @@ time_to_live = "1h"
 [slow_path]
 flows = 65536
 [link]
-ring_frames = 1024
+ring_frames = RING
 [rule_cache]
 window = "20ms"
 threshold = 1
@@ -68,8 +68,10 @@ const SELDOM_PORT: u16 = 443;
 /// their own, as where a card has a ring for what must not wait behind others: what a ring that all
 /// share loses is lost in front of both paths, and says nothing of either.
 const ENTRANCE: usize = 1024;
-/// Newcomers that are inside at once while it is found out how many the slow path carries.
-const TRIED_AT_ONCE: u64 = 1024;
+/// Frames of the ring to the slow path. No more newcomers are inside at once while it is found out how
+/// many it carries.
+const USUAL_RING: u64 = 1024;
+const SMALL_RING: u64 = 128;
 
 /// Packets that each known flow sends together until all are hits, and the pause behind them: the
 /// next one would cancel what makes it a hit.
@@ -176,6 +178,8 @@ impl Carried {
 struct Load {
     /// When all known flows were known.
     began_ns: u64,
+    /// Frames of the ring.
+    ring: u64,
     now_ns: u64,
     /// The same by a clock on the wall.
     began: WallClock,
@@ -196,9 +200,10 @@ struct Load {
 }
 
 impl Load {
-    fn new() -> Self {
+    fn new(ring: u64) -> Self {
         Self {
             began_ns: 0,
+            ring,
             now_ns: 0,
             began: WallClock::now(),
             wall_ns: 0,
@@ -256,7 +261,9 @@ impl Load {
         let rates = match Phase::at(now_ns) {
             Phase::Tried { .. } => {
                 let inside = self.seldom.taken - self.seldom.left;
-                let more = TRIED_AT_ONCE.saturating_sub(inside + self.seldom_waiting as u64);
+                let more = self
+                    .ring
+                    .saturating_sub(inside + self.seldom_waiting as u64);
                 self.due[1] = more as f64;
                 [20_000.0, 0.0]
             }
@@ -342,9 +349,9 @@ struct Ends {
 }
 
 impl Ends {
-    fn new() -> Self {
+    fn new(ring: u64) -> Self {
         Self {
-            load: Arc::new(Mutex::new(Load::new())),
+            load: Arc::new(Mutex::new(Load::new(ring))),
             began: WallClock::now(),
         }
     }
@@ -413,6 +420,9 @@ const LEAST_AMONG_OTHERS: f64 = 0.6;
 /// Of the cores' time, what the process has had if it was as good as alone.
 const ALONE_SHARE: f64 = 0.8;
 
+/// What the slow path carries with a small ring, of what it carries with the usual one.
+const LEAST_WITH_SMALL_RING: f64 = 0.5;
+
 /// Others that share caches and cores may still disturb a load for longer than half of its turns.
 /// What collapses does so each time.
 const ATTEMPTS: usize = 5;
@@ -420,7 +430,7 @@ const ATTEMPTS: usize = 5;
 /// The tests of this file take turns: they share the processor time that they measure.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn does_not_collapse(cores: usize) {
+fn does_not_collapse(cores: usize, ring: u64) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
     if !bind_to(cores) {
@@ -429,7 +439,7 @@ fn does_not_collapse(cores: usize) {
     }
     let (mut holds, mut was_alone) = (false, false);
     for _ in 0..ATTEMPTS {
-        let (least, goodput) = attempt(cores);
+        let Attempt { least, goodput, .. } = attempt(cores, ring);
         match &goodput {
             Ok(()) => println!("each load has {least} of the best, as was asked"),
             Err(why) => println!("{why}, where {least} was asked"),
@@ -449,17 +459,26 @@ fn does_not_collapse(cores: usize) {
     assert!(holds, "goodput falls under load, each time");
 }
 
-/// Fails where anything is lost that should not be. Tells what part of the best was asked of each
-/// load; the error says where goodput falls.
-fn attempt(cores: usize) -> (f64, Result<(), String>) {
-    let service = service(GATEWAY);
+/// What came of all loads.
+struct Attempt {
+    /// What part of the best was asked of each load.
+    least: f64,
+    /// Where goodput falls, if it does.
+    goodput: Result<(), String>,
+    /// Packets a second that the slow path carries.
+    capacity: f64,
+}
+
+/// Fails where anything is lost that should not be.
+fn attempt(cores: usize, ring: u64) -> Attempt {
+    let service = service(&GATEWAY.replace("RING", &ring.to_string()));
     let mut node = build(&service, Paths::Both).expect("sound");
     node.machine.set_limits(Limits {
         ring_frames: service.link.ring_frames,
         is_lossless: false,
         is_replay: false,
     });
-    let ends = Ends::new();
+    let ends = Ends::new(ring);
     offer(&mut node, &ends);
     let load = ends.load();
     let mut drops = node.machine.path().drops().clone();
@@ -474,7 +493,11 @@ fn attempt(cores: usize) -> (f64, Result<(), String>) {
         true => LEAST_GOODPUT,
         false => LEAST_AMONG_OTHERS,
     };
-    (least, load.goodput_stays(least))
+    Attempt {
+        least,
+        goodput: load.goodput_stays(least),
+        capacity: load.capacity(),
+    }
 }
 
 /// All loads, one after the other.
@@ -536,7 +559,8 @@ impl Load {
         let capacity = self.capacity();
         let share = self.share_of(cores);
         println!(
-            "{cores} cores, of which we had {share:.2}: the slow path carries {capacity:.0} a second"
+            "{cores} cores, of which we had {share:.2}, ring of {}: the slow path carries {capacity:.0} a second",
+            self.ring
         );
         for (times, count) in LOADS.iter().zip(&self.loads) {
             let [offered, left] = count.medians();
@@ -549,10 +573,27 @@ impl Load {
 
 #[test]
 fn on_one_core() {
-    does_not_collapse(1);
+    does_not_collapse(1, USUAL_RING);
+}
+
+/// On a core that they share, a worker has its turn when its ring is full: the slow path carries about as
+/// much with a small ring as with the usual one. If it waited for its turn, it would carry one ring full
+/// for each.
+#[test]
+fn on_one_core_with_a_small_ring() {
+    does_not_collapse(1, SMALL_RING);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !bind_to(1) {
+        return;
+    }
+    let carries_enough = |_| {
+        let [small, usual] = [SMALL_RING, USUAL_RING].map(|ring| attempt(1, ring).capacity);
+        small > usual * LEAST_WITH_SMALL_RING
+    };
+    assert!((0..ATTEMPTS).any(carries_enough), "each time too little");
 }
 
 #[test]
 fn on_two_cores() {
-    does_not_collapse(2);
+    does_not_collapse(2, USUAL_RING);
 }

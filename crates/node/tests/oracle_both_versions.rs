@@ -3,7 +3,9 @@
 
 mod common;
 
+use common::acting::{assert_all_acted, assert_share};
 use common::derived::{Capture, by_entry};
+use common::rows::tell;
 use common::trial::Trial;
 use common::{VARIANTS, Variant, assert_same, generate, run, service, traffic};
 use std::sync::OnceLock;
@@ -47,7 +49,7 @@ fn alone(tables: &[Derived], variants: &[Variant]) {
             assert_rewrites_v6(capture, &function);
             let trial = Trial::alone(capture, function);
             complaints.extend(trial.verdict().complaints());
-            trial.compare(variants);
+            complaints.extend(trial.compare(variants));
         }
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
@@ -131,14 +133,12 @@ fn key_value_workload() {
     );
     let service = service("[service]\nchain = [\"kv_store\"]\n");
     let expected = run(&service, &requests, Paths::Slow, Execution::Virtual);
+    assert_all_acted(&service, &expected, "key-value workload");
     for execution in [Execution::Virtual, Execution::Threads] {
         let found = run(&service, &requests, Paths::Both, execution);
-        assert_same(
-            &by_entry(&expected),
-            &by_entry(&found),
-            &format!("{execution:?}"),
-        );
+        let what = format!("key-value-workload {execution:?}");
+        assert_same(&by_entry(&expected), &by_entry(&found), &what);
+        tell(&what, &expected, &found);
+        assert_share(&found, 0.3, &what);
     }
-    let both = run(&service, &requests, Paths::Both, Execution::Virtual);
-    assert!(both.report.fast.share > 0.3, "{}", both.report.fast.share);
 }

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::acting::assert_all_acted;
 use common::headers_only::BALANCED;
 use common::world::{Mishaps, World};
 use common::{generate, service, traffic};
@@ -82,13 +83,24 @@ fn oracle(trace: &Trace) -> Left {
     let whole = service(&balanced(""));
     let mut oracle = World::new(&whole, Paths::Slow, Mishaps::default());
     oracle.run(trace);
-    assert_eq!(oracle.left.len(), trace.len());
-    oracle.left
+    let left = std::mem::take(&mut oracle.left);
+    assert_eq!(left.len(), trace.len());
+    assert_all_acted(&whole, &oracle.outcome(), "workers that see whole packets");
+    left
 }
 
 fn assert_same(oracle: &Left, world: &World, what: &str) {
     for (ordinal, packet) in &world.left {
         assert!(oracle[ordinal] == *packet, "{what}: packet {ordinal}");
+    }
+}
+
+/// Where there is a fast path it settled most packets.
+fn assert_settled(world: &World, paths: Paths, packets: usize, what: &str) {
+    let settled = world.node.machine.path().counters().fast_packets;
+    match paths {
+        Paths::Slow => assert_eq!(settled, 0, "{what}"),
+        _ => assert!(settled > packets as u64 / 2, "{what}: {settled}"),
     }
 }
 
@@ -100,6 +112,7 @@ fn check(mode: &str, paths: Paths, mishaps: Mishaps) {
     world.run(&trace);
     let what = format!("{mode} {paths:?} {mishaps:?}");
     assert_same(&oracle, &world, &what);
+    assert_settled(&world, paths, trace.len(), &what);
     let ends = ends(&world);
     // What went down in the last crash is not known to be lost: nothing came behind it.
     assert!(ends.away == 0 || mishaps.crashes_every.is_some(), "{what}");

@@ -6,8 +6,8 @@
 mod common;
 
 use common::headers_only::{
-    BALANCED, EVERYWHERE, FIREWALL, GATEWAY, assert_counted, balancer, conversations,
-    crossing_traffic, firewall, kept, with_mode,
+    BALANCED, EVERYWHERE, FIREWALL, assert_counted, assert_settled, balancer, caching_gateway,
+    conversations, crossing_traffic, expected, firewall, kept, with_mode,
 };
 use common::{Outcome, assert_same, by_direction, captures, load, run, service, tcp_traffic};
 use twinpath_control::service::{Execution, Paths};
@@ -33,11 +33,10 @@ const MODES: [(&str, &[&str]); 2] = [
     ),
 ];
 
-type Run = (Paths, Execution);
+/// Wherever payloads wait, the fast path settles this share.
+const LEAST_SHARE: f64 = 0.4;
 
-fn expected(text: &str, trace: &Trace) -> Outcome {
-    run(&service(text), trace, Paths::Slow, Execution::Virtual)
-}
+type Run = (Paths, Execution);
 
 fn compare(text: &str, mode: &str, trace: &Trace, expected: &Outcome, runs: &[Run]) {
     for &run_as in runs {
@@ -51,6 +50,7 @@ fn compare(text: &str, mode: &str, trace: &Trace, expected: &Outcome, runs: &[Ru
         assert_eq!(expected.ports, found.ports, "{what}");
         assert_counted(&found, 0, &what);
         assert!(kept(&found) > 0, "{what}: no payload waited");
+        assert_settled(expected, &found, run_as, LEAST_SHARE);
     }
 }
 
@@ -91,7 +91,7 @@ fn firewall_and_load_balancer_with_several_workers() {
 /// longer than the header timeout that payloads have with the slow path.
 #[test]
 fn chains_of_rules() {
-    let trace = crossing_traffic();
+    let (trace, gateway) = (crossing_traffic(), caching_gateway());
     let chains = [
         "\"acl\", \"napt\", \"router\"",
         "\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"",
@@ -100,7 +100,7 @@ fn chains_of_rules() {
     let modes = ["[parking]\nheader_timeout = \"1ms\"\n", split];
     for chain in chains {
         let text =
-            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{GATEWAY}");
+            format!("[service]\nchain = [{chain}]\ninside = [\"10.0.0.0/8\"]\n{FIREWALL}{gateway}");
         let expected = expected(&text, &trace);
         for mode in modes.iter().chain(others) {
             compare(&text, mode, &trace, &expected, &EVERYWHERE);
@@ -115,7 +115,7 @@ fn captures_on_both_paths() {
     let mut waited = [0; MODES.len()];
     for path in captures() {
         let trace = load(&path);
-        let expected = expected(&text, &trace);
+        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
         // Threads that wait for each other take long; short captures will do for them.
         let runs = match trace.len() {
             0..3000 => &EVERYWHERE[..],

@@ -8,6 +8,7 @@ use common::burners::Burners;
 use common::chains;
 use common::derived::{Capture, profiled};
 use common::racing::{Scarcity, race};
+use common::rows::tell;
 use common::trial::Tally;
 use common::{generate, service, traffic};
 use std::cell::Cell;
@@ -141,6 +142,7 @@ fn translations_and_routers_are_linearizable() {
             let logged = race.assert_linearizable(&chain.service, false, &what);
             race.assert_in_order(&what);
             println!("{what}: {} in the loop | {logged}", race.passed_in_loop());
+            tell("generated", &race.outcome(), &race.outcome());
             assert!(race.passed_in_loop() > 0, "{what}: the loop is not raced");
         }
     }

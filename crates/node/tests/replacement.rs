@@ -87,10 +87,17 @@ impl Sink for Changing {
 }
 
 /// Runs one service that becomes another when so many packets have left. Returns what left, and
-/// how much of it before the change was acknowledged.
+/// how much of it before the change was acknowledged. The fast path must have done its part before it and
+/// after.
 fn run_changing(old: &Service, new: &Service, trace: Trace, at: usize) -> (Vec<Vec<u8>>, usize) {
     let sink = run_on(Execution::Threads, old, new, trace, at);
     let before = sink.acknowledged.expect("the change is acknowledged");
+    let (old, new) = sink.is_fast.split_at(before);
+    for (when, is_fast) in [("before", old), ("after", new)] {
+        let share = is_fast.iter().filter(|fast| **fast).count() as f64 / is_fast.len() as f64;
+        println!("{:.1} % on the fast path {when} the change", 100.0 * share);
+        assert!(share > 0.4, "{share} on the fast path {when} the change");
+    }
     (sink.left, before)
 }
 

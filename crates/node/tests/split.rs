@@ -4,20 +4,21 @@
 
 mod common;
 
-use common::headers_only::{EVERYWHERE, assert_counted, firewall, with_mode};
-use common::{Outcome, assert_same, by_direction, generate, run, service, tcp_traffic, traffic};
+use common::headers_only::{
+    EVERYWHERE, assert_counted, assert_settled, expected, firewall, with_mode,
+};
+use common::{Outcome, assert_same, by_direction, generate, service, tcp_traffic, traffic};
 use twinpath_control::report::SplitCounts;
-use twinpath_control::service::{Execution, Paths};
+use twinpath_control::service::Paths;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
+
+/// Wherever payloads wait, the fast path settles this share.
+const LEAST_SHARE: f64 = 0.4;
 
 fn counts(outcome: &Outcome) -> SplitCounts {
     let split = outcome.report.split.as_ref();
     split.expect("a service with [split]").counts
-}
-
-fn expected(text: &str, trace: &Trace) -> Outcome {
-    run(&service(text), trace, Paths::Slow, Execution::Virtual)
 }
 
 /// Both IP versions, behind a tag and without.
@@ -57,6 +58,7 @@ fn classes_that_are_never_split() {
             &what,
         );
         assert_counted(&found, 0, &what);
+        assert_settled(&expected, &found, run_as, LEAST_SHARE);
         let counts = counts(&found);
         match run_as.0 {
             Paths::Slow => assert_eq!((counts.whole_class, counts.packets), (200, 200)),
@@ -74,6 +76,7 @@ fn a_chain_that_needs_payloads_sees_whole_packets() {
     for run_as in EVERYWHERE {
         let found = with_mode(text, "[split]\nthreshold_bytes = 60\n", &trace, run_as);
         assert_same(&expected.flows, &found.flows, "whole packets");
+        assert_settled(&expected, &found, run_as, LEAST_SHARE);
         let counts = counts(&found);
         assert_eq!((counts.packets, counts.whole()), (0, counts.whole_chain));
         assert!(counts.whole_chain > 0);

@@ -64,6 +64,16 @@ pub enum Copying {
     Kernel,
 }
 
+impl Copying {
+    /// As reports say it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Zero => "zero_copy",
+            Self::Kernel => "copy",
+        }
+    }
+}
+
 impl XdpPort {
     /// Opens a socket on every queue that is the part's; nothing if none is. The first part puts the
     /// program on the interface, which is there until all parts are closed. Where this host shares

@@ -5,15 +5,24 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The files of tests that compare runs with the slow path alone.
-const FILES: [&str; 7] = [
+/// The files of tests that compare runs with the slow path alone, or, where packets race, with the functions
+/// of each element alone.
+const FILES: [&str; 15] = [
+    "any_chain",
+    "crossings",
+    "evasions",
     "oracle_both_versions",
     "oracle_captures",
     "oracle_derived",
     "oracle_generated",
     "oracle_instances",
     "oracle_rules",
+    "oracle_split",
+    "parking",
+    "racing",
     "shards",
+    "split",
+    "time",
 ];
 
 /// All runs of one test.
@@ -76,7 +85,8 @@ impl Test {
             let Some((name, counters)) = function.split_once(": ") else {
                 continue;
             };
-            let own = self.functions.entry(name.to_owned()).or_default();
+            let own = self.functions.entry(unnumbered(name).to_owned());
+            let own = own.or_default();
             let counters = counters.split(", ");
             for (counter, count) in counters.filter_map(|one| one.rsplit_once(' ')) {
                 *own.entry(counter.to_owned()).or_default() += count.parse().unwrap_or(0);
@@ -95,11 +105,20 @@ impl Test {
     }
 }
 
+/// A function's name without the number of its place in the chain, `acl` of `acl_2`.
+fn unnumbered(name: &str) -> &str {
+    match name.rsplit_once('_') {
+        Some((function, number)) if number.parse::<u32>().is_ok() => function,
+        _ => name,
+    }
+}
+
 fn table(tests: &BTreeMap<String, Test>) -> String {
     let mut page = String::from(
         "Each run is compared with the slow path alone: the same packets, byte for byte, in the same \
-         order per flow and direction. What functions did is the sum over a test's runs; tests assert \
-         more of it, and of the share of the fast path, run by run.\n\n\
+         order per flow and direction. Where packets race it is compared with what the functions of each \
+         element alone make of them in the order in which the element took them. What functions did is the \
+         sum over a test's runs; tests assert more of it, and of the share of the fast path, run by run.\n\n\
          | test | runs | over | packets | on the fast path | what each function did |\n|---|---|---|---|---|---|\n",
     );
     for (name, test) in tests {
@@ -125,6 +144,17 @@ fn table(tests: &BTreeMap<String, Test>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn functions_are_told_whatever_their_places() {
+        let text = "oracle | any | z | 1 | 1 | acl_0: allowed 4; kv_store_12: gets 1; acl_3: denied 2; acl: allowed 1\n\
+            oracle | any | z | 1 | 1 | kv_store: gets 2; nptv6: past 1\n";
+        let did = tests(text)["any"].did();
+        assert_eq!(
+            did,
+            "acl: allowed 5, denied 2; kv_store: gets 3; nptv6: past 1"
+        );
+    }
 
     #[test]
     fn runs_of_a_test_are_summed() {

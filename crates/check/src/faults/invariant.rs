@@ -53,6 +53,8 @@ invariants! {
         "payloads: packets leave whole, byte for byte, and in the end every payload has come to one end",
     Watermark:
         "departures: no packet is under way that arrived before the watermark, which never goes back",
+    KeptOut: "an inspector: nothing leaves that has whole what its rules forbid, unless its receiver has it",
+    Remembered: "a key-value store: what is read was written, and not written over since",
 }
 
 impl fmt::Display for Invariant {

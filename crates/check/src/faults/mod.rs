@@ -38,7 +38,9 @@
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]), and beside elements with rules, in up to three elements
 //! ([`Elements::MIXED`]). What their values must be is not known here; all that can be told
-//! without it is checked.
+//! without it is checked: among it that an inspector keeps out what it forbids, and that a key-value
+//! store reads what was written. [`Acted`] tells what each function did, for one that never acts shows
+//! nothing.
 
 mod chain;
 mod checks;
@@ -58,7 +60,7 @@ pub use events::Sabotage;
 pub use functions::Functions;
 pub use invariant::{Invariant, Violation};
 pub use outcome::Outcome;
-pub use record::{Coverage, Event};
+pub use record::{Acted, Coverage, Event};
 pub use scenario::{
     Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, SplitSettings,
     Traffic, WorkerFaults,

@@ -1,7 +1,7 @@
 //! What a run came to.
 
 use super::invariant::Violation;
-use super::record::{Coverage, Event};
+use super::record::{Acted, Coverage, Event};
 use super::scenario::Scenario;
 use std::fmt;
 
@@ -20,6 +20,8 @@ pub struct Outcome {
     pub digest: u64,
     /// What was tried.
     pub coverage: Coverage,
+    /// What the functions did.
+    pub acted: Acted,
 }
 
 /// Events shown with a violation.

@@ -247,6 +247,11 @@ fn outcome(run: Run) -> Outcome {
         coverage.count_split(stage);
     }
     coverage.count_fast_path(world.machine.path());
+    let mut acted = record.acted;
+    for worker in &world.workers {
+        worker.each_counter(&mut |function, counter, times| acted.add(function, counter, times));
+    }
+    acted.count_fast_path(world.machine.path(), &record.answers);
     let (events, digest) = record.log.close();
     Outcome {
         seed: world.seed,
@@ -255,5 +260,6 @@ fn outcome(run: Run) -> Outcome {
         events,
         digest,
         coverage,
+        acted,
     }
 }

@@ -60,6 +60,15 @@ pub struct Limits {
     pub is_replay: bool,
 }
 
+impl Limits {
+    /// Packets that are received at once: no more than a part of what a worker's ring holds, or each
+    /// burst finds the ring as full as the one before has left it.
+    #[inline]
+    fn burst(self) -> usize {
+        (self.ring_frames / 4).clamp(1, BURST)
+    }
+}
+
 /// What comes out of a machine: the caller's buffers.
 #[derive(Default)]
 pub struct Output {
@@ -211,8 +220,13 @@ impl Machine {
         match self.limits.is_lossless {
             true if self.path.holds_many() => 0,
             true => self.room_of_links().min(BURST),
-            false => BURST,
+            false => self.limits.burst(),
         }
+    }
+
+    /// Whether there is room for no more frames to some worker.
+    pub fn has_full_link(&self) -> bool {
+        self.links.iter().any(|link| link.room() == 0)
     }
 
     fn room_of_links(&self) -> usize {

@@ -51,7 +51,12 @@ impl Backoff {
     fn let_others_in(&mut self) {
         let before = Instant::now();
         std::thread::yield_now();
-        if before.elapsed() > UNSHARED {
+        self.came_back(before.elapsed());
+    }
+
+    /// The processor was away for so long.
+    fn came_back(&mut self, after: Duration) {
+        if after > UNSHARED {
             self.shared = WAITS;
         }
     }
@@ -70,8 +75,51 @@ impl Way {
         let before = began.elapsed();
         if before >= self.kept_until {
             std::thread::yield_now();
-            let after = began.elapsed();
-            self.kept_until = after + (after - before);
+            self.came_back(before, began.elapsed());
         }
+    }
+
+    /// The processor was given away at one time, and came back at another.
+    fn came_back(&mut self, before: Duration, after: Duration) {
+        self.kept_until = after + (after - before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often a wait of so many looks sleeps.
+    fn sleeps(backoff: &mut Backoff, looks: u32) -> u32 {
+        let mut count = 0;
+        (0..looks).for_each(|_| backoff.wait_or(|| count += 1));
+        backoff.end();
+        count
+    }
+
+    #[test]
+    fn who_shares_a_processor_sleeps_at_once() {
+        let mut backoff = Backoff::default();
+        backoff.came_back(2 * UNSHARED);
+        for _ in 0..WAITS {
+            assert_eq!(sleeps(&mut backoff, POLITE), POLITE - QUICK + 1);
+        }
+        assert_eq!(backoff.shared, 0, "it is found out anew");
+        backoff.came_back(UNSHARED / 2);
+        assert_eq!(backoff.shared, 0, "nobody needs it");
+        // Short waits tell nothing.
+        backoff.came_back(2 * UNSHARED);
+        assert_eq!(sleeps(&mut backoff, QUICK - 1), 0);
+        assert_eq!(backoff.shared, WAITS);
+    }
+
+    #[test]
+    fn a_processor_is_kept_for_as_long_as_it_was_away() {
+        let ms = Duration::from_millis;
+        let mut way = Way::default();
+        way.came_back(ms(10), ms(14));
+        assert_eq!(way.kept_until, ms(18));
+        way.give(Instant::now());
+        assert_eq!(way.kept_until, ms(18), "it is not given away before");
     }
 }

@@ -160,11 +160,6 @@ impl WorkerLink {
         self.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// Whether the worker has as many frames to take as the ring holds.
-    pub fn is_full(&self) -> bool {
-        self.to_worker.is_full()
-    }
-
     /// Whether nothing has come back.
     pub fn is_empty(&self) -> bool {
         self.from_worker.is_empty()

@@ -122,6 +122,11 @@ fn words_of(name: &str) -> Option<usize> {
     found.map(|&(_, words)| words)
 }
 
+/// Whether the decisions of a function are cached as rules, and not in the state of flows.
+pub fn makes_rules(name: &str) -> bool {
+    words_of(name).is_none()
+}
+
 /// Functions as they are drawn: those that several of a chain may be more often.
 const DRAWN: [&str; 21] = [
     "acl",

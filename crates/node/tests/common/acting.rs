@@ -1,10 +1,11 @@
-//! Whether functions decided anything: an oracle in which nothing happens is none.
+//! Whether functions decided anything, and the fast path anything by itself: an oracle in which nothing
+//! happens is none.
 
 use super::Outcome;
 use twinpath_control::service::Service;
 
 /// By function: counters of which one, at least, tells that it did more than let packets pass.
-const TELLING: [(&str, &[&str]); 10] = [
+const TELLING: [(&str, &[&str]); 11] = [
     ("acl", &["denied"]),
     ("firewall", &["connections_opened", "packets_denied"]),
     ("inspector", &["bans", "alerts"]),
@@ -12,6 +13,7 @@ const TELLING: [(&str, &[&str]); 10] = [
     ("load_balancer", &["new_connections"]),
     ("monitor", &["flows_started"]),
     ("napt", &["sessions_created"]),
+    ("nat64", &["translated_out"]),
     ("nptv6", &["translated_out"]),
     ("reassembler", &["opened", "picked_up"]),
     ("router", &["forwarded"]),
@@ -39,4 +41,14 @@ pub fn assert_all_acted(service: &Service, slow: &Outcome, what: &str) {
         let count = decisions(service, slow, &instance.name);
         assert!(count > 0, "{what}: {} did nothing", instance.name);
     }
+}
+
+/// The fast path settled this share of the packets of a run on both paths, at least.
+pub fn assert_share(both: &Outcome, least: f64, what: &str) {
+    let share = both.report.fast.share;
+    println!("{what}: {:.1} % on the fast path", 100.0 * share);
+    assert!(
+        share >= least,
+        "{what}: {share} on the fast path, least {least}"
+    );
 }

@@ -1,5 +1,7 @@
 //! Services whose workers see headers alone, wherever payloads wait, and packets for them.
 
+use super::acting::{assert_all_acted, assert_share};
+use super::rows::tell;
 use super::{Flows, Outcome, balanced_traffic_of, generate, run, service, traffic};
 use twinpath_control::service::{Execution, Paths};
 use twinpath_io::Trace;
@@ -39,6 +41,13 @@ threshold = 0
 round_trip = "200us"
 incomplete_timeout = "10ms"
 "#;
+
+/// The same where rules are cached while [`crossing_traffic`] lasts, and the list denies some of its clients.
+pub fn caching_gateway() -> String {
+    let clients = "{ action = \"deny\", from = \"10.0.2.0/23\" },\n    { action = \"deny\", from = \"10.0.0.0/29\"";
+    let caching = GATEWAY.replacen("window = \"100ms\"", "window = \"5ms\"", 1);
+    caching.replacen("{ action = \"deny\", from = \"10.0.0.0/29\"", clients, 1)
+}
 
 pub const EVERYWHERE: [(Paths, Execution); 4] = [
     (Paths::Both, Execution::Virtual),
@@ -88,6 +97,27 @@ pub fn multiset(flows: &Flows) -> Vec<(String, Vec<&[u8]>)> {
 pub fn with_mode(text: &str, mode: &str, trace: &Trace, run_as: (Paths, Execution)) -> Outcome {
     let service = service(&format!("{text}{mode}"));
     run(&service, trace, run_as.0, run_as.1)
+}
+
+/// What workers that see whole packets put out, without the fast path; every function acts.
+pub fn expected(text: &str, trace: &Trace) -> Outcome {
+    let service = service(text);
+    let expected = run(&service, trace, Paths::Slow, Execution::Virtual);
+    assert_all_acted(&service, &expected, text);
+    expected
+}
+
+/// Where there is a fast path it settled this share, at least.
+pub fn assert_settled(
+    expected: &Outcome,
+    found: &Outcome,
+    run_as: (Paths, Execution),
+    least_share: f64,
+) {
+    if matches!(run_as.0, Paths::Both) {
+        tell("generated", expected, found);
+        assert_share(found, least_share, &format!("{run_as:?}"));
+    }
 }
 
 /// How many payloads waited.

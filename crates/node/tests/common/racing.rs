@@ -6,7 +6,7 @@
 //! threads in one order. A packet that is handed on takes its next step later, so what that order
 //! says of any two packets that met the same state is the order in which they met it.
 
-use super::{Flows, Outcome, draws, lossless, reported};
+use super::{Outcome, by_flow, draws, lossless, reported};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -279,14 +279,24 @@ impl Race {
         }
     }
 
-    /// What it came to, but for the packets.
+    /// What it came to, but for times and ports of the packets.
     pub fn outcome(&self) -> Outcome {
         Outcome {
             packets: Vec::new(),
-            flows: Flows::new(),
+            flows: by_flow(self.left()),
             ports: BTreeMap::new(),
             report: self.report.clone(),
         }
+    }
+
+    /// What left of the packets that came in.
+    fn left(&self) -> Vec<Vec<u8>> {
+        let events = self.events().into_iter();
+        let left = events.filter_map(|(_, event)| match event {
+            Event::Left(bytes) => Some(bytes),
+            _ => None,
+        });
+        left.collect()
     }
 
     /// How many packets left that are not among those of another run, whatever identifications were
@@ -296,19 +306,15 @@ impl Race {
         for packet in other.flows.values().flatten() {
             *others.entry(undrawn(packet)).or_default() += 1;
         }
-        let events = self.events();
-        let left = events.iter().filter_map(|(_, event)| match event {
-            Event::Left(bytes) => Some(bytes),
-            _ => None,
-        });
-        let mut is_other = |bytes: &&Vec<u8>| match others.get_mut(&undrawn(bytes)) {
+        let is_other = |bytes: &&Vec<u8>| match others.get_mut(&undrawn(bytes)) {
             Some(rest) if *rest > 0 => {
                 *rest -= 1;
                 false
             }
             _ => true,
         };
-        left.filter(|bytes| is_other(bytes)).count()
+        let left = self.left();
+        left.iter().filter(is_other).count()
     }
 }
 

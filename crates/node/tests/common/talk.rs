@@ -13,24 +13,44 @@ use twinpath_io::Trace;
 /// The first data byte's number, of the end that evades and of the other. Numbers wrap soon.
 pub const FIRST: [u32; 2] = [u32::MAX - 40, 7000];
 
+/// Segments that the victim sends where both have talked, and bytes of each.
+const SEGMENTS: u32 = 25;
+const SEGMENT_BYTES: u32 = 40;
+
 /// Who evades whom.
 #[derive(Copy, Clone, Debug)]
 pub struct Ends {
     pub v6: bool,
     /// It is the connection's opener.
     pub opener_evades: bool,
+    /// The other one has sent it much before, so that their flow is on the fast path.
+    pub have_talked: bool,
 }
 
 impl Ends {
-    pub const ALL: [Self; 4] = [
-        Self::new(false, true),
-        Self::new(false, false),
-        Self::new(true, true),
-        Self::new(true, false),
+    /// Those that have just met, and those that have talked.
+    pub const ALL: [Self; 8] = [
+        Self::new(false, true, false),
+        Self::new(false, false, false),
+        Self::new(true, true, false),
+        Self::new(true, false, false),
+        Self::new(false, true, true),
+        Self::new(false, false, true),
+        Self::new(true, true, true),
+        Self::new(true, false, true),
     ];
 
-    pub const fn new(v6: bool, opener_evades: bool) -> Self {
-        Self { v6, opener_evades }
+    /// Those that have just met.
+    pub fn strangers() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|ends| !ends.have_talked)
+    }
+
+    const fn new(v6: bool, opener_evades: bool, have_talked: bool) -> Self {
+        Self {
+            v6,
+            opener_evades,
+            have_talked,
+        }
     }
 
     fn endpoints(self) -> [Endpoint; 2] {
@@ -113,11 +133,13 @@ fn mark_first_byte(packet: &mut [u8]) {
 
 /// A connection's packets, from its handshake on or from the middle.
 pub struct Talk {
-    ends: Ends,
+    pub ends: Ends,
     pub trace: Trace,
     /// No FIN reaches the victim.
     pub fins_get_lost: bool,
     now: u64,
+    /// Bytes that the victim has sent.
+    said: u32,
 }
 
 impl Talk {
@@ -128,6 +150,7 @@ impl Talk {
             trace: Trace::new(),
             fins_get_lost: false,
             now: 1_000_000_000,
+            said: 0,
         }
     }
 
@@ -156,7 +179,25 @@ impl Talk {
         if !ends.opener_evades {
             talk.answer(0);
         }
+        if ends.have_talked {
+            (0..SEGMENTS).for_each(|_| talk.hear());
+        }
         talk
+    }
+
+    /// The victim sends something, which is acknowledged.
+    fn hear(&mut self) {
+        let [evader, victim] = self.ends.endpoints();
+        let packet = PacketBuilder::tcp(victim, evader)
+            .seq(FIRST[1].wrapping_add(self.said))
+            .ack(FIRST[0])
+            .flags(ACK)
+            .window(8192)
+            .payload(&[b'.'; SEGMENT_BYTES as usize])
+            .to_vec();
+        self.push(&packet.expect("a packet"));
+        self.said += SEGMENT_BYTES;
+        self.send(&Sent::data(0, b""));
     }
 
     fn push(&mut self, packet: &[u8]) {
@@ -170,13 +211,13 @@ impl Talk {
 
     /// The same, with the acknowledgement of so many bytes of the other end.
     pub fn send_acknowledging(&mut self, sent: &Sent, bytes: u32) {
-        let packet = sent.packet(self.ends, bytes);
+        let packet = sent.packet(self.ends, self.said.wrapping_add(bytes));
         self.push(&packet);
     }
 
     /// The same in fragments with at most so many bytes of data.
     pub fn send_in_fragments(&mut self, sent: &Sent, most: usize, is_reversed: bool) {
-        let packet = sent.packet(self.ends, 0);
+        let packet = sent.packet(self.ends, self.said);
         let layout = dissect(&packet).expect("sound");
         let identification = self.trace.len() as u32;
         let mut parts = cut(&packet, &layout, most, identification).expect("whole");
@@ -194,7 +235,7 @@ impl Talk {
     pub fn answer(&mut self, offset: u32) {
         let [evader, victim] = self.ends.endpoints();
         let packet = PacketBuilder::tcp(victim, evader)
-            .seq(FIRST[1])
+            .seq(FIRST[1].wrapping_add(self.said))
             .ack(FIRST[0].wrapping_add(offset))
             .flags(ACK)
             .window(8192)

@@ -1,14 +1,17 @@
 //! A derived service on trial: both paths against the slow path alone, what the functions must have
 //! done, and how much the fast path must have carried.
 
-use super::derived::{Capture, by_entry, counted, doings, profiled, seen};
+use super::derived::{Capture, by_entry, doings, profiled, seen};
 use super::inside::by_inside;
 use super::racing::{Race, Scarcity, race};
 use super::rows::tell;
-use super::{Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run, vary};
+use super::{
+    Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run,
+    run_without_causality, vary,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use twinpath_captures::{FunctionText, Seen, ServiceText};
+use twinpath_captures::{FunctionText, ServiceText};
 use twinpath_control::report::SplitCounts;
 use twinpath_control::service::{Execution, Instance, Paths, Service, Split};
 use twinpath_io::Trace;
@@ -21,6 +24,9 @@ const LEAST_SETTLED_BY_ALL: f64 = 0.1;
 const LEAST_SETTLEABLE: f64 = 0.05;
 /// Nor where it could settle fewer packets than these.
 const FEWEST_SETTLEABLE: u64 = 30;
+/// Of what is asked of the plain fast path, so much is asked of each variant: some have few slots, or
+/// lose them soon.
+const LEAST_OF_ANY: f64 = 0.1;
 
 /// A service that is derived from a capture, over packets that it is to meet.
 pub struct Trial<'a> {
@@ -63,6 +69,11 @@ impl<'a> Trial<'a> {
         }
     }
 
+    /// The functions that have something to do, in chain order.
+    pub fn functions(&self) -> impl Iterator<Item = &'static str> {
+        self.functions.iter().map(|function| function.function)
+    }
+
     /// The service.
     pub fn service(&self) -> Service {
         self.capture.service(&self.what, &self.derived)
@@ -83,25 +94,24 @@ impl<'a> Trial<'a> {
         let named = format!("{} {what}", self.capture.name);
         let (slow, both) = both_paths(service, &self.trace, execution, &named);
         let asked = self.asked(service, &slow);
-        let share = both.report.fast.share;
         let row = Row {
             capture: &self.capture.name,
             what: &what,
             packets: self.trace.len(),
-            share,
+            share: both.report.fast.share,
             asked: &asked,
             did: self.told(&slow, &both),
         };
         println!("{row}");
-        let little = asked.as_ref().ok().filter(|least| share < **least);
-        Verdict {
+        let mut verdict = Verdict {
             complaints: self.unmet(&named, &slow, &both),
-            little: little.map(|least| format!("{named}: share {share}, asked was {least}")),
-            is_asked: asked.is_ok(),
+            least: asked.ok(),
             acted: self.acting(&slow),
-            packets: both.report.fast.packets + both.report.slow.packets,
-            on_fast_path: both.report.fast.packets,
-        }
+            named,
+            ..Verdict::default()
+        };
+        verdict.count(&both);
+        verdict
     }
 
     /// What was seen of each expectation; of a chain, what each function counted, and which did not
@@ -109,8 +119,10 @@ impl<'a> Trial<'a> {
     fn told(&self, slow: &Outcome, both: &Outcome) -> String {
         if self.derived.expectations.is_empty() {
             let acting = self.acting(slow);
-            let names = self.functions.iter().map(|function| function.function);
-            let idle: Vec<_> = names.filter(|name| !acting.contains(name)).collect();
+            let idle: Vec<_> = self
+                .functions()
+                .filter(|name| !acting.contains(name))
+                .collect();
             let idle = match idle.is_empty() {
                 true => String::new(),
                 false => format!(" | nothing to do behind the others: {}", idle.join(", ")),
@@ -148,20 +160,24 @@ impl<'a> Trial<'a> {
             100.0 * report.fast.share,
             doings(&outcome)
         );
-        let verdict = Verdict {
-            complaints: Vec::new(),
-            little: None,
-            is_asked: false,
+        tell(&named, &outcome, &outcome);
+        let mut verdict = Verdict {
             acted: self.acting(&outcome),
-            packets: report.fast.packets + report.slow.packets,
-            on_fast_path: report.fast.packets,
+            named,
+            ..Verdict::default()
         };
+        verdict.count(&outcome);
         (verdict, race)
     }
 
     /// What the slow path alone makes of its packets in the order of arrival.
     pub fn alone_in_order(&self, service: &Service) -> Outcome {
         run(service, &self.trace, Paths::Slow, Execution::Virtual)
+    }
+
+    /// What both paths make of its packets if those do not wait for what caused them.
+    pub fn without_causality(&self, service: &Service) -> Outcome {
+        run_without_causality(service, &self.trace)
     }
 
     /// The same with more said of one of its functions.
@@ -186,65 +202,59 @@ impl<'a> Trial<'a> {
         unmet.collect()
     }
 
-    /// The functions that did what they would alone, as they tell by what they counted.
-    fn acting(&self, slow: &Outcome) -> BTreeSet<&'static str> {
+    /// The functions of which a run shows everything that they must be seen to do, at least once. One of
+    /// which nothing is expected shows nothing.
+    fn acting(&self, run: &Outcome) -> BTreeSet<&'static str> {
         let acted = |function: &&FunctionText| {
-            let mut wanted = function.expectations.iter().filter(|one| one.at_least > 0);
-            wanted.all(|one| match &one.seen {
-                Seen::Counted(counters) => counted(slow, function.function, counters) > 0,
-                _ => true,
-            })
+            let wanted = function.expectations.iter();
+            let mut wanted = wanted.filter(|one| one.at_least > 0).peekable();
+            wanted.peek().is_some() && wanted.all(|one| seen(one, run, run) > 0)
         };
         let acting = self.functions.iter().filter(acted);
         acting.map(|function| function.function).collect()
     }
 
     /// Compares variants of the fast path with the slow path alone, under virtual time and on threads.
-    pub fn compare(&self, variants: &[Variant]) {
+    /// Returns what was not as expected.
+    #[must_use]
+    pub fn compare(&self, variants: &[Variant]) -> Vec<String> {
         let service = self.service();
+        let mut complaints = Vec::new();
         for &variant in variants {
             for execution in [Execution::Virtual, Execution::Threads] {
-                let what = format!(
-                    "{} {} {variant:?} {execution:?}",
-                    self.capture.name, self.what
-                );
-                both_paths(&vary(&service, variant), &self.trace, execution, &what);
+                let varied = vary(&service, variant);
+                let verdict = self.verdict_of(&varied, execution, &format!("{variant:?}"));
+                complaints.extend(verdict.asking(LEAST_OF_ANY).complaints());
             }
         }
+        complaints
     }
 
     /// Runs it with packets that are split, and compares what leaves with what the slow path alone makes
-    /// of whole ones; the functions must have acted. Returns what became of packets, of all runs
-    /// together.
-    pub fn split(&self, split: &Split, runs: &[(Paths, Execution)]) -> SplitCounts {
+    /// of whole ones. Returns what the functions and the fast path did, and what became of packets, of
+    /// all runs together; nothing if its chain splits no packets.
+    pub fn split(
+        &self,
+        split: &Split,
+        runs: &[(Paths, Execution)],
+    ) -> Option<(Verdict, SplitCounts)> {
         let whole = self.service();
         let mut service = whole.clone();
         service.split = Some(split.clone());
-        let mut sum = SplitCounts::default();
-        if service.splits().is_none() {
-            return sum;
-        }
+        service.splits()?;
+        let named = format!("{} {} split", self.capture.name, self.what);
         let slow = run(&whole, &self.trace, Paths::Slow, Execution::Virtual);
-        let unmet = self
-            .derived
-            .expectations
-            .iter()
-            .filter(|all| !all.is_met_by(seen(all, &slow, &slow)));
-        assert_eq!(
-            unmet.count(),
-            0,
-            "{} {}: functions act",
-            self.capture.name,
-            self.what
-        );
+        let mut sum = SplitCounts::default();
+        let mut verdict = Verdict {
+            complaints: self.unmet(&named, &slow, &slow),
+            acted: self.acting(&slow),
+            ..Verdict::default()
+        };
         for &(paths, execution) in runs {
-            let what = format!(
-                "{} {} split {paths:?} {execution:?}",
-                self.capture.name, self.what
-            );
+            let what = format!("{named} {paths:?} {execution:?}");
             let found = run(&service, &self.trace, paths, execution);
             assert_equal(&whole, &slow, &found, None, &what);
-            let counts = found.report.split.expect("with [split]").counts;
+            let counts = found.report.split.as_ref().expect("with [split]").counts;
             let ended = counts.merged + counts.declined + counts.lost();
             assert_eq!(
                 (counts.packets, counts.lost()),
@@ -252,9 +262,13 @@ impl<'a> Trial<'a> {
                 "{what}: {counts:?}"
             );
             sum.add(&counts);
+            if matches!(paths, Paths::Both) {
+                tell(&what, &slow, &found);
+                verdict.count(&found);
+            }
         }
         println!("{:<34} {:<32} {sum:?}", self.capture.name, self.what);
-        sum
+        Some((verdict, sum))
     }
 
     /// The share of packets that is asked of the fast path, or why none is.
@@ -267,12 +281,7 @@ impl<'a> Trial<'a> {
             }
             _ => (self.settleable_by_all(service, slow), LEAST_SETTLED_BY_ALL),
         };
-        let share = settleable as f64 / self.trace.len().max(1) as f64;
-        if settleable < FEWEST_SETTLEABLE || share < LEAST_SETTLEABLE {
-            let percent = 100.0 * share;
-            return Err(format!("not asked: it could {settleable}, {percent:.1} %"));
-        }
-        Ok(least * share)
+        asked(settleable, self.trace.len(), least)
     }
 
     /// What every element could settle, if those that any function drops are among them.
@@ -288,14 +297,41 @@ impl<'a> Trial<'a> {
     }
 }
 
+/// The share of so many packets that is asked of the fast path where it could settle some of them and must
+/// have settled this part of those, or why none is.
+fn asked(settleable: u64, packets: usize, least: f64) -> Result<f64, String> {
+    let share = settleable as f64 / packets.max(1) as f64;
+    if settleable < FEWEST_SETTLEABLE || share < LEAST_SETTLEABLE {
+        let percent = 100.0 * share;
+        return Err(format!("not asked: it could {settleable}, {percent:.1} %"));
+    }
+    Ok(least * share)
+}
+
+/// Fails where the fast path settled less of a capture's packets than is asked of a chain of functions that
+/// make rules, of those that they drop too, and prints what is asked. Returns whether anything is.
+pub fn assert_rules_settle(capture: &Capture, both: &Outcome) -> bool {
+    let settleable = capture.profile.settleable.by_rules;
+    let asked = asked(settleable, capture.trace.len(), LEAST_SETTLED);
+    let share = both.report.fast.share;
+    println!("{}: {share:.3} of {asked:?}", capture.name);
+    assert!(
+        asked.as_ref().ok().is_none_or(|least| share >= *least),
+        "{}: share {share}, asked was {asked:?}",
+        capture.name
+    );
+    asked.is_ok()
+}
+
 /// What was seen of a trial.
+#[derive(Default)]
 pub struct Verdict {
+    /// What was on trial.
+    named: String,
     /// What was not as expected of the functions.
     complaints: Vec<String>,
-    /// That the fast path settled less than was asked of it.
-    little: Option<String>,
-    /// Whether anything was asked of it.
-    is_asked: bool,
+    /// The share of packets that is asked of the fast path, if any is.
+    least: Option<f64>,
     /// The functions that acted.
     acted: BTreeSet<&'static str>,
     /// Packets that left, and of them those that the fast path settled.
@@ -304,16 +340,42 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Another run on both paths.
+    fn count(&mut self, both: &Outcome) {
+        self.packets += both.report.fast.packets + both.report.slow.packets;
+        self.on_fast_path += both.report.fast.packets;
+    }
+
+    /// Whether a share is asked of the fast path.
+    pub const fn is_asked(&self) -> bool {
+        self.least.is_some()
+    }
+
+    /// The share of packets that the fast path settled.
+    pub fn share(&self) -> f64 {
+        self.on_fast_path as f64 / self.packets.max(1) as f64
+    }
+
     /// What was not as expected.
     pub fn complaints(self) -> impl Iterator<Item = String> {
-        self.complaints.into_iter().chain(self.little)
+        let share = self.share();
+        let asked = self.least.filter(|least| share < *least);
+        let little = asked.map(|least| format!("{}: share {share}, asked was {least}", self.named));
+        self.complaints.into_iter().chain(little)
+    }
+
+    /// The same, but this part of what was asked of the fast path is enough.
+    #[must_use]
+    pub fn asking(self, part: f64) -> Self {
+        let least = self.least.map(|least| least * part);
+        Self { least, ..self }
     }
 
     /// The same, but nothing was asked of the fast path: its tables are too small, or threads race.
     #[must_use]
     pub fn lenient(self) -> Self {
-        let little = None;
-        Self { little, ..self }
+        let least = None;
+        Self { least, ..self }
     }
 }
 
@@ -328,7 +390,7 @@ pub struct Asked {
 impl Asked {
     /// Another trial.
     pub fn add(&mut self, verdict: &Verdict) {
-        if verdict.is_asked {
+        if verdict.is_asked() {
             self.trials += 1;
             self.packets += verdict.packets;
             self.on_fast_path += verdict.on_fast_path;
@@ -401,17 +463,23 @@ impl Tally {
         tally
     }
 
-    fn add(&mut self, verdict: Verdict) {
+    /// Another trial.
+    pub fn add(&mut self, verdict: Verdict) {
         self.acted.extend(&verdict.acted);
         self.packets += verdict.packets;
         self.on_fast_path += verdict.on_fast_path;
         self.complaints.extend(verdict.complaints());
     }
 
+    /// The share of all packets that the fast path settled.
+    pub fn share(&self) -> f64 {
+        self.on_fast_path as f64 / self.packets.max(1) as f64
+    }
+
     /// Fails if anything was not as expected, if a function of the chain acted in no capture, or if
     /// the fast path settled a smaller share of all packets.
     pub fn assert_acted(self, chain: &[&str], least_share: f64) {
-        let share = self.on_fast_path as f64 / self.packets.max(1) as f64;
+        let share = self.share();
         println!("{chain:?}: {:.1} % on the fast path in all", 100.0 * share);
         assert!(self.complaints.is_empty(), "{:#?}", self.complaints);
         if profiled().is_empty() {

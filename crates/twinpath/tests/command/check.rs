@@ -62,7 +62,7 @@ fn seeds_hold_and_replay() {
     let said = Folder::new().succeed(&["check", "faults", "--first", "100", "--seeds", "40"]);
     assert!(
         said.out
-            .starts_with("all 17 invariants hold after every step of 40 runs"),
+            .starts_with("all 19 invariants hold after every step of 40 runs"),
         "{said:?}"
     );
     assert!(said.out.contains(" frames lost"), "{said:?}");

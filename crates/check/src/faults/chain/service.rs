@@ -2,7 +2,7 @@
 
 use super::variant::{Order, Variant};
 use crate::faults::functions::{
-    Blank, DpuFiles, INSPECTOR, INSPECTOR_RULES, Ledger, Notes, section,
+    Blank, DpuFiles, INSPECTOR, Ledger, Notes, inspector_rules, section,
 };
 use crate::faults::scenario::{Element, Scenario};
 use std::path::Path;
@@ -87,7 +87,11 @@ fn making_rules(functions: &[&str], variant: Variant) -> Result<Vec<Instance>, S
 /// An element's functions of production that share flow state.
 fn sharing(names: &[&'static str], variant: Variant) -> Result<Vec<Instance>, ServiceError> {
     let one = |&name: &&'static str| match name {
-        "inspector" => Ok(vec![made("inspector", 0, inspector)]),
+        "inspector" => {
+            let is_other = variant.has_other_state;
+            let make = move || inspector(is_other);
+            Ok(vec![made("inspector", u32::from(is_other), make)])
+        }
         _ => Ok(of_functions(&[(name.into(), name)], variant.has_other_state)?.chain),
     };
     let functions: Result<Vec<_>, ServiceError> = names.iter().map(one).collect();
@@ -135,8 +139,8 @@ fn made(
 }
 
 /// A service file would name a file of rules.
-fn inspector() -> Result<Function, FunctionError> {
-    let rules = Rules::parse(INSPECTOR_RULES, "rules of the simulation");
+fn inspector(is_other: bool) -> Result<Function, FunctionError> {
+    let rules = Rules::parse(&inspector_rules(is_other), "rules of the simulation");
     let rules = rules.map_err(FunctionError::of)?;
     let config = toml::from_str(INSPECTOR).map_err(FunctionError::of)?;
     let matcher = DeepMatcher::new(&rules).map_err(FunctionError::of)?;

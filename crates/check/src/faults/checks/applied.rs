@@ -141,8 +141,8 @@ fn note_passed(record: &mut Record, flow: usize, number: u32) {
     }
 }
 
-/// Which packets inside explain what the slot has: those dropped in front of it, as few as can be
-/// of each direction, and those applied. All of `seen` were.
+/// Which packets inside explain what the slot has: those dropped in front of it, and those applied.
+/// All of `seen` were.
 fn applied_unseen(
     record: &Record,
     elements: Elements,
@@ -161,17 +161,47 @@ fn applied_unseen(
         packets
     };
     let (there, back) = (of(Direction::Original), of(Direction::Reply));
-    for dropped_there in 0..=there.len() {
-        for dropped_back in 0..=back.len() {
-            let dropped = [&there[..dropped_there], &back[..dropped_back]].concat();
-            let is_left = |number: &&u32| !dropped.contains(number);
-            let left: Vec<u32> = candidates.iter().filter(is_left).copied().collect();
-            if let Some(applied) = explaining(record, flow, &left, seen) {
-                return Some((dropped, left[..applied].to_vec()));
-            }
-        }
-    }
-    None
+    let behind = fronts(&there, &back).map(|dropped| {
+        let is_left = |number: &&u32| !dropped.contains(number);
+        let left: Vec<u32> = candidates.iter().filter(is_left).copied().collect();
+        (dropped, left)
+    });
+    let mut ways = behind.chain(few_unseen(&candidates, seen));
+    ways.find_map(|(dropped, left)| {
+        let applied = explaining(record, flow, &left, seen)?;
+        Some((dropped, left[..applied].to_vec()))
+    })
+}
+
+/// As few of each direction as can be, from the first on: those that the functions in front drop.
+fn fronts<'a>(there: &'a [u32], back: &'a [u32]) -> impl Iterator<Item = Vec<u32>> + use<'a> {
+    let of_there = 0..=there.len();
+    of_there.flat_map(move |count| {
+        let dropped_there = &there[..count];
+        (0..=back.len()).map(move |count| [dropped_there, &back[..count]].concat())
+    })
+}
+
+/// Those that were seen, with one or two that were not, and what was dropped between them: where
+/// payloads find no room packets are dropped that came between others which wait in front of the state,
+/// and one whose payload is given up meanwhile is dropped behind it.
+fn few_unseen<'a>(
+    candidates: &'a [u32],
+    seen: &'a [u32],
+) -> impl Iterator<Item = (Vec<u32>, Vec<u32>)> + use<'a> {
+    let ones = candidates.iter().map(|&one| [one, one]);
+    let pairs = (1..candidates.len()).flat_map(|place| {
+        let (others, second) = (&candidates[..place], candidates[place]);
+        others.iter().map(move |&first| [first, second])
+    });
+    ones.chain(pairs).map(|unseen| {
+        let is_applied = |number: &u32| seen.contains(number) || unseen.contains(number);
+        let (applied, others): (Vec<u32>, Vec<u32>) =
+            candidates.iter().partition(|one| is_applied(one));
+        let last = applied.last().copied().unwrap_or(0);
+        let dropped = others.into_iter().filter(|&number| number < last);
+        (dropped.collect(), applied)
+    })
 }
 
 /// Packets inside that may still be applied to a flow: what the ledger drops at one element does not

@@ -1,8 +1,10 @@
 //! The eight invariants of the protocol, two of the data plane, one of its change, four of rules,
-//! one of parked payloads and one of departures, checked after every step.
+//! one of parked payloads, one of departures, and two of what an inspector and a key-value store let
+//! out, checked after every step.
 //!
 //! Invariants 1 to 8 are those of the protocol's design, in its numbering.
 
+mod answers;
 mod applied;
 mod causes;
 mod conservation;
@@ -16,6 +18,7 @@ mod rules;
 mod slots;
 mod translation;
 
+pub use answers::check_leaving;
 pub use applied::apply_crossed;
 pub use exit::{Exit, ExitKind};
 pub use inside::{come_out, go_inside, justify_drops, note_inside, settle_inside};
@@ -69,6 +72,8 @@ fn check_invariant(invariant: Invariant, world: &World, record: &Record) -> Chec
         | Invariant::InForce
         | Invariant::AliveInUse
         | Invariant::Whole
-        | Invariant::Watermark => Ok(()),
+        | Invariant::Watermark
+        | Invariant::KeptOut
+        | Invariant::Remembered => Ok(()),
     }
 }

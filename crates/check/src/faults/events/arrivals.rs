@@ -126,6 +126,8 @@ fn take(run: &mut Run, number: u32, (kind, bytes): (Kind, Vec<u8>), burst: &mut 
     let frame = world.machine.pools().take_filled(&bytes);
     let at = world.packet_now();
     admit_client(world, record, &bytes);
+    record.acknowledged.hear(&bytes);
+    record.store.ask(&bytes, record.turn + 1);
     let state = if frame.is_some() {
         PacketState::FastPath
     } else {

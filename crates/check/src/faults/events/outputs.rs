@@ -4,7 +4,7 @@
 use super::changes::come_of;
 use super::run::Run;
 use super::sending::send;
-use crate::faults::checks::{Exit, ExitKind, apply_crossed, come_out};
+use crate::faults::checks::{Exit, ExitKind, apply_crossed, check_leaving, come_out};
 use crate::faults::record::{Happened, PacketState};
 use crate::faults::scenario::Kind;
 use crate::faults::world::{LineId, Next, behind_header, number_of};
@@ -91,6 +91,10 @@ pub fn leave(run: &mut Run, departure: Departure, from: PacketState) {
     record.coverage.left_slow += u64::from(!is_fast);
     record.moves(number, &[from], PacketState::Left);
     record.history.leaves(number, as_it_came, &mut record.step);
+    check_leaving(world, record, number, departure.frame.bytes());
+    if is_fast && departure.is_reply {
+        record.answers.count(departure.frame.bytes());
+    }
     world.arrivals.source.hear(number, departure.frame.bytes());
     world.machine.pools().give(departure.frame);
 }

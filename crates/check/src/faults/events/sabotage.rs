@@ -73,6 +73,10 @@ sabotages! {
         "All that workers say bears the epoch of their first life";
     SwappedTickets, "swapped-tickets", breaks Whole:
         "Of two headers on their way back one is lost, and the other bears its ticket";
+    ForbiddenPayloads, "forbidden-payloads", breaks KeptOut:
+        "What an inspector forbids is written into packets on their way back from it";
+    ChangedValues, "changed-values", breaks Remembered:
+        "A store's values are changed on their way to the fast path";
 }
 
 impl Sabotage {

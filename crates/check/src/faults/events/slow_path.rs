@@ -11,7 +11,9 @@ use crate::faults::checks::{Exit, ExitKind, come_out, follow_bindings};
 use crate::faults::functions::{Account, Note, take_notes};
 use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, FlowHistory, Happened, PacketState, Record, WrittenBack};
-use crate::faults::world::{Contents, Counted, LineId, Next, Transit, World, behind_header};
+use crate::faults::world::{
+    Contents, Counted, LineId, Next, RemoteWorker, Transit, World, behind_header,
+};
 use twinpath_core::{DropReason, Frame, Instant};
 use twinpath_link::{Header, Message};
 use twinpath_node::machine::{Answer, WorkerCommand};
@@ -141,10 +143,13 @@ pub fn execute(run: &mut Run, worker: usize) {
         check_all_home(run);
     }
     run.note(Happened::Told { worker });
-    let remote = &mut run.world.workers[worker];
+    let Run { world, record, .. } = run;
+    let remote = &mut world.workers[worker];
     let (before, drops) = (remote.counted(), remote.worker.drops());
+    count_acts(record, remote);
     let (pools, returns) = (&mut remote.pools, &mut remote.returns);
     let answer = remote.worker.execute(command, pools, returns);
+    go_on_counting(record, remote);
     if replaces && remote.worker.drops() != drops {
         let what = format!("worker {worker} forgets {drops:?}");
         run.record.step.fault(Invariant::Migration, what);
@@ -152,6 +157,20 @@ pub fn execute(run: &mut Run, worker: usize) {
     follow(run, worker, &before, None);
     run.check();
     report(run, worker, Some(answer));
+}
+
+/// A worker's functions may be no more after what comes: what they did so far counts.
+fn count_acts(record: &mut Record, remote: &RemoteWorker) {
+    remote.each_counter(&mut |function, counter, times| {
+        record.acted.add(function, counter, times);
+    });
+}
+
+/// What functions that are still there will say again does not count twice.
+fn go_on_counting(record: &mut Record, remote: &RemoteWorker) {
+    remote.each_counter(&mut |function, counter, times| {
+        record.acted.take(function, counter, times);
+    });
 }
 
 /// Notes how far a worker is.
@@ -194,9 +213,11 @@ pub fn crash(run: &mut Run, worker: usize) {
     }
     let inside = record.tally.inside[worker];
     record.crash(worker);
+    count_acts(record, remote);
     let before = remote.worker.drops();
     let (pools, returns) = (&mut remote.pools, &mut remote.returns);
     remote.worker.crash(now, pools, returns);
+    go_on_counting(record, remote);
     let mut expected = before.clone();
     expected.add(DropReason::WorkerCrashed, inside.max(0) as u64);
     let counted = remote.worker.drops();

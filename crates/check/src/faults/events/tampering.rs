@@ -4,10 +4,12 @@ use super::link::inject;
 use super::run::Run;
 use super::sabotage::Sabotage;
 use super::tampering_with_rules::{swap_ticket, tamper_with_rules};
+use crate::faults::functions::FORBIDDEN;
 use crate::faults::record::Happened;
-use crate::faults::world::{Contents, LineId, copy, overwrite};
+use crate::faults::world::{Contents, LineId, behind_header, copy, overwrite};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::Frame;
+use twinpath_core::wire::{dissect, fields};
 use twinpath_link::header::FIXED_BYTES;
 use twinpath_link::{Header, Message, attach};
 
@@ -17,6 +19,8 @@ const FLAGS_AT: usize = 6;
 const SEQUENCE_AT: usize = 8;
 const EPOCH_AT: usize = 12;
 const GENERATION_AT: usize = 16;
+/// A word of the state behind it.
+const WORD_BYTES: usize = 4;
 
 /// Before a frame is sent. True if it must not be.
 pub fn tamper_on_sending(
@@ -121,6 +125,15 @@ pub fn tamper_on_return(run: &mut Run, line: LineId, contents: &Contents, frame:
             run.note_sabotage(line, "a word is changed");
             flip(frame, FIXED_BYTES);
         }
+        Some(Sabotage::ChangedValues) if is_state => {
+            run.note_sabotage(line, "a value is changed");
+            flip(frame, FIXED_BYTES + WORD_BYTES);
+        }
+        Some(Sabotage::ForbiddenPayloads)
+            if run.world.scenario.have("inspector") && forbid(frame) =>
+        {
+            run.note_sabotage(line, "what is forbidden is written into a packet");
+        }
         Some(Sabotage::StaleGeneration) if is_state => {
             let history = &run.record.history;
             let flow = history
@@ -134,6 +147,18 @@ pub fn tamper_on_return(run: &mut Run, line: LineId, contents: &Contents, frame:
         }
         _ => {}
     }
+}
+
+/// Writes what is forbidden over the end of the packet on board, if it has a payload for that.
+fn forbid(frame: &mut Frame) -> bool {
+    let packet = behind_header(frame);
+    let room = dissect(packet).map_or(0, |layout| fields::payload(packet, &layout).len());
+    let has_room = room >= FORBIDDEN.len();
+    if has_room {
+        let at = frame.len() - FORBIDDEN.len();
+        overwrite(frame, at, FORBIDDEN.as_bytes());
+    }
+    has_room
 }
 
 fn flip(frame: &mut Frame, at: usize) {

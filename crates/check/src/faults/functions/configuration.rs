@@ -15,9 +15,14 @@ pub const BINDING_IDLE: Duration = Duration::from_secs(1);
 /// What a translation gives out, and with its other configuration too.
 pub const EXTERNAL: [[u8; 4]; 2] = [[198, 51, 100, 1], [198, 51, 100, 2]];
 
-/// The inspector's rules.
-pub const INSPECTOR_RULES: &str =
-    "attack ban literal \"attack\"\nlate alert regex \"tail.*harm\"\n";
+/// What the inspector keeps out wherever it is in a packet.
+pub const FORBIDDEN: &str = "attack";
+
+/// The inspector's rules; with its other configuration the second one bans too.
+pub fn inspector_rules(is_other: bool) -> String {
+    let late = if is_other { "ban" } else { "alert" };
+    format!("attack ban literal \"{FORBIDDEN}\"\nlate {late} regex \"tail.*harm\"\n")
+}
 
 /// The inspector's configuration; its rules are not in a file.
 pub const INSPECTOR: &str = r#"
@@ -114,6 +119,10 @@ const REFRAMER: &str = r#"
     most_packets = 16
 "#;
 
+const KV_STORE: &str = r#"
+    verify_checksums = "state"
+"#;
+
 const TELEMETRY: &str = r#"
     idle = "1s"
     active = "3s"
@@ -181,6 +190,8 @@ pub fn section(function: &str, is_other: bool) -> String {
         "rate_limiter" => (RATE_LIMITER, "20_000", "40_000"),
         // It holds packets for longer.
         "reframer" => (REFRAMER, "20us", "50us"),
+        // It does not look at checksums.
+        "kv_store" => (KV_STORE, "state", "none"),
         // Records end later.
         "telemetry" => (TELEMETRY, "1s", "2s"),
         "dash" => (DPU, "", ""),

@@ -7,7 +7,9 @@ mod ledger;
 
 pub use account::Account;
 pub use blank::Blank;
-pub use configuration::{BINDING_IDLE, DpuFiles, EXTERNAL, INSPECTOR, INSPECTOR_RULES, section};
+pub use configuration::{
+    BINDING_IDLE, DpuFiles, EXTERNAL, FORBIDDEN, INSPECTOR, inspector_rules, section,
+};
 pub use ledger::{Ledger, MOST_HELD, Note, Notes, take_notes};
 
 /// Which network functions run.

@@ -1,16 +1,20 @@
 //! What is known beside the world: what came, what became of it, and what should have.
 
+mod acted;
 mod bindings;
 mod coverage;
 mod flow;
 mod happened;
+mod heard;
 mod history;
 mod log;
 mod mirror;
 mod packet;
 mod step;
+mod store;
 mod tally;
 
+pub use acted::Acted;
 pub use bindings::{Pair, Why};
 pub use coverage::Coverage;
 pub use flow::FlowHistory;
@@ -24,12 +28,15 @@ use super::chain::Reference;
 use super::invariant::{Invariant, Violation};
 use super::scenario::Scenario;
 use bindings::Bindings;
+use heard::Acknowledged;
 use history::History;
 use log::Log;
 use mirror::Mirror;
 use std::collections::BTreeSet;
+use store::Store;
 use tally::Tally;
 use twinpath_control::service::Service;
+use twinpath_nf::kv_store::Answers;
 use twinpath_node::FastPath;
 use twinpath_node::wiring::BuildError;
 
@@ -43,6 +50,10 @@ pub struct Record {
     /// What the functions with rules make of packets alone.
     pub reference: Reference,
     pub bindings: Bindings,
+    /// What receivers of streams say they have.
+    pub acknowledged: Acknowledged,
+    /// What a key-value store was asked.
+    pub store: Store,
     /// Packets that went into a fast path that keeps some and have not come out.
     pub inside: BTreeSet<u32>,
     /// Packets that the link had no room for when timers were looked at last.
@@ -52,6 +63,10 @@ pub struct Record {
     pub step: Step,
     pub tally: Tally,
     pub coverage: Coverage,
+    /// What functions did.
+    pub acted: Acted,
+    /// What the fast path has answered for a store.
+    pub answers: Answers,
     pub log: Log,
     pub violations: Vec<Violation>,
 }
@@ -70,12 +85,16 @@ impl Record {
             mirror: Mirror::default(),
             reference: Reference::new(scenario.elements, service)?,
             bindings: Bindings::default(),
+            acknowledged: Acknowledged::default(),
+            store: Store::default(),
             inside: BTreeSet::new(),
             refused: 0,
             turn: 0,
             step: Step::default(),
             tally: Tally::new(scenario.resources.workers),
             coverage: Coverage::default(),
+            acted: Acted::default(),
+            answers: Answers::default(),
             log: Log::new(EVENTS_KEPT),
             violations: Vec::new(),
         })

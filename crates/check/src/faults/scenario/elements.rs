@@ -38,8 +38,16 @@ pub enum Elements {
     ReframerThenRules,
     /// An inspector behind its reassembler, between an access list and a monitor.
     RulesAroundInspector,
+    /// An inspector without a reassembler, behind an access list and a monitor.
+    RulesThenInspector,
+    /// An inspector behind its reassembler, between a translation and a monitor.
+    TranslationThenInspector,
+    /// A firewall, and behind an access list an inspector with its reassembler: state in two elements.
+    FirewallThenInspector,
     /// A key-value store behind an access list and a monitor.
     RulesThenStore,
+    /// A key-value store between an access list and a monitor with a router.
+    RulesAroundStore,
     /// A DPU.
     Dpu,
 }
@@ -90,7 +98,7 @@ impl Elements {
     ];
 
     /// Those with rules beside functions of production that share flow state.
-    pub const MIXED: [Self; 9] = [
+    pub const MIXED: [Self; 13] = [
         Self::FirewallThenTranslation,
         Self::RulesAroundReassembler,
         Self::FirewallThenBalancer,
@@ -99,7 +107,11 @@ impl Elements {
         Self::RulesAroundTelemetry,
         Self::ReframerThenRules,
         Self::RulesAroundInspector,
+        Self::RulesThenInspector,
+        Self::TranslationThenInspector,
+        Self::FirewallThenInspector,
         Self::RulesThenStore,
+        Self::RulesAroundStore,
     ];
 
     /// The elements, in the order of the original direction.
@@ -152,7 +164,25 @@ impl Elements {
                 Flows(&["reassembler", "inspector"]),
                 Rules(&["monitor"]),
             ],
+            Self::RulesThenInspector => &[Rules(&["acl", "monitor"]), Flows(&["inspector"])],
+            Self::TranslationThenInspector => &[
+                Rules(&["napt"]),
+                Flows(&["reassembler", "inspector"]),
+                Rules(&["monitor"]),
+            ],
+            Self::FirewallThenInspector => &[
+                Flows(&["firewall"]),
+                Rules(&["acl"]),
+                Flows(&["reassembler", "inspector"]),
+                Rules(&["monitor"]),
+            ],
             Self::RulesThenStore => &[Rules(&["acl", "monitor"]), Flows(&["kv_store"])],
+            Self::RulesAroundStore => &[
+                Rules(&["acl"]),
+                Flows(&["kv_store"]),
+                Rules(&["monitor"]),
+                Rules(&["router"]),
+            ],
             Self::Dpu => &[Element::Dpu],
         }
     }

@@ -139,7 +139,11 @@ impl Scenario {
 
     fn with_mixed(seed: u64) -> Self {
         let which = seed / 8 % Elements::MIXED.len() as u64;
-        let elements = Elements::MIXED[which as usize];
+        Self::mixed_of(seed, Elements::MIXED[which as usize])
+    }
+
+    /// A chain of elements with rules beside functions that users run.
+    pub(crate) fn mixed_of(seed: u64, elements: Elements) -> Self {
         Self::with_elements(seed, elements, Functions::Mixed).with_room_for_entries()
     }
 
@@ -162,10 +166,6 @@ impl Scenario {
         let mut scenario = Self::with_state(seed);
         let mut draw = Draw::new(seed, draw::RULES);
         (scenario.elements, scenario.functions) = (elements, functions);
-        // What waits in front of one of two states is not told from what the other has dropped.
-        if elements.have_state_twice() {
-            scenario.protocol.waiting = 0;
-        }
         scenario.resources.workers = 1;
         scenario.resources.is_lossless = false;
         if scenario.elements.have_state() {
@@ -266,7 +266,7 @@ impl Scenario {
             .as_ref()
             .is_some_and(ParkingSettings::passes_once);
         // Entries of a store have an order, and packets in front of it another.
-        let has_entries = self.elements == Elements::RulesThenStore;
+        let has_entries = self.elements.have("kv_store");
         !self.have("reassembler") && !passes_once && !has_entries
     }
 

@@ -125,6 +125,23 @@ impl RemoteWorker {
         found.is_none_or(|(flows, id)| flows.store().has_moved(id))
     }
 
+    /// Each counter of each of the worker's functions, with the function's kind.
+    pub fn each_counter(&self, each: &mut dyn FnMut(&'static str, &'static str, u64)) {
+        for element in self.worker.elements() {
+            match element {
+                SlowElement::Flows(flows) => flows.chain().functions().iter().for_each(|one| {
+                    let kind = one.function.name();
+                    one.counters(&mut |counter, times| each(kind, counter, times));
+                }),
+                SlowElement::Rules(rules) => rules.functions().iter().for_each(|one| {
+                    let kind = one.function.name();
+                    one.counters(&mut |counter, times| each(kind, counter, times));
+                }),
+                SlowElement::Dash(_) => {}
+            }
+        }
+    }
+
     /// The function of this kind, if the worker has one.
     pub fn function<F: RuleFunction>(&self) -> Option<&F> {
         let mut functions = self.worker.rules().flat_map(|rules| rules.functions());

@@ -1,7 +1,7 @@
 //! Packets that arrive.
 
 use crate::faults::draw::{self, Draw};
-use crate::faults::functions::{EXTERNAL, Functions};
+use crate::faults::functions::{EXTERNAL, FORBIDDEN, Functions};
 use crate::faults::scenario::{Kind, Scenario};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -231,9 +231,16 @@ fn generated(scenario: &Scenario, seed: u64) -> TrafficConfig {
                 true => 0.0,
                 false => unless_mixed([0.0, 0.3, 1.0][seed as usize / 9 % 3]),
             },
+            // With few of them functions with rules know some, and decide about them for themselves.
+            clients: if is_mixed {
+                24
+            } else {
+                Hosts::default().clients
+            },
             ..hosts()
         },
-        signatures: [("attack", 0), ("harmless", 0), ("tail attack", 3)]
+        // One that is forbidden, and two that together are.
+        signatures: [(FORBIDDEN, 0), ("harmless", 0), ("tail", 3)]
             .map(|(text, offset)| Signature {
                 text: text.to_owned(),
                 offset,
@@ -241,9 +248,11 @@ fn generated(scenario: &Scenario, seed: u64) -> TrafficConfig {
             })
             .to_vec(),
         kv: scenario.have("kv_store").then(|| KeyValue {
-            share: 1.0,
+            // Beside a store with rules there are others to talk to.
+            share: if is_mixed { 0.6 } else { 1.0 },
             get_share: 0.5,
             keys: traffic.flows.into(),
+            clients: traffic.flows,
             ..KeyValue::default()
         }),
         ..TrafficConfig::default()
