@@ -12,10 +12,10 @@
 //! tests, the fault simulation and the fuzz targets, each also alone: `properties`, `faults`, `fuzz`.
 //!
 //! `cargo xtask record` measures what is kept in the folder `measured`: lines of code and benches beside
-//! those of another revision, and the table of oracles. `cargo xtask beside-nftables` measures Twinpath
-//! and the kernel's nftables on the same packets, between network namespaces. `cargo xtask soak` holds a
-//! gateway under load for half an hour, or as many minutes as somebody says, and fails where its memory
-//! grows.
+//! those of another revision, the table of oracles, and how long a clean clone takes to be built and tested.
+//! `cargo xtask beside-nftables` measures Twinpath and the kernel's nftables on the same packets, between
+//! network namespaces. `cargo xtask soak` holds a gateway under load for half an hour, or as many minutes as
+//! somebody says, and fails where its memory grows.
 #![forbid(unsafe_code)]
 
 mod circles;
@@ -62,6 +62,7 @@ fn main() -> ExitCode {
             cargo(&["bench", "--package", "twinpath-benches"]),
         )]),
         ["record", "oracles"] => run_all(&[step("table of oracles", || record::oracles(&root()))]),
+        ["record", "times"] => run_all(&[step("times", || record::times(&root()))]),
         ["record", what @ ("lines" | "benches")] => run_all(&[record_step(what, record::BEFORE)]),
         ["record", what @ ("lines" | "benches"), revision] => {
             run_all(&[record_step(what, revision)])
@@ -114,7 +115,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record lines|benches [REVISION] | soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record times | record lines|benches [REVISION] | soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }

@@ -1,9 +1,10 @@
-//! Figures that are kept: `cargo xtask record lines|benches|oracles` measures, and writes a page of
+//! Figures that are kept: `cargo xtask record lines|benches|oracles|times` measures, and writes a page of
 //! the folder `measured`, which nobody edits.
 
 mod benches;
 mod lines;
 mod oracles;
+mod times;
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -46,6 +47,11 @@ pub fn benches(root: &Path, revision: &str) -> bool {
 /// What each oracle ran over, what stayed on the fast path, and what functions did.
 pub fn oracles(root: &Path) -> bool {
     oracles::page(root).is_some_and(|page| keep(root, "oracles", "oracles", "Oracles", &page))
+}
+
+/// How long a clean clone takes to be built and tested.
+pub fn times(root: &Path) -> bool {
+    times::page(root).is_some_and(|page| keep(root, "times", "times", "Times", &page))
 }
 
 /// The crates of a revision, as git has them.

@@ -7,7 +7,8 @@
 //!
 //! It stands between the ports and the chain. A frame that comes in is shown to
 //! [`Neighbors::arrived`] first, which takes those that are about neighbours. A packet that leaves
-//! goes through [`Neighbors::leaves`].
+//! goes through [`Neighbors::leaves`]. Those that nobody takes come back by
+//! [`Neighbors::take_undelivered`].
 //!
 //! Where the kernel has the addresses of a port, it asks ([`Resolver::Kernel`]): the same states,
 //! time-outs and queues, but questions go to whoever speaks with the kernel, and answers come from

@@ -71,6 +71,8 @@ pub struct Neighbors {
     hand: usize,
     /// For the kernel, at most as many as there are neighbours.
     questions: Vec<(u16, Address)>,
+    /// Packets for neighbours that did not answer.
+    undelivered: Vec<Frame>,
     /// Somebody else answers for the same addresses.
     only_listens: bool,
     counters: Counters,
@@ -90,6 +92,7 @@ impl Neighbors {
             unresolved: Unresolved::default(),
             hand: 0,
             questions: Vec::new(),
+            undelivered: Vec::new(),
             only_listens: false,
             counters: Counters::default(),
         }
@@ -252,6 +255,12 @@ impl Neighbors {
         self.questions.drain(..)
     }
 
+    /// Packets whose neighbours did not answer, each with the port that it was to leave by: their senders
+    /// may be told.
+    pub fn take_undelivered(&mut self) -> impl Iterator<Item = Frame> + '_ {
+        self.undelivered.drain(..)
+    }
+
     /// The kernel says what MAC address a neighbour has, or that there is none (any more). One that
     /// nobody has sent packets to is not kept.
     pub fn kernel_says(
@@ -268,7 +277,7 @@ impl Neighbors {
         };
         match mac {
             Some(_) => self.happens(number, Event::Answered, mac, now, pools, out),
-            None => self.forget(number, pools),
+            None => self.forget(number),
         }
     }
 
@@ -429,7 +438,7 @@ impl Neighbors {
             Action::None => {}
             Action::AskAll | Action::Ask => self.ask(number, action == Action::AskAll, pools, out),
             Action::Release => self.release(number, out),
-            Action::Forget => self.forget(number, pools),
+            Action::Forget => self.forget(number),
         }
     }
 
@@ -446,14 +455,14 @@ impl Neighbors {
         }
     }
 
-    fn forget(&mut self, number: u32, pools: &mut Pools) {
-        if let Some(entry) = self.remove(number) {
+    fn forget(&mut self, number: u32) {
+        if let Some(Entry { port, waiting, .. }) = self.remove(number) {
             self.counters.unanswered += 1;
-            self.counters.unanswered_drops += entry.waiting.len() as u64;
-            entry
-                .waiting
-                .into_iter()
-                .for_each(|frame| pools.give(frame));
+            self.counters.unanswered_drops += waiting.len() as u64;
+            let first = self.undelivered.len();
+            self.undelivered.extend(waiting);
+            let new = &mut self.undelivered[first..];
+            new.iter_mut().for_each(|frame| frame.set_port(port));
         }
     }
 

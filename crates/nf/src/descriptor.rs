@@ -7,7 +7,7 @@ use crate::largest_flows::LargestFlows;
 use crate::memory::TableMemory;
 use crate::records::{BackendText, BindingEvents, EntryHits, FlowRecord, FlowText, Page};
 use crate::shard::{Owners, Shard};
-use crate::too_long::TooLong;
+use crate::undelivered::Undelivered;
 use schemars::Schema;
 use std::any::Any;
 use std::error::Error;
@@ -362,9 +362,10 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
-    /// Who tells senders that packets are too long for the link that they were to leave by; under
-    /// the seed senders are told apart that this is limited for.
-    fn too_long(&self, _seed: u64) -> Option<TooLong> {
+    /// Who tells senders of packets that could not be delivered: too long for the link that they were to
+    /// leave by, or for a next hop that does not answer. Under the seed senders are told apart that this
+    /// is limited for.
+    fn undelivered(&self, _seed: u64) -> Option<Undelivered> {
         None
     }
 

@@ -39,6 +39,8 @@ pub(crate) enum Cause {
         /// What it may be.
         mtu: u32,
     },
+    /// The next hop does not answer.
+    Unreachable,
     /// The host gets no more of what is limited. No more than headers are quoted, so that nobody
     /// has to have the payload.
     Prohibited,
@@ -87,14 +89,18 @@ impl Icmp {
             true => self.address?,
             false => self.address6?,
         };
-        if !may_be_told(bytes, layout) || !self.has_allowance(sender, now) {
+        // What the router itself has sent it tells nobody of.
+        if sender == from || !may_be_told(bytes, layout) || !self.has_allowance(sender, now) {
             return None;
         }
         let error = PacketBuilder::icmp_error(kind(cause, from.is_v4()), bytes);
         let headers = usize::from(layout.l3)..usize::from(layout.payload);
         let error = match cause {
             Cause::Prohibited => error.payload(bytes.get(headers).unwrap_or(&[])),
-            Cause::NoRoute | Cause::TimeToLive | Cause::TooLong { .. } => error,
+            Cause::NoRoute
+            | Cause::TimeToLive
+            | Cause::TooLong { .. }
+            | Cause::Unreachable => error,
         };
         self.write(error.source_address(from), bytes, layout)
     }
@@ -157,13 +163,16 @@ impl Icmp {
 }
 
 /// No route is "network unreachable" in IPv4 and "no route to destination" in IPv6; "communication
-/// administratively prohibited" has another code in each.
+/// administratively prohibited" has another code in each, and so has a host, or an address, that is
+/// unreachable.
 const fn kind(cause: Cause, is_v4: bool) -> IcmpError {
     match cause {
         Cause::TooLong { mtu } => IcmpError::PacketTooBig { mtu },
         Cause::Prohibited if is_v4 => IcmpError::Unreachable { code: 13 },
         Cause::Prohibited => IcmpError::Unreachable { code: 1 },
         Cause::NoRoute => IcmpError::Unreachable { code: 0 },
+        Cause::Unreachable if is_v4 => IcmpError::Unreachable { code: 1 },
+        Cause::Unreachable => IcmpError::Unreachable { code: 3 },
         Cause::TimeToLive => IcmpError::TimeExceeded { code: 0 },
     }
 }

@@ -51,7 +51,7 @@ pub mod shard;
 pub mod similar;
 pub mod telemetry;
 pub mod text;
-pub mod too_long;
+pub mod undelivered;
 #[cfg(test)]
 mod two_caches;
 #[cfg(test)]

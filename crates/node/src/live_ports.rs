@@ -688,6 +688,10 @@ impl PacketIo for LivePorts {
         self.wake_others();
     }
 
+    fn undelivered(&mut self, frames: &mut Vec<Frame>) {
+        frames.extend(self.neighbors.take_undelivered());
+    }
+
     fn rest(&mut self, time: Duration) {
         let ports = &self.ports;
         match &mut self.handoff {

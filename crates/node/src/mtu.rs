@@ -41,7 +41,7 @@ impl Mtus {
     /// What the service says of its ports.
     pub fn of(service: &Service) -> Self {
         let mut chain = service.chain.iter();
-        match chain.any(|instance| instance.config.too_long(service.seed).is_some()) {
+        match chain.any(|instance| instance.config.undelivered(service.seed).is_some()) {
             true => {
                 let said = service.devices.iter().map(|device| device.mtu);
                 Self::new(said.map(|mtu| mtu.unwrap_or(u16::MAX)))

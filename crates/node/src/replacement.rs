@@ -94,7 +94,7 @@ impl Replacement {
         let flows = FlowPlan::between(old, new, &after)?;
         let mut replacement = Self {
             admission: wiring::admission(new)?,
-            long_packets: wiring::long_packets(new),
+            way_out: wiring::way_out(new),
             splits: new.splits().is_some(),
             verifies: new.asks_for_checksums(),
             steering: wiring::steering(new)?,

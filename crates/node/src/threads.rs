@@ -240,7 +240,7 @@ struct Driver<'a, P> {
     output: Output,
     burst: Vec<Frame>,
     returned: Vec<Frame>,
-    /// Of memory servers; empty between turns.
+    /// Of memory servers, and what nobody took; empty between turns.
     heard: Vec<Frame>,
     began: WallClock,
     started: Instant,
@@ -276,6 +276,7 @@ impl<P: PacketIo> Driver<'_, P> {
             self.give_way();
             self.take_returns()?;
             self.hear_servers()?;
+            self.take_undelivered()?;
             self.tick();
         }
         let pools = self.machine.pools();
@@ -351,6 +352,18 @@ impl<P: PacketIo> Driver<'_, P> {
         }
         let clock = self.clock();
         self.machine.heard(&mut self.heard, clock, &mut self.output);
+        self.put_out()
+    }
+
+    /// Tells senders of what nobody took at its link.
+    fn take_undelivered(&mut self) -> Result<(), CaptureError> {
+        self.packets.undelivered(&mut self.heard);
+        if self.heard.is_empty() {
+            return Ok(());
+        }
+        let clock = self.clock();
+        self.machine
+            .undelivered(&mut self.heard, clock, &mut self.output);
         self.put_out()
     }
 

@@ -21,7 +21,7 @@ pub use room::{Room, budget, is_for_slow_path, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
 pub use split::{ServerConfig, SplitConfig};
-pub(crate) use steering::{admission, admits_otherwise, long_packets};
+pub(crate) use steering::{admission, admits_otherwise, way_out};
 pub use steering::{causality, causality_of_hosts, follows_kernel, steering, tables_of};
 
 use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
@@ -141,7 +141,7 @@ impl NodeConfig {
             path = path.with_split(split.stage());
         }
         path.set_verifying(service.asks_for_checksums());
-        path.set_long_packets(long_packets(service));
+        path.set_way_out(way_out(service));
         let limits = Limits {
             ring_frames: service.link.ring_frames,
             is_lossless: true,

@@ -68,8 +68,8 @@ const SELDOM_PORT: u16 = 443;
 /// their own, as where a card has a ring for what must not wait behind others: what a ring that all
 /// share loses is lost in front of both paths, and says nothing of either.
 const ENTRANCE: usize = 1024;
-/// Frames of the ring to the slow path. No more newcomers are inside at once while it is found out how
-/// many it carries.
+/// Frames of the ring to the slow path. Fewer newcomers are inside at once while it is found out how many
+/// it carries.
 const USUAL_RING: u64 = 1024;
 const SMALL_RING: u64 = 128;
 
@@ -261,9 +261,9 @@ impl Load {
         let rates = match Phase::at(now_ns) {
             Phase::Tried { .. } => {
                 let inside = self.seldom.taken - self.seldom.left;
-                let more = self
-                    .ring
-                    .saturating_sub(inside + self.seldom_waiting as u64);
+                // With as many as the ring holds some would be lost, and be taken for packets inside.
+                let most = self.ring * 3 / 4;
+                let more = most.saturating_sub(inside + self.seldom_waiting as u64);
                 self.due[1] = more as f64;
                 [20_000.0, 0.0]
             }

@@ -92,20 +92,46 @@ impl Neighbors {
                 overrides,
                 ..
             } => {
-                let Some(from) = message.link_address.filter(|&mac| is_host(mac)) else {
+                let Some(link_address) = message.link_address else {
+                    if is_solicited {
+                        self.confirmed(port, message.target, now, pools, out);
+                    }
                     return;
                 };
+                if !is_host(link_address) {
+                    return;
+                }
                 let event = match is_solicited {
                     true => Event::Answered,
                     false => Event::Told,
                 };
-                if overrides || self.knows_no_other(port, message.target, from) {
-                    self.told(port, message.target, from, event, false, now, pools, out);
+                if overrides || self.knows_no_other(port, message.target, link_address) {
+                    let (target, mac) = (message.target, link_address);
+                    self.told(port, target, mac, event, false, now, pools, out);
                 } else if let Some(&number) = self.by_address.get(&(port, message.target)) {
                     self.happens(number, Event::ToldOtherwise, None, now, pools, out);
                 }
             }
             Kind::Solicitation => {}
+        }
+    }
+
+    /// A neighbour has answered and not told its MAC address: whoever was asked at that address need not
+    /// tell it (RFC 4861 §4.4), and Linux does not.
+    fn confirmed(
+        &mut self,
+        port: u16,
+        address: Address,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Leaving,
+    ) {
+        let Some(&number) = self.by_address.get(&(port, address)) else {
+            return;
+        };
+        let entry = self.entries[number as usize].as_ref();
+        if entry.is_some_and(|entry| entry.mac.is_some() && entry.state.has_asked()) {
+            self.happens(number, Event::Answered, None, now, pools, out);
         }
     }
 

@@ -59,6 +59,19 @@ impl Bench {
         self.bytes(out)
     }
 
+    /// The marks of packets that nobody took.
+    fn undelivered(&mut self) -> Vec<u8> {
+        let frames: Vec<Frame> = self.neighbors.take_undelivered().collect();
+        frames
+            .into_iter()
+            .map(|frame| {
+                let mark = frame.bytes().last().copied();
+                self.pools.give(frame);
+                mark.expect("it is marked")
+            })
+            .collect()
+    }
+
     fn bytes(&mut self, out: Leaving) -> Vec<Vec<u8>> {
         let give = |(port, frame): (u16, Frame)| {
             assert_eq!(port, 0);
@@ -138,6 +151,7 @@ fn who_does_not_answer_is_asked_thrice_and_given_up() {
             (3, 1, 1)
         );
         assert_eq!(bench.neighbors.list().count(), 0);
+        assert_eq!(bench.undelivered(), [1]);
         assert_eq!(bench.pools.small().available(), 64, "nothing is kept");
         assert_eq!(bench.neighbors.next_deadline(), None);
         assert_eq!(bench.leaves(next, 2).len(), 1, "it is asked anew");
@@ -183,6 +197,44 @@ fn a_neighbour_in_use_is_asked_now_and_then_and_replaced_when_it_is_gone() {
 
 /// Whoever claims a neighbour's address is believed, as one that takes over from another wants to
 /// be; but all are asked at once, and the neighbour answers if it is still there.
+/// RFC 4861 §4.4, §7.2.5: an answer to a question at a known MAC address need not tell that again.
+#[test]
+fn an_answer_without_a_mac_address_confirms_the_one_that_was_asked() {
+    let bare = |is_solicited| {
+        let answer = NeighborMessage {
+            kind: Kind::Advertisement {
+                is_router: false,
+                is_solicited,
+                overrides: false,
+            },
+            source: ip("fd00::9"),
+            destination: ip("fd00::1"),
+            target: ip("fd00::9"),
+            link_address: None,
+        };
+        let (frame, len) = answer.to_frame(HOST, NODE);
+        frame[..len].to_vec()
+    };
+    let mut bench = Bench::new(Limits::default());
+    let state = |bench: &Bench| bench.neighbors.list().next().expect("it is there").state;
+    bench.leaves("fd00::9", 1);
+    assert!(bench.arrived(&bare(true)).is_empty());
+    assert_eq!(state(&bench), State::Incomplete, "it is not known where");
+    assert_eq!(bench.arrived(&answer("fd00::9", HOST)).len(), 1);
+    for _ in 0..10 {
+        bench.after(Duration::from_secs(30));
+        assert_eq!(bench.leaves("fd00::9", 2)[0][..6], HOST.0);
+        bench.arrived(&bare(true));
+        assert_eq!(state(&bench), State::Delay, "nobody has asked");
+        bench.after(Duration::from_secs(5));
+        bench.arrived(&bare(false));
+        assert_eq!(state(&bench), State::Probe, "it is no answer");
+        bench.arrived(&bare(true));
+        assert_eq!(state(&bench), State::Reachable);
+    }
+    assert_eq!(bench.neighbors.counters().unanswered, 0);
+}
+
 #[test]
 fn whoever_is_replaced_is_asked_at_once() {
     let claim = Arp {
@@ -532,6 +584,7 @@ fn what_the_kernel_does_not_find_is_dropped() {
     bench.kernel_says("10.0.0.9", None);
     assert_eq!(bench.neighbors.count(), 0);
     assert_eq!(bench.neighbors.counters().unanswered_drops, 1);
+    assert_eq!(bench.undelivered(), [7]);
     // What nobody has asked for is not kept.
     bench.kernel_says("10.0.0.8", Some(HOST));
     assert_eq!(bench.neighbors.count(), 0);

@@ -5,6 +5,7 @@ mod blocks;
 pub(super) mod datagram;
 mod exhaustion;
 pub(crate) mod fragments;
+mod half_open;
 pub(crate) mod held;
 pub(crate) mod icmp_errors;
 mod limits;
@@ -70,6 +71,7 @@ pub struct Napt {
 struct Counters {
     ports_exhausted: u64,
     host_ports_exhausted: u64,
+    half_open_forgotten: u64,
     sessions_exhausted: u64,
     host_sessions_exhausted: u64,
     binding_sessions_exhausted: u64,
@@ -318,8 +320,8 @@ impl Napt {
         Err(Verdict::Drop(DropReason::BadChecksum))
     }
 
-    /// Whether the sessions that the legs need have room; looks for expired ones if not. Where rules
-    /// outlive the sessions that are over, the packet waits for those of one.
+    /// Whether the sessions that the legs need have room; looks for expired ones if not, and then for
+    /// half-open ones. Where rules outlive the sessions that are over, the packet waits for those of one.
     pub(crate) fn check_room(
         &mut self,
         packet: &mut Recorded<'_>,
@@ -337,6 +339,9 @@ impl Napt {
         let may_wait = packet.can_wait() && packet.waits() < MOST_WAITS;
         if let Some(session) = used.filter(|_| may_wait) {
             return Err(Verdict::Wait(session_entry(session)));
+        }
+        if self.forget_half_open(packet, legs, new)? {
+            return Ok(());
         }
         self.counters.sessions_exhausted += 1;
         packet.uncacheable(Obstacle::Undecided);
@@ -457,6 +462,7 @@ impl Napt {
         each("sessions_created", self.table.sessions_created);
         each("ports_exhausted", self.counters.ports_exhausted);
         each("host_ports_exhausted", self.counters.host_ports_exhausted);
+        each("half_open_forgotten", self.counters.half_open_forgotten);
         each("sessions_exhausted", self.counters.sessions_exhausted);
         each(
             "host_sessions_exhausted",

@@ -47,6 +47,11 @@
 //! - **Sessions.** For TCP, and for whatever is filtered, the table knows with whom a binding
 //!   speaks. A binding ends with its last session. A packet in either direction keeps a session
 //!   alive (RFC 4787 REQ-6 allows that of packets from outside).
+//! - **Floods.** TCP sessions of which one end alone has been heard are half-open. Where no external port
+//!   is left for a TCP connection, those give way that opened first at the addresses which its host may
+//!   have, and where the table is full, those that opened first of all, up to 32 for each newcomer: so
+//!   segments that nobody answers take ports and sessions from nobody for long. Blocks of ports are
+//!   their hosts' own, and the half-open sessions in them give way to no other host.
 //! - **TCP.** A session is established when both ends have been heard, and transitory after a
 //!   reset or when both have sent FIN; it is what it was before with the next segment
 //!   that is no reset (RFC 7857 §2.2). A reset from outside may come from anybody: it counts with
@@ -111,6 +116,7 @@
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
 //! | `blocks`, `blocks_given` | of ports, with `assignment = "dynamic"`: at the moment, and ever |
+//! | `half_open_forgotten` | half-open sessions that gave way to others |
 //! | `ports_exhausted` | packets dropped because no external port was left that the binding may have |
 //! | `host_ports_exhausted` | packets dropped because their host has as many ports as it may (`host_limit`) |
 //! | `sessions_exhausted` | packets dropped because there were too many sessions |
@@ -133,6 +139,7 @@ pub(crate) mod config;
 mod descriptor;
 mod edit;
 mod function;
+mod lists;
 mod memory;
 mod ports;
 mod sharding;

@@ -38,7 +38,7 @@ impl Slot {
     }
 
     /// The number of its address.
-    const fn address(self) -> u32 {
+    pub const fn address(self) -> u32 {
         (self.0 >> 16) / KINDS
     }
 
@@ -256,6 +256,11 @@ impl External {
         let renumbered = all.filter(|address| before.get(address) != after.get(address));
         let forwards = self.forwards.differing(&new.forwards);
         renumbered.chain(forwards).collect()
+    }
+
+    /// How many addresses there are.
+    pub fn address_count(&self) -> usize {
+        self.addresses.len()
     }
 
     /// The endpoint that a slot is.

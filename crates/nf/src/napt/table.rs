@@ -1,5 +1,6 @@
 //! Bindings and sessions.
 
+mod half_open;
 mod hosts;
 
 use super::config::{Config, MAX_SESSIONS, Timeouts};
@@ -10,6 +11,7 @@ use crate::hosts::PrefixLength;
 use crate::memory::{map_bytes, slab_bytes};
 use crate::records::{BindingEvent, BindingLog, BindingRecord, Kind};
 use crate::seeded::{Seed, SeededMap};
+use half_open::HalfOpen;
 use hosts::{Host, Hosts};
 use std::time::Duration;
 use twinpath_core::Instant;
@@ -60,6 +62,7 @@ pub(crate) struct Table {
     limit: usize,
     /// When sessions may have expired.
     wheel: Wheel,
+    half_open: HalfOpen,
     /// Highest session number ever.
     highest: u32,
     /// The time, as far as it was told.
@@ -80,6 +83,7 @@ impl Table {
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
             wheel: Wheel::new(),
+            half_open: HalfOpen::new(config.external.len()),
             highest: 0,
             now: Instant::ZERO,
             log: BindingLog::default(),
@@ -96,6 +100,7 @@ impl Table {
             + slab_bytes::<Session>(sessions)
             + map_bytes::<(u32, Endpoint), u32>(sessions)
             + Wheel::bytes(sessions)
+            + HalfOpen::bytes(sessions)
     }
 
     pub fn binding(&self, number: u32) -> Option<&Binding> {
@@ -349,6 +354,9 @@ impl Table {
             session.tcp = before.after(way, segment, now);
         }
         let after = session.tcp;
+        if after.is_half_open() != before.is_half_open() {
+            self.note_half_open(number, after.is_half_open());
+        }
         let has_same_end = after.is_established() == before.is_established();
         if !has_same_end || !after.agrees_with(before) || self.wheel.is_aside(number) {
             self.put_back(number, external);
@@ -413,6 +421,7 @@ impl Table {
         };
         let was_live = !self.wheel.is_aside(number);
         self.wheel.remove(number);
+        self.half_open.remove(number);
         self.by_remote.remove(&(session.binding, session.remote));
         if let Some(next) = self.sessions.at_mut(session.next) {
             next.before = session.before;
@@ -523,6 +532,7 @@ impl Table {
                 external.take(slot, binding.live > 0);
             }
         }
+        self.sort_half_open(external.address_count());
     }
 
     /// Calls `each` with the numbers of expired sessions, at most `steps`, others with each call

@@ -244,6 +244,11 @@ impl Tcp {
         self.shift.map_or(LARGEST_WINDOW, shifted)
     }
 
+    /// Whether one end alone has been heard.
+    pub const fn is_half_open(self) -> bool {
+        self.heard[Way::Out as usize] != self.heard[Way::In as usize]
+    }
+
     /// Whether both ends may send.
     pub fn is_established(self) -> bool {
         self.established && !self.is_closing() && !self.reset

@@ -4,6 +4,7 @@
 //! when it *may* have expired, and put back if it has not. What has expired is set aside, in one
 //! more list, until it is removed.
 
+use super::lists::Lists;
 use twinpath_core::Instant;
 use twinpath_core::time::TICK_SHIFT;
 
@@ -11,35 +12,16 @@ use twinpath_core::time::TICK_SHIFT;
 /// way.
 const REACH: u64 = 1 << 13;
 /// The list of those that are set aside.
-const ASIDE: u32 = REACH as u32;
-/// In no list.
-const NOWHERE: u32 = u32::MAX;
-
+const ASIDE: usize = REACH as usize;
 /// The tick of an instant; it does not wrap.
 pub(super) const fn tick_of(at: Instant) -> u64 {
     at.0 >> TICK_SHIFT
 }
 
-/// A session's place: its list is a ring.
-#[derive(Copy, Clone, Debug)]
-struct Link {
-    list: u32,
-    next: u32,
-    before: u32,
-}
-
-const UNLINKED: Link = Link {
-    list: NOWHERE,
-    next: 0,
-    before: 0,
-};
-
 /// Sessions, by their numbers, in lists.
 #[derive(Debug)]
 pub(super) struct Wheel {
-    links: Vec<Link>,
-    /// The first of each list; 0 if it is empty. Numbers begin with 1.
-    first: Box<[u32]>,
+    lists: Lists,
     /// The list of this tick is being emptied, those of earlier ones are.
     hand: u64,
 }
@@ -47,15 +29,14 @@ pub(super) struct Wheel {
 impl Wheel {
     pub fn new() -> Self {
         Self {
-            links: vec![UNLINKED],
-            first: vec![0; REACH as usize + 1].into_boxed_slice(),
+            lists: Lists::new(ASIDE + 1),
             hand: 0,
         }
     }
 
     /// What the places of so many sessions take.
     pub const fn bytes(sessions: usize) -> u64 {
-        (sessions * size_of::<Link>()) as u64
+        Lists::bytes(sessions)
     }
 
     /// Whether a deadline has not been reached.
@@ -67,17 +48,16 @@ impl Wheel {
     /// come.
     pub fn schedule(&mut self, number: u32, tick: u64) {
         let tick = tick.clamp(self.hand + 1, self.hand + REACH - 1);
-        self.put(number, (tick % REACH) as u32);
+        self.lists.put(number, (tick % REACH) as usize);
     }
 
     /// A session has expired.
     pub fn set_aside(&mut self, number: u32) {
-        self.put(number, ASIDE);
+        self.lists.put(number, ASIDE);
     }
 
     pub fn is_aside(&self, number: u32) -> bool {
-        let link = self.links.get(number as usize);
-        link.is_some_and(|link| link.list == ASIDE)
+        self.lists.has(ASIDE, number)
     }
 
     /// The next session to look at; it is in no list until it gets another place.
@@ -86,9 +66,8 @@ impl Wheel {
         // One turn finds them all.
         self.hand = self.hand.max(tick.saturating_sub(REACH));
         loop {
-            let first = self.first[(self.hand % REACH) as usize];
-            if first != 0 {
-                self.remove(first);
+            if let Some(first) = self.lists.first((self.hand % REACH) as usize) {
+                self.lists.remove(first);
                 return Some(first);
             }
             if self.hand >= tick {
@@ -100,51 +79,14 @@ impl Wheel {
 
     /// The first of those that are set aside; it becomes the last.
     pub fn next_aside(&mut self) -> Option<u32> {
-        let first = self.first[ASIDE as usize];
-        if first == 0 {
-            return None;
-        }
-        self.first[ASIDE as usize] = self.links[first as usize].next;
-        Some(first)
+        let first = self.lists.first(ASIDE);
+        self.lists.turn(ASIDE);
+        first
     }
 
     /// Takes a session out of its list.
     pub fn remove(&mut self, number: u32) {
-        let Some(link) = self.links.get_mut(number as usize) else {
-            return;
-        };
-        let Link { list, next, before } = std::mem::replace(link, UNLINKED);
-        if list == NOWHERE {
-            return;
-        }
-        if next == number {
-            self.first[list as usize] = 0;
-            return;
-        }
-        self.links[before as usize].next = next;
-        self.links[next as usize].before = before;
-        if self.first[list as usize] == number {
-            self.first[list as usize] = next;
-        }
-    }
-
-    /// Puts a session at the end of a list.
-    fn put(&mut self, number: u32, list: u32) {
-        if self.links.len() <= number as usize {
-            self.links.resize(number as usize + 1, UNLINKED);
-        }
-        self.remove(number);
-        let first = self.first[list as usize];
-        let (next, before) = match first {
-            0 => (number, number),
-            first => (first, self.links[first as usize].before),
-        };
-        self.links[number as usize] = Link { list, next, before };
-        self.links[before as usize].next = number;
-        self.links[next as usize].before = number;
-        if first == 0 {
-            self.first[list as usize] = number;
-        }
+        self.lists.remove(number);
     }
 }
 

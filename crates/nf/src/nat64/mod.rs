@@ -69,6 +69,7 @@
 //! | `bindings`, `sessions` | at the moment |
 //! | `bindings_created`, `sessions_created` | ever |
 //! | `ports_exhausted`, `host_ports_exhausted` | packets dropped because no external port was left, or the host has as many as it may |
+//! | `half_open_forgotten` | half-open TCP sessions that gave way to others where no port or no room was left |
 //! | `sessions_exhausted`, `host_sessions_exhausted`, `binding_sessions_exhausted` | packets dropped because there were too many sessions, in all, of the host or of the binding |
 //! | `unsolicited` | packets to an external address that nobody asked for (`unsolicited`) |
 //! | `not_picked_up` | TCP segments from inside that open nothing |

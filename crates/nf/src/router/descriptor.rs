@@ -11,7 +11,7 @@ use crate::memory::TableMemory;
 use crate::rate_limit::RateLimit;
 use crate::records::{EntryHits, Page};
 use crate::schema;
-use crate::too_long::TooLong;
+use crate::undelivered::Undelivered;
 use serde::Deserialize;
 use std::any::Any;
 use std::path::Path;
@@ -67,9 +67,9 @@ impl FunctionConfig for Config {
         Some(self.reception())
     }
 
-    fn too_long(&self, seed: u64) -> Option<TooLong> {
+    fn undelivered(&self, seed: u64) -> Option<Undelivered> {
         let limit = RateLimit::new(self.errors_per_second, self.errors_per_source, seed);
-        Some(TooLong::new([self.address, self.address6], limit))
+        Some(Undelivered::new([self.address, self.address6], limit))
     }
 
     /// The routes that there are: those that are added later come one by one.

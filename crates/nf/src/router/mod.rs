@@ -56,6 +56,9 @@
 //!   (RFC 1812 §5.3.1, §4.2.2.7; on network interfaces also theirs) is fragmented if it is IPv4 and
 //!   its sender allows that; else it is dropped (`too_long`) and answered with "fragmentation
 //!   needed" (RFC 1191) or "packet too big" (RFC 4443 §3.2). There is no reassembly.
+//! - On network interfaces a next hop, or a host on a cable, that does not answer questions for its MAC
+//!   address is unreachable after three seconds: packets that waited for it are answered with "host
+//!   unreachable" (RFC 1812 §5.2.7.1) or "address unreachable" (RFC 4443 §3.1).
 //!
 //! # Changes
 //! Routes and next hops change while packets flow (`twinpath apply`, `twinpath change`), one by one as

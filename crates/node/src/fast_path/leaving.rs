@@ -4,7 +4,8 @@
 //! fragmented; that is done where packets leave, as it needs buffers. Of others the sender is told:
 //! the frame becomes the ICMP error, which enters the chain where an answer to the packet would. So it
 //! is the same on whichever path the packet came, and what translations have done to the packet they
-//! undo in the error and in what it quotes.
+//! undo in the error and in what it quotes. So it is with packets that have left, and whose next hop did not
+//! answer who it is.
 
 use super::{Departure, FastOutput, FastPath, Io};
 use crate::egress::Egress;
@@ -13,28 +14,29 @@ use crate::watch::Step;
 use twinpath_coherence::Clock;
 use twinpath_core::adjacency::BACK;
 use twinpath_core::pool::Metadata;
-use twinpath_core::wire::{Layout, fields};
-use twinpath_core::{DropReason, Frame, Pools};
-use twinpath_nf::too_long::TooLong;
+use twinpath_core::wire::{Layout, dissect, fields};
+use twinpath_core::{DropReason, Frame, Instant, Pools};
+use twinpath_nf::undelivered::Undelivered;
 use twinpath_ports::offload::keep_first_segment;
 
 /// Stands for no port.
 const NO_PORT: u16 = u16::MAX;
 
-/// Who knows which packets are too long, and tells their senders.
-pub struct LongPackets {
+/// Who knows which packets are too long, and tells senders of what cannot be delivered.
+pub struct WayOut {
     /// What the service says.
     said: Mtus,
     /// What counts.
     mtus: Mtus,
     /// How long packets may be on the links themselves, as far as that was told.
     links: Vec<usize>,
-    router: TooLong,
+    router: Undelivered,
 }
 
-impl LongPackets {
-    /// The router tells senders of packets that are too long for the port that they leave by.
-    pub fn new(mtus: Mtus, router: TooLong) -> Self {
+impl WayOut {
+    /// The router tells senders of packets that are too long for the port that they leave by, or that nobody
+    /// takes there.
+    pub fn new(mtus: Mtus, router: Undelivered) -> Self {
         Self {
             said: mtus.clone(),
             mtus,
@@ -61,16 +63,16 @@ impl FastPath {
         Self { egress, ..self }
     }
 
-    /// Somebody, or nobody, tells senders of long packets.
-    pub fn set_long_packets(&mut self, long: Option<LongPackets>) {
-        self.long = long.map(Box::new);
+    /// Somebody, or nobody, tells senders of packets that cannot be delivered.
+    pub fn set_way_out(&mut self, way_out: Option<WayOut>) {
+        self.way_out = way_out.map(Box::new);
     }
 
     /// Links of ports carry packets of so many bytes.
     pub fn set_links(&mut self, mtus: &[usize]) {
-        if let Some(long) = self.long.as_mut().filter(|long| long.links != mtus) {
-            long.mtus = long.said.within(mtus);
-            long.links = mtus.to_vec();
+        if let Some(way_out) = self.way_out.as_mut().filter(|it| it.links != mtus) {
+            way_out.mtus = way_out.said.within(mtus);
+            way_out.links = mtus.to_vec();
         }
     }
 
@@ -81,8 +83,8 @@ impl FastPath {
         let mut all_may = true;
         for departure in departures {
             departure.port = self.port_of(departure);
-            let is_short = |long: &LongPackets| long.mtus.let_pass(&departure.frame);
-            all_may &= departure.port != NO_PORT && self.long.as_deref().is_none_or(is_short);
+            let is_short = |way_out: &WayOut| way_out.mtus.let_pass(&departure.frame);
+            all_may &= departure.port != NO_PORT && self.way_out.as_deref().is_none_or(is_short);
         }
         all_may
     }
@@ -99,17 +101,47 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let io = &mut Io { clock, pools, out };
-        let (mut long, mut departing) = (self.long.take(), std::mem::take(&mut self.departing));
+        let (mut way_out, mut departing) = (self.way_out.take(), std::mem::take(&mut self.departing));
         std::mem::swap(&mut departing, &mut io.out.departures);
         for departure in departing.drain(..) {
-            match &mut long {
-                Some(long) if departure.port != NO_PORT => {
-                    self.fit(departure, long, watermark, io);
+            match &mut way_out {
+                Some(way_out) if departure.port != NO_PORT => {
+                    self.fit(departure, way_out, watermark, io);
                 }
                 _ => self.leave(departure, io),
             }
         }
-        (self.long, self.departing) = (long, departing);
+        (self.way_out, self.departing) = (way_out, departing);
+    }
+
+    /// Tells senders of packets that have left, and whose next hops do not answer; each has the port that it
+    /// was to leave by. What goes back to them arrives behind all packets before `watermark`.
+    pub(crate) fn undelivered(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        watermark: u64,
+        clock: Clock,
+        pools: &mut Pools,
+        out: &mut FastOutput,
+    ) {
+        let io = &mut Io { clock, pools, out };
+        let mut way_out = self.way_out.take();
+        for mut frame in frames.drain(..) {
+            match (&mut way_out, dissect(frame.bytes())) {
+                (Some(way_out), Ok(layout)) if layout.is_ip() => {
+                    frame.set_timestamp(clock.packet);
+                    let turn = Turn {
+                        layout,
+                        why: Why::Unreachable,
+                        port: frame.port(),
+                        ordinal: watermark,
+                    };
+                    self.turn_back(frame, &mut way_out.router, &turn, io);
+                }
+                _ => io.pools.give(frame),
+            }
+        }
+        self.way_out = way_out;
     }
 
     fn port_of(&mut self, departure: &Departure) -> u16 {
@@ -127,20 +159,20 @@ impl FastPath {
     fn fit(
         &mut self,
         mut departure: Departure,
-        long: &mut LongPackets,
+        way_out: &mut WayOut,
         watermark: u64,
         io: &mut Io<'_>,
     ) {
-        match long.fit(&departure) {
+        match way_out.fit(&departure) {
             Fit::TooLong { layout, room } => {
                 let (ordinal, port) = (watermark, departure.port);
                 let turn = Turn {
                     layout,
-                    room,
+                    why: Why::TooLong { room },
                     port,
                     ordinal,
                 };
-                return self.turn_back(departure.frame, &mut long.router, &turn, io);
+                return self.turn_back(departure.frame, &mut way_out.router, &turn, io);
             }
             Fit::Cut { room } => departure.room = room,
             Fit::Whole => {}
@@ -149,15 +181,25 @@ impl FastPath {
     }
 
     /// A frame becomes the error about its packet and goes back, if that may be told.
-    fn turn_back(&mut self, mut frame: Frame, router: &mut TooLong, turn: &Turn, io: &mut Io<'_>) {
+    fn turn_back(
+        &mut self,
+        mut frame: Frame,
+        router: &mut Undelivered,
+        turn: &Turn,
+        io: &mut Io<'_>,
+    ) {
         keep_first_segment(&mut frame);
         let destination = fields::destination_address(frame.bytes(), &turn.layout);
-        let error = router.error_about(frame.bytes(), &turn.layout, turn.room, io.clock.packet);
-        let Some(error) = error else {
-            return self.drop(frame, DropReason::TooLong, io);
+        let Some(error) = turn.error(&frame, router, io.clock.packet) else {
+            return match turn.drop_reason() {
+                Some(reason) => self.drop(frame, reason, io),
+                None => io.pools.give(frame),
+            };
         };
-        self.drops.count(DropReason::TooLong);
-        self.tell(&frame, |_| Step::drop(DropReason::TooLong));
+        if let Some(reason) = turn.drop_reason() {
+            self.drops.count(reason);
+            self.tell(&frame, |_| Step::drop(reason));
+        }
         frame.fill(error);
         frame.set_port(turn.port);
         let ordinal = frame.ordinal().max(turn.ordinal);
@@ -182,13 +224,47 @@ impl FastPath {
     }
 }
 
+/// Why a packet turns back.
+#[derive(Copy, Clone)]
+enum Why {
+    TooLong {
+        /// How long it may be.
+        room: u16,
+    },
+    /// Its next hop does not answer. It has left, and is counted there.
+    Unreachable,
+}
+
 /// What a packet that turns back is to know.
 struct Turn {
     layout: Layout,
-    /// How long it may be.
-    room: u16,
+    why: Why,
     /// The port that it was to leave by.
     port: u16,
     /// The least number that it gets.
     ordinal: u64,
+}
+
+impl Turn {
+    /// The error about a packet.
+    fn error<'r>(
+        &self,
+        frame: &Frame,
+        router: &'r mut Undelivered,
+        now: Instant,
+    ) -> Option<&'r [u8]> {
+        let (bytes, layout) = (frame.bytes(), &self.layout);
+        match self.why {
+            Why::TooLong { room } => router.too_long(bytes, layout, room, now),
+            Why::Unreachable => router.unreachable(bytes, layout, now),
+        }
+    }
+
+    /// What the packet is dropped for here.
+    fn drop_reason(&self) -> Option<DropReason> {
+        match self.why {
+            Why::TooLong { .. } => Some(DropReason::TooLong),
+            Why::Unreachable => None,
+        }
+    }
 }

@@ -18,7 +18,7 @@ mod watched;
 
 pub use dash::DashStage;
 pub(crate) use dash::{MOST_HELD, done};
-pub use leaving::LongPackets;
+pub use leaving::WayOut;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
@@ -162,8 +162,8 @@ pub struct FastPath {
     payloads: Option<Box<Payloads>>,
     /// By which ports packets leave.
     egress: Egress,
-    /// Who tells senders of packets that are too long to leave, if somebody does.
-    long: Option<Box<LongPackets>>,
+    /// Who tells senders of packets that cannot be delivered, if somebody does.
+    way_out: Option<Box<WayOut>>,
     /// Packets of which not all leave; empty between calls.
     departing: Vec<Departure>,
     /// Which packets are inside.
@@ -204,7 +204,7 @@ impl FastPath {
             fragments: Vec::new(),
             payloads: None,
             egress: Egress::default(),
-            long: None,
+            way_out: None,
             departing: Vec::new(),
             under_way: UnderWay::default(),
             watch: None,

@@ -419,7 +419,7 @@ impl Machine {
         };
         let Replacement {
             admission,
-            long_packets,
+            way_out,
             splits,
             verifies,
             steering,
@@ -437,7 +437,7 @@ impl Machine {
         } = task.replaced;
         self.path
             .replace(admission, steering, (fast, order, &needs_ports), left);
-        self.path.set_long_packets(long_packets);
+        self.path.set_way_out(way_out);
         self.path.set_splitting(splits);
         self.path.set_verifying(verifies);
         if let Some(pools) = pools {

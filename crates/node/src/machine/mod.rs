@@ -340,6 +340,18 @@ impl Machine {
         self.tell_time();
     }
 
+    /// Takes packets that have left and that their next hops do not take, each with the port that it was to
+    /// leave by; they are drained. Their senders are told, if a router is in the chain.
+    pub fn undelivered(&mut self, frames: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+        if !self.phase.takes_packets() {
+            return frames.drain(..).for_each(|frame| self.pools.give(frame));
+        }
+        let watermark = self.watermark();
+        self.path
+            .undelivered(frames, watermark, clock, &mut self.pools, &mut self.out);
+        self.put_out(out);
+    }
+
     /// It is that late: timers go on, and what is to be done besides packets.
     #[inline]
     pub fn advance(&mut self, clock: Clock, out: &mut Output) {

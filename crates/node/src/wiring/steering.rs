@@ -4,7 +4,7 @@ use super::functions::{chain, element_chain, elements, seed_of};
 use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
-use crate::fast_path::LongPackets;
+use crate::fast_path::WayOut;
 use crate::mtu::Mtus;
 use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
@@ -68,11 +68,12 @@ pub fn follows_kernel(service: &Service) -> bool {
     })
 }
 
-/// The chain's router, which tells senders of packets that are too long for the links of ports.
-pub fn long_packets(service: &Service) -> Option<LongPackets> {
+/// The chain's router, which tells senders of packets that are too long for the links of ports, or whose next
+/// hops do not answer.
+pub fn way_out(service: &Service) -> Option<WayOut> {
     let mut each = service.chain.iter();
-    let router = each.find_map(|instance| instance.config.too_long(service.seed))?;
-    Some(LongPackets::new(Mtus::of(service), router))
+    let router = each.find_map(|instance| instance.config.undelivered(service.seed))?;
+    Some(WayOut::new(Mtus::of(service), router))
 }
 
 /// Conversations of a DPU.

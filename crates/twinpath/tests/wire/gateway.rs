@@ -124,6 +124,59 @@ fn a_site_has_what_its_gateway_lets_through() {
     }
 }
 
+/// Servers behind an uplink that carries less than the site's cable, at a port that the list allows.
+#[test]
+fn a_site_works_with_servers_behind_its_gateway() {
+    let has_programs = || {
+        has_program("nginx", "nginx")
+            && has_program("curl", "curl")
+            && has_program("ping", "iputils-ping")
+            && has_program("iperf3", "iperf3")
+            && has_program("redis-server", "redis-server")
+            && has_program("redis-cli", "redis-tools")
+    };
+    if !is_possible() || !has_programs() {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        network.ip("middle", "link set uplink mtu 1400");
+        network.ip("world", "link set eth0 mtu 1400");
+        let middle = Middle::start(&network, &service(driver));
+        let ping = ["-c1", "-W1", "203.0.113.99"];
+        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
+        let server = WebServer::start(&network, "world");
+        server.is_fetched(&network, "client", "203.0.113.99");
+        server.is_sent(&network, "client", "203.0.113.99");
+        drop(server);
+        let server = Server::start(&network, "world", "iperf3", &["-s", "-p", "443"]);
+        for way in [&[][..], &["-R"]] {
+            let words = [&["-c", "203.0.113.99", "-p", "443", "-t1"], way].concat();
+            assert!(succeeds_soon(&network, "client", "iperf3", &words), "{driver}");
+        }
+        drop(server);
+        values_are_stored(&network, driver);
+        let report = middle.stop();
+        assert!(report.drops["too_long"] >= 1, "{:?}", report.drops);
+    }
+}
+
+fn values_are_stored(network: &Network, driver: &str) {
+    let arguments = ["--protected-mode", "no", "--save", "", "--port", "443"];
+    let _server = Server::start(network, "world", "redis-server", &arguments);
+    let first = ["-h", "203.0.113.99", "-p", "443"];
+    let ping = [&first[..], &["ping"]].concat();
+    let is_there = succeeds_soon(network, "client", "redis-cli", &ping);
+    assert!(is_there, "{driver}");
+    let value = "value".repeat(10_000);
+    let ask = |words: &[&str]| {
+        let words = [&first[..], words].concat();
+        succeed(network, "client", "redis-cli", &words)
+    };
+    assert_eq!(ask(&["set", "key", &value]), "OK\n", "{driver}");
+    assert_eq!(ask(&["get", "key"]).trim_end(), value, "{driver}");
+}
+
 /// The fast path's share of packets so far.
 fn fast_share(middle: &Middle) -> f64 {
     let said = middle.asked(&["top", "--once", "--json"]);

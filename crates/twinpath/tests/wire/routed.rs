@@ -100,6 +100,30 @@ pub fn pings(network: &Network, host: &str, address: &str) -> bool {
     output.status.success()
 }
 
+/// RFC 1812 §5.2.7.1, RFC 4443 §3.1: through a translation and a firewall.
+#[test]
+fn who_sends_to_nobody_is_told() {
+    if !is_possible() || !has_program("ping", "iputils-ping") {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = network();
+        let middle = Middle::start(&network, &service(driver));
+        let ping = ["-c1", "-W1", ANSWERING[0]];
+        assert!(succeeds_soon(&network, "client", "ping", &ping));
+        for (nobody, told) in [
+            ("198.51.100.77", "Destination Host Unreachable"),
+            ("2001:db8::77", "Address unreachable"),
+        ] {
+            let output = network.run("client", "ping", &["-c1", "-W8", nobody]);
+            let heard = String::from_utf8_lossy(&output.stdout);
+            assert!(heard.contains(told), "{driver}: {heard}");
+        }
+        let neighbors = middle.stop().neighbors.expect("ports have addresses");
+        assert_eq!(neighbors.unanswered_drops, 2, "{driver}");
+    }
+}
+
 #[test]
 fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
     if !is_possible()

@@ -2,7 +2,8 @@
 //! wait must leave all as it was.
 //!
 //! Sessions that have expired and are free are removed on the way. That is no change: they count
-//! as gone from the moment on that they expired.
+//! as gone from the moment on that they expired. Half-open ones that give way are gone, too, whatever
+//! becomes of the packet: when it comes again after a wait their port is still free, or another's.
 
 use super::super::config::Filtering;
 use super::super::ports::{Search, Slot};
@@ -290,8 +291,10 @@ impl Napt {
             return self.free_slot_in_blocks(packet, internal, kind, now);
         }
         let search = self.external.search(internal, kind);
-        let slot = self.first_free(packet, search, now)?;
-        slot.ok_or(Stop::NoPort)
+        match self.first_free(packet, search, now)? {
+            Some(slot) => Ok(slot),
+            None => self.slot_of_half_open(packet, internal, kind),
+        }
     }
 
     /// The first slot of a search that no live binding has.

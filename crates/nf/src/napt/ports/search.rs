@@ -58,6 +58,24 @@ impl External {
         (around.copied().collect(), self.hash(host, 1 << 40))
     }
 
+    /// The number of an address that a host may have, the best of which is the first, where it is given
+    /// single ports.
+    pub fn address_for(&self, host: Address, place: usize) -> Option<u32> {
+        if self.deterministic.is_some() || self.blocks.is_some() {
+            return None;
+        }
+        let numbers = &self.by_version[usize::from(!host.is_v4())];
+        let (first, tried) = self.addresses_of(host);
+        (place < tried).then(|| numbers[(first + place) % numbers.len()])
+    }
+
+    /// Whether an inside endpoint may have the port of a slot, at an address that its host may have.
+    pub fn may_have(&self, internal: Endpoint, slot: Slot) -> bool {
+        let (low, range) = (self.low.0..=self.low.1, self.range.0..=self.range.1);
+        let is_given = range.contains(&slot.port()) || is_low(internal.port) && low.contains(&slot.port());
+        is_given && self.forwarded(slot).is_none()
+    }
+
     fn start(&self, internal: Endpoint, kind: Kind) -> u64 {
         let more = u64::from(internal.port) << 8 | kind as u64 | 1 << 32;
         self.hash(internal.address, more)

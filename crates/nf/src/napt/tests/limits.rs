@@ -204,3 +204,106 @@ fn ports_cannot_be_foreseen() {
     assert!((20..80).contains(&is_odd));
     assert!(one.iter().all(|port| *port >= 1024));
 }
+
+/// Six external ports, and connections of many hosts.
+struct Crowd(Bench);
+
+impl Crowd {
+    const SERVER: &str = "8.8.8.8:80";
+
+    fn new(settings: &str) -> Self {
+        Self(bench(&format!("ports = '2000-2005'\nper_host_v6_prefix = 128\nports_per_host = 6\n{settings}{BASIC}")))
+    }
+
+    fn host(number: u8) -> Endpoint {
+        Endpoint::v4([10, 0, 0, number], 5000)
+    }
+
+    /// The port with which a host's segment leaves.
+    fn sends(&mut self, number: u8, flags: u8, seconds: u64) -> Result<u16, DropReason> {
+        let packet = PacketBuilder::tcp(Self::host(number), end(Self::SERVER)).flags(flags);
+        ends(send(&mut self.0, packet, seconds)).map(|(from, _)| from.port)
+    }
+
+    /// The host that the server's segment comes to.
+    fn answers(&mut self, port: u16, flags: u8, seconds: u64) -> Result<Endpoint, DropReason> {
+        let to = Endpoint::v4([192, 0, 2, 1], port);
+        let packet = PacketBuilder::tcp(end(Self::SERVER), to).flags(flags);
+        ends(send(&mut self.0, packet, seconds)).map(|(_, to)| to)
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.0.counter(0, "half_open_forgotten")
+    }
+}
+
+/// Segments that nobody answers keep nobody out, and connections that are open stay.
+#[test]
+fn half_open_connections_give_way_where_no_port_is_left() {
+    let mut crowd = Crowd::new("");
+    let open = crowd.sends(1, SYN, 0).expect("a port");
+    crowd.answers(open, SYN | ACK, 0).expect("asked for");
+    let taken: Vec<u16> = (2..=6)
+        .map(|number| crowd.sends(number, SYN, 1).expect("a port"))
+        .collect();
+    // Which one opened first counts, not which one was heard last.
+    crowd.sends(2, SYN, 2).expect("once more");
+    assert_eq!(crowd.sends(7, SYN, 3), Ok(taken[0]));
+    assert_eq!(crowd.forgotten(), 1);
+    assert_eq!(crowd.answers(taken[0], SYN | ACK, 3), Ok(Crowd::host(7)));
+    assert_eq!(crowd.answers(taken[1], SYN | ACK, 3), Ok(Crowd::host(3)));
+    // Answered ones are passed over.
+    assert_eq!(crowd.sends(8, SYN, 4), Ok(taken[2]));
+    for (number, port) in [(5, taken[3]), (6, taken[4]), (8, taken[2])] {
+        assert_eq!(crowd.answers(port, SYN | ACK, 5), Ok(Crowd::host(number)));
+    }
+    assert_eq!(crowd.sends(9, SYN, 6), Err(DropReason::NoPort), "all are open");
+    assert_eq!(crowd.sends(1, ACK, 6), Ok(open));
+    assert_eq!(crowd.forgotten(), 2);
+}
+
+/// A host's data that nobody answers make rules, which go first.
+#[test]
+fn half_open_connections_that_have_rules_give_way_too() {
+    let mut crowd = Crowd::new("");
+    for number in 1..=6 {
+        for flags in [SYN, ACK, ACK, ACK] {
+            crowd.sends(number, flags, 1).expect("a port");
+        }
+    }
+    for number in 7..=12 {
+        crowd.sends(number, SYN, 2).expect("in place of another");
+    }
+    assert_eq!(crowd.forgotten(), 6);
+}
+
+/// A port that several connections have is free when the last of them has given way.
+#[test]
+fn half_open_connections_of_one_port_give_way_together() {
+    let mut crowd = Crowd::new("");
+    let mut open = |from: Endpoint, server: u8| {
+        let packet = PacketBuilder::tcp(from, Endpoint::v4([8, 8, 8, server], 80)).flags(SYN);
+        ends(send(&mut crowd.0, packet, 1)).map(|_| ())
+    };
+    for (number, server) in (1..=6).flat_map(|number| (1..=4).map(move |server| (number, server))) {
+        assert_eq!(open(Crowd::host(number), server), Ok(()));
+    }
+    assert_eq!(open(Crowd::host(7), 1), Ok(()));
+    assert_eq!(crowd.forgotten(), 4);
+}
+
+#[test]
+fn half_open_connections_give_way_where_the_table_is_full() {
+    let mut crowd = Crowd::new("sessions = 4\nsessions_per_host = 4\n");
+    let open = crowd.sends(1, SYN, 0).expect("a port");
+    crowd.answers(open, SYN | ACK, 0).expect("asked for");
+    for number in 2..=4 {
+        crowd.sends(number, SYN, 1).expect("room");
+    }
+    let datagram = udp(&mut crowd.0, "10.0.0.5:53", "8.8.8.8:53", 2);
+    assert!(datagram.is_ok(), "{datagram:?}");
+    assert_eq!(crowd.forgotten(), 1);
+    crowd.sends(6, SYN, 2).expect("room");
+    assert_eq!(crowd.sends(1, ACK, 3), Ok(open));
+    assert_eq!(crowd.forgotten(), 2);
+}
