@@ -97,10 +97,9 @@ impl Icmp {
         let headers = usize::from(layout.l3)..usize::from(layout.payload);
         let error = match cause {
             Cause::Prohibited => error.payload(bytes.get(headers).unwrap_or(&[])),
-            Cause::NoRoute
-            | Cause::TimeToLive
-            | Cause::TooLong { .. }
-            | Cause::Unreachable => error,
+            Cause::NoRoute | Cause::TimeToLive | Cause::TooLong { .. } | Cause::Unreachable => {
+                error
+            }
         };
         self.write(error.source_address(from), bytes, layout)
     }

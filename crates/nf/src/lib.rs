@@ -51,11 +51,11 @@ pub mod shard;
 pub mod similar;
 pub mod telemetry;
 pub mod text;
-pub mod undelivered;
 #[cfg(test)]
 mod two_caches;
 #[cfg(test)]
 mod two_paths;
+pub mod undelivered;
 mod unicast;
 
 pub use twinpath_core::icmp_errors;

@@ -41,6 +41,7 @@ impl Undelivered {
 
     /// The same about a packet whose next hop does not answer.
     pub fn unreachable(&mut self, packet: &[u8], layout: &Layout, now: Instant) -> Option<&[u8]> {
-        self.icmp.error_about(packet, layout, Cause::Unreachable, now)
+        self.icmp
+            .error_about(packet, layout, Cause::Unreachable, now)
     }
 }

@@ -93,7 +93,9 @@ fn model() -> String {
     let told = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let mut lines = told.lines();
     let line = lines.find_map(|line| line.strip_prefix("model name"));
-    line.map_or_else(String::new, |line| line.trim_start_matches([' ', '\t', ':']).to_owned())
+    line.map_or_else(String::new, |line| {
+        line.trim_start_matches([' ', '\t', ':']).to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -104,7 +106,10 @@ mod tests {
     fn steps_are_read_as_they_are_told() {
         let told = "==== tests ====\n==== benches run: passed in 97 s ====\n==== fuzz: FAILED in 3 s ====\nsteps: 1\n";
         let found: Vec<_> = told.lines().filter_map(step).collect();
-        assert_eq!(found, [("benches run".to_owned(), 97), ("fuzz".to_owned(), 3)]);
+        assert_eq!(
+            found,
+            [("benches run".to_owned(), 97), ("fuzz".to_owned(), 3)]
+        );
         assert!(table(7, &found).contains("| `cargo xtask test`, all | 100 |"));
     }
 }

@@ -359,6 +359,7 @@ fn a_scan_is_bounded_and_leaves_neighbours_alone() {
     bench.after(Duration::from_secs(1));
     bench.after(Duration::from_secs(1));
     bench.after(Duration::from_secs(1));
+    bench.undelivered();
     assert_eq!(bench.pools.small().available(), 64);
 }
 
@@ -398,6 +399,7 @@ fn who_is_there_is_found_while_a_network_is_scanned() {
         bench.after(Duration::from_secs(1));
     }
     assert_eq!(bench.neighbors.list().count(), 1);
+    bench.undelivered();
     assert_eq!(bench.pools.small().available(), 64, "no buffer is lost");
 }
 
@@ -506,6 +508,7 @@ proptest! {
             prop_assert!(of(true) <= 3 && of(false) <= 3);
             prop_assert_eq!(without, bench.neighbors.unresolved.count());
             let waiting: usize = known.iter().map(|one| one.waiting).sum();
+            bench.undelivered();
             prop_assert_eq!(bench.pools.small().available(), 64 - waiting);
         }
     }

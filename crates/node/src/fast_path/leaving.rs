@@ -101,7 +101,8 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let io = &mut Io { clock, pools, out };
-        let (mut way_out, mut departing) = (self.way_out.take(), std::mem::take(&mut self.departing));
+        let (mut way_out, mut departing) =
+            (self.way_out.take(), std::mem::take(&mut self.departing));
         std::mem::swap(&mut departing, &mut io.out.departures);
         for departure in departing.drain(..) {
             match &mut way_out {

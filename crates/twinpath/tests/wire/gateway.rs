@@ -142,6 +142,9 @@ fn a_site_works_with_servers_behind_its_gateway() {
         let network = network();
         network.ip("middle", "link set uplink mtu 1400");
         network.ip("world", "link set eth0 mtu 1400");
+        // The client is told of longer segments all the same.
+        let default = "route change default via 169.254.1.1 src 203.0.113.99 advmss 1460";
+        network.ip("world", default);
         let middle = Middle::start(&network, &service(driver));
         let ping = ["-c1", "-W1", "203.0.113.99"];
         assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
@@ -152,7 +155,10 @@ fn a_site_works_with_servers_behind_its_gateway() {
         let server = Server::start(&network, "world", "iperf3", &["-s", "-p", "443"]);
         for way in [&[][..], &["-R"]] {
             let words = [&["-c", "203.0.113.99", "-p", "443", "-t1"], way].concat();
-            assert!(succeeds_soon(&network, "client", "iperf3", &words), "{driver}");
+            assert!(
+                succeeds_soon(&network, "client", "iperf3", &words),
+                "{driver}"
+            );
         }
         drop(server);
         values_are_stored(&network, driver);

@@ -3,8 +3,8 @@
 
 use super::plan::{Leg, Stop};
 use super::{MOST_WAITS, Napt, session_entry};
-use crate::records::Kind;
 use crate::napt::ports::Slot;
+use crate::records::Kind;
 use twinpath_core::wire::Endpoint;
 use twinpath_rulecache::{Recorded, Verdict};
 

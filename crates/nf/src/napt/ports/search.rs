@@ -72,7 +72,8 @@ impl External {
     /// Whether an inside endpoint may have the port of a slot, at an address that its host may have.
     pub fn may_have(&self, internal: Endpoint, slot: Slot) -> bool {
         let (low, range) = (self.low.0..=self.low.1, self.range.0..=self.range.1);
-        let is_given = range.contains(&slot.port()) || is_low(internal.port) && low.contains(&slot.port());
+        let is_given =
+            range.contains(&slot.port()) || is_low(internal.port) && low.contains(&slot.port());
         is_given && self.forwarded(slot).is_none()
     }
 

@@ -103,6 +103,7 @@ fn forwarded_ports_are_given_to_nobody_else() {
     let mut bench = bench(&text);
     let sent = tcp(&mut bench, "10.0.0.1:8080", "8.8.8.8:1", SYN).expect("one is left");
     assert_eq!(sent.0, end("192.0.2.1:8090"));
+    tcp(&mut bench, "8.8.8.8:1", "192.0.2.1:8090", SYN | ACK).expect("asked for");
     let other = tcp(&mut bench, "10.0.0.1:8081", "8.8.8.8:1", SYN);
     assert_eq!(other, Err(DropReason::NoPort));
 }

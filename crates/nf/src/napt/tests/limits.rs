@@ -212,7 +212,9 @@ impl Crowd {
     const SERVER: &str = "8.8.8.8:80";
 
     fn new(settings: &str) -> Self {
-        Self(bench(&format!("ports = '2000-2005'\nper_host_v6_prefix = 128\nports_per_host = 6\n{settings}{BASIC}")))
+        Self(bench(&format!(
+            "ports = '2000-2005'\nper_host_v6_prefix = 128\nports_per_host = 6\n{settings}{BASIC}"
+        )))
     }
 
     fn host(number: u8) -> Endpoint {
@@ -232,7 +234,7 @@ impl Crowd {
         ends(send(&mut self.0, packet, seconds)).map(|(_, to)| to)
     }
 
-    fn forgotten(&self) -> u64 {
+    fn forgotten(&mut self) -> u64 {
         self.0.counter(0, "half_open_forgotten")
     }
 }
@@ -257,7 +259,11 @@ fn half_open_connections_give_way_where_no_port_is_left() {
     for (number, port) in [(5, taken[3]), (6, taken[4]), (8, taken[2])] {
         assert_eq!(crowd.answers(port, SYN | ACK, 5), Ok(Crowd::host(number)));
     }
-    assert_eq!(crowd.sends(9, SYN, 6), Err(DropReason::NoPort), "all are open");
+    assert_eq!(
+        crowd.sends(9, SYN, 6),
+        Err(DropReason::NoPort),
+        "all are open"
+    );
     assert_eq!(crowd.sends(1, ACK, 6), Ok(open));
     assert_eq!(crowd.forgotten(), 2);
 }
