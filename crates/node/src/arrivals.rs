@@ -306,5 +306,6 @@ impl<'a> Arrivals<'a> {
 /// Packets leave buffers to the machine's own messages: those inside may wait for what they say, and would
 /// keep all buffers meanwhile.
 fn leaves_no_reserve(machine: &mut Machine, burst: &[Frame]) -> bool {
-    !machine.pools().small().has_more_than(RESERVED) && !(burst.is_empty() && machine.is_quiet())
+    let is_alone = burst.is_empty() && machine.is_quiet();
+    !is_alone && !machine.pools().small().has_more_than(RESERVED)
 }

@@ -105,6 +105,12 @@ impl WebServer {
         begin_fetch(network, host, address, "10G").comes_whole();
     }
 
+    /// The same over two seconds and more.
+    pub fn is_fetched_slowly(&self, network: &Network, host: &str, address: &str) {
+        let rate = (CONTENT / 2).to_string();
+        begin_fetch(network, host, address, &rate).comes_whole();
+    }
+
     /// A host sends a file of a mebibyte to an address, which must be there as it was.
     pub fn is_sent(&self, network: &Network, host: &str, address: &str) {
         const LEN: u64 = 1 << 20;
