@@ -270,7 +270,7 @@ impl Load {
         self.wall_ns = self.began.elapsed().as_nanos() as u64;
         let rates = match Phase::at(now_ns) {
             Phase::Tried { .. } => {
-                self.due[1] = self.to_try() as f64;
+                self.due[1] = self.room_to_try() as f64;
                 [20_000.0, 0.0]
             }
             Phase::Load { load, .. } => [20_000.0, self.capacity() * LOADS[load] as f64],
@@ -291,7 +291,7 @@ impl Load {
 
     /// How many newcomers come in while it is found out how many are carried. Now and then none does until
     /// all have left: which of them were lost is known then.
-    fn to_try(&mut self) -> u64 {
+    fn room_to_try(&mut self) -> u64 {
         let waiting = self.seldom_waiting as u64;
         if self.now_ns >= self.next_drain_ns {
             if waiting > 0 || self.last_left.elapsed() < DRAINED {
