@@ -149,11 +149,9 @@ impl<'a> Arrivals<'a> {
                         break;
                     }
                 }
+                Read::Packet(_) if self.leaves_no_reserve(machine, burst) => break,
                 Read::Packet(at) => {
-                    let frame = match leaves_no_reserve(machine, burst) {
-                        true => None,
-                        false => machine.pools().take_filled(self.source.bytes()),
-                    };
+                    let frame = machine.pools().take_filled(self.source.bytes());
                     if frame.is_none() && self.waits_for_buffers(machine, burst) {
                         break;
                     }
@@ -296,16 +294,17 @@ impl<'a> Arrivals<'a> {
         burst.push(frame);
     }
 
+    /// Where nothing may be lost, packets leave buffers to the machine's own messages: those inside
+    /// may wait for what they say, and would keep all buffers meanwhile.
+    fn leaves_no_reserve(&self, machine: &mut Machine, burst: &[Frame]) -> bool {
+        self.tempo.is_lossless
+            && !machine.pools().small().has_more_than(RESERVED)
+            && !(burst.is_empty() && machine.is_quiet())
+    }
+
     /// Where nothing may be lost, packets wait until a buffer is free; only if functions keep all of
     /// them is none to be had.
     fn waits_for_buffers(&self, machine: &Machine, burst: &[Frame]) -> bool {
         self.tempo.is_lossless && !(burst.is_empty() && machine.is_quiet())
     }
-}
-
-/// Packets leave buffers to the machine's own messages: those inside may wait for what they say, and would
-/// keep all buffers meanwhile.
-fn leaves_no_reserve(machine: &mut Machine, burst: &[Frame]) -> bool {
-    let is_alone = burst.is_empty() && machine.is_quiet();
-    !is_alone && !machine.pools().small().has_more_than(RESERVED)
 }

@@ -30,7 +30,7 @@ pub use change::{Changed, Outcome, Refusal};
 pub use replacement::Replacement;
 
 use crate::departure::{Departure, Via};
-use crate::fast_path::{BURST, FastOutput, FastPath};
+use crate::fast_path::{BATCH, BURST, FastOutput, FastPath};
 pub use crate::worker::{Answer, Moment, Progress, Replaced, Time, WorkerCommand};
 
 use crate::mirror::Mirror;
@@ -62,10 +62,14 @@ pub struct Limits {
 
 impl Limits {
     /// Packets that are received at once: no more than a part of what a worker's ring holds, or each
-    /// burst finds the ring as full as the one before has left it.
+    /// burst finds the ring as full as the one before has left it. A ring shorter than a batch is full
+    /// with any burst.
     #[inline]
     fn burst(self) -> usize {
-        (self.ring_frames / 4).clamp(1, BURST)
+        match self.ring_frames {
+            0..BATCH => BURST,
+            frames => (frames / 4).min(BURST),
+        }
     }
 }
 
