@@ -28,16 +28,18 @@ impl Napt {
         internal: Endpoint,
         kind: Kind,
     ) -> Result<Slot, Stop> {
-        let mut looks = (0..MOST_LOOKS).filter(|_| kind == Kind::Tcp);
-        let mut place = 0;
-        while let Some(address) = self.external.address_for(internal.address, place) {
+        if kind != Kind::Tcp {
+            return Err(Stop::NoPort);
+        }
+        let (mut looks, mut place) = (0, 0);
+        while looks < MOST_LOOKS
+            && let Some(address) = self.external.address_for(internal.address, place)
+        {
             let Some((session, slot)) = self.first_half_open_at(address) else {
                 place += 1;
                 continue;
             };
-            if looks.next().is_none() {
-                break;
-            }
+            looks += 1;
             if !self.external.may_have(internal, slot) {
                 self.table.spare_half_open(session);
                 continue;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::napt::NewNapt;
+use twinpath_core::wire::tcp::flags::SYN;
 
 fn change(bench: &mut Bench, text: &str) {
     let config: Config = toml::from_str(text).expect("a valid configuration");
@@ -60,6 +61,23 @@ fn bindings_move_with_their_addresses_and_end_with_them() {
     }
     let different: std::collections::HashSet<_> = after.iter().collect();
     assert_eq!(different.len(), after.len());
+}
+
+/// Half-open connections are found at addresses that have other numbers now.
+#[test]
+fn half_open_connections_give_way_at_addresses_that_move() {
+    let few = "ports = \"2000-2005\"\nports_per_host = 6\n";
+    let mut bench = bench(&text(&["192.0.2.1"], few));
+    let open = |bench: &mut Bench, host: u8| {
+        let from = Endpoint::v4([10, 0, 0, host], 5000);
+        let packet = PacketBuilder::tcp(from, end("8.8.8.8:80")).flags(SYN);
+        ends(send(bench, packet, 0)).map(|(from, _)| from)
+    };
+    let taken: Vec<_> = (1..=6).map(|host| open(&mut bench, host)).collect();
+    change(&mut bench, &text(&["2001:db8::1", "192.0.2.1"], few));
+    for (host, before) in (7..).zip(taken) {
+        assert_eq!(open(&mut bench, host), before, "in the same order");
+    }
 }
 
 #[test]

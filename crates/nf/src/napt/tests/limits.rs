@@ -213,7 +213,7 @@ impl Crowd {
 
     fn new(settings: &str) -> Self {
         Self(bench(&format!(
-            "ports = '2000-2005'\nper_host_v6_prefix = 128\nports_per_host = 6\n{settings}{BASIC}"
+            "ports = '2000-2005'\nports_per_host = 6\n{settings}{BASIC}"
         )))
     }
 
@@ -277,10 +277,27 @@ fn half_open_connections_that_have_rules_give_way_too() {
             crowd.sends(number, flags, 1).expect("a port");
         }
     }
+    assert_eq!((crowd.0.hits, crowd.0.rules()), (6, 6));
     for number in 7..=12 {
         crowd.sends(number, SYN, 2).expect("in place of another");
     }
     assert_eq!(crowd.forgotten(), 6);
+}
+
+/// A low port is none for a newcomer with a high one.
+#[test]
+fn half_open_connections_at_ports_of_others_stay() {
+    let mut crowd = Crowd::new("");
+    let low = PacketBuilder::tcp(end("10.0.0.99:80"), end(Crowd::SERVER)).flags(SYN);
+    let low = ends(send(&mut crowd.0, low, 0)).expect("a port").0.port;
+    assert!(low < 1024);
+    let taken: Vec<u16> = (1..=6)
+        .map(|number| crowd.sends(number, SYN, 1).expect("a port"))
+        .collect();
+    for (number, port) in (7..).zip(&taken) {
+        assert_eq!(crowd.sends(number, SYN, 2), Ok(*port));
+    }
+    assert!(crowd.answers(low, SYN | ACK, 3).is_ok());
 }
 
 /// A port that several connections have is free when the last of them has given way.
