@@ -20,6 +20,7 @@
 
 mod circles;
 mod deb;
+mod failures;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -123,12 +124,21 @@ fn usage() -> ExitCode {
 /// One thing to do, with its name.
 struct Step {
     name: &'static str,
-    does: Box<dyn Fn() -> bool>,
+    does: Box<dyn Fn() -> Outcome>,
     /// Whether all fails if this does; else it is told alone.
     refuses: bool,
 }
 
+/// What came of a step: the error has lines that tell what failed.
+type Outcome = Result<(), Vec<String>>;
+
+/// A step that tells itself, while it runs, what fails.
 fn step(name: &'static str, does: impl Fn() -> bool + 'static) -> Step {
+    step_of_tests(name, move || does().then_some(()).ok_or_else(Vec::new))
+}
+
+/// A step whose failures are told again where all ends.
+fn step_of_tests(name: &'static str, does: impl Fn() -> Outcome + 'static) -> Step {
     Step {
         name,
         does: Box::new(does),
@@ -159,7 +169,7 @@ fn test_steps() -> Vec<Step> {
             ]),
         ),
         circles_step(),
-        step("tests", tests()),
+        step_of_tests("tests", || passes(KNOWN_SEED, &[])),
         advice(properties_step(fresh_seed())),
         // Each once, as a test: what is built for tests does for that.
         step(
@@ -188,38 +198,41 @@ fn record_step(what: &str, revision: &str) -> Step {
     }
 }
 
-/// Runs every step, also after one has failed, and tells at the end which did.
+/// Runs every step, also after one has failed, and tells at the end which did, and what in them.
 fn run_all(steps: &[Step]) -> ExitCode {
-    let (mut failed, mut told, all_started) = (Vec::new(), Vec::new(), Instant::now());
+    let (mut failed, all_started) = (Vec::new(), Instant::now());
     for step in steps {
         let started = Instant::now();
         println!("\n==== {} ====", step.name);
-        let passed = (step.does)();
+        let outcome = (step.does)();
         println!(
             "==== {}: {} in {} s ====",
             step.name,
-            if passed { "passed" } else { "FAILED" },
+            if outcome.is_ok() { "passed" } else { "FAILED" },
             started.elapsed().as_secs()
         );
-        match (passed, step.refuses) {
-            (true, _) => {}
-            (false, true) => failed.push(step.name),
-            (false, false) => told.push(step.name),
-        }
+        failed.extend(outcome.err().map(|lines| (step, lines)));
     }
     println!(
         "\nsteps: {} passed, {} failed, in {} s together",
-        steps.len() - failed.len() - told.len(),
-        failed.len() + told.len(),
+        steps.len() - failed.len(),
+        failed.len(),
         all_started.elapsed().as_secs()
     );
-    told.iter()
-        .for_each(|name| println!("to be looked at, no reason to refuse a change: {name}"));
-    failed.iter().for_each(|name| println!("failed: {name}"));
-    if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
+    for (step, lines) in &failed {
+        match step.refuses {
+            true => println!("failed: {}", step.name),
+            false => println!(
+                "to be looked at, no reason to refuse a change: {}",
+                step.name
+            ),
+        }
+        lines.iter().for_each(|line| println!("    {line}"));
+    }
+    if failed.iter().any(|(step, _)| step.refuses) {
         ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     }
 }
 
@@ -233,17 +246,12 @@ fn cargo(arguments: &'static [&'static str]) -> impl Fn() -> bool {
     }
 }
 
-/// From where cases are drawn that are the same every time.
+/// From where cases are drawn that are the same every time; the step after the tests draws new ones.
 const KNOWN_SEED: u64 = 20_261_122;
-
-/// All tests, with known cases; the step after this one draws new ones.
-fn tests() -> impl Fn() -> bool {
-    || passes(KNOWN_SEED, &[])
-}
 
 /// The tests of all crates' own modules, and of other files those that have properties.
 fn properties_step(seed: u64) -> Step {
-    step("property tests, new cases", move || {
+    step_of_tests("property tests, new cases", move || {
         let again = format!("cargo xtask properties {seed}");
         println!("seed {seed}: the same again with `{again}`");
         let mut targets = vec!["--lib".to_owned()];
@@ -251,15 +259,16 @@ fn properties_step(seed: u64) -> Step {
             targets.extend(["--test".into(), name]);
         }
         let passed = passes(seed, &targets);
-        if !passed {
-            println!("failed with seed {seed}: the same again with `{again}`");
-        }
-        passed
+        passed.map_err(|mut lines| {
+            lines.push(format!("seed {seed}: the same again with `{again}`"));
+            lines
+        })
     })
 }
 
-fn passes(seed: u64, targets: &[String]) -> bool {
-    succeeds(
+/// Runs tests: all, or those of some targets.
+fn passes(seed: u64, targets: &[String]) -> Outcome {
+    failures::of(
         Command::new(env!("CARGO"))
             .args(["test", "--workspace", "--no-fail-fast"])
             .args(targets)

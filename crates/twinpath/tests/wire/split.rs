@@ -5,7 +5,7 @@ use super::memory_server::{Server as MemoryServer, tshark};
 use super::middle::{Middle, cut_network, wait_for};
 use super::programs::{Server, WebServer, begin_fetch, succeed, succeeds_soon};
 use std::path::Path;
-use twinpath_control::report::json;
+use twinpath_control::report::{MemoryServer as MemoryServerReport, Split as SplitReport, json};
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// Hosts beside the first client that may send.
@@ -67,19 +67,20 @@ fn assert_is_roce(capture: &Path) {
     assert_eq!(bad, 0);
 }
 
+/// What the service tells of its memory servers, if it answers.
+fn told(middle: &Middle) -> Option<SplitReport> {
+    let said = middle.asked(&["top", "--once", "--json"])?;
+    json::from_text(&said).ok()?.split
+}
+
 /// Whether so many servers take payloads, as figures say.
 fn are_up(middle: &Middle, servers: usize) -> bool {
-    let said = middle.asked(&["top", "--once", "--json"]);
-    let report = said.and_then(|said| json::from_text(&said).ok());
-    let split = report.and_then(|report| report.split);
-    split.is_some_and(|split| split.servers_up() == servers)
+    told(middle).is_some_and(|split| split.servers_up() == servers)
 }
 
 /// How many payloads have gone to the first server.
 fn written(middle: &Middle) -> u64 {
-    let said = middle.asked(&["top", "--once", "--json"]);
-    let report = json::from_text(&said.expect("it answers")).expect("a report");
-    let split = report.split.expect("with [split]");
+    let split = told(middle).expect("it answers, with [split]");
     split.servers[0].counter("writes")
 }
 
@@ -149,6 +150,17 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
     }
 }
 
+/// Whether payloads of both shards have waited on every server: each has its half of the queue pairs.
+fn all_shards_use(split: &SplitReport) -> bool {
+    let used = |server: &MemoryServerReport, shard: u16| {
+        let pairs = server.queue_pairs.iter();
+        let own = pairs.filter(|pair| pair.number % 2 == shard);
+        own.map(|pair| pair.payloads).sum::<u64>() > 100
+    };
+    let mut servers = split.servers.iter();
+    servers.all(|server| (0..2).all(|shard| used(server, shard)))
+}
+
 /// Each shard has queue pairs of its own at every server. What a server sends comes by one queue, and
 /// goes to whose it is.
 #[test]
@@ -167,11 +179,17 @@ fn several_shards_share_memory_servers() {
     assert!(succeeds_soon(&network, "client", "ping", &ping));
     let web = WebServer::start(&network, "server");
     assert!(wait_for(|| are_up(&middle, 2)), "both servers are there");
-    for host in HOSTS {
+    let fetch = |host: u8| {
         let from = format!("10.9.0.{host}");
         let fetch = ["-sS", "--max-time", "60", "--interface", &from];
         let fetch = [&fetch[..], &["http://10.9.0.2/file", "-o", "/dev/null"]].concat();
         succeed(&network, "client", "curl", &fetch);
+    };
+    HOSTS.for_each(&fetch);
+    // Which shard and which server a connection falls to is drawn at the start.
+    let mut others = HOSTS.cycle().take(8 * HOSTS.len());
+    while !told(&middle).is_some_and(|split| all_shards_use(&split)) {
+        fetch(others.next().expect("all shards use all servers"));
     }
     web.is_fetched(&network, "client", "10.9.0.2");
     web.is_fetched(&network, "client", "[fd09::2]");
@@ -188,15 +206,8 @@ fn several_shards_share_memory_servers() {
     for server in &split.servers {
         let numbers: Vec<_> = server.queue_pairs.iter().map(|pair| pair.number).collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7]);
-        for shard in 0..2 {
-            let own = server
-                .queue_pairs
-                .iter()
-                .filter(|pair| pair.number % 2 == shard);
-            let came: u64 = own.map(|pair| pair.payloads).sum();
-            assert!(came > 100, "shard {shard}: {server:?}");
-        }
     }
+    assert!(all_shards_use(&split), "{split:?}");
     let handed_over = report
         .shards
         .iter()
