@@ -1,4 +1,5 @@
 mod acts;
+mod orders;
 
 use super::*;
 use std::collections::{HashMap, HashSet};
