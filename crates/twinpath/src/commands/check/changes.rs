@@ -38,7 +38,7 @@ impl Changes {
         for chain in SmallChain::ALL {
             for seed in self.first..self.first.saturating_add(self.seeds) {
                 let found = self.search(seed, chain)?;
-                output::print(&told(chain, seed, &found))?;
+                output::print(&format!("{}\n", told(chain, seed, &found)))?;
                 if let Some((outcome, deviations)) = &found.failed {
                     let mut text = outcome.story();
                     for deviation in deviations {
@@ -69,7 +69,7 @@ impl Changes {
 fn told(chain: SmallChain, seed: u64, found: &Search) -> String {
     let coverage = &found.coverage;
     format!(
-        "{}, seed {seed}: {} orders {}, {} changes and {} crashes in {} steps\n",
+        "{}, seed {seed}: {} orders {}, {} changes and {} crashes in {} steps",
         chain.name,
         units::count(found.runs),
         if found.failed.is_none() {
