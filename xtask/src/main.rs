@@ -341,17 +341,11 @@ fn first_command() -> impl Fn() -> bool {
     ])
 }
 
-/// The inspector's other matcher, where the system has the library or lets us install it: with
-/// `CI=true` it must.
+/// The inspector's other matcher.
 fn hyperscan() -> impl Fn() -> bool {
     || {
         if !has_library("hs/hs.h", "libhyperscan-dev") {
-            let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
-            match is_ci {
-                true => println!("libhyperscan-dev is not installed, and CI is true: install it"),
-                false => println!("skipped: libhyperscan-dev is not installed"),
-            }
-            return !is_ci;
+            return may_skip("libhyperscan-dev");
         }
         cargo(&[
             "test",
@@ -363,6 +357,17 @@ fn hyperscan() -> impl Fn() -> bool {
             "inspector",
         ])()
     }
+}
+
+/// What becomes of a step whose package is not there, and cannot be installed: it is skipped, but with
+/// `CI=true` it fails.
+fn may_skip(package: &str) -> bool {
+    let is_ci = std::env::var("CI").is_ok_and(|value| value == "true");
+    match is_ci {
+        true => println!("{package} is not installed, and CI is true: install it"),
+        false => println!("skipped: {package} is not installed"),
+    }
+    !is_ci
 }
 
 /// From where the fuzzer goes on, and for how long.
@@ -385,8 +390,7 @@ const FUZZ_FLAGS: &str = "--cfg fuzzing -Ccodegen-units=1 -Cpasses=sancov-module
 
 fn fuzz(fuzzing: Fuzzing) -> bool {
     if !succeeds(Command::new("c++").arg("--version")) && !installs("g++") {
-        println!("the fuzzer's engine needs a C++ compiler: install g++");
-        return false;
+        return may_skip("g++");
     }
     let host = "x86_64-unknown-linux-gnu";
     let folder = root().join("fuzz");

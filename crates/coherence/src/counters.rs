@@ -20,7 +20,7 @@ pub struct CoherenceCounters {
     /// Packets that waited for the state of their flow.
     pub waited: u64,
     /// Of them, those for which it did not come.
-    pub waited_in_vain: u64,
+    pub waited_then_punted: u64,
     /// Slots frozen by a complex packet.
     pub write_backs: u64,
     /// Slots frozen because their flow was idle, or at the end of a run.
@@ -49,7 +49,7 @@ impl CoherenceCounters {
             incomplete_timeouts,
             refused_pulls,
             waited,
-            waited_in_vain,
+            waited_then_punted,
             write_backs,
             idle_write_backs,
             write_back_retries,
@@ -66,7 +66,7 @@ impl CoherenceCounters {
         self.incomplete_timeouts += incomplete_timeouts;
         self.refused_pulls += refused_pulls;
         self.waited += waited;
-        self.waited_in_vain += waited_in_vain;
+        self.waited_then_punted += waited_then_punted;
         self.write_backs += write_backs;
         self.idle_write_backs += idle_write_backs;
         self.write_back_retries += write_back_retries;

@@ -14,9 +14,6 @@ use crate::pipeline::{Action, Arrival, Decision, Layer, Origin};
 /// What is asked, in words of a link header.
 pub const ARRIVAL_WORDS: usize = 23;
 
-/// Longest answer in bytes.
-pub const MAX_ANSWER_BYTES: usize = 384;
-
 /// Writes what policies are asked.
 #[must_use]
 pub fn arrival_words(arrival: &Arrival) -> [u32; ARRIVAL_WORDS] {
@@ -387,7 +384,7 @@ mod tests {
                 forward, reverse, answers, meter_class, mapping_epoch, source_ports,
             };
             let bytes = answer_bytes(&Ok(decision));
-            prop_assert!(bytes.len() <= MAX_ANSWER_BYTES);
+            prop_assert!(bytes.len() <= 384, "it fits a buffer");
             prop_assert_eq!(read_answer(&bytes), Some(Ok(decision)));
             for cut in 0..bytes.len() {
                 prop_assert_eq!(read_answer(&bytes[..cut]), None);

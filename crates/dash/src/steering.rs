@@ -16,7 +16,6 @@ use crate::objects::{DpuId, EniForward, EniForwardKey, Vdpu, VdpuId, Vni};
 /// Where packets for ENIs go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Steering {
-    vips: Vec<Address>,
     enis: HashMap<MacAddress, Ways>,
 }
 
@@ -90,15 +89,8 @@ impl Steering {
             (key.mac_address, ways)
         });
         Self {
-            vips: configuration.vips.keys().copied().collect(),
             enis: enis.collect(),
         }
-    }
-
-    /// Whether packets to an address are steered at all.
-    #[must_use]
-    pub fn has_vip(&self, address: Address) -> bool {
-        self.vips.contains(&address)
     }
 
     /// Where a packet goes with this inner destination MAC address.
@@ -202,7 +194,6 @@ mod tests {
     #[test]
     fn packets_go_to_the_primary_wherever_it_is() {
         let steering = steering();
-        assert!(steering.has_vip("10.1.0.5".parse().unwrap()));
         let local = Way::Local {
             dpu: "18.0.202.1".parse().unwrap(),
         };

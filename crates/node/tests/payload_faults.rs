@@ -42,12 +42,12 @@ struct Ends {
 fn ends(world: &World) -> Ends {
     let path = world.node.machine.path();
     if let Some(stage) = path.parking() {
-        let (stats, counts) = (stage.buffer().counters(), stage.counters());
+        let (buffer, counts) = (stage.buffer().counters(), stage.counters());
         assert!(stage.is_empty());
         return Ends {
-            kept: stats.parked,
-            ended: stats.ended(),
-            missing: stats.expired,
+            kept: buffer.parked,
+            ended: buffer.ended(),
+            missing: buffer.expired,
             gone: 0,
             away: 0,
             twice: counts.dropped_late,

@@ -77,7 +77,7 @@ fn flows_that_never_pause_come_to_the_fast_path() {
     let trace = steady(6);
     let (share, coherence) = check(&balanced(None), &trace, "packets wait");
     assert!(share > 0.95, "{share}");
-    assert!(coherence.waited > 6 && coherence.waited_in_vain == 0);
+    assert!(coherence.waited > 6 && coherence.waited_then_punted == 0);
 }
 
 /// What the test above is about: without room to wait such flows stay on the slow path.
@@ -94,7 +94,7 @@ fn where_few_may_wait_all_the_others_go_on() {
     for waiting in [1, 2, 7, 40, 79] {
         let what = format!("at most {waiting} wait");
         let (_, coherence) = check(&balanced(Some(waiting)), &steady(6), &what);
-        assert!(coherence.waited_in_vain > 0, "{what}");
+        assert!(coherence.waited_then_punted > 0, "{what}");
     }
 }
 

@@ -48,7 +48,7 @@ pub struct PayloadBuffer<P, H> {
     followers: Followers<Resident<P>>,
     /// Most bytes in the queue when a whole packet joins that must wait for others.
     followers_limit_bytes: u64,
-    stats: BufferCounters,
+    counters: BufferCounters,
 }
 
 #[derive(Debug)]
@@ -203,7 +203,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             going_round_bytes: 0,
             followers: Followers::new(),
             followers_limit_bytes: config.limit_bytes,
-            stats: BufferCounters::default(),
+            counters: BufferCounters::default(),
             config,
         })
     }
@@ -216,7 +216,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         let bytes = payload.bytes();
         match self.admit(bytes, flow_hash, now) {
             Ok(ticket) => {
-                self.stats.parked += 1;
+                self.counters.parked += 1;
                 self.fill(bytes, now);
                 self.join(Resident {
                     claim: Claim::Header(ticket),
@@ -268,14 +268,14 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         now: Instant,
     ) -> Received {
         let Some(record) = self.slots.find(ticket) else {
-            self.stats.headers_stale += 1;
+            self.counters.headers_stale += 1;
             if let Some(parked_at) = self.slots.take_missed(ticket) {
                 self.learn_latency(parked_at, now);
             }
             return Received::Stale;
         };
         if !matches!(record.awaited, Awaited::Away(_) | Awaited::Between) {
-            self.stats.headers_doubled += 1;
+            self.counters.headers_doubled += 1;
             return Received::Doubled;
         }
         match answer {
@@ -293,7 +293,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
                 self.pass(place);
             }
         }
-        self.stats.headers += 1;
+        self.counters.headers += 1;
         self.learn_latency(self.slots.parked_at(ticket), now);
         Received::Kept
     }
@@ -313,7 +313,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Numbers::AtReturn(turns) if turns.is_any_before(flow_hash) => match has_room {
                 true => Some(turns.number(flow_hash)),
                 false => {
-                    self.stats.followers_refused += 1;
+                    self.counters.followers_refused += 1;
                     return Followed::Refused(packet);
                 }
             },
@@ -322,7 +322,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         let Some(place) = place else {
             return Followed::Leaves(packet);
         };
-        self.stats.followers += 1;
+        self.counters.followers += 1;
         let resident = Resident {
             claim: Claim::Turn(place),
             parked_at: now,
@@ -387,7 +387,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     /// Counts passes that were not worth making: `rounds` of the whole queue, in which nothing
     /// happened.
     pub fn went_round(&mut self, rounds: u64) {
-        self.stats.recirculations += rounds * self.queue.packets() as u64;
+        self.counters.recirculations += rounds * self.queue.packets() as u64;
     }
 
     /// Takes what is at the head of the queue, when the port is free to send it. Whatever it is, the
@@ -412,7 +412,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Turn::End(end) => self.end(resident, end),
             Turn::Again => {
                 resident.passes += 1;
-                self.stats.recirculations += 1;
+                self.counters.recirculations += 1;
                 self.going_round_bytes += u64::from(bytes);
                 Dequeued::Again(resident)
             }
@@ -478,7 +478,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     /// What has been counted.
     pub fn counters(&self) -> &BufferCounters {
-        &self.stats
+        &self.counters
     }
 
     /// How the buffer was made.
@@ -513,9 +513,9 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     fn refusals(&mut self, refusal: Refusal) -> &mut u64 {
         match refusal {
-            Refusal::QueueFull => &mut self.stats.queue_full,
-            Refusal::NoSlot => &mut self.stats.no_slot,
-            Refusal::WindowFull => &mut self.stats.window_full,
+            Refusal::QueueFull => &mut self.counters.queue_full,
+            Refusal::NoSlot => &mut self.counters.no_slot,
+            Refusal::WindowFull => &mut self.counters.window_full,
         }
     }
 
@@ -527,17 +527,17 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         let wanted = controller.copies(bytes, self.queue.enqueued_bytes(), now);
         let allowed = wanted.min(controller.config().most_copies.into());
         let is_too_small = matches!(controller.fit(), Fit::TooSmall { .. });
-        self.stats.copies_limited += u64::from(allowed < wanted);
-        self.stats.target_beyond_buffer += u64::from(is_too_small);
+        self.counters.copies_limited += u64::from(allowed < wanted);
+        self.counters.target_beyond_buffer += u64::from(is_too_small);
         for _ in 0..allowed {
             // The packet itself must still fit.
             if !self.has_room(2 * u64::from(bytes)) {
-                self.stats.copies_no_room += 1;
+                self.counters.copies_no_room += 1;
                 break;
             }
             self.queue.push(bytes, Waiting::Copy);
-            self.stats.copies += 1;
-            self.stats.copy_bytes += u64::from(bytes);
+            self.counters.copies += 1;
+            self.counters.copy_bytes += u64::from(bytes);
         }
     }
 
@@ -619,7 +619,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             return Turn::Leave;
         }
         resident.is_joined = true;
-        self.stats.port_passes += 1;
+        self.counters.port_passes += 1;
         Turn::Again
     }
 
@@ -637,7 +637,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             // Only who has a header leaves.
             return self.counted_end(resident.payload, End::Expired);
         };
-        self.stats.departed += 1;
+        self.counters.departed += 1;
         Dequeued::Depart {
             payload: resident.payload,
             header,
@@ -659,9 +659,9 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     fn counted_end(&mut self, payload: P, end: End) -> Dequeued<P, H> {
         match end {
-            End::Declined => self.stats.declined += 1,
-            End::Expired => self.stats.expired += 1,
-            End::Late => self.stats.late += 1,
+            End::Declined => self.counters.declined += 1,
+            End::Expired => self.counters.expired += 1,
+            End::Late => self.counters.late += 1,
         }
         Dequeued::Ended { payload, end }
     }

@@ -42,6 +42,11 @@
 //! store reads what was written. [`Acted`] tells what each function did, for one that never acts shows
 //! nothing.
 
+//!
+//! **Few packets, every order**: [`search`] has small runs' events happen in every order that leaves the
+//! order of time at no more than so many places: frames overtake each other, and packets, timers and
+//! changes of the chain come before what they came behind.
+
 mod chain;
 mod checks;
 mod draw;
@@ -51,6 +56,7 @@ mod invariant;
 mod outcome;
 mod record;
 mod scenario;
+mod schedules;
 mod simulation;
 #[cfg(test)]
 mod tests;
@@ -65,6 +71,7 @@ pub use scenario::{
     Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, SplitSettings,
     Traffic, WorkerFaults,
 };
+pub use schedules::{Deviation, Search, SmallChain, search};
 pub use simulation::Simulation;
 pub use world::SetupError;
 

@@ -7,6 +7,7 @@ use super::invariant::Invariant;
 use super::outcome::Outcome;
 use super::record::{Cause, Happened, Record};
 use super::scenario::Scenario;
+use super::schedules::Deviation;
 use super::world::{Line, Next, SetupError, World};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::Instant;
@@ -32,6 +33,10 @@ const LONG_CHANGE_NS: u64 = 500_000_000;
 pub struct Simulation {
     run: Run,
     steps_alone: u64,
+    /// Where the run leaves the order of time; those to come, the next one last.
+    deviations: Vec<Deviation>,
+    /// By step, while things go wrong: how much was planned.
+    planned: Vec<usize>,
 }
 
 impl Simulation {
@@ -50,6 +55,8 @@ impl Simulation {
                 saboteur: None,
             },
             steps_alone: 0,
+            deviations: Vec::new(),
+            planned: Vec::new(),
         })
     }
 
@@ -66,8 +73,16 @@ impl Simulation {
         let mut simulation = Self::new(seed, &scenario)?;
         let lines = simulation.run.world.lines_mut();
         lines.for_each(|line| line.hides_order = hides_order);
-        simulation.run.saboteur = sabotage.map(|sabotage| Saboteur::new(sabotage, seed));
-        Ok(simulation)
+        Ok(match sabotage {
+            Some(sabotage) => simulation.sabotaged(Saboteur::new(sabotage, seed)),
+            None => simulation,
+        })
+    }
+
+    /// The same run, but somebody does what nobody may.
+    pub(super) fn sabotaged(mut self, saboteur: Saboteur) -> Self {
+        self.run.saboteur = Some(saboteur);
+        self
     }
 
     /// The same run, but its outcome has every event and not only the last.
@@ -76,11 +91,22 @@ impl Simulation {
         self
     }
 
+    /// The same run, but at these steps, which are in order, something else happens.
+    pub(super) fn deviating(mut self, deviations: &[Deviation]) -> Self {
+        self.deviations = deviations.iter().rev().copied().collect();
+        self
+    }
+
     /// Runs until nothing is left to happen, or an invariant is broken.
-    pub fn run(mut self) -> Outcome {
+    pub fn run(self) -> Outcome {
+        self.run_counting().0
+    }
+
+    /// The same; also how much was planned at each step before nothing goes wrong any more.
+    pub(super) fn run_counting(mut self) -> (Outcome, Vec<usize>) {
         self.run.world.agenda.add(0, Next::Arrival);
         while self.run.record.violations.is_empty() {
-            let Some((at, next)) = self.run.world.agenda.pop() else {
+            let Some((at, next)) = self.pop() else {
                 if arrivals::go_on_late(&mut self.run) {
                     continue;
                 }
@@ -94,7 +120,22 @@ impl Simulation {
             plan(&mut self.run);
             self.hurry();
         }
-        outcome(self.run)
+        (outcome(self.run), self.planned)
+    }
+
+    /// What happens next: what was planned for the earliest time, unless the run deviates here.
+    fn pop(&mut self) -> Option<(u64, Next)> {
+        let agenda = &mut self.run.world.agenda;
+        if self.run.world.is_calm {
+            return agenda.pop();
+        }
+        let step = self.planned.len();
+        self.planned.push(agenda.len());
+        let deviation = self.deviations.pop_if(|deviation| deviation.step == step);
+        match deviation {
+            Some(deviation) => agenda.pop_behind(deviation.behind),
+            None => agenda.pop(),
+        }
     }
 
     fn happen(&mut self, next: Next) {

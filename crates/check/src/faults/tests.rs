@@ -1,4 +1,5 @@
 mod acts;
+mod orders;
 
 use super::*;
 use std::collections::{HashMap, HashSet};
@@ -127,7 +128,7 @@ fn assert_every_chain_is_tried(tried: &HashMap<Chain, Coverage>) {
 /// ledger or in mixed chains, and payloads are parked with the former two.
 fn can_try(functions: Functions, name: &str) -> bool {
     const OF_LEDGERS: [&str; 2] = ["held", "woken"];
-    const OF_WAITING: [&str; 2] = ["waited", "waited_in_vain"];
+    const OF_WAITING: [&str; 2] = ["waited", "waited_then_punted"];
     const OF_RULES: [&str; 4] = [
         "held_then_punted",
         "holds_full",
@@ -156,7 +157,10 @@ fn can_try(functions: Functions, name: &str) -> bool {
         Functions::None => is_of_rules || OF_ALL.contains(&name),
         Functions::Mixed => {
             let is_rare = ["changes_given_up", "ring_full"].contains(&name);
-            !is_of_parking && !is_rare && !OF_LEDGERS.contains(&name) && name != "waited_in_vain"
+            !is_of_parking
+                && !is_rare
+                && !OF_LEDGERS.contains(&name)
+                && name != "waited_then_punted"
         }
         // Changes that take too long are rare, and tried by the others.
         _ if name == "changes_given_up" => false,

@@ -84,7 +84,7 @@ impl StateStage {
             self.waiting.packets -= queue.len();
             let fsm = Slot::fsm_of(&self.table.control(slot));
             if fsm != Fsm::Active {
-                self.stats.waited_in_vain += queue.len() as u64;
+                self.stats.waited_then_punted += queue.len() as u64;
             }
             return Some(queue);
         }

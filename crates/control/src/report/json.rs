@@ -33,7 +33,7 @@
 //! | `coherence.incomplete_timeouts` | events | pulls given up because no answer came |
 //! | `coherence.refused_pulls` | events | pulls given up because the ring was full |
 //! | `coherence.waited` | packets | waited on the fast path for the state of their flow |
-//! | `coherence.waited_in_vain` | packets | of them, went to the slow path after all |
+//! | `coherence.waited_then_punted` | packets | of them, went to the slow path after all |
 //! | `coherence.write_backs` | events | states sent back to the slow path, retries not included |
 //! | `coherence.write_back_retries` | events | write-backs sent again |
 //! | `coherence.ttl_write_backs` | events | of the write-backs, those of idle flows |

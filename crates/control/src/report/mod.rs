@@ -247,7 +247,7 @@ counts! {
         /// Packets that waited on the fast path for the state of their flow.
         waited,
         /// Of them, those for which it did not come, and that went to the slow path.
-        waited_in_vain,
+        waited_then_punted,
         /// States sent back to the slow path, retries not included.
         write_backs,
         /// Write-backs sent again because no acknowledgement came in time.

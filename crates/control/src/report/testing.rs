@@ -180,7 +180,7 @@ fn coherence() -> Coherence {
         incomplete_timeouts: 5,
         refused_pulls: 12,
         waited: 85,
-        waited_in_vain: 3,
+        waited_then_punted: 3,
         write_backs: 12_300,
         write_back_retries: 4,
         ttl_write_backs: 9_900,

@@ -27,16 +27,6 @@ pub struct Snapshot {
     pub epoch: u64,
     /// What is in force.
     pub configuration: Configuration,
-    eni_epochs: SharedMap<EniId, u64>,
-}
-
-impl Snapshot {
-    /// The epoch of the last change that touched an ENI: what was decided about its packets in an
-    /// earlier one may be decided otherwise now.
-    #[must_use]
-    pub fn eni_epoch(&self, eni: &EniId) -> u64 {
-        self.eni_epochs.get(eni).copied().unwrap_or(self.epoch)
-    }
 }
 
 /// An object that was asked for and is not in force, or not in this version.
@@ -507,7 +497,10 @@ impl Store {
         let changed = std::mem::take(&mut self.changed);
         if !changed.is_empty() {
             touched = touched_enis(&old.configuration, &self.configuration);
-            self.published = Arc::new(self.next(&touched));
+            self.published = Arc::new(Snapshot {
+                epoch: old.epoch + 1,
+                configuration: self.configuration.clone(),
+            });
         }
         Applied {
             epoch: self.published.epoch,
@@ -515,22 +508,6 @@ impl Store {
             changed,
             absent: std::mem::take(&mut self.absent),
             dropped: std::mem::take(&mut self.dropped),
-        }
-    }
-
-    fn next(&self, touched: &Touched) -> Snapshot {
-        let epoch = self.published.epoch + 1;
-        let mut eni_epochs = self.published.eni_epochs.clone();
-        for eni in touched.enis() {
-            match self.configuration.enis.contains(eni) {
-                true => eni_epochs.insert(eni.clone(), epoch),
-                false => eni_epochs.remove(eni),
-            };
-        }
-        Snapshot {
-            epoch,
-            configuration: self.configuration.clone(),
-            eni_epochs,
         }
     }
 }

@@ -247,10 +247,10 @@ impl FastPath {
 
     /// What the protocol of flow state did so far.
     pub fn coherence(&self) -> CoherenceCounters {
-        let mut stats = self.former;
+        let mut counters = self.former;
         self.stages()
-            .for_each(|stage| stats.absorb(stage.counters()));
-        stats
+            .for_each(|stage| counters.absorb(stage.counters()));
+        counters
     }
 
     fn stages_mut(&mut self) -> impl Iterator<Item = &mut StateStage> {

@@ -60,24 +60,24 @@ pub(crate) fn slot_counts(fast_path: &FastPath) -> SlotCounters {
 
 /// Frames that workers missed are still to be added.
 fn coherence(fast_path: &FastPath) -> Coherence {
-    let stats = fast_path.coherence();
+    let protocol = fast_path.coherence();
     let counts = fast_path.counters();
     Coherence {
-        pulls: stats.pulls,
-        pulls_granted: stats.installs,
-        pulls_declined: stats.declines,
-        cancellations: stats.cancellations,
-        rearms: stats.rearms,
-        incomplete_timeouts: stats.incomplete_timeouts,
-        refused_pulls: stats.refused_pulls,
-        waited: stats.waited,
-        waited_in_vain: stats.waited_in_vain,
-        write_backs: stats.write_backs + stats.idle_write_backs,
-        write_back_retries: stats.write_back_retries,
-        ttl_write_backs: stats.idle_write_backs,
-        acknowledgements: stats.acknowledgements,
-        stale_messages_ignored: stats.stale_messages,
-        collisions: stats.collisions,
+        pulls: protocol.pulls,
+        pulls_granted: protocol.installs,
+        pulls_declined: protocol.declines,
+        cancellations: protocol.cancellations,
+        rearms: protocol.rearms,
+        incomplete_timeouts: protocol.incomplete_timeouts,
+        refused_pulls: protocol.refused_pulls,
+        waited: protocol.waited,
+        waited_then_punted: protocol.waited_then_punted,
+        write_backs: protocol.write_backs + protocol.idle_write_backs,
+        write_back_retries: protocol.write_back_retries,
+        ttl_write_backs: protocol.idle_write_backs,
+        acknowledgements: protocol.acknowledgements,
+        stale_messages_ignored: protocol.stale_messages,
+        collisions: protocol.collisions,
         reordered_frames: counts.link_reordered,
         lost_frames: counts.link_lost,
     }

@@ -1,5 +1,6 @@
 //! `twinpath check`: proofs by exhaustion, and hunts by seed.
 
+mod changes;
 mod faults;
 
 use crate::error::CommandError;
@@ -16,6 +17,7 @@ use twinpath_control::report::units;
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath check coherence",
+    "twinpath check changes",
     "twinpath check faults --seeds 10000",
     "twinpath check coherence --without generations    # what generations are good for",
 ))]
@@ -27,6 +29,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum Subject {
     Coherence(Coherence),
+    Changes(changes::Changes),
     Faults(faults::Faults),
 }
 
@@ -108,6 +111,7 @@ impl From<ScopeName> for Scope {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     match &arguments.subject {
         Subject::Coherence(coherence) => coherence.check(),
+        Subject::Changes(changes) => changes.check(),
         Subject::Faults(faults) => faults.check(),
     }
 }

@@ -3,9 +3,7 @@
 use super::middle::{Middle, cut_network};
 use super::programs::{Server, WebServer, succeed, succeeds_soon};
 use super::routed;
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
+use super::shells::{ShellServer, has_shells};
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// Hosts inside may open connections, and nobody else.
@@ -144,98 +142,17 @@ fn keys_and_values_are_stored() {
     });
 }
 
-/// A key pair without a password.
-fn make_key(path: &Path) {
-    let mut keygen = Command::new("ssh-keygen");
-    keygen
-        .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-        .arg(path);
-    assert!(
-        keygen.status().is_ok_and(|status| status.success()),
-        "a key is made"
-    );
-}
-
 #[test]
 fn shells_are_opened() {
-    let has_programs = || {
-        has_program("sshd", "openssh-server")
-            && has_program("ssh", "openssh-client")
-            && has_program("sha256sum", "coreutils")
-    };
-    if !is_possible() || !has_programs() {
+    if !is_possible() || !has_shells() {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| folder.path().join(name);
-    make_key(&path("host"));
-    make_key(&path("client"));
-    fs::copy(path("client.pub"), path("authorized")).expect("a copy");
-    let settings = format!(
-        "HostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nPidFile none\nStrictModes no\n\
-         UsePAM no\nPermitRootLogin yes\nPasswordAuthentication no\n",
-        folder.path().display()
-    );
-    fs::write(path("sshd"), settings).expect("a file");
-    // Where sshd keeps what it has no rights for.
-    fs::create_dir_all("/run/sshd").expect("root may make it");
-    let content: Vec<u8> = (0..16u32 << 20)
-        .map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8)
-        .collect();
-    fs::write(path("content"), content).expect("a file");
-    let sum = |name: &str| {
-        let output = Command::new("sha256sum")
-            .stdin(fs::File::open(path(name)).expect(name))
-            .output();
-        output.expect("coreutils are there").stdout
-    };
     between(|network| {
-        let server = which("sshd");
-        let settings = path("sshd");
-        let arguments = ["-D", "-e", "-f", &settings.to_string_lossy()];
-        let _server = Server::start(network, "server", &server, &arguments);
-        let key = path("client");
-        let key = key.to_string_lossy();
+        let server = ShellServer::start(network, "server", 22);
         for address in SERVER {
-            let to = format!("root@{address}");
-            let first = [
-                "-F",
-                "none",
-                "-i",
-                &key,
-                "-oBatchMode=yes",
-                "-oStrictHostKeyChecking=no",
-            ];
-            let first = [
-                &first[..],
-                &["-oUserKnownHostsFile=/dev/null", "-oLogLevel=ERROR", &to],
-            ]
-            .concat();
-            let hello = [&first[..], &["echo", "hello"]].concat();
-            assert!(succeeds_soon(network, "client", "ssh", &hello), "{address}");
-            assert_eq!(succeed(network, "client", "ssh", &hello), "hello\n");
-            // There and back.
-            let mut copy = network.command("client", "ssh");
-            copy.args(&first).arg("cat");
-            copy.stdin(fs::File::open(path("content")).expect("a file"));
-            copy.stdout(fs::File::create(path("copy")).expect("a file"))
-                .stderr(Stdio::null());
-            assert!(
-                copy.status().is_ok_and(|status| status.success()),
-                "{address}"
-            );
-            assert_eq!(sum("content"), sum("copy"), "{address}");
+            server.is_used(network, "client", address);
         }
     });
-}
-
-/// A program's whole path, as sshd wants to be called.
-fn which(program: &str) -> String {
-    let found = Command::new("sh")
-        .args(["-c", &format!("command -v {program}")])
-        .output();
-    let found = found.expect("a shell is there").stdout;
-    String::from_utf8_lossy(&found).trim().to_owned()
 }
 
 #[test]

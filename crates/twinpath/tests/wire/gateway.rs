@@ -3,9 +3,21 @@
 
 use super::middle::{Middle, wait_for};
 use super::programs::{Server, WebServer, succeed, succeeds_soon};
+use super::shells::{ShellServer, has_shells};
 use std::path::Path;
 use twinpath_control::report::json;
 use twinpath_netns::{Network, has_program, is_possible};
+
+/// Addresses of a server in the world.
+const WORLD: [&str; 2] = ["203.0.113.99", "2001:db8:99::99"];
+
+/// An address as a URL has it.
+fn in_url(address: &str) -> String {
+    match address.contains(':') {
+        true => format!("[{address}]"),
+        false => address.to_owned(),
+    }
+}
 
 /// The hosts that the example's next hops are, by their MAC addresses: a site, the world behind an
 /// uplink, and a peer.
@@ -24,19 +36,34 @@ fn network() -> Network {
             &format!("link set eth0 address 02:00:00:00:0{number}:01"),
         );
         // The router has no addresses on its cables in that file, so nobody is asked for it.
-        network.address(host, "eth0", &format!("169.254.{number}.2/24"));
-        let router = format!("169.254.{number}.1");
-        network.ip(
-            host,
-            &format!("neigh add {router} lladdr {gateway} dev eth0 nud permanent"),
-        );
+        for (own, router) in [
+            (
+                format!("169.254.{number}.2/24"),
+                format!("169.254.{number}.1"),
+            ),
+            (format!("fd00:{number}::2/64"), format!("fd00:{number}::1")),
+        ] {
+            network.address(host, "eth0", &own);
+            network.ip(
+                host,
+                &format!("neigh add {router} lladdr {gateway} dev eth0 nud permanent"),
+            );
+        }
     }
     for (host, addresses) in [
-        ("client", &["10.0.0.7/32", "10.0.13.9/32"][..]),
+        (
+            "client",
+            &["10.0.0.7/32", "10.0.13.9/32", "2001:db8:10::7/128"][..],
+        ),
         ("friend", &["192.0.2.80/32"]),
         (
             "world",
-            &["203.0.113.99/32", "203.0.113.9/32", "8.8.8.8/32"],
+            &[
+                "203.0.113.99/32",
+                "203.0.113.9/32",
+                "8.8.8.8/32",
+                "2001:db8:99::99/128",
+            ],
         ),
     ] {
         for address in addresses {
@@ -49,6 +76,13 @@ fn network() -> Network {
         "world",
         "route add default via 169.254.1.1 src 203.0.113.99",
     );
+    for (host, number, own) in [
+        ("client", 3, "2001:db8:10::7"),
+        ("world", 1, "2001:db8:99::99"),
+    ] {
+        let default = format!("route add default via fd00:{number}::1 src {own}");
+        network.ip(host, &default);
+    }
     network
 }
 
@@ -84,6 +118,8 @@ fn a_site_has_what_its_gateway_lets_through() {
         let middle = Middle::start(&network, &service(driver));
         let ping = ["-c1", "-W1", "203.0.113.99"];
         assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
+        let ping = ["-c1", "-W1", WORLD[1]];
+        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
         let servers = ["world", "friend"].map(|host| WebServer::start(&network, host));
         for (server, address) in servers.iter().zip(["203.0.113.99", "192.0.2.80"]) {
             server.is_fetched(&network, "client", address);
@@ -94,6 +130,11 @@ fn a_site_has_what_its_gateway_lets_through() {
                 "{driver}: {seen}"
             );
         }
+        let address = in_url(WORLD[1]);
+        servers[0].is_fetched(&network, "client", &address);
+        let url = format!("http://{address}/from");
+        let seen = succeed(&network, "client", "curl", &["-sS", &url]);
+        assert_eq!(seen, "2001:db8:10::7", "{driver}: nobody translates it");
         names_are_resolved(&network, driver);
         let said = succeed(
             &network,
@@ -134,6 +175,7 @@ fn a_site_works_with_servers_behind_its_gateway() {
             && has_program("iperf3", "iperf3")
             && has_program("redis-server", "redis-server")
             && has_program("redis-cli", "redis-tools")
+            && has_shells()
     };
     if !is_possible() || !has_programs() {
         return;
@@ -143,44 +185,64 @@ fn a_site_works_with_servers_behind_its_gateway() {
         network.ip("middle", "link set uplink mtu 1400");
         network.ip("world", "link set eth0 mtu 1400");
         // The client is told of longer segments all the same.
-        let default = "route change default via 169.254.1.1 src 203.0.113.99 advmss 1460";
-        network.ip("world", default);
-        let middle = Middle::start(&network, &service(driver));
-        let ping = ["-c1", "-W1", "203.0.113.99"];
-        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
-        let server = WebServer::start(&network, "world");
-        server.is_fetched(&network, "client", "203.0.113.99");
-        server.is_sent(&network, "client", "203.0.113.99");
-        drop(server);
-        let server = Server::start(&network, "world", "iperf3", &["-s", "-p", "443"]);
-        for way in [&[][..], &["-R"]] {
-            let words = [&["-c", "203.0.113.99", "-p", "443", "-t1"], way].concat();
-            assert!(
-                succeeds_soon(&network, "client", "iperf3", &words),
-                "{driver}"
-            );
+        for default in [
+            "route change default via 169.254.1.1 src 203.0.113.99 advmss 1460",
+            "-6 route change default via fd00:1::1 src 2001:db8:99::99 advmss 1440",
+        ] {
+            network.ip("world", default);
         }
-        drop(server);
-        values_are_stored(&network, driver);
+        let middle = Middle::start(&network, &service(driver));
+        for address in WORLD {
+            let ping = ["-c1", "-W1", address];
+            let answers = succeeds_soon(&network, "client", "ping", &ping);
+            assert!(answers, "{driver}: {address}");
+            let server = WebServer::start(&network, "world");
+            server.is_fetched(&network, "client", &in_url(address));
+            server.is_sent(&network, "client", &in_url(address));
+            drop(server);
+            segments_pass(&network, address);
+            values_are_stored(&network, address);
+            ShellServer::start(&network, "world", 443).is_used(&network, "client", address);
+        }
         let report = middle.stop();
-        assert!(report.drops["too_long"] >= 1, "{:?}", report.drops);
+        assert!(report.drops["too_long"] >= 2, "{:?}", report.drops);
     }
 }
 
-fn values_are_stored(network: &Network, driver: &str) {
-    let arguments = ["--protected-mode", "no", "--save", "", "--port", "443"];
+/// TCP for a second in each direction.
+fn segments_pass(network: &Network, address: &str) {
+    let _server = Server::start(network, "world", "iperf3", &["-s", "-p", "443"]);
+    for way in [&[][..], &["-R"]] {
+        let words = [&["-c", address, "-p", "443", "-t1"], way].concat();
+        let passes = succeeds_soon(network, "client", "iperf3", &words);
+        assert!(passes, "{address} {way:?}");
+    }
+}
+
+fn values_are_stored(network: &Network, address: &str) {
+    let arguments = [
+        "--protected-mode",
+        "no",
+        "--save",
+        "",
+        "--port",
+        "443",
+        "--bind",
+        "0.0.0.0",
+        "::",
+    ];
     let _server = Server::start(network, "world", "redis-server", &arguments);
-    let first = ["-h", "203.0.113.99", "-p", "443"];
+    let first = ["-h", address, "-p", "443"];
     let ping = [&first[..], &["ping"]].concat();
     let is_there = succeeds_soon(network, "client", "redis-cli", &ping);
-    assert!(is_there, "{driver}");
+    assert!(is_there, "{address}");
     let value = "value".repeat(10_000);
     let ask = |words: &[&str]| {
         let words = [&first[..], words].concat();
         succeed(network, "client", "redis-cli", &words)
     };
-    assert_eq!(ask(&["set", "key", &value]), "OK\n", "{driver}");
-    assert_eq!(ask(&["get", "key"]).trim_end(), value, "{driver}");
+    assert_eq!(ask(&["set", "key", &value]), "OK\n", "{address}");
+    assert_eq!(ask(&["get", "key"]).trim_end(), value, "{address}");
 }
 
 /// The fast path's share of packets so far.
@@ -222,6 +284,8 @@ fn nothing_else_passes(network: &Network, driver: &str) {
         ("client", &["http://203.0.113.9/who"]),    // a bad network
         ("client", &["http://203.0.113.99:8080/"]), // no rule for it
         ("world", &["http://10.0.0.7/"]),
+        ("world", &["http://[2001:db8:10::7]/"]),
+        ("client", &["http://[2001:db8:99::99]:8080/"]),
         ("friend", &["http://198.51.100.1/"]),
     ] {
         let said = network.run(host, "curl", &[&fetch[..], more].concat());

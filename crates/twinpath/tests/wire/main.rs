@@ -18,6 +18,7 @@ mod raw;
 mod restarted;
 mod routed;
 mod shards;
+mod shells;
 mod soak;
 mod split;
 mod warned;

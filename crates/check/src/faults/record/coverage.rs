@@ -55,7 +55,7 @@ coverage! {
     /// Packets that waited for the state of their flow.
     waited,
     /// Of them, those for which it did not come.
-    waited_in_vain,
+    waited_then_punted,
     /// Slots frozen by a complex packet.
     write_backs,
     /// Slots frozen because their flow was idle.
@@ -192,7 +192,7 @@ impl Coverage {
         let stats = path.coherence();
         add!(self, stats;
             pulls, rearms, cancellations, installs, declines, incomplete_timeouts, waited,
-            waited_in_vain, write_backs,
+            waited_then_punted, write_backs,
             idle_write_backs, write_back_retries, acknowledgements, stale_messages, collisions);
         self.no_buffer += path.counters().no_own_buffer;
     }

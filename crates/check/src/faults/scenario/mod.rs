@@ -75,6 +75,36 @@ impl Scenario {
         }
     }
 
+    /// A few packets of one flow in a chain that changes and whose worker crashes, on a link without
+    /// faults but those of its order.
+    pub(super) fn small(seed: u64, elements: Elements, functions: Functions) -> Self {
+        const DELAY_NS: u64 = 1000;
+        let mut scenario = match elements.have_rules() {
+            true => Self::with_elements(seed, elements, functions),
+            false => Self::with_ledger(seed),
+        };
+        scenario.to_worker = LineFaults {
+            delay_ns: DELAY_NS,
+            ..LineFaults::default()
+        };
+        scenario.from_worker = scenario.to_worker;
+        scenario.workers = WorkerFaults::of_changes();
+        scenario.resources = Resources::PLENTY;
+        scenario.traffic.shrink(DELAY_NS);
+        scenario.protocol = Config {
+            slots: 2,
+            ways: 1,
+            hot_packets: 1,
+            time_to_live: Duration::from_nanos(40 * DELAY_NS),
+            incomplete_timeout: Duration::from_nanos(6 * DELAY_NS),
+            write_back_timeout: Duration::from_nanos(6 * DELAY_NS),
+            ..scenario.protocol
+        };
+        let round_trip = Duration::from_nanos(2 * DELAY_NS);
+        scenario.rules = RuleSettings::prompt(&scenario.rules, round_trip);
+        scenario
+    }
+
     fn with_ledger(seed: u64) -> Self {
         Self::with_state(seed).with_waiting()
     }

@@ -26,6 +26,16 @@ pub struct Resources {
 }
 
 impl Resources {
+    /// Nothing runs out, and there is one worker.
+    pub(super) const PLENTY: Self = Self {
+        workers: 1,
+        flows: 256,
+        buffers: 512,
+        worker_buffers: ENOUGH_FOR_WORKERS,
+        ring_frames: PLENTY,
+        is_lossless: false,
+    };
+
     /// Plenty, or little of something.
     pub(super) fn drawn(draw: &mut Draw, flows: u32) -> Self {
         let flows = u64::from(flows);

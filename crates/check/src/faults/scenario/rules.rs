@@ -16,6 +16,21 @@ pub struct RuleSettings {
 }
 
 impl RuleSettings {
+    /// These, but what was used once becomes a rule at once, and nothing runs out.
+    pub(super) fn prompt(drawn: &Self, round_trip: Duration) -> Self {
+        let mut settings = drawn.clone();
+        let table = &mut settings.table;
+        (table.exact, table.masked, table.masks, table.held) = (32, 32, 8, 64);
+        (table.mark_timeout, table.report_interval) = (4 * round_trip, round_trip);
+        let slow = &mut settings.slow;
+        slow.waiting = 64;
+        (slow.selection.window, slow.selection.threshold) = (round_trip, 0);
+        let manager = &mut slow.manager;
+        (manager.exact, manager.masked, manager.masks) = (32, 32, 8);
+        (manager.retry, manager.window, manager.successors) = (4 * round_trip, round_trip, 16);
+        settings
+    }
+
     /// Any settings that go with this traffic.
     pub(super) fn drawn(draw: &mut Draw, traffic: &Traffic, delay_ns: u64) -> Self {
         let rate = traffic.clock_rate;

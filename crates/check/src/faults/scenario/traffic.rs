@@ -31,6 +31,14 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Eight packets of one flow, simple and complex ones, about as far apart as a frame's delay.
+    pub(super) fn shrink(&mut self, delay_ns: u64) {
+        (self.packets, self.flows, self.burst) = (8, 1, 1);
+        (self.gap_ns, self.silence_permille) = (2 * delay_ns, 0);
+        self.clock_rate = 1;
+        self.mix = vec![(Kind::Simple, 3), (Kind::Complex, 1)];
+    }
+
     /// Traffic of any sort.
     pub(super) fn drawn(draw: &mut Draw, delay_ns: u64) -> Self {
         let silence_ns = draw.pick(&[20 * delay_ns, 1_000_000, 300_000_000, 61_000_000_000]);

@@ -20,6 +20,16 @@ pub struct WorkerFaults {
 }
 
 impl WorkerFaults {
+    /// Chains change after every third arrival, and now and then a worker crashes.
+    pub(super) const fn of_changes() -> Self {
+        Self {
+            crash_permille: 100,
+            pause_permille: 0,
+            pause_ns: 0,
+            change_permille: 350,
+        }
+    }
+
     /// Any of them, or none.
     pub(super) fn drawn(draw: &mut Draw, delay_ns: u64) -> Self {
         Self {

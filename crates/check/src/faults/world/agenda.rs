@@ -80,20 +80,57 @@ impl Agenda {
         }
     }
 
-    /// What happens next. Ticks and wake-ups that an earlier one has replaced do not.
+    /// How much is planned.
+    pub fn len(&self) -> usize {
+        let planned = self.queue.iter();
+        planned
+            .filter(|Reverse((at, _, next))| self.is_planned(*at, *next))
+            .count()
+    }
+
+    /// What happens next.
     pub fn pop(&mut self) -> Option<(u64, Next)> {
         loop {
             let Reverse((at, _, next)) = self.queue.pop()?;
-            let planned = match next {
-                Next::Tick => &mut self.next_tick,
-                Next::Servers => &mut self.next_servers,
-                Next::Wake { worker } => &mut self.next_wakes[worker],
-                _ => return Some((at, next)),
-            };
-            if *planned == Some(at) {
-                *planned = None;
+            if self.is_planned(at, next) {
+                if let Some(planned) = self.only_plan(next) {
+                    *planned = None;
+                }
                 return Some((at, next));
             }
+        }
+    }
+
+    /// What is behind so many others happens before them.
+    pub fn pop_behind(&mut self, others: usize) -> Option<(u64, Next)> {
+        let others: Vec<_> = (0..others).map_while(|_| self.pop()).collect();
+        let popped = self.pop();
+        for (at, next) in others {
+            if let Some(planned) = self.only_plan(next) {
+                *planned = Some(at);
+            }
+            self.add(at, next);
+        }
+        popped
+    }
+
+    /// Ticks and wake-ups that an earlier one has replaced do not happen.
+    fn is_planned(&self, at: u64, next: Next) -> bool {
+        match next {
+            Next::Tick => self.next_tick == Some(at),
+            Next::Servers => self.next_servers == Some(at),
+            Next::Wake { worker } => self.next_wakes[worker] == Some(at),
+            _ => true,
+        }
+    }
+
+    /// When something happens that is planned once at a time.
+    fn only_plan(&mut self, next: Next) -> Option<&mut Option<u64>> {
+        match next {
+            Next::Tick => Some(&mut self.next_tick),
+            Next::Servers => Some(&mut self.next_servers),
+            Next::Wake { worker } => self.next_wakes.get_mut(worker),
+            _ => None,
         }
     }
 }

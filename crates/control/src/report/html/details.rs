@@ -202,7 +202,7 @@ fn coherence_cards(c: &Coherence) -> String {
         ),
         row(
             "waited in vain",
-            c.waited_in_vain,
+            c.waited_then_punted,
             "of them, those that went to the slow path",
         ),
         row(
