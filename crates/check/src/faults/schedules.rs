@@ -38,11 +38,7 @@ impl SmallChain {
     /// All of them.
     pub const ALL: [Self; 6] = [
         Self::new("flow state", Elements::State, Functions::Ledger),
-        Self::new(
-            "acl, napt, monitor, router",
-            Elements::Gateway,
-            Functions::None,
-        ),
+        Self::new("napt", Elements::Translation, Functions::None),
         Self::new(
             "acl, monitor, flow state",
             Elements::RulesThenState,

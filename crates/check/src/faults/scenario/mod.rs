@@ -88,20 +88,25 @@ impl Scenario {
             ..LineFaults::default()
         };
         scenario.from_worker = scenario.to_worker;
-        scenario.workers = WorkerFaults::of_changes();
         scenario.resources = Resources::PLENTY;
-        scenario.traffic.shrink(DELAY_NS);
+        // Rules take several packets, and are made as packets' time passes, by the millisecond.
+        let (packets, clock_rate, faults) = match elements.have_rules() {
+            true => (16, 1000, WorkerFaults::of_changes(100, 30)),
+            false => (8, 1, WorkerFaults::of_changes(350, 100)),
+        };
+        scenario.workers = faults;
+        scenario.traffic.shrink(packets, DELAY_NS, clock_rate);
         scenario.protocol = Config {
             slots: 2,
             ways: 1,
             hot_packets: 1,
-            time_to_live: Duration::from_nanos(40 * DELAY_NS),
+            time_to_live: Duration::from_nanos(40 * DELAY_NS * clock_rate),
             incomplete_timeout: Duration::from_nanos(6 * DELAY_NS),
             write_back_timeout: Duration::from_nanos(6 * DELAY_NS),
             ..scenario.protocol
         };
         let round_trip = Duration::from_nanos(2 * DELAY_NS);
-        scenario.rules = RuleSettings::prompt(&scenario.rules, round_trip);
+        scenario.rules = RuleSettings::prompt(&scenario.rules, round_trip, clock_rate as u32);
         scenario
     }
 

@@ -17,17 +17,18 @@ pub struct RuleSettings {
 
 impl RuleSettings {
     /// These, but what was used once becomes a rule at once, and nothing runs out.
-    pub(super) fn prompt(drawn: &Self, round_trip: Duration) -> Self {
+    pub(super) fn prompt(drawn: &Self, round_trip: Duration, clock_rate: u32) -> Self {
         let mut settings = drawn.clone();
         let table = &mut settings.table;
         (table.exact, table.masked, table.masks, table.held) = (32, 32, 8, 64);
-        (table.mark_timeout, table.report_interval) = (4 * round_trip, round_trip);
+        let window = round_trip * clock_rate;
+        (table.mark_timeout, table.report_interval) = (4 * round_trip, window);
         let slow = &mut settings.slow;
         slow.waiting = 64;
-        (slow.selection.window, slow.selection.threshold) = (round_trip, 0);
+        (slow.selection.window, slow.selection.threshold) = (window, 0);
         let manager = &mut slow.manager;
         (manager.exact, manager.masked, manager.masks) = (32, 32, 8);
-        (manager.retry, manager.window, manager.successors) = (4 * round_trip, round_trip, 16);
+        (manager.retry, manager.window, manager.successors) = (4 * window, window, 16);
         settings
     }
 

@@ -31,11 +31,11 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Eight packets of one flow, simple and complex ones, about as far apart as a frame's delay.
-    pub(super) fn shrink(&mut self, delay_ns: u64) {
-        (self.packets, self.flows, self.burst) = (8, 1, 1);
+    /// A few packets of one flow, simple and complex ones, about as far apart as a frame's delay.
+    pub(super) fn shrink(&mut self, packets: u32, delay_ns: u64, clock_rate: u64) {
+        (self.packets, self.flows, self.burst) = (packets, 1, 1);
         (self.gap_ns, self.silence_permille) = (2 * delay_ns, 0);
-        self.clock_rate = 1;
+        self.clock_rate = clock_rate;
         self.mix = vec![(Kind::Simple, 3), (Kind::Complex, 1)];
     }
 

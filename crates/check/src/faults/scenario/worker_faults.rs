@@ -20,13 +20,13 @@ pub struct WorkerFaults {
 }
 
 impl WorkerFaults {
-    /// Chains change after every third arrival, and now and then a worker crashes.
-    pub(super) const fn of_changes() -> Self {
+    /// The chain changes, and a worker crashes, after so many of a thousand arrivals.
+    pub(super) const fn of_changes(change_permille: u64, crash_permille: u64) -> Self {
         Self {
-            crash_permille: 100,
+            crash_permille,
             pause_permille: 0,
             pause_ns: 0,
-            change_permille: 350,
+            change_permille,
         }
     }
 

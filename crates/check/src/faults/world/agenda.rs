@@ -80,7 +80,7 @@ impl Agenda {
         }
     }
 
-    /// How much is planned.
+    /// How much is planned; what was planned twice for the same time may be counted twice.
     pub fn len(&self) -> usize {
         let planned = self.queue.iter();
         planned
@@ -101,10 +101,10 @@ impl Agenda {
         }
     }
 
-    /// What is behind so many others happens before them.
+    /// What is behind so many others, or the last there is, happens before them.
     pub fn pop_behind(&mut self, others: usize) -> Option<(u64, Next)> {
-        let others: Vec<_> = (0..others).map_while(|_| self.pop()).collect();
-        let popped = self.pop();
+        let mut others: Vec<_> = (0..others).map_while(|_| self.pop()).collect();
+        let popped = self.pop().or_else(|| others.pop());
         for (at, next) in others {
             if let Some(planned) = self.only_plan(next) {
                 *planned = Some(at);

@@ -18,14 +18,14 @@ use twinpath_control::report::units;
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath check changes",
-    "twinpath check changes --deviations 3 --seeds 1    # a thousand times as many orders",
+    "twinpath check changes --deviations 2 --seeds 1    # hundreds of times as many orders: an hour",
 ))]
 pub struct Changes {
     /// At how many places a run may leave the order of time
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(0..=8))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=8))]
     deviations: u64,
     /// How many seeds of each chain: what arrives, and which chains become each other
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// The first of them
     #[arg(long, value_name = "SEED", default_value_t = 0)]
