@@ -71,8 +71,8 @@ pub use scenario::{
     Elements, Kind, LineFaults, ParkingSettings, Resources, RuleSettings, Scenario, SplitSettings,
     Traffic, WorkerFaults,
 };
-pub use schedules::{Deviation, Search, SmallChain, search};
-pub use simulation::Simulation;
+pub use schedules::{Search, SmallChain, search};
+pub use simulation::{Deviation, Simulation};
 pub use world::SetupError;
 
 use std::ops::Range;

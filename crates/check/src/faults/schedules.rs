@@ -13,17 +13,8 @@ use super::functions::Functions;
 use super::outcome::Outcome;
 use super::record::Coverage;
 use super::scenario::{Elements, Scenario};
-use super::simulation::Simulation;
+use super::simulation::{Deviation, Simulation};
 use super::world::SetupError;
-
-/// Something happens that is not next in time.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Deviation {
-    /// At which step of the run, counted from 0.
-    pub step: usize,
-    /// How many others were planned before it.
-    pub behind: usize,
-}
 
 /// A chain whose changes are searched.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,6 @@ use super::invariant::Invariant;
 use super::outcome::Outcome;
 use super::record::{Cause, Happened, Record};
 use super::scenario::Scenario;
-use super::schedules::Deviation;
 use super::world::{Line, Next, SetupError, World};
 use twinpath_coherence::fsm::Fsm;
 use twinpath_core::Instant;
@@ -28,6 +27,15 @@ const LONGEST_LEAP_NS: u64 = 864_000_000_000_000;
 
 /// A part of what a change may take.
 const LONG_CHANGE_NS: u64 = 500_000_000;
+
+/// Something happens that is not next in time.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Deviation {
+    /// At which step of the run, counted from 0.
+    pub step: usize,
+    /// How many others were planned before it.
+    pub behind: usize,
+}
 
 /// One run of a scenario.
 pub struct Simulation {
