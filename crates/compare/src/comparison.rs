@@ -2,12 +2,12 @@
 
 use crate::difference::{Capture, Difference, FlowText, Mention, Problem};
 use crate::fields::{Field, differing};
-use crate::index::{Index, Packet};
+use crate::index::{Counting, Index, Packet};
 use crate::lives::Pairs;
 use crate::merged::{Merged, first_merged, first_unlike};
 use crate::normal::Normaliser;
 use crate::options::Options;
-use crate::packets::{InFile, InMemory, Packets};
+use crate::packets::{InFile, InMemory, Packets, Picked};
 use crate::streams::{Parting, Way, first_parting};
 use crate::tunnels;
 use crate::words;
@@ -31,6 +31,8 @@ pub struct Summary {
     pub bindings: u64,
     /// Those of them that have another name in B.
     pub renamed: u64,
+    /// Whether each packet also has the same port in both captures, for both name the same ones.
+    pub by_ports: bool,
 }
 
 /// A difference, before its packets are looked at again.
@@ -83,52 +85,59 @@ impl Comparison {
     {
         let in_a = Index::of(a, &self.options)?;
         let in_b = Index::of(b, &self.options)?;
-        let pairs = Pairs::of(&in_a, &in_b, self.options.timestamps);
+        let counting = Counting::of(&in_a, &in_b, self.options.timestamps);
+        let pairs = Pairs::of(&in_a, &in_b, counting);
         let teller = Teller {
             options: &self.options,
             a,
             b,
             in_a: &in_a,
             in_b: &in_b,
+            counting,
         };
-        Ok(match self.first_finding(&in_a, &in_b, &pairs) {
+        Ok(match first_finding(&in_a, &in_b, &pairs, counting) {
             Some(finding) => Err(Box::new(teller.tell(&finding)?)),
             None => Ok(Summary {
                 packets: in_a.packets,
                 flows: in_a.streams.len() as u64,
                 bindings: in_a.lives.len() as u64,
                 renamed: pairs.renamed,
+                by_ports: counting.ports,
             }),
         })
     }
+}
 
-    fn first_finding<'i>(&self, a: &'i Index, b: &'i Index, pairs: &Pairs) -> Option<Finding<'i>> {
-        let timestamps = self.options.timestamps;
-        let unnamed = first_parting((a, None), (b, None), timestamps).map(Finding::Parting);
-        let named = self.first_among_lives(a, b, pairs);
-        let order = |finding: &Finding<'_>| finding.order(a, b);
-        unnamed.into_iter().chain(named).min_by_key(order)
-    }
+fn first_finding<'i>(
+    a: &'i Index,
+    b: &'i Index,
+    pairs: &Pairs,
+    counting: Counting,
+) -> Option<Finding<'i>> {
+    let unnamed = first_parting((a, None), (b, None), counting).map(Finding::Parting);
+    let named = first_among_lives(a, b, pairs, counting);
+    let order = |finding: &Finding<'_>| finding.order(a, b);
+    unnamed.into_iter().chain(named).min_by_key(order)
+}
 
-    fn first_among_lives<'i>(
-        &self,
-        a: &'i Index,
-        b: &'i Index,
-        pairs: &Pairs,
-    ) -> Option<Finding<'i>> {
-        let Pairs { left_a, left_b, .. } = pairs;
-        if left_a.is_empty() && left_b.is_empty() {
-            let crossing = pairs.first_crossing(a, b);
-            return crossing.map(|(a, b)| Finding::Crossed(a, b));
-        }
-        let (left_a, left_b) = ((a, &left_a[..]), (b, &left_b[..]));
-        let in_a = || Some(Finding::Merged(Capture::A, first_merged(left_a, left_b)?));
-        let in_b = || Some(Finding::Merged(Capture::B, first_merged(left_b, left_a)?));
-        let unlike = || first_unlike(a, b, pairs, self.options.timestamps);
-        in_b()
-            .or_else(in_a)
-            .or_else(|| unlike().map(Finding::Parting))
+fn first_among_lives<'i>(
+    a: &'i Index,
+    b: &'i Index,
+    pairs: &Pairs,
+    counting: Counting,
+) -> Option<Finding<'i>> {
+    let Pairs { left_a, left_b, .. } = pairs;
+    if left_a.is_empty() && left_b.is_empty() {
+        let crossing = pairs.first_crossing(a, b);
+        return crossing.map(|(a, b)| Finding::Crossed(a, b));
     }
+    let (left_a, left_b) = ((a, &left_a[..]), (b, &left_b[..]));
+    let in_a = || Some(Finding::Merged(Capture::A, first_merged(left_a, left_b)?));
+    let in_b = || Some(Finding::Merged(Capture::B, first_merged(left_b, left_a)?));
+    let unlike = || first_unlike(a, b, pairs, counting);
+    in_b()
+        .or_else(in_a)
+        .or_else(|| unlike().map(Finding::Parting))
 }
 
 impl Finding<'_> {
@@ -153,6 +162,7 @@ struct Teller<'t, A, B> {
     b: &'t B,
     in_a: &'t Index,
     in_b: &'t Index,
+    counting: Counting,
 }
 
 impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
@@ -227,7 +237,7 @@ impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
         let a = a.map(|number| self.a.pick(number)).transpose()?;
         let b = b.map(|number| self.b.pick(number)).transpose()?;
         let is_inner = self.options.inner.is_some();
-        let told = |(_, frame): (u64, Vec<u8>)| {
+        let told = |Picked { frame, .. }: Picked| {
             let at = if is_inner {
                 tunnels::inner_at(&frame)
             } else {
@@ -240,12 +250,16 @@ impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
     }
 
     fn fields(&self, a: u64, b: u64) -> Result<Vec<Field>, E> {
-        let ((time_a, frame_a), (time_b, frame_b)) = (self.a.pick(a)?, self.b.pick(b)?);
+        let (a, b) = (self.a.pick(a)?, self.b.pick(b)?);
         let mut normalisers = [(); 2].map(|()| Normaliser::new(self.options));
         let [of_a, of_b] = &mut normalisers;
-        let mut fields = differing(&of_a.normal(&frame_a), &of_b.normal(&frame_b));
-        if self.options.timestamps && time_a != time_b {
-            fields.push(Field::new("time", Seconds(time_a), Seconds(time_b)));
+        let mut fields = differing(&of_a.normal(&a.frame), &of_b.normal(&b.frame));
+        if self.counting.ports && a.port_name != b.port_name {
+            fields.push(Field::new("port", a.port_name, b.port_name));
+        }
+        let times = [a.timestamp_ns, b.timestamp_ns];
+        if self.counting.timestamps && times[0] != times[1] {
+            fields.push(Field::new("time", Seconds(times[0]), Seconds(times[1])));
         }
         Ok(fields)
     }

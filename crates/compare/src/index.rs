@@ -17,6 +17,37 @@ pub(crate) struct Packet {
     pub number: u64,
     /// When it was captured.
     pub timestamp_ns: u64,
+    /// The number of the port that it was captured at.
+    pub port: u32,
+}
+
+/// What of packets counts beside their bytes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counting {
+    pub timestamps: bool,
+    pub ports: bool,
+}
+
+impl Counting {
+    /// Timestamps if they are asked for, and ports if both captures have the same several ones, by name.
+    pub fn of(a: &Index, b: &Index, timestamps: bool) -> Self {
+        let are_named = a.ports.iter().all(|name| !name.is_empty());
+        Self {
+            timestamps,
+            ports: a.ports.len() > 1 && are_named && a.ports == b.ports,
+        }
+    }
+
+    /// What counts of a packet.
+    pub fn counted(self, packet: &Packet) -> (Digest, u64, u32) {
+        let timestamp_ns = if self.timestamps {
+            packet.timestamp_ns
+        } else {
+            0
+        };
+        let port = if self.ports { packet.port } else { 0 };
+        (packet.digest, timestamp_ns, port)
+    }
 }
 
 /// The packets of one flow in one direction, in order.
@@ -45,6 +76,8 @@ pub(crate) type Position = (usize, usize);
 pub(crate) struct Index {
     /// How many packets there are.
     pub packets: u64,
+    /// The names of ports, by number.
+    pub ports: Vec<String>,
     /// In order of their first packets.
     pub streams: Vec<Stream>,
     /// In order of their first packets.
@@ -65,20 +98,22 @@ impl Index {
             .renaming
             .as_ref()
             .map_or(0, |of| of.binding_idle_ns());
-        packets.walk(&mut |timestamp_ns, frame| {
+        let ports = packets.walk(&mut |seen| {
             index.packets += 1;
-            let normal = normaliser.normal(frame);
+            let normal = normaliser.normal(seen.frame);
             let packet = Packet {
                 digest: match normal.outer {
                     [] => Digest::of(normal.bytes),
                     outer => Digest::of(&[outer, normal.bytes].concat()),
                 },
                 number: index.packets,
-                timestamp_ns,
+                timestamp_ns: seen.timestamp_ns,
+                port: seen.port,
             };
             index.add(normal.flow, &normal.names, packet, idle_ns);
             true
         })?;
+        index.ports = ports;
         Ok(index)
     }
 

@@ -1,7 +1,7 @@
 //! Pairs the lives of names, one to one, by what they said.
 
 use crate::digest::Digest;
-use crate::index::{Index, Position};
+use crate::index::{Counting, Index, Position};
 use std::collections::HashMap;
 
 /// Which life of B says what a life of A says.
@@ -27,14 +27,14 @@ struct Alike {
 impl Pairs {
     /// Pairs the lives of two captures. Those that say the same are interchangeable, and are paired
     /// in order of their first packets.
-    pub fn of(a: &Index, b: &Index, timestamps: bool) -> Self {
+    pub fn of(a: &Index, b: &Index, counting: Counting) -> Self {
         let mut by_content: HashMap<Digest, Alike> = HashMap::new();
         for life in 0..a.lives.len() {
-            let alike = by_content.entry(content(a, life, timestamps)).or_default();
+            let alike = by_content.entry(content(a, life, counting)).or_default();
             alike.in_a.push(life);
         }
         for life in 0..b.lives.len() {
-            let alike = by_content.entry(content(b, life, timestamps)).or_default();
+            let alike = by_content.entry(content(b, life, counting)).or_default();
             alike.in_b.push(life);
         }
         let mut pairs = Self {
@@ -82,13 +82,12 @@ impl Pairs {
 }
 
 /// What a life says: its flows, and the packets of each in order.
-fn content(index: &Index, life: usize, timestamps: bool) -> Digest {
+fn content(index: &Index, life: usize, counting: Counting) -> Digest {
     let mut streams: Vec<Digest> = index
         .streams_of(Some(life))
         .map(|stream| {
-            let time = |timestamp_ns| if timestamps { timestamp_ns } else { 0 };
             let packets = stream.packets.iter();
-            let packets = packets.map(|packet| (packet.digest, time(packet.timestamp_ns)));
+            let packets = packets.map(|packet| counting.counted(packet));
             Digest::of(&(stream.flow, packets.collect::<Vec<_>>()))
         })
         .collect();

@@ -3,7 +3,7 @@
 
 use crate::digest::Digest;
 use crate::flow::Flow;
-use crate::index::Index;
+use crate::index::{Counting, Index};
 use crate::lives::Pairs;
 use crate::streams::{Parting, first_parting};
 use std::collections::HashMap;
@@ -109,17 +109,17 @@ pub(crate) fn first_unlike<'i>(
     a: &'i Index,
     b: &'i Index,
     pairs: &Pairs,
-    timestamps: bool,
+    counting: Counting,
 ) -> Option<Parting<'i>> {
     let Some(&life) = pairs.left_a.first() else {
         let extra = b.streams_of(Some(*pairs.left_b.first()?)).next()?;
-        return Parting::between(None, Some(extra), timestamps);
+        return Parting::between(None, Some(extra), counting);
     };
     let first = a.streams_of(Some(life)).next()?;
     let Some(like) = most_like(a, life, b, &pairs.left_b, first.flow) else {
-        return Parting::between(Some(first), None, timestamps);
+        return Parting::between(Some(first), None, counting);
     };
-    first_parting((a, Some(life)), (b, Some(like)), timestamps)
+    first_parting((a, Some(life)), (b, Some(like)), counting)
 }
 
 /// The life with most packets in common; the first that has packets of the same flow if there is

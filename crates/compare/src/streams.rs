@@ -1,7 +1,7 @@
 //! Where the packets of a flow part.
 
 use crate::digest::Digest;
-use crate::index::{Index, Packet, Stream};
+use crate::index::{Counting, Index, Packet, Stream};
 
 /// The first place at which a flow of A and the same flow of B are not the same. At least one of
 /// them has a packet there.
@@ -32,17 +32,19 @@ pub(crate) enum Way {
     Extra(Packet),
     /// A's packet comes later in B, at this place in the flow.
     Reordered(Packet, usize, Packet),
-    /// There is one packet in place of another, or at another time.
+    /// There is one packet in place of another, or at another time or port.
     Changed(Packet, Packet),
 }
 
 impl<'i> Parting<'i> {
     /// Where the packets of one flow part; `None` if they are the same.
-    pub fn between(a: Option<&'i Stream>, b: Option<&'i Stream>, timestamps: bool) -> Option<Self> {
+    pub fn between(
+        a: Option<&'i Stream>,
+        b: Option<&'i Stream>,
+        counting: Counting,
+    ) -> Option<Self> {
         let (in_a, in_b) = (packets(a), packets(b));
-        let is_same = |(a, b): &(&Packet, &Packet)| {
-            a.digest == b.digest && (!timestamps || a.timestamp_ns == b.timestamp_ns)
-        };
+        let is_same = |(a, b): &(&Packet, &Packet)| counting.counted(a) == counting.counted(b);
         let same = in_a.iter().zip(in_b).take_while(is_same).count();
         let next = match (in_a.get(same), in_b.get(same)) {
             (None, None) => return None,
@@ -109,15 +111,15 @@ fn count(packets: &[Packet], digest: Digest) -> usize {
 pub(crate) fn first_parting<'i>(
     (a, life_a): (&'i Index, Option<usize>),
     (b, life_b): (&'i Index, Option<usize>),
-    timestamps: bool,
+    counting: Counting,
 ) -> Option<Parting<'i>> {
     let of_a = a.streams_of(life_a).filter_map(|stream| {
-        Parting::between(Some(stream), b.stream(life_b, stream.flow), timestamps)
+        Parting::between(Some(stream), b.stream(life_b, stream.flow), counting)
     });
     let only_in_b = b
         .streams_of(life_b)
         .filter(|stream| a.stream(life_a, stream.flow).is_none());
-    let of_b = only_in_b.filter_map(|stream| Parting::between(None, Some(stream), timestamps));
+    let of_b = only_in_b.filter_map(|stream| Parting::between(None, Some(stream), counting));
     of_a.chain(of_b).min_by_key(Parting::order)
 }
 
@@ -131,6 +133,7 @@ mod tests {
             digest: Digest::of(&letter),
             number,
             timestamp_ns: 10 * number,
+            port: u32::from(letter == 'c'),
         };
         Stream {
             flow: Flow::Other(0),
@@ -141,7 +144,7 @@ mod tests {
 
     fn told(a: &str, b: &str) -> String {
         let (a, b) = (stream(a), stream(b));
-        let parting = Parting::between(Some(&a), Some(&b), false);
+        let parting = Parting::between(Some(&a), Some(&b), Counting::default());
         match parting.map(|parting| parting.way()) {
             None => "same".into(),
             Some(Way::Missing(packet)) => format!("missing {}", packet.number),
@@ -180,11 +183,28 @@ mod tests {
     }
 
     #[test]
+    fn ports_count_if_both_captures_have_them() {
+        let (a, mut b) = (stream("abc"), stream("abc"));
+        b.packets[1].port = 1;
+        assert!(Parting::between(Some(&a), Some(&b), Counting::default()).is_none());
+        let counting = Counting {
+            timestamps: false,
+            ports: true,
+        };
+        let parting = Parting::between(Some(&a), Some(&b), counting).unwrap();
+        assert_eq!(parting.way(), Way::Changed(a.packets[1], b.packets[1]));
+    }
+
+    #[test]
     fn timestamps_count_if_they_are_asked_for() {
         let (a, mut b) = (stream("abc"), stream("abc"));
         b.packets[1].timestamp_ns += 1;
-        assert!(Parting::between(Some(&a), Some(&b), false).is_none());
-        let parting = Parting::between(Some(&a), Some(&b), true).unwrap();
+        assert!(Parting::between(Some(&a), Some(&b), Counting::default()).is_none());
+        let counting = Counting {
+            timestamps: true,
+            ports: false,
+        };
+        let parting = Parting::between(Some(&a), Some(&b), counting).unwrap();
         assert_eq!(parting.order(), (2, false));
         assert_eq!(parting.way(), Way::Changed(a.packets[1], b.packets[1]));
     }

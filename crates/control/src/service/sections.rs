@@ -179,6 +179,18 @@ pub(super) fn count<'de, D: serde::Deserializer<'de>, const MOST: u64>(
     Ok(count as usize)
 }
 
+/// What somebody would wait for between two paths: a run's end waits for it, too.
+fn round_trip<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Human, D::Error> {
+    const MOST: Human = Human(Duration::from_secs(10));
+    let round_trip = Human::deserialize(deserializer)?;
+    if round_trip.duration() > MOST.duration() {
+        return Err(serde::de::Error::custom(format!(
+            "a round trip of {round_trip} is longer than {MOST}"
+        )));
+    }
+    Ok(round_trip)
+}
+
 /// A rate, above zero.
 pub(super) fn positive<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     NonZeroU64::deserialize(deserializer).map(NonZeroU64::get)
@@ -327,7 +339,8 @@ pub struct Link {
     #[schemars(range(min = 1, max = MOST_RING_FRAMES))]
     pub ring_frames: usize,
     /// From the fast path to the slow path and back: what virtual time assumes, and how far a replay
-    /// lets the capture's clock run ahead of packets on the slow path. "0s" does not bound it.
+    /// lets the capture's clock run ahead of packets on the slow path: at most 10s. "0s" does not bound it.
+    #[serde(deserialize_with = "round_trip")]
     pub round_trip: Human,
     /// How long a pull may go unanswered. Nothing but a lost frame is found out by it, so the default is
     /// longer than a thread waits for its turn on a busy core.

@@ -47,6 +47,11 @@ fn errors_name_file_line_column_and_what_was_expected() {
         misspelt.starts_with("folder/edge.toml:4:1: unknown field `round_tripp`, expected one of"),
         "{misspelt}"
     );
+    let endless = refusal("[service]\nchain = [\"firewall\"]\n[link]\nround_trip = \"100000d\"\n");
+    assert!(
+        endless.contains(":4:14: a round trip of 100000d is longer than 10s"),
+        "{endless}"
+    );
     let empty = refusal("[service]\nchain = []\n");
     assert!(empty.contains("1 to 16 functions"), "{empty}");
     let many = refusal("[service]\nchain = [\"reassembler\"]\n[slow_path]\nworkers = 1000\n");

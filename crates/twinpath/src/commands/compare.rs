@@ -18,6 +18,9 @@ use twinpath_nf::files::{Disk, Files};
 /// bytes are others. Exit code 0 if they are the same, 1 if not or if
 /// neither holds a packet, 2 if a capture cannot be read.
 ///
+/// Where both are pcapng with the same several interfaces, as a service with ports writes, each packet must
+/// also have the same interface.
+///
 /// With --renamed, what an address translation gave out (the port of an external address, or the
 /// identifier of an echo) may differ, up to a one-to-one renaming for as long as a binding lives. So may
 /// the identifications of IPv4 packets from those addresses, which a translation draws.
@@ -141,6 +144,7 @@ fn told(summary: &Summary, with_bindings: bool) -> String {
         flows,
         bindings,
         renamed,
+        by_ports,
     } = summary;
     let mut text = format!(
         "the same: {} packets in {} flows and directions",
@@ -150,6 +154,9 @@ fn told(summary: &Summary, with_bindings: bool) -> String {
     if with_bindings {
         let (bindings, renamed) = (units::count(*bindings), units::count(*renamed));
         text += &format!(", {bindings} bindings, {renamed} of them renamed");
+    }
+    if *by_ports {
+        text += ", each at the same port";
     }
     text + "\n"
 }

@@ -63,6 +63,41 @@ fn captures_that_are_the_same_are_counted() {
     assert_eq!(said.err, "");
 }
 
+/// What leaves by another port is not the same, where both captures name the same ones.
+#[test]
+fn another_port_is_a_difference() {
+    let folder = Folder::new();
+    let service = |via: &str| {
+        format!(
+            "[service]\nname = \"r\"\nchain = [\"router\"]\nports = [\"isp\", \"partner\"]\n\
+             [router]\nnext_hops = [\n\
+             {{ name = \"one\", mac = \"02:00:00:00:00:01\", source_mac = \"02:00:00:00:00:02\", port = \"isp\" }},\n\
+             {{ name = \"two\", mac = \"02:00:00:00:00:01\", source_mac = \"02:00:00:00:00:02\", port = \"partner\" }},\n]\n\
+             routes = [{{ to = \"0.0.0.0/0\", via = \"{via}\" }}]\n"
+        )
+    };
+    capture(&folder, "in.pcap", &translated([7, 8]));
+    for (name, via) in [("a", "one"), ("b", "two"), ("c", "two")] {
+        let (file, out) = (format!("{name}.toml"), format!("{name}.pcapng"));
+        folder.write(&file, service(via).as_bytes());
+        folder.succeed(&[
+            "run",
+            &file,
+            "--in",
+            "in.pcap",
+            "--out",
+            &out,
+            "--no-report",
+        ]);
+    }
+    let said = folder.run(&["compare", "a.pcapng", "b.pcapng"]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let told = "differs: port is isp in a.pcapng and partner in b.pcapng";
+    assert!(said.out.contains(told), "{said:?}");
+    let said = folder.succeed(&["compare", "b.pcapng", "c.pcapng"]);
+    assert!(said.out.contains("each at the same port"), "{said:?}");
+}
+
 #[test]
 fn the_first_difference_is_told_with_the_names_of_the_files() {
     let folder = Folder::new();

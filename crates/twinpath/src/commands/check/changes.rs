@@ -25,10 +25,10 @@ pub struct Changes {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(0..=8))]
     deviations: u64,
     /// How many seeds of each chain: what arrives, and which chains become each other
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=1 << 62))]
     seeds: u64,
     /// The first of them
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1 << 62))]
     first: u64,
 }
 
@@ -36,7 +36,7 @@ impl Changes {
     /// Searches each chain.
     pub fn check(&self) -> Result<Outcome, CommandError> {
         for chain in SmallChain::ALL {
-            for seed in self.first..self.first.saturating_add(self.seeds) {
+            for seed in self.first..self.first + self.seeds {
                 let found = self.search(seed, chain)?;
                 output::print(&format!("{}\n", told(chain, seed, &found)))?;
                 if let Some((outcome, deviations)) = &found.failed {

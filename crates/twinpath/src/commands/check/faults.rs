@@ -27,10 +27,10 @@ use twinpath_control::report::units;
 ))]
 pub struct Faults {
     /// How many seeds are run
-    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u64).range(1..=1 << 62))]
     seeds: u64,
     /// The first of them
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1 << 62))]
     first: u64,
     /// Run this seed alone and tell all its events
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first"])]
@@ -75,7 +75,7 @@ impl Faults {
     }
 
     fn hunt(&self, sabotage: Option<Sabotage>) -> Result<Outcome, CommandError> {
-        let end = self.first.saturating_add(self.seeds);
+        let end = self.first + self.seeds;
         let (began, mut display) = (Instant::now(), Display::new());
         let found = hunt(self.first..end, sabotage, |hunt| {
             let elapsed = began.elapsed();
