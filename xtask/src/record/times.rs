@@ -43,6 +43,10 @@ fn command(folder: &Path) -> Command {
         .current_dir(folder)
         .env_remove("CARGO_TARGET_DIR")
         .env_remove("CARGO_MANIFEST_DIR");
+    // Captures lie beside the repository, which the clone is inside of.
+    if std::env::var_os("TWINPATH_SHARED").is_none() {
+        command.env("TWINPATH_SHARED", folder.join("../../../shared"));
+    }
     command
 }
 
