@@ -106,7 +106,10 @@ fn measure(executable: &Path, rows: &mut Rows) -> bool {
     for (place, line) in (first..).zip(String::from_utf8_lossy(&output.stdout).lines()) {
         match row(line) {
             Some((name, nanoseconds)) => {
-                let name = format!("{section}: {name}");
+                let name = match section.is_empty() {
+                    true => name,
+                    false => format!("{section}: {name}"),
+                };
                 let known = rows.keys().find(|(_, known)| *known == name).cloned();
                 let key = known.unwrap_or((place, name));
                 rows.entry(key).or_default().push(nanoseconds);
@@ -174,7 +177,9 @@ fn median(numbers: &[f64]) -> f64 {
 
 fn table(revision: &str, [before, after]: &[Rows; 2]) -> String {
     let mut table = format!(
-        "Nanoseconds of each packet, lookup, flow or event; medians of {TURNS} turns.\n\n\
+        "Nanoseconds of each packet, lookup, flow or event; medians of {TURNS} turns. {revision} is an earlier \
+         revision, which lacks some rows. Where the turns of a row differ much among themselves its ratio \
+         says little.\n\n\
          | row | {revision} | now | ratio | turns, now |\n|---|---|---|---|---|\n"
     );
     let old = |name: &str| {

@@ -10,6 +10,9 @@ type Lines = BTreeMap<String, usize>;
 /// Crates as they were called while there was one called `experiments`, and as they are now.
 const RENAMED: [(&str, &str); 2] = [("experiments", "lab"), ("lab", "check")];
 
+/// Crates that tests alone use.
+const FOR_TESTS: [&str; 2] = ["captures", "netns"];
+
 /// The lines of each crate of two checkouts.
 pub fn page(revision: &str, checkouts: [&Path; 2]) -> String {
     let mut page = format!(
@@ -51,6 +54,7 @@ fn by_crate(crates: &Path) -> Lines {
             let name = folder.file_name().to_string_lossy().into_owned();
             (name, lines_in(&folder.path().join("src")))
         })
+        .filter(|(name, _)| !FOR_TESTS.contains(&name.as_str()))
         .collect()
 }
 

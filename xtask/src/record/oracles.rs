@@ -98,7 +98,10 @@ impl Test {
         let function = |(name, counters): (&String, &BTreeMap<String, u64>)| {
             let counters = counters.iter();
             let counters = counters.map(|(counter, count)| format!("{counter} {count}"));
-            format!("{name}: {}", counters.collect::<Vec<_>>().join(", "))
+            match counters.len() {
+                0 => name.clone(),
+                _ => format!("{name}: {}", counters.collect::<Vec<_>>().join(", ")),
+            }
         };
         let functions = self.functions.iter().map(function);
         functions.collect::<Vec<_>>().join("; ")
@@ -163,7 +166,7 @@ mod tests {
         let found = tests(text);
         let one = &found["a::one"];
         assert_eq!((one.runs, one.packets, one.on_fast_path), (2, 40, 10));
-        assert_eq!(one.did(), "acl: allowed 4, denied 3; napt: ");
+        assert_eq!(one.did(), "acl: allowed 4, denied 3; napt");
         let page = table(&found);
         assert!(
             page.contains("| a::one | 2 | x.pcap, y.pcap | 40 | 25.0 % |"),

@@ -58,7 +58,18 @@ pub(super) fn numbers_of(
     faults: &mut Faults,
 ) -> Option<Vec<u16>> {
     let names = written.map(Spanned::into_inner).unwrap_or_default();
-    let number = |name: Spanned<String>| number_of(name.get_ref(), name.span(), ports);
+    let mut named = HashSet::new();
+    let mut number = |name: Spanned<String>| {
+        let (span, name) = (name.span(), name.into_inner());
+        let number = number_of(&name, span.clone(), ports)?;
+        match named.insert(number) {
+            true => Ok(number),
+            false => Err((
+                span,
+                format!("{name} is named twice: expected each port once"),
+            )),
+        }
+    };
     let numbers: Vec<_> = names
         .into_iter()
         .map(|name| faults.take(number(name)))
@@ -118,6 +129,10 @@ impl<'i> Numbering<'_, 'i> {
                         "ingress" => self.check_name(value),
                         _ => self.number_in(value, is_in_list),
                     }
+                }
+                // Where there are no ports that was told just now, and no other name would do.
+                if self.ports.is_some_and(<[String]>::is_empty) {
+                    table.remove("ingress");
                 }
             }
             _ => {}

@@ -114,7 +114,13 @@ impl TryFrom<Vec<u16>> for Cpus {
             let most = Self::MOST - 1;
             let place = cpus.0.get_mut(usize::from(number) / 128);
             let place = place.ok_or(format!("processor {number}: expected 0 to {most}"))?;
-            *place |= 1 << (number % 128);
+            let bit = 1 << (number % 128);
+            if *place & bit != 0 {
+                return Err(format!(
+                    "processor {number} is named twice: expected each once"
+                ));
+            }
+            *place |= bit;
         }
         Ok(cpus)
     }

@@ -334,6 +334,40 @@ fn one_mistake_is_told_once() {
     }
 }
 
+/// A name of a port where a service has none.
+#[test]
+fn a_port_of_none_is_told_once() {
+    let rule = "{ action = \"allow\", ingress = \"nope\" }";
+    let told = places(&format!(
+        "[service]\nchain = [\"acl\"]\n[acl]\nrules = [{rule}]\n"
+    ));
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert_eq!(told[0].0, 4, "{told:#?}");
+    assert!(told[0].1.contains("expected ports = [...]"), "{told:#?}");
+}
+
+/// What is named twice was meant otherwise.
+#[test]
+fn what_is_named_twice_is_refused() {
+    for (service, line, expected) in [
+        (
+            "[service]\nchain = [\"acl\"]\nports = [\"a\"]\ninside_ports = [\"a\", \"a\"]\n[acl]\ndefault = \"allow\"\n",
+            4,
+            "a is named twice",
+        ),
+        (
+            "[service]\nchain = [\"acl\"]\n[acl]\ndefault = \"allow\"\n[run]\ncpus = [0, 0]\n",
+            6,
+            "processor 0 is named twice",
+        ),
+    ] {
+        let told = places(service);
+        assert_eq!(told.len(), 1, "{told:#?}");
+        assert_eq!(told[0].0, line, "{told:#?}");
+        assert!(told[0].1.contains(expected), "{told:#?}");
+    }
+}
+
 /// Mistakes that have nothing to do with each other are told together.
 #[test]
 fn two_mistakes_are_told_both() {

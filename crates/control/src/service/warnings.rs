@@ -27,6 +27,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
         found.networks_elsewhere(service, name, &translation);
     }
     found.dead_forwards(service);
+    found.half_open_of_all(service);
     found.split_in_vain(service);
     found.held_too_long(service);
     found.lists_behind_monitors(service);
@@ -74,6 +75,17 @@ impl Found {
                 let message = format!("the chain has no {name}: this table is not used");
                 self.add([name], message);
             }
+        }
+    }
+
+    /// More flows may be half-open than there may be.
+    fn half_open_of_all(&mut self, service: &Service) {
+        let (most, flows) = (service.slow_path.most_half_open(), service.slow_path.flows);
+        if most > flows {
+            let message = format!(
+                "{most} flows may be half-open of {flows} in all, so a flood of openings takes the place of established connections: expected fewer"
+            );
+            self.add(["slow_path", "half_open"], message);
         }
     }
 

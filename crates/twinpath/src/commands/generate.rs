@@ -201,7 +201,7 @@ fn summary(path: &Path, written: &Written) -> String {
     let duration_ns = last_ns - first_ns;
     let per_second = |amount| units::fraction(amount, duration_ns) * 1e9;
     format!(
-        "{}: {} packets, {} in frames\n  flows     {}, {} of them ended\n  late      {} TCP segments out of order\n  duration  {} at {}, {}\n",
+        "{}: {} packets, {} in frames\n  flows     drawn from {}, {} of them ended\n  late      {} TCP segments out of order\n  duration  {} at {}, {}\n",
         path.display(),
         units::count(stats.packets),
         units::bytes(stats.bytes),
