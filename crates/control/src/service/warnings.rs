@@ -342,6 +342,12 @@ routes = [
                 "rule 1 (deny from 10.0.0.0/7)",
             ),
             ("[acl]", "[firewall]\n[acl]", 6, "the chain has no firewall"),
+            (
+                "[acl]",
+                "[slow_path]\nflows = 10\nhalf_open = 11\n[acl]",
+                8,
+                "11 flows may be half-open of 10 in all",
+            ),
             ("inside_ports = [\"site\"]\n", "", 4, "anybody can forge"),
             (
                 "203.0.113.1:443",

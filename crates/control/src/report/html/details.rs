@@ -201,7 +201,7 @@ fn coherence_cards(c: &Coherence) -> String {
             "packets that waited for the state of their flow",
         ),
         row(
-            "waited in vain",
+            "waited, then punted",
             c.waited_then_punted,
             "of them, those that went to the slow path",
         ),

@@ -18,7 +18,7 @@ use twinpath_control::report::units;
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath check changes",
-    "twinpath check changes --deviations 2 --seeds 1    # hundreds of times as many orders: an hour",
+    "twinpath check changes --deviations 2 --seeds 1    # many times as many orders",
 ))]
 pub struct Changes {
     /// At how many places a run may leave the order of time
