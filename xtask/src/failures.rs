@@ -60,10 +60,20 @@ struct Failures {
     tests: Vec<VecDeque<String>>,
     /// Whether the next line is one of them.
     telling: bool,
+    /// Whether the next line is of a backtrace, which tells of the harness what the panic's own place
+    /// does not.
+    in_backtrace: bool,
 }
 
 impl Failures {
     fn hear(&mut self, line: &str) {
+        self.in_backtrace = match line {
+            "stack backtrace:" => true,
+            _ => self.in_backtrace && is_of_backtrace(line),
+        };
+        if self.in_backtrace {
+            return;
+        }
         if line == "failures:" {
             self.telling = false;
         } else if is_heading(line) {
@@ -83,6 +93,13 @@ impl Failures {
     fn told(self) -> Vec<String> {
         self.tests.into_iter().flatten().collect()
     }
+}
+
+/// Whether a line goes on with a backtrace: the number of a call, or its place.
+fn is_of_backtrace(line: &str) -> bool {
+    let line = line.trim_start();
+    let digits = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    line.starts_with("at ") || digits.len() < line.len() && digits.starts_with(": ")
 }
 
 /// Whether what a test printed begins behind this line.
@@ -122,6 +139,14 @@ mod tests {
                 "cargo: exit status: 101"
             ]
         );
+    }
+
+    #[test]
+    fn backtraces_are_left_out() {
+        let script = "echo '---- a stdout ----'
+            printf 'why\\nstack backtrace:\\n   0: call\\n             at ./a.rs:1:2\\nnote: more\\n'; exit 1";
+        let failed = shell(script).expect_err("it failed");
+        assert_eq!(failed[..3], ["---- a stdout ----", "why", "note: more"]);
     }
 
     #[test]

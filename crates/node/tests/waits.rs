@@ -10,7 +10,7 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::Paths;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
-use twinpath_core::{Frame, Instant};
+use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::carries_packet;
 use twinpath_node::machine::Time;
 use twinpath_node::{Limits, Node, Output, Via, build};
@@ -192,6 +192,22 @@ impl World {
         (0..EXCHANGES).for_each(|_| self.exchange());
     }
 
+    /// As many packets of a connection as there are buffers, and an exchange.
+    fn flood(&mut self) {
+        self.now = self.now + Duration::from_micros(100);
+        let free = self.node.machine.pools().small().available();
+        let mut burst = Vec::new();
+        self.arrive(WAITING, free, &mut burst);
+        let clock = self.clock();
+        for mut burst in pieces(burst) {
+            let machine = &mut self.node.machine;
+            machine.receive(&mut burst, clock, &mut self.out);
+        }
+        self.node.machine.advance(clock, &mut self.out);
+        self.take_out();
+        self.exchange();
+    }
+
     /// What has come to workers goes to them, and what they make of it comes back.
     fn exchange(&mut self) {
         self.step += 1;
@@ -371,5 +387,25 @@ fn the_packets_of_one_connection_wait_for_a_rule() {
             "{chain:?}: nothing waits"
         );
         assert!(world.left.iter().all(|left| *left > 50), "{chain:?}");
+    }
+}
+
+/// Packets take every buffer that is free, round after round: what waits for a rule leaves one to the
+/// message without which the rule never becomes active.
+#[test]
+fn packets_that_wait_for_a_rule_leave_a_buffer_to_its_messages() {
+    for (chain, buffers) in CACHED
+        .iter()
+        .flat_map(|(chain, _)| [2, 3, 5, 16, 40].map(|few| (chain, few)))
+    {
+        let mut world = World::new(chain, 1);
+        *world.node.machine.pools() = Pools::new(buffers, 1);
+        (0..2000).for_each(|_| world.flood());
+        let drops = world.node.machine.path().drops();
+        let (left, dropped) = (world.left, drops.of(DropReason::NoBuffer));
+        let what = format!("{chain:?}, {buffers} buffers: {left:?} left, {dropped} dropped");
+        println!("{what}");
+        assert_eq!(drops.total(), dropped, "{what}");
+        assert!(left.iter().sum::<u64>() > 100, "{what}");
     }
 }

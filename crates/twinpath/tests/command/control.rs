@@ -47,7 +47,10 @@ impl Running {
             child,
             said,
         };
-        running.wait("it listens", || running.folder.path("s").exists());
+        // The file is there before anybody listens at it.
+        running.wait("it listens", || {
+            UnixStream::connect(running.folder.path("s")).is_ok()
+        });
         running
     }
 
