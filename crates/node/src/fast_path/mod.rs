@@ -340,13 +340,13 @@ impl FastPath {
         &self.steering
     }
 
-    /// There is no room for a frame on its way to a worker. A message alone is no lost packet: the
-    /// protocol sends it again.
+    /// The link has no room for a frame. A message alone is no lost packet: the protocol sends it
+    /// again.
     #[cold]
-    pub(crate) fn refuse(&mut self, mut frame: Frame, why: DropReason, pools: &mut Pools) {
+    pub(crate) fn refuse(&mut self, mut frame: Frame, pools: &mut Pools) {
         if carries_packet(&frame) {
-            self.tell(&frame, |_| Step::drop(why));
-            self.drops.count(why);
+            self.tell(&frame, |_| Step::drop(DropReason::PuntRingFull));
+            self.drops.count(DropReason::PuntRingFull);
             self.header_dropped(&frame);
             if let Ok(header) = detach(&mut frame) {
                 if let Some(stage) = self.stage_at(header.element) {
@@ -359,7 +359,7 @@ impl FastPath {
                 }
                 // What follows the link's header.
                 if self.mirror.wants_drops() {
-                    let event = dropped_here(why, None);
+                    let event = dropped_here(DropReason::PuntRingFull, None);
                     self.mirror.copy(event, &frame);
                 }
             }

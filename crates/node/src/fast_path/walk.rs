@@ -375,20 +375,19 @@ impl FastPath {
     /// A packet waits for a rule, or for the state of its flow.
     fn hold(&mut self, frame: Frame, layout: &Layout, position: Position, io: &mut Io<'_>) {
         let (layout, element) = (*layout, position.element);
-        if self.dash_at(element).is_some() {
-            self.tell(&frame, |_| Step::Hold { element });
-            return self.hold_for_answer(frame, element, io);
-        }
-        // What it waits for comes with a message, which needs a buffer.
-        if !self.is_lossless && !io.pools.small().has_more_than(0) {
-            return self.drop_at(Some(element), frame, DropReason::NoBuffer, io);
-        }
         self.tell(&frame, |_| Step::Hold { element });
         if self.stage_at(element).is_some() {
             return self.wait_for_state(frame, element, io);
         }
+        if self.dash_at(element).is_some() {
+            return self.hold_for_answer(frame, element, io);
+        }
         let stage = self.rules(element);
         match stage.and_then(|stage| stage.held_key(&frame, &layout, position.direction)) {
+            // A rule becomes active by messages: what waits for it leaves a buffer to them.
+            Some(_) if !self.is_lossless && !io.pools.small().has_more_than(0) => {
+                self.drop_at(Some(element), frame, DropReason::NoBuffer, io);
+            }
             Some(key) => self.hold_for_rule(Held { frame, layout, key }, element, io),
             None => self.drop(frame, DropReason::BadLinkFrame, io),
         }

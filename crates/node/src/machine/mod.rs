@@ -502,17 +502,8 @@ impl Machine {
         // too, there are no more than have come in. A message alone is told again if it is lost.
         let is_inside = has_packet && frame.metadata().was_on_slow_path;
         let may_wait = self.limits.is_lossless || self.is_changing || is_inside;
-        if !may_wait {
-            // What comes back with messages needs a buffer for them.
-            let has_buffer = !has_packet || self.pools.small().has_more_than(0);
-            let why = match (has_room, has_buffer) {
-                (false, _) => Some(DropReason::PuntRingFull),
-                (true, false) => Some(DropReason::NoBuffer),
-                (true, true) => None,
-            };
-            if let Some(why) = why {
-                return self.path.refuse(frame, why, &mut self.pools);
-            }
+        if !has_room && !may_wait {
+            return self.path.refuse(frame, &mut self.pools);
         }
         if has_packet {
             let (ordinal, at) = (frame.ordinal(), frame.timestamp());

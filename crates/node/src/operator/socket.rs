@@ -7,7 +7,7 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 use rustix::process::geteuid;
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
@@ -40,27 +40,19 @@ impl Socket {
     pub fn listen(path: &Path, group: Option<u32>) -> io::Result<Self> {
         // Nobody else looks at what is left over and puts its own there meanwhile.
         let _lock = lock_folder(path)?;
-        let listener = match made(path) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                remove_left_over(path)?;
-                made(path)?
-            }
-            listener => listener?,
-        };
-        let file = std::fs::symlink_metadata(path)?;
-        let socket = Self {
+        let draft = path.with_file_name(format!(".{}", std::process::id()));
+        // One of a service that was killed and had the same number.
+        let _ = std::fs::remove_file(&draft);
+        let listener = made(&draft)?;
+        let named = give_to(&draft, group).and_then(|()| name(&draft, path));
+        let _ = std::fs::remove_file(&draft);
+        let file = named?;
+        Ok(Self {
             listener,
             path: path.into(),
             file: (file.dev(), file.ino()),
             group,
-        };
-        // Until here at most the user may connect, whatever the umask is.
-        if let Some(group) = group {
-            lchown(path, None, Some(group))?;
-        }
-        let mode = if group.is_some() { 0o660 } else { 0o600 };
-        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-        Ok(socket)
+        })
     }
 
     /// Whether whoever is connected may ask anything: the service's user, the superuser, and members
@@ -92,6 +84,28 @@ fn made(path: &Path) -> io::Result<UnixListener> {
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen(&socket, BACKLOG)?;
     Ok(socket.into())
+}
+
+/// Says who may connect, whatever the umask is.
+fn give_to(socket: &Path, group: Option<u32>) -> io::Result<()> {
+    if let Some(group) = group {
+        lchown(socket, None, Some(group))?;
+    }
+    let mode = if group.is_some() { 0o660 } else { 0o600 };
+    std::fs::set_permissions(socket, Permissions::from_mode(mode))
+}
+
+/// Gives a socket that listens its name, under which whoever sees it may connect; one that is left over
+/// has it no more.
+fn name(draft: &Path, path: &Path) -> io::Result<Metadata> {
+    if let Err(error) = std::fs::hard_link(draft, path) {
+        if error.kind() != io::ErrorKind::AlreadyExists {
+            return Err(error);
+        }
+        remove_left_over(path)?;
+        std::fs::hard_link(draft, path)?;
+    }
+    std::fs::symlink_metadata(draft)
 }
 
 fn stream_socket() -> io::Result<OwnedFd> {
@@ -205,6 +219,30 @@ mod tests {
         assert_eq!(mode(&path), 0o660);
         assert_eq!(path.metadata().expect("a file").gid(), own);
         drop(socket);
+    }
+
+    #[test]
+    fn whoever_sees_it_may_connect() {
+        let folder = folder("seen");
+        let path = folder.path().join("socket");
+        for _ in 0..100 {
+            let seen = std::thread::scope(|scope| {
+                let seen = scope.spawn(|| {
+                    while !path.exists() {
+                        std::hint::spin_loop();
+                    }
+                    let mode = path.metadata().expect("a file").mode() & 0o777;
+                    (mode, UnixStream::connect(&path).map(|_| ()))
+                });
+                let socket = Socket::listen(&path, None).expect("nobody is there");
+                let seen = seen.join().expect("no panic");
+                drop(socket);
+                seen
+            });
+            assert!(matches!(seen, (0o600, Ok(()))), "{seen:?}");
+        }
+        let files = std::fs::read_dir(folder.path()).expect("a folder").count();
+        assert_eq!(files, 0, "nothing else is left");
     }
 
     #[test]

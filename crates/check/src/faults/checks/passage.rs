@@ -17,7 +17,9 @@ pub fn justify_drop(world: &World, record: &mut Record, number: u32) {
     };
     let has_no_room =
         world.scenario.keeps_payloads() && world.drops_of(DropReason::ParkingFull) > 0;
-    let may_be_lost = packet.is_parked || has_no_room || world.refused() > 0;
+    // What waits for a rule leaves a buffer to messages.
+    let has_no_buffer = world.drops_of(DropReason::NoBuffer) > record.tally.turned_away;
+    let may_be_lost = packet.is_parked || has_no_room || has_no_buffer || world.refused() > 0;
     // Nor is it known which packets functions of production drop.
     let is_dropped_there = packet.flow.is_none()
         || packet.kind.is_dropped()

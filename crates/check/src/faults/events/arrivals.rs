@@ -229,5 +229,6 @@ fn turn_away(run: &mut Run, number: u32) {
     run.note(Happened::NoBuffer { packet: number });
     run.world.machine.count_drop(DropReason::NoBuffer);
     run.record.tally.dropped_fast += 1;
+    run.record.tally.turned_away += 1;
     run.record.coverage.no_buffer += 1;
 }

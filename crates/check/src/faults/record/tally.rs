@@ -5,6 +5,8 @@
 pub struct Tally {
     /// Packets that went into the fast path and did not come out.
     pub dropped_fast: u64,
+    /// Those of them that found no buffer when they arrived.
+    pub turned_away: u64,
     /// Packets that each worker got and has neither let out nor dropped.
     pub inside: Vec<i64>,
     /// Packets that went into a fast path with rules and have not come out.
