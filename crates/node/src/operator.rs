@@ -27,7 +27,7 @@ use crate::shards::CurrentPartition;
 use crate::worker::Worker;
 use change::Unanswered;
 use clients::{Clients, Streaming};
-use rules::{Egresses, MOST_RULES, views};
+use rules::{MOST_RULES, PortNames, views};
 use socket::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -306,11 +306,11 @@ impl Control {
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
         let (mut rules, mut matching) = (Vec::new(), 0);
-        let egresses = Egresses::of(&self.service());
+        let ports = PortNames::of(&self.service());
         for shard in 0..self.shards() {
-            let (wanted, egresses) = (filter.clone(), egresses.clone());
+            let (wanted, ports) = (filter.clone(), ports.clone());
             let found = self.ask(shard, move |worker, now| {
-                views(worker, &wanted, &egresses, now)
+                views(worker, &wanted, &ports, now)
             })?;
             rules.extend(found.rules);
             matching += found.matching;

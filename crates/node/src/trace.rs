@@ -28,6 +28,8 @@ pub struct Trace {
     pub number: u64,
     /// The functions of each element of the chain.
     pub elements: Vec<Vec<String>>,
+    /// The names of the ports, in the order of their numbers.
+    pub ports: Vec<String>,
     /// What happened to it, in order.
     pub steps: Vec<Step>,
     /// What became of it.
@@ -112,6 +114,7 @@ pub fn trace_packet(
     Ok(Trace {
         number,
         elements: names.map(|names| names.functions.clone()).collect(),
+        ports: service.ports.clone(),
         end: end(&steps).ok_or(TraceError::NoBuffer)?,
         steps,
     })

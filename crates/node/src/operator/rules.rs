@@ -21,30 +21,35 @@ pub(super) struct Views {
     pub matching: usize,
 }
 
-/// What the numbers mean by which rules say where packets leave.
+/// What the numbers mean by which rules say where packets arrive and leave.
 #[derive(Clone, Debug)]
-pub(super) struct Egresses {
-    /// The names of the node's ports.
-    ports: Vec<String>,
+pub(super) struct PortNames {
+    /// Those of the node's ports.
+    names: Vec<String>,
     adjacencies: Vec<Adjacency>,
 }
 
-impl Egresses {
+impl PortNames {
     /// Those of a service as it is now.
     pub fn of(service: &Service) -> Self {
         Self {
-            ports: service.ports.clone(),
+            names: service.ports.clone(),
             adjacencies: service.adjacencies.all(),
         }
     }
 
-    /// The port of a number by its name, and whom packets leave for there; `None` if it has none.
-    fn told(&self, egress: u16) -> Option<String> {
-        let Some(number) = egress.checked_sub(FIRST_ADJACENCY) else {
-            return self.ports.get(usize::from(egress)).cloned();
+    /// The port of a number by its name; `None` if it has none.
+    fn name(&self, port: u16) -> Option<&String> {
+        self.names.get(usize::from(port))
+    }
+
+    /// The same of a number by which packets leave, and whom they leave for there.
+    fn egress(&self, number: u16) -> Option<String> {
+        let Some(adjacency) = number.checked_sub(FIRST_ADJACENCY) else {
+            return self.name(number).cloned();
         };
-        let Adjacency { port, gateway } = self.adjacencies.get(usize::from(number))?;
-        let name = self.ports.get(usize::from(*port)).cloned();
+        let Adjacency { port, gateway } = self.adjacencies.get(usize::from(adjacency))?;
+        let name = self.name(*port).cloned();
         let name = name.unwrap_or_else(|| port.to_string());
         Some(match gateway {
             Some(gateway) => format!("{name} towards {gateway}"),
@@ -54,7 +59,7 @@ impl Egresses {
 }
 
 /// A worker's cached rules at `now`, those used most first.
-pub(super) fn views(worker: &Worker, filter: &Filter, egresses: &Egresses, now: Instant) -> Views {
+pub(super) fn views(worker: &Worker, filter: &Filter, ports: &PortNames, now: Instant) -> Views {
     let mut found = Vec::new();
     for (element, rules) in worker.rules_by_element() {
         if filter.element.is_some_and(|wanted| wanted != element) {
@@ -74,7 +79,8 @@ pub(super) fn views(worker: &Worker, filter: &Filter, egresses: &Egresses, now: 
         let mut elements = worker.rules_by_element();
         let (_, slow_path) = elements.find(|(number, _)| number == element)?;
         Some(RuleView {
-            action: action(&rule.rule.action, egresses),
+            matches: matches(rule.rule, ports),
+            action: action(&rule.rule.action, ports),
             ..view(*element, rule, slow_path.functions(), now)
         })
     });
@@ -101,7 +107,7 @@ fn view(
         element,
         id: cached.name.id,
         generation: cached.name.generation,
-        matches: matches(rule),
+        matches: String::new(),
         action: String::new(),
         packets: cached.uses.packets,
         bytes: cached.uses.bytes,
@@ -132,23 +138,32 @@ fn entry_view(
     }
 }
 
-fn matches(rule: &NewRule) -> String {
+/// The mask of a rule that is for one port of arrival.
+const ALL_OF_A_PORT: u128 = 0xffff;
+
+fn matches(rule: &NewRule, ports: &PortNames) -> String {
     let version = if rule.value.is_v6() { "IPv6" } else { "IPv4" };
     let mut parts = vec![version.to_owned()];
     let fields = words::matched(&rule.mask, &rule.value);
-    parts.extend(fields.into_iter().map(|field| field.text));
+    let arrival = match Field::Ingress.of(&rule.mask) {
+        ALL_OF_A_PORT => ports.name(Field::Ingress.of(&rule.value) as u16),
+        _ => None,
+    };
+    parts.extend(fields.into_iter().map(|matched| match arrival {
+        Some(port) if matched.field == Field::Ingress => {
+            format!("{} {port}", words::name(Field::Ingress))
+        }
+        _ => matched.text,
+    }));
     if rule.value.direction() == Direction::Reply {
         parts.push("in reverse".into());
     }
     parts.join(", ")
 }
 
-fn action(action: &Action, egresses: &Egresses) -> String {
+fn action(action: &Action, ports: &PortNames) -> String {
     let mut parts = words::rewritten(&action.rewrites);
-    let told = action
-        .rewrites
-        .egress()
-        .and_then(|port| egresses.told(port));
+    let told = action.rewrites.egress().and_then(|port| ports.egress(port));
     if let Some(told) = told {
         let name = words::name(Field::Egress);
         let own = parts.iter_mut().filter(|part| part.starts_with(name));
@@ -214,13 +229,14 @@ fn may_match(cached: &CachedRule<'_>, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twinpath_rulecache::Rewrites;
 
     #[test]
-    fn egress_numbers_are_told_by_the_names_of_ports() {
+    fn numbers_are_told_by_the_names_of_ports() {
         let towards = |gateway| Adjacency { port: 1, gateway };
         let gateway = Address::from_v4([10, 0, 0, 1]);
-        let egresses = Egresses {
-            ports: vec!["site".into(), "uplink".into()],
+        let ports = PortNames {
+            names: vec!["site".into(), "uplink".into()],
             adjacencies: vec![towards(None), towards(Some(gateway))],
         };
         for (egress, told) in [
@@ -231,7 +247,26 @@ mod tests {
             (FIRST_ADJACENCY + 1, Some("uplink towards 10.0.0.1")),
             (FIRST_ADJACENCY + 2, None),
         ] {
-            assert_eq!(egresses.told(egress).as_deref(), told, "{egress}");
+            assert_eq!(ports.egress(egress).as_deref(), told, "{egress}");
+        }
+        let rule = |mask, port| NewRule {
+            mask: Field::Ingress.place(mask),
+            value: Field::Ingress.place(port),
+            action: Action {
+                rewrites: Rewrites::default(),
+                drop: None,
+                idle: None,
+                tells_progress: false,
+            },
+            used: Instant::ZERO,
+        };
+        for (mask, port, told) in [
+            (0xffff, 1, "IPv4, arrival port uplink"),
+            (0xffff, 7, "IPv4, arrival port 7"),
+            (0xfffe, 0, "IPv4, arrival port 0-1"),
+            (0, 0, "IPv4"),
+        ] {
+            assert_eq!(matches(&rule(mask, port), &ports), told);
         }
     }
 }

@@ -22,7 +22,7 @@ impl Display for Told<'_> {
         trace
             .steps
             .iter()
-            .try_for_each(|step| told_step(f, step, &trace.elements))?;
+            .try_for_each(|step| told_step(f, step, trace))?;
         let end = &trace.end;
         let path = match end.was_on_slow_path {
             true => "by way of the slow path",
@@ -32,9 +32,13 @@ impl Display for Told<'_> {
     }
 }
 
-fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fmt::Result {
+fn told_step(f: &mut Formatter<'_>, step: &Step, trace: &Trace) -> fmt::Result {
+    let port = |port: &u16| {
+        let name = trace.ports.get(usize::from(*port));
+        name.map_or_else(|| port.to_string(), Clone::clone)
+    };
     let element = |element: &u8| {
-        let functions = elements.get(usize::from(*element));
+        let functions = trace.elements.get(usize::from(*element));
         let functions = functions.map_or(String::new(), |functions| functions.join(", "));
         format!("element {element}: {functions}")
     };
@@ -42,15 +46,16 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
     match step {
         Step::LookAhead {
             time_ns,
-            port,
+            port: ingress,
             direction,
             packet: arrived,
         } => {
             let direction = direction.unwrap_or("none, it enters no element");
             writeln!(
                 f,
-                "{name}: {} bytes, port {port}, at {time_ns} ns",
-                arrived.bytes
+                "{name}: {} bytes, port {}, at {time_ns} ns",
+                arrived.bytes,
+                port(ingress)
             )?;
             packet(f, arrived)?;
             writeln!(f, "  direction: {direction}")
@@ -124,7 +129,7 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, elements: &[Vec<String>]) -> fm
         } => {
             write!(f, "\n{name}: {} bytes", left.bytes)?;
             match egress {
-                Some(port) => writeln!(f, ", egress port: {port}")?,
+                Some(egress) => writeln!(f, ", egress port: {}", port(egress))?,
                 None => writeln!(f)?,
             }
             packet(f, left)
