@@ -85,6 +85,14 @@ impl<'a> Answers<'a> {
         std::mem::take(&mut self.followers)
     }
 
+    /// The same, behind others.
+    #[inline]
+    pub(crate) fn hand_over_followers(&mut self, behind: &mut Vec<Follower>) {
+        if !self.followers.is_empty() {
+            behind.append(&mut self.followers);
+        }
+    }
+
     /// A function at a step has handled a packet: what it let go goes on behind that.
     pub(crate) fn follow_from(&mut self, step: usize, packet: &Packet, egress: Option<u16>) {
         let own = self.followers.iter_mut().rev();

@@ -7,6 +7,7 @@
 //! promise that everything before them has been sent out.
 
 use crate::chain::{Awaits, RuleChain};
+use crate::field::Field;
 use crate::followers::{self, Follower};
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::key::MatchKey;
@@ -22,7 +23,10 @@ use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use twinpath_core::fragments::DatagramFlows;
 use twinpath_core::wire::layout::Fragment;
-use twinpath_core::{DropReason, Frame, HashKey, Instant, Keyed, Named, Packet, Pools, Steering};
+use twinpath_core::wire::{Address, Endpoint};
+use twinpath_core::{
+    DropReason, FlowKey, Frame, HashKey, Instant, Keyed, Named, Packet, Pools, Steering,
+};
 
 /// Configuration of the slow path's side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -236,11 +240,16 @@ impl SlowRules {
         probe: &mut P,
     ) {
         self.counters.packets += 1;
-        let (at, flow) = (packet.timestamp(), self.flow_of(&packet));
-        if !self.pending.concerns(&flow) {
-            self.begin(packet, flow, None, pools, out, probe);
+        let (at, key) = (packet.timestamp(), self.key_of(&packet));
+        // Where nothing waits it matters to those alone that will.
+        let flow = match (self.pending.is_empty(), key) {
+            (true, Some(_)) => None,
+            _ => Some(self.flow_of(&packet, key.as_ref())),
+        };
+        let Some(flow) = flow.filter(|flow| self.pending.concerns(flow)) else {
+            self.begin(packet, key, flow, None, pools, out, probe);
             return self.resume(at, pools, out);
-        }
+        };
         if self.pending.len() < self.config.waiting {
             self.pending.wait_behind(flow, packet);
         } else {
@@ -378,9 +387,19 @@ impl SlowRules {
         out.extend(self.messages.drain(..).map(Output::Send));
     }
 
-    /// A packet's flow and direction, as it comes to the chain. An ICMP error is of the flow that it is
-    /// about.
-    fn flow_of(&mut self, packet: &Packet) -> Flow {
+    /// A packet as rules see it, as it comes to the chain.
+    fn key_of(&self, packet: &Packet) -> Option<MatchKey> {
+        let ingress = packet.frame.port();
+        let direction = self.sides.key_direction(packet);
+        MatchKey::of(packet.bytes(), &packet.layout, ingress, direction)
+    }
+
+    /// A packet's flow and direction, as it comes to the chain with this key. An ICMP error is of the
+    /// flow that it is about.
+    fn flow_of(&mut self, packet: &Packet, key: Option<&MatchKey>) -> Flow {
+        if let Some(key) = key {
+            return flow_of_key(key);
+        }
         let (bytes, layout) = (packet.bytes(), &packet.layout);
         let keyed = match layout.fragment {
             Fragment::Whole => self.steering.key(bytes, layout),
@@ -390,7 +409,6 @@ impl SlowRules {
     }
 
     /// The flow of its datagram; where that is not known, all those between two hosts are of one.
-    #[cold]
     fn flow_of_fragment(&mut self, packet: &Packet) -> Option<Keyed> {
         let (bytes, layout, now) = (packet.bytes(), &packet.layout, packet.timestamp());
         let keyed = self.datagrams.key(bytes, layout, &self.steering, now);
@@ -399,19 +417,21 @@ impl SlowRules {
 
     /// A packet meets the chain; one that has waited has a ticket. Returns whether it is gone, or
     /// else waits.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is another party of a packet"
+    )]
     fn begin<P: Probe + ?Sized>(
         &mut self,
         mut packet: Packet,
-        flow: Flow,
+        key: Option<MatchKey>,
+        flow: Option<Flow>,
         ticket: Option<Ticket>,
         pools: &mut Pools,
         out: &mut Vec<Output>,
         probe: &mut P,
     ) -> bool {
         self.clock = self.clock.max(packet.timestamp());
-        let ingress = packet.frame.port();
-        let direction = self.sides.key_direction(&packet);
-        let key = MatchKey::of(packet.bytes(), &packet.layout, ingress, direction);
         self.recording.begin(key);
         self.sides.tell(&mut packet, &mut self.recording);
         probe.begins(&packet, &self.recording);
@@ -447,13 +467,14 @@ impl SlowRules {
             step,
             settled: news.is_free.then_some(news.entry),
             waited: Waited { entry, times },
-            flow,
+            flow: Some(flow),
             ticket: Some(ticket),
         };
         let mut is_gone = self.run(packet, followers, start, pools, out, &mut NoProbe);
         let mut last = ticket;
         while is_gone && let Some((next, packet)) = self.pending.gone(&flow, last) {
-            is_gone = self.begin(packet, flow, Some(next), pools, out, &mut NoProbe);
+            let (key, ticket) = (self.key_of(&packet), Some(next));
+            is_gone = self.begin(packet, key, Some(flow), ticket, pools, out, &mut NoProbe);
             last = next;
         }
     }
@@ -487,7 +508,7 @@ impl SlowRules {
             &mut answers,
             probe,
         );
-        followers.append(&mut answers.take_followers());
+        answers.hand_over_followers(&mut followers);
         drop(answers);
         out.extend(self.replies.drain(..).map(Output::Reply));
         let at = packet.timestamp();
@@ -501,7 +522,10 @@ impl SlowRules {
             };
             return self.wait(progress, entry, start, pools, out);
         }
-        let followers = followers::packets(followers, &packet, pools);
+        let followers = match followers.is_empty() {
+            true => Vec::new(),
+            false => followers::packets(followers, &packet, pools),
+        };
         match verdict {
             Verdict::Drop(reason) => {
                 self.consider(Some(reason), at, out, probe);
@@ -531,12 +555,12 @@ impl SlowRules {
         out: &mut Vec<Output>,
     ) {
         for (step, packet) in followers {
-            let flow = self.flow_of(&packet);
+            let key = self.key_of(&packet);
             let start = Start {
                 step,
                 settled: None,
                 waited: Waited::default(),
-                flow,
+                flow: Some(self.flow_of(&packet, key.as_ref())),
                 ticket: None,
             };
             // It makes no rule: nobody knows what it looked like when it came.
@@ -613,6 +637,8 @@ impl SlowRules {
             return true;
         }
         self.counters.waited += 1;
+        let flow = start.flow;
+        let flow = flow.unwrap_or_else(|| flow_of_key(progress.recording.original()));
         // What it met before may be changed by the time it goes on.
         progress.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);
@@ -622,7 +648,7 @@ impl SlowRules {
             entry,
             is_closing: false,
         });
-        self.pending.suspend(start.flow, start.ticket, suspended);
+        self.pending.suspend(flow, start.ticket, suspended);
         // Its rules may be going already, or be reported.
         self.manager.tell_of(entry);
         false
@@ -714,6 +740,15 @@ struct News {
 /// Marks that may wait. The fast path has one under way, and repeats it.
 const MOST_MARKS: usize = 64;
 
+/// The flow and direction of a packet that has a key.
+fn flow_of_key(key: &MatchKey) -> Flow {
+    let end =
+        |address: Field, port: Field| Endpoint::new(Address(address.of(key)), port.of(key) as u16);
+    let source = end(Field::SourceAddress, Field::SourcePort);
+    let destination = end(Field::DestinationAddress, Field::DestinationPort);
+    FlowKey::connection(source, destination, Field::Protocol.of(key) as u8)
+}
+
 /// Where a packet begins its way through the chain.
 #[derive(Copy, Clone)]
 struct Start {
@@ -721,8 +756,40 @@ struct Start {
     /// The entry that it has waited for, if that is free now.
     settled: Option<EntryId>,
     waited: Waited,
-    /// Its flow as it came to the chain: functions before a step may rewrite its addresses.
-    flow: Flow,
+    /// Its flow as it came to the chain: functions before a step may rewrite its addresses. None if it
+    /// follows from the key that it came with.
+    flow: Option<Flow>,
     /// If it has waited.
     ticket: Option<Ticket>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twinpath_core::Direction;
+    use twinpath_core::wire::{PacketBuilder, dissect};
+
+    /// Errors and fragments find their flow by addresses and ports.
+    #[test]
+    fn a_key_tells_the_flow_that_addresses_and_ports_tell() {
+        let v4 = |host, port| Endpoint::v4([10, 0, 0, host], port);
+        let v6 = |host, port| Endpoint::new(Address(0x2001_0db8_u128 << 96 | host), port);
+        let packets = [
+            PacketBuilder::tcp(v4(1, 1000), v4(2, 80)),
+            PacketBuilder::udp(v4(2, 53), v4(1, 1000)),
+            PacketBuilder::icmp_echo(v4(1, 7), v4(2, 0)).echo_reply(),
+            PacketBuilder::tcp(v6(1, 1000), v6(2, 80)),
+            PacketBuilder::udp(v6(2, 53), v6(1, 1000)),
+            PacketBuilder::icmp_echo(v6(1, 7), v6(2, 0)),
+        ];
+        for packet in packets {
+            let bytes = packet.to_vec().expect("a packet");
+            let layout = dissect(&bytes).expect("well formed");
+            for direction in [Direction::Original, Direction::Reply] {
+                let key = MatchKey::of(&bytes, &layout, 3, direction).expect("it has one");
+                let keyed = Steering::default().key(&bytes, &layout).expect("IP");
+                assert_eq!(flow_of_key(&key), (keyed.key, keyed.side), "{layout:?}");
+            }
+        }
+    }
 }
