@@ -182,6 +182,11 @@ impl World {
             self.arrive(NEWCOMERS + self.newcomers, 1, &mut burst);
             self.newcomers += 1;
         }
+        self.enter(burst);
+        (0..EXCHANGES).for_each(|_| self.exchange());
+    }
+
+    fn enter(&mut self, burst: Vec<Frame>) {
         let clock = self.clock();
         for mut burst in pieces(burst) {
             let machine = &mut self.node.machine;
@@ -189,7 +194,6 @@ impl World {
         }
         self.node.machine.advance(clock, &mut self.out);
         self.take_out();
-        (0..EXCHANGES).for_each(|_| self.exchange());
     }
 
     /// As many packets of a connection as there are buffers, and an exchange.
@@ -198,13 +202,7 @@ impl World {
         let free = self.node.machine.pools().small().available();
         let mut burst = Vec::new();
         self.arrive(WAITING, free, &mut burst);
-        let clock = self.clock();
-        for mut burst in pieces(burst) {
-            let machine = &mut self.node.machine;
-            machine.receive(&mut burst, clock, &mut self.out);
-        }
-        self.node.machine.advance(clock, &mut self.out);
-        self.take_out();
+        self.enter(burst);
         self.exchange();
     }
 

@@ -78,11 +78,7 @@ pub(super) fn views(worker: &Worker, filter: &Filter, ports: &PortNames, now: In
     let views = found.iter().filter_map(|(_, element, rule)| {
         let mut elements = worker.rules_by_element();
         let (_, slow_path) = elements.find(|(number, _)| number == element)?;
-        Some(RuleView {
-            matches: matches(rule.rule, ports),
-            action: action(&rule.rule.action, ports),
-            ..view(*element, rule, slow_path.functions(), now)
-        })
+        Some(view(*element, rule, slow_path.functions(), ports, now))
     });
     Views {
         rules: views.collect(),
@@ -98,6 +94,7 @@ fn view(
     element: u8,
     cached: &CachedRule<'_>,
     functions: &[Named<dyn RuleFunction>],
+    ports: &PortNames,
     now: Instant,
 ) -> RuleView {
     let rule = cached.rule;
@@ -107,8 +104,8 @@ fn view(
         element,
         id: cached.name.id,
         generation: cached.name.generation,
-        matches: String::new(),
-        action: String::new(),
+        matches: matches(rule, ports),
+        action: action(&rule.action, ports),
         packets: cached.uses.packets,
         bytes: cached.uses.bytes,
         age_ns: now.since(rule.used).as_nanos() as u64,

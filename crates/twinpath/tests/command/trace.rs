@@ -621,6 +621,7 @@ fn packets_that_a_capture_says_left_are_skipped() {
     let trace = ["trace", "x.toml", "--in", "a.pcapng", "--packet"];
     let said = folder.succeed(&[&trace[..], &["3"]].concat());
     assert!(said.out.contains("UDP 5000 > 3"), "{said:?}");
+    assert!(said.out.contains("bytes, port inside, at "), "{said:?}");
     assert!(said.err.contains(warned), "{said:?}");
     let said = folder.run(&[&trace[..], &["4"]].concat());
     assert!(said.err.contains("the capture has 3"), "{said:?}");
