@@ -12,10 +12,10 @@
 //! tests, the fault simulation and the fuzz targets, each also alone: `properties`, `faults`, `fuzz`.
 //!
 //! `cargo xtask record` measures what is kept in the folder `measured`: lines of code and benches beside
-//! those of another revision, the table of oracles, and how long a clean clone takes to be built and tested.
+//! those of another revision, the table of oracles, how long a clean clone takes to be built and tested, and
+//! how much memory a gateway takes that is under load for half an hour, or as many minutes as somebody says.
 //! `cargo xtask beside-nftables` measures Twinpath and the kernel's nftables on the same packets, between
-//! network namespaces. `cargo xtask soak` holds a gateway under load for half an hour, or as many minutes as
-//! somebody says, and fails where its memory grows.
+//! network namespaces.
 #![forbid(unsafe_code)]
 
 mod circles;
@@ -64,13 +64,13 @@ fn main() -> ExitCode {
         )]),
         ["record", "oracles"] => run_all(&[step("table of oracles", || record::oracles(&root()))]),
         ["record", "times"] => run_all(&[step("times", || record::times(&root()))]),
+        ["record", "soak"] => run_all(&[soak_step("30")]),
+        ["record", "soak", minutes] if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) => {
+            run_all(&[soak_step(minutes)])
+        }
         ["record", what @ ("lines" | "benches")] => run_all(&[record_step(what, record::BEFORE)]),
         ["record", what @ ("lines" | "benches"), revision] => {
             run_all(&[record_step(what, revision)])
-        }
-        ["soak"] => run_all(&[soak_step("30")]),
-        ["soak", minutes] if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) => {
-            run_all(&[soak_step(minutes)])
         }
         ["beside-nftables", rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
@@ -86,20 +86,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// A gateway under load for so many minutes; figures and a picture go to `target/soak`.
+/// A gateway under load for so many minutes.
 fn soak_step(minutes: &str) -> Step {
     let minutes = minutes.to_owned();
-    step("soak", move || {
-        let test = ["test", "--release", "--workspace", "--test", "wire"];
-        succeeds(
-            Command::new(env!("CARGO"))
-                .args(test)
-                .args(["--", "--ignored", "--nocapture", "--exact", "soak::soak"])
-                .env("TWINPATH_SOAK_MINUTES", &minutes)
-                .env("TWINPATH_SOAK_OUT", root().join("target").join("soak"))
-                .current_dir(root()),
-        )
-    })
+    step("soak", move || record::soak(&root(), &minutes))
 }
 
 /// Twinpath and nftables in turns; the words are the program's.
@@ -116,7 +106,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record times | record lines|benches [REVISION] | soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record times | record lines|benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }

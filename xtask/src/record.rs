@@ -1,9 +1,10 @@
-//! Figures that are kept: `cargo xtask record lines|benches|oracles|times` measures, and writes a page of
-//! the folder `measured`, which nobody edits.
+//! Figures that are kept: `cargo xtask record lines|benches|oracles|times|soak` measures, and writes a
+//! page of the folder `measured`, which nobody edits.
 
 mod benches;
 mod lines;
 mod oracles;
+mod soak;
 mod times;
 
 use std::fmt::Write as _;
@@ -52,6 +53,14 @@ pub fn oracles(root: &Path) -> bool {
 /// How long a clean clone takes to be built and tested.
 pub fn times(root: &Path) -> bool {
     times::page(root).is_some_and(|page| keep(root, "times", "times", "Times", &page))
+}
+
+/// How much memory a gateway takes that is under load for so many minutes.
+pub fn soak(root: &Path, minutes: &str) -> bool {
+    soak::page(root, minutes).is_some_and(|page| {
+        let command = format!("soak {minutes}");
+        keep(root, "soak", &command, "A gateway under load", &page)
+    })
 }
 
 /// The crates of a revision, as git has them.

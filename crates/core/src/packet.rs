@@ -30,47 +30,56 @@ impl Packet {
     }
 
     /// When the packet arrived at the fast path.
+    #[inline]
     pub fn timestamp(&self) -> Instant {
         self.frame.timestamp()
     }
 
     /// Bytes of the IP packet, from its first header on: what
     /// [`PacketLength`](crate::program::Field::PacketLength) is.
+    #[inline]
     pub fn packet_bytes(&self) -> u32 {
         self.layout.end.saturating_sub(u32::from(self.layout.l3))
     }
 
     /// Source address and port.
+    #[inline]
     pub fn source(&self) -> Endpoint {
         fields::source(self.bytes(), &self.layout)
     }
 
     /// Destination address and port.
+    #[inline]
     pub fn destination(&self) -> Endpoint {
         fields::destination(self.bytes(), &self.layout)
     }
 
     /// Whether the packet has a TCP header.
+    #[inline]
     pub fn is_tcp(&self) -> bool {
         self.layout.transport == Transport::Tcp
     }
 
     /// TCP flags; 0 if it is no TCP.
+    #[inline]
     pub fn tcp_flags(&self) -> u8 {
         fields::tcp_flags(self.bytes(), &self.layout)
     }
 
     /// TCP sequence number; 0 if it is no TCP.
+    #[inline]
     pub fn tcp_sequence(&self) -> u32 {
         fields::tcp_seq(self.bytes(), &self.layout)
     }
 
     /// TCP acknowledgement number; 0 if it is no TCP.
+    #[inline]
     pub fn tcp_acknowledgement(&self) -> u32 {
         fields::tcp_ack(self.bytes(), &self.layout)
     }
 
     /// TCP window as sent, not scaled; 0 if it is no TCP.
+    #[inline]
     pub fn tcp_window(&self) -> u16 {
         fields::tcp_window(self.bytes(), &self.layout)
     }
@@ -87,6 +96,7 @@ impl Packet {
     }
 
     /// What the transport header carries.
+    #[inline]
     pub fn payload(&self) -> &[u8] {
         fields::payload(self.bytes(), &self.layout)
     }
@@ -98,11 +108,13 @@ impl Packet {
     }
 
     /// Rewrites source address and port. Returns whether the address families agree.
+    #[inline]
     pub fn set_source(&mut self, source: Endpoint) -> bool {
         rewrite::set_source(self.frame.bytes_mut(), &self.layout, source).is_ok()
     }
 
     /// Rewrites destination address and port. Returns whether the address families agree.
+    #[inline]
     pub fn set_destination(&mut self, destination: Endpoint) -> bool {
         rewrite::set_destination(self.frame.bytes_mut(), &self.layout, destination).is_ok()
     }

@@ -95,6 +95,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// The packet's number in the order of arrival: for whoever follows packets, not for decisions.
+    #[inline]
     pub fn ordinal(&self) -> u64 {
         self.packet.frame.ordinal()
     }
@@ -108,6 +109,7 @@ impl<'a> Recorded<'a> {
     /// How far a TCP segment says that its connection is. What a rule handles tells that with its
     /// [hits](crate::Hits::progress) alone, so nothing that is decided about this packet may depend on it,
     /// unless it makes no rule.
+    #[inline]
     pub fn progress(&self) -> TcpProgress {
         TcpProgress {
             sequence: self.packet.tcp_sequence(),
@@ -117,6 +119,7 @@ impl<'a> Recorded<'a> {
 
     /// Whether this function may change or reuse one of its entries: no cached rule depends on
     /// it. If not, answer [`Verdict::Wait`](crate::Verdict::Wait).
+    #[inline]
     pub fn is_free(&self, entry: u32) -> bool {
         let function = self.function;
         self.dependents.is_free(EntryId { function, entry })
@@ -126,6 +129,7 @@ impl<'a> Recorded<'a> {
     /// it, or all have told since this packet came. That is enough to decide about the packet by what the
     /// entry says, as long as rules would do with those behind it what the function does. If not, answer
     /// [`Verdict::Wait`](crate::Verdict::Wait): no rule goes unless that is answered again.
+    #[inline]
     pub fn is_told(&self, entry: u32) -> bool {
         self.is_free(entry) || self.waited_for() == Some(entry)
     }
@@ -192,6 +196,7 @@ impl<'a> Recorded<'a> {
 
     /// Those bits of a field that are in `mask`. Of a field that is not in the key, the packet
     /// makes no rule unless the field was written before.
+    #[inline]
     pub fn bits(&mut self, field: Field, mask: u128) -> u128 {
         self.recording.examine_field(field, mask);
         self.value(field) & mask
@@ -307,6 +312,7 @@ impl<'a> Recorded<'a> {
 
     /// Rewrites source address and port. Returns whether the IP versions agree; if not, nothing
     /// has changed.
+    #[inline]
     pub fn set_source(&mut self, new: Endpoint) -> bool {
         let old = self.packet.source();
         self.packet.set_source(new) && self.wrote_source(old, new, true)
@@ -320,6 +326,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// Rewrites destination address and port, as [`Self::set_source`].
+    #[inline]
     pub fn set_destination(&mut self, new: Endpoint) -> bool {
         let old = self.packet.destination();
         self.packet.set_destination(new) && self.wrote_destination(old, new, true)
@@ -368,12 +375,14 @@ impl<'a> Recorded<'a> {
     }
 
     /// Sets the source MAC address.
+    #[inline]
     pub fn set_source_mac(&mut self, mac: MacAddress) {
         set_mac::<6>(self.packet.frame.bytes_mut(), mac);
         self.recording.write(Field::SourceMac, false).source_mac = mac;
     }
 
     /// Sets the destination MAC address.
+    #[inline]
     pub fn set_destination_mac(&mut self, mac: MacAddress) {
         set_mac::<0>(self.packet.frame.bytes_mut(), mac);
         let rewrites = self.recording.write(Field::DestinationMac, false);
@@ -381,6 +390,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// Says by which port the packet leaves. The last one counts.
+    #[inline]
     pub fn set_egress(&mut self, port: u16) {
         self.recording.write(Field::Egress, false).egress = port;
     }
@@ -393,6 +403,7 @@ impl<'a> Recorded<'a> {
     /// Draws another identification for an IPv4 datagram whose source stands for several hosts,
     /// unless it is atomic; to be called when it has its new addresses. A rule draws from the fast
     /// path's half.
+    #[inline]
     pub fn draw_identification(&mut self, numbers: &mut Identifications) {
         let layout = self.packet.layout;
         if layout.network == Network::V4 {
@@ -403,6 +414,7 @@ impl<'a> Recorded<'a> {
 
     /// Counts the time to live down. Returns false, with nothing changed, if it ends here: such a
     /// packet makes no rule, and no rule meets one that would end.
+    #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
         let ttl = fields::ttl(self.packet.bytes(), &self.packet.layout);
         if ttl <= 1 {

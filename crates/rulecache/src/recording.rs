@@ -71,6 +71,7 @@ impl Dependencies {
     }
 
     /// Adds an entry. Returns whether there was room.
+    #[inline]
     pub fn add(&mut self, new: Dependency) -> bool {
         let known = self.items[..usize::from(self.count)]
             .iter_mut()

@@ -1,5 +1,5 @@
-//! Hours under load, for whoever has them: memory must not grow. `cargo xtask soak MINUTES` runs it, and
-//! keeps its figures and a picture.
+//! Hours under load, for whoever has them: memory must not grow. `cargo xtask record soak MINUTES` runs
+//! it, and keeps its figures and a picture.
 
 mod page;
 

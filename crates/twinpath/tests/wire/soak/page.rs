@@ -41,12 +41,13 @@ fn rows(looks: &[Look]) -> String {
 fn page(looks: &[Look], new_flows: u64, report: &Report) -> String {
     let megabytes = |look: &Look| look.resident_bytes >> 20;
     let all = looks.iter().map(megabytes);
+    let after = all.clone().nth(looks.len() / 4).unwrap_or(0);
     let (least, most) = (all.clone().min(), all.max());
     let minutes = looks.last().map_or(0, |look| look.seconds) / 60;
     let totals = &report.totals;
     let mut text = format!(
-        "# {minutes} minutes under load\n\nA firewall, a translation and a router between network namespaces: TCP \
-         transfers, and {new_flows} flows that nobody answers.\n\n| | |\n|---|---|\n"
+        "For {minutes} minutes a firewall, a translation and a router between network namespaces carried TCP \
+         transfers, and packets of {new_flows} flows that nobody answers.\n\n| | |\n|---|---|\n"
     );
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "| {name} | {value} |");
@@ -58,6 +59,10 @@ fn page(looks: &[Look], new_flows: u64, report: &Report) -> String {
     }
     let (least, most) = (least.unwrap_or(0), most.unwrap_or(0));
     row("resident, least", format!("{least} MB"));
+    row(
+        "resident after a quarter of the time",
+        format!("{after} MB"),
+    );
     row("resident, most", format!("{most} MB"));
     text + "\n![resident memory](soak.svg)\n"
 }
