@@ -21,6 +21,7 @@
 mod circles;
 mod deb;
 mod failures;
+mod properties;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -239,16 +240,12 @@ fn cargo(arguments: &'static [&'static str]) -> impl Fn() -> bool {
 /// From where cases are drawn that are the same every time; the step after the tests draws new ones.
 const KNOWN_SEED: u64 = 20_261_122;
 
-/// The tests of all crates' own modules, and of other files those that have properties.
+/// Property tests once more, with cases that nobody has seen.
 fn properties_step(seed: u64) -> Step {
     step_of_tests("property tests, new cases", move || {
         let again = format!("cargo xtask properties {seed}");
         println!("seed {seed}: the same again with `{again}`");
-        let mut targets = vec!["--lib".to_owned()];
-        for name in property_tests() {
-            targets.extend(["--test".into(), name]);
-        }
-        let passed = passes(seed, &targets);
+        let passed = passes(seed, &properties::tests(&root()));
         passed.map_err(|mut lines| {
             lines.push(format!("seed {seed}: the same again with `{again}`"));
             lines
@@ -256,12 +253,12 @@ fn properties_step(seed: u64) -> Step {
     })
 }
 
-/// Runs tests: all, or those of some targets.
-fn passes(seed: u64, targets: &[String]) -> Outcome {
+/// Runs tests: all, or those that cargo is told of.
+fn passes(seed: u64, which: &[String]) -> Outcome {
     failures::of(
         Command::new(env!("CARGO"))
             .args(["test", "--workspace", "--no-fail-fast"])
-            .args(targets)
+            .args(which)
             .env("PROPTEST_RNG_SEED", seed.to_string())
             .current_dir(root()),
     )
@@ -290,30 +287,6 @@ fn faults_step(seed: u64) -> Step {
 fn fresh_seed() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     since_1970.map_or(0, |time| time.as_nanos() as u64)
-}
-
-/// The names of the crates' test files that have properties.
-fn property_tests() -> Vec<String> {
-    let crates = files_in(&root().join("crates"));
-    let files = crates
-        .iter()
-        .flat_map(|folder| files_in(&folder.join("tests")));
-    let has_properties =
-        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("proptest"));
-    names(&files.filter(has_properties).collect::<Vec<_>>())
-}
-
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
-}
-
-/// The names of files without what follows the point, in order.
-fn names(files: &[PathBuf]) -> Vec<String> {
-    let name = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
-    let mut names: Vec<String> = files.iter().filter_map(name).collect();
-    names.sort();
-    names
 }
 
 /// The README's first command, shortened.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The files of tests that compare runs with the slow path alone, or, where packets race, with the functions
+/// The modules of tests that compare runs with the slow path alone, or, where packets race, with the functions
 /// of each element alone.
-const FILES: [&str; 15] = [
+const MODULES: [&str; 15] = [
     "any_chain",
     "crossings",
     "evasions",
@@ -40,11 +40,9 @@ struct Test {
 pub fn page(root: &Path) -> Option<String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--workspace", "--no-fail-fast"]);
-    FILES
-        .iter()
-        .for_each(|file| _ = command.args(["--test", file]));
     let output = command
-        .args(["--", "--nocapture"])
+        .args(["--test", "node", "--test", "pressure", "--", "--nocapture"])
+        .args(MODULES.map(|module| format!("{module}::")))
         .stderr(Stdio::inherit())
         .current_dir(root)
         .output()

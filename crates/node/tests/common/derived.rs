@@ -5,6 +5,7 @@ use super::{Outcome, by_direction, captures, copy, load};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use twinpath_captures::{Expectation, FunctionText, Profile, Seen, ServiceText};
 use twinpath_captures::{key_value_requests, ticking};
 use twinpath_control::service::{Paths, Service};
@@ -51,8 +52,10 @@ impl Capture {
     /// The service, with the files that it names in a folder of its own.
     pub fn service(&self, what: &str, derived: &ServiceText) -> Service {
         let tests = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-        let folder = tests.join(env!("CARGO_CRATE_NAME")).join(&self.name);
-        let folder = folder.join(what.replace(' ', "-"));
+        // Tests that run at the same time have each their own.
+        static FOLDERS: AtomicU32 = AtomicU32::new(0);
+        let number = FOLDERS.fetch_add(1, Ordering::Relaxed).to_string();
+        let folder = tests.join(env!("CARGO_CRATE_NAME")).join(number);
         derived.write_files(&folder).expect("a folder for tests");
         let parsed = Service::parse(&derived.text, &folder.join("derived.toml"));
         parsed.unwrap_or_else(|error| panic!("{} {what}: {error}\n{}", self.name, derived.text))

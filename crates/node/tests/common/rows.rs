@@ -10,8 +10,7 @@ pub fn tell(over: &str, slow: &Outcome, both: &Outcome) {
     let thread = std::thread::current();
     let (fast, slow_path) = (&both.report.fast, &both.report.slow);
     println!(
-        "oracle | {}::{} | {} | {} | {} | {}",
-        env!("CARGO_CRATE_NAME"),
+        "oracle | {} | {} | {} | {} | {}",
         thread.name().unwrap_or_default(),
         over.split_whitespace().next().unwrap_or_default(),
         fast.packets + slow_path.packets,

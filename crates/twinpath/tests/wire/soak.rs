@@ -32,7 +32,7 @@ const GROWTH: u64 = 16 << 20;
 const OUT: &str = "TWINPATH_SOAK_OUT";
 
 /// Packets of flows that nobody has seen before, ten thousand a second, of which none is answered, and
-/// transfers beside them, through firewall, translation and router.
+/// transfers of another host beside them, through firewall, translation and router.
 #[test]
 #[ignore = "takes half an hour, or as long as somebody says"]
 fn soak() {
@@ -99,7 +99,8 @@ fn look_at(middle: &Middle, began: Instant) -> Look {
     }
 }
 
-/// SYNs and datagrams from the client's address, each of another connection, until it is over.
+/// SYNs and datagrams from hosts beside the client, each of another connection, until it is over. Datagrams are
+/// so few that their sessions, which give way to no others, leave room; SYNs are as many as there may be.
 fn churn(network: &Network, is_over: &Arc<AtomicBool>) -> std::thread::JoinHandle<u64> {
     const RATE: u64 = 10_000;
     let is_over = Arc::clone(is_over);
@@ -112,10 +113,8 @@ fn churn(network: &Network, is_over: &Arc<AtomicBool>) -> std::thread::JoinHandl
             let end = Instant::now() + Duration::from_secs(1);
             sent += injector.send_at(RATE, end, || {
                 number = number.wrapping_add(1);
-                let from = Endpoint::v4([192, 168, 1, 10], 10_000 + (number % 20_000) as u16);
-                let [_, a, b, c] = (number / 20_000).to_be_bytes();
-                let to = Endpoint::v4([203, a, b, c], 80);
-                let packet = match number % 2 {
+                let (from, to) = connection(number);
+                let packet = match number % 5 {
                     0 => PacketBuilder::udp(from, to).payload_len(20),
                     _ => PacketBuilder::tcp(from, to).flags(tcp::flags::SYN),
                 };
@@ -124,4 +123,12 @@ fn churn(network: &Network, is_over: &Arc<AtomicBool>) -> std::thread::JoinHandl
         }
         sent
     })
+}
+
+/// The ends of a connection: one of 64 hosts, and who does not answer.
+fn connection(number: u32) -> (Endpoint, Endpoint) {
+    let host = 32 + (number % 64) as u8;
+    let from = Endpoint::v4([192, 168, 1, host], 10_000 + (number % 20_000) as u16);
+    let [_, a, b, c] = (number / 20_000).to_be_bytes();
+    (from, Endpoint::v4([203, a, b, c], 80))
 }

@@ -1,0 +1,151 @@
+//! The compiled pipeline against the specification read aloud, on random configurations and packets.
+
+use crate::common::interpreter::{Interpreter, Packet};
+use crate::common::leaving::{compare, inner_of, process, taken_apart};
+use crate::common::packets::{self, Dice};
+use proptest::prelude::*;
+use twinpath_core::Instant;
+use twinpath_core::wire::tcp::flags;
+use twinpath_dash::headers::Direction;
+use twinpath_dash::samples::Objects;
+use twinpath_dash::{Dpu, Reason, Settings};
+
+const ENIS: u8 = 4;
+
+fn settings(dice: &mut Dice) -> Settings {
+    Settings {
+        flows: 4096,
+        port_map_must_match: dice.one_in(3),
+        ..Settings::default()
+    }
+}
+
+fn configuration(dice: &mut Dice) -> Objects {
+    let mut objects = packets::configuration(dice, ENIS);
+    packets::add_services(&mut objects, dice, ENIS, 1);
+    objects
+}
+
+fn dpu(objects: &Objects, settings: &Settings) -> Dpu {
+    let mut dpu = Dpu::new(settings.clone(), 7);
+    dpu.update(objects, &objects.keys());
+    dpu
+}
+
+fn check(objects: &Objects, settings: &Settings, packet: &Packet) -> Result<bool, TestCaseError> {
+    // Each packet is the first of its flow.
+    let mut dpu = dpu(objects, settings);
+    let bytes = packets::bytes(packet, flags::SYN);
+    let result = process(&mut dpu, &bytes, Instant(1));
+    let expected = Interpreter {
+        objects,
+        settings,
+        packet,
+    }
+    .run();
+    match (&result, &expected) {
+        (Ok(frame), Ok(sent)) => {
+            compare(frame, sent, inner_of(&bytes))?;
+            let counters = dpu.counters(&packet.eni).expect("there");
+            let bytes_of_class = counters.meters.of(sent.meter_class);
+            let inner_bytes = match packet.direction {
+                Direction::Outbound => inner_of(&bytes).len(),
+                Direction::Inbound => taken_apart(frame).1.len(),
+            };
+            if sent.meter_class != 0 {
+                prop_assert_eq!(
+                    bytes_of_class[packet.direction as usize],
+                    inner_bytes as u64
+                );
+            }
+            // The second packet is a hit, and leaves as the first one did.
+            let again = process(&mut dpu, &bytes, Instant(2));
+            prop_assert_eq!(again.as_ref(), Ok(frame));
+            prop_assert_eq!(dpu.counters(&packet.eni).expect("there").flow_hits, 1);
+        }
+        (Err(reason), Err(expected)) => prop_assert_eq!(reason, expected),
+        // A packet to itself has no answers to tell from it.
+        (Err(Reason::FlowClash), Ok(_)) => {
+            prop_assert_eq!(packet.overlay.source, packet.overlay.destination);
+        }
+        _ => prop_assert!(false, "{:?} instead of {:?}", result, expected),
+    }
+    Ok(result.is_ok())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn packets_meet_what_the_specification_says(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let objects = configuration(&mut dice);
+        let settings = settings(&mut dice);
+        for _ in 0..40 {
+            let mut packet = packets::packet(&mut dice, &objects, ENIS);
+            packets::to_external(&mut dice, &mut packet);
+            check(&objects, &settings, &packet)?;
+        }
+    }
+}
+
+/// The property says something only if packets come to all ends.
+#[test]
+fn random_packets_come_to_all_ends() {
+    let (mut forwarded, mut hidden, mut balanced) = (0, 0u64, 0u64);
+    let mut reasons = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let mut dice = Dice(seed);
+        let objects = configuration(&mut dice);
+        let settings = settings(&mut dice);
+        for _ in 0..40 {
+            let mut packet = packets::packet(&mut dice, &objects, ENIS);
+            packets::to_external(&mut dice, &mut packet);
+            let expected = Interpreter {
+                objects: &objects,
+                settings: &settings,
+                packet: &packet,
+            };
+            match expected.run() {
+                Ok(sent) => {
+                    forwarded += 1;
+                    let overlay = (sent.overlay, packet.overlay);
+                    if let (Some(sent), Some(came)) = (overlay.0.ports, overlay.1.ports)
+                        && overlay.0.source.is_v4() == overlay.1.source.is_v4()
+                    {
+                        hidden += u64::from(sent[0] != came[0]);
+                        balanced += u64::from(sent[1] != came[1]);
+                    }
+                }
+                Err(reason) => _ = reasons.insert(reason),
+            }
+        }
+    }
+    assert!(forwarded > 1000, "{forwarded}");
+    assert!(
+        hidden > 20 && balanced > 5,
+        "{hidden} hidden, {balanced} balanced"
+    );
+    for reason in [
+        Reason::UntrustedVni,
+        Reason::AclInbound,
+        Reason::AclOutbound,
+        Reason::RouteGroupMiss,
+        Reason::RouteMiss,
+        Reason::RouteDrop,
+        Reason::MappingMiss,
+        Reason::PortMapMiss,
+        Reason::PortRangeMiss,
+        Reason::Unresolved,
+        Reason::Unsupported,
+        Reason::InboundRouteMiss,
+        Reason::InboundRouteDrop,
+        Reason::PaValidation,
+        Reason::NatUnsolicited,
+    ] {
+        assert!(
+            reasons.contains(&reason),
+            "{reason:?} never happened: {reasons:?}"
+        );
+    }
+}

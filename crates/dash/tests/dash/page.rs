@@ -1,0 +1,275 @@
+//! The page about a DPU's configuration, held to what the reader knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use twinpath_dash::json::{self, Wrong};
+use twinpath_dash::objects::Table;
+
+const PAGE: &str = include_str!("../../../../docs/dash-configuration.md");
+
+/// Words that the column "read" begins with.
+const STATES: [&str; 5] = ["there", "differs", "absent", "passed over", "an error"];
+
+/// The fields of each table that the page names, with what it says of reading them.
+fn rows() -> BTreeMap<&'static str, Vec<(&'static str, &'static str)>> {
+    let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    let mut tables: Vec<&str> = Vec::new();
+    for line in PAGE.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            let names = Table::ALL.iter().map(|table| table.name());
+            let titles: Vec<_> = title.split(", ").collect();
+            tables = names.filter(|name| titles.contains(name)).collect();
+        }
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, what, read, _] = cells[..] else {
+            continue;
+        };
+        for table in &tables {
+            rows.entry(*table).or_default().push((what, read));
+        }
+    }
+    rows
+}
+
+const fn unknown_field(wrong: &Wrong) -> bool {
+    matches!(wrong, Wrong::UnknownField { .. })
+}
+
+/// Whether the reader knows a field of a table; which it has may depend on the type of an object.
+fn is_known(table: &str, field: &str) -> bool {
+    let keys = [
+        "a",
+        "a:10.0.0.0/8",
+        "a:10.0.0.1",
+        "a:1",
+        "a:100:10.0.0.0/8",
+        "100",
+        "vnet",
+        "switch",
+        "a:80-90",
+        "a:02:00:00:00:00:01",
+        "10.0.0.1",
+        "a:b",
+        "a:10.0.0.1:tcp:80",
+    ];
+    let types = [
+        "vnet",
+        "vnet_direct",
+        "servicetunnel",
+        "drop",
+        "privatelink",
+        "decap",
+        "skip_mapping",
+        "allow",
+        "map_private_link_service",
+    ];
+    let known = |key: &str, kind: &str| {
+        let kinds = ["routing_type", "action_type", "action"]
+            .iter()
+            .filter(|name| **name != field);
+        let kinds: Vec<_> = kinds.map(|name| format!(r#""{name}": "{kind}""#)).collect();
+        let text = format!(
+            r#"{{"{table}:{key}": {{"{field}": null, {}}}}}"#,
+            kinds.join(", ")
+        );
+        let reading = json::read(text.as_bytes());
+        let wrong = |wrong: fn(&Wrong) -> bool, name: &str| {
+            reading
+                .problems
+                .iter()
+                .filter(|problem| !problem.is_remark())
+                .any(|problem| problem.field.as_deref() == Some(name) && wrong(&problem.wrong))
+        };
+        let is_of_kind = ["routing_type", "action_type", "action"]
+            .iter()
+            .all(|name| *name == field || !wrong(|wrong| !unknown_field(wrong), name));
+        is_of_kind && !wrong(|_| true, "key") && !wrong(unknown_field, field)
+    };
+    keys.iter()
+        .any(|key| types.iter().any(|kind| known(key, kind)))
+}
+
+/// What stands between back ticks, if it is a field.
+fn field(what: &'static str) -> Option<&'static str> {
+    what.strip_prefix('`')?.split('`').next()
+}
+
+#[test]
+fn every_field_of_the_page_is_known_or_said_to_be_absent() {
+    let rows = rows();
+    for (table, fields) in &rows {
+        for (what, read) in fields {
+            if *what == "field" || what.starts_with("---") {
+                continue;
+            }
+            let state = STATES.iter().any(|state| read.starts_with(state));
+            assert!(state, "{table} {what}: {read}");
+            let Some(field) = field(what) else { continue };
+            let absent = read.starts_with("absent") || read.starts_with("an error");
+            assert_eq!(is_known(table, field), !absent, "{table} {field}: {read}");
+        }
+    }
+    // A field that nobody has is found to be unknown.
+    assert!(!is_known("DASH_ENI_TABLE", "colour"));
+}
+
+#[test]
+fn every_table_of_dash_is_on_the_page() {
+    let rows = rows();
+    let dash = Table::ALL.iter().map(|table| table.name());
+    let dash: BTreeSet<_> = dash
+        .filter(|name| name.starts_with("DASH_") || *name == "SWITCH_TABLE")
+        .collect();
+    assert_eq!(rows.keys().copied().collect::<BTreeSet<_>>(), dash);
+}
+
+#[test]
+fn what_the_public_configurations_have_is_on_the_page() {
+    let rows = rows();
+    // Fields of the public scale test and of the public tests.
+    for (table, fields) in [
+        (
+            "DASH_APPLIANCE_TABLE",
+            &[
+                "sip",
+                "vm_vni",
+                "local_region_id",
+                "trusted_vnis",
+                "trusted_vnis_list",
+                "outbound_direction_lookup",
+            ][..],
+        ),
+        (
+            "DASH_ENI_TABLE",
+            &[
+                "eni_id",
+                "qos",
+                "mac_address",
+                "underlay_ip",
+                "admin_state",
+                "vnet",
+                "pl_underlay_sip",
+                "pl_sip_encoding",
+                "eni_mode",
+                "v4_meter_policy_id",
+                "trusted_vnis_list",
+            ],
+        ),
+        (
+            "DASH_VNET_MAPPING_TABLE",
+            &[
+                "routing_type",
+                "underlay_ip",
+                "mac_address",
+                "use_dst_vni",
+                "overlay_sip_prefix",
+                "overlay_dip_prefix",
+                "metering_class_or",
+                "tunnel",
+                "port_map",
+            ],
+        ),
+        (
+            "DASH_ROUTE_TABLE",
+            &[
+                "action_type",
+                "routing_type",
+                "vnet",
+                "overlay_ip",
+                "tunnel",
+                "metering_class_or",
+                "metering_class_and",
+            ],
+        ),
+        (
+            "DASH_ACL_RULE_TABLE",
+            &[
+                "priority",
+                "action",
+                "terminating",
+                "src_addr",
+                "dst_addr",
+                "src_tag",
+                "dst_tag",
+                "src_port",
+                "dst_port",
+                "protocol",
+            ],
+        ),
+        (
+            "DASH_ROUTE_RULE_TABLE",
+            &["action_type", "priority", "pa_validation", "vnet"],
+        ),
+    ] {
+        for name in fields {
+            let told = rows[table]
+                .iter()
+                .any(|(what, _)| field(what) == Some(name));
+            assert!(told, "{table} {name}");
+        }
+    }
+}
+
+const CONFORMANCE: &str = include_str!("../../../../docs/dash-conformance.md");
+
+/// All that tests of this crate are called.
+fn test_names() -> BTreeSet<String> {
+    let mut folders = vec![
+        concat!(env!("CARGO_MANIFEST_DIR"), "/tests").into(),
+        std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
+    ];
+    let mut names = BTreeSet::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("a text");
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let tests = lines
+                .iter()
+                .enumerate()
+                .filter(|(_, line)| **line == "#[test]");
+            for (at, _) in tests {
+                let mut below = lines[at..].iter();
+                let name = below.find_map(|line| line.strip_prefix("fn "));
+                let name = name.and_then(|line| line.split('(').next());
+                names.extend(name.map(String::from));
+            }
+        }
+    }
+    names
+}
+
+/// What is said to be there is held to it by a vector or a test.
+#[test]
+fn what_conforms_is_held_by_vectors_or_tests() {
+    let (tests, vectors) = (test_names(), twinpath_dash::samples::vectors::names());
+    let from = CONFORMANCE.find("## Stages").expect("the table");
+    let until = CONFORMANCE[from..].find("\n\n## ").expect("more") + from;
+    let (mut there, mut used) = (0, BTreeSet::new());
+    for line in CONFORMANCE[from..until]
+        .lines()
+        .filter(|line| line.starts_with("| "))
+    {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, _, _, what, said, held_by, _] = cells[..] else {
+            panic!("{line}");
+        };
+        let names: Vec<&str> = held_by.split('`').skip(1).step_by(2).collect();
+        for name in &names {
+            let is_known = tests.contains(*name) || vectors.iter().any(|vector| vector == name);
+            assert!(is_known, "{what}: no vector or test is called {name}");
+            used.insert((*name).to_owned());
+        }
+        let is_there = said.starts_with("there") || said.contains("enforced");
+        assert!(!is_there || !names.is_empty(), "nothing holds: {line}");
+        there += usize::from(is_there);
+    }
+    assert!(there > 25, "{there} rows");
+    for vector in &vectors {
+        assert!(used.contains(vector), "no row is held by {vector}");
+    }
+}

@@ -1,0 +1,232 @@
+//! Connections: when they begin and end, what policies that change do to them, and what belongs to them.
+
+use super::bench::*;
+use std::sync::Arc;
+use twinpath_dash::Step;
+
+#[test]
+fn connections_begin_with_their_first_segment() {
+    let mut bench = Bench::of(peers());
+    let segment = |tcp_flags| from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), tcp_flags));
+    assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
+    bench.send(&segment(flags::SYN)).expect("opened");
+    bench.send(&segment(flags::ACK)).expect("of the connection");
+    assert_eq!(bench.dpu.flow_count(), 1);
+    let answer = |tcp_flags| from_peer("100.0.0.8", tcp(("10.2.0.8", 2), (VM_CA, 1), tcp_flags));
+    bench
+        .send(&answer(flags::SYN | flags::ACK))
+        .expect("answered");
+    bench
+        .send(&segment(flags::FIN | flags::ACK))
+        .expect("half done");
+    bench.now = Instant(bench.now.0 + 100_000_000_000);
+    bench
+        .send(&answer(flags::ACK))
+        .expect("the other half goes on");
+    bench.send(&answer(flags::FIN | flags::ACK)).expect("done");
+    bench
+        .send(&segment(flags::ACK))
+        .expect("what is under way passes");
+    bench.now = Instant(bench.now.0 + 31_000_000_000);
+    assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
+    assert_eq!(bench.dpu.flow_count(), 0);
+    assert_eq!(bench.counters().flows_aged, 1);
+}
+
+#[test]
+fn a_new_connection_takes_the_place_of_one_that_has_ended() {
+    let mut bench = Bench::of(peers());
+    let segment = |tcp_flags| from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), tcp_flags));
+    bench.send(&segment(flags::SYN)).expect("opened");
+    bench.send(&segment(flags::RST)).expect("reset");
+    bench.send(&segment(flags::SYN)).expect("opened again");
+    let counters = bench.counters();
+    assert_eq!((counters.flows_created, counters.flows_removed), (2, 1));
+    assert_eq!(bench.dpu.flow_count(), 1);
+}
+
+#[test]
+fn idle_flows_are_swept() {
+    let mut bench = Bench::of(peers());
+    for port in 0..50 {
+        bench
+            .send(&from_vm(udp((VM_CA, port), ("10.2.0.8", 2))))
+            .expect("sent");
+    }
+    bench.dpu.age(100_000, bench.now);
+    assert_eq!(bench.dpu.flow_count(), 50);
+    bench.now = Instant(bench.now.0 + 121_000_000_000);
+    bench.dpu.age(100_000, bench.now);
+    assert_eq!(
+        (bench.dpu.flow_count(), bench.counters().flows_aged),
+        (0, 50)
+    );
+    assert_eq!(bench.dpu.flows_of(0), 0);
+}
+
+/// An established connection follows a new policy with its next packet, of either direction.
+#[test]
+fn policies_change_in_mid_connection() {
+    let mut bench = Bench::of(peers());
+    let segment = |tcp_flags| from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), tcp_flags));
+    let answer = |host: &str| from_peer(host, tcp(("10.2.0.8", 2), (VM_CA, 1), flags::ACK));
+    bench.send(&segment(flags::SYN)).expect("opened");
+    let key = (VnetName::from("Vnet2"), ip("10.2.0.8"));
+    bench
+        .objects
+        .mappings
+        .get_mut(&key)
+        .expect("there")
+        .underlay_ip = ip("100.0.0.99");
+    let changed = [Key::VnetMapping(VnetMappingKey {
+        vnet: "Vnet2".into(),
+        address: ip("10.2.0.8"),
+    })];
+    bench.dpu.update(&bench.objects, &changed);
+    let sent = bench.send(&segment(flags::ACK)).expect("of the connection");
+    assert_eq!(sent.layers[0].3, ip("100.0.0.99"));
+    assert_eq!(bench.counters().flows_resimulated, 1);
+    bench.send(&segment(flags::ACK)).expect("of the connection");
+    assert_eq!(bench.counters().flows_resimulated, 1, "once");
+
+    // A route to nowhere: the answer is the first to meet it.
+    let routes = bench.objects.route_groups.get_mut("group").expect("there");
+    let route = routes
+        .iter_mut()
+        .find(|(of, _)| *of == prefix("10.2.0.8/32"));
+    route.expect("there").1.action = RouteAction::Drop;
+    let key = RouteKey {
+        group: "group".into(),
+        prefix: prefix("10.2.0.8/32"),
+    };
+    bench.dpu.update(&bench.objects, &[Key::Route(key)]);
+    assert_eq!(bench.send(&answer("100.0.0.99")), Err(Reason::RouteDrop));
+    assert_eq!(bench.dpu.flow_count(), 0);
+    assert_eq!(bench.send(&segment(flags::ACK)), Err(Reason::NoFlow));
+}
+
+/// The fragments of a datagram to the endpoint of Private Link, as they come, and the whole datagram.
+fn fragmented() -> (Vec<Vec<u8>>, Vec<u8>) {
+    let body: Vec<u8> = (0..600u32).map(|at| at as u8).collect();
+    let whole = PacketBuilder::udp(
+        Endpoint::new(ip(VM_CA), 6789),
+        Endpoint::new(ip(PE_CA), 4567),
+    )
+    .identification(0x1234)
+    .payload(&body)
+    .macs(ENI_MAC, REMOTE_MAC)
+    .to_vec()
+    .expect("a packet");
+    let layout = dissect(&whole).expect("sound");
+    let pieces = twinpath_core::wire::fragment::cut(&whole, &layout, 400, 0x1234).expect("cut");
+    assert!(pieces.len() > 1);
+    let arrival = crate::common::interpreter::Packet {
+        direction: Direction::Outbound,
+        eni: eni_id(),
+        encapsulation: Encapsulation::Vxlan,
+        vni: VM_VNI,
+        outer_source: ip(VM_PA),
+        source_mac: ENI_MAC,
+        overlay: Headers::of(&whole, &layout).expect("IP"),
+    };
+    let sent = |inner: &Vec<u8>| encapsulated(&arrival, inner)[HEADROOM..].to_vec();
+    (pieces.iter().map(sent).collect(), sent(&whole))
+}
+
+#[test]
+fn fragments_follow_the_first() {
+    let mut bench = Bench::of(private_link());
+    let (frames, _) = fragmented();
+    assert_eq!(bench.send(&frames[1]), Err(Reason::FragmentAlone));
+    for frame in &frames {
+        let sent = bench.send(frame).expect("sent");
+        assert_eq!(sent.headers().destination, ip(PL_DIP));
+        assert_eq!(sent.layers[0].3, ip(PE_PA));
+    }
+    assert_eq!(bench.dpu.flow_count(), 1);
+}
+
+/// Where policies are elsewhere a first fragment waits behind what its flow has asked, and the later
+/// ones behind it: none is taken for one whose first is missing.
+#[test]
+fn fragments_wait_with_their_first() {
+    let bench = Bench::of(private_link());
+    let tables = Arc::new(bench.dpu.tables().clone());
+    let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
+    let (frames, whole) = fragmented();
+    let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
+    let mut first = buffer(&whole);
+    let Step::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
+        panic!("policies judge the first packet of a flow");
+    };
+    let mut behind: Vec<_> = frames.iter().map(|frame| buffer(frame)).collect();
+    for frame in &mut behind {
+        let step = fast.begin(frame, HEADROOM, bench.now);
+        assert_eq!(step, Step::Wait(question.key));
+    }
+    fast.no_longer_asked(&question.key);
+    let answer = Some((question, bench.dpu.answer(&question.arrival)));
+    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
+    for frame in &mut behind {
+        steps.push(fast.resume(frame, HEADROOM, bench.now, None));
+    }
+    let leaves = |step: &Step| matches!(step, Step::Done(Verdict::Forward(_)));
+    assert!(steps.iter().all(leaves), "{steps:?}");
+}
+
+#[test]
+fn errors_go_the_way_of_their_flow() {
+    let mut bench = Bench::of(peers());
+    let packet = udp((VM_CA, 1), ("10.2.0.8", 2)).macs(ENI_MAC, REMOTE_MAC);
+    let quoted = packet.to_vec().expect("a packet");
+    let kind = twinpath_core::wire::icmp::IcmpError::PacketTooBig { mtu: 1400 };
+    let error = PacketBuilder::icmp_error(kind, &quoted).source_address(ip("10.2.0.1"));
+    assert_eq!(
+        bench.send(&from_peer("100.0.0.8", error)),
+        Err(Reason::IcmpError)
+    );
+    bench.send(&from_vm(packet)).expect("sent");
+    let back = bench.send(&from_peer("100.0.0.8", error)).expect("sent");
+    assert_eq!(back.layers[0].3, ip(VM_PA));
+    assert_eq!(back.headers().destination, ip(VM_CA));
+}
+
+/// Where policies are elsewhere, what belongs to a flow waits behind the packet that opens it, as it
+/// finds the flow where they are here: errors about it and answers, which come before it is there.
+#[test]
+fn what_belongs_to_a_flow_waits_for_it() {
+    let syn = || tcp((VM_CA, 1), ("10.2.0.8", 2), flags::SYN).macs(ENI_MAC, REMOTE_MAC);
+    let quoted = syn().to_vec().expect("a packet");
+    let kind = twinpath_core::wire::icmp::IcmpError::PacketTooBig { mtu: 1400 };
+    let error = PacketBuilder::icmp_error(kind, &quoted).source_address(ip("10.2.0.1"));
+    let answer = tcp(("10.2.0.8", 2), (VM_CA, 1), flags::SYN | flags::ACK);
+    let back = [error, answer].map(|packet| from_peer("100.0.0.8", packet));
+    let other = tcp(("10.2.0.8", 3), (VM_CA, 1), flags::SYN | flags::ACK);
+    let bench = Bench::of(peers());
+    let tables = Arc::new(bench.dpu.tables().clone());
+    let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
+    let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
+    let mut first = buffer(&from_vm(syn()));
+    let Step::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
+        panic!("policies judge the first packet of a flow");
+    };
+    for frame in &back {
+        let step = fast.begin(&mut buffer(frame), HEADROOM, bench.now);
+        assert_eq!(step, Step::Wait(question.key));
+    }
+    let mut stray = buffer(&from_peer("100.0.0.8", other));
+    let step = fast.begin(&mut stray, HEADROOM, bench.now);
+    assert_eq!(
+        step,
+        Step::Done(Verdict::Drop(Reason::NoFlow)),
+        "of no flow"
+    );
+    fast.no_longer_asked(&question.key);
+    let answer = Some((question, bench.dpu.answer(&question.arrival)));
+    let mut steps = vec![fast.resume(&mut first, HEADROOM, bench.now, answer)];
+    for frame in &back {
+        steps.push(fast.resume(&mut buffer(frame), HEADROOM, bench.now, None));
+    }
+    let leaves = |step: &Step| matches!(step, Step::Done(Verdict::Forward(_)));
+    assert!(steps.iter().all(leaves), "{steps:?}");
+}

@@ -1,0 +1,196 @@
+//! What an ENI may at most.
+
+use super::bench::*;
+
+#[test]
+fn limits_are_kept_and_neighbours_untouched() {
+    let mut objects = peers();
+    let qos = Qos {
+        qos_id: "qos".into(),
+        bandwidth_kbps: 0,
+        connections_per_second: 0,
+        flows: 10,
+    };
+    objects.qos.insert("qos".into(), qos);
+    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let mut neighbour = objects.enis["eni"].clone();
+    neighbour.mac_address = VM_MAC;
+    neighbour.qos = None;
+    objects.enis.insert("neighbour".into(), neighbour);
+    objects
+        .eni_routes
+        .insert("neighbour".into(), "group".into());
+    let mut bench = Bench::of(objects);
+    let packet = |port| udp((VM_CA, port), ("10.2.0.8", 2));
+    let refused =
+        (0..100).filter(|&port| bench.send(&from_vm(packet(port))) == Err(Reason::FlowLimit));
+    assert_eq!(refused.count(), 90);
+    assert_eq!(bench.counters().drops.of(Reason::FlowLimit), 90);
+    for port in 0..100 {
+        let macs = [VM_MAC, REMOTE_MAC];
+        let frame = inside(Encapsulation::Vxlan, VM_VNI, VM_PA, macs, packet(port));
+        bench.send(&frame).expect("the neighbour has no limit");
+    }
+    bench.send(&from_vm(packet(3))).expect("known flows go on");
+}
+
+#[test]
+fn rates_are_kept() {
+    let mut objects = peers();
+    let qos = Qos {
+        qos_id: "qos".into(),
+        bandwidth_kbps: 1000,
+        connections_per_second: 100,
+        flows: 0,
+    };
+    objects.qos.insert("qos".into(), qos);
+    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let mut bench = Bench::of(objects);
+    let mut reasons = std::collections::BTreeMap::new();
+    // A second at two hundred connections.
+    for port in 0..200 {
+        bench.now = Instant(bench.now.0 + 5_000_000);
+        let result = bench.send(&from_vm(udp((VM_CA, port), ("10.2.0.8", 2))));
+        *reasons.entry(result.err()).or_insert(0) += 1;
+    }
+    assert!((100..=112).contains(&reasons[&None]), "{reasons:?}");
+    assert_eq!(reasons[&None] + reasons[&Some(Reason::ConnectionRate)], 200);
+    // A megabit is 125,000 bytes a second; this frame has 58.
+    let mut passed = 0;
+    for _ in 0..10_000 {
+        bench.now = Instant(bench.now.0 + 100_000);
+        let packet = udp((VM_CA, 0), ("10.2.0.8", 2));
+        passed += usize::from(bench.send(&from_vm(packet)).is_ok());
+    }
+    assert!((2150..2200).contains(&passed), "{passed}");
+}
+
+/// An ENI with a limit of connections per second, and packets to it that its access list refuses.
+#[test]
+fn what_policies_refuse_uses_no_limit_up() {
+    let mut objects = peers();
+    let qos = Qos {
+        qos_id: "qos".into(),
+        bandwidth_kbps: 0,
+        connections_per_second: 10,
+        flows: 0,
+    };
+    objects.qos.insert("qos".into(), qos);
+    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    let mut bench = Bench::of(objects);
+    // From a host that is none of the network's.
+    for port in 0..1_000 {
+        let frame = from_peer("100.0.0.99", udp(("10.2.0.8", port), (VM_CA, 2)));
+        assert_eq!(bench.send(&frame), Err(Reason::PaValidation));
+    }
+    let own = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    bench
+        .send(&own)
+        .expect("the machine's own connections open");
+}
+
+fn limited(flows: u32) -> Objects {
+    let mut objects = peers();
+    let qos = Qos {
+        qos_id: "qos".into(),
+        bandwidth_kbps: 0,
+        connections_per_second: 0,
+        flows,
+    };
+    objects.qos.insert("qos".into(), qos);
+    objects.enis.get_mut("eni").expect("there").qos = Some("qos".into());
+    objects
+}
+
+/// Flows that time has ended take no place, although nothing has swept them: with each of their kinds
+/// of time-outs, and whatever came in between.
+#[test]
+fn flows_that_are_over_count_no_more() {
+    let mut bench = Bench::of(limited(10));
+    let datagram = |port| from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
+    let segment = |port, tcp_flags| from_vm(tcp((VM_CA, port), ("10.2.0.8", 2), tcp_flags));
+    let answer =
+        |port, tcp_flags| from_peer("100.0.0.8", tcp(("10.2.0.8", 2), (VM_CA, port), tcp_flags));
+    for port in 0..5 {
+        bench.send(&datagram(port)).expect("room");
+        bench.send(&segment(port, flags::SYN)).expect("room");
+    }
+    assert_eq!(bench.send(&datagram(5)), Err(Reason::FlowLimit));
+    // Of the connections one is answered and done, one is answered.
+    for port in 0..2 {
+        bench
+            .send(&answer(port, flags::SYN | flags::ACK))
+            .expect("known");
+    }
+    bench
+        .send(&segment(0, flags::FIN | flags::ACK))
+        .expect("known");
+    bench
+        .send(&answer(0, flags::FIN | flags::ACK))
+        .expect("known");
+    bench.now = Instant(bench.now.0 + 31_000_000_000);
+    let opened = |bench: &mut Bench, first: u16| {
+        (first..first + 20)
+            .take_while(|&port| bench.send(&datagram(port)).is_ok())
+            .count()
+    };
+    assert_eq!(
+        opened(&mut bench, 100),
+        4,
+        "all connections but that which is open"
+    );
+    assert_eq!(bench.dpu.flows_of(0), 10);
+    // One datagram's flow goes on, from the other end.
+    let back = from_peer("100.0.0.8", udp(("10.2.0.8", 2), (VM_CA, 3)));
+    bench.now = Instant(bench.now.0 + 80_000_000_000);
+    bench.send(&back).expect("known");
+    bench.now = Instant(bench.now.0 + 12_000_000_000);
+    assert_eq!(opened(&mut bench, 200), 4);
+    bench.now = Instant(bench.now.0 + 8_000_000_000_000);
+    assert_eq!(opened(&mut bench, 300), 10);
+    assert_eq!(bench.counters().flows_aged, 18);
+}
+
+/// A limit that comes when there are flows already.
+#[test]
+fn flows_count_that_were_there_before_their_limit() {
+    let mut bench = Bench::of(limited(0));
+    let datagram = |port| from_vm(udp((VM_CA, port), ("10.2.0.8", 2)));
+    for port in 0..10 {
+        bench.send(&datagram(port)).expect("no limit");
+    }
+    bench.objects.qos.get_mut("qos").expect("there").flows = 5;
+    let changed = [Key::Qos("qos".into())];
+    bench.dpu.update(&bench.objects, &changed);
+    assert_eq!(bench.send(&datagram(20)), Err(Reason::FlowLimit));
+    bench.now = Instant(bench.now.0 + 121_000_000_000);
+    bench.send(&datagram(20)).expect("all others are over");
+    assert_eq!(bench.dpu.flows_of(0), 5);
+}
+
+/// There are more ENIs than flows may be.
+#[test]
+fn few_flows_are_for_whoever_comes_first() {
+    let mut objects = peers();
+    for number in 0..32u8 {
+        let mut other = objects.enis["eni"].clone();
+        other.mac_address = MacAddress([2, 0, 0, 0, 9, number]);
+        let id: EniId = format!("other-{number}").as_str().into();
+        objects.enis.insert(id.clone(), other);
+        objects.eni_routes.insert(id, "group".into());
+    }
+    for most in [1, 3, 8] {
+        let settings = Settings {
+            flows: most,
+            ..Settings::default()
+        };
+        let mut bench = Bench::new(objects.clone(), settings);
+        let opened = (0..32u8).filter(|&number| {
+            let macs = [MacAddress([2, 0, 0, 0, 9, number]), REMOTE_MAC];
+            let packet = udp((VM_CA, 1), ("10.2.0.8", 2));
+            let frame = inside(Encapsulation::Vxlan, VM_VNI, VM_PA, macs, packet);
+            bench.send(&frame).is_ok()
+        });
+        assert_eq!(opened.count(), most);
+    }
+}

@@ -1,0 +1,129 @@
+//! Outer headers: marks of congestion, lengths, damage.
+
+use super::bench::*;
+
+#[test]
+fn congestion_is_told_inside() {
+    let mut bench = Bench::of(peers());
+    let mut frame = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+    let outer = dissect(&frame).expect("sound");
+    ecn::set_traffic_class(&mut frame, &outer, 0xb8 | ecn::CONGESTED);
+    assert_eq!(bench.send(&frame), Err(Reason::Congestion));
+    let at = Tunnel::read(&frame, &outer, VXLAN_PORT)
+        .expect("a tunnel")
+        .inner();
+    let inner = dissect(&frame[at.clone()]).expect("sound");
+    ecn::set_traffic_class(&mut frame[at], &inner, 0x48 | ecn::CAPABLE_0);
+    let sent = bench.send(&frame).expect("sent");
+    assert_eq!(
+        ecn::traffic_class(&sent.inner, &sent.layout),
+        0x48 | ecn::CONGESTED
+    );
+    // DSCP as it came, and the mark for those who follow.
+    assert_eq!(sent.layers[0].4, 0xb8 | ecn::CONGESTED);
+}
+
+#[test]
+fn senders_of_too_long_packets_are_told() {
+    let settings = Settings {
+        mtu: 1500,
+        flows: 64,
+        ..Settings::default()
+    };
+    let mut bench = Bench::new(peers(), settings);
+    let send = |bench: &mut Bench, ends: [&str; 2], bytes: usize, may_fragment: bool| {
+        let [source, destination] = ends.map(|end| Endpoint::new(ip(end), 1));
+        let packet = PacketBuilder::udp(source, destination).payload_len(bytes);
+        let packet = match may_fragment {
+            true => packet,
+            false => packet.dont_fragment(),
+        };
+        bench.error = None;
+        bench.send(&from_vm(packet)).map(|_| ())
+    };
+    // Headers of 20 + 8 + 8 bytes around an inner frame of 14, 20 or 40, 8, and the payload.
+    let (v4, v6) = ([VM_CA, "10.2.0.8"], ["fd01::11", "fd02::8"]);
+    for (ends, most) in [(v4, 1500 - 78), (v6, 1500 - 98)] {
+        assert_eq!(send(&mut bench, ends, most, false), Ok(()));
+        assert_eq!(
+            send(&mut bench, ends, most + 1, false),
+            Err(Reason::TooLong)
+        );
+        let error = bench.error.take().expect("told");
+        let layer = (Encapsulation::Vxlan, VM_VNI, VIP, ip(VM_PA), 0x28);
+        assert_eq!(error.layers, [layer]);
+        assert_eq!(error.headers().destination, ip(ends[0]));
+        assert_eq!(error.macs(), [REMOTE_MAC, ENI_MAC]);
+        let at = usize::from(error.layout.l4) + 4;
+        let mtu = u32::from_be_bytes(error.inner[at..at + 4].try_into().expect("four bytes"));
+        assert_eq!(mtu, 1500 - 50);
+        assert!(error.layout.inner.is_some());
+    }
+    assert_eq!(send(&mut bench, v4, 1500, true), Err(Reason::TooLong));
+    assert!(
+        bench.error.is_none(),
+        "who lets others fragment is not told"
+    );
+    let told = (0..1000).filter(|_| {
+        let _ = send(&mut bench, v4, 1500, false);
+        bench.error.is_some()
+    });
+    assert!((5..20).contains(&told.count()), "errors have a rate");
+    assert_eq!(bench.counters().drops.of(Reason::TooLong), 1003);
+}
+
+/// Packets of any kind in any order neither panic nor leave with broken headers.
+#[test]
+fn damaged_packets_are_counted() {
+    let mut bench = Bench::of(peers());
+    let mut dice = Dice(1);
+    let frame = from_vm(tcp((VM_CA, 1), ("10.2.0.8", 2), flags::SYN));
+    for _ in 0..20_000 {
+        let mut damaged = frame.clone();
+        for _ in 0..=dice.below(3) {
+            let at = dice.below(damaged.len() as u64) as usize;
+            damaged[at] = dice.next() as u8;
+        }
+        damaged.truncate(damaged.len() - dice.pick(&[0, 0, 1, 20, 60]));
+        let mut buffer = vec![0; HEADROOM];
+        buffer.extend_from_slice(&damaged);
+        if let Verdict::Forward(range) = bench.dpu.process(&mut buffer, HEADROOM, bench.now) {
+            assert!(dissect(&buffer[range]).is_ok());
+        }
+    }
+    let counters = bench.counters();
+    let seen = counters.drops.total()
+        + bench.dpu.drops().total()
+        + counters.sent[0].packets
+        + counters.sent[1].packets;
+    assert_eq!(seen, 20_000);
+}
+
+/// Flows that one DPU sends to the same endpoint another one spreads: whoever sends them cannot know
+/// which these are.
+#[test]
+fn endpoints_are_chosen_in_secret() {
+    let mut objects = private_link();
+    let endpoints = ["90.90.90.1", "90.90.90.2", "90.90.90.3", "90.90.90.4"];
+    objects
+        .tunnels
+        .insert("Tunnel4".into(), tunnel(&endpoints, 100));
+    endpoint(&mut objects).tunnel = Some("Tunnel4".into());
+    let mut bench = Bench::of(objects);
+    let send = |bench: &mut Bench, port| {
+        let sent = bench.send(&from_vm(udp((VM_CA, port), (PE_CA, 4567))));
+        sent.expect("sent").layers[0].3
+    };
+    let chosen: Vec<u16> = (0..400)
+        .filter(|&port| send(&mut bench, port) == ip(endpoints[0]))
+        .collect();
+    let mut other = Dpu::new(bench.dpu.settings().clone(), 8);
+    other.update(&bench.objects, &bench.objects.keys());
+    bench.dpu = other;
+    let mut counts = std::collections::BTreeMap::new();
+    for &port in &chosen {
+        *counts.entry(send(&mut bench, port)).or_insert(0) += 1;
+    }
+    let most = counts.values().max().expect("some");
+    assert!(*most * 2 < chosen.len(), "{counts:?}");
+}

@@ -1,0 +1,211 @@
+//! Tenants that use the same addresses never meet: each packet leaves a DPU that carries many ENIs
+//! exactly as it leaves one that carries its own alone, whatever the others send and whatever becomes of
+//! them.
+
+use crate::common::interpreter::Packet;
+use crate::common::leaving::process;
+use crate::common::packets::{self, Dice, HEADROOM, eni_id};
+use proptest::prelude::*;
+use twinpath_core::Instant;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::{MacAddress, dissect, fields, protocol};
+use twinpath_dash::headers::Direction;
+use twinpath_dash::objects::{Key, VnetMappingKey};
+use twinpath_dash::samples::Objects;
+use twinpath_dash::{Dpu, Reason, Settings, Verdict};
+
+const ENIS: u8 = 4;
+
+/// The same configuration with one ENI.
+fn alone(objects: &Objects, number: u8) -> Objects {
+    let mut alone = objects.clone();
+    alone.enis.retain(|id, _| *id == eni_id(number));
+    alone
+}
+
+fn settings() -> Settings {
+    Settings {
+        flows: 4096,
+        ..Settings::default()
+    }
+}
+
+fn dpu(objects: &Objects, seed: u64) -> Dpu {
+    let mut dpu = Dpu::new(settings(), seed);
+    dpu.update(objects, &objects.keys());
+    dpu
+}
+
+/// An answer to what left: turned, by the tunnel it left by, to the ENI that sent it.
+fn answer(sent: &[u8], packet: &Packet) -> Option<Vec<u8>> {
+    let layout = dissect(sent).ok()?;
+    let tunnel = Tunnel::read(sent, &layout, VXLAN_PORT).ok()?;
+    let inner = &sent[tunnel.inner()];
+    let inside = dissect(inner).ok()?;
+    if Tunnel::read(inner, &inside, VXLAN_PORT).is_ok() {
+        return None;
+    }
+    let mut turned = inner.to_vec();
+    twinpath_core::wire::rewrite::swap_endpoints(&mut turned, &inside).ok()?;
+    if packet.overlay.protocol == protocol::TCP {
+        let both = flags::SYN | flags::ACK;
+        twinpath_core::wire::rewrite::set_tcp_flags(&mut turned, &inside, both).ok()?;
+    }
+    let number: u8 = packet.eni.as_str()[3..].parse().ok()?;
+    turned[..6].copy_from_slice(&packets::eni_mac(number).0);
+    turned[6..12].copy_from_slice(&MacAddress([2, 0, 0, 0, 9, 9]).0);
+    let back = Packet {
+        direction: Direction::Inbound,
+        encapsulation: tunnel.encapsulation,
+        vni: tunnel.key,
+        outer_source: fields::destination_address(sent, &layout),
+        ..packet.clone()
+    };
+    back.outer_source
+        .is_v4()
+        .then(|| packets::encapsulated(&back, &turned))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn a_packet_meets_its_own_enis_entries_alone(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let mut objects = packets::configuration(&mut dice, ENIS);
+        packets::add_services(&mut objects, &mut dice, ENIS, 4);
+        // Choices among endpoints, backends and ports follow from the seed.
+        let mut together = dpu(&objects, 1);
+        let mut apart: Vec<Dpu> = (0..ENIS).map(|number| dpu(&alone(&objects, number), 1)).collect();
+        let mut now = Instant(1);
+        let mut answers: Vec<(usize, Vec<u8>)> = Vec::new();
+        for _ in 0..120 {
+            now = Instant(now.0 + dice.below(2_000_000_000));
+            if dice.one_in(20) {
+                change(&mut dice, &mut objects, &mut together, &mut apart);
+            }
+            let (number, bytes, packet) = match answers.pop().filter(|_| dice.one_in(2)) {
+                Some((number, bytes)) => (number, bytes, None),
+                None => {
+                    let mut packet = packets::packet(&mut dice, &objects, ENIS);
+                    packets::to_external(&mut dice, &mut packet);
+                    let tcp_flags = dice.pick(&[flags::SYN, flags::SYN, flags::ACK, flags::FIN | flags::ACK, flags::RST]);
+                    let number: usize = packet.eni.as_str()[3..].parse().expect("a number");
+                    (number, packets::bytes(&packet, tcp_flags), Some(packet))
+                }
+            };
+            let one = process(&mut together, &bytes, now);
+            let other = process(&mut apart[number], &bytes, now);
+            prop_assert_eq!(&one, &other, "ENI {}", number);
+            if let (Ok(sent), Some(packet)) = (&one, &packet)
+                && packet.direction == Direction::Outbound
+                && let Some(answer) = answer(sent, packet)
+            {
+                answers.push((number, answer));
+            }
+            if dice.one_in(10) {
+                together.age(1_000, now);
+            }
+        }
+        for number in 0..ENIS {
+            let id = eni_id(number);
+            let counters = [&together, &apart[usize::from(number)]].map(|dpu| dpu.counters(&id).expect("there"));
+            prop_assert_eq!(&counters[0].sent, &counters[1].sent);
+            prop_assert_eq!(&counters[0].drops, &counters[1].drops);
+        }
+    }
+}
+
+proptest! {
+    /// Packets of a burst are treated as if they came one by one.
+    #[test]
+    fn bursts_change_nothing(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let objects = packets::configuration(&mut dice, ENIS);
+        let (mut one_by_one, mut at_once) = (dpu(&objects, 1), dpu(&objects, 1));
+        for step in 1..6 {
+            let now = Instant(step << 30);
+            let packet = |dice: &mut Dice| {
+                let packet = packets::packet(dice, &objects, ENIS);
+                let tcp_flags = dice.pick(&[flags::SYN, flags::ACK, flags::RST]);
+                packets::bytes(&packet, tcp_flags)
+            };
+            let mut burst: Vec<_> = (0..dice.below(40)).map(|_| packet(&mut dice)).collect();
+            let expected: Vec<_> = burst.iter().map(|bytes| process(&mut one_by_one, bytes, now)).collect();
+            let mut found = Vec::new();
+            at_once.process_burst(&mut burst, HEADROOM, now, |buffer, verdict| {
+                found.push(match verdict {
+                    Verdict::Forward(frame) => Ok(buffer[frame].to_vec()),
+                    Verdict::Drop(reason) => Err(reason),
+                    Verdict::TooLong(_) => Err(Reason::TooLong),
+                });
+            });
+            prop_assert_eq!(found, expected);
+        }
+    }
+}
+
+/// A mapping changes, or an ENI is replaced by another one with the same MAC address.
+fn change(dice: &mut Dice, objects: &mut Objects, together: &mut Dpu, apart: &mut [Dpu]) {
+    let keys: Vec<_> = objects.mappings.keys().cloned().collect();
+    if dice.one_in(2) && !keys.is_empty() {
+        let key = keys[dice.below(keys.len() as u64) as usize].clone();
+        let underlay = packets::physical(dice);
+        objects.mappings.get_mut(&key).expect("there").underlay_ip = underlay;
+        let changed = [Key::VnetMapping(VnetMappingKey {
+            vnet: key.0,
+            address: key.1,
+        })];
+        together.update(objects, &changed);
+        for (number, dpu) in (0..ENIS).zip(apart) {
+            dpu.update(&alone(objects, number), &changed);
+        }
+        return;
+    }
+    let number = dice.below(ENIS.into()) as u8;
+    let changed = [Key::Eni(eni_id(number))];
+    let old = objects.enis.remove(&eni_id(number)).expect("there");
+    let dpu = &mut apart[usize::from(number)];
+    together.update(objects, &changed);
+    dpu.update(&alone(objects, number), &changed);
+    objects.enis.insert(eni_id(number), old);
+    together.update(objects, &changed);
+    dpu.update(&alone(objects, number), &changed);
+}
+
+/// An ENI that takes the place of another is none of its flows' business.
+#[test]
+fn flows_of_an_eni_end_with_it() {
+    let mut hits = 0;
+    for seed in 0..1000 {
+        let mut dice = Dice(seed);
+        let mut objects = packets::configuration(&mut dice, 1);
+        let mut dpu = dpu(&objects, 1);
+        let packet = packets::packet(&mut dice, &objects, 1);
+        let open = packets::bytes(&packet, flags::SYN);
+        if packet.overlay.protocol != protocol::TCP || process(&mut dpu, &open, Instant(1)).is_err()
+        {
+            continue;
+        }
+        hits += 1;
+        let segment = packets::bytes(&packet, flags::ACK);
+        assert!(process(&mut dpu, &segment, Instant(2)).is_ok());
+        let changed = [Key::Eni(eni_id(0))];
+        let eni = objects.enis.remove(&eni_id(0)).expect("there");
+        dpu.update(&objects, &changed);
+        assert_eq!(
+            process(&mut dpu, &segment, Instant(3)),
+            Err(Reason::EniMiss)
+        );
+        objects.enis.insert(eni_id(0), eni);
+        dpu.update(&objects, &changed);
+        assert_eq!(process(&mut dpu, &segment, Instant(4)), Err(Reason::NoFlow));
+        assert_eq!(
+            dpu.flows_of(0),
+            0,
+            "those of the old one are not counted for the new"
+        );
+    }
+    assert!(hits > 10, "{hits}");
+}

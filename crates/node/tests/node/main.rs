@@ -1,0 +1,40 @@
+//! Whole services: the node over captures, generated traffic and packets made by hand.
+
+mod any_chain;
+mod attack;
+mod bursts;
+#[path = "../common/mod.rs"]
+mod common;
+mod crashes;
+mod crossings;
+mod dash;
+mod dash_faults;
+mod direction;
+mod evasions;
+mod identifications;
+mod migration;
+mod mtu;
+mod off_path;
+mod oracle_both_versions;
+mod oracle_captures;
+mod oracle_derived;
+mod oracle_generated;
+mod oracle_instances;
+mod oracle_rules;
+mod oracle_split;
+mod parking;
+mod payload_faults;
+mod payloads;
+mod ports;
+mod rate_limiter;
+mod recipes;
+mod replacement;
+mod shards;
+mod single_changes;
+mod split;
+mod split_servers;
+mod steady_flows;
+mod time;
+mod waits;
+mod warnings;
+mod watch;

@@ -1,0 +1,3 @@
+//! Parked packets, against workers that see whole ones.
+
+mod whole_packets;

@@ -1,0 +1,3 @@
+//! Payloads in remote memory, over links that lose, double, reorder and damage.
+
+mod simulation;
