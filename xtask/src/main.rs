@@ -12,10 +12,10 @@
 //! tests, the fault simulation and the fuzz targets, each also alone: `properties`, `faults`, `fuzz`.
 //!
 //! `cargo xtask record` measures what is kept in the folder `measured`: lines of code and benches beside
-//! those of another revision, the table of oracles, how long a clean clone takes to be built and tested, and
-//! how much memory a gateway takes that is under load for half an hour, or as many minutes as somebody says.
-//! `cargo xtask beside-nftables` measures Twinpath and the kernel's nftables on the same packets, between
-//! network namespaces.
+//! those of another revision, the table of oracles, how long a clean clone takes to be built and tested, how
+//! long a service takes to start, and how much memory a gateway takes that is under load for half an hour, or
+//! as many minutes as somebody says. `cargo xtask beside-nftables` measures Twinpath and the kernel's
+//! nftables on the same packets, between network namespaces.
 #![forbid(unsafe_code)]
 
 mod circles;
@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         )]),
         ["record", "oracles"] => run_all(&[step("table of oracles", || record::oracles(&root()))]),
         ["record", "times"] => run_all(&[step("times", || record::times(&root()))]),
+        ["record", "start"] => run_all(&[step("start", || record::start(&root()))]),
         ["record", "soak"] => run_all(&[soak_step("30")]),
         ["record", "soak", minutes] if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) => {
             run_all(&[soak_step(minutes)])
@@ -107,7 +108,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles | record times | record lines|benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start | record lines|benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }
@@ -289,6 +290,20 @@ fn fresh_seed() -> u64 {
     since_1970.map_or(0, |time| time.as_nanos() as u64)
 }
 
+/// What is in a folder; nothing if there is none.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The names of files without what follows the point, in order.
+fn names(files: &[PathBuf]) -> Vec<String> {
+    let name = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+    let mut names: Vec<String> = files.iter().filter_map(name).collect();
+    names.sort();
+    names
+}
+
 /// The README's first command, shortened.
 fn first_command() -> impl Fn() -> bool {
     cargo(&[
@@ -455,16 +470,4 @@ fn succeeds(command: &mut Command) -> bool {
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_with_properties_are_found() {
-        let found = property_tests();
-        assert!(found.contains(&"any_chain".into()), "{found:?}");
-        assert!(!found.contains(&"allocations".into()), "{found:?}");
-    }
 }

@@ -1,5 +1,6 @@
 //! Which tests are property tests: those of modules whose files name proptest.
 
+use super::files_in;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,9 +8,9 @@ use std::path::{Path, PathBuf};
 /// What to tell `cargo test` of them: the targets that have such modules, and the modules.
 pub fn tests(root: &Path) -> Vec<String> {
     let (mut targets, mut modules) = (BTreeSet::new(), BTreeSet::new());
-    for folder in entries(&root.join("crates")) {
+    for folder in files_in(&root.join("crates")) {
         modules.extend(modules_with_properties(&folder.join("src")));
-        for target in entries(&folder.join("tests")) {
+        for target in files_in(&folder.join("tests")) {
             let found = modules_with_properties(&target);
             let name = target.file_name().filter(|_| !found.is_empty());
             targets.extend(name.map(|name| name.to_string_lossy().into_owned()));
@@ -43,7 +44,7 @@ fn module_of(folder: &Path, file: &Path) -> Option<String> {
 }
 
 fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let (folders, files): (Vec<_>, Vec<_>) = entries(folder)
+    let (folders, files): (Vec<_>, Vec<_>) = files_in(folder)
         .into_iter()
         .partition(|entry| entry.is_dir());
     let below = folders.iter().flat_map(|folder| files_below(folder));
@@ -51,11 +52,6 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
         .iter()
         .filter(|file| file.extension().is_some_and(|kind| kind == "rs"));
     below.chain(sources.cloned()).collect()
-}
-
-fn entries(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path()).collect()
 }
 
 #[cfg(test)]
@@ -74,8 +70,8 @@ mod tests {
     #[test]
     fn every_file_with_properties_is_in_a_module() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for folder in entries(&root.join("crates")) {
-            let tests = entries(&folder.join("tests"));
+        for folder in files_in(&root.join("crates")) {
+            let tests = files_in(&folder.join("tests"));
             for file in tests.iter().filter(|entry| entry.is_file()) {
                 let text = fs::read_to_string(file).unwrap_or_default();
                 assert!(!text.contains("proptest"), "{}", file.display());

@@ -1,10 +1,10 @@
-//! Figures that are kept: `cargo xtask record lines|benches|oracles|times|soak` measures, and writes a
+//! Figures that are kept: `cargo xtask record lines|benches|oracles|times|soak|start` measures, and writes a
 //! page of the folder `measured`, which nobody edits.
 
 mod benches;
 mod lines;
 mod oracles;
-mod soak;
+mod services;
 mod times;
 
 use std::fmt::Write as _;
@@ -57,10 +57,15 @@ pub fn times(root: &Path) -> bool {
 
 /// How much memory a gateway takes that is under load for so many minutes.
 pub fn soak(root: &Path, minutes: &str) -> bool {
-    soak::page(root, minutes).is_some_and(|page| {
+    services::soak(root, minutes).is_some_and(|page| {
         let command = format!("soak {minutes}");
         keep(root, "soak", &command, "A gateway under load", &page)
     })
+}
+
+/// How long a service takes until it serves.
+pub fn start(root: &Path) -> bool {
+    services::start(root).is_some_and(|page| keep(root, "start", "start", "A start", &page))
 }
 
 /// The crates of a revision, as git has them.

@@ -22,8 +22,16 @@ use twinpath_node::{Departure, Ports};
 const CLIENTS: u16 = 0;
 const SERVERS: u16 = 1;
 
-/// What clients have sent and servers have seen, by the time at which it was sent.
-type Seen = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
+/// What clients have sent and servers have seen.
+type Seen = Arc<Mutex<Arrived>>;
+
+#[derive(Default)]
+struct Arrived {
+    /// By the time at which it was sent.
+    requests: BTreeMap<u64, Vec<u8>>,
+    /// What was sent before arrives no more.
+    watermark: Instant,
+}
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
@@ -41,7 +49,7 @@ struct Conversation {
     waits: u32,
 }
 
-/// After so many times a request counts as lost.
+/// After so many times a request counts as lost, if nothing that came later tells it before.
 const MOST_WAITS: u32 = 4000;
 
 impl Conversation {
@@ -50,9 +58,18 @@ impl Conversation {
             Next::Request(number) => self.requests.at(number).map(|frame| frame.frame.to_vec()),
             Next::Answer(to) => {
                 let seen = self.seen.lock().expect("nobody panics");
-                seen.get(&to).and_then(|request| super::answer(request))
+                let request = seen.requests.get(&to);
+                request.and_then(|request| super::answer(request))
             }
         }
+    }
+
+    fn is_lost(&self, next: Next) -> bool {
+        let Next::Answer(to) = next else {
+            return false;
+        };
+        let seen = self.seen.lock().expect("nobody panics");
+        self.waits >= MOST_WAITS || seen.watermark.0 > to
     }
 }
 
@@ -63,7 +80,7 @@ impl Feed for Conversation {
         };
         let bytes = self.bytes(next);
         self.waits += 1;
-        if bytes.is_none() && self.waits < MOST_WAITS {
+        if bytes.is_none() && !self.is_lost(next) {
             return Ok(Fed::Nothing);
         }
         (self.waits, _) = (0, self.plan.pop());
@@ -92,12 +109,14 @@ impl Sink for Servers {
         let frame = &departure.frame;
         if frame.port() == CLIENTS && !departure.is_reply {
             let mut seen = self.seen.lock().expect("nobody panics");
-            seen.insert(frame.timestamp().0, frame.bytes().to_vec());
+            let request = frame.bytes().to_vec();
+            seen.requests.insert(frame.timestamp().0, request);
         }
         self.left.packet(departure)
     }
 
     fn advance(&mut self, watermark: Instant) -> Result<(), CaptureError> {
+        self.seen.lock().expect("nobody panics").watermark = watermark;
         self.left.advance(watermark)
     }
 }
@@ -127,7 +146,7 @@ impl Plan {
         let seen = seen.lock().expect("nobody panics");
         self.0.retain(|(_, next)| match next {
             Next::Request(_) => true,
-            Next::Answer(to) => seen.contains_key(to),
+            Next::Answer(to) => seen.requests.contains_key(to),
         });
         self
     }

@@ -21,6 +21,7 @@ mod shards;
 mod shells;
 mod soak;
 mod split;
+mod start;
 mod warned;
 mod watched;
 

@@ -29,7 +29,7 @@ const LOOKS: u32 = 60;
 const GROWTH: u64 = 16 << 20;
 
 /// The folder to which figures and the picture are written, if somebody wants them.
-const OUT: &str = "TWINPATH_SOAK_OUT";
+const OUT: &str = "TWINPATH_MEASURED_OUT";
 
 /// Packets of flows that nobody has seen before, ten thousand a second, of which none is answered, and
 /// transfers of another host beside them, through firewall, translation and router.
