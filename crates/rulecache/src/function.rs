@@ -152,6 +152,9 @@ pub trait RuleFunction: Send + Any {
     /// The run begins at `now`, before the first packet.
     fn start(&mut self, _now: Instant) {}
 
+    /// Takes the memory of its tables now, before packets could wait for it.
+    fn take_memory(&mut self) {}
+
     /// Handles one packet that arrived at `now`.
     fn handle(
         &mut self,

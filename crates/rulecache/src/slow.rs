@@ -158,10 +158,12 @@ impl SlowRules {
         Self { chain, ..self }
     }
 
-    /// Takes the memory of the selection's counts now, before packets could wait for it (see
-    /// [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
+    /// Takes the memory of the selection's counts and of functions' tables now, before packets could wait
+    /// for it (see [`ZeroedArray::touch`](twinpath_core::memory::ZeroedArray::touch)).
     pub fn touch(&mut self) {
         self.selection.touch();
+        let functions = self.chain.functions_mut();
+        functions.for_each(|(_, function)| function.take_memory());
     }
 
     /// Counters so far.

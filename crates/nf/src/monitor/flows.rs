@@ -1,10 +1,11 @@
 //! The table of flows.
 
-use crate::memory::{map_bytes, slab_bytes};
+use crate::memory::slab_bytes;
 use crate::records::{Count, FlowRecord};
-use crate::seeded::{Seed, SeededMap};
+use crate::seeded::Seed;
+use std::hash::BuildHasher;
 use std::time::Duration;
-use twinpath_core::{FlowKey, Instant, Side};
+use twinpath_core::{FlowKey, Instant, NumberIndex, Side};
 use twinpath_slowpath::Slab;
 
 /// A flow, and whose rules it may still have.
@@ -18,7 +19,8 @@ struct Known {
 /// All flows, found by key and by number.
 #[derive(Debug)]
 pub(super) struct Flows {
-    numbers: SeededMap<FlowKey, u32>,
+    by_key: NumberIndex,
+    seed: Seed,
     records: Slab<Known>,
     /// Highest number ever given.
     highest: u32,
@@ -29,7 +31,8 @@ pub(super) struct Flows {
 impl Flows {
     pub fn new(limit: usize, seed: u64) -> Self {
         Self {
-            numbers: SeededMap::with_hasher(Seed::new(seed)),
+            by_key: NumberIndex::new(limit),
+            seed: Seed::new(seed),
             records: Slab::new(limit),
             highest: 0,
             hand: 0,
@@ -38,12 +41,18 @@ impl Flows {
 
     /// What so many flows take.
     pub const fn bytes(flows: usize) -> u64 {
-        map_bytes::<FlowKey, u32>(flows) + slab_bytes::<Known>(flows)
+        NumberIndex::bytes(flows) + slab_bytes::<Known>(flows)
     }
 
     /// Another limit. If there are more flows already, they stay.
     pub fn set_limit(&mut self, limit: usize) {
         self.records.set_limit(limit);
+        self.by_key.make_room(limit);
+    }
+
+    /// Takes the memory of the index now, before packets could wait for it.
+    pub fn take_memory(&mut self) {
+        self.by_key.touch();
     }
 
     pub fn len(&self) -> usize {
@@ -51,7 +60,11 @@ impl Flows {
     }
 
     pub fn find(&self, key: &FlowKey) -> Option<u32> {
-        self.numbers.get(key).copied()
+        let hash = self.seed.hash_one(key);
+        self.by_key.find(hash, |number| {
+            let known = self.records.at(number);
+            known.is_some_and(|known| known.record.key == *key)
+        })
     }
 
     /// A new flow's number, if there is room.
@@ -69,7 +82,10 @@ impl Flows {
             is_released,
         };
         let number = self.records.insert(known).ok()?;
-        self.numbers.insert(key, number);
+        if !self.by_key.insert(self.seed.hash_one(key), number) {
+            self.records.remove(number);
+            return None;
+        }
         self.highest = self.highest.max(number);
         Some(number)
     }
@@ -103,7 +119,7 @@ impl Flows {
             return None;
         }
         let Known { record, .. } = self.records.remove(number)?;
-        self.numbers.remove(&record.key);
+        self.by_key.remove(self.seed.hash_one(record.key), number);
         Some(record)
     }
 

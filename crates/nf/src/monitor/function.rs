@@ -146,6 +146,10 @@ impl RuleFunction for Monitor {
         super::NAME
     }
 
+    fn take_memory(&mut self) {
+        self.flows.take_memory();
+    }
+
     fn handle(&mut self, packet: &mut Recorded<'_>, now: Instant, _: &mut Answers<'_>) -> Verdict {
         if !is_ip(packet) {
             self.not_ip += 1;

@@ -485,6 +485,10 @@ impl RuleFunction for Napt {
         super::NAME
     }
 
+    fn take_memory(&mut self) {
+        self.table.take_memory();
+    }
+
     fn handle(
         &mut self,
         packet: &mut Recorded<'_>,

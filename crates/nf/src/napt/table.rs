@@ -8,14 +8,15 @@ use super::ports::{BlockChange, External, Slot};
 use super::tcp::{Segment, Tcp, Way};
 use super::wheel::{Wheel, tick_of};
 use crate::hosts::PrefixLength;
-use crate::memory::{map_bytes, slab_bytes};
+use crate::memory::slab_bytes;
 use crate::records::{BindingEvent, BindingLog, BindingRecord, Kind};
-use crate::seeded::{Seed, SeededMap};
+use crate::seeded::Seed;
 use half_open::HalfOpen;
 use hosts::{Host, Hosts};
+use std::hash::BuildHasher;
 use std::time::Duration;
-use twinpath_core::Instant;
 use twinpath_core::wire::{Address, Endpoint, protocol};
+use twinpath_core::{Instant, NumberIndex};
 use twinpath_rulecache::Hits;
 use twinpath_slowpath::Slab;
 
@@ -54,10 +55,12 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct Table {
     bindings: Slab<Binding>,
-    by_internal: SeededMap<(Kind, Endpoint), u32>,
+    by_internal: NumberIndex,
     hosts: Hosts,
     sessions: Slab<Session>,
-    by_remote: SeededMap<(u32, Endpoint), u32>,
+    by_remote: NumberIndex,
+    /// Of what both indices are by.
+    seed: Seed,
     timeouts: Timeouts,
     limit: usize,
     /// When sessions may have expired.
@@ -76,10 +79,11 @@ impl Table {
     pub fn new(config: &Config, seed: u64) -> Self {
         Self {
             bindings: Slab::new(MAX_SESSIONS),
-            by_internal: SeededMap::with_hasher(Seed::new(seed)),
+            by_internal: NumberIndex::new(config.sessions),
             hosts: Hosts::new(config.per_host_v6_prefix, seed),
             sessions: Slab::new(MAX_SESSIONS),
-            by_remote: SeededMap::with_hasher(Seed::new(seed)),
+            by_remote: NumberIndex::new(config.sessions),
+            seed: Seed::new(seed),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
             wheel: Wheel::new(),
@@ -95,12 +99,17 @@ impl Table {
     /// What so many sessions take, each with a binding and a host of its own.
     pub const fn bytes(sessions: usize) -> u64 {
         slab_bytes::<Binding>(sessions)
-            + map_bytes::<(Kind, Endpoint), u32>(sessions)
+            + 2 * NumberIndex::bytes(sessions)
             + Hosts::bytes(sessions)
             + slab_bytes::<Session>(sessions)
-            + map_bytes::<(u32, Endpoint), u32>(sessions)
             + Wheel::bytes(sessions)
             + HalfOpen::bytes(sessions)
+    }
+
+    /// Takes the memory of the indices now, before packets could wait for it.
+    pub fn take_memory(&mut self) {
+        self.by_internal.touch();
+        self.by_remote.touch();
     }
 
     pub fn binding(&self, number: u32) -> Option<&Binding> {
@@ -112,17 +121,25 @@ impl Table {
     }
 
     pub fn binding_of(&self, internal: Endpoint, kind: Kind) -> Option<u32> {
-        self.by_internal.get(&(kind, internal)).copied()
+        let hash = self.seed.hash_one((kind, internal));
+        self.by_internal.find(hash, |number| {
+            let binding = self.bindings.at(number);
+            binding.is_some_and(|binding| binding.internal == internal && binding.kind == kind)
+        })
     }
 
     pub fn session_of(&self, binding: u32, remote: Endpoint) -> Option<u32> {
-        self.by_remote.get(&(binding, remote)).copied()
+        let hash = self.seed.hash_one((binding, remote));
+        self.by_remote.find(hash, |number| {
+            let session = self.sessions.at(number);
+            session.is_some_and(|session| session.remote == remote && session.binding == binding)
+        })
     }
 
     /// All bindings, with their numbers.
     pub fn bindings(&self) -> impl Iterator<Item = (u32, &Binding)> {
-        let numbers = self.by_internal.values();
-        numbers.filter_map(|&number| Some((number, self.bindings.at(number)?)))
+        (1..self.bindings.bound() as u32)
+            .filter_map(|number| Some((number, self.bindings.at(number)?)))
     }
 
     /// No binding's number is this large, or larger.
@@ -217,7 +234,11 @@ impl Table {
             idle_before: 0,
         };
         let number = self.bindings.insert(binding).ok()?;
-        self.by_internal.insert((kind, internal), number);
+        let hash = self.seed.hash_one((kind, internal));
+        if !self.by_internal.insert(hash, number) {
+            self.bindings.remove(number);
+            return None;
+        }
         self.put_idle(number);
         external.bind(slot, number);
         self.bindings_created += 1;
@@ -258,13 +279,19 @@ impl Table {
         };
         let end = self.end(&session);
         let number = self.sessions.insert(session).ok()?;
+        if !self
+            .by_remote
+            .insert(self.seed.hash_one((binding, remote)), number)
+        {
+            self.sessions.remove(number);
+            return None;
+        }
         if let Some(next) = self.sessions.at_mut(next) {
             next.before = number;
         }
         let known = self.bindings.at_mut(binding)?;
         known.sessions = number;
         known.count += 1;
-        self.by_remote.insert((binding, remote), number);
         self.wheel.schedule(number, end);
         self.count_live(binding, 1, external);
         self.highest = self.highest.max(number);
@@ -422,7 +449,8 @@ impl Table {
         let was_live = !self.wheel.is_aside(number);
         self.wheel.remove(number);
         self.half_open.remove(number);
-        self.by_remote.remove(&(session.binding, session.remote));
+        let hash = self.seed.hash_one((session.binding, session.remote));
+        self.by_remote.remove(hash, number);
         if let Some(next) = self.sessions.at_mut(session.next) {
             next.before = session.before;
         }
@@ -447,7 +475,8 @@ impl Table {
         self.take_idle(number);
         if let Some(binding) = self.bindings.remove(number) {
             let at = self.now;
-            self.by_internal.remove(&(binding.kind, binding.internal));
+            let hash = self.seed.hash_one((binding.kind, binding.internal));
+            self.by_internal.remove(hash, number);
             external.bind(binding.slot, 0);
             match external.leave_block(binding.slot) {
                 Some(back) => self.log.keep(|| block_event(back, external, at, false)),
@@ -476,6 +505,8 @@ impl Table {
     /// Other time-outs and another limit, for the sessions that there are too.
     pub fn configure(&mut self, config: &Config, external: &mut External) {
         self.limit = config.sessions;
+        self.by_internal.make_room(config.sessions);
+        self.by_remote.make_room(config.sessions);
         if self.hosts.v6_prefix() != config.per_host_v6_prefix {
             self.count_hosts_anew(config.per_host_v6_prefix);
         }
@@ -491,9 +522,7 @@ impl Table {
     /// Something else counts as one host.
     fn count_hosts_anew(&mut self, v6_prefix: PrefixLength) {
         self.hosts.begin_anew(v6_prefix);
-        let mut numbers: Vec<u32> = self.by_internal.values().copied().collect();
-        numbers.sort_unstable();
-        for number in numbers {
+        for number in 1..self.bindings.bound() as u32 {
             let Some(binding) = self.bindings.at(number) else {
                 continue;
             };
@@ -522,7 +551,7 @@ impl Table {
     /// External addresses have other numbers: writes down which binding has which slot. All
     /// bindings have an address that stays.
     pub fn renumber(&mut self, moved: &[Option<u32>], external: &mut External) {
-        for &number in self.by_internal.values() {
+        for number in 1..self.bindings.bound() as u32 {
             if let Some(binding) = self.bindings.at_mut(number)
                 && let Some(slot) = binding.slot.moved(moved)
             {
