@@ -1,8 +1,9 @@
 //! Numbers, found by the hash of what they stand for.
 //!
 //! Values lie elsewhere, in places that have numbers; this finds the number of the one with a key, and
-//! whoever asks compares the keys. All of its memory is reserved at once and taken only as it is touched: an
-//! index that fills up, or whose entries come and go, is never copied, and no packet waits for that.
+//! whoever asks compares the keys. Entries that come and go leave no traces. An index has few places at first
+//! and is copied as it fills up, unless it [takes all of its memory](NumberIndex::touch) before: then no packet
+//! waits for that.
 
 use crate::memory::ZeroedArray;
 use crate::probing::{Places, next};
@@ -11,13 +12,24 @@ use crate::probing::{Places, next};
 pub struct NumberIndex {
     /// The upper half of a hash above a number; zero where nothing lies.
     entries: ZeroedArray<u64>,
+    taken: usize,
+    most: usize,
+    /// Whether it has had all of its places from the start, and is to have them.
+    is_whole: bool,
 }
+
+/// Numbers for which there is room at first.
+const FEW: usize = 512;
 
 impl NumberIndex {
     /// An index for at most `most` numbers.
     pub fn new(most: usize) -> Self {
-        let entries = ZeroedArray::new(Self::places_for(most));
-        Self { entries }
+        Self {
+            entries: ZeroedArray::new(Self::places_for(most.min(FEW))),
+            taken: 0,
+            most,
+            is_whole: false,
+        }
     }
 
     /// No more than two thirds of the places are ever taken.
@@ -31,18 +43,27 @@ impl NumberIndex {
         (Self::places_for(most) * size_of::<u64>()) as u64
     }
 
-    /// Takes the memory now, before packets could wait for it (see [`ZeroedArray::touch`]).
+    /// Takes all of its memory now, before packets could wait for it (see [`ZeroedArray::touch`]).
     pub fn touch(&mut self) {
+        self.is_whole = true;
+        self.grow_to(Self::places_for(self.most));
         self.entries.touch();
     }
 
     /// Room for at most `most` numbers; those that are there stay, and there is never less room than before.
     pub fn make_room(&mut self, most: usize) {
-        if Self::places_for(most) <= self.entries.len() {
+        self.most = self.most.max(most);
+        if self.is_whole {
+            self.grow_to(Self::places_for(self.most));
+        }
+    }
+
+    fn grow_to(&mut self, places: usize) {
+        if places <= self.entries.len() {
             return;
         }
-        let before = std::mem::replace(self, Self::new(most));
-        for entry in before.entries.iter().filter(|&&entry| entry != 0) {
+        let before = std::mem::replace(&mut self.entries, ZeroedArray::new(places));
+        for entry in before.iter().filter(|&&entry| entry != 0) {
             let place = self.end_of_search(*entry);
             self.entries[place] = *entry;
         }
@@ -81,11 +102,15 @@ impl NumberIndex {
     /// others lie where it would: somebody has chosen their keys.
     #[must_use]
     pub fn insert(&mut self, hash: u64, number: u32) -> bool {
+        if Self::places_for(self.taken + 1) > self.entries.len() {
+            self.grow_to(2 * self.entries.len());
+        }
         let entry = hash >> 32 << 32 | u64::from(number);
         let place = self.end_of_search(entry);
         let may = self.may_take(place);
         if may {
             self.entries[place] = entry;
+            self.taken += 1;
         }
         may
     }
@@ -102,6 +127,7 @@ impl NumberIndex {
         }
         let gap = self.close_gap(place);
         self.entries[gap] = 0;
+        self.taken -= 1;
     }
 }
 
@@ -147,6 +173,7 @@ mod tests {
         Insert(u64),
         Remove(u64),
         MakeRoom(usize),
+        Touch,
     }
 
     /// Few hashes, of which many have one home.
@@ -156,6 +183,7 @@ mod tests {
             4 => hash.clone().prop_map(Step::Insert),
             2 => hash.prop_map(Step::Remove),
             1 => (1usize..200).prop_map(Step::MakeRoom),
+            1 => Just(Step::Touch),
         ];
         prop::collection::vec(step, 1..200)
     }
@@ -163,7 +191,7 @@ mod tests {
     proptest! {
         #[test]
         fn it_is_a_map(steps in steps()) {
-            let mut index = NumberIndex::new(40);
+            let mut index = NumberIndex { entries: ZeroedArray::new(2), ..NumberIndex::new(40) };
             let (mut reference, mut number) = (BTreeMap::new(), 0);
             for step in steps {
                 match step {
@@ -177,9 +205,11 @@ mod tests {
                         index.remove(hash, reference.remove(&hash).unwrap_or(u32::MAX));
                     }
                     Step::MakeRoom(most) => index.make_room(most),
+                    Step::Touch => index.touch(),
                 }
                 let taken = index.entries.iter().filter(|&&entry| entry != 0);
                 prop_assert_eq!(taken.count(), reference.len());
+                prop_assert_eq!(index.taken, reference.len());
                 for (&hash, &number) in &reference {
                     prop_assert_eq!(index.find(hash, |found| found == number), Some(number));
                 }
@@ -208,6 +238,7 @@ mod tests {
     #[test]
     fn keys_that_somebody_chose_are_refused_in_the_end() {
         let mut index = NumberIndex::new(4 * LONGEST_RUN);
+        index.touch();
         let taken = (1..)
             .take_while(|&number| index.insert(7 << 32, number))
             .count();
