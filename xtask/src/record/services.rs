@@ -1,7 +1,7 @@
 //! What tests of whole services measure that nobody runs otherwise: each writes a page, and what belongs to it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// How much memory a gateway takes that is under load for so many minutes; nothing if that grows.
@@ -32,6 +32,6 @@ fn measured(root: &Path, module: &str, test: &str, settings: &[(&str, &str)]) ->
     fs::read_to_string(page?).ok()
 }
 
-fn folder(root: &Path) -> std::path::PathBuf {
+fn folder(root: &Path) -> PathBuf {
     root.join("target").join("measured")
 }

@@ -284,6 +284,9 @@ impl Table {
             .insert(self.seed.hash_one((binding, remote)), number)
         {
             self.sessions.remove(number);
+            if next == 0 {
+                self.unbind(binding, external);
+            }
             return None;
         }
         if let Some(next) = self.sessions.at_mut(next) {
