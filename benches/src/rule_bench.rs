@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use twinpath_core::wire::dissect;
-use twinpath_core::wire::layout::{Layout, Plain};
+use twinpath_core::wire::layout::{Layout, Plain, PlainEnds};
 use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools};
 use twinpath_rulecache::{
     CacheMessage, Effect, Found, Gone, Held, LineKey, ManagerConfig, MatchKey, Output,
@@ -16,7 +16,7 @@ pub const BATCH: usize = 32;
 /// What is known of a packet before it meets the rules.
 #[derive(Copy, Clone)]
 struct Known {
-    plain: Option<Plain>,
+    plain: Option<(Plain, PlainEnds)>,
     /// Where its rule is, probably.
     place: Option<Found>,
 }
@@ -177,13 +177,9 @@ impl RuleBench {
 
     /// What is read of a flow's rule is on its way while others of the batch are looked at.
     fn look_ahead(&self, frame: &Frame) -> Known {
-        let plain = Plain::of(frame.bytes());
-        let fetch = |plain: Plain| {
-            let flow = LineKey::of_ends(
-                plain.ends(frame.bytes()),
-                plain.protocol(),
-                Direction::Original,
-            );
+        let plain = Plain::with_ends(frame.bytes());
+        let fetch = |(plain, ends): (Plain, PlainEnds)| {
+            let flow = LineKey::of_ends(ends, plain.protocol(), Direction::Original);
             self.table.fetch(flow)
         };
         let place = plain.map(fetch);
@@ -198,7 +194,14 @@ impl RuleBench {
                 .plain_packet(known.place, bytes, plain, shown, self.now)
         });
         met.unwrap_or_else(|| {
-            let (layout, key) = layout_and_key(frame);
+            let (layout, key) = match known.plain {
+                Some((plain, _)) => {
+                    let key =
+                        MatchKey::of_plain(frame.bytes(), plain, frame.port(), Direction::Original);
+                    (plain.layout(), key)
+                }
+                None => layout_and_key(frame),
+            };
             let found = self.table.find_again(known.place, &key);
             let bytes = frame.bytes_mut();
             self.table.packet(&key, found, bytes, &layout, self.now)

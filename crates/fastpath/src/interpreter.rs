@@ -385,19 +385,31 @@ impl PlainPrograms<'_> {
     #[inline(never)]
     fn set_more(&mut self, frame: &Frame, plain: Plain, tcp: &[u8; 20]) {
         let elapsed = frame.timestamp().0.saturating_sub(self.machine.started.0);
-        self.native.set_elapsed(elapsed);
-        self.native
-            .set_field(Field::Protocol, plain.protocol().into());
         let tcp = (!plain.is_udp()).then_some(tcp);
-        let segment = segment_length(tcp, plain.payload_bytes());
-        self.native.set_field(Field::SegmentLength, segment);
-        if self.uses.checksums {
-            let hold = checksums_hold(frame.bytes(), &plain.layout());
-            self.native.set_field(Field::ChecksumsHold, hold);
+        self.native.set_elapsed(elapsed);
+        for (field, value) in [
+            (Field::Protocol, plain.protocol().into()),
+            (
+                Field::SegmentLength,
+                segment_length(tcp, plain.payload_bytes()),
+            ),
+            (Field::PacketLength, plain.packet_bytes()),
+        ] {
+            self.native.set_field(field, value);
         }
-        self.native
-            .set_field(Field::PacketLength, plain.packet_bytes());
-        set_time(self.native, frame.timestamp());
+        if self.uses.nanoseconds {
+            set_time(self.native, frame.timestamp());
+        }
+        if self.uses.checksums {
+            self.set_checksums(frame, plain);
+        }
+    }
+
+    /// Apart, for the registers that it takes.
+    #[inline(never)]
+    fn set_checksums(&mut self, frame: &Frame, plain: Plain) {
+        let hold = checksums_hold(frame.bytes(), &plain.layout());
+        self.native.set_field(Field::ChecksumsHold, hold);
     }
 
     #[inline(never)]

@@ -324,6 +324,12 @@ impl Finder<'_> {
         }
     }
 
+    /// Whether slots are likely to lie in memory, not in a cache near the processor.
+    #[inline(always)]
+    pub const fn is_large(&self) -> bool {
+        self.lines.len() > LINES_IN_CACHE
+    }
+
     /// Brings a slot that was fetched (see [`bring`](twinpath_core::memory::bring)).
     #[inline(always)]
     pub fn bring(&self, slot: SlotId) {
@@ -347,6 +353,9 @@ impl Finder<'_> {
         Some(bucket << self.way_bits | way)
     }
 }
+
+/// What half a MiB holds: caches of the second level are that large at least.
+const LINES_IN_CACHE: usize = (512 << 10) / 64;
 
 /// The bucket that a hash falls into first.
 #[inline(always)]

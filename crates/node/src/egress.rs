@@ -22,13 +22,21 @@ impl Egress {
         }
     }
 
+    /// Whether all packets leave by the first port.
+    #[inline]
+    pub const fn is_single(&self) -> bool {
+        self.ports <= 1
+    }
+
     /// An answer leaves by the port that its request came in by, a packet by that which a function
     /// has chosen, or else by the other of two. `None` if there is no such port.
     #[inline]
     pub fn of(&mut self, departure: &Departure) -> Option<u16> {
+        if self.is_single() {
+            return Some(0);
+        }
         let ingress = departure.frame.port();
         let port = match (self.ports, departure.is_reply) {
-            (0 | 1, _) => return Some(0),
             (_, true) => ingress,
             (ports, false) => match (self.chosen(&departure.frame), ports) {
                 (Some(BACK), _) => ingress,

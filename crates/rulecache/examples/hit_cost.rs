@@ -3,7 +3,7 @@
 //! `cargo run --release -p twinpath-rulecache --example hit_cost`
 
 use std::time::{Duration, Instant as Clock};
-use twinpath_core::wire::layout::Plain;
+use twinpath_core::wire::layout::{Plain, PlainEnds};
 use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Decision, Direction, Frame, Instant, Pools};
 use twinpath_rulecache::{
@@ -61,10 +61,10 @@ fn median(mut parts: Vec<f64>) -> f64 {
 
 fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 2]) -> usize {
     let start = Clock::now();
-    let mut known = [(Plain::default(), None); BATCH];
-    for (frame, (plain, place)) in batch.iter().zip(&mut known) {
-        *plain = Plain::of(frame.bytes()).expect("plain");
-        let ends = plain.ends(frame.bytes());
+    let mut known = [((Plain::default(), PlainEnds::default()), None); BATCH];
+    for (frame, (found, place)) in batch.iter().zip(&mut known) {
+        let (plain, ends) = Plain::with_ends(frame.bytes()).expect("plain");
+        *found = (plain, ends);
         *place = Some(table.fetch(LineKey::of_ends(
             ends,
             plain.protocol(),
@@ -83,12 +83,12 @@ fn run(table: &mut RuleTable, batch: &mut [Frame], spent: &mut [Duration; 2]) ->
 fn decide(
     table: &mut RuleTable,
     batch: &mut [Frame],
-    known: &[(Plain, Option<Found>); BATCH],
+    known: &[((Plain, PlainEnds), Option<Found>); BATCH],
 ) -> usize {
     let mut hits = 0;
-    for (frame, &(plain, place)) in batch.iter_mut().zip(known) {
+    for (frame, &((plain, ends), place)) in batch.iter_mut().zip(known) {
         let (now, bytes) = (Instant(1), frame.bytes_mut());
-        let met = table.plain_packet(place, bytes, plain, (0, Direction::Original), now);
+        let met = table.plain_packet(place, bytes, (plain, ends), (0, Direction::Original), now);
         let decision = met.unwrap_or_else(|| {
             let key = MatchKey::of_plain(bytes, plain, 0, Direction::Original);
             let found = table.find_again(place, &key);

@@ -66,10 +66,10 @@ pub struct LineKey {
 impl LineKey {
     /// The same as [`MatchKey::of_plain`] says, made at once.
     #[inline(always)]
-    pub fn of_plain(frame: &[u8], plain: Plain, direction: Direction) -> Self {
+    pub fn of_plain(frame: &[u8], (plain, ends): (Plain, PlainEnds), direction: Direction) -> Self {
         Self {
             flags: plain.tcp_flags(frame),
-            ..Self::of_ends(plain.ends(frame), plain.protocol(), direction)
+            ..Self::of_ends(ends, plain.protocol(), direction)
         }
     }
 

@@ -23,6 +23,7 @@ pub struct Waited {
 /// Who knows whether cached rules depend on an entry.
 pub trait Dependents {
     /// Whether no cached rule depends on the entry and none will until it is used again.
+    #[inline]
     fn is_free(&self, entry: EntryId) -> bool;
 
     /// What the packet has waited for.
@@ -39,6 +40,7 @@ pub trait Dependents {
 pub struct NoRules;
 
 impl Dependents for NoRules {
+    #[inline]
     fn is_free(&self, _entry: EntryId) -> bool {
         true
     }
@@ -143,12 +145,14 @@ impl<'a> Recorded<'a> {
     }
 
     /// How often the packet has waited.
+    #[inline]
     pub fn waits(&self) -> u32 {
         self.dependents.waited().times
     }
 
     /// Whether the packet waits if that is answered; an answer on its way back within an element is
     /// dropped.
+    #[inline]
     pub const fn can_wait(&self) -> bool {
         self.can_wait
     }
@@ -282,6 +286,7 @@ impl<'a> Recorded<'a> {
         self.packet
     }
 
+    #[inline]
     fn value(&self, field: Field) -> u128 {
         let bytes = self.packet.bytes();
         let mac = |mac: MacAddress| {
@@ -319,6 +324,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// Rewrites the source address alone. Returns whether the IP versions agree.
+    #[inline]
     pub fn set_source_address(&mut self, address: Address) -> bool {
         let old = self.packet.source();
         let new = Endpoint::new(address, old.port);
@@ -333,12 +339,14 @@ impl<'a> Recorded<'a> {
     }
 
     /// Rewrites the destination address alone. Returns whether the IP versions agree.
+    #[inline]
     pub fn set_destination_address(&mut self, address: Address) -> bool {
         let old = self.packet.destination();
         let new = Endpoint::new(address, old.port);
         self.packet.set_destination(new) && self.wrote_destination(old, new, false)
     }
 
+    #[inline]
     fn wrote_source(&mut self, old: Endpoint, new: Endpoint, port: bool) -> bool {
         let same = old.address == new.address;
         self.recording
@@ -351,6 +359,7 @@ impl<'a> Recorded<'a> {
         true
     }
 
+    #[inline]
     fn wrote_destination(&mut self, old: Endpoint, new: Endpoint, port: bool) -> bool {
         let same = old.address == new.address;
         let rewrites = self.recording.write(Field::DestinationAddress, same);
@@ -362,6 +371,7 @@ impl<'a> Recorded<'a> {
     }
 
     /// Of an echo both ports are one number.
+    #[inline]
     fn wrote_port(&mut self, field: Field, old: u16, new: u16) {
         let is_echo = self.recording.original().is_echo();
         if is_echo || field == Field::SourcePort {

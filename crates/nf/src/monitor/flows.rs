@@ -2,10 +2,8 @@
 
 use crate::memory::slab_bytes;
 use crate::records::{Count, FlowRecord};
-use crate::seeded::Seed;
-use std::hash::BuildHasher;
 use std::time::Duration;
-use twinpath_core::{FlowKey, Instant, NumberIndex, Side};
+use twinpath_core::{FlowKey, HashKey, Instant, NumberIndex, Side};
 use twinpath_slowpath::Slab;
 
 /// A flow, and whose rules it may still have.
@@ -20,7 +18,7 @@ struct Known {
 #[derive(Debug)]
 pub(super) struct Flows {
     by_key: NumberIndex,
-    seed: Seed,
+    hash_key: HashKey,
     records: Slab<Known>,
     /// Highest number ever given.
     highest: u32,
@@ -32,7 +30,7 @@ impl Flows {
     pub fn new(limit: usize, seed: u64) -> Self {
         Self {
             by_key: NumberIndex::new(limit),
-            seed: Seed::new(seed),
+            hash_key: HashKey::new(seed),
             records: Slab::new(limit),
             highest: 0,
             hand: 0,
@@ -60,7 +58,7 @@ impl Flows {
     }
 
     pub fn find(&self, key: &FlowKey) -> Option<u32> {
-        let hash = self.seed.hash_one(key);
+        let hash = key.hash(&self.hash_key);
         self.by_key.find(hash, |number| {
             let known = self.records.at(number);
             known.is_some_and(|known| known.record.key == *key)
@@ -82,7 +80,7 @@ impl Flows {
             is_released,
         };
         let number = self.records.insert(known).ok()?;
-        if !self.by_key.insert(self.seed.hash_one(key), number) {
+        if !self.by_key.insert(key.hash(&self.hash_key), number) {
             self.records.remove(number);
             return None;
         }
@@ -119,7 +117,7 @@ impl Flows {
             return None;
         }
         let Known { record, .. } = self.records.remove(number)?;
-        self.by_key.remove(self.seed.hash_one(record.key), number);
+        self.by_key.remove(record.key.hash(&self.hash_key), number);
         Some(record)
     }
 

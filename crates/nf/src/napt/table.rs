@@ -10,13 +10,11 @@ use super::wheel::{Wheel, tick_of};
 use crate::hosts::PrefixLength;
 use crate::memory::slab_bytes;
 use crate::records::{BindingEvent, BindingLog, BindingRecord, Kind};
-use crate::seeded::Seed;
 use half_open::HalfOpen;
 use hosts::{Host, Hosts};
-use std::hash::BuildHasher;
 use std::time::Duration;
 use twinpath_core::wire::{Address, Endpoint, protocol};
-use twinpath_core::{Instant, NumberIndex};
+use twinpath_core::{HashKey, Instant, NumberIndex};
 use twinpath_rulecache::Hits;
 use twinpath_slowpath::Slab;
 
@@ -60,7 +58,7 @@ pub(crate) struct Table {
     sessions: Slab<Session>,
     by_remote: NumberIndex,
     /// Of what both indices are by.
-    seed: Seed,
+    hash_key: HashKey,
     timeouts: Timeouts,
     limit: usize,
     /// When sessions may have expired.
@@ -83,7 +81,7 @@ impl Table {
             hosts: Hosts::new(config.per_host_v6_prefix, seed),
             sessions: Slab::new(MAX_SESSIONS),
             by_remote: NumberIndex::new(config.sessions),
-            seed: Seed::new(seed),
+            hash_key: HashKey::new(seed),
             timeouts: config.timeouts.clone(),
             limit: config.sessions,
             wheel: Wheel::new(),
@@ -120,8 +118,22 @@ impl Table {
         self.sessions.at(number)
     }
 
+    fn hash_of_binding(&self, kind: Kind, internal: Endpoint) -> u64 {
+        self.hash(kind as u64, internal)
+    }
+
+    fn hash_of_session(&self, binding: u32, remote: Endpoint) -> u64 {
+        self.hash(binding.into(), remote)
+    }
+
+    #[inline]
+    fn hash(&self, number: u64, Endpoint { address, port }: Endpoint) -> u64 {
+        let (high, low) = ((address.0 >> 64) as u64, address.0 as u64);
+        self.hash_key.hash([number, high, low, port.into()])
+    }
+
     pub fn binding_of(&self, internal: Endpoint, kind: Kind) -> Option<u32> {
-        let hash = self.seed.hash_one((kind, internal));
+        let hash = self.hash_of_binding(kind, internal);
         self.by_internal.find(hash, |number| {
             let binding = self.bindings.at(number);
             binding.is_some_and(|binding| binding.internal == internal && binding.kind == kind)
@@ -129,7 +141,7 @@ impl Table {
     }
 
     pub fn session_of(&self, binding: u32, remote: Endpoint) -> Option<u32> {
-        let hash = self.seed.hash_one((binding, remote));
+        let hash = self.hash_of_session(binding, remote);
         self.by_remote.find(hash, |number| {
             let session = self.sessions.at(number);
             session.is_some_and(|session| session.remote == remote && session.binding == binding)
@@ -234,7 +246,7 @@ impl Table {
             idle_before: 0,
         };
         let number = self.bindings.insert(binding).ok()?;
-        let hash = self.seed.hash_one((kind, internal));
+        let hash = self.hash_of_binding(kind, internal);
         if !self.by_internal.insert(hash, number) {
             self.bindings.remove(number);
             return None;
@@ -279,10 +291,8 @@ impl Table {
         };
         let end = self.end(&session);
         let number = self.sessions.insert(session).ok()?;
-        if !self
-            .by_remote
-            .insert(self.seed.hash_one((binding, remote)), number)
-        {
+        let hash = self.hash_of_session(binding, remote);
+        if !self.by_remote.insert(hash, number) {
             self.sessions.remove(number);
             if next == 0 {
                 self.unbind(binding, external);
@@ -452,7 +462,7 @@ impl Table {
         let was_live = !self.wheel.is_aside(number);
         self.wheel.remove(number);
         self.half_open.remove(number);
-        let hash = self.seed.hash_one((session.binding, session.remote));
+        let hash = self.hash_of_session(session.binding, session.remote);
         self.by_remote.remove(hash, number);
         if let Some(next) = self.sessions.at_mut(session.next) {
             next.before = session.before;
@@ -478,7 +488,7 @@ impl Table {
         self.take_idle(number);
         if let Some(binding) = self.bindings.remove(number) {
             let at = self.now;
-            let hash = self.seed.hash_one((binding.kind, binding.internal));
+            let hash = self.hash_of_binding(binding.kind, binding.internal);
             self.by_internal.remove(hash, number);
             external.bind(binding.slot, 0);
             match external.leave_block(binding.slot) {

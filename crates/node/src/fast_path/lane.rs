@@ -95,12 +95,15 @@ impl Ahead {
         (self.replies, self.aside, self.news) = (replies, 0, 0);
     }
 
+    /// What is known of the first so many packets.
+    #[inline(always)]
+    pub fn first(&mut self, count: usize) -> &mut [Known] {
+        self.known.get_mut(..count).unwrap_or_default()
+    }
+
     /// What is known of a packet that is not plain.
-    pub fn put_other(&mut self, number: usize, parsed: Parsed, hash: u64) {
-        self.known[number % BATCH] = Known {
-            hash,
-            ..Known::default()
-        };
+    pub fn put_other(&mut self, number: usize, parsed: Parsed, known: Known) {
+        self.known[number % BATCH] = known;
         self.others[number % BATCH] = parsed;
     }
 

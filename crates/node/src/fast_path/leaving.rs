@@ -80,6 +80,10 @@ impl FastPath {
     /// [`Self::keep_back`] is to be called.
     #[inline]
     pub(crate) fn choose_ports(&mut self, departures: &mut [Departure]) -> bool {
+        // What departs has the first port until it is told another.
+        if self.egress.is_single() && self.way_out.is_none() {
+            return true;
+        }
         let mut all_may = true;
         for departure in departures {
             departure.port = self.port_of(departure);

@@ -14,20 +14,17 @@ use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Plain;
 use twinpath_core::{Direction, Frame, Instant, Steering};
 use twinpath_fastpath::state_table::{Finder, NO_SLOT};
-use twinpath_rulecache::Found;
+use twinpath_rulecache::{Found, LineKey};
 
 /// How a chain tells where its elements will find a packet's flow.
 trait Searched {
     /// What tells it of a plain packet is on its way; what is known of the packet then includes
-    /// what is to be given to [`Self::find`], and its flow if elements will ask for it.
+    /// what [`Self::find`] goes by, and its flow if elements will ask for it.
     fn fetch(&self, known: &mut Known, direction: Direction);
     /// The same of any other packet.
-    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> u64;
-    /// It is there; what lies in those places is on its way.
-    fn find(&self, hash: u64) -> Hints;
-    /// Brings what lies there, where fetching it is not enough.
-    #[inline(always)]
-    fn bring(&self, _hints: Hints) {}
+    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> Known;
+    /// It is there: packets get their hints, and what lies in those places is on its way.
+    fn find(&self, known: &mut [Known]);
 }
 
 /// Flow state alone.
@@ -43,67 +40,63 @@ impl Searched for InState<'_> {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> u64 {
+    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> Known {
         self.0.prefetch_tags(parsed.hash);
-        parsed.hash
+        Known {
+            hash: parsed.hash,
+            ..Known::default()
+        }
     }
 
     #[inline(always)]
-    fn find(&self, hash: u64) -> Hints {
-        Hints::of_first(of_slot(self.0.prefetch_slot(hash)))
-    }
-
-    #[inline(always)]
-    fn bring(&self, hints: Hints) {
-        self.0.bring(slot_of(hints.at(0)));
+    fn find(&self, known: &mut [Known]) {
+        for known in &mut *known {
+            known.hints = Hints::of_first(of_slot(self.0.prefetch_slot(known.hash)));
+        }
+        if self.0.is_large() {
+            let found = known.iter().map(|known| slot_of(known.hints.at(0)));
+            found.for_each(|slot| self.0.bring(slot));
+        }
     }
 }
 
 /// Rules alone, each of one flow over IPv4.
 struct InRules<'a>(&'a RuleStage);
 
+impl InRules<'_> {
+    #[inline(always)]
+    fn hints(&self, flow: LineKey) -> Hints {
+        Hints::of_first(self.0.table.fetch(flow).bits())
+    }
+}
+
 impl Searched for InRules<'_> {
     #[inline(always)]
     fn fetch(&self, known: &mut Known, direction: Direction) {
-        let flow = self
-            .0
-            .flow_of(known.ends, known.plain.protocol(), direction);
-        known.hash = self.0.table.fetch(flow).bits().into();
+        let protocol = known.plain.protocol();
+        known.hints = self.hints(LineKey::of_ends(known.ends, protocol, direction));
     }
 
     #[inline(always)]
-    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> u64 {
+    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> Known {
         let flow = self.0.other_flow_of(frame, &parsed.layout, direction);
-        flow.map_or(0, |flow| self.0.table.fetch(flow).bits().into())
+        Known {
+            hints: flow.map_or(Hints::default(), |flow| self.hints(flow)),
+            ..Known::default()
+        }
     }
 
+    /// A flow tells where its line is without a look at anything.
     #[inline(always)]
-    fn find(&self, hash: u64) -> Hints {
-        Hints::of_first(hash as u32)
-    }
+    fn find(&self, _: &mut [Known]) {}
 }
 
 /// All other chains.
 struct InHints<'a>(&'a FastPath);
 
-impl Searched for InHints<'_> {
+impl InHints<'_> {
     #[inline(always)]
-    fn fetch(&self, known: &mut Known, _: Direction) {
-        let steering = &self.0.steering;
-        known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
-        known.hash = one_way(known.flow.key.hash(steering.hash_key()), known.flow.side);
-        self.0.hints.prefetch(known.hash);
-    }
-
-    #[inline(always)]
-    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> u64 {
-        let hash = one_way(parsed.hash, parsed.keyed.side);
-        self.0.hints.prefetch(hash);
-        hash
-    }
-
-    #[inline(always)]
-    fn find(&self, hash: u64) -> Hints {
+    fn find_one(&self, hash: u64) -> Hints {
         let Some(hints) = self.0.hints.get(hash) else {
             return Hints::default();
         };
@@ -118,22 +111,49 @@ impl Searched for InHints<'_> {
     }
 }
 
+impl Searched for InHints<'_> {
+    #[inline(always)]
+    fn fetch(&self, known: &mut Known, _: Direction) {
+        let steering = &self.0.steering;
+        known.flow = steering.key_of_ends(known.ends, known.plain.protocol());
+        known.hash = one_way(known.flow.key.hash(steering.hash_key()), known.flow.side);
+        self.0.hints.prefetch(known.hash);
+    }
+
+    #[inline(always)]
+    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> Known {
+        let hash = one_way(parsed.hash, parsed.keyed.side);
+        self.0.hints.prefetch(hash);
+        Known {
+            hash,
+            ..Known::default()
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, known: &mut [Known]) {
+        for known in known {
+            known.hints = self.find_one(known.hash);
+        }
+    }
+}
+
 /// A DPU alone, which looks for flows inside of tunnels by itself.
 struct Inside;
 
 impl Searched for Inside {
     #[inline(always)]
-    fn fetch(&self, _: &mut Known, _: Direction) {}
-
-    #[inline(always)]
-    fn fetch_other(&self, _: &Frame, _: &Parsed, _: Direction) -> u64 {
-        0
+    fn fetch(&self, known: &mut Known, _: Direction) {
+        known.hints = Hints::default();
     }
 
     #[inline(always)]
-    fn find(&self, _: u64) -> Hints {
-        Hints::default()
+    fn fetch_other(&self, _: &Frame, _: &Parsed, _: Direction) -> Known {
+        Known::default()
     }
+
+    #[inline(always)]
+    fn find(&self, _: &mut [Known]) {}
 }
 
 /// What was seen of a batch as a whole.
@@ -218,7 +238,7 @@ impl FastPath {
         let Coming { frames, next, .. } = coming;
         let seen = self.parse_plain(coming, ahead);
         let (sides, mut replies, mut others) = (self.admission.sides().of_v4(), 0, 0);
-        for (number, known) in ahead.known.iter_mut().take(frames.len()).enumerate() {
+        for (number, known) in ahead.first(frames.len()).iter_mut().enumerate() {
             if let Some(frame) = next.get(number) {
                 frame.prefetch_bookkeeping();
             }
@@ -237,11 +257,7 @@ impl FastPath {
         if others != 0 {
             self.look_at_others(searched, frames, others, ahead);
         }
-        for known in ahead.known.iter_mut().take(frames.len()) {
-            known.hints = searched.find(known.hash);
-        }
-        let found = ahead.known.iter().take(frames.len());
-        found.for_each(|known| searched.bring(known.hints));
+        searched.find(ahead.first(frames.len()));
         seen
     }
 
@@ -265,10 +281,10 @@ impl FastPath {
             is_early |= now < latest;
             latest = latest.max(now);
             bytes_in += bytes.len() as u64;
-            let plain = Plain::of(bytes).filter(|_| has_connections);
+            let plain = Plain::with_ends(bytes).filter(|_| has_connections);
             known.is_plain = plain.is_some();
             if let Some(plain) = plain {
-                (known.plain, known.ends) = (plain, plain.ends(bytes));
+                (known.plain, known.ends) = plain;
             }
         }
         Seen {
@@ -305,8 +321,8 @@ impl FastPath {
             let bit = |is: bool| u32::from(is) << number;
             match self.parse(frame) {
                 Some((parsed, direction)) => {
-                    let hash = searched.fetch_other(frame, &parsed, direction);
-                    ahead.put_other(number, parsed, hash);
+                    let known = searched.fetch_other(frame, &parsed, direction);
+                    ahead.put_other(number, parsed, known);
                     ahead.replies |= bit(direction == Direction::Reply);
                 }
                 None => ahead.aside |= bit(true),

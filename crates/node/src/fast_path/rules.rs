@@ -3,7 +3,7 @@
 use super::lane::{InFront, Passed, set_egress};
 use crate::position::Position;
 use twinpath_core::fragments::DatagramFlows;
-use twinpath_core::wire::layout::{Fragment, Layout, PlainEnds};
+use twinpath_core::wire::layout::{Fragment, Layout};
 use twinpath_core::{Decision, Direction, Frame, HashKey};
 use twinpath_rulecache::{Effect, Found, LineKey, MatchKey, RuleTable};
 
@@ -63,12 +63,6 @@ impl RuleStage {
         MatchKey::of_fragment(bytes, layout, datagram, frame.port(), direction)
     }
 
-    /// The flow of a plain packet with these ends.
-    #[inline(always)]
-    pub fn flow_of(&self, ends: PlainEnds, protocol: u8, direction: Direction) -> LineKey {
-        LineKey::of_ends(ends, protocol, direction)
-    }
-
     /// The flow of a packet that is not plain, if one over IPv4.
     pub fn other_flow_of(
         &self,
@@ -80,12 +74,13 @@ impl RuleStage {
     }
 
     /// Packets meet the rules of their flows, until one does not go on, or does not find its rule
-    /// where an earlier one has found it.
+    /// where an earlier one has found it. At the first element they are as they arrived.
     #[inline(never)]
     pub(super) fn pass_along<'a>(
         &mut self,
         packets: impl Iterator<Item = InFront<'a>>,
         position: Position,
+        is_first: bool,
     ) -> Passed {
         let mut passed = 0;
         for (frame, known, other) in packets {
@@ -94,7 +89,13 @@ impl RuleStage {
             let bytes = frame.bytes_mut();
             let table = &mut self.table;
             let decision = match known.is_plain {
-                true => table.plain_packet(earlier, bytes, known.plain, shown, now),
+                true => {
+                    let ends = match is_first {
+                        true => known.ends,
+                        false => known.plain.ends(bytes),
+                    };
+                    table.plain_packet(earlier, bytes, (known.plain, ends), shown, now)
+                }
                 false => table.other_packet(earlier, bytes, &other.layout, shown, now),
             };
             match decision {

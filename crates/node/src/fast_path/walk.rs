@@ -171,11 +171,10 @@ impl FastPath {
         mut packets: impl Iterator<Item = InFront<'a>>,
         position: Position,
     ) -> Passed {
-        let first = self.order.first(position.direction);
+        let is_first = position == self.order.first(position.direction);
         match self.elements.get_mut(usize::from(position.element)) {
-            Some(FastElement::Rules(stage)) => stage.pass_along(packets, position),
+            Some(FastElement::Rules(stage)) => stage.pass_along(packets, position, is_first),
             Some(FastElement::State(stage)) => {
-                let is_first = position == first;
                 let steering = self.steering.at(position.element);
                 let is_known = is_first && std::ptr::eq(steering, &self.steering);
                 let steering = Some(steering).filter(|_| !is_known);

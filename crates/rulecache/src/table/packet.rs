@@ -8,7 +8,7 @@ use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
 use crate::progress::TcpProgress;
 use crate::slots::{State, Usable};
-use twinpath_core::wire::layout::{Layout, Plain, Transport};
+use twinpath_core::wire::layout::{Layout, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{fields, tcp, udp};
 use twinpath_core::{Decision, Direction, Instant};
 
@@ -41,21 +41,21 @@ impl RuleTable {
         Found::at(self.flows.prefetch(flow) | LINE)
     }
 
-    /// Decides on a plain packet that arrived at `now` on port `ingress` and is about to enter an
-    /// element of the chain, and rewrites it, if it meets the rule that an earlier one of its flow
+    /// Decides on a plain packet, with the ends that it has now, that arrived at `now` on port `ingress` and is
+    /// about to enter an element of the chain, and rewrites it, if it meets the rule that an earlier one of its flow
     /// has met. `None` if [`Self::packet`] is to be asked.
     #[inline(always)]
     pub fn plain_packet(
         &mut self,
         earlier: Option<Found>,
         frame: &mut [u8],
-        plain: Plain,
+        (plain, ends): (Plain, PlainEnds),
         (ingress, direction): (u16, Direction),
         now: Instant,
     ) -> Option<Decision> {
         match earlier.filter(|_| self.behind.is_empty())?.place() {
             Ok(near) => {
-                let flow = LineKey::of_plain(frame, plain, direction);
+                let flow = LineKey::of_plain(frame, (plain, ends), direction);
                 let line = self.flows.usable_from(near, flow, now)?;
                 Some(self.meet_line(line, frame, &plain.layout(), now))
             }

@@ -55,6 +55,16 @@ impl Plain {
         }
     }
 
+    /// The same, with its addresses and ports.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_ends(frame: &[u8]) -> Option<(Self, PlainEnds)> {
+        match ends_behind::<UNTAGGED>(frame) {
+            None if protocol::is_vlan(u16_at(frame, UNTAGGED - 2)) => ends_behind::<TAGGED>(frame),
+            plain => plain,
+        }
+    }
+
     /// Looks whether a frame is plain and has no tag: all headers but the last begin at fixed places.
     #[inline(always)]
     #[must_use]
@@ -212,6 +222,17 @@ fn behind<const L3: usize>(frame: &[u8]) -> Option<Plain> {
         l3: L3 as u8,
         is_udp,
     })
+}
+
+/// The same with its ends, which lie where `L3` tells: nothing has to be looked at again.
+#[inline(always)]
+fn ends_behind<const L3: usize>(frame: &[u8]) -> Option<(Plain, PlainEnds)> {
+    let plain = behind::<L3>(frame)?;
+    let ends = PlainEnds {
+        addresses: u64_at(frame, L3 + ipv4::SOURCE_AT),
+        ports: u32_at(frame, L3 + ipv4::HEADER_BYTES),
+    };
+    Some((plain, ends))
 }
 
 /// The layout of a whole IPv6 packet without extension headers, with TCP or UDP, behind `L3` bytes
