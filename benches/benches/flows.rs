@@ -68,25 +68,19 @@ fn creation(flows: usize, paths: Paths, what: &str) {
     node.send(trace.frames());
     let ns = ns_each(started.elapsed(), flows);
     let grown = resident_bytes().saturating_sub(before);
-    let made = node.node.workers[0]
-        .flows()
-        .next()
-        .expect("the chain shares flow state")
-        .counters()
-        .flows_created;
+    let on_slow_path = node.node.workers[0].flows().next();
+    let on_slow_path = on_slow_path.expect("the chain shares flow state");
+    let counters = on_slow_path.counters();
     println!(
-        "{made} flows {what}: {ns:.0} ns each, {:.2} million per second and core, {} bytes each (resident)",
+        "{} flows {what}: {ns:.0} ns each, {:.2} million per second and core, {} bytes each (resident)",
+        counters.flows_created,
         1000.0 / ns,
         grown / flows
     );
     println!(
-        "    a flow on the slow path {} bytes; a slot {} bytes",
-        node.node.workers[0]
-            .flows()
-            .next()
-            .expect("the chain shares flow state")
-            .store()
-            .bytes_per_flow(),
+        "    {} of them half-open and forgotten for others; a flow on the slow path {} bytes; a slot {} bytes",
+        counters.half_open_forgotten,
+        on_slow_path.store().bytes_per_flow(),
         slot_bytes(&node)
     );
 }

@@ -1,10 +1,10 @@
 //! `cargo xtask deb`: a Debian package of the command, with a unit for services, man pages, shell
 //! completions, examples and the schema of service files, in target/debian.
 //!
-//! It takes `cargo-deb` (`cargo install cargo-deb`), and looks at the package with `lintian` where
-//! that is installed.
+//! It takes `cargo-deb`, which is installed if it is not there. What is in the package is tried: the
+//! command has to take the examples that come with it. `lintian` looks at it where that is installed.
 
-use crate::{root, succeeds};
+use crate::{files_in, root, succeeds};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,17 +16,27 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "twinpath.fish"),
 ];
 
-/// Builds the package and tells what is in it.
+/// What whoever installs it will look for.
+const EXPECTED: [&str; 7] = [
+    "usr/bin/twinpath",
+    "lib/systemd/system/twinpath@.service",
+    "usr/share/man/man1/twinpath.1.gz",
+    "usr/share/man/man1/twinpath-run.1.gz",
+    "usr/share/bash-completion/completions/twinpath",
+    "usr/share/doc/twinpath/examples/gateway.toml",
+    "usr/share/twinpath/service-file.schema.json",
+];
+
+/// Builds the package, tells what is in it, and tries that.
 pub fn build() -> bool {
-    if !Command::new("cargo-deb")
-        .arg("--version")
-        .output()
-        .is_ok_and(|said| said.status.success())
-    {
-        eprintln!("cargo-deb is not installed: cargo install cargo-deb");
-        return false;
-    }
-    build_command() && make_files() && package() && check()
+    has_cargo_deb() && build_command() && make_files() && package() && check()
+}
+
+fn has_cargo_deb() -> bool {
+    let said = cargo().args(["deb", "--version"]).output();
+    let is_there = said.is_ok_and(|said| said.status.success());
+    // It is used once: what takes it longest is to be built.
+    is_there || succeeds(cargo().args(["install", "cargo-deb", "--locked", "--debug"]))
 }
 
 fn build_command() -> bool {
@@ -55,7 +65,7 @@ fn completion(program: &Path, shell: &str, file: &Path) -> bool {
 }
 
 fn package() -> bool {
-    succeeds(cargo().args(["deb", "--package", "twinpath", "--no-build"]))
+    succeeds(cargo().args(["deb", "--package", "twinpath", "--no-build", "--strip"]))
 }
 
 fn check() -> bool {
@@ -64,7 +74,8 @@ fn check() -> bool {
         return false;
     };
     println!("{}", package.display());
-    let is_whole = succeeds(Command::new("dpkg-deb").arg("--contents").arg(&package));
+    let is_whole =
+        succeeds(Command::new("dpkg-deb").arg("--contents").arg(&package)) && works(&package);
     if Command::new("lintian").arg("--version").output().is_err() {
         println!("skipped: lintian is not installed");
         return is_whole;
@@ -78,6 +89,32 @@ fn check() -> bool {
         "bogus-mail-host,bogus-mail-host-in-debian-changelog",
     ]);
     is_whole && succeeds(lintian.arg(&package))
+}
+
+/// Unpacks it, and lets the command that is in it look at the examples that are.
+fn works(package: &Path) -> bool {
+    let unpacked = root().join("target/debian/unpacked");
+    let _ = fs::remove_dir_all(&unpacked);
+    if !succeeds(
+        Command::new("dpkg-deb")
+            .arg("--extract")
+            .arg(package)
+            .arg(&unpacked),
+    ) {
+        return false;
+    }
+    let missing = EXPECTED.iter().filter(|file| !unpacked.join(file).exists());
+    let missing: Vec<_> = missing.collect();
+    if !missing.is_empty() {
+        eprintln!("not in the package: {missing:?}");
+    }
+    let examples = files_in(&unpacked.join("usr/share/doc/twinpath/examples"));
+    let mut services = examples
+        .iter()
+        .filter(|file| file.extension().is_some_and(|end| end == "toml"));
+    let program = unpacked.join("usr/bin/twinpath");
+    missing.is_empty()
+        && services.all(|service| succeeds(Command::new(&program).arg("validate").arg(service)))
 }
 
 fn newest(folder: &Path) -> Option<PathBuf> {

@@ -169,6 +169,7 @@ fn test_steps() -> Vec<Step> {
             cargo(&["test", "--workspace", "--bench", "*", "--", "--test"]),
         ),
         step("first command", first_command()),
+        step("Debian package", deb::build),
         step("hyperscan", hyperscan()),
         fuzz_step(Fuzzing::Known),
     ]
@@ -469,5 +470,6 @@ fn succeeds(command: &mut Command) -> bool {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    folder.parent().unwrap_or(folder).to_owned()
 }

@@ -23,7 +23,6 @@ pub struct Waited {
 /// Who knows whether cached rules depend on an entry.
 pub trait Dependents {
     /// Whether no cached rule depends on the entry and none will until it is used again.
-    #[inline]
     fn is_free(&self, entry: EntryId) -> bool;
 
     /// What the packet has waited for.

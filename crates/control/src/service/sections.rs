@@ -197,6 +197,15 @@ fn round_trip<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Human
     Ok(round_trip)
 }
 
+/// A time in which something can happen.
+fn lasting<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Human, D::Error> {
+    let time = Human::deserialize(deserializer)?;
+    match time.duration().is_zero() {
+        true => Err(serde::de::Error::custom("expected a time above zero")),
+        false => Ok(time),
+    }
+}
+
 /// A rate, above zero.
 pub(super) fn positive<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     NonZeroU64::deserialize(deserializer).map(NonZeroU64::get)
@@ -219,6 +228,7 @@ pub struct FastPath {
     /// Packets within a sketch window that make a flow worth a slot; 0 and 1 take every flow.
     pub hot_packets: u16,
     /// Window of the sketch that counts packets of flows: counts halve once in it.
+    #[serde(deserialize_with = "lasting")]
     pub sketch_window: Human,
     /// Counters per row of the sketch. With fewer than there are flows at a time, flows are taken for
     /// hot that are not.
@@ -226,6 +236,7 @@ pub struct FastPath {
     #[schemars(range(min = 1, max = MOST_COUNTERS))]
     pub sketch_width: usize,
     /// Idle time after which a flow's state goes back to its worker and its slot is free.
+    #[serde(deserialize_with = "lasting")]
     pub time_to_live: Human,
     /// Slots looked at for timers after each batch of packets: with more of them idle slots are found
     /// sooner, and each batch takes longer.
@@ -393,6 +404,7 @@ pub struct RuleCache {
     #[schemars(range(min = 1, max = MOST_HELD))]
     pub held: usize,
     /// Length of a window in which uses are counted: what is hot in one becomes a rule in the next.
+    #[serde(deserialize_with = "lasting")]
     pub window: Human,
     /// A rule is made of what more packets than this had in common in the previous window.
     pub threshold: u32,

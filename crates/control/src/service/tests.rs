@@ -52,6 +52,17 @@ fn errors_name_file_line_column_and_what_was_expected() {
         endless.contains(":4:14: a round trip of 100000d is longer than 10s"),
         "{endless}"
     );
+    for window in [
+        "[fast_path]\nsketch_window",
+        "[fast_path]\ntime_to_live",
+        "[rule_cache]\nwindow",
+    ] {
+        let never = refusal(&format!(
+            "[service]\nchain = [\"reassembler\"]\n{window} = \"0s\"\n"
+        ));
+        assert!(never.contains(": expected a time above zero"), "{never}");
+        assert!(never.starts_with("folder/edge.toml:4:"), "{never}");
+    }
     let empty = refusal("[service]\nchain = []\n");
     assert!(empty.contains("1 to 16 functions"), "{empty}");
     let many = refusal("[service]\nchain = [\"reassembler\"]\n[slow_path]\nworkers = 1000\n");
