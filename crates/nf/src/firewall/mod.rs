@@ -124,7 +124,7 @@
 //! | `connections_over_host_limit` | packets dropped as `host_limit` |
 //! | `packets_denied` | packets dropped as `denied` |
 //! | `packets_invalid` | packets dropped as `invalid_state` |
-//! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded; most are resets of a host that closed while segments were under way to it, of numbers before its FIN, which the other end ignores too |
+//! | `segments_out_of_window` | segments outside the windows, whether dropped or, if `liberal`, forwarded; among them resets of a host that closed while segments were under way to it, of numbers before its FIN, which the other end ignores too |
 //! | `segments_challenged` | resets and SYNs that passed and changed nothing |
 //! | `packets_with_bad_checksum` | packets other than ICMP errors whose checksum is wrong |
 //! | `icmp_errors_related` | ICMP errors about known connections |
