@@ -52,6 +52,8 @@ const HIT: u64 = 4 << MARKS_SHIFT;
 const NUMBERS: u64 = 8 << MARKS_SHIFT;
 /// The numbers of the last TCP segment are reported.
 const TELLS: u64 = 16 << MARKS_SHIFT;
+/// Packets stay as they are, and nobody asks for their numbers.
+const COUNTS_ALONE: u64 = 32 << MARKS_SHIFT;
 
 /// A TCP or UDP flow over IPv4 as it goes one way through the chain: what rules of one flow are found
 /// by.
@@ -460,6 +462,12 @@ pub(crate) const fn decrements(line: &Line) -> u8 {
     (line[7] >> 24) as u8
 }
 
+/// Whether a line's rule does nothing to packets but to count them, and drop them or not.
+#[inline(always)]
+pub(crate) const fn counts_alone(line: &Line) -> bool {
+    line[7] & COUNTS_ALONE != 0
+}
+
 /// Whether a line's rule has an identification drawn for packets that are not atomic.
 #[inline(always)]
 pub(crate) const fn numbers(line: &Line) -> bool {
@@ -508,10 +516,17 @@ fn line(key: LineKey, action: &ActionWords, shared: u64, guards: u64, last: Inst
         true => NUMBERS,
         false => 0,
     };
-    let tells = if action::tells_progress(action) {
-        TELLS
-    } else {
-        0
+    let tells = match action::tells_progress(action) {
+        true => TELLS,
+        false => 0,
+    };
+    let decrements = action[5] >> 8 & 0xff;
+    let is_written = written_in(action)
+        .iter()
+        .any(|field| field != Field::Egress);
+    let counts_alone = match is_written || decrements | tells != 0 {
+        true => 0,
+        false => COUNTS_ALONE,
     };
     [
         key.addresses,
@@ -521,7 +536,7 @@ fn line(key: LineKey, action: &ActionWords, shared: u64, guards: u64, last: Inst
         where_to << 16 | shared,
         last.0,
         0,
-        (action[5] >> 8 & 0xff) << 24 | mark | numbers | tells | guards,
+        decrements << 24 | mark | numbers | tells | counts_alone | guards,
     ]
 }
 
@@ -578,6 +593,39 @@ mod tests {
                 tells_progress: id.is_multiple_of(2),
             },
         )
+    }
+
+    /// Nothing else may be left out for packets that are counted alone.
+    #[test]
+    fn a_rule_that_changes_nothing_counts_alone() {
+        let counts = |change: &dyn Fn(&mut Action)| {
+            let mut action = Action {
+                rewrites: Rewrites::default(),
+                drop: None,
+                idle: None,
+                tells_progress: false,
+            };
+            change(&mut action);
+            let (mask, value) = (MatchKey::EXACT, key(7, 0));
+            let mut table = FlowTable::new(1, 1, 0);
+            let words = settle(&action, &mask, &value);
+            assert!(table.insert(0, (&mask, &value), &words, Instant(0)));
+            counts_alone(table.line(table.find(plain_key(&value)).expect("there")))
+        };
+        let writes = |field| counts(&move |action| action.rewrites.written.add(field));
+        assert!(counts(&|_| ()));
+        assert!(counts(&|action| action.drop = Some(DropReason::Denied)));
+        assert!(!counts(&|action| action.rewrites.decrements = 1));
+        assert!(!counts(&|action| action.tells_progress = true));
+        assert!(writes(Field::Egress));
+        for field in [
+            Field::SourceAddress,
+            Field::DestinationPort,
+            Field::DestinationMac,
+            Field::Identification,
+        ] {
+            assert!(!writes(field), "{field:?}");
+        }
     }
 
     #[derive(Default)]

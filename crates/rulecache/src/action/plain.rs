@@ -133,7 +133,7 @@ mod tests {
     use super::super::{Action, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
-    use crate::flows::{FlowTable, LineKey, new_headers as headers_of_line};
+    use crate::flows::{FlowTable, LineKey, counts_alone, new_headers as headers_of_line};
     use proptest::prelude::*;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, ipv4, tcp, udp};
     use twinpath_core::{Direction, Instant};
@@ -210,6 +210,8 @@ mod tests {
             prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
             let line = table.find(LineKey::of(&key.0).expect("IPv4")).expect("there");
             let (line, mut frame) = (table.line(line), before);
+            // What counts packets alone is not to change them, wrong checksums included.
+            prop_assert!(!counts_alone(line) || frame == general);
             let headers = match is_udp {
                 true => Headers::of::<{ udp::CHECKSUM_AT }>(&mut frame, &layout),
                 false => Headers::of::<{ tcp::CHECKSUM_AT }>(&mut frame, &layout),

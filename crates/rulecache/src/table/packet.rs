@@ -102,6 +102,10 @@ impl RuleTable {
         layout: &Layout,
         now: Instant,
     ) -> Decision {
+        if flows::counts_alone(self.flows.line(line)) {
+            self.counters.hits += 1;
+            return self.flows.count(line, (frame.len(), None), now);
+        }
         match layout.transport {
             Transport::Tcp => self.rewrite::<{ tcp::CHECKSUM_AT }>(line, frame, layout, now),
             _ => self.rewrite::<{ udp::CHECKSUM_AT }>(line, frame, layout, now),
