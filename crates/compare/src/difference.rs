@@ -106,6 +106,18 @@ pub struct Mention {
 }
 
 impl Difference {
+    /// Whether an address translation may have made it: it draws ports, by which packets are of another
+    /// flow then, and identifications.
+    pub fn may_be_drawn(&self) -> bool {
+        match &self.problem {
+            Problem::Missing { held, .. } | Problem::Extra { held, .. } => *held == 0,
+            Problem::Changed { fields, .. } => {
+                fields.iter().any(|field| field.name == "identification")
+            }
+            _ => false,
+        }
+    }
+
     /// The same sentence with names for the captures, such as those of their files.
     pub fn between<'d>(&'d self, a: &'d str, b: &'d str) -> Between<'d> {
         Between {

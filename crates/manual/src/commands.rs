@@ -90,17 +90,25 @@ fn sentence(text: &str) -> String {
     format!("{text}{dot}")
 }
 
-/// A text with its flags as code.
+/// A text with its flags as code, where they are not part of some already.
 fn with_flags(text: &str) -> String {
     let word = |word: &str| {
         let flag = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        match flag.starts_with("--") && !word.contains('`') {
+        match flag.starts_with("--") {
             true => format!("{}{}", code(flag), &word[flag.len()..]),
             false => word.to_owned(),
         }
     };
-    let words: Vec<String> = text.split(' ').map(word).collect();
-    words.join(" ")
+    let marked = |text: &str| text.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    let mut is_code = true;
+    let parts = text.split('`').map(|part| {
+        is_code = !is_code;
+        match is_code {
+            true => part.to_owned(),
+            false => marked(part),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
 }
 
 fn usage(command: &Command) -> String {

@@ -125,7 +125,7 @@ pub enum Step {
     PutOut {
         /// Whether it goes back to the sender of the request that it answers.
         is_reply: bool,
-        /// The port that it leaves by, if a function said so.
+        /// The port that it leaves by, if there are several or a function said so.
         egress: Option<u16>,
         /// The packet as it leaves.
         packet: PacketLook,

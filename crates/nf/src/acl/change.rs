@@ -70,8 +70,27 @@ fn added(rules: &[Rule], origins: &[Option<u32>]) -> Vec<AddedRule> {
 }
 
 /// Where rules were before, such that as many as can stay are in the same order; `None` for those
-/// that are new or have moved.
+/// that are new or have moved. Where one rule of several equal ones comes or goes, it is that one.
 fn origins(former: &[Rule], rules: &[Rule]) -> Vec<Option<u32>> {
+    let is_same = |(one, other): &(&Rule, &Rule)| one == other;
+    let ahead = former.iter().zip(rules).take_while(is_same).count();
+    let (former_rest, rest) = (&former[ahead..], &rules[ahead..]);
+    let from_the_end = former_rest.iter().rev().zip(rest.iter().rev());
+    let behind = from_the_end.take_while(is_same).count();
+    let middle = &former_rest[..former_rest.len() - behind];
+    let first = ahead as u32;
+    let moved = moved(middle, &rest[..rest.len() - behind]);
+    let moved = moved.into_iter().map(|origin| Some(origin? + first));
+    let last = (former.len() - behind) as u32..former.len() as u32;
+    (0..first)
+        .map(Some)
+        .chain(moved)
+        .chain(last.map(Some))
+        .collect()
+}
+
+/// The same of lists that neither begin nor end with the same rule.
+fn moved(former: &[Rule], rules: &[Rule]) -> Vec<Option<u32>> {
     let mut places: HashMap<&Rule, VecDeque<u32>> = HashMap::new();
     for (rule, place) in former.iter().zip(0..) {
         places.entry(rule).or_default().push_back(place);
@@ -172,7 +191,48 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Rules of these kinds, of which some are equal.
+    fn list(kinds: &[u16]) -> Vec<Rule> {
+        let rule = |kind: &u16| format!("deny protocol tcp to_port {kind}").parse();
+        kinds
+            .iter()
+            .map(rule)
+            .collect::<Result<_, _>>()
+            .expect("rules")
+    }
+
+    /// The first of two equal rules went, and took with it what was between them.
+    #[test]
+    fn of_equal_rules_the_one_that_is_meant_comes_and_goes() {
+        let [twice, once] = [&[1, 2, 3, 1, 4][..], &[2, 3, 1, 4]].map(list);
+        let stay = [1, 2, 3, 4].map(Some);
+        assert_eq!(origins(&twice, &once), stay);
+        let came = [None, Some(0), Some(1), Some(2), Some(3)];
+        assert_eq!(origins(&once, &twice), came);
+        assert_eq!(
+            origins(&list(&[1, 1]), &list(&[1, 1, 1])),
+            [Some(0), Some(1), None]
+        );
+        assert_eq!(origins(&[], &once), [None; 4]);
+    }
+
     proptest! {
+        /// Whatever changes, rules that stay are the same and in their order.
+        #[test]
+        fn what_stays_is_the_same_and_in_order(
+            former in prop::collection::vec(1u16..5, 0..9),
+            rules in prop::collection::vec(1u16..5, 0..9),
+        ) {
+            let (former, rules) = (list(&former), list(&rules));
+            let origins = origins(&former, &rules);
+            prop_assert_eq!(origins.len(), rules.len());
+            let stay: Vec<u32> = origins.iter().flatten().copied().collect();
+            prop_assert!(stay.is_sorted_by(|one, other| one < other));
+            for (rule, origin) in rules.iter().zip(&origins) {
+                prop_assert!(origin.is_none_or(|place| former[place as usize] == *rule));
+            }
+        }
+
         #[test]
         fn marks_a_longest_rising_row(numbers in prop::collection::vec(prop::option::of(0u32..12), 0..14)) {
             let marks = rising(&numbers);

@@ -149,6 +149,11 @@ impl FastPath {
         self.way_out = way_out;
     }
 
+    /// Whether all packets leave by the same port.
+    pub(crate) const fn has_one_port(&self) -> bool {
+        self.egress.is_single()
+    }
+
     fn port_of(&mut self, departure: &Departure) -> u16 {
         self.egress.of(departure).unwrap_or(NO_PORT)
     }

@@ -467,7 +467,7 @@ impl Machine {
             self.send_punts(out);
         }
         if let Some(watch) = self.path.watched() {
-            tell_of(&self.out.departures, watch);
+            tell_of(&self.out.departures, self.path.has_one_port(), watch);
         }
         match out.departures.is_empty() {
             true => std::mem::swap(&mut out.departures, &mut self.out.departures),
@@ -517,14 +517,20 @@ impl Machine {
 }
 
 #[cold]
-fn tell_of(departures: &[Departure], watch: &Watch) {
+fn tell_of(departures: &[Departure], has_one_port: bool, watch: &Watch) {
     for Departure {
-        frame, is_reply, ..
+        frame,
+        is_reply,
+        port,
+        ..
     } in departures
     {
         watch.tell(frame.buffer(), || Step::PutOut {
             is_reply: *is_reply,
-            egress: frame.metadata().egress,
+            egress: match has_one_port {
+                true => frame.metadata().egress,
+                false => Some(*port),
+            },
             packet: PacketLook::of(frame.bytes()),
         });
     }

@@ -140,7 +140,7 @@ impl Finished {
             ),
             (
                 unsettled > 0,
-                format!("{unsettled} slots still waited for the workers when the run was over: what they hold of their flows is lost"),
+                format!("{unsettled} slots still waited for the workers when the run was over: no packet is missing, but the last that is known of their flows"),
             ),
             (
                 truncated.is_some(),

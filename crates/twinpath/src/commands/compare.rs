@@ -74,6 +74,10 @@ struct Counting {
 const NO_OBJECT: &str =
     "line 1: expected an object with ignore and endpoints, as {\"ignore\": [\"outer.ttl\"]}";
 
+/// What whoever compares behind a translation may have forgotten.
+const DRAWN: &str = "if an address translation drew that (ports, identifications): \
+    --renamed with its external addresses, such as 198.51.100.0/24\n";
+
 /// Compares.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let comparison = Comparison::new(arguments.options()?);
@@ -91,6 +95,9 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         Err(difference) => {
             let (a, b) = (a.to_string_lossy(), b.to_string_lossy());
             output::print(&format!("different: {}\n", difference.between(&a, &b)))?;
+            if arguments.renamed.is_empty() && difference.may_be_drawn() {
+                output::print(DRAWN)?;
+            }
             Ok(Outcome::Bad)
         }
     }

@@ -5,7 +5,6 @@ mod text;
 
 use crate::error::CommandError;
 use crate::{Outcome, hex, output};
-use std::num::NonZeroU64;
 use std::path::PathBuf;
 use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::service::Service;
@@ -46,8 +45,8 @@ pub struct Arguments {
     #[arg(long = "in", value_name = "CAPTURE", requires = "packet")]
     input: Option<PathBuf>,
     /// Which packet of the capture, counted from 1 without those that it marks as outbound
-    #[arg(long, value_name = "N", requires = "input")]
-    packet: Option<NonZeroU64>,
+    #[arg(long, value_name = "N", requires = "input", value_parser = clap::value_parser!(u64).range(1..))]
+    packet: Option<u64>,
     /// List all packets of this capture that are dropped
     #[arg(long, value_name = "CAPTURE")]
     dropped: Option<PathBuf>,
@@ -80,7 +79,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let trace = match (&arguments.hex, &arguments.input, arguments.packet) {
         (_, Some(path), Some(number)) => {
             let mut source = Source::capture(path, &service)?;
-            let trace = trace_packet(&service, &mut source, number.get());
+            let trace = trace_packet(&service, &mut source, number);
             warn_of_departures(&source);
             trace
         }

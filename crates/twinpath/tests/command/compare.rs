@@ -109,9 +109,14 @@ fn the_first_difference_is_told_with_the_names_of_the_files() {
     assert_eq!(
         said.out,
         "different: in udp 192.0.2.1:53 > 10.0.0.1:5000, packet 1 of the flow (packet 3 of a.pcap) \
-         is missing in b.pcap, which has no packet of it\n"
+         is missing in b.pcap, which has no packet of it\n\
+         if an address translation drew that (ports, identifications): --renamed with its external \
+         addresses, such as 198.51.100.0/24\n"
     );
     assert_eq!(said.err, "");
+    let known = ["--renamed", "198.51.100.0/24"];
+    let said = folder.run(&[&["compare", "a.pcap", "b.pcap"], &known[..]].concat());
+    assert!(!said.out.contains("if an address translation"), "{said:?}");
 }
 
 #[test]

@@ -467,6 +467,20 @@ fn the_rule_that_lets_a_connection_be_opened_is_told() {
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
+/// Between two ports no function has to choose one.
+#[test]
+fn the_port_that_a_packet_leaves_by_is_told() {
+    let service = "[service]\nchain = [\"firewall\"]\nports = [\"lan\", \"wan\"]\n\
+        [firewall]\ndefault = \"allow\"\n";
+    let folder = Folder::with("x.toml", service);
+    let said = folder.succeed(&["trace", "x.toml", "--hex", &hex(&outbound())]);
+    let expected = "put_out: 42 bytes, egress port: wan\n";
+    assert!(said.out.contains(expected), "{}", said.out);
+    capture(&folder.path("in.pcap"), &[outbound()]);
+    let zeroth = ["trace", "x.toml", "--in", "in.pcap", "--packet", "0"];
+    folder.fail(&zeroth, "0 is not in 1..");
+}
+
 /// Of several functions that share flow state the one is named that dropped the packet, on the slow path
 /// as on the fast.
 #[test]
