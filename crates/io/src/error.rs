@@ -222,9 +222,33 @@ pub enum Malformation {
         /// The packet's length in the file.
         captured: u32,
     },
+    /// A packet that came later than anybody counts: whoever replays it would have to wait until then.
+    #[error("the packet's time is {years} years after 1970, later than the limit of {MAX_YEARS}")]
+    TooLate {
+        /// How many years after 1970.
+        years: u64,
+    },
     /// A header that the decoder refuses for any other reason.
     #[error("the header cannot be decoded")]
     Header,
+}
+
+/// Nanoseconds of a year, leap days included.
+const NS_PER_YEAR: u64 = 31_556_952_000_000_000;
+
+/// Times that fit in a signed number of nanoseconds are taken.
+const MAX_YEARS: u64 = i64::MAX.unsigned_abs() / NS_PER_YEAR;
+
+impl Malformation {
+    /// What is wrong with this time, in nanoseconds since 1970, if anything is.
+    pub(crate) const fn of_time(timestamp_ns: u64) -> Option<Self> {
+        match timestamp_ns > i64::MAX.unsigned_abs() {
+            true => Some(Self::TooLate {
+                years: timestamp_ns / NS_PER_YEAR,
+            }),
+            false => None,
+        }
+    }
 }
 
 struct Hex<'a>(&'a [u8]);

@@ -329,6 +329,12 @@ fn contradictions_are_named_with_record_and_byte() {
                 claimed: 0x4000_0000,
             },
         ),
+        // The upper half of microseconds since 1970: a run waited for that day.
+        (
+            start + 12,
+            0x0100_0000,
+            Malformation::TooLate { years: 584 },
+        ),
     ];
     for (at, value, problem) in cases {
         let mut bytes = good.bytes.clone();

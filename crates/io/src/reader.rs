@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use crate::error::{CaptureError, Fault, Location};
+use crate::error::{CaptureError, Fault, Location, Malformation};
 use crate::interface::Interface;
 use crate::pcap::{PcapFormat, RawRecord};
 use crate::pcapng::PcapngFormat;
@@ -212,6 +212,11 @@ impl CaptureReader {
             self.records += 1;
             self.departures += 1;
             next = self.format.next(&mut self.window);
+        }
+        if let Ok(Some(raw)) = &next
+            && let Some(problem) = Malformation::of_time(raw.timestamp_ns)
+        {
+            next = Err(Fault::Malformed(problem));
         }
         self.ended = !matches!(next, Ok(Some(_)));
         next.map_err(|fault| fault.at(self.path.clone(), self.next_place()))

@@ -37,7 +37,8 @@ pub enum Scope {
     Hosts(Steering),
     /// Addresses are translated, so that an answer does not tell whom it is for: all packets that
     /// may be translated are one conversation. One end are hosts inside, the other those outside; what
-    /// a host inside sends to an external address comes from both, as it asks another or answers it.
+    /// a host inside sends to an external address comes from both, as it asks another or answers it, and so
+    /// does what comes from an external address, as of a host inside.
     Translated {
         /// How packets are assigned to flows.
         steering: Steering,
@@ -108,15 +109,15 @@ impl Causality {
                     fields::source(bytes, &layout).address,
                     fields::destination(bytes, &layout).address,
                 );
-                let is_external = is_of(external, to);
+                let [is_from_external, is_external] = [from, to].map(|end| is_of(external, end));
                 // Nobody translates what stays inside, or passes by.
-                if is_inside(from) == is_inside(to) && !is_external {
+                if is_inside(from) == is_inside(to) && !is_external && !is_from_external {
                     return self.between_hosts(steering, bytes, &layout);
                 }
-                let end = match (is_inside(from), is_external) {
-                    (true, true) => End::Both,
-                    (true, false) => End::One,
-                    (false, _) => End::Other,
+                let end = match (is_from_external, is_inside(from), is_external) {
+                    (true, ..) | (_, true, true) => End::Both,
+                    (_, true, false) => End::One,
+                    (_, false, _) => End::Other,
                 };
                 Some(Party { place: 0, end })
             }
@@ -292,6 +293,11 @@ mod tests {
         causality.enters(back, 5);
         assert!(!causality.is_due(answer, 5) && !causality.is_due(question, 5));
         let party = |from, to| causality.party(&packet(from, to)).expect("IP");
+        // As an error about an answer, which somebody sends in the name of a host inside.
+        let named = causality
+            .party(&packet("198.51.100.1:77", "192.0.2.9:53"))
+            .expect("IP");
+        assert_eq!((named.place, named.end), (0, End::Both));
         for (one, other) in [
             ("10.0.0.1:5", "10.0.0.2:53"),
             ("192.0.2.1:5", "192.0.2.2:53"),

@@ -114,12 +114,12 @@ impl Drop for Server {
 }
 
 /// A client's place, which is free when this is dropped.
-struct Place {
+struct ClientPlace {
     all: Arc<Places<TcpStream>>,
     number: u64,
 }
 
-impl Place {
+impl ClientPlace {
     /// Nothing if there is none.
     fn take(all: &Arc<Places<TcpStream>>, number: u64, client: &TcpStream) -> Option<Self> {
         match all.enter(number, client.try_clone().ok()?) {
@@ -143,7 +143,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ClientPlace {
     fn drop(&mut self) {
         self.all.leave(self.number);
     }
@@ -158,7 +158,7 @@ fn serve(listener: &TcpListener, answers: &Arc<Answers>, is_over: &AtomicBool) {
             continue;
         };
         number += 1;
-        let Some(place) = Place::take(&all, number, &client) else {
+        let Some(place) = ClientPlace::take(&all, number, &client) else {
             continue;
         };
         let answers = Arc::clone(answers);
@@ -183,7 +183,7 @@ fn wait(listener: &TcpListener) {
     }
 }
 
-fn serve_one(mut client: TcpStream, answers: &Answers, place: &Place) -> io::Result<()> {
+fn serve_one(mut client: TcpStream, answers: &Answers, place: &ClientPlace) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let until = WallClock::now() + TIME;
     let mut request = Vec::new();

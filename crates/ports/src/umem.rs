@@ -12,7 +12,7 @@
 //! The kernel leaves as much room in front of a packet by itself as a frame's headroom is; bookkeeping lies
 //! in what it is told to leave besides.
 //!
-//! Who has a buffer is always known: this process, or one of the [places](Place). A socket has
+//! Who has a buffer is always known: this process, or one of the [places](QueueHolder). A socket has
 //! [`ENTRIES`] buffers to receive into, and for each that it hands over it gets another at once. If the
 //! node keeps so many frames that few are left, packets are copied to buffers of the node, so frames that
 //! are made there always find one to leave in. Buffers of a socket that is closed come back when the kernel
@@ -75,14 +75,14 @@ enum Holder {
     Closed,
 }
 
-struct Place {
+struct QueueHolder {
     queue: Queue,
     holder: Holder,
 }
 
 pub struct Umem {
     pool: Pool,
-    places: Vec<Place>,
+    places: Vec<QueueHolder>,
     /// Buffers that are left for frames of the node's that leave.
     reserve: usize,
     file: OwnedFd,
@@ -126,7 +126,7 @@ impl Umem {
         ports: usize,
         holder: Holder,
     ) -> io::Result<Self> {
-        let place = |&queue| Place { queue, holder };
+        let place = |&queue| QueueHolder { queue, holder };
         Ok(Self {
             file: memory.descriptor().try_clone()?,
             pool: Pool::in_file(memory, CHUNK_BYTES),
@@ -159,8 +159,8 @@ impl Umem {
     }
 
     fn place_of(&self, wanted: &Queue) -> Option<usize> {
-        let is_it = |place: &Place| {
-            let Place { queue, holder } = place;
+        let is_it = |place: &QueueHolder| {
+            let QueueHolder { queue, holder } = place;
             let is_same = (queue.port, queue.number) == (wanted.port, wanted.number);
             let may_enter = match holder {
                 Holder::Nobody => true,
@@ -233,7 +233,7 @@ impl Umem {
     /// Buffers of sockets whose interfaces are gone come back.
     pub fn settle(&mut self) {
         for place in 0..self.places.len() {
-            let Place { queue, holder } = self.places[place];
+            let QueueHolder { queue, holder } = self.places[place];
             if holder == Holder::Closed && is_gone(queue.interface) {
                 self.pool.reclaim(borrower(place), |_| true);
                 self.places[place].holder = Holder::Nobody;

@@ -19,7 +19,7 @@ pub(super) const FIRST_PORT: u16 = 100;
 
 /// Where payloads wait.
 #[expect(clippy::large_enum_variant, reason = "there is one per run")]
-pub(super) enum Place {
+pub(super) enum PayloadPlace {
     Nowhere,
     Remote(Stage),
     Sram(Sram),
@@ -27,7 +27,7 @@ pub(super) enum Place {
     Loopback(Vec<parking::Stage>),
 }
 
-impl Place {
+impl PayloadPlace {
     pub(super) fn new(setting: &Setting, others: &Arc<AtomicU64>) -> Result<Self, ParameterError> {
         let sram = &setting.sram;
         Ok(match setting.parameters.system {

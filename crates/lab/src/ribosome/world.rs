@@ -7,7 +7,7 @@ use super::functions::{Functions, Whose};
 use super::measures::{End, Measures};
 use super::memory::Machine;
 use super::parameters::{BackOffName, SECONDS, Setting};
-use super::places::Place;
+use super::places::PayloadPlace;
 use crate::model::ParameterError;
 use crate::traffic::{Incoming, Traffic};
 use std::collections::{HashMap, HashSet};
@@ -57,7 +57,7 @@ struct UnderWay {
 
 struct Testbed<'a> {
     setting: &'a Setting,
-    place: Place,
+    place: PayloadPlace,
     machines: Vec<Machine>,
     functions: Functions,
     pools: Pools,
@@ -125,7 +125,7 @@ impl<'a> Testbed<'a> {
             false => expected,
         };
         Ok(Self {
-            place: Place::new(setting, &others)?,
+            place: PayloadPlace::new(setting, &others)?,
             machines: (0..setting.servers())
                 .map(|number| Machine::new(number, setting))
                 .collect(),
@@ -159,21 +159,21 @@ impl<'a> Testbed<'a> {
     fn close(&mut self, now: Time) {
         self.end.now = now;
         match &mut self.place {
-            Place::Remote(stage) => {
+            PayloadPlace::Remote(stage) => {
                 self.end.slots_used = stage.counters().most_slots as f64;
                 let first = stage.servers().into_iter().next();
                 let share = first.map_or(0, |server| server.share_per_mille);
                 self.end.server1_share = share as f64 / 1e3;
             }
-            Place::Sram(sram) => self.end.sram_bytes = sram.most_bytes() as f64,
-            Place::Loopback(stages) => {
+            PayloadPlace::Sram(sram) => self.end.sram_bytes = sram.most_bytes() as f64,
+            PayloadPlace::Loopback(stages) => {
                 let counters = stages.iter().map(|stage| *stage.buffer().counters());
                 let (rounds, parked) = counters.fold((0, 0), |(rounds, parked), one| {
                     (rounds + one.recirculations, parked + one.parked)
                 });
                 self.end.recirculations = rounds as f64 / parked.max(1) as f64;
             }
-            Place::Nowhere => (),
+            PayloadPlace::Nowhere => (),
         }
     }
 }

@@ -58,12 +58,12 @@ struct Shared {
 }
 
 /// A client's place, which is free when this is dropped, whatever became of the client.
-struct Place {
+struct ClientPlace {
     shared: Arc<Shared>,
     number: u64,
 }
 
-impl Drop for Place {
+impl Drop for ClientPlace {
     fn drop(&mut self) {
         self.shared.places.leave(self.number);
     }
@@ -118,7 +118,7 @@ impl<S: Service + 'static> Clients<S> {
         }
         let service = Arc::clone(&self.service);
         let shared = Arc::clone(&self.shared);
-        let place = Place { shared, number };
+        let place = ClientPlace { shared, number };
         let serve = move || place.shared.serve(&*service, &client, number);
         if Builder::new().name("operator".into()).spawn(serve).is_err() {
             count(&counts.too_many);
