@@ -87,15 +87,18 @@ fn the_name_of_the_file_chooses_its_format() {
     }
     let path = folder.path().join("a.pcapng.gz");
     let mut writer = CaptureWriter::create(&path).unwrap();
-    writer.write(u64::MAX, &[1; 60]).unwrap();
+    writer.write(LATEST, &[1; 60]).unwrap();
     writer.finish().unwrap();
     assert_eq!(fs::read(&path).unwrap()[..2], [0x1f, 0x8b]);
     assert_eq!(interfaces(&path), [interface(None)]);
     assert_eq!(
         Trace::load(&path).unwrap().at(0).unwrap().timestamp_ns,
-        u64::MAX
+        LATEST
     );
 }
+
+/// No later packet is read.
+const LATEST: u64 = i64::MAX as u64;
 
 fn interface(name: Option<&str>) -> Interface {
     Interface {
@@ -170,7 +173,7 @@ fn names_and_numbers_of_interfaces_that_a_file_cannot_hold_are_refused() {
 fn trace(interfaces: u32) -> impl Strategy<Value = Trace> {
     let frame = (
         0..interfaces,
-        any::<u64>(),
+        0..=LATEST,
         prop::collection::vec(any::<u8>(), 0..200),
     );
     prop::collection::vec(frame, 0..40).prop_map(|frames| {

@@ -45,6 +45,9 @@ const SHOWN: [&str; 5] = ["run", "fast_path", "slow_path", "rule_cache", "link"]
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let all = interfaces();
     let (inside, outside) = arguments.names(&all)?;
+    if let Some(told) = mistyped([&inside, &outside], &all) {
+        output::notice(format_args!("{told}"));
+    }
     let text = starter(&inside, &outside, &all) + &defaults(&settings().to_value());
     let path = arguments.out.as_deref();
     Service::parse(&text, path.unwrap_or(Path::new("starter.toml")))?;
@@ -68,6 +71,20 @@ impl Arguments {
         })?;
         Ok((inside.clone(), outside.clone()))
     }
+}
+
+/// What somebody should know who names an interface of this host and something else.
+fn mistyped(names: [&String; 2], all: &[Interface]) -> Option<String> {
+    let is_there = |name: &&String| all.iter().any(|one| one.name == **name);
+    let (_, others): (Vec<_>, Vec<_>) = names.into_iter().partition(is_there);
+    let [other] = others[..] else {
+        return None;
+    };
+    let known: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+    Some(format!(
+        "{other} is no interface of this host ({}), so packets are generated",
+        known.join(", ")
+    ))
 }
 
 /// The starter for two ports of these names.
@@ -170,6 +187,26 @@ mod tests {
         let text = starter("lan", "eth0", &all);
         assert!(read(&text).devices.is_empty());
         assert!(text.contains("#   eth0            up\n"), "{text}");
+    }
+
+    /// Of two that are none, as in examples, nothing is told.
+    #[test]
+    fn an_interface_beside_something_else_may_be_mistyped() {
+        let interface = |name: &str| Interface {
+            name: name.into(),
+            about: "up".into(),
+            has_default_route: false,
+            is_card: true,
+        };
+        let all = [interface("eth0"), interface("eth1")];
+        let told = |names: [&str; 2]| {
+            let [one, other] = names.map(str::to_owned);
+            mistyped([&one, &other], &all)
+        };
+        assert_eq!(told(["eth1", "eth0"]), None);
+        assert_eq!(told(["lan", "wan"]), None);
+        let expected = "eth9 is no interface of this host (eth0, eth1), so packets are generated";
+        assert_eq!(told(["eth0", "eth9"]).as_deref(), Some(expected));
     }
 
     /// Hosts on both sides find each other: by ARP, and by ICMPv6 of any sender.
