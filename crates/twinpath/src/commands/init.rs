@@ -167,14 +167,18 @@ mod tests {
     use super::*;
     use twinpath_control::service::EtherType;
 
-    #[test]
-    fn ports_are_interfaces_where_there_are_such() {
-        let interface = |name: &str| Interface {
+    /// A card that is up.
+    fn interface(name: &str) -> Interface {
+        Interface {
             name: name.into(),
             about: "up".into(),
             has_default_route: false,
             is_card: true,
-        };
+        }
+    }
+
+    #[test]
+    fn ports_are_interfaces_where_there_are_such() {
         let all = [interface("eth0"), interface("eth1")];
         let read = |text: &str| Service::parse(text, Path::new("a.toml")).expect(text);
         let service = read(&starter("eth1", "eth0", &all));
@@ -192,12 +196,6 @@ mod tests {
     /// Of two that are none, as in examples, nothing is told.
     #[test]
     fn an_interface_beside_something_else_may_be_mistyped() {
-        let interface = |name: &str| Interface {
-            name: name.into(),
-            about: "up".into(),
-            has_default_route: false,
-            is_card: true,
-        };
         let all = [interface("eth0"), interface("eth1")];
         let told = |names: [&str; 2]| {
             let [one, other] = names.map(str::to_owned);
@@ -212,12 +210,6 @@ mod tests {
     /// Hosts on both sides find each other: by ARP, and by ICMPv6 of any sender.
     #[test]
     fn nothing_is_told_of_a_file_for_interfaces() {
-        let interface = |name: &str| Interface {
-            name: name.into(),
-            about: "up".into(),
-            has_default_route: false,
-            is_card: true,
-        };
         let text = starter("eth1", "eth0", &[interface("eth0"), interface("eth1")]);
         let service = Service::parse(&text, Path::new("a.toml")).expect(&text);
         assert_eq!(twinpath_control::service::warnings(&service), []);

@@ -49,10 +49,7 @@ impl Plain {
     #[inline(always)]
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
-        match behind::<UNTAGGED>(frame) {
-            None if protocol::is_vlan(u16_at(frame, UNTAGGED - 2)) => behind::<TAGGED>(frame),
-            plain => plain,
-        }
+        Self::with_ends(frame).map(|(plain, _)| plain)
     }
 
     /// The same, with its addresses and ports.

@@ -65,6 +65,7 @@ proptest! {
             let layout = plain.layout();
             prop_assert_eq!(walk(&frame), Ok(layout));
             prop_assert_eq!(Some(plain.ends(&frame)), fields::v4_ends(&frame, &layout).map(PlainEnds::of));
+            prop_assert_eq!(Plain::with_ends(&frame), Some((plain, plain.ends(&frame))));
             prop_assert_eq!((plain.l3(), plain.l4()), (layout.l3.into(), layout.l4.into()));
             prop_assert_eq!(plain.payload_bytes() as usize, layout.payload_bytes());
             prop_assert_eq!(plain.tcp_header(&frame).is_none(), plain.is_udp());
