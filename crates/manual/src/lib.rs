@@ -13,6 +13,7 @@ mod included;
 mod keys;
 mod module_docs;
 mod service_file;
+mod steps;
 mod summary;
 mod table;
 
@@ -54,6 +55,7 @@ pub fn pages(docs: &Path) -> io::Result<Pages> {
     ]);
     pages.extend(functions::pages()?);
     pages.extend(commands::pages());
+    *pages.entry("commands/trace.md".into()).or_default() += &steps::section()?;
     pages.extend(included::pages(docs)?);
     pages.insert("SUMMARY.md".into(), summary::page(docs, &pages)?);
     Ok(pages)

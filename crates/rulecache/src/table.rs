@@ -337,6 +337,12 @@ impl RuleTable {
         }
     }
 
+    /// The rule of one flow that a packet with this key meets, uncounted.
+    pub fn flow_rule(&self, key: &MatchKey) -> Option<Found> {
+        let line = self.flows.find(LineKey::of(&key.0)?)?;
+        Some(Found::at(line | LINE))
+    }
+
     /// What a packet will read of the rule that an earlier one of its flow has met is on its way.
     #[inline(always)]
     pub fn prefetch(&self, found: Found) {

@@ -64,6 +64,19 @@ pub enum TrafficError {
     },
 }
 
+impl TrafficError {
+    /// The path in the configuration of the field that is wrong, if one is.
+    pub const fn field(&self) -> Option<&'static str> {
+        match self {
+            Self::OutOfRange { field, .. }
+            | Self::Empty { field }
+            | Self::Contradiction { field, .. }
+            | Self::Refused { field, .. } => Some(field),
+            Self::CdfRead { .. } | Self::CdfSyntax { .. } => None,
+        }
+    }
+}
+
 /// What a line of a distribution file should have held.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 #[non_exhaustive]

@@ -25,6 +25,12 @@ const MODULES: [&str; 15] = [
     "time",
 ];
 
+/// Tests in which nothing is to come to the fast path, and why.
+const ON_SLOW_PATH: [(&str, &str); 1] = [(
+    "time::latency",
+    "its link is so slow that flows end before anything of them is back",
+)];
+
 /// All runs of one test.
 #[derive(Default)]
 struct Test {
@@ -52,7 +58,22 @@ pub fn page(root: &Path) -> Option<String> {
         println!("{text}");
         return None;
     }
-    Some(table(&tests(&text)))
+    let tests = tests(&text);
+    let void = void(&tests);
+    if !void.is_empty() {
+        println!("nothing came to the fast path in {}", void.join(", "));
+        return None;
+    }
+    Some(table(&tests))
+}
+
+/// Tests in which nothing came to the fast path and should have.
+fn void(tests: &BTreeMap<String, Test>) -> Vec<&str> {
+    let is_meant = |name: &str| ON_SLOW_PATH.iter().any(|(test, _)| *test == name);
+    let void = tests
+        .iter()
+        .filter(|(name, test)| test.on_fast_path == 0 && !is_meant(name));
+    void.map(|(name, _)| name.as_str()).collect()
 }
 
 /// What lines of tests tell, by test.
@@ -97,7 +118,7 @@ impl Test {
             let counters = counters.iter();
             let counters = counters.map(|(counter, count)| format!("{counter} {count}"));
             match counters.len() {
-                0 => name.clone(),
+                0 => format!("{name}: nothing"),
                 _ => format!("{name}: {}", counters.collect::<Vec<_>>().join(", ")),
             }
         };
@@ -139,6 +160,12 @@ fn table(tests: &BTreeMap<String, Test>) -> String {
             test.did()
         );
     }
+    let told = ON_SLOW_PATH
+        .iter()
+        .filter(|(test, _)| tests.contains_key(*test));
+    for (test, why) in told {
+        _ = write!(page, "\nNothing of {test} is on the fast path: {why}.\n");
+    }
     page
 }
 
@@ -164,11 +191,20 @@ mod tests {
         let found = tests(text);
         let one = &found["a::one"];
         assert_eq!((one.runs, one.packets, one.on_fast_path), (2, 40, 10));
-        assert_eq!(one.did(), "acl: allowed 4, denied 3; napt");
+        assert_eq!(one.did(), "acl: allowed 4, denied 3; napt: nothing");
         let page = table(&found);
         assert!(
             page.contains("| a::one | 2 | x.pcap, y.pcap | 40 | 25.0 % |"),
             "{page}"
         );
+        assert!(void(&found).is_empty());
+    }
+
+    #[test]
+    fn a_test_without_a_fast_path_is_void_but_for_those_that_are_meant_to_be() {
+        let found =
+            tests("oracle | a::one | x | 9 | 0 | \noracle | time::latency | x | 9 | 0 | \n");
+        assert_eq!(void(&found), ["a::one"]);
+        assert!(table(&found).contains("Nothing of time::latency is on the fast path: "));
     }
 }

@@ -98,6 +98,7 @@ mod faults;
 mod guarantees;
 mod kernel;
 mod parking;
+mod places;
 mod port_address;
 mod ports;
 mod rule_lines;
@@ -126,6 +127,7 @@ pub use warnings::warnings;
 
 use chain::Names;
 use faults::{Faults, Gone};
+use places::Places;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -490,6 +492,7 @@ struct Settings {
     split: Option<Option<Spanned<Split>>>,
     link: Option<Link>,
     traffic: Option<Option<Spanned<TrafficConfig>>>,
+    traffic_places: Places,
     metrics: Option<Metrics>,
     ipfix: Option<Ipfix>,
 }
@@ -504,9 +507,13 @@ impl Settings {
                 (None, Gone::default())
             }
         };
+        let traffic_places = tables
+            .get("traffic")
+            .map(|table| Places::of(table.get_ref()));
         Self {
             service,
             gone,
+            traffic_places: traffic_places.unwrap_or_default(),
             ports: faults.settings(tables, "ports"),
             run: faults.settings_or_default(tables, "run"),
             fast_path: faults.settings_or_default(tables, "fast_path"),
@@ -530,9 +537,9 @@ impl Settings {
         faults: &mut Faults,
     ) -> Option<Service> {
         let folder = file.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let traffic = self
-            .traffic
-            .map(|traffic| traffic.map(|traffic| checked_traffic(traffic, &folder)));
+        let traffic = self.traffic.map(|traffic| {
+            traffic.map(|traffic| checked_traffic(traffic, &self.traffic_places, &folder))
+        });
         let traffic = traffic.and_then(|traffic| faults.take(traffic.transpose()));
         let mut service = self.service?;
         let ports_at = service.ports.as_ref().map(Spanned::span);
@@ -676,15 +683,19 @@ fn slow_path(
 
 fn checked_traffic(
     traffic: Spanned<TrafficConfig>,
+    places: &Places,
     folder: &Path,
 ) -> Result<TrafficConfig, Misplaced> {
-    let span = traffic.span();
+    let table = traffic.span();
     let mut config = traffic.into_inner();
     config.resolve_paths(folder);
-    config
-        .validate()
-        .map_err(|error| (span, error.to_string()))?;
-    Ok(config)
+    match config.validate() {
+        Ok(()) => Ok(config),
+        Err(error) => {
+            let place = error.field().and_then(|field| places.at(field));
+            Err((place.unwrap_or(table), error.to_string()))
+        }
+    }
 }
 
 #[cfg(test)]

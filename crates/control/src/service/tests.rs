@@ -47,6 +47,12 @@ fn errors_name_file_line_column_and_what_was_expected() {
         misspelt.starts_with("folder/edge.toml:4:1: unknown field `round_tripp`, expected one of"),
         "{misspelt}"
     );
+    let share =
+        refusal("[service]\nchain = [\"reassembler\"]\n[traffic]\nflows = 9\ntcp_share = 1.5\n");
+    assert!(
+        share.starts_with("folder/edge.toml:5:13: tcp_share is 1.5: expected a number from 0 to 1"),
+        "{share}"
+    );
     let endless = refusal("[service]\nchain = [\"firewall\"]\n[link]\nround_trip = \"100000d\"\n");
     assert!(
         endless.contains(":4:14: a round trip of 100000d is longer than 10s"),

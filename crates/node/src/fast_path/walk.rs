@@ -2,9 +2,19 @@
 //!
 //! | step | what happens |
 //! |---|---|
+//! | [`process`](FastPath::process) | the list of what follows, for each batch and direction |
+//! | [`open`](FastPath::open) | packets in tunnels that are opened here are cut out |
 //! | [`look_ahead`](FastPath::look_ahead) | headers, directions and flows of a whole batch are found, and what will be read of tables is fetched |
-//! | [`walk`](FastPath::walk) | the packets of a direction meet the elements one after the other |
-//! | [`pass`](FastPath::pass) | they meet one element, in order of arrival |
+//! | [`pass_by`](FastPath::pass_by) | what may not enter the chain passes by it, or is dropped |
+//! | [`enter`](FastPath::enter) | the packets of a direction stand in front of the first element |
+//! | [`pass`](FastPath::pass) | they meet one element after the other, at each in order of arrival |
+//! | [`leave_chain`](FastPath::leave_chain) | those that are left have passed the last |
+//! | [`remember`](FastPath::remember) | where they were found is kept for the next of their flows |
+//!
+//! Of a single packet:
+//!
+//! | step | what happens |
+//! |---|---|
 //! | [`meet`](FastPath::meet) | one packet meets one element, alone |
 //! | [`stop`](FastPath::stop) | a packet that does not go on leaves the others: it is answered, or comes to `drop`, `hold` or `punt` |
 //! | [`go_on`](FastPath::go_on) | a packet that was held or with a worker goes on alone |
@@ -16,13 +26,12 @@ mod effects;
 mod waiting;
 
 use super::hints::{of_slot, slot_of};
-use super::lane::{Ahead, Batch, InFront, Lane, Passed, Shape, set_egress};
+use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
 use super::rules::RULES_HASH;
 use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
 use crate::mirror::Event;
 use crate::position::Position;
 use crate::watch::Step;
-use std::vec::Drain;
 use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
@@ -31,7 +40,8 @@ use twinpath_link::{Header, Message};
 use twinpath_rulecache::Held;
 
 impl FastPath {
-    /// The walk of all frames through the chain, [`BATCH`](super::BATCH) at a time.
+    /// The walk of all frames through the chain, [`BATCH`](super::BATCH) at a time. Meanwhile those of the next
+    /// batch are fetched.
     #[inline]
     pub fn process(
         &mut self,
@@ -41,72 +51,66 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let before = out.departures.len();
+        self.open(frames, pools);
+        let mut io = Io { clock, pools, out };
+        let (mut arrivals, mut is_fetched) = (frames.drain(..), false);
+        let mut batch = self.batch.take().unwrap_or_default();
+        while !arrivals.as_slice().is_empty() {
+            self.look_ahead(&mut arrivals, is_fetched, &mut batch);
+            self.pass_by(&mut batch.aside, &mut io);
+            let first = batch.first;
+            for direction in Direction::BOTH {
+                let mut next = arrivals.as_slice();
+                let (lane, ahead) = batch.lane(direction);
+                let mut place = self.enter(lane, direction, first);
+                while let Some(position) = place.filter(|_| !lane.frames.is_empty()) {
+                    self.pass(lane, ahead, (position, first, next), &mut io);
+                    (place, next) = (self.order.next(position), &[]);
+                }
+                self.leave_chain(lane, &mut io);
+            }
+            self.remember(&batch.ahead);
+            is_fetched = true;
+        }
+        self.batch = Some(batch);
+        self.settle_departures(before, &mut io);
+    }
+
+    /// Tunnels are opened, and whoever follows packets learns which buffers they are in.
+    #[inline(always)]
+    fn open(&mut self, frames: &mut Vec<Frame>, pools: &mut Pools) {
         if self.admission.opens_tunnels() {
             self.cut_inside(frames, pools);
         }
         if let Some(watch) = &self.watch {
             watch.arrive(frames, self.under_way.arrived());
         }
-        let mut io = Io { clock, pools, out };
-        self.walk_batches(&mut frames.drain(..), &mut io);
-        self.settle_departures(before, &mut io);
     }
 
-    /// All walk, a batch after the other.
+    /// What may not enter the chain passes by it, or is dropped.
     #[inline(always)]
-    fn walk_batches(&mut self, arrivals: &mut Drain<'_, Frame>, io: &mut Io<'_>) {
-        let mut batch = self.batch.take().unwrap_or_default();
-        let mut is_fetched = false;
-        while !arrivals.as_slice().is_empty() {
-            self.look_ahead(arrivals, is_fetched, &mut batch);
-            self.walk_batch(&mut batch, arrivals.as_slice(), io);
-            is_fetched = true;
+    fn pass_by(&mut self, aside: &mut Vec<Frame>, io: &mut Io<'_>) {
+        for frame in aside.drain(..) {
+            self.pass_one_by(frame, io);
         }
-        self.batch = Some(batch);
     }
 
-    /// The packets of a batch walk through the chain. Meanwhile those of the next are fetched.
+    /// The packets of a direction enter the chain, the batch beginning with the number `first`.
+    /// Returns where.
     #[inline(always)]
-    fn walk_batch(&mut self, batch: &mut Batch, next: &[Frame], io: &mut Io<'_>) {
-        if !batch.aside.is_empty() {
-            self.pass_by(&mut batch.aside, io);
-        }
-        let first = batch.first;
-        for direction in Direction::BOTH {
-            let (lane, ahead) = batch.lane(direction);
-            if !lane.frames.is_empty() {
-                self.walk(lane, ahead, (direction, first, next), io);
-            }
-        }
-        self.remember(&batch.ahead);
-    }
-
-    /// The packets of a direction walk through the chain.
-    #[inline(always)]
-    fn walk(
-        &mut self,
-        lane: &mut Lane,
-        ahead: &mut Ahead,
-        (direction, first, mut fetched): (Direction, u64, &[Frame]),
-        io: &mut Io<'_>,
-    ) {
+    fn enter(&mut self, lane: &mut Lane, direction: Direction, first: u64) -> Option<Position> {
         if self.keeps_payloads() {
             lane.number(first);
         }
         if self.watch.is_some() {
             self.tell_of_lane(lane, direction);
         }
-        let mut next = Some(self.order.first(direction));
-        while let Some(position) = next.filter(|_| !lane.frames.is_empty()) {
-            if self.mirror.wants_elements() {
-                let event = Event::Meets(position.element);
-                let frames = lane.frames.iter();
-                frames.for_each(|frame| self.mirror.copy(event, frame));
-            }
-            self.pass(lane, ahead, (position, first, fetched), io);
-            fetched = &[];
-            next = self.order.next(position);
-        }
+        Some(self.order.first(direction))
+    }
+
+    /// All that are left of a direction have passed the chain.
+    #[inline(always)]
+    fn leave_chain(&mut self, lane: &mut Lane, io: &mut Io<'_>) {
         self.counts.fast_packets += lane.frames.len() as u64;
         let bytes = lane.frames.iter().map(|frame| frame.len() as u64);
         self.counts.fast_bytes += bytes.sum::<u64>();
@@ -132,26 +136,33 @@ impl FastPath {
         (position, first, next): (Position, u64, &[Frame]),
         io: &mut Io<'_>,
     ) {
-        if let Some(FastElement::Dash(stage)) = self.elements.get_mut(usize::from(position.element))
-        {
-            stage.look_ahead(&lane.frames);
-        }
+        self.begin(lane, position);
         let mut done = 0;
         loop {
-            let (passed, decision) = match &self.watch {
-                // Whoever follows packets sees them pass one by one.
-                Some(watch) if watch.follows_each() => (0, None),
-                _ => self.pass_along(lane.from(done, ahead, next), position),
+            let (passed, decision) = match self.watch {
+                None => self.pass_along(lane.from(done, ahead, next), position),
+                Some(_) => self.pass_watched((lane, ahead), done, position),
             };
-            if self.watch.is_some() {
-                self.tell_passed(&lane.frames[done..], (passed, decision), position);
-            }
             done += passed;
             if done == lane.frames.len() {
                 return self.forget_ahead(position);
             }
             let goes_on = self.pass_one((lane, ahead), done, decision, position, first, io);
             done += usize::from(goes_on);
+        }
+    }
+
+    /// Packets are about to meet an element.
+    #[inline(always)]
+    fn begin(&mut self, lane: &Lane, position: Position) {
+        if self.mirror.wants_elements() {
+            let event = Event::Meets(position.element);
+            let frames = lane.frames.iter();
+            frames.for_each(|frame| self.mirror.copy(event, frame));
+        }
+        if let Some(FastElement::Dash(stage)) = self.elements.get_mut(usize::from(position.element))
+        {
+            stage.look_ahead(&lane.frames);
         }
     }
 
@@ -166,7 +177,7 @@ impl FastPath {
 
     /// Packets meet an element, until one does not go on, or is not found where it should be.
     #[inline(always)]
-    fn pass_along<'a>(
+    pub(super) fn pass_along<'a>(
         &mut self,
         mut packets: impl Iterator<Item = InFront<'a>>,
         position: Position,
@@ -392,15 +403,12 @@ impl FastPath {
         }
     }
 
-    /// What may not enter the chain passes by it, or is dropped.
     #[cold]
-    fn pass_by(&mut self, aside: &mut Vec<Frame>, io: &mut Io<'_>) {
-        for frame in aside.drain(..) {
-            self.tell_arrival(&frame, None);
-            match self.admission.refusal(&frame) {
-                None => self.depart(frame, false, io),
-                Some(reason) => self.drop(frame, reason, io),
-            }
+    fn pass_one_by(&mut self, frame: Frame, io: &mut Io<'_>) {
+        self.tell_arrival(&frame, None);
+        match self.admission.refusal(&frame) {
+            None => self.depart(frame, false, io),
+            Some(reason) => self.drop(frame, reason, io),
         }
     }
 }

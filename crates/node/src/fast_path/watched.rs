@@ -1,6 +1,6 @@
 //! What whoever follows packets is told of their walk on the fast path.
 
-use super::lane::{Lane, Shape};
+use super::lane::{Ahead, Lane, Passed, Shape};
 use super::{FastElement, FastPath, RuleStage};
 use crate::position::Position;
 use crate::watch::{
@@ -62,9 +62,39 @@ impl FastPath {
         }
     }
 
-    /// The first of these have met an element together, and the one behind them, if that is decided.
+    /// The packets from the one at `done` on meet an element in the loop that serves a lane, together or, if each is
+    /// followed, the first alone.
     #[cold]
-    pub(super) fn tell_passed(
+    pub(super) fn pass_watched(
+        &mut self,
+        (lane, ahead): (&mut Lane, &Ahead),
+        done: usize,
+        position: Position,
+    ) -> Passed {
+        let follows_each = self.watch.as_ref().is_some_and(Watch::follows_each);
+        let before = match lane.at(done, ahead) {
+            Some((frame, _, known, shape)) if follows_each => {
+                let seen = self.see(frame, &shape, position);
+                seen.map(|seen| (seen, known.hints.at(position.element)))
+            }
+            _ => None,
+        };
+        let count = if follows_each { 1 } else { lane.frames.len() };
+        let met = self.pass_along(lane.from(done, ahead, &[]).take(count), position);
+        match before {
+            None if follows_each => {}
+            None => self.tell_passed(&lane.frames[done..], met, position),
+            Some(_) if met == (0, None) => {}
+            Some((seen, hint)) => {
+                let decision = met.1.unwrap_or(Decision::FORWARD);
+                self.tell_met(seen, &lane.frames[done], position, (decision, hint));
+            }
+        }
+        met
+    }
+
+    /// The first of these have met an element together, and the one behind them, if that is decided.
+    fn tell_passed(
         &self,
         frames: &[Frame],
         (passed, decision): (usize, Option<Decision>),
@@ -160,7 +190,8 @@ fn found_rule(stage: &RuleStage, key: Option<MatchKey>, hint: u32) -> Found {
     let Some(key) = key else {
         return Found::NotPlain;
     };
-    let met = rulecache::Found::from_bits(hint).filter(|met| stage.table.meets(*met, &key));
+    let hinted = rulecache::Found::from_bits(hint).filter(|met| stage.table.meets(*met, &key));
+    let met = hinted.or_else(|| stage.table.flow_rule(&key));
     let rule = met.and_then(|met| stage.table.active_rule(stage.table.rule(met)));
     rule.map_or(Found::NoRule, |(name, _)| {
         Found::Rule(Box::new(CachedRule::named(name)))

@@ -137,6 +137,8 @@ pub struct Talk {
     pub trace: Trace,
     /// No FIN reaches the victim.
     pub fins_get_lost: bool,
+    /// Whether the victim has [gone on](Self::go_on).
+    pub goes_on: bool,
     now: u64,
     /// Bytes that the victim has sent.
     said: u32,
@@ -149,6 +151,7 @@ impl Talk {
             ends,
             trace: Trace::new(),
             fins_get_lost: false,
+            goes_on: false,
             now: 1_000_000_000,
             said: 0,
         }
@@ -241,6 +244,12 @@ impl Talk {
             .window(8192)
             .to_vec();
         self.push(&packet.expect("a packet"));
+    }
+
+    /// The victim goes on to say what it has: enough for the fast path to have its share.
+    pub fn go_on(&mut self, offset: u32) {
+        (0..20).for_each(|_| self.answer(offset));
+        self.goes_on = true;
     }
 
     /// Some packets, as the victim takes them.

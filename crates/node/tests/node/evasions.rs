@@ -34,7 +34,7 @@ fn is_banned(service: &Service, talk: &Talk, what: &str) -> bool {
         .map(|paths| run(service, &talk.trace, paths, Execution::Virtual));
     assert_same(&by_direction(&slow.flows), &by_direction(&both.flows), what);
     tell("talk", &slow, &both);
-    if talk.ends.have_talked {
+    if talk.ends.have_talked || talk.goes_on {
         assert_share(&both, LEAST_SHARE, what);
     }
     let left = both.packets.iter().map(|(_, packet)| packet.as_slice());
@@ -393,6 +393,7 @@ fn in_front_of_where_a_stream_is_picked_up() {
             for (offset, payload) in sent {
                 talk.send(&Sent::data(*offset, payload));
             }
+            talk.go_on(9);
             let what = format!("{what}, {ends:?}");
             assert!(!is_banned(service, &talk, &what), "{what}");
             let outcome = run(service, &talk.trace, Paths::Both, Execution::Virtual);
@@ -410,6 +411,7 @@ fn a_stream_that_is_picked_up_goes_on() {
         talk.send(&Sent::data(9, b"harmless"));
         talk.answer(17);
         talk.send(&Sent::data(0, b"sent over harmless"));
+        talk.go_on(18);
         talk.send(&Sent::data(18, b" FORB"));
         assert!(!is_banned(service, &talk, "picked up"), "{ends:?}");
         let outcome = run(service, &talk.trace, Paths::Both, Execution::Virtual);
