@@ -87,6 +87,10 @@ reasons! {
     /// The ring towards a worker was full: the slow path is overloaded (live traffic only; a replay
     /// waits instead).
     PuntRingFull => "punt_ring_full", Loss;
+    /// As many packets wait for a DPU's policies as may, those of one flow or all together.
+    AnswerBacklogFull => "answer_backlog_full", Loss;
+    /// What a DPU's policies said of it came when it was no longer waited for: those behind it have gone on.
+    AnswerLate => "answer_late", Loss;
     /// The workers know as many flows as they may.
     FlowTableFull => "flow_table_full", Loss;
     /// An inspector remembers as many streams of which something is half seen as it may.

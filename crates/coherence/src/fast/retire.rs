@@ -50,7 +50,12 @@ impl StateStage {
 
     /// Whether no slot is in use.
     pub fn is_empty(&self) -> bool {
-        self.stats.population[Fsm::Active as usize] + self.waiting_slots() == 0
+        self.slots_in_use() == 0
+    }
+
+    /// How many flows have a slot.
+    pub fn slots_in_use(&self) -> u64 {
+        self.stats.population[Fsm::Active as usize] + self.waiting_slots()
     }
 
     /// Takes the place of another stage that all flows have left: what the workers may remember of

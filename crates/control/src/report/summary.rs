@@ -99,7 +99,7 @@ fn heading(report: &Report) -> Vec<String> {
             run.seed
         ),
         format!(
-            "{}: {} of capture in {}, {}, {}",
+            "{}: {} of capture in {}; {}, {} left",
             plain(&run.input),
             units::duration(run.duration_capture_ns),
             units::duration(run.duration_wall_ns),

@@ -218,7 +218,8 @@ pub struct FastPath {
     /// The kind of device, whose limits the chain must fit; `twinpath explain` shows both.
     pub device: Device,
     /// Slots of the state table of each element with flow state: how many flows the fast path can have
-    /// at a time. `twinpath explain` tells what share of so many flows finds one, and the memory.
+    /// at a time, rounded up to whole buckets. `twinpath explain` tells what share of so many flows finds one,
+    /// and the memory.
     #[serde(deserialize_with = "count::<_, MOST_SLOTS>")]
     #[schemars(range(min = 1, max = MOST_SLOTS))]
     pub slots: usize,

@@ -15,7 +15,7 @@ use twinpath_core::wire::{Address, fragment};
 use super::{Dpu, Stop, Verdict};
 use crate::flows::EntryKey;
 use crate::headers::{Direction, Headers};
-use crate::pipeline::{Arrival, Decision, Policies, Received};
+use crate::pipeline::{Arrival, Policies, Received, Ruling};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::tables::Tables;
@@ -41,7 +41,7 @@ pub struct Question {
 }
 
 /// What policies say, and to which question.
-pub type Answer = (Question, Result<Decision, Reason>);
+pub type Answer = (Question, Result<Ruling, Reason>);
 
 /// Where policies judge.
 pub(super) enum Judge {
@@ -105,7 +105,7 @@ impl Dpu {
     ///
     /// # Errors
     /// Why packets are dropped.
-    pub fn answer(&self, arrival: &Arrival) -> Result<Decision, Reason> {
+    pub fn answer(&self, arrival: &Arrival) -> Result<Ruling, Reason> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let policies = Policies {
             tables: &self.tables,
@@ -228,7 +228,7 @@ impl Dpu {
     }
 
     /// What they say.
-    pub(super) fn judged(&mut self, arrival: &Arrival) -> Result<Decision, Reason> {
+    pub(super) fn judged(&mut self, arrival: &Arrival) -> Result<Ruling, Reason> {
         let given = match &mut self.judge {
             Judge::Elsewhere(asked) => asked.answer.take(),
             Judge::Here => None,

@@ -4,7 +4,7 @@
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, Endpoint, protocol};
 
-use super::action::{Action, Decision, Layer, Origin};
+use super::action::{Action, Layer, Origin, Ruling};
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::{Policies, checked, joined};
@@ -32,7 +32,7 @@ pub(super) fn decide(
     policies: &Policies<'_>,
     arrival: &Arrival,
     (metering, admitted_by): (MeterBits, Option<u16>),
-) -> Result<Decision, Reason> {
+) -> Result<Ruling, Reason> {
     let planner = Planner {
         policies,
         arrival,
@@ -48,7 +48,7 @@ pub(super) fn decide(
         ..way.action
     };
     let metering = joined(metering, way.metering);
-    Ok(Decision {
+    Ok(Ruling {
         forward,
         reverse,
         answers,

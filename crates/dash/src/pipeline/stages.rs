@@ -8,9 +8,9 @@
 //!    validation of the sender's physical address ([`inbound`](super::inbound)),
 //! 4. metering class.
 //!
-//! Nothing is changed here, neither the packet nor any state: the answer is a [`Decision`].
+//! Nothing is changed here, neither the packet nor any state: the answer is a [`Ruling`].
 
-use super::action::Decision;
+use super::action::Ruling;
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::Policies;
@@ -24,7 +24,7 @@ impl Policies<'_> {
     ///
     /// # Errors
     /// Why it is dropped.
-    pub fn decide(&self, arrival: &Arrival) -> Result<Decision, Reason> {
+    pub fn decide(&self, arrival: &Arrival) -> Result<Ruling, Reason> {
         let is_trusted = self.is_trusted(arrival);
         self.note(|| {
             let action = if is_trusted { "trusted" } else { "dropped" };

@@ -5,21 +5,21 @@ use twinpath_core::wire::fields;
 use twinpath_slowpath::Flow;
 
 use super::connection::{Connection, Phase};
-use super::function::{Decision, Firewall};
+use super::function::{Checked, Firewall};
 use super::rule::Action;
 use crate::icmp_errors::{self, Refusal};
 
 impl Firewall {
     /// Refuses what no flow and no rule can make good. Everything but ICMP errors and redirects
     /// passes.
-    pub(super) fn judge_error(&mut self, packet: &Packet) -> Decision {
+    pub(super) fn judge_error(&mut self, packet: &Packet) -> Checked {
         let judged = icmp_errors::judge(packet.bytes(), &packet.layout, self.redirects);
         judged.map_err(|refusal| self.refusals.count(refusal))
     }
 
     /// An ICMP error passes with the connection that it is about. One that is about no known
     /// connection needs a rule of its own.
-    pub(super) fn error(&mut self, packet: &Packet, flow: &Flow<'_>) -> Decision {
+    pub(super) fn error(&mut self, packet: &Packet, flow: &Flow<'_>) -> Checked {
         let Some(connection) = Connection::load(flow.words) else {
             return self.unrelated_error(packet);
         };
@@ -30,7 +30,7 @@ impl Firewall {
         Ok(())
     }
 
-    pub(super) fn unrelated_error(&mut self, packet: &Packet) -> Decision {
+    pub(super) fn unrelated_error(&mut self, packet: &Packet) -> Checked {
         self.counters.unrelated_errors += 1;
         match self.ask_rules(packet) {
             Some(Action::Allow) => Ok(()),

@@ -51,8 +51,8 @@ pub(super) struct Counters {
     pub(super) unrelated_errors: u64,
 }
 
-/// What becomes of a packet.
-pub(super) type Decision = Result<(), DropReason>;
+/// Whether a packet goes on, or why it is dropped.
+pub(super) type Checked = Result<(), DropReason>;
 
 impl Firewall {
     /// A firewall that knows no connections yet.
@@ -73,7 +73,7 @@ impl Firewall {
         }
     }
 
-    fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+    fn decide(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Checked {
         self.judge_error(packet)?;
         if self.checksums.of_all() && packet.role != Role::Error {
             self.verify(packet)?;
@@ -98,7 +98,7 @@ impl Firewall {
         timeout: u32,
         windows: Windows,
         flow: &mut Flow<'_>,
-    ) -> Decision {
+    ) -> Checked {
         self.check_rules(packet)?;
         self.count_of_host(packet, flow)?;
         self.counters.opened += 1;
@@ -107,7 +107,7 @@ impl Firewall {
     }
 
     /// Asks the rules about a connection's packet.
-    pub(super) fn check_rules(&mut self, packet: &Packet) -> Decision {
+    pub(super) fn check_rules(&mut self, packet: &Packet) -> Checked {
         let action = self.ask_rules(packet).unwrap_or_else(|| {
             self.decided.by_default += 1;
             self.default
@@ -149,7 +149,7 @@ impl Firewall {
     }
 
     /// Counts a flow's connection for the host that opens it, unless it has as many as it may.
-    fn count_of_host(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+    fn count_of_host(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Checked {
         self.hosts.close(std::mem::take(flow.handle));
         let Some(limit) = &self.host_limit else {
             return Ok(());
@@ -165,7 +165,7 @@ impl Firewall {
     }
 
     /// Whatever is no TCP segment: two ends that talk to each other pass for a connection.
-    fn datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+    fn datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Checked {
         let Some(mut connection) = Connection::load(flow.words) else {
             return self.open_datagram(packet, flow);
         };
@@ -186,7 +186,7 @@ impl Firewall {
         Ok(())
     }
 
-    fn open_datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+    fn open_datagram(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Checked {
         match icmp_kind(packet) {
             Some(IcmpKind::Error) => return self.unrelated_error(packet),
             Some(IcmpKind::Answer) if !self.pick_up => return Err(self.invalid()),

@@ -5,13 +5,13 @@ use twinpath_core::{DropReason, Packet};
 use twinpath_slowpath::Flow;
 
 use super::connection::{Connection, Phase};
-use super::function::{Decision, Firewall};
+use super::function::{Checked, Firewall};
 use super::segment::Segment;
 use super::tcp_state::{End, SegmentKind, TcpState, Transition, transition};
 use super::window::{Judgement, Windows};
 
 impl Firewall {
-    pub(super) fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Decision {
+    pub(super) fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Checked {
         let known = Connection::load(flow.words);
         let segment = Segment::of(packet);
         let state = known.map_or(TcpState::None, |connection| connection.state_at(&segment));
@@ -54,7 +54,7 @@ impl Firewall {
         known: Option<Connection>,
         segment: &Segment,
         flow: &mut Flow<'_>,
-    ) -> Decision {
+    ) -> Checked {
         let scale = known.map(|connection| connection.windows.scale_of_syn_before(segment));
         if scale == Some(None) {
             return self.out_of_window();
@@ -82,7 +82,7 @@ impl Firewall {
         next: TcpState,
         segment: &Segment,
         flow: &mut Flow<'_>,
-    ) -> Decision {
+    ) -> Checked {
         let state = connection.state_at(segment);
         let is_blind = state == TcpState::Answered
             && sender == End::Opener
@@ -110,7 +110,7 @@ impl Firewall {
         }
     }
 
-    fn out_of_window(&mut self) -> Decision {
+    fn out_of_window(&mut self) -> Checked {
         self.counters.out_of_window += 1;
         match self.liberal {
             true => Ok(()),
@@ -135,7 +135,7 @@ impl Firewall {
         state: TcpState,
         windows: Windows,
         flow: &mut Flow<'_>,
-    ) -> Decision {
+    ) -> Checked {
         self.open(
             packet,
             Phase::Tcp(state),
@@ -146,7 +146,7 @@ impl Firewall {
     }
 
     /// Refuses a packet whose checksum is wrong, where checksums are verified.
-    pub(super) fn verify(&mut self, packet: &Packet) -> Decision {
+    pub(super) fn verify(&mut self, packet: &Packet) -> Checked {
         match !self.checksums.of_state() || packet.checksums_hold() {
             true => Ok(()),
             false => {

@@ -294,7 +294,7 @@ impl FastPath {
         let has_room = is_lossless || stage.held < MOST_HELD;
         match stage.behind() {
             Some(behind) if !has_room || !is_lossless && behind.len() >= MOST_BEHIND => {
-                self.drop_at(Some(element), frame, DropReason::PuntRingFull, io);
+                self.drop_at(Some(element), frame, DropReason::AnswerBacklogFull, io);
             }
             Some(behind) => {
                 behind.push_back(frame);
@@ -317,8 +317,7 @@ impl FastPath {
             return self.drop(frame, DropReason::BadLinkFrame, io);
         };
         let Some(Asked { answer, behind, .. }) = stage.take(ticket) else {
-            // It was given up, and those behind it have gone on.
-            return self.drop_at(Some(position.element), frame, DropReason::PuntRingFull, io);
+            return self.drop_at(Some(position.element), frame, DropReason::AnswerLate, io);
         };
         let decision = stage.resume(&mut frame, answer);
         self.decided(decision, frame, position, io);

@@ -609,6 +609,15 @@ impl FastPath {
         is_quiet && given
     }
 
+    /// Packets inside, and flows whose state is here.
+    pub fn count_inside(&self) -> usize {
+        let in_use = self.elements.iter().map(|element| match element {
+            FastElement::State(stage) => stage.slots_in_use() as usize,
+            _ => 0,
+        });
+        self.under_way.waiting() + in_use.sum::<usize>()
+    }
+
     /// Lets the timers of rules go on, and reports all their uses. Returns whether nothing was left
     /// to do.
     fn settle_all(&mut self, io: &mut Io<'_>) -> bool {

@@ -13,8 +13,8 @@
 //!
 //! A stop quiesces until no deadline is left: functions let go of what they keep when its time comes,
 //! as they would with more packets behind, and it passes what is behind them before the next
-//! deadline comes. It takes as long as something comes back; where nothing does, and something
-//! still waits, it is lost and counted.
+//! deadline comes. It takes as long as something comes back and ever less is inside; where that ends, and
+//! something still waits, it is lost and counted.
 
 use super::{Machine, Output, Replacement};
 use crate::leftovers::Leftovers;
@@ -78,7 +78,8 @@ pub enum Refusal {
 /// given up.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 
-/// What is on the link may take so long.
+/// What is on the link may take so long; and at the end of a run, so long no less may be inside, whatever
+/// comes back.
 const MOST_ON_LINK: Duration = Duration::from_secs(600);
 
 /// Messages that ask flows home leave so much of a link's room to packets.
@@ -95,6 +96,8 @@ struct Task {
     since: Option<Instant>,
     /// When packets began to wait.
     paused: Option<Instant>,
+    /// The least that was inside so far at the end of a run, and since when.
+    least_inside: Option<(usize, Instant)>,
     /// What workers have told of their new chains.
     replaced: Replaced,
     /// Why the change is not made, if workers have still to be told.
@@ -166,6 +169,7 @@ impl Task {
             step,
             since: None,
             paused: None,
+            least_inside: None,
             replaced: Replaced::default(),
             refusal: None,
             then_stops: false,
@@ -181,6 +185,17 @@ impl Task {
         if let Goal::Change(replacement) = &mut self.goal {
             replacement.slow[worker] = plans;
         }
+    }
+
+    /// Whether there is less inside than there was, or was not long ago: what comes back may be the same again
+    /// and again.
+    fn has_less_inside(&mut self, inside: usize, now: Instant) -> bool {
+        let (least, since) = self.least_inside.unwrap_or((usize::MAX, now));
+        self.least_inside = Some(match inside < least {
+            true => (inside, now),
+            false => (least, since),
+        });
+        inside < least || now.since(since) <= MOST_ON_LINK
     }
 
     /// Whether the step has taken too long.
@@ -326,7 +341,9 @@ impl Machine {
         }
         if matches!(task.goal, Goal::Stop) {
             let began = *task.since.get_or_insert(clock.link);
-            return match self.may_come_to_rest(began, clock.link) {
+            let inside = self.path.count_inside();
+            let is_less = task.has_less_inside(inside, clock.link);
+            return match is_less && self.may_hear(began, clock.link) {
                 true => self.phase = Phase(Some(task)),
                 false => self.tell(task, Next::GiveUp, out),
             };
@@ -342,7 +359,7 @@ impl Machine {
     }
 
     /// Whether something may still come back.
-    fn may_come_to_rest(&self, began: Instant, now: Instant) -> bool {
+    fn may_hear(&self, began: Instant, now: Instant) -> bool {
         let most = match self.links.iter().any(super::Link::has_in_flight) {
             true => MOST_ON_LINK,
             false => MOST_WAIT,

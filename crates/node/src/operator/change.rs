@@ -32,7 +32,12 @@ pub struct Unanswered {
     /// What the service is if the change is made after all, and what it is if not.
     new: Arc<Service>,
     old: Arc<Service>,
+    /// How packets were divided before it.
+    divided: Divided,
 }
+
+/// How packets belonged to shards, where there are several.
+type Divided = Option<Arc<Partition>>;
 
 /// What each shard that changes is to become.
 pub(super) type Plans = Vec<(usize, Replacement)>;
@@ -89,7 +94,6 @@ impl Control {
         new.follow(&old).map_err(told)?;
         let plans = self.plans(&old, &new);
         let plans = plans.map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
-        self.divide_for(&new)?;
         self.make(plans, new, &mut changing)
     }
 
@@ -98,7 +102,6 @@ impl Control {
         let old = self.service();
         let new = old.edited(function, edit).map_err(told)?;
         let plans = self.plans(&old, &new).map_err(told)?;
-        self.divide_for(&new)?;
         self.make(plans, new, &mut changing)
     }
 
@@ -155,14 +158,22 @@ impl Control {
         shards.map(plan).collect()
     }
 
-    /// Packets belong to shards as the new service has it, before any shard is that service.
-    pub(super) fn divide_for(&self, new: &Service) -> Result<(), String> {
+    /// Packets belong to shards as the new service has it, before any shard is that service. Returns how they
+    /// did.
+    fn divide_for(&self, new: &Service) -> Result<Divided, String> {
         let Some(current) = &self.partition else {
-            return Ok(());
+            return Ok(None);
         };
         let partition = Partition::of(new, self.shards() as u16);
         let partition = partition.map_err(|error: BuildError| told(error))?;
-        current.becomes(&partition).map_err(told)
+        current.becomes(&partition).map(Some).map_err(told)
+    }
+
+    /// Packets belong to shards as they did: no shard is the new service.
+    fn divide_as(&self, former: Divided) {
+        if let (Some(current), Some(former)) = (&self.partition, former) {
+            current.put_back(former);
+        }
     }
 
     /// Nobody else changes the service until the guard is dropped.
@@ -226,6 +237,7 @@ impl Control {
         applied: &mut Applied,
     ) -> Result<(), String> {
         plans.iter_mut().for_each(|(_, plan)| plan.touch());
+        let divided = self.divide_for(new)?;
         let mut changed = Vec::new();
         for (shard, plan) in plans {
             let why = match self.replace(shard, Box::new(plan)) {
@@ -239,20 +251,22 @@ impl Control {
                 Err(why) => why,
             };
             let old = self.service();
-            let why = match why {
-                Unchanged::Refused(why) => why,
+            let (why, divided) = match why {
+                Unchanged::Refused(why) => (why, divided),
                 Unchanged::Unanswered(answer) => {
-                    let (new, old) = (Arc::clone(new), Arc::clone(&old));
                     **changing = Some(Unanswered {
                         answer,
                         shard,
-                        new,
-                        old,
+                        new: Arc::clone(new),
+                        old: Arc::clone(&old),
+                        divided,
                     });
-                    format!("{}: the change may still be made", silent())
+                    let why = format!("{}: the change may still be made", silent());
+                    (why, None)
                 }
             };
             self.change_back(&changed, new, &old)?;
+            self.divide_as(divided);
             return Err(why);
         }
         Ok(())
@@ -310,8 +324,11 @@ impl Control {
         match earlier.answer.try_recv() {
             Ok(Ok(_)) if self.shards() == 1 => self.becomes(earlier.new),
             // The other shards have not changed, or have changed back.
-            Ok(Ok(_)) => self.change_back(&[earlier.shard], &earlier.new, &earlier.old)?,
-            Ok(Err(_)) | Err(TryRecvError::Disconnected) => {}
+            Ok(Ok(_)) => {
+                self.change_back(&[earlier.shard], &earlier.new, &earlier.old)?;
+                self.divide_as(earlier.divided);
+            }
+            Ok(Err(_)) | Err(TryRecvError::Disconnected) => self.divide_as(earlier.divided),
             Err(TryRecvError::Empty) => {
                 **changing = Some(earlier);
                 return Err("an earlier change is still being made".into());
@@ -336,6 +353,7 @@ fn whole(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use crate::leftovers::Leftovers;
+    use crate::shards::CurrentPartition;
     use std::sync::Mutex;
     use std::thread::JoinHandle;
     use std::time::Duration;
@@ -369,20 +387,30 @@ mod tests {
     /// What is said of a change of two shards that answer so, how often each was asked, and whether the
     /// service is the old one.
     fn changed(answers: [Vec<Option<Refusal>>; 2]) -> (Result<(), String>, Vec<usize>, bool) {
-        let old = Service::parse(OLD, Path::new("test.toml")).expect("sound");
+        let (new, partition) = (OLD.replace("allow", "deny"), None);
+        let (said, asked, is_old) = become_other([OLD, &new], partition, answers);
+        (said, asked, is_old)
+    }
+
+    /// The same of a change of one service into another, whose packets are divided so.
+    fn become_other(
+        [old, new]: [&str; 2],
+        partition: Option<CurrentPartition>,
+        answers: [Vec<Option<Refusal>>; 2],
+    ) -> (Result<(), String>, Vec<usize>, bool) {
+        let old = Service::parse(old, Path::new("test.toml")).expect("sound");
         let old = Arc::new(old);
         let (senders, shards): (Vec<_>, Vec<_>) = answers.into_iter().map(shard).unzip();
         let control = Control {
             service: Mutex::new(Arc::clone(&old)),
             shards: senders,
-            partition: None,
+            partition,
             change: Mutex::new(None),
             report: Report::default(),
             mirror: Arc::default(),
             exported: Mutex::new(None),
         };
-        let new = OLD.replace("allow", "deny");
-        let said = control.apply(&new, Path::new("test.toml"), &Disk);
+        let said = control.apply(new, Path::new("test.toml"), &Disk);
         let is_old = Arc::ptr_eq(&control.service(), &old);
         drop(control);
         let asked = shards
@@ -416,5 +444,34 @@ mod tests {
         let said = said.expect_err("it is refused");
         assert!(said.starts_with("shard 0 has the new chain"), "{said}");
         assert_eq!((asked, is_old), (vec![2, 1], true));
+    }
+
+    const BALANCED: &str = "[service]\nchain = [\"load_balancer\"]\n[load_balancer]\nservices = [\n\
+        { vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.254.0.1:80\" }] },\n";
+    const ONE_MORE: &str = "{ vip = \"10.255.0.2:80\", protocol = \"tcp\", backends = [{ endpoint = \"10.254.0.2:80\" }] },\n";
+
+    /// Packets of a service that was to come belong to shards as before where a shard refuses it.
+    #[test]
+    fn a_refused_change_divides_nothing_anew() {
+        let old = format!("{BALANCED}]\n");
+        let new = format!("{BALANCED}{ONE_MORE}]\n");
+        let parsed = Service::parse(&old, Path::new("test.toml")).expect("sound");
+        let services = |partition: &CurrentPartition| partition.clone().get().services();
+        for (answers, comes) in [
+            ([vec![None], vec![None]], true),
+            ([vec![Some(Refusal::NotQuiet)], vec![]], false),
+            ([vec![None, None], vec![Some(Refusal::Crashed)]], false),
+        ] {
+            let partition = CurrentPartition::of(&parsed, 2).expect("sound");
+            let before = services(&partition);
+            let shared = Some(partition.clone());
+            let (said, _, _) = become_other([&old, &new], shared, answers);
+            assert_eq!(said.is_ok(), comes, "{said:?}");
+            assert_eq!(
+                services(&partition),
+                before + usize::from(comes),
+                "{said:?}"
+            );
+        }
     }
 }

@@ -89,7 +89,6 @@ impl Control {
         let waiting = waiting(&config);
         instance.config = Arc::new(config);
         let plans = self.plans(&old, &new).map_err(told)?;
-        self.divide_for(&new)?;
         let applied = self.make(plans, new, &mut changing)?;
         Ok(Applied { waiting, ..applied })
     }

@@ -146,19 +146,29 @@ impl CurrentPartition {
         &self.known
     }
 
-    /// The service becomes another.
+    /// The service becomes another. Returns the partition as it was.
     ///
     /// # Errors
     /// Connections would belong to other shards; then all is as it was.
-    pub fn becomes(&self, new: &Partition) -> Result<(), DividesOtherwise> {
-        let mut newest = self.shared.newest();
+    pub fn becomes(&self, new: &Partition) -> Result<Arc<Partition>, DividesOtherwise> {
+        let newest = Arc::clone(&self.shared.newest());
         let with = newest.with(new).ok_or(DividesOtherwise)?;
-        if with.services == newest.services && with.dpu == newest.dpu {
-            return Ok(());
+        if with.services != newest.services || with.dpu != newest.dpu {
+            self.put(Arc::new(with));
         }
-        *newest = Arc::new(with);
+        Ok(newest)
+    }
+
+    /// The service has not become the other one: its partition is [what it was](Self::becomes).
+    pub fn put_back(&self, former: Arc<Partition>) {
+        if !Arc::ptr_eq(&former, &self.shared.newest()) {
+            self.put(former);
+        }
+    }
+
+    fn put(&self, partition: Arc<Partition>) {
+        *self.shared.newest() = partition;
         self.shared.version.fetch_add(1, Ordering::Release);
-        Ok(())
     }
 }
 
@@ -224,6 +234,12 @@ impl Partition {
             services,
             ..new.clone()
         })
+    }
+
+    /// How many services are balanced.
+    #[cfg(test)]
+    pub fn services(&self) -> usize {
+        self.services.len()
     }
 
     /// What tells which shard a packet belongs to, in words, the first that applies first.

@@ -4,15 +4,18 @@
 use crate::common::world::{Mishaps, World};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
-use twinpath_core::{Frame, Instant};
+use twinpath_core::{DropReason, Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, Message};
 use twinpath_node::source::{Read, Source};
 use twinpath_node::{DashStage, Limits, Node, Output, build};
 
 const PACKETS: usize = 600;
+/// Packets that one question may keep waiting.
+const MOST_BEHIND: usize = 1024;
 
 /// The example, with datagrams that nobody answers: what leaves of each does not hang on those before.
 fn service() -> Service {
@@ -199,6 +202,59 @@ fn a_lost_question_that_nobody_waits_for_is_over_at_once() {
         assert_eq!(questions(&node), 0);
         assert!(node.machine.is_quiet());
     }
+}
+
+/// How many packets the fast path dropped for each of three reasons that are easily taken for one another.
+fn losses(node: &Node) -> [u64; 3] {
+    let drops = node.machine.path().drops();
+    [
+        DropReason::AnswerBacklogFull,
+        DropReason::AnswerLate,
+        DropReason::PuntRingFull,
+    ]
+    .map(|reason| drops.of(reason))
+}
+
+/// One flow's packets take no more than their part of what may wait for answers.
+#[test]
+fn what_waits_for_an_answer_is_bounded() {
+    const TOO_MANY: usize = 7;
+    let service = service();
+    let mut node = build(&service, Paths::Both).expect("a sound service");
+    let (at, packet) = packets(&service, 1).remove(0);
+    node.machine.start(at);
+    let mut out = Output::default();
+    for _ in 0..1 + MOST_BEHIND + TOO_MANY {
+        arrives(&mut node, &packet, both(at), &mut out);
+    }
+    assert_eq!((out.frames.len(), questions(&node)), (1, 1));
+    assert_eq!(losses(&node), [TOO_MANY as u64, 0, 0]);
+}
+
+/// A packet whose answer comes after all is dropped: those behind it have gone on.
+#[test]
+fn an_answer_that_is_late_is_told_as_such() {
+    let service = service();
+    let mut node = build(&service, Paths::Both).expect("a sound service");
+    let (at, packet) = packets(&service, 1).remove(0);
+    node.machine.start(at);
+    let mut out = Output::default();
+    for _ in 0..2 {
+        arrives(&mut node, &packet, both(at), &mut out);
+    }
+    let mut later = at;
+    for _ in 0..40 {
+        later = later + Duration::from_millis(100);
+        node.machine.advance(both(later), &mut out);
+    }
+    assert_eq!(out.frames.len(), 2, "the second asks itself");
+    let mut returns = Vec::new();
+    for (_, frame) in out.frames.drain(..) {
+        node.workers[0].receive(frame, &mut node.worker_pools[0], &mut returns);
+    }
+    hand_in(&mut node, &mut returns, both(later), &mut out);
+    assert_eq!(losses(&node), [0, 1, 0]);
+    assert_eq!(out.departures.len() as u64 + dropped(&node), 2);
 }
 
 fn hand_in(node: &mut Node, returns: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
