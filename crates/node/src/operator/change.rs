@@ -467,11 +467,7 @@ mod tests {
             let shared = Some(partition.clone());
             let (said, _, _) = become_other([&old, &new], shared, answers);
             assert_eq!(said.is_ok(), comes, "{said:?}");
-            assert_eq!(
-                services(&partition),
-                before + usize::from(comes),
-                "{said:?}"
-            );
+            assert_eq!(services(&partition) > before, comes, "{said:?}");
         }
     }
 }

@@ -236,7 +236,7 @@ impl Partition {
         })
     }
 
-    /// How many services are balanced.
+    /// How many ends of balanced services are known.
     #[cfg(test)]
     pub fn services(&self) -> usize {
         self.services.len()

@@ -215,16 +215,29 @@ fn losses(node: &Node) -> [u64; 3] {
     .map(|reason| drops.of(reason))
 }
 
+/// A node that may lose packets, and one for it.
+fn live() -> (Node, Instant, Vec<u8>) {
+    let service = service();
+    let mut node = build(&service, Paths::Both).expect("a sound service");
+    node.machine.set_limits(Limits {
+        ring_frames: 64,
+        is_lossless: false,
+        is_replay: false,
+    });
+    let (at, packet) = packets(&service, 1).remove(0);
+    node.machine.start(at);
+    (node, at, packet)
+}
+
 /// One flow's packets take no more than their part of what may wait for answers.
 #[test]
 fn what_waits_for_an_answer_is_bounded() {
     const TOO_MANY: usize = 7;
-    let service = service();
-    let mut node = build(&service, Paths::Both).expect("a sound service");
-    let (at, packet) = packets(&service, 1).remove(0);
-    node.machine.start(at);
+    let (mut node, at, packet) = live();
     let mut out = Output::default();
-    for _ in 0..1 + MOST_BEHIND + TOO_MANY {
+    // A second in all: as fast as the DPU's limits let packets of a flow wait.
+    for number in 0..1 + MOST_BEHIND + TOO_MANY {
+        let at = at + Duration::from_millis(number as u64);
         arrives(&mut node, &packet, both(at), &mut out);
     }
     assert_eq!((out.frames.len(), questions(&node)), (1, 1));
@@ -234,10 +247,7 @@ fn what_waits_for_an_answer_is_bounded() {
 /// A packet whose answer comes after all is dropped: those behind it have gone on.
 #[test]
 fn an_answer_that_is_late_is_told_as_such() {
-    let service = service();
-    let mut node = build(&service, Paths::Both).expect("a sound service");
-    let (at, packet) = packets(&service, 1).remove(0);
-    node.machine.start(at);
+    let (mut node, at, packet) = live();
     let mut out = Output::default();
     for _ in 0..2 {
         arrives(&mut node, &packet, both(at), &mut out);
