@@ -343,7 +343,7 @@ pub enum RunError {
     Shards(&'static str),
     /// No packets.
     #[error(
-        "nothing to run: give a capture with --in, or describe traffic in the service file's [traffic]"
+        "nothing to run: give a capture with --in or a socket with --listen, or name interfaces in the service file's [ports] or traffic in [traffic]"
     )]
     NoPackets,
 }
