@@ -192,9 +192,10 @@ impl SlowFlows {
         Some(self.store.words(id))
     }
 
-    /// Packets that the chain has let go of and that are not out yet.
-    pub fn departing(&self) -> &[Packet] {
-        &self.departing
+    /// Packets that are between functions, or that the last has let go of and that are not out yet: there are none
+    /// but while a function runs.
+    pub fn passing(&self) -> impl Iterator<Item = &Packet> {
+        self.chain.passing().chain(&self.departing)
     }
 
     /// This incarnation's number.

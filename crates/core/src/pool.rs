@@ -13,8 +13,10 @@
 //! Buffers of a pool that lies [in a file](Pool::in_file) may be [lent](Pool::lend) to the kernel.
 
 mod lending;
+mod lost;
 
 pub use lending::Borrower;
+pub use lost::take_lost;
 
 use crate::direction::Direction;
 use crate::fragment_place::FragmentPlace;
@@ -440,6 +442,9 @@ impl std::fmt::Debug for Frame {
 
 impl Drop for Frame {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            lost::note(self);
+        }
         let Some(region) = self.region().cloned() else {
             return;
         };
@@ -565,7 +570,7 @@ impl Pool {
         let mut frame = Frame(buffer.0);
         let book = frame.book_mut();
         (book.head, book.len, book.segment_bytes) = (HEADROOM as u32, 0, 0);
-        book.metadata = PackedMetadata::default();
+        (book.metadata, book.ordinal) = (PackedMetadata::default(), 0);
         Some(frame)
     }
 

@@ -221,6 +221,12 @@ impl Chain {
         function.map_or(0, |function| function.kept_packets())
     }
 
+    /// Packets that are between functions: there are none but while one of those runs.
+    pub fn passing(&self) -> impl Iterator<Item = &Packet> {
+        let queued = self.queue.iter().map(|(packet, _)| packet);
+        queued.chain(&self.onward)
+    }
+
     /// When a function wants to be woken for a flow; [`Instant::NEVER`] if none does.
     #[inline]
     pub fn deadline<T>(&self, record: &Record<'_, T>) -> Instant {

@@ -7,10 +7,11 @@ use std::process::{Command, Stdio};
 
 /// The modules of tests that compare runs with the slow path alone, or, where packets race, with the functions
 /// of each element alone.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 17] = [
     "any_chain",
     "crossings",
     "evasions",
+    "migration",
     "oracle_both_versions",
     "oracle_captures",
     "oracle_derived",
@@ -19,6 +20,7 @@ const MODULES: [&str; 15] = [
     "oracle_rules",
     "oracle_split",
     "parking",
+    "payloads",
     "racing",
     "shards",
     "split",

@@ -154,6 +154,9 @@ impl FunctionConfig for Config {
                 rule: Some(number),
                 text: rule.to_string(),
             },
+            None if layout.inner.is_some() => {
+                EntryText::other("an ICMP error about no connection that is known")
+            }
             None => EntryText::other(format!("the default: {}", self.default)),
         })
     }

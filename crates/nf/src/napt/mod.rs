@@ -103,7 +103,8 @@
 //!
 //! # Changes
 //! Any part of the configuration can change while packets flow (`twinpath apply`; forwards one by one
-//! with `twinpath change forward`). That concerns the
+//! with `twinpath change forward`); with several shards, which connections belong to by them,
+//! networks inside, external addresses and forwards stay. A change concerns the
 //! cached rules of packets from and to addresses, prefixes and forwards that join or leave, and of
 //! protocols with another time-out; another filtering, or other blocks, concern all. An operator can end the bindings of an endpoint: its
 //! next packet opens new ones. Bindings and sessions stay, those excepted whose external address or

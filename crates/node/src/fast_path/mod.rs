@@ -704,6 +704,8 @@ impl FastPath {
             self.former.absorb(former.counters());
         }
         left.add(old);
+        // Flows of stages that stay were brought home with the others.
+        self.keep_flows();
         (self.admission, self.steering, self.order) = (admission, steering, order);
         self.gather_fragments(needs_ports);
         self.hints = HintTable::new(hinted_flows(&self.elements));

@@ -118,8 +118,9 @@ impl Machine {
     /// A machine around a fast path, with buffers for packets that arrive.
     pub fn new(path: FastPath, pools: Pools, limits: Limits) -> Self {
         let links = (0..path.workers()).map(|_| Link::new(limits.ring_frames));
-        Self {
-            links: links.collect(),
+        let links = links.collect();
+        let mut machine = Self {
+            links,
             path,
             pools,
             limits,
@@ -130,7 +131,9 @@ impl Machine {
             time: Timekeeper::default(),
             heard: Instant::ZERO,
             out: FastOutput::default(),
-        }
+        };
+        machine.set_limits(limits);
+        machine
     }
 
     /// What there is room for.

@@ -202,6 +202,9 @@ impl Control {
         changing: &mut Changing<'_>,
     ) -> Result<Applied, String> {
         let applied = self.make_unsaid(plans, new, changing)?;
+        if applied.is_same {
+            return Ok(applied);
+        }
         let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
         let (added, removed) = (applied.new.join(","), applied.removed.join(","));
         let pause_us = applied.pause_ns / 1000;

@@ -114,7 +114,7 @@ impl Shared {
 /// Connections would belong to other shards.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "connections would belong to other shards, which do not know them: expected the same networks inside and external addresses of translations, and no first or last balancer or key-value store, until the service is started again"
+    "connections would belong to other shards, which do not know them: expected the same networks inside, external addresses and forwards of translations, and no first or last balancer or key-value store, until the service is started again"
 )]
 pub struct DividesOtherwise;
 

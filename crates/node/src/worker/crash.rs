@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::slow::Outgoing;
+use twinpath_core::pool::take_lost;
 use twinpath_core::{DropCounters, DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_link::{Header, Message};
 use twinpath_rulecache::{Output, SlowRules};
@@ -43,7 +44,7 @@ impl Worker {
         catch_unwind(AssertUnwindSafe(|| act(self))).is_ok()
     }
 
-    /// Counts the packets in its hands, that of the frame at work included.
+    /// Counts the packets in its hands, that of the frame at work and those in a function's hands included.
     #[cold]
     pub(super) fn count_crash(&mut self, at_work: Option<u64>) {
         let mut in_hand: Vec<u64> = self
@@ -57,8 +58,9 @@ impl Worker {
             Output::Depart(packet, _) | Output::Drop(packet, _) => Some(packet.frame.ordinal()),
             Output::Reply(_) | Output::Send(_) => None,
         }));
-        let departing = self.flows().flat_map(|flows| flows.departing());
-        in_hand.extend(departing.map(|packet| packet.frame.ordinal()));
+        let passing = self.flows().flat_map(|flows| flows.passing());
+        in_hand.extend(passing.map(|packet| packet.frame.ordinal()));
+        in_hand.extend(take_lost());
         in_hand.extend(at_work);
         in_hand.sort_unstable();
         in_hand.dedup();

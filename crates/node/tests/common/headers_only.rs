@@ -3,6 +3,7 @@
 use super::acting::{assert_all_acted, assert_share};
 use super::rows::tell;
 use super::{Flows, Outcome, balanced_traffic_of, generate, run, service, traffic};
+use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Paths};
 use twinpath_io::Trace;
 
@@ -122,7 +123,11 @@ pub fn assert_settled(
 
 /// How many payloads waited.
 pub fn kept(outcome: &Outcome) -> u64 {
-    let report = &outcome.report;
+    payloads_elsewhere(&outcome.report)
+}
+
+/// The same of a report.
+pub fn payloads_elsewhere(report: &Report) -> u64 {
     let parked = report.parking.map_or(0, |parking| parking.parked);
     parked
         + report

@@ -1,10 +1,13 @@
 //! Functions that panic: their worker begins anew, what it had in its hands is counted, and flows
 //! that have nothing to do with it go on as if nothing had happened.
 
+mod fuses;
+
 use crate::common::world::{Mishaps, World};
 use crate::common::{
     Flows, assert_same, by_flow, copy, generate, run, service, tcp_traffic, traffic,
 };
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +16,7 @@ use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Instance, Pace, Paths, Service};
 use twinpath_core::program::{Exit, FastProgram, Step};
-use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
+use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields};
 use twinpath_core::{FlowKey, HashKey, Instant, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_nf::custom::custom;
@@ -34,12 +37,16 @@ use twinpath_slowpath::{Flow, NetworkFunction, Outbox};
 /// Packets to this port blow the fuse.
 const POISON: u16 = 4444;
 const SAYS: &str = "the fuse blows";
+/// Where packets go that meet a fuse that has taken a change.
+const CHANGED: MacAddress = MacAddress([0x02, 0, 0, 0, 0x44, 0x44]);
 
 /// A function that panics, for real, on poison, and does nothing to any other packet. Once it has, it
 /// cannot say what it keeps either.
 #[derive(Default)]
 struct Fuse {
     has_blown: bool,
+    /// Since a change it writes [`CHANGED`] into packets that it lets through.
+    is_changed: bool,
 }
 
 impl NetworkFunction for Fuse {
@@ -87,25 +94,18 @@ impl RuleFunction for Fuse {
 
     fn handle(&mut self, packet: &mut Recorded<'_>, _: Instant, _: &mut Answers<'_>) -> Verdict {
         assert_ne!(packet.destination().port, POISON, "{SAYS}");
+        if self.is_changed {
+            packet.set_destination_mac(CHANGED);
+        }
         Verdict::Forward
     }
 }
 
 /// The service with a fuse in front of each element.
 fn fused(service: &Service) -> Service {
-    let fuse = |form: Form| Instance {
-        name: "fuse".into(),
-        config: custom(form, 0, move |_, _| {
-            Ok(match form {
-                Form::Flow => Function::flow(Fuse::default()),
-                // A DPU has no other function beside it.
-                Form::Rules | Form::Dash => Function::rules(Fuse::default()),
-            })
-        }),
-    };
     let mut chain = Vec::new();
     for element in elements(service) {
-        chain.push(fuse(element[0].config.descriptor().form));
+        chain.push(fuses::fuse(element[0].form()));
         chain.extend_from_slice(element);
     }
     Service {
@@ -124,12 +124,22 @@ impl Sink for Left {
     }
 }
 
-/// Runs packets, some of which are poison, through a node with fuses.
+/// Runs packets, some of which are poison, through a node with a fuse in front of each element.
 fn crash(service: &Service, trace: &Trace, execution: Execution) -> (Vec<Vec<u8>>, Report) {
+    crash_on(&fused(service), Paths::Both, trace, execution)
+}
+
+/// The same of a service that has its fuses already, on these paths.
+fn crash_on(
+    service: &Service,
+    paths: Paths,
+    trace: &Trace,
+    execution: Execution,
+) -> (Vec<Vec<u8>>, Report) {
     blow_quietly();
     let mut service = service.clone();
     (service.run.execution, service.run.pace) = (execution, Some(Pace::Lossless));
-    let mut node = build(&fused(&service), Paths::Both).expect("a sound service");
+    let mut node = build(&service, paths).expect("a sound service");
     let (mut sink, mut observer) = (Left::default(), Observer::new(Live::hidden()));
     let ports = Ports {
         input: Some(PathBuf::from("memory")),
@@ -227,14 +237,23 @@ fn without(flows: &Flows, some: &BTreeSet<FlowKey>) -> Flows {
 }
 
 /// Flows that were not on a worker that crashed are the oracle's; the others lose packets at most,
-/// and none is unaccounted for.
+/// and none is unaccounted for: of one element, with fuses in front of it and behind it.
 fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
     let service = service(text);
     let expected = run(&service, trace, Paths::Slow, Execution::Virtual);
     let (affected, poisoned) = (affected(&service, trace, at), poisoned(trace, at));
-    for execution in [Execution::Virtual, Execution::Threads] {
-        let what = format!("{execution:?}: {text}");
-        let (left, report) = crash(&service, &poisoned, execution);
+    let (in_front, behind) = (fused(&service), fuses::behind(&service, 0));
+    let (virtual_time, threads) = (Execution::Virtual, Execution::Threads);
+    for (place, fused, paths, execution) in [
+        ("in front", &in_front, Paths::Both, virtual_time),
+        ("in front", &in_front, Paths::Both, threads),
+        ("behind", &behind, Paths::Both, virtual_time),
+        ("behind", &behind, Paths::Both, threads),
+        ("behind", &behind, Paths::Slow, virtual_time),
+        ("behind", &behind, Paths::Slow, threads),
+    ] {
+        let what = format!("{place}, {paths:?}, {execution:?}: {text}");
+        let (left, report) = crash_on(fused, paths, &poisoned, execution);
         let found = by_flow(left);
         assert_same(
             &without(&expected.flows, &affected),
@@ -422,7 +441,7 @@ fn a_change_leaves_no_rule_of_a_former_life() {
 }
 
 /// When a function blows that is to change.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Blows {
     /// As it is asked what the change concerns.
     WhenAsked,
@@ -430,16 +449,30 @@ enum Blows {
     WhenChanged,
 }
 
-impl Reconfigure for Fuse {
-    type New = Blows;
+/// A change in which a function blows, once: the same change is taken when it comes again.
+struct BlowsOnce {
+    when: Blows,
+    has_blown: Cell<bool>,
+}
 
-    fn affected_by(&self, new: &Blows) -> Affected {
-        assert!(!matches!(new, Blows::WhenAsked), "{SAYS}");
+impl BlowsOnce {
+    fn blow(&self, when: Blows) {
+        let is_due = self.when == when && !self.has_blown.replace(true);
+        assert!(!is_due, "{SAYS}");
+    }
+}
+
+impl Reconfigure for Fuse {
+    type New = BlowsOnce;
+
+    fn affected_by(&self, new: &BlowsOnce) -> Affected {
+        new.blow(Blows::WhenAsked);
         Affected::Everything
     }
 
-    fn apply(&mut self, _: &mut Blows) {
-        panic!("{SAYS}");
+    fn apply(&mut self, new: &mut BlowsOnce) {
+        new.blow(Blows::WhenChanged);
+        self.is_changed = true;
     }
 }
 
@@ -472,44 +505,77 @@ impl NetworkFunction for Starter {
     fn counters(&self, _each: &mut dyn FnMut(&'static str, u64)) {}
 }
 
-/// Keeps what leaves, and asks for a change when half of the packets have left.
+/// Keeps what leaves, and asks for a change when half of the packets have left; for one that was
+/// refused again when as many are left to come as have come since.
 struct AskingForChange {
     left: Left,
+    /// Asks when so many have left.
     at: usize,
     commands: mpsc::Sender<Command>,
-    change: Option<(Box<Replacement>, mpsc::Sender<Replaced>)>,
+    change: Option<Box<Replacement>>,
+    answers: (mpsc::Sender<Replaced>, mpsc::Receiver<Replaced>),
+    /// What became of it each time.
+    became: Vec<Became>,
+}
+
+/// What became of a change: how many cached rules went, or why it was not made.
+type Became = Result<usize, Refusal>;
+
+impl AskingForChange {
+    fn ask(&mut self) {
+        if self.left.0.len() < self.at {
+            return;
+        }
+        if let Some(change) = self.change.take() {
+            let command = Command::Replace(change, self.answers.0.clone());
+            assert!(self.commands.send(command).is_ok(), "the run goes on");
+        }
+    }
+
+    /// Hears what became of it.
+    fn hear(&mut self) {
+        let Ok(replaced) = self.answers.1.try_recv() else {
+            return;
+        };
+        self.became.push(match replaced {
+            Ok(changed) => Ok(changed.rules_gone),
+            Err((change, why)) => {
+                assert!(!change.is_empty(), "there still is something to change");
+                (self.change, self.at) = (Some(change), self.at + self.at / 2);
+                Err(why)
+            }
+        });
+    }
 }
 
 impl Sink for AskingForChange {
     fn packet(&mut self, departure: &Departure) -> Result<(), CaptureError> {
-        if self.left.0.len() == self.at
-            && let Some((change, answer)) = self.change.take()
-        {
-            let sent = self.commands.send(Command::Replace(change, answer));
-            assert!(sent.is_ok(), "the run goes on");
-        }
+        self.hear();
+        self.ask();
         self.left.packet(departure)
     }
 }
 
 /// Runs packets through a service, which is to change on the way. Returns what left, what became of
-/// the change, and the report.
+/// the change each time that it was asked for, and the report.
 fn crash_in_change(
     service: &Service,
     change: Replacement,
     trace: &Trace,
     execution: Execution,
-) -> (Vec<Vec<u8>>, Replaced, Report) {
+) -> (Vec<Vec<u8>>, Vec<Became>, Report) {
     blow_quietly();
     let mut service = service.clone();
     (service.run.execution, service.run.pace) = (execution, Some(Pace::Lossless));
     let mut node = build(&service, Paths::Both).expect("a sound service");
-    let ((commands, received), (sender, answer)) = (mpsc::channel(), mpsc::channel());
+    let (commands, received) = mpsc::channel();
     let mut sink = AskingForChange {
         left: Left::default(),
         at: trace.len() / 2,
         commands,
-        change: Some((Box::new(change), sender)),
+        change: Some(Box::new(change)),
+        answers: mpsc::channel(),
+        became: Vec::new(),
     };
     let mut observer = Observer::new(Live::hidden());
     drive(
@@ -525,35 +591,53 @@ fn crash_in_change(
     .expect("memory never fails");
     let mut report = Report::default();
     observer.finish(0, 0, &node.machine, &node.workers, &mut report);
-    let replaced = answer.recv().expect("somebody answers");
-    (sink.left.0, replaced, report)
+    sink.hear();
+    (sink.left.0, sink.became, report)
 }
 
 /// A function that panics as it is changed, or is asked what that concerns, takes nothing but what
-/// its worker knew with it: no packet is lost, and the fast path has its share again.
+/// its worker knew with it: no packet is lost, and the fast path has its share again. A change that
+/// was refused for it is made when it is asked for again.
 #[test]
 fn a_function_that_panics_in_a_change_of_its_rules() {
+    // Few packets are ahead of those that have left, so that many come after each change.
     let service = service(&format!(
-        "[service]\nchain = [\"acl\"]\n{CACHE}[acl]\ndefault = \"allow\"\n"
+        "[service]\nchain = [\"acl\"]\n{CACHE}[acl]\ndefault = \"allow\"\n[link]\nring_frames = 256\n"
     ));
     let fused = fused(&service);
-    let trace = told_apart(3000, 40);
+    let trace = told_apart(6000, 40);
     for execution in [Execution::Virtual, Execution::Threads] {
-        for blows in [Blows::WhenAsked, Blows::WhenChanged] {
-            let what = format!("{execution:?} {blows:?}");
-            let change = Reconfiguration::of::<Fuse>(blows);
+        for when in [Blows::WhenAsked, Blows::WhenChanged] {
+            let what = format!("{execution:?} {when:?}");
+            let has_blown = Cell::new(false);
+            let change = Reconfiguration::of::<Fuse>(BlowsOnce { when, has_blown });
             let change = Replacement::of_function(&fused, 0, change).expect("a good service");
-            let (left, replaced, report) = crash_in_change(&fused, change, &trace, execution);
+            let (left, became, report) = crash_in_change(&fused, change, &trace, execution);
             assert_eq!(left.len(), trace.len(), "{what}: {:?}", report.drops);
             assert_eq!(report.worker_restarts, [1], "{what}");
-            match (blows, replaced) {
-                (Blows::WhenAsked, Err((_, why))) => assert_eq!(why, Refusal::Crashed, "{what}"),
-                (Blows::WhenChanged, Ok(changed)) => assert!(changed.rules_gone > 0, "{what}"),
-                (_, replaced) => panic!("{what}: done: {}", replaced.is_ok()),
+            match (when, became.as_slice()) {
+                (Blows::WhenAsked, [Err(Refusal::Crashed), Ok(gone)]) => {
+                    assert!(*gone > 0, "{what}");
+                    meet_the_change(&left, &what);
+                }
+                (Blows::WhenChanged, [Ok(gone)]) => assert!(*gone > 0, "{what}"),
+                (_, became) => panic!("{what}: {became:?}"),
             }
             assert!(report.fast.share > 0.3, "{what}: {}", report.fast.share);
         }
     }
+}
+
+/// From some packet on, behind three quarters of them, all have met a fuse that is changed.
+fn meet_the_change(left: &[Vec<u8>], what: &str) {
+    let is_changed = |packet: &Vec<u8>| packet.starts_with(&CHANGED.0);
+    let first = left.iter().position(is_changed);
+    let first = first.unwrap_or_else(|| panic!("{what}: no packet has met the change"));
+    assert!(
+        first >= left.len() * 3 / 4,
+        "{what}: it was refused until then: {first}"
+    );
+    assert!(left[first..].iter().all(is_changed), "{what}");
 }
 
 /// The same where functions share flow state: a new one panics as it begins, on one of three
@@ -577,8 +661,8 @@ fn a_function_that_panics_as_it_begins() {
             config: starter,
         });
         let change = Replacement::between(&service, &after).expect("a good service");
-        let (left, replaced, report) = crash_in_change(&service, change, &trace, execution);
-        assert!(replaced.is_ok(), "{execution:?}");
+        let (left, became, report) = crash_in_change(&service, change, &trace, execution);
+        assert!(matches!(became[..], [Ok(_)]), "{execution:?}: {became:?}");
         assert_eq!(left.len(), trace.len(), "{execution:?}: {:?}", report.drops);
         assert_eq!(
             report.worker_restarts.iter().sum::<u64>(),

@@ -1,11 +1,15 @@
 //! Functions that share flow state change while packets flow: what leaves is the same as where
 //! everything is on the slow path and the same change is made in front of the same packet.
 
+use crate::common::acting::decisions;
 use crate::common::changing::{ServiceChange, run_changing};
+use crate::common::derived::profiled;
+use crate::common::rows::tell;
 use crate::common::{
-    Outcome, VARIANTS, Variant, assert_same, balanced_traffic, by_direction, captures, generate,
-    load, run, service, tcp_traffic, traffic, vary,
+    Outcome, VARIANTS, Variant, assert_same, balanced_traffic, by_direction, generate, run,
+    service, tcp_traffic, traffic, vary,
 };
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_io::Trace;
@@ -102,6 +106,7 @@ fn compare_as(
                 "{what}: {:.1} % on the fast path",
                 100.0 * found.report.fast.share
             );
+            tell(&what, &expected, &found);
             share = found.report.fast.share;
         }
     }
@@ -418,26 +423,40 @@ fn beside_elements_with_rules() {
     compare(&made(chains[0], &tables), &changes, &trace, "elements");
 }
 
+/// What functions are told to do follows from each capture.
 #[test]
 fn on_captures() {
-    let tables = [FIREWALL, REASSEMBLER, &inspectors()[0]];
-    for path in captures() {
-        let trace = load(&path);
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let third = trace.len() / 3;
-        let changes = [
-            ServiceChange {
-                before: third,
-                to: made(&["reassembler", "firewall"], &tables),
-            },
-            ServiceChange {
-                before: 2 * third,
-                to: made(&["inspector", "reassembler"], &tables),
-            },
-        ];
-        let first = made(&["firewall", "reassembler"], &tables);
-        compare_as(&first, &changes, &trace, &[Variant::Plain], &name);
+    const CHAINS: [&[&str]; 3] = [
+        &["firewall", "reassembler"],
+        &["reassembler", "firewall"],
+        &["inspector", "reassembler"],
+    ];
+    let (mut acted, mut shares) = (BTreeMap::new(), Vec::new());
+    for capture in profiled() {
+        let made = |chain: &[&str]| {
+            let functions = capture.functions_of(chain);
+            capture.service("changing", &capture.profile.service_of(functions))
+        };
+        let [first, second, third] = CHAINS.map(made);
+        let change = |before, to: &Service| ServiceChange {
+            before,
+            to: to.clone(),
+        };
+        let part = capture.trace.len() / 3;
+        let changes = [change(part, &second), change(2 * part, &third)];
+        let variants = [Variant::Plain];
+        let (slow, share) = compare_as(&first, &changes, &capture.trace, &variants, &capture.name);
+        for instance in &third.chain {
+            let name = instance.config.descriptor().name;
+            *acted.entry(name).or_insert(0) += decisions(&third, &slow, &instance.name);
+        }
+        shares.push(share);
     }
+    let share = shares.iter().sum::<f64>() / shares.len().max(1) as f64;
+    println!("{acted:?}, {:.1} % on the fast path", 100.0 * share);
+    assert!(shares.is_empty() || share > 0.2, "{shares:?}");
+    assert!(shares.is_empty() || acted.len() == 2, "{acted:?}");
+    assert!(acted.values().all(|count| *count > 100), "{acted:?}");
 }
 
 /// The same packets over more time: connections may expire on the way.

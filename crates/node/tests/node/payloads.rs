@@ -3,13 +3,15 @@
 //! direction, and every packet comes to one end. What each place does of its own is tested in
 //! [parking](parking.rs) and [split](split.rs).
 
+use crate::common::acting::decisions;
+use crate::common::derived::profiled;
 use crate::common::headers_only::{
     BALANCED, EVERYWHERE, FIREWALL, assert_counted, assert_settled, balancer, caching_gateway,
     conversations, crossing_traffic, expected, firewall, kept, with_mode,
 };
-use crate::common::{
-    Outcome, assert_same, by_direction, captures, load, run, service, tcp_traffic,
-};
+use crate::common::rows::tell;
+use crate::common::{Outcome, assert_same, by_direction, run, service, tcp_traffic};
+use std::collections::BTreeMap;
 use twinpath_control::service::{Execution, Paths};
 use twinpath_io::Trace;
 
@@ -110,20 +112,27 @@ fn chains_of_rules() {
 
 #[test]
 fn captures_on_both_paths() {
-    let text =
-        format!("[service]\nchain = [\"firewall\", \"load_balancer\"]\n{FIREWALL}{BALANCED}");
-    let mut waited = [0; MODES.len()];
-    for path in captures() {
-        let trace = load(&path);
-        let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+    let (mut waited, mut on_fast_path) = ([0; MODES.len()], [0; MODES.len()]);
+    let mut acted = BTreeMap::new();
+    for capture in profiled() {
+        let functions = capture.functions_of(&["firewall", "load_balancer"]);
+        // Answers of the servers that are balanced, if there are any.
+        let trace = capture.met_by(functions.last().expect("a firewall has something to do"));
+        let text = capture.profile.service_of(functions).text;
+        let balanced = service(&text);
+        let expected = run(&balanced, &trace, Paths::Slow, Execution::Virtual);
+        for instance in &balanced.chain {
+            let name = instance.config.descriptor().name;
+            *acted.entry(name).or_insert(0) += decisions(&balanced, &expected, &instance.name);
+        }
         // Threads that wait for each other take long; short captures will do for them.
         let runs = match trace.len() {
             0..3000 => &EVERYWHERE[..],
             _ => &[EVERYWHERE[0], EVERYWHERE[2]],
         };
-        for ((mode, _), waited) in MODES.iter().zip(&mut waited) {
+        for (place, (mode, _)) in MODES.iter().enumerate() {
             for &run_as in runs {
-                let what = format!("{} {mode} {run_as:?}", path.display());
+                let what = format!("{} {mode} {run_as:?}", capture.name);
                 let found = with_mode(&text, mode, &trace, run_as);
                 assert_same(
                     &by_direction(&expected.flows),
@@ -132,12 +141,22 @@ fn captures_on_both_paths() {
                 );
                 assert_eq!(found.report.drops, expected.report.drops, "{what}");
                 assert_counted(&found, 0, &what);
-                *waited += kept(&found);
+                waited[place] += kept(&found);
+                on_fast_path[place] += found.report.fast.packets;
+                if run_as.0 == Paths::Both {
+                    tell(&capture.name, &expected, &found);
+                }
             }
         }
     }
-    assert!(
-        captures().is_empty() || waited.iter().all(|&it| it > 1000),
-        "{waited:?}"
-    );
+    println!("{acted:?}, {waited:?} payloads waited, {on_fast_path:?} packets on the fast path");
+    let least = match profiled().is_empty() {
+        true => 0,
+        false => 1000,
+    };
+    let functions = ["firewall", "load_balancer"].map(|name| acted.get(name).copied());
+    let counts = functions.into_iter().flatten();
+    let all = counts.chain(waited).chain(on_fast_path);
+    assert!(all.into_iter().all(|count| count >= least));
+    assert!(profiled().is_empty() || acted.len() == 2, "{acted:?}");
 }

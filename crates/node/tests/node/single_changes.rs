@@ -8,6 +8,7 @@ use crate::common::changing::{
 use crate::common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
 };
+use twinpath_classify::Prefix;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::Trace;
@@ -117,7 +118,9 @@ fn compare(
     (expected, told)
 }
 
-/// Every change took out some rules, and left more.
+/// Every change took out some rules, and left more. How many is not told by generated packets: flows
+/// come and go, and of those that there are some are not cached yet, or no longer.
+/// [`those_go_whose_flows_meet_the_entry`] has the numbers.
 fn assert_most_stay(told: &[Told], changes: usize) {
     assert_eq!(told.len(), changes);
     for (
@@ -173,6 +176,68 @@ fn rules_and_routes_change_one_by_one() {
             assert_most_stay(&told, edits.len());
         }
     }
+}
+
+/// How many flows have an address within a prefix: of the source (0) or the destination (1).
+fn count_within(flows: &[[Endpoint; 2]], end: usize, prefix: &str) -> usize {
+    let within: Prefix = prefix.parse().expect(prefix);
+    let meets = |flow: &&[Endpoint; 2]| within.includes(flow[end].address);
+    flows.iter().filter(meets).count()
+}
+
+/// Of one rule and of one route exactly those cached rules go that came from flows which meet it.
+#[test]
+fn those_go_whose_flows_meet_the_entry() {
+    const SENT: usize = 8_000;
+    // The monitor looks at both ends, so each flow has a cached rule of its own. None is idle for long
+    // enough to lose it.
+    let head = HEAD.replace("threshold = 0\n", "threshold = 0\nidle_windows = 255\n");
+    let first = service(&format!(
+        "[service]\nchain = [\"acl\", \"monitor\", \"router\"]\n{head}{ACL}{ROUTER}"
+    ));
+    let flow = |number: u8| {
+        let host = Endpoint::v4([10, 0, 0, number + 1], 5000);
+        [host, Endpoint::v4([192, 0, 2, number % 8 + 1], 53)]
+    };
+    let flows: Vec<[Endpoint; 2]> = (0..40).map(flow).collect();
+    let mut trace = Trace::new();
+    for number in 0..SENT {
+        let [host, server] = flows[number % flows.len()];
+        let packet = PacketBuilder::udp(host, server).dont_fragment().to_vec();
+        let at = 1_000_000_000 + number as u64 * 50_000;
+        trace.push(at, &packet.expect("fits"));
+    }
+    let (hosts, network, server) = ("10.0.0.4/30", "192.0.2.4/30", "192.0.2.2/32");
+    // Packets that are denied do not come to the monitor, but their rules have the whole source, for
+    // bits are examined in steps of eight; and each source here has one flow.
+    let denied = count_within(&flows, 0, hosts);
+    let steps = [
+        ("acl", add_rule(&format!("deny from {hosts}"), 1), denied),
+        ("acl", delete_rule(1), denied),
+        (
+            "router",
+            set_route(server, "lab"),
+            count_within(&flows, 1, server),
+        ),
+        (
+            "router",
+            delete_route(network),
+            count_within(&flows, 1, network),
+        ),
+    ];
+    let expected = steps.each_ref().map(|&(_, _, rules_gone)| Told {
+        rules_gone,
+        rules_kept: flows.len() - rules_gone,
+    });
+    let gone = expected.map(|told| told.rules_gone);
+    assert!(gone.iter().all(|&gone| gone > 1 && gone < flows.len()));
+    let edits = steps.map(|(function, edit, _)| (function, edit));
+    let changes = edited(&first, &edits, SENT);
+    let (_, told) = compare(&first, &changes, &trace, "one entry each");
+    assert_eq!(told, expected, "in virtual time");
+    let (both, threads) = (Paths::Both, Execution::Threads);
+    let (_, told) = run_changing_told(&first, &changes, &trace, both, threads);
+    assert_eq!(told, expected, "on threads");
 }
 
 /// A rule that nothing cached came from takes nothing out.
@@ -327,10 +392,32 @@ fn backends_change_one_by_one() {
         &format!("[acl]\ndefault = \"allow\"\n{BALANCER}"),
     );
     let changes = edited(&first, &edits, PACKETS);
-    compare(&first, &changes, &trace, "beside a list");
+    let (_, told) = compare(&first, &changes, &trace, "beside a list");
+    // What is counted are rules of the list alone: connections are no rules, wherever they are.
+    assert_eq!(told.len(), edits.len());
+    for (number, told) in told.iter().enumerate() {
+        assert_eq!(told.rules_gone, 0, "{number}: {told:?}");
+        assert!(told.rules_kept > 0, "{number}: {told:?}");
+    }
     let first = made_without_inside(&["load_balancer"], BALANCER);
     let changes = edited(&first, &edits, PACKETS);
-    compare(&first, &changes, &trace, "alone");
+    let (_, told) = compare(&first, &changes, &trace, "alone");
+    let nothing = Told {
+        rules_gone: 0,
+        rules_kept: 0,
+    };
+    assert_eq!(told, [nothing; 5], "there are no cached rules");
+}
+
+/// The flows of an element that stays come home while those of another go, and are granted again.
+#[test]
+fn flow_state_apart_comes_back() {
+    let tables = format!("{FIREWALL}[acl]\ndefault = \"allow\"\n{BALANCER}");
+    let first = made(&["firewall", "acl", "load_balancer"], &tables);
+    let changes = edited(&first, &backends()[2..3], PACKETS / 4);
+    let early = changes[0].before;
+    assert!(early <= PACKETS / 8, "{early}");
+    compare(&first, &changes, &requests(), "apart");
 }
 
 /// Drained backends keep their connections, and those stay on the fast path.

@@ -5,6 +5,7 @@
 use crate::common::burners::Burners;
 use crate::common::chains;
 use crate::common::derived::{Capture, profiled};
+use crate::common::headers_only::payloads_elsewhere;
 use crate::common::racing::{Scarcity, race};
 use crate::common::rows::tell;
 use crate::common::trial::Tally;
@@ -68,17 +69,30 @@ const CHAINS: [(&[&str], Option<&str>); 6] = [
     (&["inspector", "acl"], None),
 ];
 
+/// What came of all captures that raced through a chain.
+#[derive(Copy, Clone, Debug, Default)]
+struct Raced {
+    /// Packets that left and that the slow path alone would not have put out for packets in the order of
+    /// arrival.
+    differing: usize,
+    /// How often packets passed an element in the loop that serves nearly all of them.
+    in_loop: usize,
+    /// Payloads that waited elsewhere.
+    payloads_elsewhere: u64,
+    left: u64,
+    lost: u64,
+    on_fast_path: u64,
+}
+
 /// Lets all captures race through a chain. Where packets are lost, whether those that a function
-/// would act on are among them is chance. Returns how many packets left that the slow path alone
-/// would not have put out for packets in the order of arrival, and how often packets passed an
-/// element in the loop that serves nearly all of them.
+/// would act on are among them is chance.
 fn over(
     captures: &'static [Capture],
     chain: (&[&str], Option<&str>),
     workers: usize,
     scarcity: Scarcity,
     least_share: f64,
-) -> [usize; 2] {
+) -> Raced {
     over_varied(captures, chain, workers, scarcity, least_share, |_| ())
 }
 
@@ -90,8 +104,8 @@ fn over_varied(
     scarcity: Scarcity,
     least_share: f64,
     vary: impl Fn(&mut Service),
-) -> [usize; 2] {
-    let (differing, in_loop) = (Cell::new(0), Cell::new(0));
+) -> Raced {
+    let raced = Cell::new(Raced::default());
     let tally = Tally::over(captures.iter(), (chain, answers), |trial| {
         let patient = "gap_timeout = \"1h\"\nidle_timeout = \"2h\"\n";
         let trial = trial.saying("reassembler", patient);
@@ -102,14 +116,21 @@ fn over_varied(
         vary(&mut service);
         let reorders = chain.contains(&"reassembler");
         let (verdict, race) = trial.verdict_of_race(&service, scarcity, reorders);
-        differing.set(differing.get() + race.differs_from(&trial.alone_in_order(&service)));
-        in_loop.set(in_loop.get() + race.passed_in_loop());
+        let (before, report) = (raced.get(), &race.report);
+        raced.set(Raced {
+            differing: before.differing + race.differs_from(&trial.alone_in_order(&service)),
+            in_loop: before.in_loop + race.passed_in_loop(),
+            payloads_elsewhere: before.payloads_elsewhere + payloads_elsewhere(report),
+            left: before.left + report.totals.packets_out,
+            lost: before.lost + report.lost(),
+            on_fast_path: before.on_fast_path + report.fast.packets,
+        });
         verdict
     });
     if scarcity.is_lossless {
         tally.assert_acted(chain, least_share);
     }
-    [differing.get(), in_loop.get()]
+    raced.get()
 }
 
 /// Nothing is lost; without causality many packets differ from what the order of arrival gives.
@@ -117,9 +138,9 @@ fn over_varied(
 fn each_element_is_linearizable() {
     let (mut differing, mut in_loop) = (0, 0);
     for chain in CHAINS {
-        let [differs, passed] = over(many(), chain, 3, Scarcity::NONE, 0.05);
-        assert!(passed > 0, "{chain:?}: the loop is not raced");
-        (differing, in_loop) = (differing + differs, in_loop + passed);
+        let raced = over(many(), chain, 3, Scarcity::NONE, 0.05);
+        assert!(raced.in_loop > 0, "{chain:?}: the loop is not raced");
+        (differing, in_loop) = (differing + raced.differing, in_loop + raced.in_loop);
     }
     println!(
         "{differing} packets would differ in the order of arrival, {in_loop} passed in the loop"
@@ -163,9 +184,11 @@ fn with_payloads_elsewhere() {
     {
         let text = format!("[service]\nchain = [\"firewall\"]\n[firewall]\n{table}");
         let with = service(&text);
-        over_varied(many(), *chain, 3, Scarcity::NONE, 0.05, |service| {
+        let raced = over_varied(many(), *chain, 3, Scarcity::NONE, 0.05, |service| {
             (service.parking, service.split) = (with.parking.clone(), with.split.clone());
         });
+        let waited = raced.payloads_elsewhere;
+        assert!(waited > 100, "{chain:?} {table}: {waited} payloads waited");
     }
 }
 
@@ -177,7 +200,7 @@ fn with_rings_and_pools_of_any_size() {
     let sizes = [(1, 2), (2, 3), (3, 40), (1, 64), (7, 9)];
     for ((ring_frames, buffers), chain) in sizes.into_iter().zip(&CHAINS[1..]) {
         let scarcity = Scarcity::of(ring_frames, buffers);
-        over(few(), *chain, 2, scarcity, 0.0);
+        over(few(), *chain, 2, scarcity, 0.05);
     }
 }
 
@@ -185,12 +208,18 @@ fn with_rings_and_pools_of_any_size() {
 #[test]
 fn what_is_not_lost() {
     let sizes = [(1, 5), (2, 64), (3, 9), (5, 1024), (16, 64), (64, 256)];
+    let mut lost = 0;
     for ((ring_frames, buffers), chain) in sizes.into_iter().zip(CHAINS) {
         let scarcity = Scarcity {
             is_lossless: false,
             ahead: None,
             ..Scarcity::of(ring_frames, buffers)
         };
-        over(many(), chain, 2, scarcity, 0.0);
+        let raced = over(many(), chain, 2, scarcity, 0.0);
+        println!("{chain:?} {scarcity}: {raced:?}");
+        assert!(raced.left > 1000, "{chain:?} {scarcity}: {raced:?}");
+        assert!(raced.on_fast_path > 100, "{chain:?} {scarcity}: {raced:?}");
+        lost += raced.lost;
     }
+    assert!(lost > 100, "{lost} packets lost, no test");
 }

@@ -2,7 +2,7 @@
 
 use crate::common::direct::Direct;
 use crate::common::functions::{ConstantSource, Firewall, Router};
-use crate::common::virtual_link::Outcome;
+use crate::common::observed::Outcome;
 use twinpath_classify::acl::Rule;
 use twinpath_core::DropReason;
 use twinpath_core::wire::{Endpoint, PacketBuilder};

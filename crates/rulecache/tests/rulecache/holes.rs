@@ -2,7 +2,7 @@
 
 use crate::common::direct::{Direct, WINDOW};
 use crate::common::functions::*;
-use crate::common::virtual_link::Outcome;
+use crate::common::observed::Outcome;
 use std::time::Duration;
 use twinpath_classify::acl::Rule;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};

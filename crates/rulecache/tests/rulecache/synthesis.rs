@@ -1,9 +1,9 @@
 //! Every rule is right for every packet that it matches, in whatever order they come: so no two
 //! rules of one chain in one state conflict.
 
+use crate::common::functions::sides;
 use crate::common::functions::*;
 use crate::common::traffic::{Spec, packet, specs};
-use crate::common::virtual_link::sides;
 use proptest::prelude::*;
 use twinpath_classify::acl::Examined;
 use twinpath_core::wire::{Address, Endpoint};

@@ -241,6 +241,81 @@ fn routed() -> String {
         .to_owned()
 }
 
+/// Backends come and go one by one behind a list, whose cached rules all stay; the file takes it back.
+#[test]
+fn one_backend_is_changed() {
+    let running = Running::start_as(BALANCED);
+    running.ask_until(&["rules"], |said| said.code == Some(0));
+    let [first, second, third] = ["10.254.0.1:80", "10.254.0.2:80", "10.254.0.3:80"];
+    let changed = |arguments: &[&str]| {
+        let said = running.ask(arguments);
+        let expected = "changed: load_balancer; gone on: acl; 0 cached rules went, ";
+        assert!(said.out.starts_with(expected), "{said:?}");
+        assert!(!said.out.contains(" went, 0 stayed"), "{said:?}");
+    };
+    let backends = || names(&given(&running.ask(&LOOK)));
+    assert_eq!(backends(), [first, second]);
+    // What is drained gets no more connections, while the other does.
+    changed(&["change", "backend", "drain", first]);
+    let drained = format!("{first} drained");
+    let before = given(&running.ask(&LOOK));
+    assert_eq!(names(&before), [drained.as_str(), second]);
+    let said = running.ask_until(&LOOK, |said| given(said)[1].1 > before[1].1);
+    assert_eq!(given(&said)[0], before[0]);
+    // What is added gets some.
+    changed(&["change", "backend", "add", third, "--weight", "3"]);
+    let heavy = format!("{third} weight 3");
+    assert_eq!(backends(), [drained.as_str(), second, heavy.as_str()]);
+    running.ask_until(&LOOK, |said| given(said)[2].1 > 0);
+    let service = ["--service", "198.18.0.1:80/tcp"];
+    changed(&[&["change", "backend", "remove", first][..], &service].concat());
+    assert_eq!(backends(), [second, heavy.as_str()]);
+    let said = running.ask(&["change", "backend", "drain", first]);
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let expected = "10.254.0.1:80 is no backend of 198.18.0.1:80/tcp";
+    assert!(said.err.contains(expected), "{said:?}");
+    changed(&["apply", "edge.toml"]);
+    assert_eq!(backends(), [first, second]);
+    assert_eq!(
+        running.ask(&["apply", "edge.toml"]).out,
+        "nothing to change\n"
+    );
+    let folder = running.stop();
+    let report = folder.report("r");
+    let dropped: u64 = report.drops.values().sum();
+    let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
+    assert_eq!(totals.packets_in, gone, "nothing is lost");
+}
+
+const LOOK: [&str; 2] = ["backends", "--json"];
+
+/// The backends that a service tells, each with the connections that it was given.
+fn given(said: &Said) -> Vec<(String, u64)> {
+    let backends: Vec<Value> = serde_json::from_str(&said.out).expect("JSON");
+    let given = |backend: &Value| {
+        let name = backend["backend"].as_str().expect("a backend");
+        let opened = backend["opened"].as_u64().expect("a count");
+        (name.to_owned(), opened)
+    };
+    backends.iter().map(given).collect()
+}
+
+fn names(backends: &[(String, u64)]) -> Vec<String> {
+    backends.iter().map(|(name, _)| name.clone()).collect()
+}
+
+/// A list in front of a balancer, and clients that open connections all the time. No cached rule is idle
+/// for long enough to go by itself.
+const BALANCED: &str = "[service]\nchain = [\"acl\", \"load_balancer\"]\ninside = [\"10.0.0.0/8\"]\n\
+    [acl]\ndefault = \"allow\"\n\
+    [[load_balancer.services]]\nvip = \"198.18.0.1:80\"\nprotocol = \"tcp\"\n\
+    backends = [{ endpoint = \"10.254.0.1:80\" }, { endpoint = \"10.254.0.2:80\" }]\n\
+    [rule_cache]\nwindow = \"50ms\"\nthreshold = 0\nidle_windows = 255\n\
+    [traffic]\nflows = 20\nchurn_per_minute = 6000.0\nserver_packets = false\n\
+    arrivals = { process = \"poisson\", rate_pps = 5000.0 }\n\
+    [traffic.hosts]\nfirst_client_v4 = \"10.0.0.1\"\n\
+    services = [{ address = \"198.18.0.1\", port = 80, protocol = \"tcp\" }]\n";
+
 /// A cached rule names the rule that decided, and the line of the file that has it.
 #[test]
 fn rules_tell_the_line_of_what_decided() {

@@ -9,6 +9,8 @@ use twinpath_core::wire::tcp::flags::{ACK, SYN};
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, protocol};
 
 use super::talk::{START, Twins, verdict};
+use crate::descriptor::FunctionConfig;
+use crate::firewall::Config;
 
 /// Two ends, a stranger between them, and another host of the first one's network.
 struct Cast {
@@ -203,4 +205,25 @@ fn redirects_pass_only_where_they_are_wanted() {
         "redirects = true\nrules = [{ action = \"allow\", protocol = \"tcp\" }]",
         &[(nd, Err(Denied))],
     );
+}
+
+/// What is said of an error that no rule lets in does not name a default that allows all else.
+#[test]
+fn an_error_about_nothing_known_is_told_as_such() {
+    let config: Config = toml::from_str("default = \"allow\"").expect("sound");
+    for cast in &CASTS {
+        let told = |packet: &[u8]| {
+            let layout = dissect(packet).expect("a packet");
+            config
+                .rule_for(packet, &layout, 0)
+                .expect("it says so")
+                .text
+        };
+        let error = told(&cast.about(UNREACHABLE, 1));
+        assert_eq!(error, "an ICMP error about no connection that is known");
+        assert_eq!(
+            told(&cast.segment(cast.a, SYN, 1, 0, 0)),
+            "the default: allow"
+        );
+    }
 }

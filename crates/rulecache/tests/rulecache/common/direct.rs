@@ -1,6 +1,6 @@
 //! A fast path and workers side by side: every message arrives at once.
 
-use super::virtual_link::Outcome;
+use super::observed::Outcome;
 use std::time::Duration;
 use twinpath_core::wire::{PacketBuilder, dissect};
 use twinpath_core::{Decision, Direction, Instant, Packet, Pools};
@@ -43,7 +43,7 @@ pub fn config() -> SlowRulesConfig {
 
 impl Direct {
     pub fn new(functions: Vec<Box<dyn RuleFunction>>) -> Self {
-        Self::with_sides(super::virtual_link::sides(), functions)
+        Self::with_sides(super::functions::sides(), functions)
     }
 
     pub fn with_sides(sides: Sides, functions: Vec<Box<dyn RuleFunction>>) -> Self {

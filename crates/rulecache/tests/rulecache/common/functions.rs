@@ -8,7 +8,7 @@ use twinpath_classify::lpm::{RouteLimits, RouteTable};
 use twinpath_core::wire::{Address, Endpoint, MacAddress};
 use twinpath_core::{Direction, DropReason, Instant};
 use twinpath_rulecache::{
-    Affected, Answers, Field, Hits, Obstacle, Reconfigure, Recorded, RuleFunction, Verdict,
+    Affected, Answers, Field, Hits, Obstacle, Reconfigure, Recorded, RuleFunction, Sides, Verdict,
 };
 
 pub const INSIDE: &str = "10.0.0.0/8";
@@ -442,4 +442,9 @@ impl RuleFunction for IngressFilter {
             }
         }
     }
+}
+
+/// The network inside.
+pub fn sides() -> Sides {
+    Sides::new(&[INSIDE, INSIDE_V6].map(prefix)).expect("few")
 }

@@ -1,7 +1,7 @@
 //! Functions that tell in which order they took packets, and what they forgot.
 
 use std::sync::{Arc, Mutex};
-use twinpath_core::Instant;
+use twinpath_core::{DropReason, Instant};
 use twinpath_rulecache::{Answers, EntryId, Hits, Recorded, RuleFunction, Verdict};
 
 /// What a function did.
@@ -83,4 +83,11 @@ impl RuleFunction for Observed {
     fn counters(&self, each: &mut dyn FnMut(&'static str, u64)) {
         self.function.counters(each);
     }
+}
+
+/// What happened to one packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Left { bytes: Vec<u8>, egress: Option<u16> },
+    Dropped(DropReason),
 }

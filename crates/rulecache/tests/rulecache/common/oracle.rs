@@ -1,6 +1,7 @@
 //! The functions of a chain as servers in a row, each of which takes packets in an order of its own.
 
-use super::virtual_link::{Outcome, sides};
+use super::functions::sides;
+use super::observed::Outcome;
 use twinpath_core::{Direction, Packet, Pools};
 use twinpath_rulecache::{
     Answers, MatchKey, NoRules, Recorded, Recording, RuleChain, RuleFunction, Verdict,

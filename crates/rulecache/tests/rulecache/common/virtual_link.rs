@@ -7,16 +7,18 @@
 //! the same to each packet. Entries that are forgotten are in the log too: a packet that was held
 //! may be decided after an entry has ended that had not when it arrived.
 
+use super::functions::sides;
+use super::observed::Outcome;
 use super::observed::{Did, Done, Observed};
 use super::oracle::Oracle;
 use super::traffic::{Spec, flow_of, packet};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use twinpath_core::wire::{Endpoint, fields};
-use twinpath_core::{Decision, Direction, DropReason, Frame, Instant, Packet, Pools, Share};
+use twinpath_core::{Decision, Direction, Frame, Instant, Packet, Pools, Share};
 use twinpath_rulecache::{
     Affected, CacheMessage, Effect, EntryId, Held, ManagerConfig, MatchKey, Output, RuleChain,
-    RuleFunction, RuleTable, SelectionConfig, Sides, SlowRules, SlowRulesConfig, TableConfig,
+    RuleFunction, RuleTable, SelectionConfig, SlowRules, SlowRulesConfig, TableConfig,
 };
 
 /// Changes of table entries in mid-traffic.
@@ -34,13 +36,6 @@ pub struct Scenario {
     pub loss_percent: u64,
     pub delay_ns: u64,
     pub seed: u64,
-}
-
-/// What happened to one packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Left { bytes: Vec<u8>, egress: Option<u16> },
-    Dropped(DropReason),
 }
 
 #[derive(Debug)]
@@ -112,11 +107,6 @@ pub struct World {
     changing: VecDeque<usize>,
     is_changing: bool,
     done: Done,
-}
-
-pub fn sides() -> Sides {
-    let inside = [super::functions::INSIDE, super::functions::INSIDE_V6];
-    Sides::new(&inside.map(super::functions::prefix)).expect("few")
 }
 
 fn slow(scenario: &Scenario, caching: bool, functions: Vec<Box<dyn RuleFunction>>) -> SlowRules {
