@@ -11,7 +11,7 @@ mod source;
 use graph::{Circle, Uses, circles};
 use source::{Module, Segments};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Prints the circles of all crates. Returns whether there are none.
 pub fn check(root: &Path) -> bool {
@@ -21,13 +21,25 @@ pub fn check(root: &Path) -> bool {
     let mut found = 0;
     for folder in crates {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
-        for circle in in_crate(&folder.join("src")) {
+        for circle in sources(&folder).iter().flat_map(|source| in_crate(source)) {
             found += 1;
             println!("crate {name}: {circle}");
         }
     }
     println!("circles of files: {found}");
     found == 0
+}
+
+/// The folders whose files are modules of one crate: the source, each binary of tests, and all tests together,
+/// which may have a folder in common.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let tests = folder.join("tests");
+    let own = super::files_in(&tests)
+        .into_iter()
+        .filter(|path| path.is_dir());
+    let mut sources: Vec<_> = own.collect();
+    sources.extend([folder.join("src"), tests]);
+    sources
 }
 
 fn in_crate(source: &Path) -> Vec<Circle> {

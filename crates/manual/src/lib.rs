@@ -55,7 +55,7 @@ pub fn pages(docs: &Path) -> io::Result<Pages> {
     ]);
     pages.extend(functions::pages()?);
     pages.extend(commands::pages());
-    *pages.entry("commands/trace.md".into()).or_default() += &steps::section()?;
+    *pages.entry("commands/trace.md".into()).or_default() += &steps::sections()?;
     pages.extend(included::pages(docs)?);
     pages.insert("SUMMARY.md".into(), summary::page(docs, &pages)?);
     Ok(pages)

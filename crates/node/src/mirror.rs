@@ -243,6 +243,14 @@ impl Mirror {
         self.wanted.load(Ordering::Relaxed) & Wanted::Drops.bit() != 0
     }
 
+    /// A packet is about to meet an element.
+    #[inline(always)]
+    pub fn in_front(&self, element: u8, frame: &Frame) {
+        if self.wants_elements() {
+            self.copy(Event::Meets(element), frame);
+        }
+    }
+
     /// Copies a packet for whoever wants it.
     #[cold]
     pub fn copy(&self, event: Event, frame: &Frame) {

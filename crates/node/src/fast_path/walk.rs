@@ -29,7 +29,6 @@ use super::hints::{of_slot, slot_of};
 use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
 use super::rules::RULES_HASH;
 use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
-use crate::mirror::Event;
 use crate::position::Position;
 use crate::watch::Step;
 use twinpath_coherence::{Clock, Parsed, StateStage};
@@ -156,9 +155,8 @@ impl FastPath {
     #[inline(always)]
     fn begin(&mut self, lane: &Lane, position: Position) {
         if self.mirror.wants_elements() {
-            let event = Event::Meets(position.element);
             let frames = lane.frames.iter();
-            frames.for_each(|frame| self.mirror.copy(event, frame));
+            frames.for_each(|frame| self.mirror.in_front(position.element, frame));
         }
         if let Some(FastElement::Dash(stage)) = self.elements.get_mut(usize::from(position.element))
         {
@@ -335,6 +333,7 @@ impl FastPath {
                 Ok(layout) => layout,
                 Err(malformed) => return self.drop(frame, DropReason::Malformed(malformed), io),
             };
+            self.mirror.in_front(position.element, &frame);
             if self.is_gathered(&layout, position.element) {
                 return self.fragment(frame, &layout, position, io);
             }

@@ -53,6 +53,7 @@ impl Worker {
         {
             return self.give_back(before, frame, &layout);
         }
+        self.mirror.in_front(place.element, &frame);
         let steering = self
             .whole_walk
             .as_ref()

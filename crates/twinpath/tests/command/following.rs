@@ -67,6 +67,32 @@ fn drops_are_followed_with_reason_and_function() {
     running.stop();
 }
 
+/// Packets are copied in front of a function wherever they meet it: those that the slow path has to itself go
+/// from one to the next there.
+#[test]
+fn a_capture_in_front_of_a_function_knows_no_paths() {
+    let slow = format!("{SERVICE}[run]\npaths = \"slow\"\n");
+    let running = Running::start_as(&slow);
+    running.ask_until(&["drops"], |said| said.out.contains("denied"));
+    let [acl, firewall] = ["acl", "firewall"].map(|function| {
+        let file = format!("{function}.pcapng");
+        let words = [
+            "capture",
+            "--out",
+            &file,
+            "--for",
+            "1s",
+            "--function",
+            function,
+        ];
+        let said = running.ask(&words);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let trace = Trace::load(running.folder.path(&file)).expect("a capture");
+        trace.iter().count()
+    });
+    assert!(firewall > 100 && acl > firewall, "{acl} {firewall}");
+}
+
 #[test]
 fn captures_are_read_by_wiresharks_tools() {
     let running = started();
