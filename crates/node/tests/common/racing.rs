@@ -414,6 +414,8 @@ struct Alone {
     packets: HashMap<u64, Vec<Vec<u8>>>,
     /// The last packet that each element took.
     latest: Vec<u64>,
+    /// By packet: the element that took it last.
+    passed: HashMap<u64, u8>,
     replies: Vec<Vec<u8>>,
     /// Functions have let go of what they kept.
     has_ended: bool,
@@ -442,6 +444,7 @@ impl Alone {
             arrivals: HashMap::new(),
             packets: HashMap::new(),
             latest: vec![0; elements],
+            passed: HashMap::new(),
             replies: Vec::new(),
             has_ended: false,
             draws: draws(&service),
@@ -477,10 +480,8 @@ impl Alone {
             }
             Event::Lost => {
                 self.logged.lost += 1;
-                let lost = self.packets.remove(&packet);
-                lost.iter()
-                    .flatten()
-                    .for_each(|bytes| self.pass_by(packet, bytes));
+                let lost = self.in_hand(packet);
+                lost.iter().for_each(|bytes| self.pass_by(packet, bytes));
             }
             Event::Refused => _ = self.packets.remove(&packet),
             Event::Dropped(_) => {
@@ -519,13 +520,12 @@ impl Alone {
         self.packets.remove(&packet).unwrap_or_default()
     }
 
-    /// A packet that was lost has told what it is a part of.
+    /// A packet that was lost has told the element in front of which it was what it is a part of.
     fn pass_by(&mut self, packet: u64, bytes: &[u8]) {
         let layout = dissect(bytes).expect("it entered elements");
-        if layout.fragment == Fragment::Whole {
-            return;
-        }
-        for fragments in self.fragments.values_mut() {
+        let element = self.next_element(packet);
+        let fragments = element.and_then(|element| self.fragments.get_mut(&element));
+        if let (true, Some(fragments)) = (layout.fragment != Fragment::Whole, fragments) {
             let frame = self.node.machine.pools().take_filled(bytes);
             let mut frame = frame.expect("a buffer");
             frame.set_timestamp(self.arrivals[&packet].at);
@@ -533,8 +533,21 @@ impl Alone {
         }
     }
 
+    /// The element that a packet is in front of.
+    fn next_element(&self, packet: u64) -> Option<u8> {
+        let passed = self.passed.get(&packet).copied();
+        let last = self.latest.len() as u8 - 1;
+        match (self.arrivals[&packet].direction?, passed) {
+            (Direction::Original, None) => Some(0),
+            (Direction::Original, Some(passed)) => Some(passed + 1),
+            (Direction::Reply, None) => Some(last),
+            (Direction::Reply, Some(passed)) => passed.checked_sub(1),
+        }
+    }
+
     /// The functions of an element meet a packet.
     fn take(&mut self, packet: u64, element: u8, bytes: &[u8]) {
+        self.passed.insert(packet, element);
         let arrival = &self.arrivals[&packet];
         let frame = self.node.machine.pools().take_filled(bytes);
         let mut frame = frame.expect("a buffer");
