@@ -188,10 +188,16 @@ impl Source {
 
     /// Packets in memory, which come in by the first port.
     pub fn trace(trace: Trace) -> Self {
+        Self::trace_at(trace, 0)
+    }
+
+    /// The same by the port with this number.
+    pub fn trace_at(trace: Trace, port: u16) -> Self {
         Self::new(TraceFeed {
             trace,
             next: 0,
             ingress: None,
+            port,
         })
     }
 
@@ -201,6 +207,7 @@ impl Source {
             trace,
             next: 0,
             ingress: Some(Ingress::of(service)),
+            port: 0,
         })
     }
 
@@ -439,6 +446,8 @@ struct TraceFeed {
     trace: Trace,
     next: usize,
     ingress: Option<Ingress>,
+    /// Where packets come in of which that is not told.
+    port: u16,
 }
 
 impl Feed for TraceFeed {
@@ -458,7 +467,7 @@ impl Feed for TraceFeed {
                 .ingress
                 .as_ref()
                 .and_then(|ingress| ingress.of_captured(frame.frame))
-                .unwrap_or(0),
+                .unwrap_or(self.port),
         })
     }
 

@@ -72,16 +72,43 @@ pub enum TraceError {
         crate::source::BUFFER_BYTES
     )]
     NoBuffer,
+    /// The packet is to come in by a port that the service does not name.
+    #[error("the service names no port {name}: expected one of its ports ({})", known.join(", "))]
+    NoPort {
+        /// What was named.
+        name: String,
+        /// The ports of the service.
+        known: Vec<String>,
+    },
 }
 
-/// Traces one packet, given as bytes from Ethernet on, through a service that has seen no other.
+/// Traces one packet, given as bytes from Ethernet on, through a service that has seen no other. It comes in by
+/// the port with this name, or where its source is.
 ///
 /// # Errors
 /// See [`TraceError`].
-pub fn trace_bytes(service: &Service, bytes: &[u8]) -> Result<Trace, TraceError> {
+pub fn trace_bytes(
+    service: &Service,
+    bytes: &[u8],
+    port: Option<&str>,
+) -> Result<Trace, TraceError> {
     let mut alone = twinpath_io::Trace::new();
     alone.push(0, bytes);
-    trace_packet(service, &mut Source::trace_by_sources(alone, service), 1)
+    let mut source = match port {
+        Some(port) => Source::trace_at(alone, number_of_port(service, port)?),
+        None => Source::trace_by_sources(alone, service),
+    };
+    trace_packet(service, &mut source, 1)
+}
+
+fn number_of_port(service: &Service, name: &str) -> Result<u16, TraceError> {
+    let place = service.ports.iter().position(|port| port == name);
+    place
+        .map(|place| place as u16)
+        .ok_or_else(|| TraceError::NoPort {
+            name: name.to_owned(),
+            known: service.ports.clone(),
+        })
 }
 
 /// Traces the packet with this number, counted from 1, of a capture that is run.

@@ -8,7 +8,8 @@ use twinpath_control::report::units;
 
 /// Shows the backends of load balancers in a running service
 ///
-/// For each the connections that it has at the moment, and those that it was given since the start.
+/// For each the connections that it has at the moment, and those that were opened to it since the start; those
+/// that it took over from a backend that was taken out count where they were opened.
 /// `twinpath change backend` drains one, takes it out or puts one in. Exit code 1 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(

@@ -23,7 +23,11 @@ use twinpath_nf::files::{Disk, Files};
 ///
 /// With --renamed, what an address translation gave out (the port of an external address, or the
 /// identifier of an echo) may differ, up to a one-to-one renaming for as long as a binding lives. So may
-/// the identifications of IPv4 packets from those addresses, which a translation draws.
+/// the identifications of IPv4 packets from those addresses, which a translation draws. A load balancer chooses
+/// backends by the service's seed, and behind a translation by what that gave out: let both runs have one seed.
+///
+/// In a capture from behind a translation answers go to hosts inside, and pass untranslated: what comes back
+/// through a translation is tried with generated traffic, or with a capture from in front of it.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath compare both.pcap slow.pcap",

@@ -15,7 +15,8 @@ use twinpath_nf::duration::Human;
 ///
 /// For each: what it matches and does, how many packets met it (as far as the fast path has
 /// reported), how old it is, and the table entries that it came from: rules of lists and routes with their
-/// text and their line of the service file, bindings with their ends. Those used most come first.
+/// text and their line of the service file, bindings with their ends. Those used most come first. Each begins
+/// with the number of its element in the chain, counted from 0, and its own.
 /// Exit code 1 if there is none, unless no function of the service caches rules.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(

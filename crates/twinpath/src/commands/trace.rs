@@ -19,7 +19,8 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// the rule or slot that the fast path has for it and what is decided; what crosses the link with
 /// it; on the slow path what each function examined, wrote and decided, and the rule that comes of it,
 /// or why none does; where its payload waits; and what leaves. Rules of lists and routes are told with
-/// their text and their line of the service file, an inspector's rules with that of their own file.
+/// their text and their line of the service file, an inspector's rules with that of their own file. Words of
+/// flow state are told as they are; what their bits mean, `twinpath explain --programs` shows.
 ///
 /// Of a DPU it is told which tables of which stages a packet meets, which entries are found, and what follows.
 ///
@@ -41,6 +42,9 @@ pub struct Arguments {
     /// bytes are ignored
     #[arg(long, value_name = "BYTES")]
     hex: Option<String>,
+    /// The port of the service that the packet comes in by; if absent, the one where its source is
+    #[arg(long, value_name = "NAME", requires = "hex")]
+    port: Option<String>,
     /// Take the packet from this capture: pcap or pcapng, gzip too
     #[arg(long = "in", value_name = "CAPTURE", requires = "packet")]
     input: Option<PathBuf>,
@@ -85,7 +89,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         }
         (hex, ..) => {
             let bytes = hex::bytes(hex.as_deref().unwrap_or_default())?;
-            trace_bytes(&service, &bytes)
+            trace_bytes(&service, &bytes, arguments.port.as_deref())
         }
     };
     let trace = trace.map_err(|error| CommandError::from(error).placed(&service))?;

@@ -467,6 +467,25 @@ fn the_rule_that_lets_a_connection_be_opened_is_told() {
     assert!(said.out.contains(expected), "{}", said.out);
 }
 
+/// A packet that is given as bytes comes in where its source is, or where it is said to.
+#[test]
+fn the_port_that_a_packet_comes_in_by_is_said() {
+    let service = "[service]\nchain = [\"acl\"]\nports = [\"lan\", \"wan\"]\ninside_ports = [\"lan\"]\n\
+        [acl]\ndefault = \"allow\"\nrules = [{ action = \"deny\", ingress = \"wan\" }]\n";
+    let folder = Folder::with("x.toml", service);
+    let packet = hex(&outbound());
+    let end = |port: &str| {
+        let told = traced(&folder, &["--hex", &packet, "--port", port]);
+        told["end"]["fate"].clone()
+    };
+    assert_eq!(end("lan"), "leaves");
+    assert_eq!(end("wan"), "is dropped: denied");
+    folder.fail(
+        &["trace", "x.toml", "--hex", &packet, "--port", "dmz"],
+        "the service names no port dmz: expected one of its ports (lan, wan)",
+    );
+}
+
 /// Between two ports no function has to choose one.
 #[test]
 fn the_port_that_a_packet_leaves_by_is_told() {
