@@ -14,7 +14,7 @@ use twinpath_core::{Frame, Instant, Pools, Ticket};
 use twinpath_remote::fast::{self, Server};
 use twinpath_remote::responder::{self, Access, Region, Responder};
 use twinpath_remote::server::{Config as ServerConfig, MemoryServer};
-use twinpath_remote::{Handle, Output, PayloadMemory, Requester, Stage, Store, requester};
+use twinpath_remote::{Handle, Output, PayloadMemory, Requester, SplitStage, Store, requester};
 
 const ROUNDS: usize = 5;
 const SIZES: [usize; 5] = [64, 256, 512, 1024, 1500];
@@ -252,7 +252,7 @@ fn split(many: usize, bytes: usize, verifies: bool) {
     let frames = (0..UNDER_WAY).map(|_| pools.take_filled(&packet));
     let mut switch = Splitter {
         frames: frames.collect(),
-        stage: Stage::new(config, vec![store]),
+        stage: SplitStage::new(config, vec![store]),
         pools,
     };
     switch.stage.set_verifying(verifies);
@@ -273,7 +273,7 @@ fn split(many: usize, bytes: usize, verifies: bool) {
 const SPLIT_LIMIT_NS: f64 = 120.0;
 
 struct Splitter {
-    stage: Stage,
+    stage: SplitStage,
     frames: Vec<Option<Frame>>,
     pools: Pools,
 }

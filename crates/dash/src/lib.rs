@@ -30,7 +30,7 @@ pub mod source;
 pub mod steering;
 pub mod tables;
 
-pub use dpu::{Answer, Dpu, FlowView, Question, Step, Verdict};
+pub use dpu::{Answer, Dpu, DpuStep, FlowView, Question, Verdict};
 pub use files::{FileError, Files};
 pub use reason::Reason;
 pub use settings::Settings;

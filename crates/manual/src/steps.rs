@@ -13,7 +13,7 @@ struct Told {
 
 const STEPS: Told = Told {
     source: "crates/node/src/watch.rs",
-    head: "pub enum Step {",
+    head: "pub enum TraceStep {",
 };
 const MESSAGES: Told = Told {
     source: "crates/link/src/header.rs",
@@ -100,12 +100,12 @@ mod tests {
 
     #[test]
     fn variants_are_told_as_they_are_documented() {
-        let file = "pub enum Step {\n    /// One.\n    /// Two.\n    GoOn {\n        /// Not this.\n        \
+        let file = "pub enum TraceStep {\n    /// One.\n    /// Two.\n    GoOn {\n        /// Not this.\n        \
             element: u8,\n    },\n    /// Three.\n    Meet(Box<Meeting>),\n}\n\
             /// Other.\nSelf::Meet => \"MET\",\n";
         let row = |name: &str, told: &str| vec![code(name), told.to_owned()];
         assert_eq!(
-            variants(file, "pub enum Step {"),
+            variants(file, "pub enum TraceStep {"),
             [row("go_on", "One. Two."), row("MET", "Three.")]
         );
     }

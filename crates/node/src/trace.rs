@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::observe::Observer;
 use crate::source::Source;
 use crate::virtual_time::{TEMPO, VirtualRun};
-use crate::watch::{PacketLook, Step};
+use crate::watch::{PacketLook, TraceStep};
 use crate::wiring::{self, BuildError};
 use book::Book;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub struct Trace {
     /// The names of the ports, in the order of their numbers.
     pub ports: Vec<String>,
     /// What happened to it, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<TraceStep>,
     /// What became of it.
     pub end: End,
 }
@@ -148,25 +148,25 @@ pub fn trace_packet(
 }
 
 /// What the steps come to; nothing if there are none.
-fn end(steps: &[Step]) -> Option<End> {
+fn end(steps: &[TraceStep]) -> Option<End> {
     let fate = match steps.last()? {
-        Step::PutOut { is_reply: true, .. } => "leaves as an answer to its sender".into(),
-        Step::PutOut { .. } if !has_entered(steps) => {
+        TraceStep::PutOut { is_reply: true, .. } => "leaves as an answer to its sender".into(),
+        TraceStep::PutOut { .. } if !has_entered(steps) => {
             "leaves as it came: it is no IP packet".into()
         }
-        Step::PutOut { .. } => "leaves".into(),
-        Step::Drop { reason } => format!("is dropped: {reason}"),
-        Step::Hold { .. } => "is held: what it waits for has not come".into(),
-        Step::Receive { slow_path, .. } if slow_path.outcome() == "answered" => {
+        TraceStep::PutOut { .. } => "leaves".into(),
+        TraceStep::Drop { reason } => format!("is dropped: {reason}"),
+        TraceStep::Hold { .. } => "is held: what it waits for has not come".into(),
+        TraceStep::Receive { slow_path, .. } if slow_path.outcome() == "answered" => {
             "is answered by a function".into()
         }
         _ => "is kept for the time being".into(),
     };
     let (packet, egress) = match steps.last()? {
-        Step::PutOut { packet, egress, .. } => (Some(packet.clone()), *egress),
+        TraceStep::PutOut { packet, egress, .. } => (Some(packet.clone()), *egress),
         _ => (None, None),
     };
-    let is_punt = |step: &Step| matches!(step, Step::Punt { .. });
+    let is_punt = |step: &TraceStep| matches!(step, TraceStep::Punt { .. });
     Some(End {
         fate,
         packet,
@@ -176,7 +176,7 @@ fn end(steps: &[Step]) -> Option<End> {
 }
 
 /// Whether a packet met any element.
-fn has_entered(steps: &[Step]) -> bool {
-    let is_meeting = |step: &Step| matches!(step, Step::Meet(_));
+fn has_entered(steps: &[TraceStep]) -> bool {
+    let is_meeting = |step: &TraceStep| matches!(step, TraceStep::Meet(_));
     steps.iter().any(is_meeting)
 }

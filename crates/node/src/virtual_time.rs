@@ -14,7 +14,7 @@ use crate::machine::{Machine, Output, Progress, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
 use crate::source::Source;
-use crate::watch::{Step, Watch};
+use crate::watch::{TraceStep, Watch};
 use crate::wiring::Node;
 use std::collections::VecDeque;
 use std::sync::mpsc;
@@ -170,7 +170,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         &mut self,
         arrivals: &mut Arrivals<'_>,
         watch: &Watch,
-        mut step: impl FnMut(Step, &Node),
+        mut step: impl FnMut(TraceStep, &Node),
     ) -> Result<(), CaptureError> {
         let (mut followed, mut rest) = (None, MOST_HAPPENINGS);
         loop {
@@ -197,7 +197,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         &mut self,
         arrivals: &mut Arrivals<'_>,
         watch: &Watch,
-        mut step: impl FnMut(u64, Step, &Node),
+        mut step: impl FnMut(u64, TraceStep, &Node),
     ) -> Result<(), CaptureError> {
         let mut has_more = true;
         while has_more {

@@ -25,7 +25,7 @@ use twinpath_rulecache::RuleName;
 /// A step of a packet's walk, named after the function that takes it where one function does.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
-pub enum Step {
+pub enum TraceStep {
     /// The packet's headers and direction were found.
     LookAhead {
         /// When it arrived, ns on the packet clock.
@@ -453,11 +453,11 @@ struct Log {
     packets: Range<u64>,
     /// The numbers of those inside, by the buffers that they are in.
     buffers: HashMap<usize, u64>,
-    steps: Vec<(u64, Step)>,
+    steps: Vec<(u64, TraceStep)>,
 }
 
 impl Log {
-    fn tell(&mut self, ordinal: u64, step: Step) {
+    fn tell(&mut self, ordinal: u64, step: TraceStep) {
         if step.is_last() {
             self.buffers.retain(|_, other| *other != ordinal);
         }
@@ -501,7 +501,7 @@ impl Watch {
     }
 
     /// The steps since the last call, each with its packet's number.
-    pub fn take(&self) -> Vec<(u64, Step)> {
+    pub fn take(&self) -> Vec<(u64, TraceStep)> {
         std::mem::take(&mut self.log().steps)
     }
 
@@ -544,7 +544,7 @@ impl Watch {
 
     /// What is in a buffer takes a step. With the last one it leaves its buffers.
     #[cold]
-    pub(crate) fn tell(&self, buffer: usize, step: impl FnOnce() -> Step) {
+    pub(crate) fn tell(&self, buffer: usize, step: impl FnOnce() -> TraceStep) {
         let mut log = self.log();
         if let Some(ordinal) = log.buffers.get(&buffer).copied() {
             log.tell(ordinal, step());
@@ -554,7 +554,7 @@ impl Watch {
     /// A packet takes a step that it was [found](Self::follows) before: by now another packet may be
     /// in its buffer.
     #[cold]
-    pub(crate) fn tell_of(&self, ordinal: u64, step: impl FnOnce() -> Step) {
+    pub(crate) fn tell_of(&self, ordinal: u64, step: impl FnOnce() -> TraceStep) {
         self.log().tell(ordinal, step());
     }
 
@@ -595,7 +595,7 @@ impl Watch {
     }
 }
 
-impl Step {
+impl TraceStep {
     /// A drop.
     pub(crate) fn drop(reason: twinpath_core::DropReason) -> Self {
         let reason = reason.name();

@@ -39,7 +39,7 @@ use twinpath_core::{Named, Pools};
 use twinpath_fastpath::Interpreter;
 use twinpath_nf::dash;
 use twinpath_nf::descriptor::Form;
-use twinpath_parking::{Config as ParkingConfig, PortConfig, Stage};
+use twinpath_parking::{Config as ParkingConfig, ParkingStage, PortConfig};
 use twinpath_rulecache::{RuleTable, Sides, SlowRules, SlowRulesConfig, TableConfig};
 use twinpath_slowpath::Common;
 
@@ -135,7 +135,7 @@ impl NodeConfig {
             .with_egress(Egress::new(service))
             .with_mirror(mirror);
         if let Some((queue, port)) = &self.parking {
-            path = path.with_parking(Stage::new(queue.clone(), *port)?);
+            path = path.with_parking(ParkingStage::new(queue.clone(), *port)?);
         }
         if let Some(split) = &self.split {
             path = path.with_split(split.stage());

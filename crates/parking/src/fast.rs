@@ -12,7 +12,7 @@ use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
 
 /// A parking queue of frames, and the port that it belongs to.
 #[derive(Debug)]
-pub struct Stage {
+pub struct ParkingStage {
     buffer: PayloadBuffer<Parcel, Parcel>,
     port: Port,
     /// Whether somebody may ask for checksums.
@@ -61,7 +61,7 @@ impl Load for Parcel {
     }
 }
 
-impl Stage {
+impl ParkingStage {
     /// An empty stage.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Stage {
     }
 }
 
-impl PayloadStage for Stage {
+impl PayloadStage for ParkingStage {
     /// Where nothing may be lost packets that must follow others are never dropped for want of room (see
     /// [`PayloadBuffer::set_followers_limit`]). Else they take as much again as payloads may, where
     /// what has no room crosses whole, and then are dropped.

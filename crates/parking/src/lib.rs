@@ -5,13 +5,13 @@
 //! that is kept long enough for the header to be back when the payload comes out. One packet's walk:
 //!
 //! ```text
-//!  packet ── Stage::send ──► header with ticket ──► workers ────────────────┐
+//!  packet ── ParkingStage::send ──► header with ticket ──► workers ────────────────┐
 //!                │                                                         │ the rest of the chain
 //!                ▼                                                         ▼
-//!            PayloadBuffer::park                                     Stage::leave, PayloadBuffer::answered_for
+//!            PayloadBuffer::park                                     ParkingStage::leave, PayloadBuffer::answered_for
 //!                │   ┌──────────── again, through loopback ◄──────────┐
 //!                ▼   ▼                                                │
-//!             byte queue ──► Stage::pass ── header here, its turn? ───┴─► joined packet leaves
+//!             byte queue ──► ParkingStage::pass ── header here, its turn? ───┴─► joined packet leaves
 //! ```
 //!
 //! There are two ways to keep the queue long enough ([`Variant`]):
@@ -23,11 +23,11 @@
 //! What is modelled: the queue, the tickets, the numbers and the controller, as registers and
 //! tables that a switch has. The [`PayloadBuffer`] knows no ports, rates or time: whoever owns the device
 //! calls [`PayloadBuffer::dequeue`] when its port is free. It is generic over what is parked, so that the
-//! laboratory parks sizes where production parks frames. Production has a [`Stage`], with a
+//! laboratory parks sizes where production parks frames. Production has a [`ParkingStage`], with a
 //! [`port`] of its own: time passes in it when its owner says so, and rounds of the queue in which
 //! nothing can happen are counted and not made.
 //!
-//! What becomes of a packet that goes to the slow path through a [`Stage`]:
+//! What becomes of a packet that goes to the slow path through a [`ParkingStage`]:
 //!
 //! | what happens | what becomes of it | counted |
 //! |---|---|---|
@@ -75,7 +75,7 @@ pub use buffer::{
 pub use config::{Config, ConfigError, Correction, Late, Multicast, Order, Small, Target, Variant};
 pub use controller::Reading;
 pub use counters::BufferCounters;
-pub use fast::Stage;
+pub use fast::ParkingStage;
 pub use latency::Fit;
 pub use port::PortConfig;
 pub use twinpath_core::Ticket;

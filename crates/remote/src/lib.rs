@@ -49,7 +49,7 @@ pub mod server;
 pub mod simulated;
 pub mod store;
 
-pub use fast::Stage;
+pub use fast::SplitStage;
 pub use handle::{Handle, Sequence};
 pub use header_slots::HeaderSlots;
 pub use payloads::{Lost, Output, PayloadMemory, Refusal, Returned};

@@ -1,8 +1,8 @@
 //! Policies that are elsewhere: what they were asked, and have not answered yet.
 //!
 //! A node keeps flows on its fast path and policies on its slow one. There a packet that policies have
-//! to judge stops ([`Step::Ask`]), and goes on with their answer ([`Dpu::resume`]); those of its flow
-//! that come meanwhile wait behind it ([`Step::Wait`]). Nothing has been counted or changed of a packet
+//! to judge stops ([`DpuStep::Ask`]), and goes on with their answer ([`Dpu::resume`]); those of its flow
+//! that come meanwhile wait behind it ([`DpuStep::Wait`]). Nothing has been counted or changed of a packet
 //! that stops, but that it came: what it meets when it goes on is what holds then.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::tables::Tables;
 
 /// How far a packet has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum DpuStep {
     /// To its end.
     Done(Verdict),
     /// Policies have to judge it.
@@ -117,7 +117,7 @@ impl Dpu {
     }
 
     /// As [`Self::process`], but a packet stops where policies have to judge it.
-    pub fn begin(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> Step {
+    pub fn begin(&mut self, buffer: &mut [u8], start: usize, now: Instant) -> DpuStep {
         let frame = buffer.get(start..).unwrap_or(&[]);
         let mut received = Received::read(frame, &self.tables, &self.settings);
         self.finish(buffer, start, &mut received, None, now)
@@ -131,11 +131,11 @@ impl Dpu {
         start: usize,
         now: Instant,
         answer: Option<Answer>,
-    ) -> Step {
+    ) -> DpuStep {
         let frame = buffer.get(start..).unwrap_or(&[]);
         let mut received = match Received::read(frame, &self.tables, &self.settings) {
             Ok(received) => received,
-            Err((reason, eni)) => return Step::Done(self.dropped(reason, eni)),
+            Err((reason, eni)) => return DpuStep::Done(self.dropped(reason, eni)),
         };
         self.set_answer(answer);
         let step = self.go_on(buffer, start, &mut received, None, now);

@@ -33,7 +33,7 @@ use crate::settings::Settings;
 use crate::source::ObjectSource;
 use crate::tables::Tables;
 
-pub use asking::{Answer, Question, Step};
+pub use asking::{Answer, DpuStep, Question};
 pub use flows::FlowView;
 
 use actions::Actions;
@@ -225,11 +225,11 @@ impl Dpu {
     }
 
     /// What became of a packet whose policies are here.
-    fn verdict(&mut self, step: Step) -> Verdict {
+    fn verdict(&mut self, step: DpuStep) -> Verdict {
         match step {
-            Step::Done(verdict) => verdict,
+            DpuStep::Done(verdict) => verdict,
             // Who has its policies elsewhere asks.
-            Step::Ask(_) | Step::Wait(_) => self.dropped(Reason::Unresolved, None),
+            DpuStep::Ask(_) | DpuStep::Wait(_) => self.dropped(Reason::Unresolved, None),
         }
     }
 
@@ -294,7 +294,7 @@ impl Dpu {
         buffer: &mut [u8],
         start: usize,
         now: Instant,
-    ) -> Step {
+    ) -> DpuStep {
         let mut burst = std::mem::take(&mut self.burst);
         let step = match burst.get_mut(number) {
             Some((received, hash)) => self.finish(buffer, start, received, Some(*hash), now),
@@ -311,15 +311,15 @@ impl Dpu {
         received: &mut Result<Received, Unreceived>,
         hash: Option<u64>,
         now: Instant,
-    ) -> Step {
+    ) -> DpuStep {
         let received = match received {
             Ok(received) => received,
-            Err((reason, eni)) => return Step::Done(self.dropped(*reason, *eni)),
+            Err((reason, eni)) => return DpuStep::Done(self.dropped(*reason, *eni)),
         };
         let inside = received.tunnel.inner().len();
         match self.admit(received, inside, now) {
             Ok(()) => self.go_on(buffer, start, received, hash, now),
-            Err(reason) => Step::Done(self.dropped(reason, Some(received.arrival.eni))),
+            Err(reason) => DpuStep::Done(self.dropped(reason, Some(received.arrival.eni))),
         }
     }
 
@@ -331,21 +331,21 @@ impl Dpu {
         received: &mut Received,
         hash: Option<u64>,
         now: Instant,
-    ) -> Step {
+    ) -> DpuStep {
         let number = received.arrival.eni;
         match self.pass(buffer, start, received, hash, now) {
-            Ok(frame) => Step::Done(Verdict::Forward(frame)),
+            Ok(frame) => DpuStep::Done(Verdict::Forward(frame)),
             Err(Stop::Drop(reason)) => {
                 let verdict = self.dropped(reason, Some(number));
-                Step::Done(self.error.take().map_or(verdict, Verdict::TooLong))
+                DpuStep::Done(self.error.take().map_or(verdict, Verdict::TooLong))
             }
             Err(Stop::Ask(question)) => {
                 self.stops(&question.key, inside(buffer, start, received), received);
-                Step::Ask(*question)
+                DpuStep::Ask(*question)
             }
             Err(Stop::Wait(key)) => {
                 self.stops(&key, inside(buffer, start, received), received);
-                Step::Wait(key)
+                DpuStep::Wait(key)
             }
         }
     }

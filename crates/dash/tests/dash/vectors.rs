@@ -7,7 +7,7 @@ use serde_json::Value;
 use twinpath_core::Instant;
 use twinpath_dash::config::Store;
 use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
-use twinpath_dash::{Dpu, Files, Reason, Settings, Step, Verdict, messages};
+use twinpath_dash::{Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
 
 /// Room in front of frames.
 const HEADROOM: usize = 160;
@@ -73,9 +73,9 @@ impl Device {
         let mut step = self.dpu.begin(buffer, HEADROOM, now);
         loop {
             match step {
-                Step::Done(verdict) => return verdict,
-                Step::Wait(key) => panic!("{key:?} was answered"),
-                Step::Ask(question) => {
+                DpuStep::Done(verdict) => return verdict,
+                DpuStep::Wait(key) => panic!("{key:?} was answered"),
+                DpuStep::Ask(question) => {
                     let words = messages::arrival_words(&question.arrival);
                     let arrival = messages::read_arrival(&words).expect("an arrival");
                     let said = messages::answer_bytes(&policies.answer(&arrival));
@@ -212,11 +212,11 @@ fn packets_of_a_flow_wait_for_its_first() {
         buffer
     };
     let (mut first, mut second, now) = (buffer(), buffer(), Instant(time_ns));
-    let Step::Ask(question) = device.dpu.begin(&mut first, HEADROOM, now) else {
+    let DpuStep::Ask(question) = device.dpu.begin(&mut first, HEADROOM, now) else {
         panic!("policies judge the first packet of a flow");
     };
     let step = device.dpu.begin(&mut second, HEADROOM, now);
-    assert_eq!(step, Step::Wait(question.key));
+    assert_eq!(step, DpuStep::Wait(question.key));
     let counted = device.dpu.counters(&"eni1".into()).expect("an ENI").clone();
     assert_eq!(counted.received[0].packets, 2, "both have come");
     assert_eq!((counted.flow_misses, counted.flows_created), (0, 0));
@@ -225,9 +225,15 @@ fn packets_of_a_flow_wait_for_its_first() {
     device.dpu.no_longer_asked(&question.key);
     let answer = Some((question, said));
     let step = device.dpu.resume(&mut first, HEADROOM, now, answer);
-    assert!(matches!(step, Step::Done(Verdict::Forward(_))), "{step:?}");
+    assert!(
+        matches!(step, DpuStep::Done(Verdict::Forward(_))),
+        "{step:?}"
+    );
     let step = device.dpu.resume(&mut second, HEADROOM, now, None);
-    assert!(matches!(step, Step::Done(Verdict::Forward(_))), "{step:?}");
+    assert!(
+        matches!(step, DpuStep::Done(Verdict::Forward(_))),
+        "{step:?}"
+    );
     let counted = device.dpu.counters(&"eni1".into()).expect("an ENI");
     assert_eq!((counted.flow_misses, counted.flow_hits), (1, 1));
     assert_eq!(counted.received[0].packets, 2, "none has come twice");

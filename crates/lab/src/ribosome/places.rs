@@ -12,7 +12,7 @@ use twinpath_core::split::PayloadStage;
 use twinpath_parking::{self as parking, Order, PortConfig};
 use twinpath_remote::back_off::{self, Mode};
 use twinpath_remote::fast::{Config, Server};
-use twinpath_remote::{PayloadMemory, Requester, Stage};
+use twinpath_remote::{PayloadMemory, Requester, SplitStage};
 
 /// Ports that lead to memory servers are numbered from here on.
 pub(super) const FIRST_PORT: u16 = 100;
@@ -21,10 +21,10 @@ pub(super) const FIRST_PORT: u16 = 100;
 #[expect(clippy::large_enum_variant, reason = "there is one per run")]
 pub(super) enum PayloadPlace {
     Nowhere,
-    Remote(Stage),
+    Remote(SplitStage),
     Sram(Sram),
     /// Each takes the flows of a hash.
-    Loopback(Vec<parking::Stage>),
+    Loopback(Vec<parking::ParkingStage>),
 }
 
 impl PayloadPlace {
@@ -57,7 +57,7 @@ impl PayloadPlace {
         }
     }
 
-    pub(super) fn remote(&mut self) -> Option<&mut Stage> {
+    pub(super) fn remote(&mut self) -> Option<&mut SplitStage> {
         match self {
             Self::Remote(stage) => Some(stage),
             _ => None,
@@ -76,7 +76,7 @@ impl PayloadPlace {
     }
 }
 
-fn remote(setting: &Setting, others: &Arc<AtomicU64>) -> Stage {
+fn remote(setting: &Setting, others: &Arc<AtomicU64>) -> SplitStage {
     let parameters = &setting.parameters;
     let seed = parameters.traffic.seed;
     let server = |number: usize| {
@@ -98,7 +98,7 @@ fn remote(setting: &Setting, others: &Arc<AtomicU64>) -> Stage {
         back_off: back_off(setting),
         ..Config::default()
     };
-    let mut stage = Stage::new(config, (0..setting.servers()).map(server).collect());
+    let mut stage = SplitStage::new(config, (0..setting.servers()).map(server).collect());
     // Nobody here looks at checksums of headers.
     stage.set_verifying(false);
     stage
@@ -121,7 +121,7 @@ fn back_off(setting: &Setting) -> Option<back_off::Config> {
 }
 
 /// A port of the switch that payloads go round by, and its queue.
-fn loopback(setting: &Setting) -> Result<parking::Stage, parking::ConfigError> {
+fn loopback(setting: &Setting) -> Result<parking::ParkingStage, parking::ConfigError> {
     let switch = &setting.testbed.switch;
     let parameters = &setting.parameters;
     let config = parking::Config {
@@ -135,7 +135,7 @@ fn loopback(setting: &Setting) -> Result<parking::Stage, parking::ConfigError> {
         reading_interval: Duration::from_micros(1),
         drops_overflow: false,
     };
-    let mut stage = parking::Stage::new(config, port)?;
+    let mut stage = parking::ParkingStage::new(config, port)?;
     stage.set_verifying(false);
     Ok(stage)
 }

@@ -7,7 +7,7 @@ use crate::model::ParameterError;
 use std::sync::Arc;
 use twinpath_core::Instant;
 use twinpath_dash::tables::Tables;
-use twinpath_dash::{Dpu, Question, Settings, Step, Verdict};
+use twinpath_dash::{Dpu, DpuStep, Question, Settings, Verdict};
 use twinpath_engine::devices::{Port, QueueFull, Server, Through};
 use twinpath_engine::{Rate, Time};
 
@@ -103,7 +103,7 @@ impl Device {
                 let mut buffer = conversation.datagram(setting.outer_bytes());
                 let step = self.dpu.begin(&mut buffer, HEADROOM, Instant(0));
                 let bytes = match step {
-                    Step::Ask(question) => self.answer(&mut buffer, &question, Instant(0)),
+                    DpuStep::Ask(question) => self.answer(&mut buffer, &question, Instant(0)),
                     step => forwarded_bytes(&step),
                 };
                 if bytes.is_none() {
@@ -135,7 +135,7 @@ impl Device {
         let step = self.dpu.begin(buffer, HEADROOM, Instant(now.ns()));
         match (forwarded_bytes(&step), step) {
             (Some(bytes), _) => self.leave(now, bytes, self.packet),
-            (None, Step::Ask(question)) => self.ask(now, question),
+            (None, DpuStep::Ask(question)) => self.ask(now, question),
             _ => Passed::Lost,
         }
     }
@@ -174,9 +174,9 @@ impl Device {
 }
 
 /// Bytes of what leaves, if it does.
-fn forwarded_bytes(step: &Step) -> Option<u32> {
+fn forwarded_bytes(step: &DpuStep) -> Option<u32> {
     match step {
-        Step::Done(Verdict::Forward(frame)) => Some(frame.len() as u32),
+        DpuStep::Done(Verdict::Forward(frame)) => Some(frame.len() as u32),
         _ => None,
     }
 }

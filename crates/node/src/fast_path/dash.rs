@@ -13,7 +13,7 @@ use twinpath_core::wire::dissect;
 use twinpath_core::{DashReason, Decision, DropReason, Frame, Instant, Pools};
 use twinpath_dash::flows::EntryKey;
 use twinpath_dash::messages::{arrival_words, read_answer};
-use twinpath_dash::{Answer, Dpu, Question, Step as DpuStep, Verdict};
+use twinpath_dash::{Answer, Dpu, DpuStep, Question, Verdict};
 use twinpath_link::{Header, Message};
 use twinpath_ports::offload::segments_inside;
 

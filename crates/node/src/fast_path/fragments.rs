@@ -6,7 +6,7 @@
 use super::lane::Shape;
 use super::{FastPath, Io};
 use crate::position::Position;
-use crate::watch::Step;
+use crate::watch::TraceStep;
 use twinpath_coherence::Parsed;
 use twinpath_core::fragments::Met;
 use twinpath_core::wire::dissect;
@@ -76,12 +76,12 @@ impl FastPath {
         self.count_given_up(element);
         match met {
             Met::Refused(frame, reason) => {
-                self.tell(&frame, |_| Step::Gather { element });
+                self.tell(&frame, |_| TraceStep::Gather { element });
                 return self.drop(frame, reason, io);
             }
             Met::Held => {
                 if let Some(watch) = &self.watch {
-                    watch.tell(buffer, || Step::Hold { element });
+                    watch.tell(buffer, || TraceStep::Hold { element });
                 }
                 return;
             }
@@ -135,8 +135,8 @@ impl FastPath {
         };
         for (frame, why) in stage.given_up() {
             if let Some(watch) = &self.watch {
-                watch.tell(frame.buffer(), || Step::Gather { element });
-                watch.tell(frame.buffer(), || Step::drop(why));
+                watch.tell(frame.buffer(), || TraceStep::Gather { element });
+                watch.tell(frame.buffer(), || TraceStep::drop(why));
             }
             self.drops.count(why);
         }

@@ -10,7 +10,7 @@
 use super::{Departure, FastOutput, FastPath, Io};
 use crate::egress::Egress;
 use crate::mtu::{Fit, Mtus};
-use crate::watch::Step;
+use crate::watch::TraceStep;
 use twinpath_coherence::Clock;
 use twinpath_core::adjacency::BACK;
 use twinpath_core::pool::Metadata;
@@ -208,7 +208,7 @@ impl FastPath {
         };
         if let Some(reason) = turn.drop_reason() {
             self.drops.count(reason);
-            self.tell(&frame, |_| Step::drop(reason));
+            self.tell(&frame, |_| TraceStep::drop(reason));
         }
         frame.fill(error);
         frame.set_port(turn.port);

@@ -29,7 +29,7 @@ use crate::leftovers::Leftovers;
 use crate::mirror::{self, Event, Mirror};
 use crate::position::{ElementOrder, Position};
 use crate::under_way::UnderWay;
-use crate::watch::{Step, Watch};
+use crate::watch::{TraceStep, Watch};
 use hints::HintTable;
 use lane::Batch;
 use payloads::Payloads;
@@ -345,7 +345,7 @@ impl FastPath {
     #[cold]
     pub(crate) fn refuse(&mut self, mut frame: Frame, pools: &mut Pools) {
         if carries_packet(&frame) {
-            self.tell(&frame, |_| Step::drop(DropReason::PuntRingFull));
+            self.tell(&frame, |_| TraceStep::drop(DropReason::PuntRingFull));
             self.drops.count(DropReason::PuntRingFull);
             self.header_dropped(&frame);
             if let Ok(header) = detach(&mut frame) {
@@ -389,7 +389,7 @@ impl FastPath {
         if self.mirror.wants_drops() {
             self.mirror.copy(dropped_here(reason, element), &frame);
         }
-        self.tell(&frame, |_| Step::drop(reason));
+        self.tell(&frame, |_| TraceStep::drop(reason));
         self.drops.count(reason);
         self.header_dropped(&frame);
         io.pools.give(frame);
@@ -423,7 +423,7 @@ impl FastPath {
         io: &mut Io<'_>,
     ) {
         (header.chain, header.element) = (self.chain, position.element);
-        self.tell(&frame, |watch| Step::Punt {
+        self.tell(&frame, |watch| TraceStep::Punt {
             element: position.element,
             worker: self.worker(hash),
             message: watch.message(&header, &frame),
@@ -533,7 +533,7 @@ impl FastPath {
             return io.pools.give(frame);
         }
         if header.has_packet {
-            self.tell(&frame, |watch| Step::Returned {
+            self.tell(&frame, |watch| TraceStep::Returned {
                 message: watch.message(&header, &frame),
             });
         }

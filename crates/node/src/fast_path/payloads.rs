@@ -10,7 +10,7 @@
 
 use super::rules::RULES_HASH;
 use super::{Departure, FastOutput, FastPath, Io, Via};
-use crate::watch::{Step, Watch};
+use crate::watch::{TraceStep, Watch};
 use std::time::Duration;
 use twinpath_core::fragments::DatagramFlows;
 use twinpath_core::key::one_way;
@@ -19,12 +19,12 @@ use twinpath_core::wire::layout::{Fragment, Plain};
 use twinpath_core::wire::{Layout, MacAddress, dissect};
 use twinpath_core::{DropReason, Frame, HashKey, Instant, Keyed, Pools};
 use twinpath_link::{Header, Message};
-use twinpath_parking::Stage as ParkingStage;
-use twinpath_remote::Stage as SplitStage;
+use twinpath_parking::ParkingStage;
+use twinpath_remote::SplitStage;
 
 /// Where payloads wait, and how far its time has come.
 pub(super) struct Payloads {
-    stage: Stage,
+    stage: AnyStage,
     now: Instant,
     /// Whose the fragments are that leave.
     datagrams: DatagramFlows,
@@ -32,14 +32,14 @@ pub(super) struct Payloads {
     departing: Vec<Departure>,
 }
 
-enum Stage {
+enum AnyStage {
     /// In a queue of the switch.
     Parking(Box<ParkingStage>),
     /// In remote memory.
     Split(Box<SplitStage>),
 }
 
-impl Stage {
+impl AnyStage {
     /// What both do.
     fn any(&mut self) -> &mut dyn PayloadStage {
         match self {
@@ -54,7 +54,7 @@ impl Stage {
 }
 
 impl Payloads {
-    fn new(stage: Stage, hash_key: HashKey) -> Box<Self> {
+    fn new(stage: AnyStage, hash_key: HashKey) -> Box<Self> {
         Box::new(Self {
             stage,
             now: Instant::ZERO,
@@ -68,16 +68,16 @@ impl FastPath {
     /// The same with a queue in which payloads wait.
     #[must_use]
     pub fn with_parking(self, stage: ParkingStage) -> Self {
-        self.with_payloads(Stage::Parking(Box::new(stage)))
+        self.with_payloads(AnyStage::Parking(Box::new(stage)))
     }
 
     /// The same with remote memory in which payloads wait.
     #[must_use]
     pub fn with_split(self, stage: SplitStage) -> Self {
-        self.with_payloads(Stage::Split(Box::new(stage)))
+        self.with_payloads(AnyStage::Split(Box::new(stage)))
     }
 
-    fn with_payloads(self, stage: Stage) -> Self {
+    fn with_payloads(self, stage: AnyStage) -> Self {
         let payloads = Some(Payloads::new(stage, *self.steering.hash_key()));
         Self { payloads, ..self }
     }
@@ -85,16 +85,16 @@ impl FastPath {
     /// The queue in which payloads wait, if there is one.
     pub fn parking(&self) -> Option<&ParkingStage> {
         match &self.payloads.as_ref()?.stage {
-            Stage::Parking(stage) => Some(stage),
-            Stage::Split(_) => None,
+            AnyStage::Parking(stage) => Some(stage),
+            AnyStage::Split(_) => None,
         }
     }
 
     /// The remote memory in which payloads wait, if there is some.
     pub fn split(&self) -> Option<&SplitStage> {
         match &self.payloads.as_ref()?.stage {
-            Stage::Parking(_) => None,
-            Stage::Split(stage) => Some(stage),
+            AnyStage::Parking(_) => None,
+            AnyStage::Split(stage) => Some(stage),
         }
     }
 
@@ -102,8 +102,8 @@ impl FastPath {
     pub(crate) fn split_at(&mut self, now: Instant) -> Option<&mut SplitStage> {
         let payloads = self.payloads.as_mut()?;
         match &mut payloads.stage {
-            Stage::Parking(_) => None,
-            Stage::Split(stage) => {
+            AnyStage::Parking(_) => None,
+            AnyStage::Split(stage) => {
                 payloads.now = payloads.now.max(now);
                 Some(stage)
             }
@@ -179,7 +179,7 @@ impl FastPath {
 
     /// What waited for payloads in remote memory and does so no more leaves, or is lost.
     pub(crate) fn pass_split(&mut self, pools: &mut Pools, out: &mut FastOutput) {
-        let Some(Stage::Split(stage)) = self.payloads.as_mut().map(|it| &mut it.stage) else {
+        let Some(AnyStage::Split(stage)) = self.payloads.as_mut().map(|it| &mut it.stage) else {
             return;
         };
         self.drops
@@ -298,8 +298,8 @@ impl FastPath {
             let bytes = header.metadata().parked_bytes;
             watch.part(whole, header);
             watch.tell(whole, || match is_parked {
-                true => Step::Park { bytes },
-                false => Step::Split { bytes },
+                true => TraceStep::Park { bytes },
+                false => TraceStep::Split { bytes },
             });
         }
     }
@@ -331,7 +331,7 @@ impl FastPath {
     /// when it has waited in vain.
     pub(super) fn drop_reordered(&mut self, frame: Frame, io: &mut Io<'_>) {
         if frame.metadata().parked_bytes == 0 {
-            self.tell(&frame, |_| Step::drop(DropReason::LinkReordered));
+            self.tell(&frame, |_| TraceStep::drop(DropReason::LinkReordered));
             self.drops.count(DropReason::LinkReordered);
         }
         io.pools.give(frame);
@@ -421,22 +421,22 @@ fn tell_of(output: &Output, is_parking: bool, watch: &Watch) {
     let (buffer, step) = match output {
         Output::Packet(parcel, spare) if is_parking => {
             let has_joined = spare.is_some();
-            (parcel.frame.buffer(), Step::PassParking { has_joined })
+            (parcel.frame.buffer(), TraceStep::PassParking { has_joined })
         }
         Output::Packet(parcel, None) => {
-            let step = Step::Merge { has_payload: false };
+            let step = TraceStep::Merge { has_payload: false };
             (parcel.frame.buffer(), step)
         }
         Output::Packet(parcel, Some(spare)) => {
             // The payload may have come in any buffer.
             watch.part(spare.buffer(), &parcel.frame);
-            (spare.buffer(), Step::Merge { has_payload: true })
+            (spare.buffer(), TraceStep::Merge { has_payload: true })
         }
         Output::Freed(_) => return,
-        Output::Lost(frame, reason) => (frame.buffer(), Step::drop(*reason)),
+        Output::Lost(frame, reason) => (frame.buffer(), TraceStep::drop(*reason)),
         Output::HeaderTooLong(header, payload) => {
             let told = if is_parking { payload } else { header };
-            (told.buffer(), Step::drop(DropReason::HeaderTooLong))
+            (told.buffer(), TraceStep::drop(DropReason::HeaderTooLong))
         }
     };
     watch.tell(buffer, || step);
@@ -446,10 +446,10 @@ fn tell_of(output: &Output, is_parking: bool, watch: &Watch) {
 #[cold]
 fn tell_of_leaving(buffer: usize, left: &Left, is_whole: bool, watch: &Watch) {
     match left {
-        Left::Waits => watch.tell(buffer, || Step::HoldBack),
+        Left::Waits => watch.tell(buffer, || TraceStep::HoldBack),
         Left::Now(parcel) if !is_whole => {
             watch.part(buffer, &parcel.frame);
-            watch.tell(buffer, || Step::Merge { has_payload: true });
+            watch.tell(buffer, || TraceStep::Merge { has_payload: true });
         }
         _ => {}
     }

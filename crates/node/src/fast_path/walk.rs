@@ -30,7 +30,7 @@ use super::lane::{Ahead, InFront, Lane, Passed, Shape, set_egress};
 use super::rules::RULES_HASH;
 use super::{FETCHED_AHEAD, FastElement, FastOutput, FastPath, Io};
 use crate::position::Position;
-use crate::watch::Step;
+use crate::watch::TraceStep;
 use twinpath_coherence::{Clock, Parsed, StateStage};
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::Layout;
@@ -315,7 +315,7 @@ impl FastPath {
     /// A packet goes on behind the element at `position`.
     pub(super) fn go_on(&mut self, frame: Frame, position: Position, io: &mut Io<'_>) {
         let element = position.element;
-        self.tell(&frame, |_| Step::GoOn { element });
+        self.tell(&frame, |_| TraceStep::GoOn { element });
         let next = self.behind(position, frame.metadata().is_answer);
         self.walk_alone(frame, next, io);
     }
@@ -384,7 +384,7 @@ impl FastPath {
     /// A packet waits for a rule, or for the state of its flow.
     fn hold(&mut self, frame: Frame, layout: &Layout, position: Position, io: &mut Io<'_>) {
         let (layout, element) = (*layout, position.element);
-        self.tell(&frame, |_| Step::Hold { element });
+        self.tell(&frame, |_| TraceStep::Hold { element });
         if self.stage_at(element).is_some() {
             return self.wait_for_state(frame, element, io);
         }

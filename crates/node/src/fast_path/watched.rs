@@ -4,7 +4,7 @@ use super::lane::{Ahead, Lane, Passed, Shape};
 use super::{FastElement, FastPath, RuleStage};
 use crate::position::Position;
 use crate::watch::{
-    CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, StageLook, Step, Watch,
+    CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, StageLook, TraceStep, Watch,
 };
 use twinpath_coherence::fsm::Fsm;
 use twinpath_coherence::{Parsed, StateStage};
@@ -44,7 +44,7 @@ impl FastPath {
 
     /// A packet takes a step, which is told if it is followed.
     #[inline]
-    pub(super) fn tell(&self, frame: &Frame, step: impl FnOnce(&Watch) -> Step) {
+    pub(super) fn tell(&self, frame: &Frame, step: impl FnOnce(&Watch) -> TraceStep) {
         if let Some(watch) = &self.watch {
             watch.tell(frame.buffer(), || step(watch));
         }
@@ -104,14 +104,14 @@ impl FastPath {
         let met = passed + usize::from(decision.is_some_and(is_met));
         let element = position.element;
         for frame in frames.iter().take(met) {
-            self.tell(frame, |_| Step::Pass { element });
+            self.tell(frame, |_| TraceStep::Pass { element });
         }
     }
 
     /// A packet's headers and direction were found.
     #[inline]
     pub(super) fn tell_arrival(&self, frame: &Frame, direction: Option<&'static str>) {
-        self.tell(frame, |_| Step::LookAhead {
+        self.tell(frame, |_| TraceStep::LookAhead {
             time_ns: frame.timestamp().0,
             port: frame.port(),
             direction,
@@ -169,7 +169,7 @@ impl FastPath {
     ) {
         let is_changed = frame.bytes() != seen.bytes;
         self.tell(frame, |watch| {
-            Step::Meet(Box::new(Meeting {
+            TraceStep::Meet(Box::new(Meeting {
                 element: position.element,
                 flow: seen.parsed.keyed.key.to_string(),
                 found: match self.elements.get(usize::from(position.element)) {

@@ -1,10 +1,10 @@
 //! What is seen of parked payloads.
 
 use twinpath_control::report::Parking;
-use twinpath_parking::Stage;
+use twinpath_parking::ParkingStage;
 
 /// What happened to payloads.
-pub(crate) fn parking(stage: &Stage) -> Parking {
+pub(crate) fn parking(stage: &ParkingStage) -> Parking {
     let (buffer, counts) = (stage.buffer().counters(), stage.counters());
     Parking {
         parked: buffer.parked,

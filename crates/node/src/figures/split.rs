@@ -1,12 +1,12 @@
 //! What is seen of split packets and memory servers.
 
 use twinpath_control::report::{MemoryServer, QueuePair, Split};
-use twinpath_remote::Stage;
+use twinpath_remote::SplitStage;
 use twinpath_remote::fast::ServerFigures;
 use twinpath_remote::payloads::QueuePairFigures;
 
 /// What happened to payloads, and at servers.
-pub(crate) fn split(stage: &Stage) -> Split {
+pub(crate) fn split(stage: &SplitStage) -> Split {
     Split {
         counts: *stage.counters(),
         servers: stage.servers().into_iter().map(server).collect(),

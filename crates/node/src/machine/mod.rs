@@ -34,7 +34,7 @@ use crate::fast_path::{BATCH, BURST, FastOutput, FastPath};
 pub use crate::worker::{Answer, Moment, Progress, Replaced, Time, WorkerCommand};
 
 use crate::mirror::Mirror;
-use crate::watch::{PacketLook, Step, Watch};
+use crate::watch::{PacketLook, TraceStep, Watch};
 use change::Phase;
 use link::Link;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ use twinpath_coherence::Clock;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::carries_packet;
-use twinpath_remote::Stage as SplitStage;
+use twinpath_remote::SplitStage;
 use twinpath_remote::fast::News;
 
 /// How a machine treats what it has no room for.
@@ -528,7 +528,7 @@ fn tell_of(departures: &[Departure], has_one_port: bool, watch: &Watch) {
         ..
     } in departures
     {
-        watch.tell(frame.buffer(), || Step::PutOut {
+        watch.tell(frame.buffer(), || TraceStep::PutOut {
             is_reply: *is_reply,
             egress: match has_one_port {
                 true => frame.metadata().egress,

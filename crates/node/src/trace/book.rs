@@ -1,7 +1,7 @@
 //! What steps lack that only the workers' books, the configuration and the service file know.
 
 use crate::watch::{
-    CachedRule, EntryLook, Found, Names, RuleLook, SlowLook, StateRun, Step, WordChange,
+    CachedRule, EntryLook, Found, Names, RuleLook, SlowLook, StateRun, TraceStep, WordChange,
 };
 use crate::watch::{entry_look, rule_look};
 use crate::wiring::{Node, elements};
@@ -28,9 +28,9 @@ impl<'a> Book<'a> {
     }
 
     /// A step with all that is known of it.
-    pub fn completed(&self, mut step: Step, node: &Node) -> Step {
+    pub fn completed(&self, mut step: TraceStep, node: &Node) -> TraceStep {
         match &mut step {
-            Step::Meet(meeting) => {
+            TraceStep::Meet(meeting) => {
                 let element = meeting.element;
                 match &mut meeting.found {
                     Found::Rule(found) => {
@@ -47,11 +47,11 @@ impl<'a> Book<'a> {
                     _ => {}
                 }
             }
-            Step::Receive {
+            TraceStep::Receive {
                 element,
                 slow_path: SlowLook::Rules(run),
             }
-            | Step::Release {
+            | TraceStep::Release {
                 element,
                 slow_path: SlowLook::Rules(run),
             } => {
@@ -61,11 +61,11 @@ impl<'a> Book<'a> {
                     .chain(of_rule)
                     .for_each(|entry| self.complete(entry, node, *element));
             }
-            Step::Receive {
+            TraceStep::Receive {
                 element,
                 slow_path: SlowLook::State(run),
             }
-            | Step::Release {
+            | TraceStep::Release {
                 element,
                 slow_path: SlowLook::State(run),
             } => {

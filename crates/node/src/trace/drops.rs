@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::observe::Observer;
 use crate::source::Source;
 use crate::virtual_time::{TEMPO, VirtualRun};
-use crate::watch::{EntryLook, Found, PacketLook, SlowLook, Step};
+use crate::watch::{EntryLook, Found, PacketLook, SlowLook, TraceStep};
 use crate::wiring;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -76,7 +76,7 @@ pub fn trace_drops(
         &mut arrivals,
         &watch,
         |ordinal, step, node| {
-            entered += u64::from(matches!(step, Step::LookAhead { .. }));
+            entered += u64::from(matches!(step, TraceStep::LookAhead { .. }));
             let step = book.completed(step, node);
             each_drop(&book, &mut inside, ordinal, step, &mut each);
         },
@@ -88,11 +88,11 @@ fn each_drop(
     book: &Book<'_>,
     inside: &mut HashMap<u64, Inside>,
     ordinal: u64,
-    step: Step,
+    step: TraceStep,
     each: &mut impl FnMut(Dropped),
 ) {
     match step {
-        Step::LookAhead {
+        TraceStep::LookAhead {
             time_ns, packet, ..
         } => {
             let decided = Decided::default();
@@ -103,12 +103,12 @@ fn each_drop(
             };
             inside.insert(ordinal, packet);
         }
-        Step::Drop { reason } => {
+        TraceStep::Drop { reason } => {
             if let Some(packet) = inside.remove(&ordinal) {
                 each(packet.dropped(book, ordinal, reason));
             }
         }
-        Step::PutOut { .. } => {
+        TraceStep::PutOut { .. } => {
             inside.remove(&ordinal);
         }
         step => {
@@ -148,9 +148,9 @@ impl Inside {
 
 impl Decided {
     /// The last function that a packet meets is that which drops it.
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: TraceStep) {
         match step {
-            Step::Meet(met) => {
+            TraceStep::Meet(met) => {
                 let reason = Some(met.decision);
                 let (function, entry) = match met.found {
                     Found::Rule(found) => {
@@ -171,7 +171,7 @@ impl Decided {
                     gathered: None,
                 };
             }
-            Step::Receive { slow_path, .. } | Step::Release { slow_path, .. } => {
+            TraceStep::Receive { slow_path, .. } | TraceStep::Release { slow_path, .. } => {
                 let reason = Some(slow_path.outcome().to_owned());
                 let (function, entry) = match slow_path {
                     SlowLook::Rules(run) => match run.functions.last() {
@@ -188,7 +188,7 @@ impl Decided {
                     ..Self::default()
                 };
             }
-            Step::Gather { element } => {
+            TraceStep::Gather { element } => {
                 *self = Self {
                     gathered: Some(element),
                     ..Self::default()

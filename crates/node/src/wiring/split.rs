@@ -2,7 +2,7 @@
 
 use twinpath_control::service::Service;
 use twinpath_remote::fast::{self, Server};
-use twinpath_remote::{PayloadMemory, Requester, Stage, Store, requester};
+use twinpath_remote::{PayloadMemory, Requester, SplitStage, Store, requester};
 
 /// What splits packets, and where their payloads wait.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl SplitConfig {
     }
 
     /// The stage.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> SplitStage {
         let servers = match self.servers.is_empty() {
             true => vec![server("store", None, Store::new(0, self.store_payloads))],
             false => {
@@ -67,7 +67,7 @@ impl SplitConfig {
                 self.servers.iter().map(requester).collect()
             }
         };
-        let mut stage = Stage::new(self.stage.clone(), servers);
+        let mut stage = SplitStage::new(self.stage.clone(), servers);
         stage.set_active(self.is_active);
         stage
     }

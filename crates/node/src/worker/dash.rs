@@ -2,7 +2,7 @@
 
 use super::{SlowElement, Worker};
 use crate::fast_path::done;
-use crate::watch::{DashRun, SlowLook, StageLook, Step, Watch};
+use crate::watch::{DashRun, SlowLook, StageLook, TraceStep, Watch};
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{Decision, DropReason, FlowKey, Frame, Instant, Pools};
 use twinpath_dash::Dpu;
@@ -77,7 +77,7 @@ impl Worker {
         let outcome = notes
             .last()
             .map_or_else(String::new, |note| note.action.clone());
-        watch.tell(frame.buffer(), || Step::Receive {
+        watch.tell(frame.buffer(), || TraceStep::Receive {
             element: header.element,
             slow_path: SlowLook::Dash(Box::new(DashRun {
                 stages: StageLook::of_notes(notes),

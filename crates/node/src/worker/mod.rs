@@ -21,7 +21,7 @@ pub use time::{Moment, Time};
 use crate::build_error::BuildError;
 use crate::mirror::Mirror;
 use crate::position::{ElementOrder, Position};
-use crate::watch::{Step, Watch};
+use crate::watch::{TraceStep, Watch};
 use fragments::FragmentsAway;
 use rebuild::{Rebuilt, Times, rebuild};
 use std::any::Any;
@@ -502,7 +502,7 @@ impl Worker {
         if !is_done {
             self.count_crash(at_work);
             if let Some(ordinal) = followed {
-                self.tell_of(ordinal, |_| Step::drop(DropReason::WorkerCrashed));
+                self.tell_of(ordinal, |_| TraceStep::drop(DropReason::WorkerCrashed));
             }
             self.begin_anew(header.timestamp, pools, returns);
         }
@@ -534,7 +534,7 @@ impl Worker {
             self.mirror
                 .copy(mirrored::dropped(reason, element, None), &frame);
         }
-        self.tell(frame.buffer(), |_| Step::drop(reason));
+        self.tell(frame.buffer(), |_| TraceStep::drop(reason));
         self.drops.count(reason);
         pools.give(frame);
     }
@@ -551,7 +551,9 @@ impl Worker {
     /// A packet whose payload waits counts as lost when that has waited in vain.
     fn drop_reordered(&mut self, frame: Frame, pools: &mut Pools) {
         if frame.metadata().parked_bytes == 0 {
-            self.tell(frame.buffer(), |_| Step::drop(DropReason::LinkReordered));
+            self.tell(frame.buffer(), |_| {
+                TraceStep::drop(DropReason::LinkReordered)
+            });
             self.drops.count(DropReason::LinkReordered);
         }
         pools.give(frame);

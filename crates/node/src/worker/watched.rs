@@ -1,7 +1,7 @@
 //! What whoever follows packets is told of what happens to them on their worker.
 
 use super::{SlowElement, Worker};
-use crate::watch::{Functions, PacketLook, SlowLook, StateRun, Step, Watch};
+use crate::watch::{Functions, PacketLook, SlowLook, StateRun, TraceStep, Watch};
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::Outgoing;
 use twinpath_core::{DropCounters, DropReason, Frame};
@@ -30,7 +30,7 @@ impl Worker {
 
     /// The packet in a buffer takes a step, which is told if it is followed.
     #[inline]
-    pub(super) fn tell(&self, buffer: usize, step: impl FnOnce(&Watch) -> Step) {
+    pub(super) fn tell(&self, buffer: usize, step: impl FnOnce(&Watch) -> TraceStep) {
         if let Some(watch) = &self.watch {
             watch.tell(buffer, || step(watch));
         }
@@ -38,7 +38,7 @@ impl Worker {
 
     /// The same of a packet that may have left its buffer since.
     #[inline]
-    pub(super) fn tell_of(&self, ordinal: u64, step: impl FnOnce(&Watch) -> Step) {
+    pub(super) fn tell_of(&self, ordinal: u64, step: impl FnOnce(&Watch) -> TraceStep) {
         if let Some(watch) = &self.watch {
             watch.tell_of(ordinal, || step(watch));
         }
@@ -54,7 +54,7 @@ impl Worker {
         if let Output::Depart(packet, _) | Output::Drop(packet, _) = output {
             let buffer = packet.frame.buffer();
             if self.told != Some(buffer) {
-                self.tell(buffer, |_| Step::Resume { element });
+                self.tell(buffer, |_| TraceStep::Resume { element });
             }
         }
     }
@@ -119,7 +119,7 @@ impl Worker {
         };
         watch.tell_of(seen.ordinal, || {
             let (before, after) = (seen.words.as_deref(), flows.words_of(&header.key));
-            Step::Receive {
+            TraceStep::Receive {
                 element: header.element,
                 slow_path: SlowLook::State(Box::new(StateRun {
                     packet: seen.bytes.clone(),
@@ -133,7 +133,7 @@ impl Worker {
             }
         });
         if let Some(reason) = dropped {
-            watch.tell_of(seen.ordinal, || Step::drop(reason));
+            watch.tell_of(seen.ordinal, || TraceStep::drop(reason));
         }
     }
 
@@ -157,14 +157,14 @@ impl Worker {
         for note in notes {
             if let Some(ordinal) = self.kept.remove(&note.buffer) {
                 watch.tell_of(ordinal, || released(watch, element, flows, note));
-                watch.tell_of(ordinal, || Step::drop(note.reason));
+                watch.tell_of(ordinal, || TraceStep::drop(note.reason));
             }
         }
     }
 }
 
 /// A packet met the functions behind the one that had kept it, and was dropped.
-fn released(watch: &Watch, element: u8, flows: &SlowFlows, note: &DropNote) -> Step {
+fn released(watch: &Watch, element: u8, flows: &SlowFlows, note: &DropNote) -> TraceStep {
     let words = flows.words_of(&note.key);
     let run = StateRun {
         packet: Vec::new(),
@@ -175,7 +175,7 @@ fn released(watch: &Watch, element: u8, flows: &SlowFlows, note: &DropNote) -> S
         outcome: outcome(false, Some(note.reason), false),
         replies: Vec::new(),
     };
-    Step::Release {
+    TraceStep::Release {
         element,
         slow_path: SlowLook::State(Box::new(run)),
     }
@@ -224,7 +224,7 @@ pub(super) fn tell_of_rules(
         run.outcome = outcome(goes_back, dropped, true);
     }
     let slow_path = SlowLook::Rules(Box::new(run));
-    watch.tell_of(ordinal, || Step::Receive { element, slow_path });
+    watch.tell_of(ordinal, || TraceStep::Receive { element, slow_path });
 }
 
 fn outcome(goes_back: bool, dropped: Option<DropReason>, is_answered: bool) -> String {

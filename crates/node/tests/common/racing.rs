@@ -28,7 +28,7 @@ use twinpath_node::machine::{Moment, Time};
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
-use twinpath_node::watch::{PacketLook, SlowLook, Step};
+use twinpath_node::watch::{PacketLook, SlowLook, TraceStep};
 use twinpath_node::wiring::needs_ports;
 use twinpath_node::{Departure, Limits, Node, build, threads};
 
@@ -73,7 +73,7 @@ impl fmt::Display for Scarcity {
 
 /// What a race came to.
 pub struct Race {
-    steps: Vec<(u64, Step)>,
+    steps: Vec<(u64, TraceStep)>,
     /// What functions sent of their own.
     replies: Vec<Vec<u8>>,
     /// How many elements the chain has.
@@ -183,7 +183,7 @@ impl Race {
     pub fn passed_in_loop(&self) -> usize {
         let steps = self.steps.iter();
         steps
-            .filter(|(_, step)| matches!(step, Step::Pass { .. }))
+            .filter(|(_, step)| matches!(step, TraceStep::Pass { .. }))
             .count()
     }
 
@@ -198,32 +198,32 @@ impl Race {
                 on_fast_path,
             };
             match step {
-                Step::LookAhead { .. } => {
+                TraceStep::LookAhead { .. } => {
                     events.push((*packet, Event::Arrived(arrival(step))));
                 }
-                Step::Meet(met) if meets(&met.decision) => {
+                TraceStep::Meet(met) if meets(&met.decision) => {
                     events.push((*packet, taken(met.element, true)));
                 }
-                Step::Pass { element } => events.push((*packet, taken(*element, true))),
-                Step::Hold { element } => _ = held.insert(*packet, *element),
-                Step::GoOn { .. } => {
+                TraceStep::Pass { element } => events.push((*packet, taken(*element, true))),
+                TraceStep::Hold { element } => _ = held.insert(*packet, *element),
+                TraceStep::GoOn { .. } => {
                     events.extend(was_held.map(|element| (*packet, taken(element, true))));
                 }
-                Step::Receive { element, slow_path } if has_run(slow_path) => {
+                TraceStep::Receive { element, slow_path } if has_run(slow_path) => {
                     events.push((*packet, taken(*element, false)));
                 }
-                Step::Resume { element } => events.push((*packet, taken(*element, false))),
-                Step::Drop { reason } if IN_FRONT.contains(reason) => {
+                TraceStep::Resume { element } => events.push((*packet, taken(*element, false))),
+                TraceStep::Drop { reason } if IN_FRONT.contains(reason) => {
                     events.push((*packet, Event::Refused));
                 }
-                Step::Drop { reason } if LOSSES.contains(reason) => {
+                TraceStep::Drop { reason } if LOSSES.contains(reason) => {
                     events.push((*packet, Event::Lost));
                 }
-                Step::Drop { reason } => {
+                TraceStep::Drop { reason } => {
                     events.extend(was_held.map(|element| (*packet, taken(element, true))));
                     events.push((*packet, Event::Dropped(reason)));
                 }
-                Step::PutOut {
+                TraceStep::PutOut {
                     packet: look,
                     is_reply: false,
                     ..
@@ -331,8 +331,8 @@ const IN_FRONT: [&str; 3] = ["fragment_misfit", "fragment_alone", "fragment_back
 /// Reasons for which a packet is dropped that no function has.
 const LOSSES: [&str; 3] = ["punt_ring_full", "no_buffer", "rule_backlog_full"];
 
-fn arrival(step: &Step) -> Arrival {
-    let Step::LookAhead {
+fn arrival(step: &TraceStep) -> Arrival {
+    let TraceStep::LookAhead {
         time_ns,
         port,
         direction,

@@ -11,7 +11,7 @@ use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::trace::trace_packet;
 use twinpath_node::virtual_time::VirtualRun;
-use twinpath_node::watch::{Found, SlowLook, Step, Watch};
+use twinpath_node::watch::{Found, SlowLook, TraceStep, Watch};
 use twinpath_node::{Departure, Node, build, wiring};
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
@@ -44,7 +44,7 @@ threshold = 0
 struct Ran {
     left: Vec<(u64, Option<u16>, Vec<u8>)>,
     report: Report,
-    steps: Vec<(u64, Step)>,
+    steps: Vec<(u64, TraceStep)>,
 }
 
 #[derive(Default)]
@@ -85,8 +85,8 @@ fn ran(service: &Service, trace: &Trace, watch: impl FnOnce(&mut Node) -> Option
 }
 
 /// The names of a packet's steps, in order.
-fn names(steps: &[Step]) -> Vec<&'static str> {
-    steps.iter().map(Step::name).collect()
+fn names(steps: &[TraceStep]) -> Vec<&'static str> {
+    steps.iter().map(TraceStep::name).collect()
 }
 
 /// What may follow a step, as `fast_path/walk.rs` and `worker/mod.rs` have it.
@@ -116,8 +116,8 @@ fn may_follow(step: &'static str) -> &'static [&'static str] {
 }
 
 /// By packet, all of its steps; each must follow the one before in the walk.
-fn walks(steps: Vec<(u64, Step)>, what: &str) -> BTreeMap<u64, Vec<Step>> {
-    let mut walks = BTreeMap::<u64, Vec<Step>>::new();
+fn walks(steps: Vec<(u64, TraceStep)>, what: &str) -> BTreeMap<u64, Vec<TraceStep>> {
+    let mut walks = BTreeMap::<u64, Vec<TraceStep>>::new();
     for (ordinal, step) in steps {
         let walk = walks.entry(ordinal).or_default();
         match walk.last() {
@@ -137,7 +137,7 @@ fn walks(steps: Vec<(u64, Step)>, what: &str) -> BTreeMap<u64, Vec<Step>> {
 /// Runs a service with and without somebody who follows all packets: what leaves, when, by which
 /// port, what is dropped, and every counter is the same, and every packet's steps are told to its
 /// end. Returns the walks.
-fn compare(text: &str, trace: &Trace) -> BTreeMap<u64, Vec<Step>> {
+fn compare(text: &str, trace: &Trace) -> BTreeMap<u64, Vec<TraceStep>> {
     let service = service(text);
     let plain = ran(&service, trace, |_| None);
     let watched = ran(&service, trace, |node| Some(node.watch(0..u64::MAX)));
@@ -159,7 +159,7 @@ fn compare(text: &str, trace: &Trace) -> BTreeMap<u64, Vec<Step>> {
 
 /// The ends that were told are what left and what was counted as dropped.
 fn assert_ended(
-    walks: &BTreeMap<u64, Vec<Step>>,
+    walks: &BTreeMap<u64, Vec<TraceStep>>,
     left: &[(u64, Option<u16>, Vec<u8>)],
     report: &Report,
     what: &str,
@@ -168,8 +168,10 @@ fn assert_ended(
     let mut told: Vec<(Option<u16>, String)> = Vec::new();
     for (ordinal, walk) in walks {
         match walk.last() {
-            Some(Step::Drop { reason }) => *drops.entry(reason).or_default() += 1,
-            Some(Step::PutOut { egress, packet, .. }) => told.push((*egress, packet.hex.clone())),
+            Some(TraceStep::Drop { reason }) => *drops.entry(reason).or_default() += 1,
+            Some(TraceStep::PutOut { egress, packet, .. }) => {
+                told.push((*egress, packet.hex.clone()))
+            }
             _ => panic!("{what}: packet {ordinal} has no end: {:?}", names(walk)),
         }
     }
@@ -190,18 +192,18 @@ fn assert_ended(
     assert!(left == told, "{what}: what leaves is what was told");
 }
 
-fn seen(walks: &BTreeMap<u64, Vec<Step>>) -> BTreeSet<&'static str> {
+fn seen(walks: &BTreeMap<u64, Vec<TraceStep>>) -> BTreeSet<&'static str> {
     walks.values().flat_map(|walk| names(walk)).collect()
 }
 
-fn has(walks: &BTreeMap<u64, Vec<Step>>, is: impl Fn(&Step) -> bool) -> bool {
+fn has(walks: &BTreeMap<u64, Vec<TraceStep>>, is: impl Fn(&TraceStep) -> bool) -> bool {
     walks.values().flatten().any(is)
 }
 
-fn found(walks: &BTreeMap<u64, Vec<Step>>, is: impl Fn(&Found) -> bool) -> bool {
+fn found(walks: &BTreeMap<u64, Vec<TraceStep>>, is: impl Fn(&Found) -> bool) -> bool {
     has(
         walks,
-        |step| matches!(step, Step::Meet(met) if is(&met.found)),
+        |step| matches!(step, TraceStep::Meet(met) if is(&met.found)),
     )
 }
 
@@ -228,8 +230,8 @@ fn of_rules() {
     for step in ["hold", "punt", "receive", "returned", "go_on", "drop"] {
         assert!(names.contains(step), "{step}: {names:?}");
     }
-    let makes_rule = |step: &Step| {
-        let Step::Receive { slow_path, .. } = step else {
+    let makes_rule = |step: &TraceStep| {
+        let TraceStep::Receive { slow_path, .. } = step else {
             return false;
         };
         matches!(slow_path, SlowLook::Rules(run) if run.rule.is_some() && run.functions.len() == 3)
@@ -247,7 +249,7 @@ fn of_flow_state() {
     )));
     let says = |message: &str| {
         has(&walks, |step| match step {
-            Step::Punt { message: said, .. } | Step::Returned { message: said } => {
+            TraceStep::Punt { message: said, .. } | TraceStep::Returned { message: said } => {
                 said.message == message
             }
             _ => false,
@@ -264,8 +266,10 @@ fn of_rules_around_flow_state() {
     let walks = compare(&text, &traffic_of_all_kinds());
     assert!(found(&walks, |found| matches!(found, Found::Rule(_))));
     assert!(found(&walks, |found| matches!(found, Found::Slot(_))));
-    let elements = |walk: &Vec<Step>| {
-        let met = walk.iter().filter(|step| matches!(step, Step::Meet(_)));
+    let elements = |walk: &Vec<TraceStep>| {
+        let met = walk
+            .iter()
+            .filter(|step| matches!(step, TraceStep::Meet(_)));
         met.count()
     };
     assert_eq!(walks.values().map(elements).max(), Some(4));
@@ -283,7 +287,7 @@ fn of_parked_payloads() {
         for step in ["park", "hold_back", "pass_parking"] {
             assert!(names.contains(step), "{step}: {names:?}");
         }
-        let joins = |step: &Step| matches!(step, Step::PassParking { has_joined: true });
+        let joins = |step: &TraceStep| matches!(step, TraceStep::PassParking { has_joined: true });
         assert!(has(&walks, joins));
     }
 }
@@ -311,8 +315,10 @@ fn of_an_element_on_the_slow_path() {
     let walks = compare(&text, &traffic_of_all_kinds());
     assert_eq!(service(&text).run.paths, Paths::Slow);
     assert!(found(&walks, |found| matches!(found, Found::Nothing)));
-    let elements = |walk: &Vec<Step>| {
-        let met = walk.iter().filter(|s| matches!(s, Step::Receive { .. }));
+    let elements = |walk: &Vec<TraceStep>| {
+        let met = walk
+            .iter()
+            .filter(|s| matches!(s, TraceStep::Receive { .. }));
         met.count()
     };
     assert_eq!(walks.values().map(elements).max(), Some(4));
@@ -329,8 +335,8 @@ fn one_packet_is_followed_as_all_are() {
         let told = trace_packet(&service(&text), &mut source, number).expect("a trace");
         let walk = &walks[&(number - 1)];
         assert_eq!(names(&told.steps), names(walk), "packet {number}");
-        let last = |step: Option<&Step>| match step {
-            Some(Step::PutOut { packet, .. }) => packet.hex.clone(),
+        let last = |step: Option<&TraceStep>| match step {
+            Some(TraceStep::PutOut { packet, .. }) => packet.hex.clone(),
             other => format!("{other:?}"),
         };
         assert_eq!(

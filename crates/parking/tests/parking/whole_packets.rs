@@ -13,8 +13,8 @@ use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Metadata, Pools};
 use twinpath_parking::{
-    BufferCounters, Config, Correction, Late, Multicast, Order, PortConfig, Small, Stage, Target,
-    Variant,
+    BufferCounters, Config, Correction, Late, Multicast, Order, ParkingStage, PortConfig, Small,
+    Target, Variant,
 };
 
 /// What happens in one step of the world.
@@ -150,7 +150,7 @@ fn on_slow_path(frame: &mut Frame) {
 }
 
 struct World {
-    stage: Stage,
+    stage: ParkingStage,
     pool: Pools,
     now: Instant,
     to_worker: Vec<Frame>,
@@ -173,7 +173,7 @@ impl World {
             drops_overflow,
         };
         Self {
-            stage: Stage::new(config, port).expect("a good configuration"),
+            stage: ParkingStage::new(config, port).expect("a good configuration"),
             pool: Pools::new(FRAMES, 1),
             now: Instant(1),
             to_worker: Vec::new(),

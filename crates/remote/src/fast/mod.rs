@@ -150,7 +150,7 @@ const MOST_NEWS_EACH: u16 = 32;
 const LONGEST_SILENCE: Duration = Duration::from_secs(3);
 
 /// The stage.
-pub struct Stage {
+pub struct SplitStage {
     config: Config,
     is_active: bool,
     members: Vec<Member>,
@@ -173,7 +173,7 @@ pub struct Stage {
     counters: Counters,
 }
 
-impl Stage {
+impl SplitStage {
     /// A stage over up to [`back_off::MAX_SERVERS`] servers.
     #[must_use]
     pub fn new(config: Config, servers: Vec<Server>) -> Self {
@@ -254,7 +254,7 @@ impl Stage {
     }
 }
 
-impl PayloadStage for Stage {
+impl PayloadStage for SplitStage {
     /// Slots, payloads and packets that wait for others keep their places for ever.
     fn set_lossless(&mut self, is_lossless: bool) {
         self.is_lossless = is_lossless;

@@ -1,13 +1,13 @@
 //! Headers that have passed the chain find their payloads again.
 
 use super::departures::{Before, DepartureNumber};
-use super::{Record, Stage, State};
+use super::{Record, SplitStage, State};
 use crate::handle::Handle;
 use crate::payloads::{Refusal, Returned};
 use twinpath_core::split::{Left, Output, Parcel, cut, join};
 use twinpath_core::{DropReason, Frame, Instant, Metadata, Pools, Ticket};
 
-impl Stage {
+impl SplitStage {
     /// A header has passed the chain: its payload is asked for.
     pub(super) fn rebuild(
         &mut self,

@@ -1,11 +1,11 @@
 //! The servers' end: frames from them, time, and what is known of them.
 
-use super::{LONGEST_SILENCE, MOST_NEWS, MOST_NEWS_EACH, Member, News, ServerFigures, Stage};
+use super::{LONGEST_SILENCE, MOST_NEWS, MOST_NEWS_EACH, Member, News, ServerFigures, SplitStage};
 use crate::back_off;
 use crate::payloads::{self, Event};
 use twinpath_core::{Frame, Instant, Pools};
 
-impl Stage {
+impl SplitStage {
     /// A frame came by a port that leads to servers.
     pub fn receive(&mut self, frame: Frame, now: Instant, pools: &mut Pools) {
         let port = Some(frame.port());

@@ -1,6 +1,6 @@
 //! Packets leave their payloads behind, and headers that do not come back.
 
-use super::{Counters, Record, Stage, State};
+use super::{Counters, Record, SplitStage, State};
 use crate::payloads::Refusal;
 use twinpath_core::split::{Outgoing, Sent, Unfit, cut_at, join, split};
 use twinpath_core::wire::Layout;
@@ -9,7 +9,7 @@ use twinpath_core::{Frame, Instant, Metadata, Pools, Ticket};
 /// What counts a packet that travels whole.
 type Whole = fn(&mut Counters) -> &mut u64;
 
-impl Stage {
+impl SplitStage {
     /// A packet goes to the slow path: its payload stays behind if that can be.
     pub(super) fn split_off(
         &mut self,

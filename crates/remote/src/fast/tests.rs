@@ -10,7 +10,7 @@ const NOW: Instant = Instant(5_000_000);
 
 /// A stage with memory of this process.
 struct Switch {
-    stage: Stage,
+    stage: SplitStage,
     pools: Pools,
 }
 
@@ -46,7 +46,7 @@ impl Switch {
             memory: Box::new(memory),
         };
         Self {
-            stage: Stage::new(config, vec![server]),
+            stage: SplitStage::new(config, vec![server]),
             pools: Pools::new(64, 2),
         }
     }

@@ -3,8 +3,8 @@
 use twinpath_coherence::SlowFlows;
 use twinpath_core::DropReason;
 use twinpath_node::FastPath;
-use twinpath_parking::Stage;
-use twinpath_remote::Stage as SplitStage;
+use twinpath_parking::ParkingStage;
+use twinpath_remote::SplitStage;
 use twinpath_rulecache::{RuleTable, SlowRules};
 
 macro_rules! coverage {
@@ -231,7 +231,7 @@ impl Coverage {
     }
 
     /// Adds what was counted of payloads.
-    pub(crate) fn count_parking(&mut self, stage: &Stage) {
+    pub(crate) fn count_parking(&mut self, stage: &ParkingStage) {
         let (stats, counts) = (stage.buffer().counters(), stage.counters());
         self.payloads_parked += stats.parked;
         self.payloads_joined += stats.departed;

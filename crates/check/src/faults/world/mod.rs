@@ -30,8 +30,8 @@ use twinpath_core::{DropReason, Instant, Pools};
 use twinpath_node::mirror::{Copied, Event, MOST_BYTES, Reader, Wanted};
 use twinpath_node::wiring::BuildError;
 use twinpath_node::{DashStage, Limits, Machine, Node, Output};
-use twinpath_parking::Stage;
-use twinpath_remote::Stage as SplitStage;
+use twinpath_parking::ParkingStage;
+use twinpath_remote::SplitStage;
 use twinpath_remote::simulated::{Faults, Rack};
 use twinpath_traffic::TrafficError;
 
@@ -240,7 +240,7 @@ impl World {
     }
 
     /// The queue in which payloads wait.
-    pub fn parking(&self) -> Option<&Stage> {
+    pub fn parking(&self) -> Option<&ParkingStage> {
         self.machine.path().parking()
     }
 

@@ -2,7 +2,7 @@
 
 use super::bench::*;
 use std::sync::Arc;
-use twinpath_dash::Step;
+use twinpath_dash::DpuStep;
 
 #[test]
 fn connections_begin_with_their_first_segment() {
@@ -156,13 +156,13 @@ fn fragments_wait_with_their_first() {
     let (frames, whole) = fragmented();
     let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
     let mut first = buffer(&whole);
-    let Step::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
+    let DpuStep::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
         panic!("policies judge the first packet of a flow");
     };
     let mut behind: Vec<_> = frames.iter().map(|frame| buffer(frame)).collect();
     for frame in &mut behind {
         let step = fast.begin(frame, HEADROOM, bench.now);
-        assert_eq!(step, Step::Wait(question.key));
+        assert_eq!(step, DpuStep::Wait(question.key));
     }
     fast.no_longer_asked(&question.key);
     let answer = Some((question, bench.dpu.answer(&question.arrival)));
@@ -170,7 +170,7 @@ fn fragments_wait_with_their_first() {
     for frame in &mut behind {
         steps.push(fast.resume(frame, HEADROOM, bench.now, None));
     }
-    let leaves = |step: &Step| matches!(step, Step::Done(Verdict::Forward(_)));
+    let leaves = |step: &DpuStep| matches!(step, DpuStep::Done(Verdict::Forward(_)));
     assert!(steps.iter().all(leaves), "{steps:?}");
 }
 
@@ -207,18 +207,18 @@ fn what_belongs_to_a_flow_waits_for_it() {
     let mut fast = Dpu::with_policies_elsewhere(Settings::default(), tables, 1);
     let buffer = |frame: &[u8]| [&vec![0; HEADROOM][..], frame].concat();
     let mut first = buffer(&from_vm(syn()));
-    let Step::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
+    let DpuStep::Ask(question) = fast.begin(&mut first, HEADROOM, bench.now) else {
         panic!("policies judge the first packet of a flow");
     };
     for frame in &back {
         let step = fast.begin(&mut buffer(frame), HEADROOM, bench.now);
-        assert_eq!(step, Step::Wait(question.key));
+        assert_eq!(step, DpuStep::Wait(question.key));
     }
     let mut stray = buffer(&from_peer("100.0.0.8", other));
     let step = fast.begin(&mut stray, HEADROOM, bench.now);
     assert_eq!(
         step,
-        Step::Done(Verdict::Drop(Reason::NoFlow)),
+        DpuStep::Done(Verdict::Drop(Reason::NoFlow)),
         "of no flow"
     );
     fast.no_longer_asked(&question.key);
@@ -227,6 +227,6 @@ fn what_belongs_to_a_flow_waits_for_it() {
     for frame in &back {
         steps.push(fast.resume(&mut buffer(frame), HEADROOM, bench.now, None));
     }
-    let leaves = |step: &Step| matches!(step, Step::Done(Verdict::Forward(_)));
+    let leaves = |step: &DpuStep| matches!(step, DpuStep::Done(Verdict::Forward(_)));
     assert!(steps.iter().all(leaves), "{steps:?}");
 }

@@ -5,7 +5,7 @@ use twinpath_control::report::units;
 use twinpath_node::trace::Trace;
 use twinpath_node::watch::{
     EntryLook, Found, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook, Quantity,
-    RuleLook, RulesRun, SlowLook, StageLook, StateRun, Step, WordChange,
+    RuleLook, RulesRun, SlowLook, StageLook, StateRun, TraceStep, WordChange,
 };
 
 /// A trace, to be read by a person.
@@ -32,7 +32,7 @@ impl Display for Told<'_> {
     }
 }
 
-fn told_step(f: &mut Formatter<'_>, step: &Step, trace: &Trace) -> fmt::Result {
+fn told_step(f: &mut Formatter<'_>, step: &TraceStep, trace: &Trace) -> fmt::Result {
     let port = |port: &u16| {
         let name = trace.ports.get(usize::from(*port));
         name.map_or_else(|| port.to_string(), Clone::clone)
@@ -44,7 +44,7 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, trace: &Trace) -> fmt::Result {
     };
     let name = step.name();
     match step {
-        Step::LookAhead {
+        TraceStep::LookAhead {
             time_ns,
             port: ingress,
             direction,
@@ -60,38 +60,38 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, trace: &Trace) -> fmt::Result {
             packet(f, arrived)?;
             writeln!(f, "  direction: {direction}")
         }
-        Step::Meet(met) => {
+        TraceStep::Meet(met) => {
             writeln!(f, "\n{name} {}", element(&met.element))?;
             meeting(f, met)
         }
-        Step::Hold { element: number } => {
+        TraceStep::Hold { element: number } => {
             let names = element(number);
             writeln!(
                 f,
                 "{name}: until a rule of {names} is active, or the flow's state has come"
             )
         }
-        Step::Punt {
+        TraceStep::Punt {
             worker, message, ..
         } => {
             write!(f, "{name}: to worker {worker}, as ")?;
             told_message(f, message)
         }
-        Step::Park { bytes } => {
+        TraceStep::Park { bytes } => {
             writeln!(
                 f,
                 "{name}: {bytes} bytes of payload wait, the header goes alone"
             )
         }
-        Step::Split { bytes } => writeln!(
+        TraceStep::Split { bytes } => writeln!(
             f,
             "{name}: {bytes} bytes of payload wait in remote memory, the header goes alone"
         ),
-        Step::Receive {
+        TraceStep::Receive {
             element: number,
             slow_path,
         }
-        | Step::Release {
+        | TraceStep::Release {
             element: number,
             slow_path,
         } => {
@@ -102,27 +102,27 @@ fn told_step(f: &mut Formatter<'_>, step: &Step, trace: &Trace) -> fmt::Result {
                 SlowLook::Dash(run) => stages(f, &run.stages),
             }
         }
-        Step::Gather { element: number } => writeln!(
+        TraceStep::Gather { element: number } => writeln!(
             f,
             "{name}: no place in a datagram, or given up, in front of {}",
             element(number)
         ),
-        Step::Resume { element: number } => {
+        TraceStep::Resume { element: number } => {
             writeln!(f, "{name}: rules are gone, {} met it", element(number))
         }
-        Step::Returned { message } => {
+        TraceStep::Returned { message } => {
             write!(f, "{name}: ")?;
             told_message(f, message)
         }
-        Step::Pass { element: number } => writeln!(f, "{name}: passed element {number}"),
-        Step::GoOn { element: number } => writeln!(f, "{name}: behind element {number}"),
-        Step::HoldBack => writeln!(f, "{name}: for its payload, or packets before it"),
-        Step::PassParking { has_joined: true } => writeln!(f, "{name}: with its payload"),
-        Step::PassParking { has_joined: false } => writeln!(f, "{name}: its turn has come"),
-        Step::Merge { has_payload: true } => writeln!(f, "{name}: with its payload"),
-        Step::Merge { has_payload: false } => writeln!(f, "{name}: its turn has come"),
-        Step::Drop { reason } => writeln!(f, "{name}: {reason}"),
-        Step::PutOut {
+        TraceStep::Pass { element: number } => writeln!(f, "{name}: passed element {number}"),
+        TraceStep::GoOn { element: number } => writeln!(f, "{name}: behind element {number}"),
+        TraceStep::HoldBack => writeln!(f, "{name}: for its payload, or packets before it"),
+        TraceStep::PassParking { has_joined: true } => writeln!(f, "{name}: with its payload"),
+        TraceStep::PassParking { has_joined: false } => writeln!(f, "{name}: its turn has come"),
+        TraceStep::Merge { has_payload: true } => writeln!(f, "{name}: with its payload"),
+        TraceStep::Merge { has_payload: false } => writeln!(f, "{name}: its turn has come"),
+        TraceStep::Drop { reason } => writeln!(f, "{name}: {reason}"),
+        TraceStep::PutOut {
             egress,
             packet: left,
             ..
