@@ -17,6 +17,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// Hosts and the cables between them.
@@ -26,6 +27,9 @@ pub struct Network {
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// One package is installed at a time: another one would find its lists and its database locked.
+static INSTALLING: Mutex<()> = Mutex::new(());
 
 /// Whether hosts can be made here. If not, that is told, and with `CI` in the environment it is an
 /// error.
@@ -53,6 +57,7 @@ pub fn has_program(program: &str, package: &str) -> bool {
     };
     let install = || {
         let apt = |arguments: &[&str]| Command::new("apt-get").args(arguments).output().is_ok();
+        let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
         rustix::process::geteuid().is_root()
             && apt(&["update", "-qq"])
             && apt(&["install", "-y", "-qq", "--no-install-recommends", package])
