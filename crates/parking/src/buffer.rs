@@ -246,7 +246,11 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     /// The header goes to the slow path again.
     pub fn goes_again(&mut self, ticket: Ticket, now: Instant) {
-        self.slots.goes_again(ticket, now);
+        if let Some(record) = self.slots.find(ticket)
+            && matches!(record.awaited, Awaited::Between)
+        {
+            record.awaited = Awaited::Away(now);
+        }
     }
 
     /// An answer of the slow path came back.
@@ -367,8 +371,16 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     }
 
     /// When the next header timeout ends, if nothing comes before.
-    pub fn next_expiry(&mut self) -> Option<Instant> {
-        let oldest = self.slots.oldest_away()?;
+    pub fn next_expiry(&self) -> Option<Instant> {
+        let waits_since = |resident: &Resident<P>| match resident.claim {
+            Claim::Header(ticket) => self.slots.away_since(ticket),
+            Claim::Turn(_) => None,
+        };
+        let residents = self.queue.items().filter_map(|waiting| match waiting {
+            Waiting::Payload(resident) => Some(resident),
+            Waiting::Follower(_) | Waiting::Copy => None,
+        });
+        let oldest = residents.filter_map(waits_since).min()?;
         Some(oldest + self.config.header_timeout)
     }
 

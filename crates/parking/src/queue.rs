@@ -41,6 +41,11 @@ impl<T> ByteQueue<T> {
         self.items.front().map(|(bytes, _)| *bytes)
     }
 
+    /// What waits, in order.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &T> {
+        self.items.iter().map(|(_, item)| item)
+    }
+
     /// Bytes waiting.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes

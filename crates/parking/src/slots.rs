@@ -39,8 +39,6 @@ struct Slot<H> {
 pub(crate) struct Slots<H> {
     slots: Vec<Slot<H>>,
     free: VecDeque<u32>,
-    /// Headers that went to the workers, the oldest in front; among them such as are not there any more.
-    sent: VecDeque<(Instant, Ticket)>,
 }
 
 impl<H> Slots<H> {
@@ -54,7 +52,6 @@ impl<H> Slots<H> {
         Self {
             slots: slots.collect(),
             free: (0..count).collect(),
-            sent: VecDeque::new(),
         }
     }
 
@@ -72,56 +69,10 @@ impl<H> Slots<H> {
             flow_hash: 0,
         });
         slot.parked_at = parked_at;
-        let ticket = Ticket {
+        Some(Ticket {
             slot: index,
             generation: slot.generation,
-        };
-        self.note_sent(ticket, parked_at);
-        Some(ticket)
-    }
-
-    /// A header that was back goes to the workers once more.
-    pub(crate) fn goes_again(&mut self, ticket: Ticket, now: Instant) {
-        if let Some(record) = self.find(ticket)
-            && matches!(record.awaited, Awaited::Between)
-        {
-            record.awaited = Awaited::Away(now);
-            self.note_sent(ticket, now);
-        }
-    }
-
-    /// A header is with the workers from now on. Those that are not any more are swept out before they are
-    /// most.
-    fn note_sent(&mut self, ticket: Ticket, now: Instant) {
-        if self.sent.len() >= 2 * self.slots.len() {
-            let mut sent = std::mem::take(&mut self.sent);
-            sent.retain(|entry| self.is_away(entry));
-            self.sent = sent;
-        }
-        let is_newest = self.sent.back().is_none_or(|(since, _)| *since <= now);
-        let place = match is_newest {
-            true => self.sent.len(),
-            false => self.sent.partition_point(|(since, _)| *since <= now),
-        };
-        self.sent.insert(place, (now, ticket));
-    }
-
-    /// Since when the workers have the header that they have had longest.
-    pub(crate) fn oldest_away(&mut self) -> Option<Instant> {
-        while let Some(first) = self.sent.front() {
-            if self.is_away(first) {
-                return Some(first.0);
-            }
-            self.sent.pop_front();
-        }
-        None
-    }
-
-    fn is_away(&self, (since, ticket): &(Instant, Ticket)) -> bool {
-        let slot = self.slots.get(ticket.slot as usize);
-        let slot = slot.filter(|slot| slot.generation == ticket.generation);
-        let record = slot.and_then(|slot| slot.record.as_ref());
-        record.is_some_and(|record| matches!(record.awaited, Awaited::Away(at) if at == *since))
+        })
     }
 
     /// The record that a ticket names, unless it is of the past or was never given out.
@@ -129,6 +80,20 @@ impl<H> Slots<H> {
         let slot = self.slots.get_mut(ticket.slot as usize)?;
         let is_this = slot.generation == ticket.generation;
         slot.record.as_mut().filter(|_| is_this)
+    }
+
+    /// Since when the workers have the header of a ticket that is good, if they do.
+    pub(crate) fn away_since(&self, ticket: Ticket) -> Option<Instant> {
+        match self
+            .slots
+            .get(ticket.slot as usize)?
+            .record
+            .as_ref()?
+            .awaited
+        {
+            Awaited::Away(since) => Some(since),
+            _ => None,
+        }
     }
 
     /// When the payload of a ticket that is good was parked.
@@ -168,7 +133,6 @@ impl<H> Slots<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn a_ticket_ends_with_its_release() {
@@ -207,41 +171,6 @@ mod tests {
         assert_eq!(slots.take_missed(second), None);
         assert_eq!(slots.take_missed(first), Some(Instant(3)));
         assert_eq!(slots.take_missed(first), None);
-    }
-
-    proptest! {
-        /// The one that the workers have had longest is told without a look at all others, whatever became of
-        /// those, and what is remembered for that is bounded.
-        #[test]
-        fn the_header_that_is_away_longest_is_known(
-            steps in prop::collection::vec((0..6u8, any::<prop::sample::Index>(), 0..4u64), 1..400),
-        ) {
-            let mut slots = Slots::<u8>::new(8);
-            let mut tickets = Vec::new();
-            for (step, (act, which, early)) in (4u64..).zip(steps) {
-                let now = Instant(step - early);
-                let some = (!tickets.is_empty()).then(|| which.index(tickets.len()));
-                match (act, some) {
-                    (0, _) => tickets.extend(slots.take(None, now)),
-                    (1, Some(some)) => _ = slots.release(tickets.swap_remove(some)),
-                    (2, Some(some)) => slots.find(tickets[some]).unwrap().awaited = Awaited::Between,
-                    (3, _) => {
-                        let expected = tickets.iter().filter_map(|ticket| since(&slots, ticket)).min();
-                        prop_assert_eq!(slots.oldest_away(), expected);
-                    }
-                    (_, Some(some)) => slots.goes_again(tickets[some], now),
-                    _ => {}
-                }
-                prop_assert!(slots.sent.len() <= 16);
-            }
-        }
-    }
-
-    fn since(slots: &Slots<u8>, ticket: &Ticket) -> Option<Instant> {
-        match slots.slots[ticket.slot as usize].record.as_ref()?.awaited {
-            Awaited::Away(since) => Some(since),
-            _ => None,
-        }
     }
 
     #[test]
