@@ -29,7 +29,7 @@ fn frame_between(
     };
     let builder = builder.payload_len(payload).padded();
     let builder = if tagged { builder.vlan(7) } else { builder };
-    builder.to_vec().unwrap()
+    builder.to_vec().expect("a packet")
 }
 
 #[test]
