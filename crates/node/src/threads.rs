@@ -299,9 +299,10 @@ impl<P: PacketIo> Driver<'_, P> {
         self.idle.wait_or(|| packets.rest(longest));
     }
 
-    /// A worker that has as many frames as there is room for may be waiting for this very processor.
+    /// A worker that has enough to do may be waiting for this very processor: more that came to it now
+    /// would find it behind what has left the caches again.
     fn give_way(&mut self) {
-        if self.machine.has_full_link() {
+        if self.machine.has_busy_worker() {
             self.way.give(self.began);
         }
     }

@@ -6,6 +6,10 @@ use std::collections::VecDeque;
 use twinpath_core::{Frame, Instant};
 use twinpath_link::{Sender, asked_with, carries_packet, number};
 
+/// Frames in front of a worker that has enough to do. With their buffers they fit into a core's own
+/// cache, and take a worker longer than it takes to wake one.
+const ENOUGH: usize = 256;
+
 /// The link to one worker.
 ///
 /// There is room for as many frames as the ring to the worker holds, so a driver never finds the
@@ -64,6 +68,12 @@ impl Link {
     /// Whether the worker has not finished with all frames.
     pub fn has_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
+    }
+
+    /// Whether so many frames are under way that the worker has enough to do, or there is room for no
+    /// more.
+    pub fn is_busy(&self) -> bool {
+        self.in_flight.len() >= ENOUGH.min(self.room)
     }
 
     /// Frames that wait for room.

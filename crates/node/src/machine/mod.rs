@@ -231,9 +231,10 @@ impl Machine {
         }
     }
 
-    /// Whether there is room for no more frames to some worker.
-    pub fn has_full_link(&self) -> bool {
-        self.links.iter().any(|link| link.room() == 0)
+    /// Whether some worker has enough in front of it: what it does not get to while frames are still in
+    /// its caches takes it longer.
+    pub fn has_busy_worker(&self) -> bool {
+        self.links.iter().any(Link::is_busy)
     }
 
     fn room_of_links(&self) -> usize {
