@@ -13,11 +13,18 @@ use twinpath_slowpath::FlowStore;
 fn main() {
     let is_test = std::env::args().any(|argument| argument == "--test");
     let flows: usize = if is_test { 1_000 } else { 1_000_000 };
-    creation(flows, Paths::Slow, "made on the slow path");
+    let (slots, room) = (2 * flows, flows + 1024);
+    let node = |paths| BenchNode::load_balancer(slots, room, paths);
+    creation(flows, node(Paths::Slow), "made on the slow path");
     creation(
         flows,
-        Paths::Both,
+        node(Paths::Both),
         "made on the slow path and granted to the fast path",
+    );
+    creation(
+        flows,
+        BenchNode::half_open(slots, room, room / 4, Paths::Slow),
+        "made on the slow path, most of them forgotten for others",
     );
     chosen(if is_test { 1_000 } else { 60_000 });
 }
@@ -58,9 +65,7 @@ fn chosen(flows: usize) {
     }
 }
 
-fn creation(flows: usize, paths: Paths, what: &str) {
-    let slots = 2 * flows;
-    let mut node = BenchNode::load_balancer(slots, flows + 1024, paths);
+fn creation(flows: usize, mut node: BenchNode, what: &str) {
     let mut trace = Trace::new(flows);
     trace.fill(&Plan::each_flow(flows as u64));
     let before = resident_bytes();

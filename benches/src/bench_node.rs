@@ -25,6 +25,11 @@ pub struct BenchNode {
 impl BenchNode {
     /// A node for a load balancer with eight backends.
     pub fn load_balancer(slots: usize, flows: usize, paths: Paths) -> Self {
+        Self::half_open(slots, flows, flows, paths)
+    }
+
+    /// The same, with so many flows at most that have heard no answer: others are forgotten for new ones.
+    pub fn half_open(slots: usize, flows: usize, half_open: usize, paths: Paths) -> Self {
         let backends: Vec<String> = (1..=8)
             .map(|n| format!("{{ endpoint = \"10.254.0.{n}:8080\" }}"))
             .collect();
@@ -32,7 +37,7 @@ impl BenchNode {
             &format!(
                 "[service]\nname = \"bench\"\nchain = [\"load_balancer\"]\n\
                  [fast_path]\nslots = {slots}\nhot_packets = 1\ntime_to_live = \"1h\"\n\
-                 [slow_path]\nflows = {flows}\n\
+                 [slow_path]\nflows = {flows}\nhalf_open = {half_open}\n\
                  [load_balancer]\nservices = [{{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [{}] }}]\n",
                 backends.join(", ")
             ),
