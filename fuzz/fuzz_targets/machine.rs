@@ -9,7 +9,7 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
-use twinpath_node::machine::{Answer, Outcome, Progress, Time, WorkerCommand};
+use twinpath_node::machine::{Answer, ChangeOutcome, Progress, Time, WorkerCommand};
 use twinpath_node::replacement::Replacement;
 use twinpath_node::{Limits, Node, Output, build};
 
@@ -181,12 +181,12 @@ impl Driver {
         }
         for outcome in std::mem::take(&mut self.out.outcomes) {
             match outcome {
-                Outcome::Stopped { is_drained } => self.is_over = Some(is_drained),
-                Outcome::Changed(_) => {
+                ChangeOutcome::Stopped { is_drained } => self.is_over = Some(is_drained),
+                ChangeOutcome::Changed(_) => {
                     self.is_changing = false;
                     self.services.swap(0, 1);
                 }
-                Outcome::Refused(..) => self.is_changing = false,
+                ChangeOutcome::Refused(..) => self.is_changing = false,
             }
         }
         let frames = |there: &VecDeque<There>| {

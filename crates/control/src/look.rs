@@ -233,12 +233,26 @@ pub struct BackendView {
     pub function: String,
     /// The service that it serves.
     pub service: String,
-    /// The backend, as it is configured.
+    /// Where it is: its address and port.
     pub backend: String,
+    /// Its share of new connections, relative to others'.
+    #[serde(default = "usual_weight")]
+    pub weight: u32,
+    /// Its MAC address, for direct return.
+    #[serde(default)]
+    pub mac: Option<String>,
+    /// Whether it gets no new connections.
+    #[serde(default)]
+    pub is_drained: bool,
     /// Connections that it was given since the start.
     pub opened: u64,
     /// Connections that are known at the moment.
     pub connections: u64,
+}
+
+/// That of a backend of which nothing is said.
+fn usual_weight() -> u32 {
+    1
 }
 
 /// How often an entry of a function's table decided.

@@ -75,7 +75,7 @@ pub use ordered::{OrderedCounters, OrderedWriter};
 pub use port_files::PortFiles;
 pub use port_pattern::PortPattern;
 pub use reader::{CaptureReader, Next, Record};
-pub use standard::is_standard;
+pub use standard::{is_piped, is_standard};
 pub use trace::{Trace, TraceFrame};
 pub use writer::{CaptureWriter, FrameSink, WrittenTotals};
 

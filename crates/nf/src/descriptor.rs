@@ -448,6 +448,12 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// What it chose for a packet of a flow, and why, if it chooses: as its state words tell before the
+    /// packet and behind it.
+    fn choice_text(&self, _before: &[u32], _after: &[u32]) -> Option<String> {
+        None
+    }
+
     /// Its backends, if it has some, in the order of their numbers.
     fn backends(&self) -> Vec<BackendText> {
         Vec::new()

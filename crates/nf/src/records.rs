@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
-use twinpath_core::wire::Endpoint;
+use twinpath_core::wire::{Endpoint, MacAddress};
 use twinpath_core::{FlowKey, Instant};
 
 /// Part of a list.
@@ -201,10 +201,18 @@ pub struct FlowText {
 /// A backend as it is configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendText {
+    /// Its place among all, as in [`FlowText::backend`].
+    pub row: usize,
     /// The service that it serves.
     pub service: String,
-    /// The backend, with what is said of it.
-    pub backend: String,
+    /// Where it is.
+    pub endpoint: Endpoint,
+    /// Its share of new connections, relative to others'.
+    pub weight: u32,
+    /// Where packets for it are sent, for direct return.
+    pub mac: Option<MacAddress>,
+    /// Whether it gets no new connections.
+    pub is_drained: bool,
     /// The function's counter of connections that it was given.
     pub counter: &'static str,
 }

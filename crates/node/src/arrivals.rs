@@ -2,7 +2,7 @@
 //! has left.
 
 use crate::causality::{Causality, Party};
-use crate::late::{Late, LatePacket};
+use crate::late::{LatePacket, LatePackets};
 use crate::machine::Machine;
 use crate::source::{Read, Source};
 use crate::watch::Watch;
@@ -37,7 +37,7 @@ pub struct Arrivals<'a> {
     /// The last packet's time: none is stamped with an earlier one.
     clock: Instant,
     /// Of live traffic: packets whose cause has not left. In a replay everybody waits.
-    late: Late,
+    late: LatePackets,
     /// Packets that were read.
     read: u64,
     /// Which of them is followed.
@@ -63,7 +63,7 @@ impl<'a> Arrivals<'a> {
             causality,
             tempo,
             clock: Instant::ZERO,
-            late: Late::default(),
+            late: LatePackets::default(),
             read: 0,
             followed: None,
         }

@@ -1,7 +1,7 @@
 //! What an operator wants of a run.
 
-use crate::figures::Told;
-use crate::machine::{Changed, Machine, Outcome, Refusal};
+use crate::figures::PartFigures;
+use crate::machine::{ChangeOutcome, Changed, Machine, Refusal};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ pub enum Command {
     /// To know something of the machine.
     AskMachine(MachineQuestion),
     /// The figures of the run so far.
-    Figures(mpsc::Sender<Told>),
+    Figures(mpsc::Sender<PartFigures>),
     /// Another chain.
     Replace(Box<Replacement>, mpsc::Sender<Replaced>),
 }
@@ -69,11 +69,11 @@ impl<'a> CommandQueue<'a> {
 
     /// Whoever waits for a change hears what came of it. If it is the run that is over, returns
     /// whether all that was under way has come to its end.
-    pub fn came_of_command(&mut self, outcome: Outcome) -> Option<bool> {
+    pub fn came_of_command(&mut self, outcome: ChangeOutcome) -> Option<bool> {
         let replaced = match outcome {
-            Outcome::Stopped { is_drained } => return Some(is_drained),
-            Outcome::Changed(changed) => Ok(changed),
-            Outcome::Refused(replacement, why) => Err((replacement, why)),
+            ChangeOutcome::Stopped { is_drained } => return Some(is_drained),
+            ChangeOutcome::Changed(changed) => Ok(changed),
+            ChangeOutcome::Refused(replacement, why) => Err((replacement, why)),
         };
         if let Some(asked) = self.asked.take() {
             // Whoever has gone away hears nothing.
@@ -95,7 +95,7 @@ pub(crate) trait Commanded<'a> {
     /// The same of whoever takes something.
     fn take(&mut self, worker: usize, take: Taking);
 
-    fn tell_figures(&mut self, told: &mpsc::Sender<Told>);
+    fn tell_figures(&mut self, told: &mpsc::Sender<PartFigures>);
 
     /// Does what the operator wants next.
     fn take_command(&mut self) {

@@ -25,7 +25,7 @@ pub enum Exit {
 
 /// What is told of packets that have left.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct ExitFigures {
     /// What became of frames that left through a socket, if one was served.
     pub udp: Option<SinkCounters>,
     /// What a capture lacks, if one was written.
@@ -55,14 +55,14 @@ impl Exit {
     ///
     /// # Errors
     /// A file could not be written.
-    pub fn finish(self) -> Result<Told, CaptureError> {
+    pub fn finish(self) -> Result<ExitFigures, CaptureError> {
         let (written, udp) = match self {
             Self::Capture(sink) => (sink.finish()?, None),
             Self::Captures(sink) => (sink.finish()?, None),
             Self::Udp(sink) => (Written::default(), Some(sink.counters())),
             Self::Nowhere => (Written::default(), None),
         };
-        Ok(Told { udp, written })
+        Ok(ExitFigures { udp, written })
     }
 }
 

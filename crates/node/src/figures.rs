@@ -19,7 +19,7 @@ use twinpath_nf::kv_store::Answers;
 use twinpath_slowpath::Eviction;
 
 /// What a party of a run tells.
-pub enum Told {
+pub enum PartFigures {
     /// The machine's thread, and how many workers are still to tell.
     Machine(Box<MachineFigures>, usize),
     /// A worker.
@@ -177,7 +177,7 @@ impl MachineFigures {
 /// Puts together what the parties of all shards tell, each over a channel; nothing if one of them does
 /// not. What was run is in `report` already.
 pub fn gather(
-    told: &[mpsc::Receiver<Told>],
+    told: &[mpsc::Receiver<PartFigures>],
     wait: std::time::Duration,
     mut report: Report,
 ) -> Option<Report> {
@@ -197,15 +197,15 @@ pub fn gather(
 
 /// The same of one shard; its workers are appended.
 fn gather_shard(
-    told: &mpsc::Receiver<Told>,
+    told: &mpsc::Receiver<PartFigures>,
     wait: std::time::Duration,
     workers: &mut Vec<WorkerFigures>,
 ) -> Option<Box<MachineFigures>> {
     let (mut machine, first, mut expected) = (None, workers.len(), usize::MAX);
     while machine.is_none() || workers.len() - first < expected {
         match told.recv_timeout(wait).ok()? {
-            Told::Machine(figures, count) => (machine, expected) = (Some(figures), count),
-            Told::Worker(figures) => workers.push(*figures),
+            PartFigures::Machine(figures, count) => (machine, expected) = (Some(figures), count),
+            PartFigures::Worker(figures) => workers.push(*figures),
         }
     }
     workers[first..].sort_by_key(|worker| worker.number);

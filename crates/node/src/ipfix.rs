@@ -20,17 +20,17 @@ use twinpath_nf::records::{BindingEvents, Count, FlowRecord};
 const TEMPLATE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A flow of a function, by the function's place in the chain; one that begins anew is another.
-type Told = (usize, FlowKey, u64);
+type ExportedFlow = (usize, FlowKey, u64);
 
 /// Sends what it is told of.
 pub struct Exporter {
     socket: UdpSocket,
     messages: Messages,
     /// What was told of flows that go on.
-    told: HashMap<Told, [Count; 2]>,
+    told: HashMap<ExportedFlow, [Count; 2]>,
     /// Of flows that went on when all were told before the last time, and not then: they have ended,
     /// and will be told of soon.
-    before: HashMap<Told, [Count; 2]>,
+    before: HashMap<ExportedFlow, [Count; 2]>,
     next_templates: WallClock,
     counters: ExportCounters,
 }

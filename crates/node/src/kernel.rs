@@ -26,7 +26,7 @@ mod mailbox;
 mod told;
 
 pub use host::HostAddresses;
-pub use mailbox::{Mailbox, Told};
+pub use mailbox::{KernelNews, Mailbox};
 
 pub(crate) use follow::{Changes, Following};
 

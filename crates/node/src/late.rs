@@ -21,7 +21,7 @@ pub struct LatePacket {
 
 /// All that wait.
 #[derive(Default)]
-pub struct Late {
+pub struct LatePackets {
     /// By conversation; none is empty.
     queues: HashMap<usize, VecDeque<LatePacket>>,
     /// The conversations, the one whose turn it is first.
@@ -29,7 +29,7 @@ pub struct Late {
     packets: usize,
 }
 
-impl Late {
+impl LatePackets {
     /// Whether nobody waits.
     pub fn is_empty(&self) -> bool {
         self.packets == 0
@@ -114,7 +114,7 @@ mod tests {
         );
         let other = packet(&causality, "10.0.0.2:5", server);
         let parties = [answer.party, question.party, other.party];
-        let mut late = Late::default();
+        let mut late = LatePackets::default();
         assert!(!late.concerns(question.party));
         late.put(answer);
         assert!(late.concerns(question.party) && !late.concerns(other.party));

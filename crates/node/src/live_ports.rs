@@ -16,7 +16,7 @@
 use crate::arrivals::Filled;
 use crate::departure::Departure;
 use crate::egress;
-use crate::kernel::{HostAddresses, Mailbox, Told};
+use crate::kernel::{HostAddresses, KernelNews, Mailbox};
 use crate::machine::Machine;
 use crate::pinning;
 use crate::port_warnings::{self, Opened};
@@ -218,13 +218,13 @@ impl LivePorts {
         };
         while let Some(told) = kernel.hear() {
             match told {
-                Told::Addresses(addresses) => {
+                KernelNews::Addresses(addresses) => {
                     for port in &mut self.ports {
                         port.set_host(addresses.prefixes());
                     }
                     self.host = Some(addresses);
                 }
-                Told::Neighbor(change) => {
+                KernelNews::Neighbor(change) => {
                     let (port, address, mac) = (change.port, change.address, change.mac);
                     let (now, out) = (self.now, &mut self.leaving);
                     self.neighbors

@@ -8,7 +8,7 @@ pub mod steps;
 
 pub use drive::{drive, drive_live};
 pub use finished::Finished;
-pub use steps::{Step, StepError, StepFigures, run_steps};
+pub use steps::{RunStep, StepError, StepFigures, run_steps};
 
 use crate::command::no_commands;
 use crate::counted::largest_flows;
@@ -35,13 +35,14 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_control::live::Live;
 use twinpath_control::report::{ControlCounters, ExportCounters, LargestFlows};
 use twinpath_control::service::{Execution, Service};
-use twinpath_io::{CaptureError, PortPattern, is_standard};
+use twinpath_io::{CaptureError, PortPattern, is_piped};
 use twinpath_ports::Keeper;
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ports {
-    /// The capture to replay, `-` for standard input; if absent, the service's traffic is generated.
+    /// The capture to replay, `-` for standard input; if absent, the service's traffic is generated. Of a
+    /// pipe packets are taken as they come.
     pub input: Option<PathBuf>,
     /// The capture to write, `-` for standard output.
     pub output: Option<PathBuf>,
@@ -183,10 +184,10 @@ impl Ports {
         if service.run.shards.0 == 1 {
             return None;
         }
-        let is_piped = self.input.as_deref().is_some_and(is_standard);
+        let is_piped = self.input.as_deref().is_some_and(is_piped);
         [
             (self.listen.is_some(), "a socket to listen at"),
-            (is_piped, "standard input"),
+            (is_piped, "standard input, or another pipe,"),
         ]
         .into_iter()
         .find_map(|(is_asked, what)| is_asked.then_some(what))

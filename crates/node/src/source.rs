@@ -17,7 +17,7 @@ pub use tunnels::Tunnels;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
 use twinpath_io::{
-    CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace, is_standard,
+    CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace, is_piped,
 };
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
@@ -50,6 +50,12 @@ pub trait Feed: Send {
     /// Whether packets did not say by which port of the node they came in, so that their sources told.
     fn has_guessed_ports(&self) -> bool {
         false
+    }
+
+    /// What is told of a capture's interfaces that are called like no port of the service, if packets
+    /// were taken by their numbers.
+    fn unknown_interfaces(&self) -> Option<Arc<str>> {
+        None
     }
 
     /// Packets that were skipped because the capture says that they left.
@@ -147,26 +153,36 @@ impl Source {
 
     /// The packets of a capture file. They come in by the port that is called like their interface,
     /// or else by that with its number. A path with `{port}` in it stands for a file for each port, and
-    /// `-` for standard input, of which packets are taken as they come. Where a capture has one
-    /// interface, which is not called like a port, [sources](Ingress) tell. Packets that a pcapng
-    /// marks as outbound left, and are [skipped](Self::departures).
+    /// `-` for standard input; of that, and of what else is a [pipe](is_piped), packets are taken as they
+    /// come. Where a capture has one interface, which is not called like a port, [sources](Ingress) tell.
+    /// Packets that a pcapng marks as outbound left, and are [skipped](Self::departures).
     ///
     /// # Errors
-    /// A file cannot be opened or is no capture; for standard input that is told when it is read.
+    /// A file cannot be opened or is no capture; for a pipe that is told when it is read.
     pub fn capture(path: &Path, service: &Service) -> Result<Self, CaptureError> {
         let ports = &service.ports;
-        if is_standard(path) {
+        if let Some(pattern) = PortPattern::of(path) {
+            return Self::of_ports(pattern, ports);
+        }
+        if is_piped(path) {
             let (path, ports, ingress) = (path.to_owned(), ports.clone(), Ingress::of(service));
             let open = move || Ok(CaptureFeed::new(CaptureReader::open(path)?, ports, ingress));
             return Ok(Self::new(Piped::new(open)));
         }
-        if let Some(pattern) = PortPattern::of(path) {
-            let merged = MergedReader::open(&pattern, ports)?;
-            return Ok(Self::new(merged.arrivals()));
-        }
         let reader = CaptureReader::open(path)?;
         let feed = CaptureFeed::new(reader, ports.clone(), Ingress::of(service));
         Ok(Self::new(feed))
+    }
+
+    /// The packets of a capture for each port.
+    fn of_ports(pattern: PortPattern, ports: &[String]) -> Result<Self, CaptureError> {
+        if pattern.paths(ports)?.iter().any(|path| is_piped(path)) {
+            let ports = ports.to_vec();
+            let open = move || Ok(MergedReader::open(&pattern, &ports)?.arrivals());
+            return Ok(Self::new(Piped::new(open)));
+        }
+        let merged = MergedReader::open(&pattern, ports)?;
+        Ok(Self::new(merged.arrivals()))
     }
 
     /// Generated packets; for a DPU they are [in tunnels](Tunnels), of the connections of its ENIs. Of all
@@ -295,6 +311,12 @@ impl Source {
         self.feed.has_guessed_ports()
     }
 
+    /// What is told of a capture's interfaces that are called like no port of the service, if packets
+    /// were taken by their numbers.
+    pub fn unknown_interfaces(&self) -> Option<Arc<str>> {
+        self.feed.unknown_interfaces()
+    }
+
     /// Packets that were skipped because the capture says that they left.
     pub fn departures(&self) -> u64 {
         self.feed.departures()
@@ -324,6 +346,37 @@ struct CaptureFeed {
     /// For packets of which the capture does not say where they came in.
     ingress: Ingress,
     has_guessed: bool,
+    /// What is told of interfaces that are called like no port.
+    unknown: Option<Arc<str>>,
+}
+
+/// So many interfaces are named that are called like no port.
+const MOST_UNKNOWN: usize = 8;
+
+/// What is told of interfaces that are called like no port, if some are and the service names its ports: by
+/// which ports their packets are taken.
+fn unknown_in_words(interfaces: &[Interface], ports: &[String]) -> Option<Arc<str>> {
+    if ports.is_empty() {
+        return None;
+    }
+    let named = |(number, interface): (usize, &Interface)| Some((number, interface.name.clone()?));
+    let is_unknown = |(_, name): &(usize, String)| !ports.contains(name);
+    let unknown = interfaces.iter().enumerate().filter_map(named);
+    let unknown: Vec<_> = unknown.filter(is_unknown).collect();
+    let taken = |(number, name): &(usize, String)| match ports.get(*number) {
+        Some(port) => format!("of {name:?} as from {port}"),
+        None => format!("of {name:?} as from a port {number} that the service does not name"),
+    };
+    let told: Vec<String> = unknown.iter().take(MOST_UNKNOWN).map(taken).collect();
+    let more = match unknown.len().saturating_sub(MOST_UNKNOWN) {
+        0 => String::new(),
+        more => format!(", and so on for {more} more"),
+    };
+    let (ports, told) = (ports.join(", "), told.join(", "));
+    let words = format!(
+        "the capture has interfaces that are called like no port of the service ({ports}): packets were taken by their numbers, {told}{more}"
+    );
+    (!unknown.is_empty()).then(|| words.into())
 }
 
 impl CaptureFeed {
@@ -334,6 +387,7 @@ impl CaptureFeed {
             numbers: Vec::new(),
             ingress,
             has_guessed: false,
+            unknown: None,
         }
     }
 
@@ -358,13 +412,14 @@ impl CaptureFeed {
 
     fn port_of_interface(&mut self, interface: usize) -> u16 {
         if interface >= self.numbers.len() {
-            let known = self.reader.interfaces().iter();
+            let known = self.reader.interfaces();
             let port = |(number, interface): (usize, &Interface)| {
                 let name = interface.name.as_ref();
                 let port = self.ports.iter().position(|port| Some(port) == name);
                 port.unwrap_or(number) as u16
             };
-            self.numbers = known.enumerate().map(port).collect();
+            self.numbers = known.iter().enumerate().map(port).collect();
+            self.unknown = unknown_in_words(known, &self.ports);
         }
         let number = self.numbers.get(interface);
         number.copied().unwrap_or(interface as u16)
@@ -381,6 +436,10 @@ impl Feed for CaptureFeed {
 
     fn has_guessed_ports(&self) -> bool {
         self.has_guessed
+    }
+
+    fn unknown_interfaces(&self) -> Option<Arc<str>> {
+        self.unknown.clone()
     }
 
     fn departures(&self) -> u64 {

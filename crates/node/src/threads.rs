@@ -18,7 +18,7 @@ use crate::causality::Causality;
 use crate::command::{Command, CommandQueue, Commanded, Commands, Question, Taking, answer};
 use crate::departure::Departure;
 use crate::fast_path::BURST;
-use crate::figures::{MachineFigures, Told, WorkerFigures};
+use crate::figures::{MachineFigures, PartFigures, WorkerFigures};
 use crate::health::{Phase, Pulse};
 use crate::machine::{Machine, Output, Refusal};
 use crate::mirror::Event;
@@ -190,10 +190,10 @@ fn answer_before_start(
         Command::Figures(told) => {
             let figures = figures(observer, (0, 0), &mut node.machine, packets);
             // Whoever has gone away hears nothing, here as below.
-            let _ = told.send(Told::Machine(Box::new(figures), node.workers.len()));
+            let _ = told.send(PartFigures::Machine(Box::new(figures), node.workers.len()));
             for (number, worker) in node.workers.iter().enumerate() {
                 let figures = WorkerFigures::of(worker).numbered(number);
-                let _ = told.send(Told::Worker(Box::new(figures)));
+                let _ = told.send(PartFigures::Worker(Box::new(figures)));
             }
         }
         Command::Replace(replacement, answer) => {
@@ -484,17 +484,17 @@ impl<'a, P: PacketIo> Commanded<'a> for Driver<'a, P> {
     }
 
     /// Tells what this thread knows, and has each worker tell what it knows.
-    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+    fn tell_figures(&mut self, told: &mpsc::Sender<PartFigures>) {
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let times = (packet_ns, self.wall_ns());
         let figures = figures(self.observer, times, self.machine, self.packets);
         // Whoever has gone away hears nothing.
-        let _ = told.send(Told::Machine(Box::new(figures), self.links.len()));
+        let _ = told.send(PartFigures::Machine(Box::new(figures), self.links.len()));
         for (number, worker_link) in self.links.iter().enumerate() {
             let told = told.clone();
             let tell = move |worker: &Worker, _: Instant| {
                 let figures = WorkerFigures::of(worker).numbered(number);
-                let _ = told.send(Told::Worker(Box::new(figures)));
+                let _ = told.send(PartFigures::Worker(Box::new(figures)));
             };
             worker_link.ask(Box::new(tell), self.packet_clock);
         }

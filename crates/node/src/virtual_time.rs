@@ -9,7 +9,7 @@ use crate::causality::Causality;
 use crate::command::{CommandQueue, Commanded, Commands, Question, Taking};
 use crate::departure::Via;
 use crate::fast_path::BURST;
-use crate::figures::{Told, WorkerFigures};
+use crate::figures::{PartFigures, WorkerFigures};
 use crate::machine::{Machine, Output, Progress, Time};
 use crate::observe::{Observer, Tallies};
 use crate::sink::Sink;
@@ -530,14 +530,14 @@ impl<'a, S: Sink> Commanded<'a> for VirtualRun<'a, S> {
         }
     }
 
-    fn tell_figures(&mut self, told: &mpsc::Sender<Told>) {
+    fn tell_figures(&mut self, told: &mpsc::Sender<PartFigures>) {
         let wall_ns = self.began.elapsed().as_nanos() as u64;
         let workers = &self.node.workers;
         let figures = self.observer.figures(0, wall_ns, &self.node.machine);
         // Whoever has gone away hears nothing.
-        let _ = told.send(Told::Machine(Box::new(figures), workers.len()));
+        let _ = told.send(PartFigures::Machine(Box::new(figures), workers.len()));
         for worker in workers {
-            let _ = told.send(Told::Worker(Box::new(WorkerFigures::of(worker))));
+            let _ = told.send(PartFigures::Worker(Box::new(WorkerFigures::of(worker))));
         }
     }
 }

@@ -427,6 +427,9 @@ pub struct WordChange {
     pub before: Option<u32>,
     /// Its value behind the packet.
     pub after: Option<u32>,
+    /// With the first of a function's words what it chose for the packet, and why, if it chooses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<String>,
 }
 
 /// What an element's functions and state words are called.
@@ -590,6 +593,7 @@ impl Watch {
                 name,
                 before: value(before, place),
                 after: value(after, place),
+                choice: None,
             })
             .collect()
     }

@@ -1,6 +1,10 @@
 //! The whole node allocates nothing per packet once it is warm: neither for packets that the fast
 //! path settles, nor for those that go to a worker and back, nor where everything is on the slow path.
-//! What is new may allocate (a flow, a cached rule), a bounded number of times.
+//! What is new may allocate (a flow, a cached rule), a bounded number of times. What is seldom in traffic
+//! is in a file of its own.
+
+#[path = "allocations/rare.rs"]
+mod rare;
 
 use allocation_counter::measure;
 use std::path::Path;
@@ -119,6 +123,8 @@ struct Bench {
     frames: Vec<(usize, Frame)>,
     returns: Vec<Frame>,
     left: [usize; 2],
+    /// What was seldom of what left.
+    seen: rare::Seen,
     /// Headers that were alone on the link.
     parked: usize,
 }
@@ -173,6 +179,7 @@ impl Bench {
             frames: Vec::new(),
             returns: Vec::new(),
             left: [0; 2],
+            seen: rare::Seen::default(),
             parked: 0,
         }
     }
@@ -221,6 +228,7 @@ impl Bench {
         loop {
             for departure in self.out.departures.drain(..) {
                 self.left[usize::from(departure.via == Via::Slow)] += 1;
+                self.seen.note(departure.frame.bytes());
                 self.node.machine.pools().give(departure.frame);
             }
             if self.out.frames.is_empty() {

@@ -100,6 +100,18 @@ pub enum CommandError {
         known = DropReason::all().map(DropReason::name).collect::<Vec<_>>().join(", ")
     )]
     NoDropReason(String),
+    /// A running service has no such function.
+    #[error(
+        "the chain has no function called {name:?}{}\nexpected one of: {}",
+        did_you_mean(name, known.iter().map(String::as_str)),
+        known.join(", ")
+    )]
+    NoFunction {
+        /// What was asked for.
+        name: String,
+        /// The functions that it has.
+        known: Vec<String>,
+    },
     /// A file that cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -108,6 +120,20 @@ pub enum CommandError {
         /// What the system says.
         source: io::Error,
     },
+    /// Packets of a running service that cannot be written down.
+    #[error("cannot write the captured packets to {}: {source}", path.display())]
+    WriteCaptured {
+        /// The capture.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// A capture would take the place of a file.
+    #[error(
+        "cannot write the captured packets to {}: it is there already, and no file is replaced; expected another --out",
+        .0.display()
+    )]
+    CaptureIsThere(PathBuf),
     /// Nobody said which interfaces, and it is not clear.
     #[error(
         "which interfaces? expected the one towards hosts inside and the one towards all others, of: {0}"

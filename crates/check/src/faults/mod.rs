@@ -29,6 +29,9 @@
 //! the ledger alone, payloads wait on the fast path's side ([`ParkingSettings`]), or in remote memory on servers that
 //! fail ([`SplitSettings`]).
 //!
+//! In others clients are over IPv6 ([`Elements::OVER_V6`]): what production's translations of prefixes and
+//! between IP versions make of packets is compared with what the simulation's own make of them.
+//!
 //! **From bottom to top**: a `scenario` is drawn; its `chain` is built of `functions`; the `world`
 //! that is simulated has the node, the link and the clocks; the `record` beside it has what is
 //! known; `checks` read both; `events` take both a step on; the loop on top draws them.

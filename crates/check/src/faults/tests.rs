@@ -83,14 +83,13 @@ type Chain = (Elements, Functions);
 /// would hide.
 fn assert_every_chain_is_tried(tried: &HashMap<Chain, Coverage>) {
     let functions = std::iter::once(Functions::Ledger).chain(Functions::REAL);
+    let with_rules = Elements::WITH_RULES.into_iter().chain(Elements::OVER_V6);
     let kinds: HashSet<Chain> = functions
         .map(|functions| (Elements::State, functions))
-        .chain(
-            Elements::WITH_RULES.map(|elements| match elements.have_state() {
-                true => (elements, Functions::Ledger),
-                false => (elements, Functions::None),
-            }),
-        )
+        .chain(with_rules.map(|elements| match elements.have_state() {
+            true => (elements, Functions::Ledger),
+            false => (elements, Functions::None),
+        }))
         .chain(Elements::MIXED.map(|elements| (elements, Functions::Mixed)))
         .chain([(Elements::Dpu, Functions::Dpu)])
         .collect();

@@ -104,17 +104,32 @@ impl FunctionConfig for Config {
         })
     }
 
+    /// Those that are there from the start.
     fn backends(&self) -> Vec<BackendText> {
-        let all = self.services.iter().flat_map(|service| {
+        let (mut all, mut first) = (Vec::new(), 0);
+        for service in &self.services {
+            let rows = (first..).zip(&service.backends);
             let written = service.written.backends.iter();
-            let planned = service.backends.iter();
-            written.zip(planned).map(|(written, planned)| BackendText {
-                service: service.name(),
-                backend: written.to_string(),
-                counter: planned.counter,
-            })
-        });
-        all.collect()
+            all.extend(
+                written
+                    .zip(rows)
+                    .map(|(written, (row, planned))| BackendText {
+                        row,
+                        service: service.name(),
+                        endpoint: written.endpoint.0,
+                        weight: written.weight.0,
+                        mac: written.mac.map(|mac| mac.0),
+                        is_drained: written.drained,
+                        counter: planned.counter,
+                    }),
+            );
+            first += service.backends.len();
+        }
+        all
+    }
+
+    fn choice_text(&self, before: &[u32], after: &[u32]) -> Option<String> {
+        self.choice(before, after)
     }
 
     fn listed(&self, _object: Object) -> Vec<String> {
@@ -159,5 +174,30 @@ fn misplaced(mistake: Misplaced) -> ReadError {
             error,
         }
         .into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows count backends of schedules, too, which are not told.
+    #[test]
+    fn backends_are_told_with_their_rows_and_what_is_written_of_them() {
+        let text = "services = [\n\
+            { vip = '192.0.2.1:80', protocol = 'tcp', backends = [{ endpoint = '10.1.0.2:80', weight = 3, drained = true }, { endpoint = '10.1.0.4:80' }], changes = [{ at = '1s', add = '10.1.0.3:80' }] },\n\
+            { vip = '192.0.2.2:53', protocol = 'udp', return = 'direct', backends = [{ endpoint = '10.2.0.2:53', mac = '02:00:00:00:00:07' }] },\n\
+            ]";
+        let config: Config = toml::from_str(text).expect("sound");
+        let [first, second, other]: [BackendText; 3] = config.backends().try_into().expect("three");
+        assert_eq!((first.row, second.row, other.row), (0, 1, 3));
+        assert_eq!((first.weight, first.is_drained, first.mac), (3, true, None));
+        assert_eq!((second.weight, second.is_drained), (1, false));
+        assert_eq!(other.service, "192.0.2.2:53/udp");
+        assert_eq!(other.endpoint.to_string(), "10.2.0.2:53");
+        let mac = other.mac.map(|mac| mac.to_string());
+        assert_eq!(mac.as_deref(), Some("02:00:00:00:00:07"));
+        let named = "new_connections{service=\"192.0.2.2:53/udp\",backend=\"10.2.0.2:53\"}";
+        assert_eq!(other.counter, named);
     }
 }

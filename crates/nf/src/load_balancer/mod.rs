@@ -95,6 +95,7 @@
 //! | `icmp_redirects_refused`, `icmp_errors_of_refused_type`, `icmp_errors_with_bad_checksum`, `icmp_errors_for_another`, `icmp_errors_with_bad_quote`, `icmp_errors_out_of_window` | ICMP messages that were [refused](crate::icmp_errors); the last is 0, for no window is known here |
 
 mod backends;
+mod choice;
 pub mod config;
 mod connection;
 mod descriptor;

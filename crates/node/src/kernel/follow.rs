@@ -5,7 +5,7 @@ use super::PAUSE_SHARE;
 use super::figures::Shared;
 use super::host::HostAddresses;
 use super::learner::{Learner, Lesson};
-use super::mailbox::{FollowerEnd, Mailbox, Told, ends};
+use super::mailbox::{FollowerEnd, KernelNews, Mailbox, ends};
 use super::told::Summary;
 use crate::health::Pulse;
 use std::collections::HashSet;
@@ -208,7 +208,7 @@ impl Following {
             if let Some(mac) = self.monitor.view().neighbor(port, address) {
                 let mac = Some(mac);
                 let change = NeighborChange { port, address, mac };
-                self.end.tell(&Told::Neighbor(change));
+                self.end.tell(&KernelNews::Neighbor(change));
             }
             if let Some(question) = self.monitor.neighbor_question(port, address) {
                 // Nobody waits for it in vain: the ports ask again.
@@ -220,7 +220,7 @@ impl Following {
     fn tell(&mut self) {
         for change in self.monitor.view_mut().take_neighbor_changes() {
             if self.asked.contains(&(change.port, change.address)) {
-                self.end.tell(&Told::Neighbor(change));
+                self.end.tell(&KernelNews::Neighbor(change));
             }
         }
         self.is_told = self.end.deliver();
@@ -229,7 +229,7 @@ impl Following {
     fn tell_addresses(&mut self) {
         let own = self.monitor.view().own_addresses();
         let addresses = HostAddresses::new(&own, self.answered.clone());
-        self.end.tell(&Told::Addresses(Arc::new(addresses)));
+        self.end.tell(&KernelNews::Addresses(Arc::new(addresses)));
         self.tell();
     }
 

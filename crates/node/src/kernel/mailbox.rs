@@ -21,7 +21,7 @@ const TOLD: usize = 4096;
 
 /// Something that ports hear.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum KernelNews {
     /// The addresses of the host are these.
     Addresses(Arc<HostAddresses>),
     /// What has become of a neighbour that was asked for.
@@ -31,7 +31,7 @@ pub enum Told {
 /// The ports' end, of one shard.
 pub struct Mailbox {
     questions: SyncSender<(u16, Address)>,
-    told: Receiver<Told>,
+    told: Receiver<KernelNews>,
     waker: UnixStream,
     figures: super::figures::Shared,
 }
@@ -45,8 +45,8 @@ pub struct FollowerEnd {
 
 /// Who is told, and what there was no room for.
 struct Listener {
-    told: SyncSender<Told>,
-    untold: VecDeque<Told>,
+    told: SyncSender<KernelNews>,
+    untold: VecDeque<KernelNews>,
 }
 
 /// Both ends, for the ports of so many shards.
@@ -97,7 +97,7 @@ impl Mailbox {
     }
 
     /// The next thing that was told.
-    pub fn hear(&self) -> Option<Told> {
+    pub fn hear(&self) -> Option<KernelNews> {
         self.told.try_recv().ok()
     }
 
@@ -122,7 +122,7 @@ impl Listener {
 
 impl FollowerEnd {
     /// All ports are to hear this.
-    pub fn tell(&mut self, what: &Told) {
+    pub fn tell(&mut self, what: &KernelNews) {
         for listener in &mut self.listeners {
             listener.untold.push_back(what.clone());
         }

@@ -25,7 +25,7 @@ use twinpath_coherence::Clock;
 use twinpath_core::Instant;
 
 /// What became of a command.
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// The chain is another.
     Changed(Changed),
     /// It is not: the replacement comes back.
@@ -91,7 +91,7 @@ pub(super) struct Phase(Option<Task>);
 
 struct Task {
     goal: Goal,
-    step: Step,
+    step: ChangeStep,
     /// When the step began, on the link's clock.
     since: Option<Instant>,
     /// When packets began to wait.
@@ -112,7 +112,7 @@ enum Goal {
 }
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Step {
+enum ChangeStep {
     ComingHome,
     /// Nothing new comes in; then workers are told the next.
     Quiescing(Next),
@@ -150,20 +150,20 @@ impl Phase {
     /// nothing that they keep, for it would walk the chain that goes.
     #[inline]
     pub fn is_replacing(&self) -> bool {
-        let is_told = |task: &Task| matches!(task.step, Step::Asking(_, Next::Replace));
+        let is_told = |task: &Task| matches!(task.step, ChangeStep::Asking(_, Next::Replace));
         self.0.as_ref().is_some_and(is_told)
     }
 
     /// Whether packets need not wait.
     #[inline]
     pub fn takes_packets(&self) -> bool {
-        let flows = |task: &Task| task.step == Step::ComingHome;
+        let flows = |task: &Task| task.step == ChangeStep::ComingHome;
         self.0.as_ref().is_none_or(flows)
     }
 }
 
 impl Task {
-    fn new(goal: Goal, step: Step) -> Self {
+    fn new(goal: Goal, step: ChangeStep) -> Self {
         Self {
             goal,
             step,
@@ -176,7 +176,7 @@ impl Task {
         }
     }
 
-    fn goes_to(&mut self, step: Step) {
+    fn goes_to(&mut self, step: ChangeStep) {
         (self.step, self.since) = (step, None);
     }
 
@@ -214,8 +214,8 @@ impl Machine {
             return Err(replacement);
         }
         let step = match replacement.brings_flows_home {
-            true => Step::ComingHome,
-            false => Step::Quiescing(first_command(&replacement)),
+            true => ChangeStep::ComingHome,
+            false => ChangeStep::Quiescing(first_command(&replacement)),
         };
         self.phase = Phase(Some(Task::new(Goal::Change(replacement), step)));
         Ok(())
@@ -225,7 +225,7 @@ impl Machine {
     /// are told of it already.
     pub fn stop(&mut self, out: &mut Output) {
         match self.phase.0.take() {
-            Some(mut task) if matches!(task.step, Step::Asking(..)) => {
+            Some(mut task) if matches!(task.step, ChangeStep::Asking(..)) => {
                 task.then_stops = matches!(task.goal, Goal::Change(_));
                 self.phase = Phase(Some(task));
                 return;
@@ -237,7 +237,7 @@ impl Machine {
     }
 
     fn begin_to_stop(&mut self) {
-        let task = Task::new(Goal::Stop, Step::Quiescing(Next::End));
+        let task = Task::new(Goal::Stop, ChangeStep::Quiescing(Next::End));
         self.phase = Phase(Some(task));
     }
 
@@ -267,10 +267,10 @@ impl Machine {
                 task.refusal = Some(Refusal::Crashed);
             }
         }
-        if let Step::Asking(awaited, next) = task.step {
+        if let ChangeStep::Asking(awaited, next) = task.step {
             match awaited.saturating_sub(1) {
                 0 => return self.all_answered(task, next, clock, out),
-                awaited => task.step = Step::Asking(awaited, next),
+                awaited => task.step = ChangeStep::Asking(awaited, next),
             }
         }
         self.phase = Phase(Some(task));
@@ -285,7 +285,7 @@ impl Machine {
             (Next::GiveUp, _) => return self.end(false, out),
             _ => return self.end_change(task, refusal, clock, out),
         };
-        task.goes_to(Step::Quiescing(next));
+        task.goes_to(ChangeStep::Quiescing(next));
         self.phase = Phase(Some(task));
         self.go_on(clock, out);
     }
@@ -309,9 +309,9 @@ impl Machine {
             return;
         };
         match task.step {
-            Step::ComingHome => self.bring_home(task, clock, out),
-            Step::Quiescing(next) => self.quiesce(task, next, clock, out),
-            Step::Asking(..) => self.phase = Phase(Some(task)),
+            ChangeStep::ComingHome => self.bring_home(task, clock, out),
+            ChangeStep::Quiescing(next) => self.quiesce(task, next, clock, out),
+            ChangeStep::Asking(..) => self.phase = Phase(Some(task)),
         }
     }
 
@@ -322,7 +322,7 @@ impl Machine {
         let are_home = self.path.bring_flows_home(room, clock, pools, punts);
         self.put_out(out);
         if are_home && let Goal::Change(replacement) = &task.goal {
-            task.goes_to(Step::Quiescing(first_command(replacement)));
+            task.goes_to(ChangeStep::Quiescing(first_command(replacement)));
         } else if task.is_late(clock.link) {
             return self.give_up(task, Refusal::FlowsAway, out);
         }
@@ -417,7 +417,7 @@ impl Machine {
             }
             (_, Goal::Stop) => debug_assert!(false, "a stop has no change to make"),
         }
-        task.goes_to(Step::Asking(workers, next));
+        task.goes_to(ChangeStep::Asking(workers, next));
         self.phase = Phase(Some(task));
     }
 
@@ -425,7 +425,7 @@ impl Machine {
     fn end(&mut self, is_drained: bool, out: &mut Output) {
         self.has_drained = is_drained;
         self.path.give_up_fragments();
-        out.outcomes.push(Outcome::Stopped { is_drained });
+        out.outcomes.push(ChangeOutcome::Stopped { is_drained });
     }
 
     /// All workers have the new chain; so has the fast path.
@@ -461,7 +461,7 @@ impl Machine {
             left.add(self.pools.grow_to(pools));
         }
         let paused = task.paused.unwrap_or(clock.link);
-        out.outcomes.push(Outcome::Changed(Changed {
+        out.outcomes.push(ChangeOutcome::Changed(Changed {
             pause: clock.link.since(paused),
             rules_gone,
             rules_kept,
@@ -473,7 +473,7 @@ impl Machine {
         self.is_changing = false;
         self.path.keep_flows();
         if let Goal::Change(replacement) = task.goal {
-            out.outcomes.push(Outcome::Refused(replacement, why));
+            out.outcomes.push(ChangeOutcome::Refused(replacement, why));
         }
     }
 }

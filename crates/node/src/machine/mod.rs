@@ -26,7 +26,7 @@ mod link;
 mod replacement;
 mod time;
 
-pub use change::{Changed, Outcome, Refusal};
+pub use change::{ChangeOutcome, Changed, Refusal};
 pub use replacement::Replacement;
 
 use crate::departure::{Departure, Via};
@@ -86,7 +86,7 @@ pub struct Output {
     /// What workers are to do, each for one.
     pub commands: Vec<(usize, WorkerCommand)>,
     /// What became of a change, or of the run.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<ChangeOutcome>,
 }
 
 /// How soon a machine that waits for something wants to be told the time again.

@@ -1,6 +1,6 @@
 //! A DPU's flows, and changes of its configuration.
 
-use super::look::Told;
+use super::look::Listing;
 use super::{Control, told};
 use std::sync::Arc;
 use std::time::{Duration, Instant as WallClock};
@@ -33,7 +33,7 @@ impl Control {
         if !self.has_dash() {
             return Err(NO_DASH.into());
         }
-        let mut all = Told::at_most(query.most());
+        let mut all = Listing::at_most(query.most());
         let until = WallClock::now() + TIME;
         for shard in 0..self.shards() {
             let mut from = Some(0);

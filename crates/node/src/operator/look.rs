@@ -47,7 +47,7 @@ impl Control {
     fn flows(&self, query: &Query) -> Result<Part<FlowView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let mut told = Told::new(query);
+        let mut told = Listing::new(query);
         told.by_size = query.largest.then_some(flow_size);
         for (place, function) in service.chain.iter().enumerate() {
             if is_of(query, function) {
@@ -72,7 +72,7 @@ impl Control {
         &self,
         query: &Query,
         service: &Service,
-        told: &mut Told<FlowView>,
+        told: &mut Listing<FlowView>,
     ) -> Result<(), String> {
         let mut instances = service.chain.iter().filter(|one| is_of(query, one));
         let Some(dpu) = instances.find(|one| is_dpu(one)) else {
@@ -120,7 +120,7 @@ impl Control {
         &self,
         query: &Query,
         (place, function): (usize, &Instance),
-        told: &mut Told<FlowView>,
+        told: &mut Listing<FlowView>,
     ) -> Result<(), String> {
         let page = |config: &dyn FunctionConfig, function: &dyn RuleFunction, from| {
             config.flow_records(function, from, PART)
@@ -227,7 +227,7 @@ impl Control {
     fn bindings(&self, query: &Query) -> Result<Part<BindingView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let mut told = Told::new(query);
+        let mut told = Listing::new(query);
         for (place, function) in service.chain.iter().enumerate() {
             if !is_of(query, function) {
                 continue;
@@ -254,7 +254,7 @@ impl Control {
     fn entry_counters(&self, query: &Query) -> Result<Part<CounterView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let mut told = Told::new(query);
+        let mut told = Listing::new(query);
         for (place, function) in service.chain.iter().enumerate() {
             if !is_of(query, function) {
                 continue;
@@ -278,7 +278,7 @@ impl Control {
         &self,
         service: &Service,
         (place, function): (usize, &Instance),
-        told: &mut Told<CounterView>,
+        told: &mut Listing<CounterView>,
     ) -> Result<(), String> {
         let until = WallClock::now() + TIME;
         let mut from = Some(0);
@@ -313,7 +313,7 @@ impl Control {
     fn backends(&self, query: &Query) -> Result<Part<BackendView>, String> {
         let service = self.service();
         check_name(query, &service)?;
-        let mut told = Told::new(query);
+        let mut told = Listing::new(query);
         for function in service.chain.iter().filter(|one| is_of(query, one)) {
             let backends = function.config.backends();
             if backends.is_empty() {
@@ -325,14 +325,17 @@ impl Control {
             let counted = figures.functions.iter();
             let counters = counted.filter(|one| one.name == *function.name);
             let counters = counters.map(|one| &one.counters).next();
-            for (row, backend) in backends.into_iter().enumerate() {
+            for backend in backends {
                 let opened = counters.and_then(|all| all.get(backend.counter));
                 told.push(BackendView {
                     function: function.name.to_string(),
                     service: backend.service,
-                    backend: backend.backend,
+                    backend: backend.endpoint.to_string(),
+                    weight: backend.weight,
+                    mac: backend.mac.map(|mac| mac.to_string()),
+                    is_drained: backend.is_drained,
                     opened: opened.copied().unwrap_or_default(),
-                    connections: connections.get(&row).copied().unwrap_or_default(),
+                    connections: connections.get(&backend.row).copied().unwrap_or_default(),
                 });
             }
         }
@@ -444,7 +447,7 @@ fn counter_view(function: &Instance, hits: EntryHits) -> CounterView {
 }
 
 /// What is told, up to as much as is wanted.
-pub(super) struct Told<T> {
+pub(super) struct Listing<T> {
     told: Vec<T>,
     most: usize,
     has_more: bool,
@@ -452,7 +455,7 @@ pub(super) struct Told<T> {
     by_size: Option<fn(&T) -> u64>,
 }
 
-impl<T> Told<T> {
+impl<T> Listing<T> {
     fn new(query: &Query) -> Self {
         Self::at_most(query.most())
     }

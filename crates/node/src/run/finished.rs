@@ -2,7 +2,7 @@
 
 use super::Ports;
 use super::operate::describe;
-use crate::exit::{Exit, Guarded, Told};
+use crate::exit::{Exit, ExitFigures, Guarded};
 use crate::observe::{Observer, pool_figures};
 use crate::sink::Written;
 use crate::source::{Source, departures_in_words};
@@ -34,6 +34,9 @@ pub struct Finished {
     pub behind: Duration,
     /// Whether packets did not say by which port of the node they came in, so that their sources told.
     pub has_guessed_ports: bool,
+    /// What is told of interfaces of the capture that are called like no port of the service, if packets
+    /// were taken by their numbers.
+    pub unknown_interfaces: Option<String>,
     /// Packets of the capture that were skipped because it says that they left.
     pub departures: u64,
     /// Why packets could not be written any more: then the run has ended early. All figures are of
@@ -60,9 +63,9 @@ impl Ran<'_> {
         let (exit, failure, unwritten) = self.exit.into_parts();
         let (told, failure) = match (exit.finish(), failure) {
             (Ok(told), failure) => (told, failure),
-            (Err(error), failure) => (Told::default(), Some(failure.unwrap_or(error))),
+            (Err(error), failure) => (ExitFigures::default(), Some(failure.unwrap_or(error))),
         };
-        let Told { udp, written } = told;
+        let ExitFigures { udp, written } = told;
         let mut report = Report {
             schema: report::SCHEMA.to_owned(),
             ..Report::default()
@@ -95,6 +98,10 @@ impl Ran<'_> {
                 .max()
                 .unwrap_or_default(),
             departures: departures(sources.clone()),
+            unknown_interfaces: sources
+                .clone()
+                .find_map(|source| source.unknown_interfaces())
+                .map(|words| words.to_string()),
             has_guessed_ports: sources.any(|source| source.has_guessed_ports()),
             failure,
             unwritten,
@@ -177,6 +184,7 @@ impl Finished {
         ]
         .into_iter()
         .filter_map(|(is_so, words)| is_so.then_some(words))
+        .chain(self.unknown_interfaces.clone())
         .chain(departures_in_words(self.departures))
         .chain(self.ports_lost.iter().cloned())
         .collect()
@@ -200,6 +208,7 @@ mod tests {
             has_drained: true,
             behind: MUCH_BEHIND,
             has_guessed_ports: false,
+            unknown_interfaces: None,
             departures: 0,
             failure: None,
             unwritten: 0,

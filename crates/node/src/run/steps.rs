@@ -24,7 +24,7 @@ use twinpath_nf::dash;
 
 /// A step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct RunStep {
     /// Files of configuration that are applied to the device before packets come.
     pub config: Vec<PathBuf>,
     /// The packets.
@@ -97,7 +97,7 @@ impl From<twinpath_io::CaptureError> for StepError {
 /// See [`StepError`]: what steps before have written stays.
 pub fn run_steps(
     service: &Service,
-    steps: &[Step],
+    steps: &[RunStep],
     is_stopped: &Arc<AtomicBool>,
     mut each: impl FnMut(usize, StepFigures),
 ) -> Result<(), StepError> {
@@ -128,7 +128,7 @@ pub fn run_steps(
 }
 
 /// A file for each port takes ports.
-fn check_ports(service: &Service, steps: &[Step]) -> Result<(), RunError> {
+fn check_ports(service: &Service, steps: &[RunStep]) -> Result<(), RunError> {
     let mut paths = steps.iter().flat_map(|step| [&step.input, &step.output]);
     let of_ports =
         paths.find_map(|path| path.as_ref().filter(|path| PortPattern::of(path).is_some()));
@@ -175,7 +175,7 @@ fn configure(
     service: &mut Service,
     node: &mut Node,
     number: usize,
-    step: &Step,
+    step: &RunStep,
 ) -> Result<usize, StepError> {
     if step.config.is_empty() {
         return Ok(0);
@@ -222,7 +222,7 @@ fn change_at_rest(
 fn pass_packets(
     service: &Service,
     node: &mut Node,
-    step: &Step,
+    step: &RunStep,
     is_stopped: &Arc<AtomicBool>,
 ) -> Result<(), StepError> {
     let Some(input) = &step.input else {

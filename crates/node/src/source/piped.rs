@@ -1,6 +1,7 @@
 //! A feed that keeps its reader waiting, such as a pipe, as one that does not.
 
 use super::{BUFFER_BYTES, Fed, Feed};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use twinpath_io::CaptureError;
 
@@ -12,7 +13,27 @@ pub(super) struct Piped {
     packets: Receiver<Result<Piece, CaptureError>>,
     /// Buffers, to be filled again.
     emptied: Sender<Vec<u8>>,
+    /// What the feed knew of its packets when it had the last that was taken.
+    known: Known,
+}
+
+/// What a feed has found out about its packets.
+#[derive(Clone, Default)]
+struct Known {
     departures: u64,
+    has_guessed_ports: bool,
+    unknown_interfaces: Option<Arc<str>>,
+}
+
+impl Known {
+    /// What it has found out so far.
+    fn of(feed: &impl Feed) -> Self {
+        Self {
+            departures: feed.departures(),
+            has_guessed_ports: feed.has_guessed_ports(),
+            unknown_interfaces: feed.unknown_interfaces(),
+        }
+    }
 }
 
 /// What the feed had.
@@ -20,8 +41,8 @@ struct Piece {
     fed: Fed,
     /// The packet's bytes, if it was one.
     bytes: Vec<u8>,
-    /// How many it had skipped until then.
-    departures: u64,
+    /// What it knew by then.
+    known: Known,
 }
 
 impl Piped {
@@ -39,7 +60,7 @@ impl Piped {
         Self {
             packets,
             emptied,
-            departures: 0,
+            known: Known::default(),
         }
     }
 }
@@ -64,7 +85,7 @@ fn pump(
         let piece = Piece {
             fed,
             bytes,
-            departures: feed.departures(),
+            known: Known::of(&feed),
         };
         sender.send(Ok(piece)).ok()?;
         if fed == Fed::End {
@@ -75,16 +96,12 @@ fn pump(
 
 impl Feed for Piped {
     fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
-        let Piece {
-            fed,
-            bytes,
-            departures,
-        } = match self.packets.try_recv() {
+        let Piece { fed, bytes, known } = match self.packets.try_recv() {
             Ok(piece) => piece?,
             Err(TryRecvError::Empty) => return Ok(Fed::Nothing),
             Err(TryRecvError::Disconnected) => return Ok(Fed::End),
         };
-        self.departures = departures;
+        self.known = known;
         let place = buffer.get_mut(..bytes.len());
         let fits = place.map(|place| place.copy_from_slice(&bytes));
         let _ = self.emptied.send(bytes);
@@ -92,7 +109,15 @@ impl Feed for Piped {
     }
 
     fn departures(&self) -> u64 {
-        self.departures
+        self.known.departures
+    }
+
+    fn has_guessed_ports(&self) -> bool {
+        self.known.has_guessed_ports
+    }
+
+    fn unknown_interfaces(&self) -> Option<Arc<str>> {
+        self.known.unknown_interfaces.clone()
     }
 }
 

@@ -18,12 +18,12 @@ use twinpath_link::ring::{RingReceiver, RingSender, ring};
 /// Something that one thread says and another looks at: what is new costs a lock that is free, what
 /// is not a read.
 #[derive(Default)]
-struct Told<T> {
+struct Latest<T> {
     version: AtomicU64,
     value: Mutex<T>,
 }
 
-impl<T: Copy + PartialEq> Told<T> {
+impl<T: Copy + PartialEq> Latest<T> {
     fn say(&self, value: T) {
         let mut known = self.value.lock().unwrap_or_else(PoisonError::into_inner);
         if *known != value {
@@ -47,9 +47,9 @@ impl<T: Copy + PartialEq> Told<T> {
 #[derive(Default)]
 struct Shared {
     /// How far the worker is; its returns are in the ring before this changes.
-    progress: Told<Progress>,
+    progress: Latest<Progress>,
     /// What time it is for the worker.
-    time: Told<Time>,
+    time: Latest<Time>,
     /// What the worker dropped so far.
     drops: LiveDrops,
     /// How often it has crashed.

@@ -43,6 +43,11 @@ impl<'a> Book<'a> {
                         let last = last.filter(|program| is_ban(&program.exit));
                         slot.rule =
                             last.and_then(|last| self.banning(&last.function, &slot.words, node));
+                        let passed = |function: &str| {
+                            let mut programs = slot.programs.iter();
+                            programs.any(|one| one.function == function && has_passed(&one.exit))
+                        };
+                        self.choose(&mut slot.words, passed);
                     }
                     _ => {}
                 }
@@ -69,6 +74,9 @@ impl<'a> Book<'a> {
                 element,
                 slow_path: SlowLook::State(run),
             } => {
+                if run.function.is_none() {
+                    self.choose(&mut run.words, |_| true);
+                }
                 let dropper = run.function.as_deref().filter(|_| is_ban(&run.outcome));
                 run.rule = match dropper {
                     Some(dropper) => self.banning(dropper, &run.words, node),
@@ -134,6 +142,22 @@ impl<'a> Book<'a> {
         Some(self.entry_of(function, text))
     }
 
+    /// Writes down what functions chose, of those that had a choice.
+    fn choose(&self, words: &mut [WordChange], has_chosen: impl Fn(&str) -> bool) {
+        for instance in &self.service.chain {
+            let is_own = |word: &WordChange| *word.function == *instance.name;
+            let Some(first) = words.iter().position(is_own) else {
+                continue;
+            };
+            let own = || words.iter().filter(|word| is_own(word));
+            let before: Vec<u32> = own().map(|word| word.before.unwrap_or(0)).collect();
+            let after: Vec<u32> = own().map(|word| word.after.unwrap_or(0)).collect();
+            if has_chosen(&instance.name) {
+                words[first].choice = instance.config.choice_text(&before, &after);
+            }
+        }
+    }
+
     /// What no number stands for.
     fn entry_of(&self, function: &str, text: EntryText) -> EntryLook {
         let mut entry = EntryLook {
@@ -181,6 +205,11 @@ impl<'a> Book<'a> {
             _ => None,
         }
     }
+}
+
+/// Whether a program let a packet pass, by what is said of its end.
+fn has_passed(exit: &str) -> bool {
+    exit == "goes on"
 }
 
 /// Whether what became of a packet in words says that its flow is banned.

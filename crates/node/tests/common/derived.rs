@@ -1,5 +1,6 @@
 //! Captures with what is derived from them: services, answers, and what must be seen of a run.
 
+use super::across;
 use super::world::{Mishaps, World};
 use super::{Outcome, by_direction, captures, copy, load};
 use std::collections::{BTreeMap, HashMap};
@@ -73,16 +74,26 @@ impl Capture {
         functions
     }
 
-    /// The packets that such a function is to meet: requests for a store, and answers to what the
-    /// function rewrites.
+    /// The packets that such a function is to meet: requests for a store, answers to what the
+    /// function rewrites, and of a translation between IP versions questions over the other one, too.
     pub fn met_by(&self, function: &FunctionText) -> Trace {
+        let alone = || {
+            let alone = self.profile.service_of(vec![function.clone()]);
+            self.service("answers", &alone)
+        };
         match function.function {
             "kv_store" => key_value_requests(&self.trace),
-            "napt" | "nptv6" | "load_balancer" => {
-                let alone = self.profile.service_of(vec![function.clone()]);
-                answered_through(&self.service("answers", &alone), &self.trace)
-            }
+            "napt" | "nptv6" | "load_balancer" => answered_through(&alone(), &self.trace),
+            across::NAME => across::crossed(&alone(), &self.profile, &self.trace),
             _ => copy(&self.trace),
+        }
+    }
+
+    /// What else must be seen of a function that meets these packets alone.
+    pub fn expected_of(&self, function: &FunctionText, met: &Trace) -> Option<Expectation> {
+        match function.function {
+            across::NAME => across::answers(&self.profile, met),
+            _ => None,
         }
     }
 
@@ -94,6 +105,10 @@ impl Capture {
         let (most, complex) = match function {
             // It answers these itself, packet by packet.
             "router" => (settleable.by_rules, count(&["no_route", "expired"])),
+            // What it translates changes its IP version, which no rule can write.
+            across::NAME => (across::settleable(&self.profile, &self.trace), 0),
+            // In it all packets wait.
+            "reframer" => (0, 0),
             _ if makes_rules => (settleable.by_rules, 0),
             // Its flows are keys, and most are asked for again and again.
             "kv_store" => (count(&["gets", "puts", "deletes"]) * 3 / 4, 0),
@@ -111,6 +126,8 @@ impl Capture {
                 let complex = ["deep_scans", "half_seen", "uninspected"];
                 (settleable.by_state, count(&complex))
             }
+            // The packet that begins a record, and the next, which asks for the flow's state again.
+            "telemetry" => (settleable.by_state, 2 * count(&["records_started"])),
             "load_balancer" => {
                 // The packets between a server's SYN and the first that shows that it was heard.
                 let first = 2 * count(&["new_connections"]);

@@ -1,6 +1,7 @@
 //! Runs services over packets and compares what comes out, flow by flow.
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 
+pub mod across;
 pub mod acting;
 pub mod burners;
 pub mod chains;

@@ -41,13 +41,17 @@ pub struct Trial<'a> {
 impl<'a> Trial<'a> {
     /// One function.
     pub fn alone(capture: &'a Capture, function: FunctionText) -> Self {
+        let trace = capture.met_by(&function);
+        let mut derived = capture.profile.service_of(vec![function.clone()]);
+        let expected = capture.expected_of(&function, &trace);
+        derived.expectations.extend(expected);
         Self {
             capture,
             what: format!("{} {}", function.function, function.variant)
                 .trim()
                 .to_owned(),
-            trace: capture.met_by(&function),
-            derived: capture.profile.service_of(vec![function.clone()]),
+            trace,
+            derived,
             functions: vec![function],
         }
     }

@@ -10,7 +10,7 @@ use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
 use twinpath_link::{Header, carries_packet};
-use twinpath_node::machine::{Outcome as MachineOutcome, Progress, Replacement, Time};
+use twinpath_node::machine::{ChangeOutcome, Progress, Replacement, Time};
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
 use twinpath_node::{Limits, Node, Output, build};
@@ -276,7 +276,7 @@ impl<'a> World<'a> {
                 self.node.machine.answered(worker, answer, clock, out);
             }
             match self.out.outcomes.pop() {
-                Some(MachineOutcome::Changed(_)) => return,
+                Some(ChangeOutcome::Changed(_)) => return,
                 Some(_) => panic!("the change is refused"),
                 None => {}
             }

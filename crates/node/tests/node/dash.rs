@@ -13,7 +13,7 @@ use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
 use twinpath_core::wire::{Address, Fragment, dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_node::Ports;
-use twinpath_node::run::{Step, StepFigures, run_steps};
+use twinpath_node::run::{RunStep, StepFigures, run_steps};
 use twinpath_node::shards::Partition;
 use twinpath_node::source::{Read, Source};
 
@@ -55,7 +55,7 @@ fn service() -> Service {
 }
 
 /// The traffic in parts, and what changes in front of each.
-fn steps(service: &Service, folder: &Path) -> Vec<Step> {
+fn steps(service: &Service, folder: &Path) -> Vec<RunStep> {
     let traffic = service.traffic.as_ref().expect("it has traffic");
     let mut source = Source::generator(traffic, service).expect("traffic");
     let mut steps = Vec::new();
@@ -72,7 +72,7 @@ fn steps(service: &Service, folder: &Path) -> Vec<Step> {
             }
         }
         writer.finish().expect("a capture");
-        steps.push(Step {
+        steps.push(RunStep {
             config: vec![config],
             input: Some(input),
             output: None,
@@ -129,7 +129,7 @@ struct Run {
     left: Vec<Flows>,
 }
 
-fn run(service: &Service, steps: &[Step], folder: &Path, ways: (Paths, Execution)) -> Run {
+fn run(service: &Service, steps: &[RunStep], folder: &Path, ways: (Paths, Execution)) -> Run {
     let mut service = service.clone();
     (service.run.paths, service.run.execution) = ways;
     let name = format!("{ways:?}").replace(|c: char| !c.is_alphanumeric(), "");

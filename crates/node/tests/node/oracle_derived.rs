@@ -2,8 +2,10 @@
 //! that are derived from it, so that every function splits, translates, balances, counts or finds
 //! what the capture has. What it must have done is derived too, and asserted.
 
+use crate::common::across;
 use crate::common::derived::{Capture, profiled};
-use crate::common::trial::{Asked, Tally, Trial};
+use crate::common::trial::{Asked, Tally, Trial, Verdict};
+use std::ops::RangeInclusive;
 use twinpath_captures::{FunctionText, Lacking, Profile};
 use twinpath_control::service::Execution;
 
@@ -13,23 +15,31 @@ type Derived = fn(&Profile) -> Result<FunctionText, Lacking>;
 /// share in as many, if there are any captures.
 const FEWEST_TRIALS: usize = 3;
 
-/// Runs functions alone over every capture. The fast path must have settled this share of the packets
-/// of those in which a share is asked of it, together.
-fn alone(tables: &[Derived], least_share: f64) {
-    let (mut complaints, mut trials, mut asked) = (Vec::new(), 0, Asked::default());
+/// Runs functions alone over every capture. Returns how many trials there were.
+fn trials(tables: &[Derived], mut each: impl FnMut(Verdict)) -> usize {
+    let mut trials = 0;
     for capture in profiled() {
         for table in tables {
             match table(&capture.profile) {
                 Ok(function) => {
                     trials += 1;
-                    let verdict = Trial::alone(capture, function).verdict();
-                    asked.add(&verdict);
-                    complaints.extend(verdict.complaints());
+                    each(Trial::alone(capture, function).verdict());
                 }
                 Err(lacking) => println!("{:<34} no trial: {lacking}", capture.name),
             }
         }
     }
+    trials
+}
+
+/// The same. The fast path must have settled this share of the packets of those captures in which a share
+/// is asked of it, together.
+fn alone(tables: &[Derived], least_share: f64) {
+    let (mut complaints, mut asked) = (Vec::new(), Asked::default());
+    let trials = trials(tables, |verdict| {
+        asked.add(&verdict);
+        complaints.extend(verdict.complaints());
+    });
     println!("{asked}");
     assert!(complaints.is_empty(), "{complaints:#?}");
     if profiled().is_empty() {
@@ -38,6 +48,39 @@ fn alone(tables: &[Derived], least_share: f64) {
     assert!(trials >= FEWEST_TRIALS, "only {trials} trials");
     assert!(asked.trials >= FEWEST_TRIALS, "{asked}");
     assert!(asked.share() >= least_share, "{asked}: least {least_share}");
+}
+
+/// The fast path's share where all packets of a function are for the slow path: of what does not come to it.
+const MOST_BESIDE: f64 = 0.05;
+
+/// The same of a function all of whose packets are for the slow path: no share is asked of the fast path.
+fn alone_on_slow_path(name: &str, tables: &[Derived]) {
+    let mut tally = Tally::default();
+    let trials = trials(tables, |verdict| {
+        assert!(
+            !verdict.is_asked(),
+            "{name}: the fast path can settle nothing"
+        );
+        tally.add(verdict);
+    });
+    assert!(
+        profiled().is_empty() || trials >= FEWEST_TRIALS,
+        "only {trials} trials"
+    );
+    let share = tally.share();
+    assert!(share <= MOST_BESIDE, "{name}: {share} on the fast path");
+    tally.assert_acted(&[name], 0.0);
+}
+
+/// Runs a chain over every capture. The fast path must have settled a share in this range of all packets.
+fn in_chain(chain: &[&str], answers: Option<&str>, shares: RangeInclusive<f64>) {
+    let tally = Tally::over(profiled().iter(), (chain, answers), |trial| trial.verdict());
+    let (share, most) = (tally.share(), *shares.end());
+    assert!(
+        share <= most,
+        "{chain:?}: {share} on the fast path, at most {most}"
+    );
+    tally.assert_acted(chain, *shares.start());
 }
 
 /// Floors are two thirds of what was measured.
@@ -89,6 +132,28 @@ fn router() {
 #[test]
 fn monitor() {
     alone(&[Profile::monitor, Profile::monitor_of_hosts], 0.58);
+}
+
+/// What it translates is for the slow path, and what passes it is cached.
+#[test]
+fn nat64() {
+    alone(&[across::nat64], 0.15);
+}
+
+/// Records are counted on both paths, and begin on the slow one.
+#[test]
+fn telemetry() {
+    alone(&[Profile::telemetry], 0.40);
+    let chain = ["firewall", "telemetry", "load_balancer"];
+    in_chain(&chain, Some("load_balancer"), 0.4..=1.0);
+}
+
+/// All packets wait, on the slow path; in a chain the fast path settles what functions in front drop.
+#[test]
+fn reframer() {
+    alone_on_slow_path("reframer", &[Profile::reframer, Profile::reframer_waiting]);
+    let chain = ["acl", "reframer", "telemetry", "load_balancer"];
+    in_chain(&chain, Some("load_balancer"), 0.05..=0.5);
 }
 
 /// Chains, each with the function whose answers its packets are.

@@ -11,7 +11,7 @@ use twinpath_io::Trace;
 use twinpath_link::{Message, Sender, attach, detach, number};
 use twinpath_node::arrivals::{Arrivals, Filled, Tempo};
 use twinpath_node::causality::{Causality, Scope};
-use twinpath_node::machine::Outcome;
+use twinpath_node::machine::ChangeOutcome;
 use twinpath_node::source::Source;
 use twinpath_node::{Node, Output, Via, build};
 
@@ -96,7 +96,7 @@ fn ends_drained(serves: Serves) -> bool {
             node.machine.answered(worker, answer, at(now), &mut out);
         }
         node.machine.advance(at(now), &mut out);
-        if let Some(Outcome::Stopped { is_drained }) = out.outcomes.pop() {
+        if let Some(ChangeOutcome::Stopped { is_drained }) = out.outcomes.pop() {
             assert_eq!(node.machine.has_drained(), is_drained);
             assert_eq!(out.departures.len(), usize::from(is_drained));
             let lost = node.machine.path().drops().of(DropReason::RunEnded);

@@ -3,12 +3,13 @@
 use crate::error::CommandError;
 use crate::output;
 use crate::{Outcome, stop::Stop};
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::look::{CapturePoint, Stream};
-use twinpath_control::operator::{Answer, follow};
+use twinpath_control::operator::{Answer, AskError, follow};
 use twinpath_io::is_standard;
 
 /// Captures packets of a running service: at its ports, in front of a function, or those that it drops
@@ -36,7 +37,7 @@ pub struct Arguments {
     /// Packets that are dropped
     #[arg(long, group = "at")]
     drops: bool,
-    /// The file to write, which must not be there yet; - for standard output
+    /// The file to write, which must not be there yet, or a device; - for standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     out: PathBuf,
     /// At most so many bytes of each packet
@@ -65,33 +66,29 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let Some(time) = arguments.time {
         stop.after(time.duration());
     }
-    let failed = |source| CommandError::Write {
-        path: arguments.out.clone(),
-        source,
-    };
     reader
         .get_ref()
         .set_read_timeout(Some(INTERVAL))
-        .map_err(failed)?;
+        .map_err(AskError::from)?;
     let mut bytes = vec![0; 1 << 16];
     while !stop.is_requested() {
         let count = match reader.read(&mut bytes) {
             Ok(0) => break,
             Ok(count) => count,
             Err(error) if is_nothing_yet(&error) => continue,
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(AskError::from(error).into()),
         };
         let written = out.write_all(&bytes[..count]).and_then(|()| out.flush());
         match written {
             // Whoever reads it, as `head` does, has read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
-            written => written.map_err(failed)?,
+            written => written.map_err(|error| cannot_write(&arguments.out, error))?,
         }
     }
     Ok(Outcome::Good)
 }
 
-fn is_nothing_yet(error: &std::io::Error) -> bool {
+fn is_nothing_yet(error: &io::Error) -> bool {
     let kinds = [
         ErrorKind::WouldBlock,
         ErrorKind::TimedOut,
@@ -100,17 +97,26 @@ fn is_nothing_yet(error: &std::io::Error) -> bool {
     kinds.contains(&error.kind())
 }
 
-/// A file that is there is never overwritten.
+/// A file that is there is never overwritten; of a device nothing is lost.
 fn open(path: &Path) -> Result<Box<dyn Write>, CommandError> {
     if is_standard(path) {
-        return Ok(Box::new(std::io::stdout()));
+        return Ok(Box::new(io::stdout()));
     }
-    let file = OpenOptions::new().write(true).create_new(true).open(path);
-    let file = file.map_err(|source| CommandError::Write {
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(Box::new(file))
+    let is_device = fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device());
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create_new(!is_device).open(path);
+    Ok(Box::new(file.map_err(|error| cannot_write(path, error))?))
+}
+
+fn cannot_write(path: &Path, source: io::Error) -> CommandError {
+    match source.kind() {
+        ErrorKind::AlreadyExists => CommandError::CaptureIsThere(path.to_owned()),
+        _ if is_standard(path) => CommandError::Output(source),
+        _ => CommandError::WriteCaptured {
+            path: path.to_owned(),
+            source,
+        },
+    }
 }
 
 impl Arguments {

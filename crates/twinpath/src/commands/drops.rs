@@ -19,7 +19,7 @@ use twinpath_core::DropReason;
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath drops --control /run/edge.sock",
-    "twinpath drops --control /run/edge.sock --follow --reason denied",
+    "twinpath drops --control /run/edge.sock --follow --reason denied --function acl",
     "twinpath drops --control /run/edge.sock --follow --json --count 100 | jq -r .reason | sort | uniq -c",
 ))]
 pub struct Arguments {
@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Only those that are dropped for this reason
     #[arg(long, value_name = "NAME")]
     reason: Option<String>,
+    /// Only those that this function drops, or those that decide together with it, by its name in the chain
+    #[arg(long, value_name = "NAME", requires = "follow")]
+    function: Option<String>,
     /// End after so many packets
     #[arg(long, value_name = "N", requires = "follow")]
     count: Option<u64>,
@@ -62,7 +65,7 @@ impl Arguments {
             Seen::Figures(report) => report.drops,
             other => return Err(unexpected(other)),
         };
-        drops.retain(|reason, _| self.is_wanted(reason));
+        drops.retain(|reason, _| self.is_reason_wanted(reason));
         let text = match self.json {
             true => serde_json::to_string_pretty(&drops)? + "\n",
             false => {
@@ -76,7 +79,28 @@ impl Arguments {
         Ok(Outcome::Good)
     }
 
+    /// A name that no function has is a mistake: nothing would ever be told.
+    fn check_function(&self) -> Result<(), CommandError> {
+        let Some(name) = &self.function else {
+            return Ok(());
+        };
+        let report = match look(&self.control, Look::Figures)? {
+            Seen::Figures(report) => report,
+            other => return Err(unexpected(other)),
+        };
+        let functions = report.functions.into_iter();
+        let known: Vec<String> = functions.map(|function| function.name).collect();
+        match known.contains(name) {
+            true => Ok(()),
+            false => Err(CommandError::NoFunction {
+                name: name.clone(),
+                known,
+            }),
+        }
+    }
+
     fn follow(&self) -> Result<Outcome, CommandError> {
+        self.check_function()?;
         let (answer, mut reader) = follow(&self.control, Stream::Drops)?;
         if answer != Answer::Follows {
             return Err(CommandError::unexpected(answer));
@@ -91,7 +115,7 @@ impl Arguments {
                 Err(error) => return Err(CommandError::Output(error)),
             }
             let drop: DropView = serde_json::from_str(&line)?;
-            if !self.is_wanted(&drop.reason) {
+            if !self.is_wanted(&drop) {
                 continue;
             }
             told += 1;
@@ -106,7 +130,12 @@ impl Arguments {
         Ok(Outcome::Good)
     }
 
-    fn is_wanted(&self, reason: &str) -> bool {
+    fn is_wanted(&self, drop: &DropView) -> bool {
+        let is_its = |wanted| drop.functions.contains(wanted);
+        self.is_reason_wanted(&drop.reason) && self.function.as_ref().is_none_or(is_its)
+    }
+
+    fn is_reason_wanted(&self, reason: &str) -> bool {
         self.reason.as_deref().is_none_or(|wanted| wanted == reason)
     }
 }

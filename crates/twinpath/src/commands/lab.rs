@@ -8,7 +8,8 @@ use crate::stop::Stop;
 use crate::{Outcome, output};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::Duration;
 use twinpath_lab::{Options, Plan, Scale, Shard, registry, reproduction, run};
 
 /// Redoes the papers' figures, or asks a question of your own, under virtual time
@@ -38,8 +39,8 @@ enum Subject {
 ///
 /// Writes points.csv, verdicts.csv and a figure for each that the plan describes, and prints a table of
 /// values. Exit code 0 if every value is where the plan expects it, or the plan tells why not, 1
-/// otherwise. Ctrl-C ends it after the points that are being run: what was measured until then is
-/// written.
+/// otherwise. Ctrl-C, or a request to terminate, ends it after the points that are being run, which is said
+/// at once: what was measured until then is written. A second one ends it at once.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath lab run plans/turboswitch-fig4.toml",
@@ -136,16 +137,17 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 impl Run {
     fn execute(&self) -> Result<Outcome, CommandError> {
         let plan = Plan::load(&self.plan)?;
+        let stop = Stop::on_signals()?;
         let options = Options {
             scale: scale(self.quick),
             shard: self.shard,
-            stop: Stop::on_signals()?.flag(),
+            stop: stop.flag(),
         };
         let out = match &self.out {
             Some(out) => out.clone(),
             None => Path::new("lab-results").join(&plan.name),
         };
-        let found = run_one(&plan, options, &out)?;
+        let found = run_one(&plan, options, &out, &stop)?;
         output::print(&told::outcome(&found))?;
         output::print(&told::table(&found))?;
         Ok(judged(&[found]))
@@ -162,7 +164,8 @@ impl All {
     }
 
     fn write(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
-        let stop = Stop::on_signals()?.flag();
+        let stop = Stop::on_signals()?;
+        let is_stopped = stop.flag();
         self.measure(plans, &stop)?;
         let mut outcomes = Vec::new();
         for plan in plans {
@@ -172,7 +175,9 @@ impl All {
             };
             let found = match kept {
                 Some(found) => Some(found),
-                None => with_bar(|progress| reproduction::renew(plan, &self.out, &stop, progress))?,
+                None => with_bar(Some(&stop), |progress| {
+                    reproduction::renew(plan, &self.out, &is_stopped, progress)
+                })?,
             };
             let Some(found) = found else {
                 output::print("cancelled: plans that were done are written, the page is not\n")?;
@@ -190,17 +195,19 @@ impl All {
     }
 
     /// Plans that show what was measured on this machine need that first.
-    fn measure(&self, plans: &[Plan], stop: &AtomicBool) -> Result<(), CommandError> {
+    fn measure(&self, plans: &[Plan], stop: &Stop) -> Result<(), CommandError> {
         let mut run = plans.iter().filter(|plan| self.is_run(plan));
         if run.any(|plan| plan.model.name() == "measured") {
             let table = self.plans.join("measured/sfcache-overheads.csv");
-            overheads::write(&table, overheads::Scale::FULL, stop)?;
+            write_overheads(&table, stop)?;
         }
         Ok(())
     }
 
     fn check(&self, plans: &[Plan]) -> Result<Outcome, CommandError> {
-        let stale = with_bar(|progress| reproduction::check(plans, &self.out, progress))?;
+        let stale = with_bar(None, |progress| {
+            reproduction::check(plans, &self.out, progress)
+        })?;
         output::print(&told::stale(&stale))?;
         Ok(match stale.is_empty() {
             true => Outcome::Good,
@@ -211,8 +218,7 @@ impl All {
 
 impl Overheads {
     fn execute(&self) -> Result<Outcome, CommandError> {
-        let stop = Stop::on_signals()?.flag();
-        let is_done = overheads::write(&self.out, overheads::Scale::FULL, &stop)?;
+        let is_done = write_overheads(&self.out, &Stop::on_signals()?)?;
         let told = match is_done {
             true => format!("{}\n", self.out.display()),
             false => "cancelled: nothing was written\n".to_owned(),
@@ -247,8 +253,20 @@ fn scale(quick: bool) -> Scale {
     }
 }
 
-fn run_one(plan: &Plan, options: Options, out: &Path) -> Result<run::Outcome, CommandError> {
-    let found = with_bar(|progress| {
+/// Whether it was done; a table that is to stop is not written.
+fn write_overheads(table: &Path, stop: &Stop) -> Result<bool, CommandError> {
+    with_bar(Some(stop), |_| {
+        overheads::write(table, overheads::Scale::FULL, &stop.flag())
+    })
+}
+
+fn run_one(
+    plan: &Plan,
+    options: Options,
+    out: &Path,
+    stop: &Stop,
+) -> Result<run::Outcome, CommandError> {
+    let found = with_bar(Some(stop), |progress| {
         run::run(plan, options, out, &mut |done, points| {
             progress(&plan.name, done, points);
         })
@@ -256,11 +274,22 @@ fn run_one(plan: &Plan, options: Options, out: &Path) -> Result<run::Outcome, Co
     Ok(found?)
 }
 
-/// Does something while a bar shows how far it is.
-fn with_bar<T>(act: impl FnOnce(reproduction::Progress<'_>) -> T) -> T {
+/// What is said once it is time to stop.
+const STOPPING: &str =
+    "stopping: the points under way are run to their end; asked once more, it ends at once";
+
+/// How soon that is seen.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Does something while a bar shows how far it is. Once it is time to stop that is said, for points may
+/// take minutes.
+fn with_bar<T>(stop: Option<&Stop>, act: impl FnOnce(reproduction::Progress<'_>) -> T) -> T {
     let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} points, {eta} left")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::no_length().with_style(style);
+    if let Some(stop) = stop {
+        say_when_stopping(stop.clone(), bar.clone());
+    }
     let found = act(&mut |plan, done, points| {
         bar.set_message(plan.to_owned());
         bar.set_length(points as u64);
@@ -268,6 +297,18 @@ fn with_bar<T>(act: impl FnOnce(reproduction::Progress<'_>) -> T) -> T {
     });
     bar.finish_and_clear();
     found
+}
+
+/// Waits on a thread of its own, for as long as the bar is there.
+fn say_when_stopping(stop: Stop, bar: ProgressBar) {
+    thread::spawn(move || {
+        while !stop.is_requested() && !bar.is_finished() {
+            thread::sleep(INTERVAL);
+        }
+        if !bar.is_finished() {
+            bar.suspend(|| output::notice(STOPPING));
+        }
+    });
 }
 
 /// A value that is outside is a negative answer, unless the plan knows the cause. So are points that were

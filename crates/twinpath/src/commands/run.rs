@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use twinpath_control::live::{Expected, Live};
 use twinpath_control::report::{HTML_FILE, JSON_FILE, Report, summary};
 use twinpath_control::service::{self, Service};
-use twinpath_io::{CaptureError, is_standard};
+use twinpath_io::{CaptureError, is_piped, is_standard};
 use twinpath_nf::dash;
 use twinpath_nf::duration::Human;
 use twinpath_nf::files::Copied;
@@ -51,9 +51,10 @@ use twinpath_node::{Finished, OpenPorts, Ports, run_opened, wiring};
 pub struct Arguments {
     /// The service file
     service: PathBuf,
-    /// Replay this capture: pcap or pcapng, gzip too; - takes it from standard input as it comes. The
-    /// interfaces of a pcapng are the service's ports, by name, else in order; with {port} in the name
-    /// there is a capture for each port. Packets that a pcapng marks as outbound left, and are skipped
+    /// Replay this capture: pcap or pcapng, gzip too; - takes it from standard input as it comes, and so
+    /// it is taken from a named pipe. The interfaces of a pcapng are the service's ports, by name, else in
+    /// order, which is told; with {port} in the name there is a capture for each port. Packets that a
+    /// pcapng marks as outbound left, and are skipped
     #[arg(long = "in", value_name = "CAPTURE", allow_hyphen_values = true, value_parser = capture)]
     input: Option<PathBuf>,
     /// Write what leaves to this capture: pcap, or pcapng if it is named so, compressed if it is
@@ -306,7 +307,7 @@ impl Arguments {
 
     /// What comes from outside may be chosen to collide under a seed that is known: if nobody says
     /// one, it is drawn, and told. A file has nobody outside, and its replay repeats itself; what
-    /// comes by standard input may come from a wire.
+    /// comes by standard input or another pipe may come from a wire.
     fn drawn_seed(&self, service: &Service) -> Option<u64> {
         if self.repeats_itself(service) || service.written.seed.is_some() {
             return None;
@@ -324,7 +325,7 @@ impl Arguments {
     /// Whether another run does the same again.
     fn repeats_itself(&self, service: &Service) -> bool {
         let is_virtual = service.run.execution == service::Execution::Virtual;
-        let is_file = |input: &Path| !is_standard(input);
+        let is_file = |input: &Path| !is_piped(input);
         is_virtual || self.steps.is_some() || self.input.as_deref().is_some_and(is_file)
     }
 

@@ -19,7 +19,8 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// the rule or slot that the fast path has for it and what is decided; what crosses the link with
 /// it; on the slow path what each function examined, wrote and decided, and the rule that comes of it,
 /// or why none does; where its payload waits; and what leaves. Rules of lists and routes are told with
-/// their text and their line of the service file, an inspector's rules with that of their own file. Words of
+/// their text and their line of the service file, an inspector's rules with that of their own file. A load
+/// balancer tells which backend it chose, and why: by hashing, or by the flow's entry. Words of
 /// flow state are told as they are; what their bits mean, `twinpath explain --programs` shows.
 ///
 /// Of a DPU it is told which tables of which stages a packet meets, which entries are found, and what follows.
@@ -67,8 +68,10 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Packets that the capture says left did not come, and were skipped.
-fn warn_of_departures(source: &Source) {
+/// Interfaces of the capture may be no ports; packets that it says left did not come, and were skipped.
+fn warn_of(source: &Source) {
+    let unknown = source.unknown_interfaces();
+    unknown.iter().for_each(output::warning);
     let words = departures_in_words(source.departures());
     words.iter().for_each(output::warning);
 }
@@ -84,7 +87,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         (_, Some(path), Some(number)) => {
             let mut source = Source::capture(path, &service)?;
             let trace = trace_packet(&service, &mut source, number);
-            warn_of_departures(&source);
+            warn_of(&source);
             trace
         }
         (hex, ..) => {

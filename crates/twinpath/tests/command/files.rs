@@ -101,6 +101,43 @@ fn files_that_the_service_names_are_not_replaced() {
     assert_eq!(folder.read("a.routes"), b"0.0.0.0/0 up\n");
 }
 
+/// Interfaces of a pcapng that are called like no port are ports by their numbers, which is told once.
+#[test]
+fn interfaces_that_are_called_like_no_port_are_told_of() {
+    let folder = Folder::with("service.toml", PORTS);
+    let captured_at = |ports: &str| {
+        let text = PORTS.replace("\"site\", \"uplink\"", ports);
+        folder.write("captured.toml", (text + "[traffic]\n").as_bytes());
+        let flags = ["--service", "captured.toml", "--packets", "200"];
+        folder.succeed(&[&["generate"][..], &flags, &["--out", "a.pcapng"]].concat());
+    };
+    let warned = |command: &[&str]| {
+        let said = folder.succeed(&[command, &["--in", "a.pcapng"]].concat());
+        let told = said.err.matches("are called like no port").count();
+        (told, said.err)
+    };
+    let run = ["run", "service.toml", "--out", "b.pcapng", "--quiet"];
+    for (ports, expected) in [
+        (
+            "\"eth0\", \"eth1\"",
+            "called like no port of the service (site, uplink): packets were taken by their numbers, \
+             of \"eth0\" as from site, of \"eth1\" as from uplink",
+        ),
+        (
+            "\"uplink\", \"a\", \"b\"",
+            "of \"a\" as from uplink, of \"b\" as from a port 2 that the service does not name",
+        ),
+    ] {
+        captured_at(ports);
+        for command in [&run[..], &["trace", "service.toml", "--packet", "1"]] {
+            let (told, err) = warned(command);
+            assert!(told == 1 && err.contains(expected), "{command:?}: {err}");
+        }
+    }
+    captured_at("\"uplink\", \"site\"");
+    assert_eq!(warned(&run).0, 0, "in another order");
+}
+
 #[test]
 fn words_in_braces_that_stand_for_nothing_are_refused() {
     let folder = Folder::with("service.toml", PORTS);
@@ -162,6 +199,15 @@ fn a_full_disk_leaves_a_report_and_an_error() {
             assert!(told.contains("could not be written"), "{told}");
         }
     }
+}
+
+/// So it ends what is generated.
+#[test]
+fn a_full_disk_is_told_by_what_generates() {
+    Folder::new().fail(
+        &["generate", "--packets", "20000", "--out", "/dev/full"],
+        "error: cannot write /dev/full: No space left on device",
+    );
 }
 
 /// Memory servers are reached by network interfaces alone.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use twinpath_compare::blank_drawn;
 use twinpath_control::report::{Report, json};
@@ -166,6 +167,28 @@ pub fn signal(child: &Child, name: &str) {
         .status()
         .expect("a shell");
     assert!(status.success());
+}
+
+/// Waits until a process catches the request to terminate, and a little longer.
+pub fn waits_for_signals(child: &Child) {
+    /// Bits of signals are counted from 0.
+    const TERMINATE: u64 = 1 << (15 - 1);
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id()));
+        let status = status.expect("it runs");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+        caught.is_some_and(|bits| bits & TERMINATE != 0)
+    };
+    let begun = Instant::now();
+    while !catches() {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it catches signals"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(Duration::from_millis(50));
 }
 
 /// A shared capture; `None` (with a notice) where it is absent.

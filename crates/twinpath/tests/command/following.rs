@@ -1,7 +1,9 @@
 //! `twinpath drops`, `capture` and `top`, against a service that runs.
 
+use crate::folder::Said;
 use crate::operator::Running;
 use serde_json::Value;
+use std::fs::File;
 use std::process::Command;
 use twinpath_io::Trace;
 use twinpath_netns::has_program;
@@ -28,7 +30,7 @@ fn started() -> Running {
 fn drops_are_followed_with_reason_and_function() {
     let running = started();
     let by = |function: &str| {
-        let seen = |said: &crate::folder::Said| {
+        let seen = |said: &Said| {
             let mut lines = said.out.lines();
             lines.any(|line| {
                 let drop: Value = serde_json::from_str(line).expect("JSON");
@@ -125,6 +127,8 @@ fn captures_are_read_by_wiresharks_tools() {
         Some(2),
         "a file is never overwritten: {again:?}"
     );
+    let told = "cannot write the captured packets to all.pcapng: it is there already";
+    assert!(again.err.contains(told), "{again:?}");
     if has_program("tshark", "tshark") {
         let fields = [
             "-T",
@@ -148,6 +152,55 @@ fn captures_are_read_by_wiresharks_tools() {
             "{text}"
         );
     }
+    running.stop();
+}
+
+/// A disk that is full ends the capture, and says which.
+#[test]
+fn packets_that_cannot_be_written_end_a_capture_with_an_error() {
+    let running = started();
+    let full = running.ask(&["capture", "--out", "/dev/full", "--for", "20s"]);
+    assert_eq!(full.code, Some(2), "{full:?}");
+    let told = "error: cannot write the captured packets to /dev/full: No space left on device";
+    assert!(full.err.contains(told), "{full:?}");
+    let words = ["capture", "--control", "edge.sock", "--out", "-"];
+    let device = File::options().write(true).open("/dev/full");
+    let mut command = running.folder.command(&words);
+    let output = command.stdout(device.expect("a device")).output();
+    let said: Said = output.expect("it ends").into();
+    assert_eq!(said.code, Some(2), "{said:?}");
+    let told = "error: cannot write to standard output: No space left on device";
+    assert!(said.err.contains(told), "{said:?}");
+    running.stop();
+}
+
+/// A function's drops are followed alone, and a name that the chain does not have is told.
+#[test]
+fn drops_of_one_function_are_followed() {
+    let running = started();
+    for function in ["acl", "firewall"] {
+        let words = [
+            "drops",
+            "--follow",
+            "--count",
+            "20",
+            "--json",
+            "--function",
+            function,
+        ];
+        let said = running.ask(&words);
+        assert_eq!((said.code, said.out.lines().count()), (Some(0), 20));
+        for line in said.out.lines() {
+            let drop: Value = serde_json::from_str(line).expect("JSON");
+            assert_eq!(drop["functions"], serde_json::json!([function]));
+        }
+    }
+    let wrong = running.ask(&["drops", "--follow", "--function", "firewal"]);
+    assert_eq!(wrong.code, Some(2), "{wrong:?}");
+    let told = "the chain has no function called \"firewal\"; did you mean firewall?";
+    assert!(wrong.err.contains(told), "{wrong:?}");
+    let alone = running.ask(&["drops", "--function", "acl"]);
+    assert!(alone.err.contains("--follow"), "{alone:?}");
     running.stop();
 }
 
@@ -178,7 +231,7 @@ fn top_shows_a_page() {
     assert_eq!(said.code, Some(0), "{said:?}");
     for part in [
         "edge  up ",
-        " packets/s ",
+        "pps ",
         "  fast ",
         "  slots ",
         "  firewall ",

@@ -1,6 +1,8 @@
 //! `twinpath lab`
 
-use crate::folder::Folder;
+use crate::folder::{Folder, signal, waits_for_signals};
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
 
 const PLAN: &str = r#"
 [plan]
@@ -156,6 +158,30 @@ fn the_page_of_plans_has_an_example_that_runs_as_printed() {
     for file in ["points.csv", "verdicts.csv", "latency.svg"] {
         assert!(!folder.read(&format!("lab-results/mine/{file}")).is_empty());
     }
+}
+
+/// Points may take minutes: whoever asks for the end hears at once that it comes behind them, and has it at
+/// once by asking again.
+#[test]
+fn a_request_to_end_is_answered_at_once_and_a_second_one_ends_the_run() {
+    let plan = PLAN.replace("packets = 5_000", "packets = 1_000_000_000");
+    let folder = Folder::with("question.toml", &plan);
+    let mut child = folder.start(&["lab", "run", "question.toml"]);
+    waits_for_signals(&child);
+    // Its points are under way.
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, "TERM");
+    let mut said = String::new();
+    let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
+    errors.read_line(&mut said).expect("it says something");
+    assert!(
+        said.starts_with("stopping: the points under way"),
+        "{said:?}"
+    );
+    signal(&child, "TERM");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(128 + 15), "{status}");
+    assert!(!folder.path("lab-results").exists());
 }
 
 /// A table of what was measured ends a run, and values that were put in are told apart.

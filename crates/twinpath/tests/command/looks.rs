@@ -220,3 +220,54 @@ fn backends_tell_their_connections() {
     }
     running.stop();
 }
+
+const DIRECT: &str = r#"
+[service]
+name = "edge"
+chain = ["load_balancer"]
+[[load_balancer.services]]
+vip = "192.0.2.1:80"
+protocol = "tcp"
+return = "direct"
+backends = [
+    { endpoint = "10.1.0.2:8080", mac = "02:00:00:00:00:02" },
+    { endpoint = "10.1.0.4:8080", mac = "02:00:00:00:00:04", weight = 2 },
+]
+[traffic]
+flows = 20
+arrivals = { process = "poisson", rate_pps = 2000.0 }
+[traffic.hosts]
+services = [{ address = "192.0.2.1", port = 80, protocol = "tcp" }]
+"#;
+
+/// What is told of a backend in JSON is what a change of it takes; people read it in one piece.
+#[test]
+fn backends_in_json_are_what_a_change_takes() {
+    let running = Running::start_as(DIRECT);
+    let told = || json(&running, &["backends"]);
+    let last = told().swap_remove(1);
+    let text = |name: &str| last[name].as_str().expect(name);
+    let (endpoint, service, mac) = (text("backend"), text("service"), text("mac"));
+    assert_eq!((endpoint, mac), ("10.1.0.4:8080", "02:00:00:00:00:04"));
+    let weight = last["weight"].to_string();
+    assert_eq!(weight, "2");
+    let change = |what: &str, flags: &[&str]| {
+        let words = ["change", "backend", what, endpoint, "--service", service];
+        let said = running.ask(&[&words[..], flags].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+    };
+    change("drain", &[]);
+    let drained: Vec<bool> = told().iter().map(|one| one["is_drained"] == true).collect();
+    assert_eq!(drained, [false, true]);
+    let shown = running.ask(&["backends"]).out;
+    let words = "10.1.0.4:8080 weight 2 mac 02:00:00:00:00:04 drained of 192.0.2.1:80/tcp  ";
+    assert!(shown.contains(words), "{shown}");
+    change("remove", &[]);
+    assert_eq!(told().len(), 1);
+    change("add", &["--mac", mac, "--weight", &weight]);
+    let again = told().swap_remove(1);
+    for same in ["backend", "service", "mac", "weight", "is_drained"] {
+        assert_eq!(again[same], last[same], "{again}");
+    }
+    running.stop();
+}

@@ -293,9 +293,15 @@ const LOOK: [&str; 2] = ["backends", "--json"];
 fn given(said: &Said) -> Vec<(String, u64)> {
     let backends: Vec<Value> = serde_json::from_str(&said.out).expect("JSON");
     let given = |backend: &Value| {
-        let name = backend["backend"].as_str().expect("a backend");
-        let opened = backend["opened"].as_u64().expect("a count");
-        (name.to_owned(), opened)
+        let mut name = backend["backend"].as_str().expect("a backend").to_owned();
+        let weight = backend["weight"].as_u64().expect("a number");
+        if weight > 1 {
+            name += &format!(" weight {weight}");
+        }
+        if backend["is_drained"] == true {
+            name += " drained";
+        }
+        (name, backend["opened"].as_u64().expect("a count"))
     };
     backends.iter().map(given).collect()
 }

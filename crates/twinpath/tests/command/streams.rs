@@ -1,9 +1,10 @@
 //! Captures through pipes.
 
-use crate::folder::{Folder, Said};
+use crate::folder::{Folder, Said, signal, waits_for_signals};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 use twinpath_io::Trace;
 use twinpath_netns::has_program;
 
@@ -173,6 +174,41 @@ fn a_reader_that_has_seen_enough_ends_the_run() {
     let said: Said = child.wait_with_output().expect("it ends").into();
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.err.contains("Broken pipe"), "{said:?}");
+}
+
+/// Neither does it matter whether somebody has opened the other end, nor whether more is to come.
+#[test]
+fn a_run_that_waits_at_a_named_pipe_ends_when_it_is_asked_to() {
+    let folder = folder();
+    let pipe = folder.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "a named pipe");
+    let some = &folder.read("a.pcap")[..30_000];
+    for (execution, is_written) in [
+        ("threads", false),
+        ("threads", true),
+        ("virtual", false),
+        ("virtual", true),
+    ] {
+        let how = ["--execution", execution, "--quiet"];
+        let run = ["run", "passes.toml", "--in", "pipe", "--out", "out.pcap"];
+        let child = folder.start(&[&run[..], &how].concat());
+        waits_for_signals(&child);
+        // A pipe that is opened both ways waits for nobody.
+        let writer = is_written.then(|| {
+            let end = File::options().read(true).write(true).open(&pipe);
+            let mut end = end.expect("a pipe");
+            end.write_all(some).expect("there is room");
+            std::thread::sleep(Duration::from_millis(500));
+            end
+        });
+        signal(&child, "TERM");
+        let said: Said = child.wait_with_output().expect("it ends").into();
+        assert_eq!(said.code, Some(0), "{execution} {is_written}: {said:?}");
+        let packets = packets(&folder, "out.pcap").len();
+        assert_eq!(packets > 0, is_written, "{execution}: {packets}");
+        drop(writer);
+    }
 }
 
 #[test]

@@ -187,6 +187,46 @@ fn a_packet_of_a_capture_meets_what_those_before_it_have_left() {
     }
 }
 
+const BALANCED: &str = r#"
+[service]
+name = "x"
+chain = ["load_balancer"]
+[[load_balancer.services]]
+vip = "192.0.2.1:53"
+protocol = "udp"
+backends = [
+    { endpoint = "10.1.0.1:53" },
+    { endpoint = "10.1.0.2:53" },
+    { endpoint = "10.1.0.3:53", drained = true },
+]
+"#;
+
+/// Which backend, and whether it was hashed or remembered, on either path.
+#[test]
+fn a_balancer_tells_its_choice() {
+    let folder = Folder::with("x.toml", BALANCED);
+    capture(&folder.path("in.pcap"), &vec![outbound(); 60]);
+    let told = |number: &str| traced(&folder, &["--in", "in.pcap", "--packet", number]);
+    let choice = |words: &Value| words[0]["choice"].as_str().expect("a choice").to_owned();
+    let first = told("1");
+    let hashed = choice(&steps(&first, "receive")[0]["slow_path"]["state"]["words"]);
+    let why = "of 192.0.2.1:53/udp, chosen for a new connection, by consistent hashing: \
+        2 backends take new connections, by their weights";
+    assert!(
+        hashed.starts_with("backend 10.1.0.") && hashed.ends_with(why),
+        "{hashed}"
+    );
+    let last = told("60");
+    assert_eq!(walk(&last), ["look_ahead", "meet", "put_out"]);
+    let known = choice(&steps(&last, "meet")[0]["found"]["slot"]["words"]);
+    let (backend, _) = hashed.split_once(", ").expect("a reason");
+    let why = "as the flow's entry says: the connection was given to it before";
+    assert_eq!(known, format!("{backend}, {why}"));
+    let text = folder.succeed(&["trace", "x.toml", "--in", "in.pcap", "--packet", "60"]);
+    let line = format!("    load_balancer: {known}\n");
+    assert!(text.out.contains(&line), "{}", text.out);
+}
+
 /// But for a router, which decides last in both directions.
 #[test]
 fn a_reply_passes_the_elements_in_reverse() {

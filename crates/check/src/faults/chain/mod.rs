@@ -1,11 +1,14 @@
 //! The chains of a run, as production builds them, and what they should do.
 
+mod prefixes;
 mod reference;
 pub mod service;
 mod variant;
+mod versions;
 
 pub use reference::{Reference, Way};
 pub use variant::Variant;
+pub use versions::{cross, embedded, is_for_v4};
 
 use twinpath_control::service::Service;
 

@@ -1,17 +1,20 @@
 //! What functions with rules alone make of a packet, on a server.
 
+use super::prefixes::Prefixes;
 use crate::faults::scenario::{Element, Elements};
 use std::sync::Arc;
-use twinpath_control::service::Service;
+use twinpath_control::service::{Instance, Service};
 use twinpath_core::key::Role;
 use twinpath_core::pool::HEADROOM;
 use twinpath_core::wire::dissect;
-use twinpath_core::{Direction, Instant, Packet, Pools};
+use twinpath_core::{Direction, Instant, Named, Packet, Pools};
 use twinpath_dash::pipeline::Arrival;
 use twinpath_dash::{Dpu, Verdict};
-use twinpath_nf::{dash, napt, router};
+use twinpath_nf::{dash, napt, nat64, nptv6, router};
 use twinpath_node::wiring::{self, BuildError};
-use twinpath_rulecache::{Answers, NoRules, Recording, RuleChain, Verdict as RuleVerdict};
+use twinpath_rulecache::{
+    Answers, NoRules, Recording, RuleChain, RuleFunction, Verdict as RuleVerdict,
+};
 
 /// One function.
 enum Alone {
@@ -19,10 +22,24 @@ enum Alone {
     Function(RuleChain),
     /// One that decides by its bindings, which only the function under test has.
     Translation,
+    /// One that translates prefixes.
+    Prefixes(Prefixes),
     /// One that chooses a server by flow state.
     Balancer,
     /// A DPU that judges every packet anew.
     Dpu(Box<Dpu>),
+}
+
+impl Alone {
+    /// A function with rules, as an instance configures it.
+    fn of(named: Named<dyn RuleFunction>, instance: &Instance) -> Self {
+        let config = instance.config.of::<nptv6::Config>();
+        match (named.function.name(), config.and_then(Prefixes::of)) {
+            (napt::NAME | nat64::NAME, _) => Self::Translation,
+            (_, Some(prefixes)) => Self::Prefixes(prefixes),
+            _ => Self::Function(RuleChain::named(vec![named])),
+        }
+    }
 }
 
 /// The functions of a chain, by element; those that share flow state change no packet here.
@@ -63,11 +80,9 @@ impl Reference {
             };
             let (own, behind) = left.split_at(count);
             left = behind;
-            let own = wiring::rule_functions(service, own)?.into_iter();
-            let own = own.map(|named| match named.function.name() {
-                napt::NAME => Alone::Translation,
-                _ => Alone::Function(RuleChain::named(vec![named])),
-            });
+            let made = wiring::rule_functions(service, own)?.into_iter();
+            let own = made.zip(own);
+            let own = own.map(|(named, instance)| Alone::of(named, instance));
             let balancer = element.has("load_balancer").then_some(Alone::Balancer);
             functions.push(own.chain(balancer).collect());
         }
@@ -121,6 +136,10 @@ impl Reference {
                 translate(bytes);
                 true
             }
+            Alone::Prefixes(prefixes) => {
+                prefixes.rewrite(bytes, way.direction);
+                true
+            }
             Alone::Balancer => {
                 balance(bytes);
                 true
@@ -140,7 +159,7 @@ impl Reference {
 fn places(functions: &[Alone], direction: Direction) -> impl Iterator<Item = usize> + use<> {
     let is_router = |one: &Alone| match one {
         Alone::Function(function) => function.functions()[0].function.name() == router::NAME,
-        Alone::Translation | Alone::Balancer | Alone::Dpu(_) => false,
+        Alone::Translation | Alone::Prefixes(_) | Alone::Balancer | Alone::Dpu(_) => false,
     };
     let (last, others): (Vec<usize>, Vec<usize>) =
         (0..functions.len()).partition(|&place| is_router(&functions[place]));

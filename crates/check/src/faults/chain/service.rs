@@ -2,7 +2,7 @@
 
 use super::variant::{Order, Variant};
 use crate::faults::functions::{
-    Blank, DpuFiles, INSPECTOR, Ledger, Notes, inspector_rules, section,
+    Blank, CLIENTS_V6, DpuFiles, INSPECTOR, Ledger, Notes, inspector_rules, section,
 };
 use crate::faults::scenario::{Element, Scenario};
 use std::path::Path;
@@ -46,6 +46,10 @@ pub fn service(
     (service.chain, service.seed, service.written.seed) = (chain, seed, Some(seed));
     if scenario.elements.have_rules() {
         service.inside = vec![Prefix::covering(Address::from_v4([10, 0, 0, 0]), 16)];
+    }
+    if scenario.elements.are_over_v6() {
+        let clients = Prefix::covering(Address(CLIENTS_V6), 48);
+        service.inside.push(clients);
     }
     set(&mut service, scenario);
     Ok(service)

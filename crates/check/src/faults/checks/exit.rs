@@ -2,7 +2,7 @@
 
 use crate::faults::scenario::Elements;
 use crate::faults::world::number_of;
-use twinpath_core::wire::Endpoint;
+use twinpath_core::wire::{Address, Endpoint, protocol};
 use twinpath_core::{Direction, Frame};
 use twinpath_link::Header;
 
@@ -62,4 +62,20 @@ pub fn end_of(bytes: &[u8], direction: Direction) -> Option<Endpoint> {
     let address = bytes.get(address..)?.first_chunk()?;
     let port = bytes.get(port..)?.first_chunk()?;
     Some(Endpoint::v4(*address, u16::from_be_bytes(*port)))
+}
+
+/// The same of a packet of either version.
+pub fn client_of(bytes: &[u8], direction: Direction) -> Option<Endpoint> {
+    let ether_type = bytes.get(12..)?.first_chunk().copied();
+    if ether_type.map(u16::from_be_bytes) != Some(protocol::ETHER_IPV6) {
+        return end_of(bytes, direction);
+    }
+    let (address, port) = match direction {
+        Direction::Original => (22, 54),
+        Direction::Reply => (38, 56),
+    };
+    let address = bytes.get(address..)?.first_chunk().copied()?;
+    let port = bytes.get(port..)?.first_chunk().copied()?;
+    let address = Address::from_v6(address);
+    Some(Endpoint::new(address, u16::from_be_bytes(port)))
 }

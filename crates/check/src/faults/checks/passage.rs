@@ -1,11 +1,12 @@
 //! Packets that have passed elements with rules: whether they are what the functions alone would
 //! have made of them, and whether somebody wanted those that were dropped.
 
-use super::exit::{Exit, end_of};
+use super::exit::{Exit, client_of, end_of};
 use super::translation::translated_end;
-use crate::faults::chain::Way;
+use crate::faults::chain::{Way, cross};
 use crate::faults::invariant::Invariant;
 use crate::faults::record::Record;
+use crate::faults::scenario::Elements;
 use crate::faults::world::World;
 use twinpath_core::wire::{Endpoint, dissect, fields, rewrite};
 use twinpath_core::{Direction, DropReason};
@@ -53,11 +54,11 @@ fn may_be_denied(world: &World, record: &mut Record, number: u32) -> bool {
     let pairs = bindings.in_force(turns.clone());
     let pairs = pairs.filter(|pair| Some(pair.before(direction)) == end);
     let ends = pairs.map(|pair| Some(pair.after(direction)));
-    let reference = &mut record.reference;
+    let (reference, elements) = (&mut record.reference, world.scenario.elements);
     let mut is_denied = |end: Option<Endpoint>| {
         let translate = |bytes: &mut Vec<u8>| {
             end.into_iter()
-                .for_each(|end| rewrite_end(bytes, direction, end));
+                .for_each(|end| translate_like(elements, bytes, direction, end));
         };
         !reference.pass(&mut bytes.clone(), way, (translate, |_: &mut Vec<u8>| {}))
     };
@@ -107,11 +108,11 @@ pub fn is_as_alone(
         at: packet.at,
     };
     let is_translated = translated_end(world, &expected, direction).is_some();
-    let shown = end_of(bytes, direction).filter(|_| is_translated);
-    let exit_bytes = bytes;
+    let shown = client_of(bytes, direction).filter(|_| is_translated);
+    let (exit_bytes, elements) = (bytes, world.scenario.elements);
     let translate = |bytes: &mut Vec<u8>| {
         if let Some(shown) = shown {
-            rewrite_end(bytes, direction, shown);
+            translate_like(elements, bytes, direction, shown);
         }
         if is_translated && direction == Direction::Original {
             number_like(bytes, exit_bytes);
@@ -130,6 +131,14 @@ pub fn is_as_alone(
     match bytes == expected {
         true => Ok(()),
         false => Err(format!("as {bytes:02x?}, expected {expected:02x?}")),
+    }
+}
+
+/// Does to a packet what the translation of the chain does, which shows its client by this end.
+fn translate_like(elements: Elements, bytes: &mut Vec<u8>, direction: Direction, shown: Endpoint) {
+    match elements.have("nat64") {
+        true => cross(bytes, direction, shown),
+        false => rewrite_end(bytes, direction, shown),
     }
 }
 

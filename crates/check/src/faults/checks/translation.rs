@@ -1,7 +1,8 @@
 //! Whether the bindings by which packets are translated are in force, and live as long as they
 //! are used.
 
-use super::exit::{Exit, ExitKind, end_of};
+use super::exit::{Exit, ExitKind, client_of};
+use crate::faults::chain::is_for_v4;
 use crate::faults::functions::BINDING_IDLE;
 use crate::faults::invariant::Invariant;
 use crate::faults::record::{Cause, Happened, Pair, Record, Why};
@@ -10,15 +11,21 @@ use crate::faults::world::{RemoteWorker, World, is_inside};
 use twinpath_core::wire::{Endpoint, protocol};
 use twinpath_core::{Direction, Instant};
 use twinpath_nf::napt::Napt;
+use twinpath_nf::nat64::Nat64;
 
 /// The end of a packet that is translated on its way, if one is: what servers know may be an
 /// address of a former configuration.
 pub fn translated_end(world: &World, bytes: &[u8], direction: Direction) -> Option<Endpoint> {
+    let elements = world.scenario.elements;
+    if !elements.translate() {
+        return None;
+    }
     let chain = world.chain.service.chain.iter();
     let mut translations = chain.filter_map(|function| function.config.translation());
-    let end = end_of(bytes, direction)?;
+    let end = client_of(bytes, direction)?;
     let is_translated = match direction {
-        Direction::Original => is_inside(end),
+        // Over IPv6 clients talk to others, too.
+        Direction::Original => is_inside(end) && (!elements.are_over_v6() || is_for_v4(bytes)),
         Direction::Reply => translations.any(|one| {
             let mut external = one.external.iter();
             external.any(|prefix| prefix.includes(end.address))
@@ -43,8 +50,11 @@ pub fn follow_bindings(world: &World, record: &mut Record) {
             now: world.packet_now(),
         },
     };
-    let napt = world.workers.first().and_then(RemoteWorker::function);
-    let bound = |internal| napt.and_then(|napt: &Napt| napt.external_of(internal, protocol::TCP));
+    let worker = world.workers.first();
+    let nat64 = worker.and_then(RemoteWorker::function::<Nat64>);
+    let napt = worker.and_then(RemoteWorker::function::<Napt>);
+    let napt = napt.or_else(|| nat64.map(Nat64::bindings));
+    let bound = |internal| napt.and_then(|napt| napt.external_of(internal, protocol::TCP));
     let mut faults = Vec::new();
     let turn = record.turn;
     let changed = record.bindings.follow(bound, (turn, why), &mut faults);
@@ -69,7 +79,7 @@ pub fn check_translation(world: &World, record: &mut Record, exit: &Exit, bytes:
     };
     let has_passed = packet.flow.is_some() && (packet.passed..exit.passed).contains(&position);
     let known = translated_end(world, &packet.bytes, direction).filter(|_| has_passed);
-    let Some((known, shown)) = known.zip(end_of(bytes, direction)) else {
+    let Some((known, shown)) = known.zip(client_of(bytes, direction)) else {
         return;
     };
     let pair = Pair::between(known, shown, direction);

@@ -7,7 +7,7 @@ use crate::faults::checks::justify_drops;
 use crate::faults::invariant::Invariant;
 use crate::faults::record::Happened;
 use twinpath_coherence::fsm::Fsm;
-use twinpath_node::machine::Outcome;
+use twinpath_node::machine::ChangeOutcome;
 
 /// Now and then another chain is wanted.
 pub fn change_or_not(run: &mut Run) {
@@ -61,15 +61,15 @@ pub fn check_all_home(run: &mut Run) {
 }
 
 /// The machine tells what became of a change, or of the run.
-pub fn come_of(run: &mut Run, outcome: Outcome) {
+pub fn come_of(run: &mut Run, outcome: ChangeOutcome) {
     match outcome {
-        Outcome::Changed(_) => changed(run),
-        Outcome::Refused(..) => {
+        ChangeOutcome::Changed(_) => changed(run),
+        ChangeOutcome::Refused(..) => {
             run.note(Happened::GivesUp);
             run.record.coverage.changes_given_up += 1;
             run.world.chain.next = None;
         }
-        Outcome::Stopped { is_drained } => {
+        ChangeOutcome::Stopped { is_drained } => {
             run.note(Happened::Stopped);
             run.world.has_stopped = true;
             if !is_drained {

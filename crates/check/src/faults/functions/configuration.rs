@@ -15,6 +15,18 @@ pub const BINDING_IDLE: Duration = Duration::from_secs(1);
 /// What a translation gives out, and with its other configuration too.
 pub const EXTERNAL: [[u8; 4]; 2] = [[198, 51, 100, 1], [198, 51, 100, 2]];
 
+/// The network of clients over IPv6, of 48 bits.
+pub const CLIENTS_V6: u128 = 0xfd00_0001_0002 << 80;
+
+/// What a translation of prefixes has for it outside, and with its other configuration.
+pub const EXTERNAL_V6: [u128; 2] = [0x3fff_0001_0001 << 80, 0x3fff_0001_0002 << 80];
+
+/// Behind what servers of IPv4 are for clients over IPv6, of 96 bits.
+pub const BEHIND_V6: u128 = 0x3fff_0064_0000 << 80;
+
+/// A server over IPv6.
+pub const SERVER_V6: u128 = 0x3fff_0002_0000 << 80 | 1;
+
 /// What the inspector keeps out wherever it is in a packet.
 pub const FORBIDDEN: &str = "attack";
 
@@ -81,6 +93,18 @@ const ACL: &str = r#"
 const NAPT: &str = r#"
     inside = ["10.0.0.0/8"]
     external = ["198.51.100.1"]
+    ports = "1000-1063"
+    timeouts = { tcp_established = "1s", tcp_transitory = "1s" }
+"#;
+
+const NPTV6: &str = r#"
+    prefixes = [{ inside = "fd00:1:2::/48", external = "3fff:1:1::/48" }]
+"#;
+
+const NAT64: &str = r#"
+    inside = ["fd00:1:2::/48"]
+    external = ["198.51.100.1"]
+    prefix = "3fff:64::/96"
     ports = "1000-1063"
     timeouts = { tcp_established = "1s", tcp_transitory = "1s" }
 "#;
@@ -182,6 +206,10 @@ pub fn section(function: &str, is_other: bool) -> String {
         "acl" => (ACL, "10.0.0.4/31", "10.0.0.6/31"),
         // There is one more address.
         "napt" => (NAPT, "100.1\"", "100.1\", \"198.51.100.2\""),
+        // The network has another prefix outside.
+        "nptv6" => (NPTV6, "3fff:1:1::", "3fff:1:2::"),
+        // There is one more address.
+        "nat64" => (NAT64, "100.1\"", "100.1\", \"198.51.100.2\""),
         // The way out leads to another neighbour.
         "router" => (ROUTER, "02:00:00:00:01:01", "02:00:00:00:02:01"),
         // Flows are remembered for longer.

@@ -8,7 +8,8 @@ mod ledger;
 pub use account::Account;
 pub use blank::Blank;
 pub use configuration::{
-    BINDING_IDLE, DpuFiles, EXTERNAL, FORBIDDEN, INSPECTOR, inspector_rules, section,
+    BEHIND_V6, BINDING_IDLE, CLIENTS_V6, DpuFiles, EXTERNAL, EXTERNAL_V6, FORBIDDEN, INSPECTOR,
+    SERVER_V6, inspector_rules, section,
 };
 pub use ledger::{Ledger, MOST_HELD, Note, Notes, take_notes};
 

@@ -50,6 +50,14 @@ pub enum Elements {
     RulesAroundStore,
     /// A DPU.
     Dpu,
+    /// A translation of prefixes.
+    Prefixes,
+    /// A translation of prefixes and a monitor, in one element.
+    PrefixesAndMonitor,
+    /// Flow state, and behind it a translation of prefixes.
+    StateThenPrefixes,
+    /// A translation between IP versions.
+    Versions,
 }
 
 /// One of them.
@@ -74,9 +82,9 @@ impl Element {
         }
     }
 
-    /// Whether it translates addresses.
+    /// Whether it translates addresses by bindings.
     pub fn translates(&self) -> bool {
-        self.has("napt")
+        self.has("napt") || self.has("nat64")
     }
 
     /// Whether it has flow state.
@@ -95,6 +103,14 @@ impl Elements {
         Self::RulesAroundState,
         Self::StateTwice,
         Self::StateTwiceThenTranslation,
+    ];
+
+    /// Those with translations of IPv6.
+    pub const OVER_V6: [Self; 4] = [
+        Self::Prefixes,
+        Self::PrefixesAndMonitor,
+        Self::StateThenPrefixes,
+        Self::Versions,
     ];
 
     /// Those with rules beside functions of production that share flow state.
@@ -184,6 +200,10 @@ impl Elements {
                 Rules(&["router"]),
             ],
             Self::Dpu => &[Element::Dpu],
+            Self::Prefixes => &[Rules(&["nptv6"])],
+            Self::PrefixesAndMonitor => &[Rules(&["nptv6", "monitor"])],
+            Self::StateThenPrefixes => &[State, Rules(&["nptv6"])],
+            Self::Versions => &[Rules(&["nat64"])],
         }
     }
 
@@ -194,7 +214,15 @@ impl Elements {
 
     /// Whether any has flow state.
     pub const fn have_state(self) -> bool {
-        !matches!(self, Self::Translation | Self::Gateway | Self::Dpu)
+        !matches!(
+            self,
+            Self::Translation
+                | Self::Gateway
+                | Self::Dpu
+                | Self::Prefixes
+                | Self::PrefixesAndMonitor
+                | Self::Versions
+        )
     }
 
     /// Whether several have flow state.
@@ -202,9 +230,14 @@ impl Elements {
         self.with_state().nth(1).is_some()
     }
 
-    /// Whether one translates addresses.
+    /// Whether one translates addresses by bindings.
     pub(crate) fn translate(self) -> bool {
-        self.have("napt")
+        self.list().iter().any(Element::translates)
+    }
+
+    /// Whether packets from inside are of IPv6.
+    pub(crate) fn are_over_v6(self) -> bool {
+        self.have("nptv6") || self.have("nat64")
     }
 
     /// Whether one has this function of production.

@@ -59,7 +59,7 @@ pub struct Scenario {
 impl Scenario {
     /// The scenario of a seed. One in four has functions that users run, of which some stand beside
     /// elements with rules, and some are a DPU; one in four has elements with rules beside the simulation's
-    /// own function.
+    /// own function, some of them over IPv6.
     /// In some of these and of the others payloads are parked, or wait in remote memory.
     pub fn drawn(seed: u64) -> Self {
         match seed % 4 {
@@ -67,6 +67,7 @@ impl Scenario {
             _ if seed % 8 == 5 => Self::with_ledger(seed).with_parking(seed),
             2 if seed % 64 == 34 => Self::with_rules(seed).with_split(seed),
             2 if seed % 32 == 2 => Self::with_rules(seed).with_parking(seed),
+            2 if seed % 32 == 18 => Self::over_v6(seed),
             2 => Self::with_rules(seed),
             3 if seed % 64 == 59 => Self::with_dpu(seed),
             3 if seed % 8 == 3 => Self::with_mixed(seed),
@@ -165,6 +166,17 @@ impl Scenario {
     fn with_rules(seed: u64) -> Self {
         let which = seed / 4 % Elements::WITH_RULES.len() as u64;
         let elements = Elements::WITH_RULES[which as usize];
+        let functions = match elements.have_state() {
+            true => Functions::Ledger,
+            false => Functions::None,
+        };
+        Self::with_elements(seed, elements, functions)
+    }
+
+    /// Chains with translations of IPv6, alone or behind flow state.
+    fn over_v6(seed: u64) -> Self {
+        let which = seed / 32 % Elements::OVER_V6.len() as u64;
+        let elements = Elements::OVER_V6[which as usize];
         let functions = match elements.have_state() {
             true => Functions::Ledger,
             false => Functions::None,

@@ -9,9 +9,14 @@ use std::collections::HashMap;
 const FAST: &str = ", fast path";
 
 /// What functions' counters must tell, and what is told of them on the fast path.
-const ACTS: [(&str, &[&str]); 14] = [
+const ACTS: [(&str, &[&str]); 16] = [
     ("acl", &["denied", "allowed"]),
     ("napt", &["bindings_created", "sessions_created"]),
+    (
+        "nat64",
+        &["bindings_created", "translated_out", "translated_in"],
+    ),
+    ("nptv6", &["translated_out", "translated_in"]),
     ("router", &["forwarded"]),
     ("monitor", &["packets", "flows_started"]),
     ("firewall", &["connections_opened", "packets_denied"]),
@@ -34,13 +39,20 @@ fn has((elements, functions): Chain, function: &str) -> bool {
     elements.have(function) || functions.names().contains(&function)
 }
 
+/// Whether a function cannot do something in a chain: beside flow state of the simulation's own packets
+/// of a flow go one way, and no server knows what stands outside for a client that never speaks.
+fn is_left_out(chain: Chain, counter: &str) -> bool {
+    chain.1 == Functions::Ledger && counter == "translated_in"
+}
+
 /// What functions of a chain should have done and did not, and how often they did it.
 fn missing(chain: Chain, acted: &Acted) -> Vec<(&'static str, &'static str, u64)> {
     let acts = ACTS
         .iter()
         .filter(|(who, _)| has(chain, who.trim_end_matches(FAST)));
     let each = acts.flat_map(|(who, counters)| counters.iter().map(|counter| (*who, *counter)));
-    each.map(|(who, counter)| (who, counter, acted.times(who, counter)))
+    each.filter(|(_, counter)| !is_left_out(chain, counter))
+        .map(|(who, counter)| (who, counter, acted.times(who, counter)))
         .filter(|&(.., times)| times < LEAST)
         .collect()
 }

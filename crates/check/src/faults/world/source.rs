@@ -1,8 +1,11 @@
 //! Packets that arrive.
 
+use crate::faults::chain::embedded;
 use crate::faults::draw::{self, Draw};
-use crate::faults::functions::{EXTERNAL, FORBIDDEN, Functions};
-use crate::faults::scenario::{Kind, Scenario};
+use crate::faults::functions::{
+    BEHIND_V6, CLIENTS_V6, EXTERNAL, EXTERNAL_V6, FORBIDDEN, Functions, SERVER_V6,
+};
+use crate::faults::scenario::{Elements, Kind, Scenario};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use twinpath_control as control;
@@ -26,6 +29,7 @@ pub struct Source {
     answer: Option<Vec<u8>>,
     /// Each flow has packets of one direction only.
     is_one_way: bool,
+    elements: Elements,
     /// Functions of production stand beside a translation: servers send to who stands outside for
     /// the client.
     is_translated: bool,
@@ -62,6 +66,7 @@ impl Source {
             answers: scenario.is_balanced(),
             answer: None,
             is_one_way: scenario.elements.have_rules() && scenario.elements.have_state(),
+            elements: scenario.elements,
             is_translated: scenario.functions == Functions::Mixed && scenario.elements.translate(),
             clients: Vec::new(),
             external: HashMap::new(),
@@ -143,6 +148,17 @@ impl Source {
         hit.map_or(Kind::Simple, |&(kind, _)| kind)
     }
 
+    /// The ends of a packet to a client: from its server, to whom that knows. One of IPv4 knows no other
+    /// address of a client over IPv6 than that of a translation.
+    fn back(&self, client: Endpoint, server: Endpoint) -> (Endpoint, Endpoint) {
+        let known = *self.external.get(&client).unwrap_or(&client);
+        let from = match known.address.is_v4() {
+            true => Endpoint::new(embedded(server.address), server.port),
+            false => server,
+        };
+        (from, known)
+    }
+
     fn ledger_packet(&mut self, kind: Kind, number: u32) -> Vec<u8> {
         let favoured = self.has_favourite && self.draw.flip();
         let flow = if favoured {
@@ -150,15 +166,13 @@ impl Source {
         } else {
             self.draw.below(self.flows)
         };
-        // Some have the same port, which they cannot all have outside.
-        let client = Endpoint::v4([10, 0, 0, flow as u8], 1000 + flow as u16 % 5);
-        let server = Endpoint::v4([192, 0, 2, 1], 80);
+        let (client, server) = ends(self.elements, flow);
         let is_back = match self.is_one_way {
             true => flow % 2 == 1,
             false => self.draw.one_in(3),
         };
         let (from, to) = if is_back {
-            (server, *self.external.get(&client).unwrap_or(&client))
+            self.back(client, server)
         } else {
             (client, server)
         };
@@ -177,6 +191,25 @@ impl Source {
         }
         bytes
     }
+}
+
+/// The client and the server of a flow, as the client knows them.
+fn ends(elements: Elements, flow: u64) -> (Endpoint, Endpoint) {
+    // Some have the same port, which they cannot all have outside.
+    let (port, server_port) = (1000 + flow as u16 % 5, 80);
+    let server = Address::from_v4([192, 0, 2, 1]);
+    if !elements.are_over_v6() {
+        let client = Endpoint::v4([10, 0, 0, flow as u8], port);
+        return (client, Endpoint::new(server, server_port));
+    }
+    // In one of a few subnets.
+    let client = Address(CLIENTS_V6 | u128::from(flow % 4) << 64 | u128::from(flow + 1));
+    let server = match elements.have("nat64") && flow % 3 != 2 {
+        true => Address(BEHIND_V6 | u128::from(server.word(3))),
+        false => Address(SERVER_V6),
+    };
+    let server = Endpoint::new(server, server_port);
+    (Endpoint::new(client, port), server)
 }
 
 /// The packet with its ends swapped; nothing if it is no answer that makes sense.
@@ -273,14 +306,19 @@ fn hosts() -> Hosts {
 
 /// Whether an endpoint is one of the clients.
 pub fn is_inside(end: Endpoint) -> bool {
-    end.address.0 >> 16 & 0xffff == 10 << 8
+    end.address.0 >> 16 & 0xffff == 10 << 8 || is_of(CLIENTS_V6, end)
 }
 
 /// Whether an endpoint is of a translation.
 pub fn is_external(end: Endpoint) -> bool {
-    EXTERNAL
-        .iter()
-        .any(|&address| end.address == Address::from_v4(address))
+    let mut addresses = EXTERNAL.iter();
+    let is_v4 = addresses.any(|&address| end.address == Address::from_v4(address));
+    is_v4 || EXTERNAL_V6.iter().any(|&network| is_of(network, end))
+}
+
+/// Whether an endpoint is of a network of IPv6, of 48 bits.
+fn is_of(network: u128, end: Endpoint) -> bool {
+    end.address.0 >> 80 == network >> 80
 }
 
 fn source_of(bytes: &[u8]) -> Option<Endpoint> {

@@ -3,7 +3,7 @@
 use super::super::switch::clock;
 use super::{Event, READING, Testbed};
 use twinpath_engine::Agenda;
-use twinpath_node::machine::{Outcome, WorkerCommand};
+use twinpath_node::machine::{ChangeOutcome, WorkerCommand};
 
 impl Testbed<'_> {
     /// The operator wants the other chain.
@@ -70,12 +70,12 @@ impl Testbed<'_> {
         self.send_back(worker, None, agenda);
     }
 
-    pub(super) fn came_of_change(&mut self, outcome: Outcome, agenda: &mut Agenda<Event>) {
+    pub(super) fn came_of_change(&mut self, outcome: ChangeOutcome, agenda: &mut Agenda<Event>) {
         let Some(change) = &mut self.change else {
             return;
         };
         match outcome {
-            Outcome::Changed(_) => {
+            ChangeOutcome::Changed(_) => {
                 let setting = change.end(agenda.now());
                 if let (Ok(elements), Ok(steering)) = (setting.elements(), setting.steering()) {
                     self.bank.serve(&setting, &elements);
@@ -83,11 +83,11 @@ impl Testbed<'_> {
                 }
             }
             // It was not the moment: nothing has changed.
-            Outcome::Refused(replacement, _) => {
+            ChangeOutcome::Refused(replacement, _) => {
                 change.put_back(replacement);
                 agenda.after(READING, Event::Change);
             }
-            Outcome::Stopped { .. } => {}
+            ChangeOutcome::Stopped { .. } => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use twinpath_core::{Frame, Instant};
 use twinpath_node::Limits;
 use twinpath_node::causality::Causality;
-use twinpath_node::machine::Outcome::Stopped;
+use twinpath_node::machine::ChangeOutcome::Stopped;
 
 /// Time goes on by so much when a run ends, or nothing is under way.
 const TICK: Duration = Duration::from_millis(1);

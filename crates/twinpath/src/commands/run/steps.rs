@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_control::report::{Dash, EniFigures};
 use twinpath_control::service::Service;
-use twinpath_node::run::{Step, StepFigures, run_steps};
+use twinpath_node::run::{RunStep, StepFigures, run_steps};
 
 /// A step as the file has it.
 #[derive(Deserialize)]
@@ -132,7 +132,7 @@ impl EniCounters {
 }
 
 /// Reads a list of steps; their paths start from the file's folder.
-pub fn read(path: &Path) -> Result<Vec<Step>, CommandError> {
+pub fn read(path: &Path) -> Result<Vec<RunStep>, CommandError> {
     let text = std::fs::read_to_string(path).map_err(|source| StepsError::Unreadable {
         path: path.into(),
         source,
@@ -154,7 +154,7 @@ pub fn read(path: &Path) -> Result<Vec<Step>, CommandError> {
         .into());
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let steps = written.into_iter().map(|Written(step)| Step {
+    let steps = written.into_iter().map(|Written(step)| RunStep {
         config: step.config.0.iter().map(|path| folder.join(path)).collect(),
         input: step.input.map(|path| folder.join(path)),
         output: step.output.map(|path| folder.join(path)),
@@ -172,7 +172,7 @@ fn without_place(error: &serde_json::Error) -> String {
 /// Runs steps, and writes what was counted up to each.
 pub fn execute(
     service: &Service,
-    steps: &[Step],
+    steps: &[RunStep],
     counters: Option<&Path>,
     is_quiet: bool,
     is_stopped: &Arc<AtomicBool>,
@@ -235,7 +235,7 @@ fn line(number: usize, figures: &StepFigures) -> String {
 /// ports.
 pub fn files(
     service: &Service,
-    steps: &[Step],
+    steps: &[RunStep],
 ) -> Result<(Vec<PathBuf>, Vec<PathBuf>), CommandError> {
     let (mut read, mut written) = (Vec::new(), Vec::new());
     for step in steps {

@@ -1,9 +1,8 @@
 //! The page of `twinpath top`, as text.
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
-use twinpath_control::report::{EniFigures, MemoryServer, Report, Split, units};
-use twinpath_nf::duration::Human;
+use std::time::Instant;
+use twinpath_control::report::{EniFigures, MemoryServer, PortFigures, Report, Split, units};
 
 /// Figures and when they were told.
 pub struct Moment {
@@ -46,37 +45,38 @@ impl Page<'_> {
     }
 
     /// How many in a second.
-    fn rate(&self, of: impl Fn(&Report) -> u64) -> String {
-        let more = of(self.now).saturating_sub(of(self.before));
-        self.per_second(more)
+    fn rate(&self, of: impl Fn(&Report) -> u64) -> f64 {
+        self.per_second(of(self.now).saturating_sub(of(self.before)))
     }
 
     /// So many between the moments, as a rate.
-    fn per_second(&self, count: u64) -> String {
-        let rate = match self.seconds > 0.0 {
+    fn per_second(&self, count: u64) -> f64 {
+        match self.seconds > 0.0 {
             true => count as f64 / self.seconds,
             false => 0.0,
-        };
-        units::count(rate as u64)
+        }
+    }
+
+    /// Packets in a second, as the summary of a run tells them.
+    fn packets(&self, of: impl Fn(&Report) -> u64) -> String {
+        units::packet_rate(self.rate(of))
+    }
+
+    /// Of bytes the bits in a second, as the summary of a run tells them.
+    fn bits(&self, of: impl Fn(&Report) -> u64) -> String {
+        units::bit_rate(self.rate(of) * 8.0)
     }
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
         let run = &self.now.run;
-        let uptime = Duration::from_secs(Duration::from_nanos(run.duration_wall_ns).as_secs());
-        writeln!(text, "{}  up {}", run.service, Human(uptime))?;
-        let packets_in = self.rate(|report| report.totals.packets_in);
-        let packets_out = self.rate(|report| report.totals.packets_out);
-        let bits = |of: fn(&Report) -> u64| self.rate(move |report| of(report) * 8);
-        let bits_in = bits(|report| report.totals.bytes_in);
-        let bits_out = bits(|report| report.totals.bytes_out);
-        writeln!(
-            text,
-            "  in   {packets_in:>14} packets/s {bits_in:>18} bit/s"
-        )?;
-        writeln!(
-            text,
-            "  out  {packets_out:>14} packets/s {bits_out:>18} bit/s"
-        )
+        let uptime = units::duration(run.duration_wall_ns);
+        writeln!(text, "{}  up {uptime}", run.service)?;
+        let packets_in = self.packets(|report| report.totals.packets_in);
+        let packets_out = self.packets(|report| report.totals.packets_out);
+        let bits_in = self.bits(|report| report.totals.bytes_in);
+        let bits_out = self.bits(|report| report.totals.bytes_out);
+        writeln!(text, "  in   {packets_in:>10} {bits_in:>10}")?;
+        writeln!(text, "  out  {packets_out:>10} {bits_out:>10}")
     }
 
     fn paths(&self, text: &mut String) -> std::fmt::Result {
@@ -85,11 +85,14 @@ impl Page<'_> {
             ("slow", self.now.slow.share, &self.now.latency.slow),
         ];
         for (name, share, latency) in paths {
-            let percent = share * 100.0;
-            let [p50, p99] = [latency.p50_ns, latency.p99_ns].map(|ns| ns as f64 / 1000.0);
+            let share = units::percent(share);
+            let [p50, p99] = [latency.p50_ns, latency.p99_ns].map(|ns| match latency.count {
+                0 => "-".to_owned(),
+                _ => units::duration(ns),
+            });
             writeln!(
                 text,
-                "  {name:<6} {percent:>5.1} %   latency p50 {p50:.1} us, p99 {p99:.1} us"
+                "  {name:<6} {share:>8}   latency p50 {p50}, p99 {p99}"
             )?;
         }
         Ok(())
@@ -97,8 +100,8 @@ impl Page<'_> {
 
     fn ports(&self, text: &mut String) -> std::fmt::Result {
         for (place, port) in self.now.ports.iter().enumerate() {
-            let count = |of: fn(&twinpath_control::report::PortFigures) -> u64| {
-                self.rate(move |report| report.ports.get(place).map_or(0, of))
+            let count = |of: fn(&PortFigures) -> u64| {
+                self.packets(move |report| report.ports.get(place).map_or(0, of))
             };
             let state = if port.is_up { "up" } else { "DOWN" };
             let received = count(|port| port.received_packets);
@@ -106,7 +109,7 @@ impl Page<'_> {
             let lost = units::count(port.lost());
             writeln!(
                 text,
-                "  port {:<12} {state:<4} in {received:>12}/s  out {transmitted:>12}/s  lost {lost}",
+                "  port {:<12} {state:<4} in {received:>10}  out {transmitted:>10}  lost {lost}",
                 port.name
             )?;
         }
@@ -124,11 +127,8 @@ impl Page<'_> {
         let table = &self.now.rules.total.table;
         if !self.now.rules.is_empty() {
             let [active, capacity] = [table.active, table.capacity].map(units::count);
-            let hits = table.hit_ratio() * 100.0;
-            writeln!(
-                text,
-                "  rules  {active} active of {capacity}, hits {hits:.1} %"
-            )?;
+            let hits = units::percent(table.hit_ratio());
+            writeln!(text, "  rules  {active} active of {capacity}, hits {hits}")?;
         }
         if let Some(kernel) = &self.now.kernel {
             let [routes, ignored] = [kernel.routes, kernel.ignored_routes].map(units::count);
@@ -166,7 +166,7 @@ impl Page<'_> {
         for (eni, before) in enis.into_iter().take(MOST_LINES) {
             let rate = |of: fn(&EniFigures) -> u64| {
                 let more = of(eni).saturating_sub(of(&before));
-                self.per_second(more)
+                units::packet_rate(self.per_second(more))
             };
             let outbound = rate(|eni| eni.outbound.received_packets);
             let inbound = rate(|eni| eni.inbound.received_packets);
@@ -174,7 +174,7 @@ impl Page<'_> {
             let (name, flows) = (&eni.eni, units::count(eni.flows));
             writeln!(
                 text,
-                "  ENI {name:<14} outbound {outbound:>10}/s  inbound {inbound:>10}/s  flows {flows:>9}  dropped {dropped:>8}/s"
+                "  ENI {name:<14} outbound {outbound:>10}  inbound {inbound:>10}  flows {flows:>9}  dropped {dropped:>10}"
             )?;
         }
         Ok(())
@@ -185,39 +185,40 @@ impl Page<'_> {
         let Some(split) = &self.now.split else {
             return Ok(());
         };
-        let rate =
-            |of: fn(&Split) -> u64| self.rate(move |report| report.split.as_ref().map_or(0, of));
-        let packets = rate(|split| split.counts.packets);
-        let bits = rate(|split| split.counts.bytes * 8);
-        let whole = rate(|split| split.counts.whole());
+        let of_split =
+            |of: fn(&Split) -> u64| move |report: &Report| report.split.as_ref().map_or(0, of);
+        let packets = self.packets(of_split(|split| split.counts.packets));
+        let bits = self.bits(of_split(|split| split.counts.bytes));
+        let whole = self.packets(of_split(|split| split.counts.whole()));
         let counts = &split.counts;
         let away = units::count(counts.packets.saturating_sub(counts.ended()));
         let lost = units::count(counts.lost());
         writeln!(
             text,
-            "  split  {packets}/s, {bits} bit/s kept from the slow path, whole {whole}/s, away {away}, lost {lost}"
+            "  split  {packets}, {bits} kept from the slow path, whole {whole}, away {away}, lost {lost}"
         )?;
         let mut servers = split.servers.iter();
         servers.try_for_each(|server| self.server(server, text))
     }
 
     fn server(&self, server: &MemoryServer, text: &mut String) -> std::fmt::Result {
-        let rate = |names: &[&str]| {
-            self.rate(|report| {
+        let counted = |names: &'static [&'static str]| {
+            move |report: &Report| {
                 let servers = report.split.iter().flat_map(|split| &split.servers);
                 let own = servers.filter(|one| one.name == server.name);
                 own.flat_map(|one| names.iter().map(move |name| one.counter(name)))
-                    .sum()
-            })
+                    .sum::<u64>()
+            }
         };
         let state = if server.is_up { "up" } else { "DOWN" };
-        let (written, read) = (rate(&["writes"]), rate(&["reads"]));
-        let bytes = rate(&["transmitted_bytes", "received_bytes"]);
+        let written = self.packets(counted(&["writes"]));
+        let read = self.packets(counted(&["reads"]));
+        let link = self.bits(counted(&["transmitted_bytes", "received_bytes"]));
         let [outstanding, lost] = [server.outstanding(), server.lost()].map(units::count);
-        let share = server.share_per_mille as f64 / 10.0;
+        let share = units::percent(units::fraction(server.share_per_mille, 1000));
         writeln!(
             text,
-            "  memory {:<12} {state:<4} written {written}/s  read {read}/s  link {bytes} bytes/s  takes {share:.1} %  outstanding {outstanding}  lost {lost}",
+            "  memory {:<12} {state:<4} written {written}  read {read}  link {link}  takes {share}  outstanding {outstanding}  lost {lost}",
             server.name
         )?;
         match &server.last_error {
@@ -246,9 +247,9 @@ impl Page<'_> {
             .collect();
         drops.sort_by_key(|(new, all, _)| std::cmp::Reverse((*new, *all)));
         for (_, count, reason) in drops.into_iter().take(MOST_LINES) {
-            let rate = self.rate(|report| report.drops.get(reason).copied().unwrap_or(0));
+            let rate = self.packets(|report| report.drops.get(reason).copied().unwrap_or(0));
             let count = units::count(count);
-            writeln!(text, "  drop   {rate:>14}/s {count:>16}  {reason}")?;
+            writeln!(text, "  drop   {rate:>10} {count:>16}  {reason}")?;
         }
         Ok(())
     }
@@ -257,7 +258,8 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twinpath_control::report::{Dash, KernelFigures, PortFigures, QueuePair, SplitCounts};
+    use std::time::Duration;
+    use twinpath_control::report::{Dash, KernelFigures, QueuePair, SplitCounts};
 
     fn moment(at: Instant, packets: u64) -> Moment {
         let mut report = Report::default();
@@ -282,13 +284,48 @@ mod tests {
         );
         let text = page(&before, &now);
         for part in [
-            "edge  up 61s",
-            "2,000 packets/s          1,600,000 bit/s",
-            "port outside      DOWN in        2,000/s",
-            "200/s              500  denied",
+            "edge  up 61.0 s",
+            "  in    2.00 kpps  1.60 Mbps\n",
+            "port outside      DOWN in  2.00 kpps  out      0 pps",
+            "  drop      200 pps              500  denied",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+    }
+
+    /// Shares, latencies and times have the units of the summary with which a run ends.
+    #[test]
+    fn units_are_those_of_the_summary() {
+        let start = Instant::now();
+        let mut now = moment(start + Duration::from_secs(1), 3_000_000);
+        let report = &mut now.report;
+        (report.fast.share, report.slow.share) = (0.9999, 0.0001);
+        let path = &mut report.latency.fast;
+        (path.count, path.p50_ns, path.p99_ns) = (1, 41, 12_400);
+        (
+            report.throughput.packets_per_second,
+            report.throughput.bits_per_second,
+        ) = (3e6, 2.4e9);
+        let text = page(&moment(start, 0), &now);
+        let summary = twinpath_control::report::summary(&now.report);
+        for unit in [
+            "> 99.9 %",
+            "< 0.1 %",
+            "41 ns",
+            "12.4 µs",
+            "61.0 s",
+            "3.00 Mpps",
+            "2.40 Gbps",
+        ] {
+            assert!(
+                text.contains(unit) && summary.contains(unit),
+                "{unit}\n{text}\n{summary}"
+            );
+        }
+        assert!(
+            text.contains("  fast   > 99.9 %   latency p50 41 ns, p99 12.4 µs\n"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -338,8 +375,8 @@ mod tests {
         assert!(text.contains("  DPU    2 ENIs, 6 flows\n"), "{text}");
         let [blue, red] = ["blue", "red"].map(|eni| text.find(eni).expect("a line"));
         assert!(red < blue, "{text}");
-        assert!(text.contains("outbound      1,000/s"), "{text}");
-        assert!(text.contains("dropped      250/s"), "{text}");
+        assert!(text.contains("outbound  1.00 kpps"), "{text}");
+        assert!(text.contains("dropped    250 pps"), "{text}");
     }
 
     fn with_server(at: Instant, writes: u64) -> Moment {
@@ -383,8 +420,8 @@ mod tests {
         let later = start + Duration::from_secs(2);
         let text = page(&with_server(start, 1000), &with_server(later, 5000));
         for part in [
-            "  split  2,000/s, 1,600,000 bit/s kept from the slow path, whole 1,000/s, away 8, lost 4\n",
-            "  memory m-1          up   written 2,000/s  read 2,000/s  link 2,000,000 bytes/s  takes 43.7 %  outstanding 6  lost 3\n",
+            "  split  2.00 kpps, 1.60 Mbps kept from the slow path, whole 1.00 kpps, away 8, lost 4\n",
+            "  memory m-1          up   written 2.00 kpps  read 2.00 kpps  link 16.0 Mbps  takes 43.7 %  outstanding 6  lost 3\n",
             "         last error: queue pair 3: gone\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
@@ -395,6 +432,6 @@ mod tests {
     fn no_time_between_is_no_rate() {
         let start = Instant::now();
         let text = page(&moment(start, 7), &moment(start, 9));
-        assert!(text.contains(" 0 packets/s"), "{text}");
+        assert!(text.contains("  in        0 pps      0 bps\n"), "{text}");
     }
 }

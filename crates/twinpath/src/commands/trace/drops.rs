@@ -1,7 +1,7 @@
 //! All packets of a capture that a service drops.
 
 use super::text::entry;
-use super::warn_of_departures;
+use super::warn_of;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use std::fmt::Write;
@@ -26,7 +26,7 @@ pub fn execute(
             dropped.push(one);
         }
     });
-    warn_of_departures(&source);
+    warn_of(&source);
     let packets = packets.map_err(|error| CommandError::from(error).placed(service))?;
     let text = match is_json {
         true => serde_json::to_string_pretty(&dropped)? + "\n",

@@ -313,6 +313,9 @@ fn words(f: &mut Formatter<'_>, words: &[WordChange]) -> fmt::Result {
             true => writeln!(f, "    {name} {before}")?,
             false => writeln!(f, "    {name} {before} -> {after}")?,
         }
+        if let Some(choice) = &word.choice {
+            writeln!(f, "    {}: {choice}", word.function)?;
+        }
     }
     Ok(())
 }
