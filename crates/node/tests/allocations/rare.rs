@@ -1,9 +1,8 @@
 //! What is seldom allocates nothing either: tags, fragments in any order, ICMP errors, segments out of
-//! order. Three things make lists by design, and those are counted:
+//! order. Two things make lists by design, and those are counted:
 //!
 //! - fragments that a translation has kept, because the first of their datagram came later, go on in
 //!   lists that are made when it comes,
-//! - whole packets that meet a rule and come behind fragments of their flow wait in a queue of the flow,
 //! - an ICMP error about a TCP segment waits at a translation until rules have told what they saw of the
 //!   connection, in the books of what waits.
 
@@ -15,8 +14,8 @@ use twinpath_core::wire::fragment::cut;
 use twinpath_core::wire::icmp::IcmpError;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, Fragment, Network, PacketBuilder, dissect};
+use twinpath_node::BATCH;
 use twinpath_node::observe::Observer;
-use twinpath_node::{BATCH, FastElement};
 
 /// Until a translation remembers as many datagrams in fragments as it ever does: in each round there are
 /// two of each conversation.
@@ -264,13 +263,6 @@ impl Bench {
         let own = functions.filter(|one| one.name == function);
         own.filter_map(|one| one.counters.get(counter)).sum()
     }
-
-    /// Elements of the chain with rules on the fast path.
-    fn elements_with_rules(&self) -> u64 {
-        let elements = self.node.machine.path().elements().iter();
-        let with_rules = elements.filter(|element| matches!(element, FastElement::Rules(_)));
-        with_rules.count() as u64
-    }
 }
 
 /// Counters that tell that a function of the chain has had to do with what is seldom.
@@ -298,15 +290,13 @@ fn telling(rare: Rare) -> &'static [(&'static str, &'static str)] {
 }
 
 /// How many allocations there may be in the rounds that are counted.
-fn most(bench: &Bench, chain: &[&str], rare: Rare, way: Way) -> u64 {
+fn most(chain: &[&str], rare: Rare, way: Way) -> u64 {
     // In each round every end of a conversation does once what is seldom.
     let of_one_end = u64::from(FLOWS) * ROUNDS as u64;
     let has = |name: &str| chain.contains(&name);
     match (rare, way) {
         // What comes from inside is translated without its ports: hosts have one external address here.
         (Rare::PartsInDisorder, _) if has("napt") || has("nat64") => LISTS_OF_KEPT * of_one_end,
-        // A queue at each element where packets meet rules.
-        (Rare::WholeBehindParts, Way::Fast) => 2 * of_one_end * bench.elements_with_rules(),
         // What comes from outside quotes a segment of a host, and nobody may guess its number.
         (Rare::ErrorsAboutSegments, Way::Fast) if has("napt") => MOST_OF_WAITING * of_one_end,
         _ => 0,
@@ -347,7 +337,7 @@ fn assert_frugal(chain: &[&str], is_v6: bool, rare: Rare, rounds: &[Vec<Burst>],
             assert!(count > 0, "{what}: {function} has not counted {counter}");
         }
     }
-    let (count, most) = (warm.count_total, most(&bench, chain, rare, way));
+    let (count, most) = (warm.count_total, most(chain, rare, way));
     assert!(count <= most, "{what}: {count} warm, at most {most}");
 }
 
@@ -417,9 +407,9 @@ fn fragments_in_disorder_allocate_where_a_translation_keeps_them() {
 }
 
 /// Each element with rules has a queue for each flow with fragments on the slow path, as long as they are
-/// there.
+/// there; then another flow's packets wait in it.
 #[test]
-fn whole_packets_behind_fragments_wait_in_a_queue_of_their_flow() {
+fn no_packet_behind_a_fragment_allocates() {
     assert_each_frugal(Rare::WholeBehindParts, &FOR_DATAGRAMS);
 }
 

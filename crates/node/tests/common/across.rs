@@ -146,8 +146,14 @@ fn crosses(profile: &Profile, conversation: &Conversation) -> bool {
         conversation.destination.address,
     );
     let is_one_host = conversation.is_v4() && matches!(destination.octets4()[0], 1..224);
+    // With a time to live that lets it be forwarded.
+    let is_forwarded = || {
+        let mut forwarded_to = profile.destinations.iter();
+        forwarded_to.any(|(address, _)| *address == destination)
+    };
     is_translated
         && is_one_host
+        && is_forwarded()
         && is_in(&profile.inside, source)
         && !is_in(&profile.inside, destination)
 }

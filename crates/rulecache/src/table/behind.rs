@@ -33,6 +33,8 @@ struct Flow {
 pub(super) struct Behind {
     /// In the order in which they began.
     flows: Vec<Flow>,
+    /// Empty queues of flows that are gone, for those that come.
+    spare: Vec<VecDeque<Held>>,
     /// Packets held.
     held: usize,
     /// The mark that is sent next.
@@ -75,7 +77,7 @@ impl Behind {
             None => self.flows.push(Flow {
                 key: key.of_flow(),
                 mark,
-                held: VecDeque::new(),
+                held: self.spare.pop().unwrap_or_default(),
             }),
         }
         self.is_due = true;
@@ -103,8 +105,11 @@ impl Behind {
     /// All go to the slow path, and no fragment is waited for.
     pub fn give_up(&mut self, effects: &mut Vec<Effect>) {
         self.held = 0;
-        let punted = self.flows.drain(..).flat_map(|flow| flow.held);
-        effects.extend(punted.map(|held| Effect::Release(held, Decision::Punt)));
+        for mut flow in self.flows.drain(..) {
+            let punted = flow.held.drain(..);
+            effects.extend(punted.map(|held| Effect::Release(held, Decision::Punt)));
+            self.spare.push(flow.held);
+        }
     }
 
     /// The packets of a flow whose fragments have come back, as a mark's answer says that has come;
@@ -115,6 +120,12 @@ impl Behind {
         let held = self.flows.remove(place).held;
         self.held -= held.len();
         Some(held)
+    }
+
+    /// A queue that [`Self::take_passed`] gave is empty, and serves another flow.
+    pub fn give_back(&mut self, queue: VecDeque<Held>) {
+        debug_assert!(queue.is_empty(), "its packets have gone on");
+        self.spare.push(queue);
     }
 
     /// Sends a mark if fragments have gone to the slow path since the last one, or its answer is late.

@@ -351,8 +351,8 @@ impl RuleTable {
         for id in std::mem::take(&mut self.promotion.ids) {
             self.activate(id);
         }
-        let held = std::mem::take(&mut self.promotion.held);
-        self.release(held, effects);
+        let mut held = std::mem::take(&mut self.promotion.held);
+        self.release(&mut held, effects);
         if self.promotion.ids.is_empty() {
             self.start_next();
         }
@@ -360,8 +360,9 @@ impl RuleTable {
 
     /// Fragments that were punted before the mark have come back, and what waited behind them goes on.
     fn fragments_are_back(&mut self, mark: u32, effects: &mut Vec<Effect>) {
-        while let Some(held) = self.behind.take_passed(mark) {
-            self.release(held, effects);
+        while let Some(mut held) = self.behind.take_passed(mark) {
+            self.release(&mut held, effects);
+            self.behind.give_back(held);
         }
     }
 
@@ -378,8 +379,8 @@ impl RuleTable {
 
     /// Packets that were held meet the rules as if they arrived now. One of them may make a rule wait
     /// again, or be a fragment, and packets behind it wait with it.
-    fn release(&mut self, packets: VecDeque<Held>, effects: &mut Vec<Effect>) {
-        for mut held in packets {
+    fn release(&mut self, packets: &mut VecDeque<Held>, effects: &mut Vec<Effect>) {
+        while let Some(mut held) = packets.pop_front() {
             let (found, now) = (self.find(&held.key), held.frame.timestamp());
             let bytes = held.frame.bytes_mut();
             match self.packet(&held.key, found, bytes, &held.layout, now) {
