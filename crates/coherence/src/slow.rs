@@ -2,6 +2,7 @@
 
 use crate::grant::{Grant, Import};
 use crate::safeguards::All;
+use std::ops::Range;
 use twinpath_core::steering::opener;
 use twinpath_core::wire::{Layout, dissect};
 use twinpath_core::{
@@ -54,6 +55,11 @@ pub struct SlowFlowsCounters {
 /// Flows looked at for ageing with each packet.
 const AGED_PER_PACKET: usize = 2;
 
+/// Flows looked at for ageing as time goes by, so that what is over is forgotten where no packet comes,
+/// and how often.
+const AGED_WITH_TIME: usize = 64;
+const AGED_EVERY: std::time::Duration = std::time::Duration::from_millis(1);
+
 /// Flows looked at for ageing before one more is made where there is no room.
 const AGED_FOR_ROOM: usize = 16;
 
@@ -77,6 +83,8 @@ pub struct SlowFlows {
     departing: Vec<Packet>,
     replies: Vec<Packet>,
     aged: Vec<FlowId>,
+    /// When flows were last looked at because of the time.
+    aged_at: Instant,
     /// Most flows that may be half-open.
     most_half_open: usize,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
@@ -108,6 +116,7 @@ impl SlowFlows {
             departing: Vec::new(),
             replies: Vec::new(),
             aged: Vec::new(),
+            aged_at: Instant::ZERO,
             most_half_open: (flows / HALF_OPEN_SHARE).max(1),
             migration: None,
             rest: 0,
@@ -292,6 +301,12 @@ impl SlowFlows {
                     chain.follow(migration, before, new_words, new_handles);
                 });
         }
+    }
+
+    /// Brings the flows with these numbers to the present chain.
+    pub fn catch_up_among(&mut self, numbers: Range<usize>) {
+        let flows: Vec<FlowId> = self.store.ids_among(numbers).collect();
+        flows.into_iter().for_each(|id| self.catch_up(id));
     }
 
     /// Brings more flows to the present chain; false if all are there.
@@ -640,6 +655,10 @@ impl SlowFlows {
             self.wake_up_to(deadline.at, deadline.flow, pools, out);
             self.forget_if_worthless(deadline.flow);
             self.timers.settle(&self.store);
+        }
+        if self.clock.since(self.aged_at) >= AGED_EVERY {
+            self.aged_at = self.clock;
+            self.age_many(AGED_WITH_TIME, self.clock, out);
         }
     }
 

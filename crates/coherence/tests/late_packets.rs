@@ -8,7 +8,7 @@ use twinpath_core::program::{FastProgram, Word};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Instant, Packet, Pools};
 use twinpath_link::{Header, Message};
-use twinpath_slowpath::{Chain, Flow, NetworkFunction, Outbox, Slab};
+use twinpath_slowpath::{Chain, Flow, NetworkFunction, NextFunction, Outbox, Slab};
 
 /// Keeps each packet for a while; a flow's only word is the time of its last one.
 struct Keeper(Slab<Packet>);
@@ -68,6 +68,14 @@ impl NetworkFunction for Keeper {
 
 /// The numbers of the packets that come out when these come in, each with its time.
 fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
+    let (mut slow, mut pools, mut out) = met(packets);
+    slow.advance(Instant::NEVER, &mut pools, &mut out);
+    let frames = out.iter().filter_map(|outgoing| outgoing.frame.as_ref());
+    frames.map(|frame| frame.ordinal()).collect()
+}
+
+/// A worker's flows that have met these packets, and what came out until then.
+fn met(packets: &[(u64, Instant)]) -> (SlowFlows, Pools, Vec<Outgoing>) {
     let chain = Chain::new(vec![Box::new(Keeper(Slab::new(8)))]);
     let steering = chain.steering(7).expect("one function");
     let mut slow = SlowFlows::new(chain, 16, 1, 7);
@@ -85,9 +93,34 @@ fn put_out(packets: &[(u64, Instant)]) -> Vec<u64> {
         let header = Header::of_packet(Message::Plain, &frame, &keyed);
         slow.receive(&header, frame, &mut pools, &mut out);
     }
-    slow.advance(Instant::NEVER, &mut pools, &mut out);
-    let frames = out.iter().filter_map(|outgoing| outgoing.frame.as_ref());
-    frames.map(|frame| frame.ordinal()).collect()
+    (slow, pools, out)
+}
+
+/// What is over is forgotten as time goes by, where no packet comes.
+#[test]
+fn flows_that_are_over_are_forgotten_in_silence() {
+    let start = Instant(1_700_000_000_000_000_000);
+    let (mut slow, mut pools, mut out) = met(&[(1, start), (2, start), (3, start)]);
+    slow.advance(start + IDLE / 2, &mut pools, &mut out);
+    assert_eq!((slow.store().len(), out.len()), (3, 3));
+    slow.advance(start + 2 * IDLE, &mut pools, &mut out);
+    assert_eq!(slow.store().len(), 0);
+}
+
+/// Flows follow to another chain with their packets, and earlier where somebody looks at them.
+#[test]
+fn flows_that_are_looked_at_follow_at_once() {
+    let start = Instant(1_700_000_000_000_000_000);
+    let (mut slow, mut pools, mut out) = met(&[(1, start), (2, start)]);
+    slow.advance(start + IDLE / 2, &mut pools, &mut out);
+    slow.succeed(vec![NextFunction::Same(0)], start);
+    let have_followed = |slow: &SlowFlows| {
+        let store = slow.store();
+        store.ids().all(|id| store.has_moved(id))
+    };
+    assert!(!have_followed(&slow));
+    slow.catch_up_among(0..1);
+    assert!(have_followed(&slow), "with those beside it");
 }
 
 /// What a function keeps of a late packet is not forgotten because the flow, by the time of that

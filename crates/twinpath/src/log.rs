@@ -144,7 +144,8 @@ pub fn notice(text: impl Display) {
 /// On one line, without what colours terminals.
 fn plain(text: &impl Display) -> String {
     let text = anstream::adapter::strip_str(&text.to_string()).to_string();
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let points = |line: &&str| line.chars().all(|mark| mark == '^' || mark == ' ');
+    let lines = text.lines().map(str::trim).filter(|line| !points(line));
     lines.collect::<Vec<_>>().join("; ")
 }
 
@@ -155,6 +156,10 @@ mod tests {
     #[test]
     fn an_event_is_one_line() {
         assert_eq!(plain(&"\u{1b}[1mone\u{1b}[0m\n  two\n\n"), "one; two");
+        assert_eq!(
+            plain(&"a mistake:\n  rate = 1\n         ^^^\n"),
+            "a mistake:; rate = 1"
+        );
     }
 
     #[test]

@@ -163,6 +163,14 @@ impl PortLosses {
             .collect()
     }
 
+    /// Packets that did not come in.
+    pub const fn before_coming_in(&self) -> u64 {
+        self.receive_missed
+            + self.receive_no_buffer
+            + self.receive_too_long
+            + self.receive_malformed
+    }
+
     /// Packets that had passed the chain and did not leave.
     pub const fn when_leaving(&self) -> u64 {
         self.transmit_refused + self.transmit_too_long + self.without_neighbor

@@ -399,7 +399,7 @@ pub struct RuleCache {
     #[serde(deserialize_with = "count::<_, MOST_MASKS>")]
     #[schemars(range(min = 1, max = MOST_MASKS))]
     pub masks: usize,
-    /// Most packets that may wait, for a round trip of the link, while rules become active. If there are
+    /// Most packets that may wait, for one or two round trips of the link, while rules become active. If there are
     /// more, a rule is let go before it is used.
     #[serde(deserialize_with = "count::<_, MOST_HELD>")]
     #[schemars(range(min = 1, max = MOST_HELD))]

@@ -184,7 +184,7 @@ impl Control {
     }
 
     /// What a worker of a shard gives away; the first has the functions which make rules.
-    fn take_of_worker<T: Send + 'static>(
+    pub(super) fn take_of_worker<T: Send + 'static>(
         &self,
         (shard, worker): (usize, usize),
         take: impl FnOnce(&mut Worker) -> T + Send + 'static,

@@ -181,16 +181,35 @@ impl Control {
         let until = WallClock::now() + TIME;
         let mut next = Some((0, 0));
         while let Some((element, from)) = next {
-            let wanted = query.clone();
-            let part = self.ask_worker(worker, move |worker, now| {
-                flow_part(worker, (element, from), &wanted, now)
-            })?;
+            let part = self.flow_part(worker, (element, from), query)?;
             next = part.next.filter(|_| WallClock::now() < until);
             if !part.flows.is_empty() && !each(part)? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Some flows of a worker, as the present chain knows them: those that still follow to it from a former
+    /// one do so first.
+    fn flow_part(
+        &self,
+        worker: (usize, usize),
+        (element, from): (usize, usize),
+        query: &Query,
+    ) -> Result<FlowPart, String> {
+        loop {
+            let wanted = query.clone();
+            let part = self.ask_worker(worker, move |worker, now| {
+                flow_part(worker, (element, from), &wanted, now)
+            })?;
+            match part {
+                Some(part) => return Ok(part),
+                None => self.take_of_worker(worker, move |worker| {
+                    worker.catch_up(element, from..from + PART as usize);
+                })?,
+            }
+        }
     }
 
     /// The words of flows that a shard's fast path holds, as they are there.
@@ -539,13 +558,14 @@ impl FlowPart {
     }
 }
 
-/// The flows that are wanted among some of an element's.
+/// The flows that are wanted among some of an element's; `None` if some of them still follow from a former
+/// chain, whose words they have.
 fn flow_part(
     worker: &Worker,
     (element, from): (usize, usize),
     query: &Query,
     now: Instant,
-) -> FlowPart {
+) -> Option<FlowPart> {
     let mut part = FlowPart {
         now,
         element,
@@ -554,14 +574,17 @@ fn flow_part(
         next: (element + 1 < worker.elements().len()).then_some((element + 1, 0)),
     };
     let Some(SlowElement::Flows(flows)) = worker.elements().get(element) else {
-        return part;
+        return Some(part);
     };
     part.functions = functions_of(flows);
     let is_named = |name: &String| part.functions.iter().any(|(other, _)| other == name);
     if !query.function.as_ref().is_none_or(is_named) {
-        return part;
+        return Some(part);
     }
     let (store, end) = (flows.store(), from + PART as usize);
+    if !store.ids_among(from..end).all(|id| store.has_moved(id)) {
+        return None;
+    }
     for id in store.ids_among(from..end) {
         let (key, words, grant) = store.view(id);
         if is_wanted(query, key) {
@@ -575,7 +598,7 @@ fn flow_part(
     if end < store.bound() {
         part.next = Some((element, end));
     }
-    part
+    Some(part)
 }
 
 fn functions_of(flows: &SlowFlows) -> Vec<(String, usize)> {

@@ -26,6 +26,7 @@ use fragments::FragmentsAway;
 use rebuild::{Rebuilt, Times, rebuild};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_coherence::slow::{LOOKED_AHEAD, Outgoing};
@@ -202,6 +203,13 @@ impl Worker {
     /// The elements.
     pub fn elements(&self) -> &[SlowElement] {
         &self.elements
+    }
+
+    /// Flows of an element with these numbers follow to the present chain now, unless they have done so.
+    pub fn catch_up(&mut self, element: usize, numbers: Range<usize>) {
+        if let Some(SlowElement::Flows(flows)) = self.elements.get_mut(element) {
+            flows.catch_up_among(numbers);
+        }
     }
 
     /// Lets go of all packets that functions keep; those that go back are appended to `returns`.

@@ -9,10 +9,15 @@
 //! wait for the next. So it does not matter that a held packet may match several of them: all
 //! become active in the same instant.
 //!
+//! While it is under way, packets of other flows may go to the slow path past active rules of theirs
+//! (a FIN, where a rule looks at TCP flags). Those rules' packets are held from then on, and the rules
+//! are of the next promotion: the one under way waits for no more than it began with. So nobody is held
+//! for longer than two round trips, whatever others send.
+//!
 //! If more packets arrive than may be held, the promotion is given up: the packets go to the slow path
 //! in order, and half as many rules are promoted together next; a rule for which alone too many
-//! arrive is gone. With each promotion that succeeds twice as many may go together again. If one of its rules is cleared, the packets go to the slow path
-//! too, and the others wait for a new mark.
+//! arrive is gone. With each promotion that succeeds twice as many may go together again. If one of its
+//! rules is cleared, the packets that waited for that rule alone go to the slow path too.
 
 use super::{RuleTable, TableConfig};
 use crate::key::MatchKey;
@@ -23,10 +28,6 @@ use std::collections::VecDeque;
 use twinpath_classify::masked::MaskedLimits;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Decision, Frame, Instant};
-
-/// A promotion whose mark is renewed more often than this (and once for each of its rules) is
-/// given up, so that nobody is held for long.
-const MAX_RENEWALS: u32 = 32;
 
 /// Rules whose uses are fetched while others are reported.
 const REPORTED_AHEAD: u32 = 16;
@@ -59,15 +60,16 @@ pub(crate) struct Promotion {
     /// Those whose packets are held. Bits that differ within a flow are left out: all packets of
     /// the flow stay in order.
     holding: Variants,
+    /// Those that become active when the mark is answered.
     ids: Vec<RuleId>,
+    /// Those whose packets are held as well, until the next mark is.
+    later: Vec<RuleId>,
     held: VecDeque<Held>,
     /// Those that wait for the next promotion.
     pending: VecDeque<RuleName>,
     /// Most that are promoted together.
     together: usize,
     mark: u32,
-    /// How often the mark was renewed since the promotion began.
-    renewals: u32,
     /// The mark is to be sent.
     is_due: bool,
     sent: Instant,
@@ -82,11 +84,11 @@ impl Promotion {
         Self {
             holding: Variants::new(limits, config.rules(), config.seed),
             ids: Vec::new(),
+            later: Vec::new(),
             held: VecDeque::new(),
             pending: VecDeque::new(),
             together: config.promoted_together,
             mark: 0,
-            renewals: 0,
             is_due: false,
             sent: Instant::ZERO,
         }
@@ -104,29 +106,53 @@ impl Promotion {
         self.held.iter().any(|held| held.key.of_flow() == flow)
     }
 
-    /// A rule's packets are held from now on; with `anew`, until everything that has been punted
-    /// by now has come back. Returns whether there was room.
-    pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey, anew: bool) -> bool {
-        let has_room = self.holding.insert(id, mask, value);
-        if has_room {
-            self.ids.push(id);
+    /// A rule's packets are held from now on: until everything that has been punted by now has come
+    /// back, if `is_punted`, and at least until those are released that are held already. Returns whether
+    /// there was room.
+    pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey, is_punted: bool) -> bool {
+        if !self.holding.insert(id, mask, value) {
+            return false;
         }
-        if has_room && anew {
-            self.renew_mark();
+        if self.ids.is_empty() {
+            self.begin();
         }
-        has_room
+        // A mark that is still to be sent goes behind all that has been punted.
+        let is_in_time = self.is_due || !is_punted && self.later.is_empty();
+        match is_in_time {
+            true => self.ids.push(id),
+            false => self.later.push(id),
+        }
+        true
     }
 
     /// Only an answer to a mark that is sent from now on counts.
-    fn renew_mark(&mut self) {
+    fn begin(&mut self) {
         self.mark = self.mark.wrapping_add(1) & !FRAGMENT_MARKS;
-        self.renewals += 1;
         self.is_due = true;
+    }
+
+    /// The rules that have waited for the next promotion are those of the one that begins.
+    fn go_on(&mut self) {
+        self.ids.append(&mut self.later);
+        if !self.ids.is_empty() {
+            self.begin();
+        }
     }
 
     fn remove(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey) {
         self.holding.remove(id, mask, value);
-        self.ids.retain(|&other| other != id);
+        for ids in [&mut self.ids, &mut self.later] {
+            ids.retain(|&other| other != id);
+        }
+    }
+
+    /// Takes out the packets that may be held for a rule, in their order.
+    fn take_held_for(&mut self, mask: &MatchKey, value: &MatchKey) -> VecDeque<Held> {
+        let mask = mask.without(&MatchKey::WITHIN_FLOW);
+        let all = std::mem::take(&mut self.held).into_iter();
+        let (its, others) = all.partition(|held| held.key.of_flow().matches(&mask, value));
+        self.held = others;
+        its
     }
 }
 
@@ -172,14 +198,13 @@ impl RuleTable {
         self.hand = 0;
         self.notices.clear();
         self.promotion.pending.clear();
-        self.promotion.renewals = 0;
         self.punt_held(effects);
         self.behind.give_up(effects);
     }
 
     fn give_up(&mut self, effects: &mut Vec<Effect>) {
-        self.promotion.renewals = 0;
-        let ids = std::mem::take(&mut self.promotion.ids);
+        let mut ids = std::mem::take(&mut self.promotion.ids);
+        ids.append(&mut self.promotion.later);
         let is_alone = ids.len() == 1;
         self.promotion.together = (ids.len() / 2).max(1);
         for id in ids.into_iter().rev() {
@@ -302,19 +327,15 @@ impl RuleTable {
                 let (mask, value) = self.slots.matched(id);
                 self.promotion.remove(id, &mask, &value);
                 self.slots.quarantine(id, why);
-                self.hold_anew(effects);
+                if self.promotion.ids.is_empty() {
+                    self.promotion.go_on();
+                }
+                let mut held = self.promotion.take_held_for(&mask, &value);
+                self.release(&mut held, effects);
+                if self.promotion.ids.is_empty() {
+                    self.start_next();
+                }
             }
-        }
-    }
-
-    /// A held packet may have waited for a rule that is gone: all go to the slow path, and the rules
-    /// that are left wait for these too.
-    fn hold_anew(&mut self, effects: &mut Vec<Effect>) {
-        self.punt_held(effects);
-        if self.promotion.ids.is_empty() {
-            self.start_next();
-        } else {
-            self.promotion.renew_mark();
         }
     }
 
@@ -346,16 +367,14 @@ impl RuleTable {
         if !is_awaited || mark != self.promotion.mark {
             return;
         }
-        self.promotion.renewals = 0;
         self.promotion.together = (2 * self.promotion.together).min(self.config.promoted_together);
         for id in std::mem::take(&mut self.promotion.ids) {
             self.activate(id);
         }
+        self.promotion.go_on();
         let mut held = std::mem::take(&mut self.promotion.held);
         self.release(&mut held, effects);
-        if self.promotion.ids.is_empty() {
-            self.start_next();
-        }
+        self.start_next();
     }
 
     /// Fragments that were punted before the mark have come back, and what waited behind them goes on.
@@ -393,7 +412,7 @@ impl RuleTable {
         }
     }
 
-    /// Begins the next promotion with the rules that wait.
+    /// Begins the next promotion with the rules that wait, while its mark has not been sent.
     fn start_next(&mut self) {
         while self.promotion.ids.len() < self.promotion.together
             && let Some(name) = self.promotion.pending.pop_front()
@@ -418,9 +437,6 @@ impl RuleTable {
     /// Says what is due: call it after each batch of packets, when those punted are on the link,
     /// and after messages. Reports keep the time of packets (`now`), marks that of the `link`.
     pub fn tick(&mut self, now: Instant, link: Instant, effects: &mut Vec<Effect>) {
-        if self.promotion.renewals > MAX_RENEWALS + self.config.promoted_together as u32 {
-            self.give_up(effects);
-        }
         self.tell_mark(link, effects);
         let timeout = self.config.mark_timeout;
         self.behind.tell_mark(link, timeout, effects);
@@ -484,6 +500,141 @@ impl RuleTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::Field;
+    use twinpath_core::wire::tcp::flags;
+    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
+    use twinpath_core::{Direction, Pool};
+
+    const CLIENT: [u8; 4] = [10, 0, 0, 1];
+
+    /// A segment of a client's connection.
+    fn segment(port: u16, flags: u8) -> Held {
+        let (from, to) = (Endpoint::v4(CLIENT, port), Endpoint::v4([192, 0, 2, 1], 80));
+        let packet = PacketBuilder::tcp(from, to)
+            .flags(flags)
+            .to_vec()
+            .expect("short");
+        let frame = Pool::new(1, 1500).take_filled(&packet).expect("room");
+        let layout = dissect(&packet).expect("a packet");
+        let key = MatchKey::of(&packet, &layout, 1, Direction::Original).expect("plain");
+        Held { frame, layout, key }
+    }
+
+    /// What forwards a connection's segments, but its FIN.
+    fn rule_of(port: u16) -> NewRule {
+        let mask = MatchKey::EXACT.or(&Field::TcpFlags.place(flags::FIN.into()));
+        NewRule {
+            mask,
+            value: segment(port, flags::ACK).key.and(&mask),
+            action: crate::action::Action::unpack(&[0; 8]).expect("forward"),
+            used: Instant::ZERO,
+        }
+    }
+
+    /// A packet meets the rules; if it is to be held it is.
+    fn meets(table: &mut RuleTable, mut packet: Held, effects: &mut Vec<Effect>) -> Decision {
+        let (found, now) = (table.find(&packet.key), packet.frame.timestamp());
+        let bytes = packet.frame.bytes_mut();
+        let decision = table.packet(&packet.key, found, bytes, &packet.layout, now);
+        if decision == Decision::Hold {
+            table.hold(packet, effects);
+        }
+        decision
+    }
+
+    /// The mark that is sent now, if one is.
+    fn mark(table: &mut RuleTable) -> Option<u32> {
+        let mut effects = Vec::new();
+        table.tick(Instant::ZERO, Instant::ZERO, &mut effects);
+        effects.iter().find_map(|effect| match effect {
+            Effect::Send(CacheMessage::Mark(mark)) => Some(*mark),
+            _ => None,
+        })
+    }
+
+    /// Connections that end take rules out of use, and nobody who waits for another rule waits for them.
+    #[test]
+    fn a_fin_of_one_connection_delays_no_other() {
+        let mut table = RuleTable::new(TableConfig::default());
+        let mut effects = Vec::new();
+        let name = |id| RuleName { id, generation: 1 };
+        let add = |id, port| CacheMessage::Add(name(id), Box::new(rule_of(port)));
+        let ending = [1000, 1001, 1002];
+        for (id, port) in (0..).zip(ending) {
+            table.message(&add(id, port), &mut effects);
+            let mark = mark(&mut table).expect("due");
+            table.message(&CacheMessage::Marked(mark), &mut effects);
+        }
+        assert_eq!(table.active(), ending.len());
+
+        table.message(&add(7, 2000), &mut effects);
+        let first = mark(&mut table).expect("due");
+        let other = meets(&mut table, segment(2000, flags::ACK), &mut effects);
+        assert_eq!(other, Decision::Hold);
+        for port in ending {
+            let fin = meets(
+                &mut table,
+                segment(port, flags::ACK | flags::FIN),
+                &mut effects,
+            );
+            assert_eq!(fin, Decision::Punt);
+            assert_eq!(mark(&mut table), None, "one is under way");
+        }
+        let behind = meets(&mut table, segment(ending[0], flags::ACK), &mut effects);
+        assert_eq!(behind, Decision::Hold, "behind its own FIN");
+
+        effects.clear();
+        table.message(&CacheMessage::Marked(first), &mut effects);
+        let gone_on = |effects: &[Effect]| -> Vec<bool> {
+            let released = effects.iter().filter_map(|effect| match effect {
+                Effect::Release(held, decision) => Some((held, decision)),
+                Effect::Send(_) => None,
+            });
+            let is_other = |key: &MatchKey| key.matches(&rule_of(2000).mask, &rule_of(2000).value);
+            released
+                .inspect(|(_, decision)| assert_eq!(**decision, Decision::FORWARD))
+                .map(|(held, _)| is_other(&held.key))
+                .collect()
+        };
+        assert_eq!(gone_on(&effects), [true]);
+        assert_eq!(table.active(), 1);
+
+        effects.clear();
+        let second = mark(&mut table).expect("those that were left");
+        assert_ne!(second, first);
+        table.message(&CacheMessage::Marked(second), &mut effects);
+        assert_eq!(gone_on(&effects), [false]);
+        assert_eq!(table.active(), 1 + ending.len());
+        assert_eq!(table.held(), 0);
+    }
+
+    /// A rule that is cleared while packets wait sends those to the slow path that waited for it, and no
+    /// others.
+    #[test]
+    fn a_rule_that_goes_delays_no_other() {
+        let mut table = RuleTable::new(TableConfig::default());
+        let mut effects = Vec::new();
+        let name = |id| RuleName { id, generation: 1 };
+        for (id, port) in [(0, 1000), (1, 1001), (2, 1002)] {
+            let rule = Box::new(rule_of(port));
+            table.message(&CacheMessage::Add(name(id), rule), &mut effects);
+        }
+        // The first was alone when it came; the others begin when it is active.
+        let alone = mark(&mut table).expect("due");
+        table.message(&CacheMessage::Marked(alone), &mut effects);
+        let both = mark(&mut table).expect("due");
+        for port in [1001, 1002] {
+            let decision = meets(&mut table, segment(port, flags::ACK), &mut effects);
+            assert_eq!(decision, Decision::Hold);
+        }
+        effects.clear();
+        table.message(&CacheMessage::Clear(name(1)), &mut effects);
+        let punted = |effect: &Effect| matches!(effect, Effect::Release(_, Decision::Punt));
+        assert_eq!(effects.iter().filter(|effect| punted(effect)).count(), 1);
+        assert_eq!(table.held(), 1);
+        table.message(&CacheMessage::Marked(both), &mut effects);
+        assert_eq!((table.held(), table.active()), (0, 2));
+    }
 
     /// After the workers have begun another life their generations begin at 1 again.
     #[test]

@@ -8,15 +8,16 @@ use twinpath_control::report::units;
 
 /// Shows the backends of load balancers in a running service
 ///
-/// For each the connections that it has at the moment, and those that were opened to it since the start; those
-/// that it took over from a backend that was taken out count where they were opened.
+/// For each the connections that it has at the moment, of which those that are over count until their time-out,
+/// and those that were opened to it since the start, or since it was put in; those that it took over from a
+/// backend that was taken out count where they were opened.
 /// `twinpath change backend` drains one, takes it out or puts one in: it takes `backend`, `service`, `weight` and
 /// `mac` as they are in JSON. Exit code 1 if there is none.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath backends --control /run/edge.sock",
     "twinpath backends --control /run/edge.sock --json | jq '.[] | select(.connections == 0).backend'",
-    "idle=$(twinpath backends --control /run/edge.sock --json | jq -r 'first(.[] | select(.connections == 0)) | .backend + \" --service \" + .service')",
+    "idle=$(twinpath backends --control /run/edge.sock --json | jq -r 'first(.[] | select(.is_drained and .connections == 0)) | .backend + \" --service \" + .service')",
     "twinpath change backend remove $idle --control /run/edge.sock",
 ))]
 pub struct Arguments {

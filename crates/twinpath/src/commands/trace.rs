@@ -20,7 +20,8 @@ use twinpath_node::trace::{trace_bytes, trace_packet};
 /// it; on the slow path what each function examined, wrote and decided, and the rule that comes of it,
 /// or why none does; where its payload waits; and what leaves. Rules of lists and routes are told with
 /// their text and their line of the service file, an inspector's rules with that of their own file. A load
-/// balancer tells which backend it chose, and why: by hashing, or by the flow's entry. Words of
+/// balancer tells which backend it chose, and why: by hashing, or by the flow's entry. Hashing depends on
+/// the seed: a run on network interfaces draws one unless the file sets it, and tells which. Words of
 /// flow state are told as they are; what their bits mean, `twinpath explain --programs` shows.
 ///
 /// Of a DPU it is told which tables of which stages a packet meets, which entries are found, and what follows.
@@ -63,6 +64,9 @@ pub struct Arguments {
     /// folder all that end with .json
     #[arg(long, value_name = "CONFIG.json", num_args = 1..)]
     dash: Vec<PathBuf>,
+    /// The seed of a run that drew one, in place of the service file's
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
     /// As JSON, for programs
     #[arg(long)]
     json: bool,
@@ -80,6 +84,7 @@ fn warn_of(source: &Source) {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut service = Service::load(&arguments.service)?;
     super::dash::replace_config(&arguments.dash, &mut service)?;
+    service.seed = arguments.seed.unwrap_or(service.seed);
     if let Some(capture) = &arguments.dropped {
         return drops::execute(&service, capture, arguments.flow.as_ref(), arguments.json);
     }

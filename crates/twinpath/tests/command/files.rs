@@ -124,8 +124,8 @@ fn interfaces_that_are_called_like_no_port_are_told_of() {
              of \"eth0\" as from site, of \"eth1\" as from uplink",
         ),
         (
-            "\"uplink\", \"a\", \"b\"",
-            "of \"a\" as from uplink, of \"b\" as from a port 2 that the service does not name",
+            "\"uplink\", \"a\"",
+            "packets were taken by their numbers, of \"a\" as from uplink",
         ),
     ] {
         captured_at(ports);

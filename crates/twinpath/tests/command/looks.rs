@@ -1,7 +1,12 @@
 //! `twinpath flows`, `bindings`, `backends` and `counters`, against a service that runs.
 
+use crate::folder::Folder;
 use crate::operator::Running;
 use serde_json::Value;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::process::Command;
+use std::time::Duration;
 
 const GATEWAY: &str = "[service]\nname = \"gateway\"\nchain = [\"acl\", \"firewall\", \"napt\", \"monitor\"]\n\
     inside = [\"10.0.0.0/8\"]\n\
@@ -218,6 +223,65 @@ fn backends_tell_their_connections() {
         let count = |name: &str| backend[name].as_u64().expect("a count");
         assert!(count("opened") >= count("connections"), "{backend}");
     }
+    running.stop();
+}
+
+const THREE: &str = "[service]\nname = \"edge\"\nchain = [\"load_balancer\"]\n\
+    [[load_balancer.services]]\nvip = \"192.0.2.1:80\"\nprotocol = \"tcp\"\n\
+    backends = [{ endpoint = \"10.1.0.2:8080\" }, { endpoint = \"10.1.0.3:8080\" }, { endpoint = \"10.1.0.4:8080\" }]\n\
+    [traffic]\nflows = 90\narrivals = { process = \"poisson\", rate_pps = 2000.0 }\n\
+    [traffic.hosts]\nservices = [{ address = \"192.0.2.1\", port = 80, protocol = \"tcp\" }]\n";
+
+/// Behind a change that gives backends other places connections are told with theirs at once, though no
+/// packet of them has come since.
+#[test]
+fn connections_stay_with_their_backends_when_another_goes() {
+    let folder = Folder::with("edge.toml", THREE);
+    let to = ["--packets", "400", "--out", "a.pcap"];
+    folder.succeed(&[&["generate", "--service", "edge.toml"][..], &to].concat());
+    let made = Command::new("mkfifo").arg(folder.path("in")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let running = Running::start_in(folder, &["--in", "in"]);
+    let mut pipe = OpenOptions::new()
+        .write(true)
+        .open(running.folder.path("in"))
+        .expect("a reader");
+    let packets = running.folder.read("a.pcap");
+    pipe.write_all(&packets).expect("all is read");
+    let connections = || -> Vec<(String, u64)> {
+        let backends = json(&running, &["backends"]).into_iter();
+        let one = |one: Value| {
+            let endpoint = one["backend"].as_str().expect("an endpoint");
+            (
+                endpoint.to_owned(),
+                one["connections"].as_u64().expect("a count"),
+            )
+        };
+        backends.map(one).collect()
+    };
+    // All that was written has been taken.
+    let mut known = connections();
+    loop {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = connections();
+        if now == known && now.iter().all(|(_, count)| *count > 5) {
+            break;
+        }
+        known = now;
+    }
+    let gone = &known[0].0;
+    let words = [
+        "change",
+        "backend",
+        "remove",
+        gone,
+        "--service",
+        "192.0.2.1:80/tcp",
+    ];
+    let said = running.ask(&words);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert_eq!(connections(), known[1..]);
+    drop(pipe);
     running.stop();
 }
 

@@ -23,9 +23,13 @@ impl Running {
     }
 
     pub fn start_as(service: &str) -> Self {
-        let folder = Folder::with("edge.toml", service);
+        Self::start_in(Folder::with("edge.toml", service), &[])
+    }
+
+    /// The same in a folder where the service file is already.
+    pub fn start_in(folder: Folder, more: &[&str]) -> Self {
         let flags = ["--control", "edge.sock", "--report", "r"];
-        let child = folder.start(&[&["run", "edge.toml"][..], &flags].concat());
+        let child = folder.start(&[&["run", "edge.toml"][..], &flags, more].concat());
         Self { folder, child }
     }
 
