@@ -39,14 +39,14 @@ impl Bench {
         self.worker.receive(frame, &mut self.own, returns);
     }
 
-    /// Sends a message about flow `flow` and lets everything come back and be read.
+    /// It gets that late, and then a message about flow `flow` comes: what comes back is read.
     fn ask(&mut self, message: Message, flow: u64, at: Instant) -> Vec<Message> {
         let (passed, now) = (Moment::end_of(at), at);
         let time = Time { passed, now };
-        self.worker.advance(time, &mut self.own, &mut Vec::new());
+        let mut returns = Vec::new();
+        self.worker.advance(time, &mut self.own, &mut returns);
         let mut header = Header::new(message, FlowKey([flow, 0, 0, 0, 1]));
         (header.generation, header.epoch, header.timestamp) = (9, 1, at);
-        let mut returns = Vec::new();
         self.send(&header, &[], &mut returns);
         returns.iter().map(says).collect()
     }
@@ -237,7 +237,7 @@ fn a_silent_flow_of_a_former_life_is_asked_for_and_forgotten() {
     );
     assert_eq!(bench.worker.flows().next().expect("flows").store().len(), 1);
     let asked = bench.ask(Message::WriteBack, 2, later(2));
-    assert_eq!(asked, [Message::Acknowledge, Message::Recall]);
+    assert_eq!(asked, [Message::Recall, Message::Acknowledge]);
     assert_eq!(
         bench.ask(Message::WriteBack, 3, later(2)),
         [],

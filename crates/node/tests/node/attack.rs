@@ -1,6 +1,7 @@
 //! Floods of openings, in packet time: who is there gets in, and who is in stays, on both paths as on
 //! the slow path alone. The tables are small, so that what takes minutes elsewhere takes a moment.
 
+use crate::common::derived::counted;
 use crate::common::{Flows, Outcome, assert_same, run, service};
 use twinpath_control::service::{Execution, Paths};
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
@@ -312,8 +313,21 @@ fn lets_a_client_in(text: &str, server: Server, conversation: Conversation, late
         assert_eq!(report.drops.get("flow_table_full"), None);
         assert_eq!(whole(flows, 11, 3 + 2 * 2), 2, "the clients get in");
         assert_eq!(whole(flows, 10, 3 + 2 * 300), 1, "who is in stays");
+        let forgotten = report.flows.half_open_forgotten;
+        assert!(forgotten > 0, "the table was never full");
     }
+    for outcome in [&slow, &both] {
+        let opened = opened(outcome);
+        assert!(opened >= 3, "{opened} opened, of three clients alone");
+    }
+    assert!(both.report.fast.packets > 0);
     assert_same(&slow.flows, &both.flows, "under attack");
+}
+
+/// Connections that a firewall let in, or a balancer gave to a backend.
+fn opened(outcome: &Outcome) -> u64 {
+    counted(outcome, "firewall", &["connections_opened"])
+        + counted(outcome, "load_balancer", &["new_connections"])
 }
 
 /// An acknowledgement of a number that was made up, behind the server's SYN.
@@ -437,10 +451,11 @@ fn expired_connections_make_room_for_a_new_one() {
     let trace = packets.trace();
     // What the fast path holds it gives back in its own time, as packets come by.
     let service = service(&text);
-    let Outcome { flows, report, .. } = run(&service, &trace, Paths::Slow, Execution::Virtual);
-    assert_eq!(report.drops.get("flow_table_full"), None);
-    assert_eq!(whole(&flows, 10, 3 + 2), 64);
-    assert_eq!(whole(&flows, 11, 3 + 2 * 2), 1);
+    let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
+    assert_eq!(slow.report.drops.get("flow_table_full"), None);
+    assert_eq!(whole(&slow.flows, 10, 3 + 2), 64);
+    assert_eq!(whole(&slow.flows, 11, 3 + 2 * 2), 1);
+    assert!(opened(&slow) > 0, "{:?}", slow.report.functions);
 }
 
 /// Flows that are just hot enough for a slot take none from those that have one.

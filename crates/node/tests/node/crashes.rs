@@ -244,6 +244,7 @@ fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
     let (affected, poisoned) = (affected(&service, trace, at), poisoned(trace, at));
     let (in_front, behind) = (fused(&service), fuses::behind(&service, 0));
     let (virtual_time, threads) = (Execution::Virtual, Execution::Threads);
+    let mut on_fast_path = 0;
     for (place, fused, paths, execution) in [
         ("in front", &in_front, Paths::Both, virtual_time),
         ("in front", &in_front, Paths::Both, threads),
@@ -254,6 +255,7 @@ fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
     ] {
         let what = format!("{place}, {paths:?}, {execution:?}: {text}");
         let (left, report) = crash_on(fused, paths, &poisoned, execution);
+        on_fast_path += report.fast.packets;
         let found = by_flow(left);
         assert_same(
             &without(&expected.flows, &affected),
@@ -291,6 +293,7 @@ fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
             "{what}: no flow went on"
         );
     }
+    assert!(on_fast_path > 0, "{text}: none on the fast path");
 }
 
 #[test]
@@ -649,6 +652,7 @@ fn a_function_that_panics_as_it_begins() {
          [fast_path]\nhot_packets = 1\n[firewall]\ndefault = \"allow\"\n",
     );
     let trace = told_apart(3000, 40);
+    let mut on_fast_path = 0;
     for execution in [Execution::Virtual, Execution::Threads] {
         let has_blown = Arc::new(AtomicBool::new(false));
         let starter = custom(Form::Flow, 0, move |_, _| {
@@ -669,5 +673,7 @@ fn a_function_that_panics_as_it_begins() {
             1,
             "{execution:?}"
         );
+        on_fast_path += report.fast.packets;
     }
+    assert!(on_fast_path > 0);
 }

@@ -234,13 +234,14 @@ fn both_paths_do_what_the_slow_path_does_while_policies_change() {
     );
 }
 
-/// What a service over so many shards puts out, and what its ENIs have counted.
+/// What a service over so many shards puts out, what its ENIs have counted, and how many packets the fast
+/// path settled.
 fn run_sharded(
     service: &Service,
     (shards, paths, execution): (u16, Paths, Execution),
     input: &Path,
     output: &Path,
-) -> (Flows, Dash) {
+) -> (Flows, Dash, u64) {
     let mut service = service.clone();
     (service.run.paths, service.run.execution) = (paths, execution);
     (service.run.shards, service.run.pace) = (Shards(shards), Some(Pace::Lossless));
@@ -251,9 +252,11 @@ fn run_sharded(
     };
     let is_stopped = AtomicBool::new(false);
     let finished = twinpath_node::run(&service, &ports, Live::hidden(), &is_stopped);
-    let mut dash = finished.expect("a run").report.dash.expect("a DPU");
+    let report = finished.expect("a run").report;
+    let (fast, dash) = (report.fast.packets, report.dash);
+    let mut dash = dash.expect("a DPU");
     dash.enis.sort_by(|one, other| one.eni.cmp(&other.eni));
-    (flows(output), dash)
+    (flows(output), dash, fast)
 }
 
 /// All packets of an ENI are one shard's, so its limits and counters are those of one DPU, and what leaves
@@ -266,13 +269,14 @@ fn several_shards_are_one_dpu() {
     let input = steps(&service, folder)[0].input.clone().expect("a capture");
     let output = folder.join("out.pcap");
     let alone = (1, Paths::Slow, Execution::Virtual);
-    let (expected, counted) = run_sharded(&service, alone, &input, &output);
+    let (expected, counted, _) = run_sharded(&service, alone, &input, &output);
     assert!(expected.len() > 100, "{} flows", expected.len());
     for shards in [1, 2, 4] {
         for execution in [Execution::Virtual, Execution::Threads] {
             let what = format!("{shards} shards, {execution:?}");
             let ways = (shards, Paths::Both, execution);
-            let (left, dash) = run_sharded(&service, ways, &input, &output);
+            let (left, dash, fast) = run_sharded(&service, ways, &input, &output);
+            assert!(fast > 0, "{what}: none on the fast path");
             assert!(left == expected, "{what}: others have left");
             assert_eq!(dash.drops, counted.drops, "{what}");
             assert_eq!(dash.enis.len(), counted.enis.len(), "{what}");

@@ -3,7 +3,7 @@
 
 use crate::common::acting::decisions;
 use crate::common::changing::{ServiceChange, run_changing};
-use crate::common::derived::profiled;
+use crate::common::derived::{counted, profiled};
 use crate::common::rows::tell;
 use crate::common::{
     Outcome, VARIANTS, Variant, assert_same, balanced_traffic, by_direction, generate, run,
@@ -67,18 +67,27 @@ fn made(chain: &[&str], tables: &[&str]) -> Service {
     service(&text(chain, tables))
 }
 
-/// Compares a service that changes on both paths with one on the slow path alone. Returns what left
-/// the slow path alone, and the share of packets that stayed on the fast path.
+/// What a comparison has shown.
+struct Compared {
+    /// What left the slow path alone.
+    slow: Outcome,
+    /// The share of packets that stayed on the fast path in the last run.
+    share: f64,
+    /// How many packets did in all runs.
+    fast_packets: u64,
+}
+
+/// Compares a service that changes on both paths with one on the slow path alone.
 fn compare_as(
     first: &Service,
     changes: &[ServiceChange],
     trace: &Trace,
     variants: &[Variant],
     what: &str,
-) -> (Outcome, f64) {
+) -> Compared {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
     assert_nothing_lost(&expected, what);
-    let mut share = 0.0;
+    let (mut share, mut fast_packets) = (0.0, 0);
     for &variant in variants {
         for execution in [Execution::Virtual, Execution::Threads] {
             let what = format!("{what} {variant:?} {execution:?}");
@@ -108,9 +117,33 @@ fn compare_as(
             );
             tell(&what, &expected, &found);
             share = found.report.fast.share;
+            fast_packets += found.report.fast.packets;
         }
     }
-    (expected, share)
+    Compared {
+        slow: expected,
+        share,
+        fast_packets,
+    }
+}
+
+/// The same of all variants of the fast path, one of which settled something at least. Returns what
+/// left the slow path alone.
+fn compare_all(first: &Service, changes: &[ServiceChange], trace: &Trace, what: &str) -> Outcome {
+    let compared = compare_as(first, changes, trace, &VARIANTS, what);
+    assert!(compared.fast_packets > 0, "{what}: none on the fast path");
+    compared.slow
+}
+
+/// What a function counted of a service that changes so often, and no more, on the slow path alone.
+fn counted_until(
+    first: &Service,
+    changes: &[ServiceChange],
+    trace: &Trace,
+    (function, counter): (&str, &str),
+) -> u64 {
+    let outcome = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
+    counted(&outcome, function, &[counter])
 }
 
 /// Whatever came in has left or is counted; a reassembler may make two packets of one.
@@ -125,9 +158,10 @@ fn assert_nothing_lost(outcome: &Outcome, what: &str) {
 }
 
 fn compare(first: &Service, changes: &[ServiceChange], trace: &Trace, what: &str) -> Outcome {
-    let (expected, share) = compare_as(first, changes, trace, &[Variant::Plain], what);
+    let compared = compare_as(first, changes, trace, &[Variant::Plain], what);
+    let share = compared.share;
     assert!(share > 0.1, "{what}: the fast path did too little: {share}");
-    expected
+    compared.slow
 }
 
 fn packets_of(outcome: &Outcome) -> usize {
@@ -194,7 +228,7 @@ fn time_outs_change() {
             to: hasty,
         },
     ];
-    let (outcome, _) = compare_as(&patient, &changes, &trace, &VARIANTS, "time-outs");
+    let outcome = compare_all(&patient, &changes, &trace, "time-outs");
     assert!(outcome.report.drops["invalid_state"] > 100);
 }
 
@@ -219,7 +253,7 @@ fn functions_join_leave_and_change_places() {
         })
         .collect();
     let first = made(chains[0], &tables);
-    let (outcome, _) = compare_as(&first, &changes, &trace, &VARIANTS, "chains");
+    let outcome = compare_all(&first, &changes, &trace, "chains");
     let released = outcome.report.functions[0].counters["released"];
     assert!(released > 0, "segments were held");
 }
@@ -240,7 +274,7 @@ fn a_reassembler_takes_other_limits() {
             to: patient.clone(),
         },
     ];
-    let (outcome, _) = compare_as(&patient, &changes, &trace, &VARIANTS, "limits");
+    let outcome = compare_all(&patient, &changes, &trace, "limits");
     let count = |name: &str| outcome.report.functions[1].counters[name];
     assert!(count("limits_reached") > 0 && count("gaps_closed") > 0);
 }
@@ -261,7 +295,7 @@ fn an_inspector_takes_other_rules() {
             to: some.clone(),
         },
     ];
-    let (outcome, _) = compare_as(&some, &changes, &trace, &VARIANTS, "patterns");
+    let outcome = compare_all(&some, &changes, &trace, "patterns");
     let count = |name: &str| outcome.report.functions[1].counters[name];
     assert!(count("bans") > 0);
 }
@@ -318,15 +352,15 @@ fn backends_are_drained_removed_and_added() {
                 to: with(TWO),
             },
         ];
-        let (outcome, share) = compare_as(
+        let compared = compare_as(
             &with(TWO),
             &changes,
             &trace,
             &VARIANTS,
             &format!("{chain:?}"),
         );
-        assert!(share > 0.1, "{share}");
-        let functions = &outcome.report.functions;
+        assert!(compared.share > 0.1, "{}", compared.share);
+        let functions = &compared.slow.report.functions;
         let balancer = functions.iter().find(|one| one.name == "load_balancer");
         let count = |name: &str| balancer.expect("there").counters[name];
         assert!(count("reassigned") > 0 && count("new_connections") > 100);
@@ -351,6 +385,9 @@ fn a_balancer_joins_and_leaves() {
         },
     ];
     compare(&without, &changes, &trace, "joins");
+    let counter = ("load_balancer", "new_connections");
+    let balanced = counted_until(&without, &changes[..1], &trace, counter);
+    assert!(balanced > 0, "nothing was balanced");
 }
 
 #[test]
@@ -394,7 +431,10 @@ fn several_workers_change_together() {
             to: made(&["reassembler"], &[REASSEMBLER, workers]),
         },
     ];
-    compare(&first, &changes, &trace, "workers");
+    let outcome = compare(&first, &changes, &trace, "workers");
+    assert!(counted(&outcome, "reassembler", &["held"]) > 0);
+    let counter = ("firewall", "connections_opened");
+    assert!(counted_until(&first, &changes[..1], &trace, counter) > 0);
 }
 
 /// Elements with rules come and go around functions that share flow state, and those that stay
@@ -420,7 +460,18 @@ fn beside_elements_with_rules() {
             to: made(chain, &tables),
         })
         .collect();
-    compare(&made(chains[0], &tables), &changes, &trace, "elements");
+    let first = made(chains[0], &tables);
+    compare(&first, &changes, &trace, "elements");
+    // Up to the last chain in which all of them are.
+    for counter in [
+        ("firewall", "connections_opened"),
+        ("reassembler", "in_order"),
+        ("monitor", "packets"),
+        ("acl", "allowed"),
+    ] {
+        let count = counted_until(&first, &changes[..3], &trace, counter);
+        assert!(count > 0, "{counter:?}");
+    }
 }
 
 /// What functions are told to do follows from each capture.
@@ -445,7 +496,8 @@ fn on_captures() {
         let part = capture.trace.len() / 3;
         let changes = [change(part, &second), change(2 * part, &third)];
         let variants = [Variant::Plain];
-        let (slow, share) = compare_as(&first, &changes, &capture.trace, &variants, &capture.name);
+        let Compared { slow, share, .. } =
+            compare_as(&first, &changes, &capture.trace, &variants, &capture.name);
         for instance in &third.chain {
             let name = instance.config.descriptor().name;
             *acted.entry(name).or_insert(0) += decisions(&third, &slow, &instance.name);
@@ -508,6 +560,7 @@ fn any_chain_becomes_any_other() {
         stretched(&tcp_traffic(0.1, 6_000), 50),
         stretched(&balanced_traffic(&balancer(TWO), 6_000), 25),
     ];
+    let (mut acted, mut fast_packets) = (BTreeMap::new(), 0);
     for seed in 0..24 {
         let mut draw = seed;
         let first = any(&mut draw);
@@ -519,8 +572,17 @@ fn any_chain_becomes_any_other() {
             .collect();
         let trace = &traces[seed as usize % traces.len()];
         let variant = VARIANTS[seed as usize % VARIANTS.len()];
-        compare_as(&first, &changes, trace, &[variant], &format!("seed {seed}"));
+        let compared = compare_as(&first, &changes, trace, &[variant], &format!("seed {seed}"));
+        fast_packets += compared.fast_packets;
+        let alone = run(&first, trace, Paths::Slow, Execution::Virtual);
+        for instance in &first.chain {
+            let count = decisions(&first, &alone, &instance.name);
+            *acted.entry(instance.name.to_string()).or_insert(0) += count;
+        }
     }
+    println!("{acted:?}, {fast_packets} on the fast path");
+    assert!(fast_packets > 0);
+    assert!(acted.values().any(|count| *count > 0), "{acted:?}");
 }
 
 /// A list comes to stand around a balancer, and goes: connections stay where they are.
@@ -543,13 +605,8 @@ fn a_balancer_keeps_its_connections_beside_cached_rules() {
     });
     let changes: Vec<_> = changes.collect();
     let trace = balanced_traffic(&balancer(TWO), 6_000);
-    compare_as(
-        &chains[0],
-        &changes,
-        &trace,
-        &VARIANTS,
-        "a list comes and goes",
-    );
+    let outcome = compare_all(&chains[0], &changes, &trace, "a list comes and goes");
+    assert!(counted(&outcome, "load_balancer", &["new_connections"]) > 0);
 }
 
 /// Functions that share flow state are parted by a list and come together again: the first of them
@@ -593,5 +650,6 @@ fn functions_are_parted_and_joined() {
             to,
         })
         .collect();
-    compare_as(&first, &changes, &trace, &VARIANTS, "parted and joined");
+    let outcome = compare_all(&first, &changes, &trace, "parted and joined");
+    assert!(counted(&outcome, "load_balancer", &["new_connections"]) > 0);
 }

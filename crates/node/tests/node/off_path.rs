@@ -199,6 +199,7 @@ fn functions_acted(outcome: &Outcome, version: usize) {
 
 #[test]
 fn strangers_change_nothing_and_fragments_go_with_their_connection() {
+    let mut on_fast_path = 0;
     for (chain, more) in [
         ("\"firewall\"", ""),
         ("\"monitor\", \"firewall\"", "[monitor]\n"),
@@ -220,10 +221,12 @@ fn strangers_change_nothing_and_fragments_go_with_their_connection() {
                     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
                     assert_same(&alone.flows, &both.flows, &format!("{variant:?} {chain}"));
                     functions_acted(&both, version);
+                    on_fast_path += both.report.fast.packets;
                 }
             }
         }
     }
+    assert!(on_fast_path > 0);
 }
 
 /// A segment to a service in parts, in reverse order, goes to one backend.
@@ -246,6 +249,7 @@ fn fragments_go_to_one_backend() {
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
     assert_same(&alone.flows, &both.flows, "fragments");
+    assert!(counted(&both, "load_balancer", &["new_connections"]) > 0);
     assert_eq!(both.packets.len(), script.genuine.len());
     for (_, frame) in &both.packets {
         let layout = dissect(frame).expect("a packet");
@@ -286,6 +290,7 @@ fn forged_fins_end_no_connection() {
     let text = format!("[service]\nname = \"x\"\nchain = [\"load_balancer\"]\n{balancer}");
     let service = service(&text);
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
+    let mut on_fast_path = 0;
     for variant in VARIANTS {
         let service = vary(&service, variant);
         let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
@@ -293,7 +298,9 @@ fn forged_fins_end_no_connection() {
         assert_eq!(both.packets.len(), script.genuine.len() + 3);
         let new = counted(&both, "load_balancer", &["new_connections"]);
         assert_eq!(new, 1, "{variant:?}");
+        on_fast_path += both.report.fast.packets;
     }
+    assert!(on_fast_path > 0);
 }
 
 /// An ICMP message of any type, with so many bytes behind its header.
@@ -311,6 +318,7 @@ fn icmp(from: Endpoint, to: Endpoint, kind: u8, bytes: usize) -> Vec<u8> {
 /// about anything: they are no packets of that flow, on either path.
 #[test]
 fn errors_that_quote_nothing_are_of_no_flow() {
+    let mut on_fast_path = 0;
     for version in [0, 1] {
         // What asks and answers besides echoes: timestamps, and what is for experiments.
         let (asks, answers, forged) = match version {
@@ -338,8 +346,10 @@ fn errors_that_quote_nothing_are_of_no_flow() {
             let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
             assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
             assert_eq!(alone.report.drops, both.report.drops, "{variant:?}");
+            on_fast_path += both.report.fast.packets;
         }
     }
+    assert!(on_fast_path > 0);
 }
 
 /// A router behind a translation tells of a packet that came to a host's own address, though the
@@ -365,11 +375,14 @@ fn errors_about_what_was_not_translated_leave() {
     let service = service(text);
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
     assert_eq!(alone.packets.len(), 1, "the error alone leaves");
+    let mut hits = 0;
     for variant in VARIANTS {
         let service = vary(&service, variant);
         let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
         assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
+        hits += both.report.rules.total.table.hits;
     }
+    assert!(hits > 0, "no cached rule was used");
 }
 
 /// Errors and resets of somebody who sees nothing of a connection are judged by what rules have told of it,

@@ -110,7 +110,7 @@ fn generated_traffic_of_both_versions() {
 
 #[test]
 fn captures_on_both_paths() {
-    let (mut dropped, mut delayed) = (0, 0);
+    let (mut dropped, mut delayed, mut on_fast_path) = (0, 0, 0);
     for path in captures() {
         let trace = load(&path);
         for limit in LIMITS {
@@ -122,12 +122,14 @@ fn captures_on_both_paths() {
             assert_eq!(times(&expected), times(&found), "{what}");
             dropped += limited(&found);
             delayed += counter(&found, "delayed");
+            on_fast_path += found.report.fast.packets;
         }
     }
     assert!(
         captures().is_empty() || (dropped > 100 && delayed > 100),
         "{dropped} {delayed}"
     );
+    assert!(captures().is_empty() || on_fast_path > 0);
 }
 
 /// In front of others, behind them and between, also where cached rules are beside it.
@@ -141,6 +143,7 @@ fn beside_other_functions() {
         "\"acl\", \"rate_limiter\"",
         "\"rate_limiter\", \"acl\", \"load_balancer\"",
     ];
+    let (mut dropped, mut delayed, mut on_fast_path) = (0, 0, 0);
     for chain in chains {
         for limit in LIMITS {
             let inside = match chain.contains("acl") {
@@ -150,13 +153,18 @@ fn beside_other_functions() {
             let text = format!("[service]\nchain = [{chain}]\n{inside}{tables}{limit}");
             let service = service(&text);
             let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
+            dropped += limited(&expected);
+            delayed += counter(&expected, "delayed");
             for (paths, execution) in EVERYWHERE {
                 let what = format!("{chain} {limit} {paths:?} {execution:?}");
                 let found = run(&service, &trace, paths, execution);
                 assert_agrees(&expected, &found, &what);
+                on_fast_path += found.report.fast.packets;
             }
         }
     }
+    println!("{dropped} dropped, {delayed} delayed, {on_fast_path} on the fast path");
+    assert!(dropped > 0 && delayed > 0 && on_fast_path > 0);
 }
 
 const SPLITS: [&str; 3] = [

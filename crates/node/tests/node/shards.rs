@@ -2,16 +2,17 @@
 //! captures and generated traffic, byte for byte per flow; behind a translation up to a renaming of
 //! the ports that it gives out.
 
+use crate::common::acting::decisions;
 use crate::common::derived::{Capture, answered_through, by_entry, profiled};
 use crate::common::headers_only::{crossing_traffic, firewall};
 use crate::common::memory_servers::{Remote, run_with_servers, servers, service_with_servers};
 use crate::common::rows::tell;
 use crate::common::sharded::{run_shards, spread};
 use crate::common::{
-    Flows, assert_same, assert_same_but_for_names, balanced_traffic, by_direction, generate, run,
-    service, tcp_traffic, traffic,
+    Flows, Outcome, assert_same, assert_same_but_for_names, balanced_traffic, by_direction,
+    generate, run, service, tcp_traffic, traffic,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
@@ -20,12 +21,24 @@ use twinpath_node::shards::{Partition, share};
 
 const COUNTS: [u16; 3] = [1, 2, 4];
 
+/// What a comparison has shown.
+struct Compared {
+    /// What one node with everything on the slow path did.
+    slow: Outcome,
+    /// The least share of the fast path in any run.
+    share: f64,
+    /// Packets that it settled in all runs.
+    fast_packets: u64,
+    /// Runs in which two shards, at least, had packets.
+    shared: usize,
+}
+
 /// Both paths of so many shards put out what the slow path of one node does, and each shard has had
-/// its part. Returns the share of the fast path.
-fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> f64 {
+/// its part.
+fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> Compared {
     let slow = run(service, trace, Paths::Slow, Execution::Virtual);
     let expected = by_direction(&slow.flows);
-    let mut share = 1.0f64;
+    let (mut share, mut fast_packets, mut shared) = (1.0f64, 0, 0);
     for shards in COUNTS {
         for execution in [Execution::Virtual, Execution::Threads] {
             let named = format!("{what}, {shards} shards, {execution:?}");
@@ -47,16 +60,24 @@ fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> f64
             println!("{named}: {:?}", spread.arrived);
             tell(&named, &slow, &spread.outcome);
             share = share.min(spread.outcome.report.fast.share);
+            fast_packets += spread.outcome.report.fast.packets;
+            let used = spread.arrived.iter().filter(|&&count| count > 0);
+            shared += usize::from(used.count() >= 2);
         }
     }
-    share
+    Compared {
+        slow,
+        share,
+        fast_packets,
+        shared,
+    }
 }
 
 #[test]
 fn flow_state_over_generated_traffic() {
     let text = "[service]\nchain = [\"firewall\", \"reassembler\"]\n\
         [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"0-30000\" }]\n";
-    let share = compare(text, &service(text), &tcp_traffic(0.05, 20_000), true);
+    let Compared { share, .. } = compare(text, &service(text), &tcp_traffic(0.05, 20_000), true);
     assert!(share > 0.2, "{share}");
 }
 
@@ -66,7 +87,7 @@ fn a_balancer_whose_servers_answer() {
         { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
     let text = format!("[service]\nchain = [\"load_balancer\"]\n{balancer}");
     let trace = balanced_traffic(balancer, 10_000);
-    let share = compare(&text, &service(&text), &trace, true);
+    let Compared { share, .. } = compare(&text, &service(&text), &trace, true);
     assert!(share > 0.2, "{share}");
 }
 
@@ -109,19 +130,30 @@ fn rules_and_flow_state_over_both_versions() {
         ),
         5,
     );
-    let share = compare(text, &service(text), &trace, true);
+    let Compared { share, .. } = compare(text, &service(text), &trace, true);
     assert!(share > 0.2, "{share}");
 }
 
 #[test]
 fn chains_over_captures() {
     let chain = ["acl", "firewall", "reassembler", "router"];
+    let (mut acted, mut fast_packets, mut shared) = (BTreeMap::new(), 0, 0);
     for capture in profiled().iter().filter(|one| one.trace.len() <= 5000) {
         let functions = capture.functions_of(&chain);
         let derived = capture.profile.service_of(functions);
         let service = capture.service("shards", &derived);
-        compare(&capture.name, &service, &capture.trace, false);
+        let compared = compare(&capture.name, &service, &capture.trace, false);
+        for instance in &service.chain {
+            let name = instance.config.descriptor().name;
+            *acted.entry(name).or_insert(0) += decisions(&service, &compared.slow, &instance.name);
+        }
+        fast_packets += compared.fast_packets;
+        shared += compared.shared;
     }
+    println!("{acted:?}, {fast_packets} on the fast path, {shared} runs over several shards");
+    let some = fast_packets > 0 && shared > 0 && !acted.is_empty();
+    assert!(profiled().is_empty() || some);
+    assert!(acted.values().all(|count| *count > 0), "{acted:?}");
 }
 
 /// What the servers of a capture answer to what a translation over so many shards sends them.

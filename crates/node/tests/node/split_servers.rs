@@ -1,7 +1,7 @@
 //! Payloads wait on memory servers, over RoCEv2, under virtual time: what leaves is what leaves workers
 //! that see whole packets, but for what is lost with a frame or a server; that is counted, and bounded.
 
-use crate::common::headers_only::{FIREWALL, GATEWAY, crossing_traffic};
+use crate::common::headers_only::{FIREWALL, GATEWAY, caching_gateway, crossing_traffic};
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
 use crate::common::{Flows, Outcome, assert_same, by_direction, generate, run, service, traffic};
 use std::time::Duration;
@@ -107,6 +107,37 @@ fn without_faults_nothing_is_lost() {
             }
             assert!(tally.of("responder_writes") > 0 || tally.of("server_restores") == 8);
         }
+    }
+}
+
+/// The same where rules are cached while packets come: what the fast path settles needs no server.
+#[test]
+fn beside_cached_rules_nothing_is_lost() {
+    let trace = crossing_traffic();
+    let text = format!("{CHAIN}{FIREWALL}{}", caching_gateway());
+    let expected = run(&service(&text), &trace, Paths::Slow, Execution::Virtual);
+    for is_v4 in [true, false] {
+        let what = format!("cached rules {is_v4}");
+        let split = format!(
+            "[split]\nqueue_pairs = 4\nthreshold_bytes = 100\n{}",
+            servers(is_v4)
+        );
+        let remote = Remote {
+            is_v4,
+            ..Remote::SOUND
+        };
+        let service = service_with_servers(&text, &split);
+        let (found, _) = run_with_servers(&service, &trace, Paths::Both, &remote);
+        assert_same(
+            &by_direction(&expected.flows),
+            &by_direction(&found.flows),
+            &what,
+        );
+        assert_counted(&expected, &found, &what);
+        let split = counts(&found);
+        println!("{what}: {split:?}, {:?}", found.report.fast);
+        assert!(split.merged > 0 && split.lost() == 0, "{what}: {split:?}");
+        assert!(found.report.fast.packets > 0, "{what}");
     }
 }
 

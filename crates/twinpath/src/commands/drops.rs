@@ -13,6 +13,8 @@ use twinpath_core::DropReason;
 
 /// Shows why a running service drops packets: how many so far, or each as it is dropped
 ///
+/// Of all so far those are told, too, that ports lost before they came in or when they left.
+///
 /// With --follow a line for each packet from now on: the reason, where and by which function, the port
 /// that it came in by, and its headers. At most 1000 in a second are told; how many were not is said in
 /// each line. Packets never wait for whoever follows them.
@@ -61,13 +63,16 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 
 impl Arguments {
     fn tell_counts(&self) -> Result<Outcome, CommandError> {
-        let mut drops = match look(&self.control, Look::Figures)? {
-            Seen::Figures(report) => report.drops,
+        let report = match look(&self.control, Look::Figures)? {
+            Seen::Figures(report) => report,
             other => return Err(unexpected(other)),
         };
+        let mut drops = report.drops;
+        drops.extend(report.port_losses.by_name());
         drops.retain(|reason, _| self.is_reason_wanted(reason));
         let text = match self.json {
             true => serde_json::to_string_pretty(&drops)? + "\n",
+            false if drops.is_empty() => "no packet has been dropped\n".to_owned(),
             false => {
                 let line = |(reason, count): (&String, &u64)| {
                     format!("{:>16}  {reason}\n", units::count(*count))
