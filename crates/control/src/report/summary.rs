@@ -605,6 +605,19 @@ mod tests {
         assert!(text.contains("\n  link "));
     }
 
+    /// Most of it may never have come in.
+    #[test]
+    fn what_was_lost_is_a_share_of_what_was_offered() {
+        let mut report = Report::default();
+        report.totals.packets_in = 25;
+        report.port_losses.receive_missed = 75;
+        report.port_losses.transmit_refused = 5;
+        let text = summary(&report);
+        let line = text.lines().find(|line| line.contains("LOST"));
+        let line = line.expect("lost packets are told");
+        assert!(line.contains("80 ") && line.contains("80.0 %"), "{line}");
+    }
+
     #[test]
     fn names_cannot_steer_the_terminal() {
         let mut report = edge_report();

@@ -11,8 +11,8 @@
 //!
 //! While it is under way, packets of other flows may go to the slow path past active rules of theirs
 //! (a FIN, where a rule looks at TCP flags). Those rules' packets are held from then on, and the rules
-//! are of the next promotion: the one under way waits for no more than it began with. So nobody is held
-//! for longer than two round trips, whatever others send.
+//! are of the next promotion: the one under way waits for no more than it began with. So no rule waits for
+//! more than two marks, whatever other connections send.
 //!
 //! If more packets arrive than may be held, the promotion is given up: the packets go to the slow path
 //! in order, and half as many rules are promoted together next; a rule for which alone too many

@@ -37,7 +37,7 @@ pub struct Arguments {
     /// Packets that are dropped
     #[arg(long, group = "at")]
     drops: bool,
-    /// The file to write, which must not be there yet, or a device; - for standard output
+    /// The file to write, which must not be there yet, or a character device; - for standard output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     out: PathBuf,
     /// At most so many bytes of each packet

@@ -72,7 +72,10 @@ impl Arguments {
         drops.retain(|reason, _| self.is_reason_wanted(reason));
         let text = match self.json {
             true => serde_json::to_string_pretty(&drops)? + "\n",
-            false if drops.is_empty() => "no packet has been dropped\n".to_owned(),
+            false if drops.is_empty() => match &self.reason {
+                None => "no packet has been dropped\n".to_owned(),
+                Some(reason) => format!("no packet has been dropped as {reason}\n"),
+            },
             false => {
                 let line = |(reason, count): (&String, &u64)| {
                     format!("{:>16}  {reason}\n", units::count(*count))

@@ -320,6 +320,11 @@ fn backends_in_json_are_what_a_change_takes() {
         let said = running.ask(&[&words[..], flags].concat());
         assert_eq!(said.code, Some(0), "{said:?}");
     };
+    let none = running.ask(&["drops", "--reason", "denied"]);
+    assert_eq!(
+        none.out, "no packet has been dropped as denied\n",
+        "{none:?}"
+    );
     change("drain", &[]);
     let drained: Vec<bool> = told().iter().map(|one| one["is_drained"] == true).collect();
     assert_eq!(drained, [false, true]);

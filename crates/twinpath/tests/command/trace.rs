@@ -2,6 +2,7 @@
 
 use crate::folder::Folder;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
 use twinpath_core::Instant;
 use twinpath_core::wire::PacketBuilder;
@@ -225,6 +226,20 @@ fn a_balancer_tells_its_choice() {
     let text = folder.succeed(&["trace", "x.toml", "--in", "in.pcap", "--packet", "60"]);
     let line = format!("    load_balancer: {known}\n");
     assert!(text.out.contains(&line), "{}", text.out);
+}
+
+/// A run that drew its seed is followed with that.
+#[test]
+fn a_choice_is_that_of_the_seed() {
+    let folder = Folder::with("x.toml", BALANCED);
+    let chosen = |seed: u64| {
+        let seed = seed.to_string();
+        let told = traced(&folder, &["--hex", &hex(&outbound()), "--seed", &seed]);
+        let words = &steps(&told, "receive")[0]["slow_path"]["state"]["words"];
+        words[0]["choice"].as_str().expect("a choice").to_owned()
+    };
+    let chosen: BTreeSet<String> = (0..16).map(chosen).collect();
+    assert_eq!(chosen.len(), 2, "each backend by some: {chosen:?}");
 }
 
 /// But for a router, which decides last in both directions.
