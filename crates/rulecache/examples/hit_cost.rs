@@ -151,7 +151,7 @@ fn confirm(table: &mut RuleTable, effects: &mut Vec<Effect>) {
     let marks: Vec<u32> = effects
         .drain(..)
         .filter_map(|effect| match effect {
-            Effect::Send(CacheMessage::Mark(mark)) => Some(mark),
+            Effect::Send(CacheMessage::Mark(mark, _)) => Some(mark),
             _ => None,
         })
         .collect();

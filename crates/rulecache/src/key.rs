@@ -10,9 +10,10 @@
 //! IPv4 addresses are mapped into IPv6's space. An ICMP echo has its identifier in place of both
 //! ports.
 
-use twinpath_core::Direction;
+use crate::field::Field;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{Address, Endpoint, fields, icmp, protocol};
+use twinpath_core::{Direction, FlowKey, Side};
 
 /// Words of a key.
 pub const WORDS: usize = 6;
@@ -71,6 +72,16 @@ impl MatchKey {
         u64::MAX,
         u64::MAX,
         !(0xff << FLAGS_SHIFT),
+        0,
+    ]);
+
+    /// The mask of addresses, ports and protocol.
+    pub(crate) const ENDS: Self = Self([
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        u64::MAX,
+        !0xffff_ffff | 0xff << PROTOCOL_SHIFT,
         0,
     ]);
 
@@ -245,6 +256,23 @@ impl MatchKey {
         key
     }
 
+    /// The [`ENDS`](Self::ENDS) of packets that a flow's end on this side sends.
+    pub(crate) fn of_flow_key((flow, side): (FlowKey, Side)) -> Self {
+        let mut key = Self::of_ends(flow.end(side), flow.end(side.other()));
+        key.0[4] |= u64::from(flow.protocol()) << PROTOCOL_SHIFT;
+        key
+    }
+
+    /// The flow and direction of packets that show this.
+    pub(crate) fn flow_key(&self) -> (FlowKey, Side) {
+        let end = |address: Field, port: Field| {
+            Endpoint::new(Address(address.of(self)), port.of(self) as u16)
+        };
+        let source = end(Field::SourceAddress, Field::SourcePort);
+        let destination = end(Field::DestinationAddress, Field::DestinationPort);
+        FlowKey::connection(source, destination, Field::Protocol.of(self) as u8)
+    }
+
     #[inline(always)]
     const fn of_ends(source: Endpoint, destination: Endpoint) -> Self {
         Self([
@@ -350,6 +378,7 @@ fn echo_shape(frame: &[u8], layout: &Layout) -> Option<u8> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use twinpath_core::Steering;
     use twinpath_core::wire::icmp::IcmpError;
     use twinpath_core::wire::{PacketBuilder, dissect};
 
@@ -378,6 +407,32 @@ mod tests {
         assert_eq!(key.0[5], 7 << 48);
         assert_eq!(key.direction(), Direction::Reply);
         assert!(!key.is_echo() && !key.is_v6());
+    }
+
+    /// Errors and fragments find their flow by addresses and ports.
+    #[test]
+    fn a_key_tells_the_flow_that_addresses_and_ports_tell() {
+        let v4 = |host, port| Endpoint::v4([10, 0, 0, host], port);
+        let v6 = |host, port| Endpoint::new(Address(0x2001_0db8_u128 << 96 | host), port);
+        let packets = [
+            PacketBuilder::tcp(v4(1, 1000), v4(2, 80)),
+            PacketBuilder::udp(v4(2, 53), v4(1, 1000)),
+            PacketBuilder::icmp_echo(v4(1, 7), v4(2, 0)).echo_reply(),
+            PacketBuilder::tcp(v6(1, 1000), v6(2, 80)),
+            PacketBuilder::udp(v6(2, 53), v6(1, 1000)),
+            PacketBuilder::icmp_echo(v6(1, 7), v6(2, 0)),
+        ];
+        for packet in packets {
+            let bytes = packet.to_vec().expect("a packet");
+            let layout = dissect(&bytes).expect("well formed");
+            for direction in [Direction::Original, Direction::Reply] {
+                let key = MatchKey::of(&bytes, &layout, 3, direction).expect("it has one");
+                let keyed = Steering::default().key(&bytes, &layout).expect("IP");
+                let flow = key.flow_key();
+                assert_eq!(flow, (keyed.key, keyed.side), "{layout:?}");
+                assert_eq!(MatchKey::of_flow_key(flow), key.and(&MatchKey::ENDS));
+            }
+        }
     }
 
     proptest! {

@@ -165,6 +165,13 @@ impl Manager {
         })
     }
 
+    /// A rule that has a place: it may be on the fast path.
+    pub fn rule(&self, name: RuleName) -> Option<&NewRule> {
+        let place = self.slots.get(name.id as usize)?;
+        let is_current = place.generation == name.generation;
+        place.rule.as_ref().filter(|_| is_current)
+    }
+
     /// Offers a hot rule, made from the packet with key `original`.
     pub fn offer(
         &mut self,

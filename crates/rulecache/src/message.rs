@@ -15,14 +15,15 @@
 //! | 16 | INSTALLED | to the slow path | id 4, generation 4 |
 //! | 17 | GONE | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8, progress or none, reason 1 |
 //! | 18 | USED | to the slow path | id 4, generation 4, packets 8, bytes 8, last use 8, progress or none |
-//! | 19 | MARK | to the slow path | mark 4 |
+//! | 19 | MARK | to the slow path | mark 4, id 4, generation 4 |
+//! | 20 | FLOW MARK | to the slow path | mark 4, flow 48 |
 //!
 //! With 32 added to their code GONE and USED tell the [progress](TcpProgress) of the last TCP segment,
 //! sequence number 4, acknowledgement number 4.
 //!
 //! Every request is answered, and asking again does no harm: ADD by INSTALLED or GONE, CLEAR by
-//! GONE, QUERY by USED or GONE, MARK by MARKED. Uses are counted from the rule's first, so that a
-//! lost or repeated report changes nothing.
+//! GONE, QUERY by USED or GONE, MARK and FLOW MARK by MARKED, or MARK by CLEAR where the workers have no
+//! such rule. Uses are counted from the rule's first, so that a lost or repeated report changes nothing.
 
 use crate::action::{Action, ActionWords};
 use crate::key::{MatchKey, WORDS};
@@ -105,7 +106,7 @@ pub enum CacheMessage {
     Clear(RuleName),
     /// How was this rule used?
     Query(RuleName),
-    /// Everything that reached the workers before this mark has been answered.
+    /// Everything that reached the workers before this mark and that it is about has been sent out.
     Marked(u32),
     /// The rule has arrived.
     Installed(RuleName),
@@ -113,8 +114,10 @@ pub enum CacheMessage {
     Gone(RuleName, Uses, Gone),
     /// The rule's uses so far.
     Used(RuleName, Uses),
-    /// Say when everything before this has been answered.
-    Mark(u32),
+    /// Say when everything before this has been sent out of flows whose packets may meet this rule.
+    Mark(u32, RuleName),
+    /// The same of the flow and direction of packets that show this.
+    FlowMark(u32, MatchKey),
 }
 
 /// Why bytes are no message.
@@ -150,6 +153,7 @@ const INSTALLED: u8 = 16;
 const GONE: u8 = 17;
 const USED: u8 = 18;
 const MARK: u8 = 19;
+const FLOW_MARK: u8 = 20;
 /// Added to the code of a message that tells of progress.
 const PROGRESS: u8 = 32;
 const PROGRESS_BYTES: usize = 8;
@@ -185,7 +189,8 @@ impl CacheMessage {
             Self::Installed(_) => INSTALLED,
             Self::Gone(_, uses, _) => GONE + uses.progress_code(),
             Self::Used(_, uses) => USED + uses.progress_code(),
-            Self::Mark(_) => MARK,
+            Self::Mark(..) => MARK,
+            Self::FlowMark(..) => FLOW_MARK,
         }
     }
 
@@ -193,7 +198,9 @@ impl CacheMessage {
     pub const fn bytes(&self) -> usize {
         match self {
             Self::Add(..) => MAX_MESSAGE_BYTES,
-            Self::Marked(_) | Self::Mark(_) => 5,
+            Self::Marked(_) => 5,
+            Self::Mark(..) => 13,
+            Self::FlowMark(..) => 5 + 8 * WORDS,
             Self::Clear(_) | Self::Query(_) | Self::Installed(_) => 9,
             Self::Used(_, uses) => 33 + uses.progress_bytes(),
             Self::Gone(_, uses, _) => 34 + uses.progress_bytes(),
@@ -221,7 +228,17 @@ impl CacheMessage {
                 writer.uses(name, uses);
                 writer.put([*why as u8]);
             }
-            Self::Mark(mark) | Self::Marked(mark) => writer.put(mark.to_be_bytes()),
+            Self::Marked(mark) => writer.put(mark.to_be_bytes()),
+            Self::Mark(mark, name) => {
+                writer.put(mark.to_be_bytes());
+                writer.name(name);
+            }
+            Self::FlowMark(mark, flow) => {
+                writer.put(mark.to_be_bytes());
+                flow.0
+                    .iter()
+                    .for_each(|word| writer.put(word.to_be_bytes()));
+            }
         }
         Some(bytes)
     }
@@ -246,7 +263,8 @@ impl CacheMessage {
             GONE_TELLING => Self::Gone(reader.name()?, reader.telling()?, reader.reason()?),
             USED => Self::Used(reader.name()?, reader.uses()?),
             USED_TELLING => Self::Used(reader.name()?, reader.telling()?),
-            MARK => Self::Mark(reader.u32()?),
+            MARK => Self::Mark(reader.u32()?, reader.name()?),
+            FLOW_MARK => Self::FlowMark(reader.u32()?, MatchKey(reader.words()?)),
             other => return Err(MessageError::Code(other)),
         };
         *body = reader.rest;
@@ -392,7 +410,7 @@ mod tests {
             progress: progress.map(TcpProgress::from_word),
         });
         let words = any::<([u64; 6], [u64; 6], [u64; 8], u64)>();
-        (0u8..8, name, uses, words, 0usize..5).prop_map(|(kind, name, uses, words, why)| {
+        (0u8..9, name, uses, words, 0usize..5).prop_map(|(kind, name, uses, words, why)| {
             let (mask, value, mut action, used) = words;
             action[5] = (action[5] & !0xff) | (action[5] % (1 + DropReason::COUNT as u64));
             let mask = MatchKey(mask).or(&MatchKey::ALWAYS);
@@ -412,7 +430,8 @@ mod tests {
                 4 => CacheMessage::Installed(name),
                 5 => CacheMessage::Gone(name, uses, Gone::ALL[why]),
                 6 => CacheMessage::Used(name, uses),
-                _ => CacheMessage::Mark(name.id),
+                7 => CacheMessage::Mark(used as u32, name),
+                _ => CacheMessage::FlowMark(name.id, MatchKey(value)),
             }
         })
     }

@@ -1,9 +1,11 @@
 //! Packets that wait on the slow path for cached rules to go, and what waits behind them.
 //!
 //! A packet waits for an entry of a function's table; packets of its own flow and direction wait
-//! behind it, in order. All others pass. A mark waits until all that came before it has gone out.
+//! behind it, in order. All others pass. A mark waits for those packets that came before it and that it is
+//! about, and for no others.
 
 use crate::followers::Follower;
+use crate::key::MatchKey;
 use crate::recording::{EntryId, Recording};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use twinpath_core::{FlowKey, Instant, Packet, Side};
@@ -33,6 +35,50 @@ pub(crate) struct Suspended {
     pub is_closing: bool,
 }
 
+/// What a mark is about.
+#[derive(Copy, Clone, Debug)]
+pub(crate) enum Scope {
+    /// The packets of a flow.
+    Flow(Flow),
+    /// The packets that meet a rule with this mask and value.
+    Rule(MatchKey, MatchKey),
+}
+
+impl Scope {
+    /// The flows of a rule.
+    pub fn of_rule(mask: &MatchKey, value: &MatchKey) -> Self {
+        match mask.is_of_a_flow() {
+            true => Self::Flow(value.flow_key()),
+            // A flow shows no more than its ends.
+            false => Self::Rule(mask.and(&MatchKey::ENDS), value.and(&MatchKey::ENDS)),
+        }
+    }
+
+    fn has(&self, flow: &Flow) -> bool {
+        match self {
+            Self::Flow(own) => own == flow,
+            Self::Rule(mask, value) => MatchKey::of_flow_key(*flow).matches(mask, value),
+        }
+    }
+}
+
+/// A packet that waits.
+struct Waiting {
+    /// Its number in the order of arrival.
+    ordinal: u64,
+    at: Instant,
+    flow: Flow,
+}
+
+/// A flow of which packets wait.
+#[derive(Default)]
+struct Queue {
+    /// Those behind the first.
+    behind: VecDeque<(Ticket, Packet)>,
+    /// Of all, the one that came last.
+    last: Ticket,
+}
+
 /// Everything that waits.
 #[derive(Default)]
 pub(crate) struct Pending {
@@ -40,13 +86,15 @@ pub(crate) struct Pending {
     /// The first of each flow.
     suspended: BTreeMap<Ticket, (Flow, Box<Suspended>)>,
     by_entry: BTreeSet<(EntryId, Ticket)>,
-    /// Those behind the first of their flow.
-    behind: BTreeMap<Flow, VecDeque<(Ticket, Packet)>>,
-    /// All of them, with their numbers in the order of arrival and their times.
-    tickets: BTreeMap<Ticket, (u64, Instant)>,
+    queues: BTreeMap<Flow, Queue>,
+    /// All packets.
+    tickets: BTreeMap<Ticket, Waiting>,
     ordinals: BTreeSet<(u64, Ticket)>,
     times: BTreeSet<(Instant, Ticket)>,
-    marks: VecDeque<(Ticket, u32)>,
+    /// Marks, by the packet that they wait for.
+    marks: BTreeMap<(Ticket, u32), Scope>,
+    /// Marks that wait for nothing.
+    free_marks: Vec<u32>,
 }
 
 impl Pending {
@@ -69,32 +117,33 @@ impl Pending {
     /// Whether a packet of this flow has to wait behind another.
     #[inline]
     pub fn concerns(&self, flow: &Flow) -> bool {
-        !self.is_empty() && self.behind.contains_key(flow)
+        !self.is_empty() && self.queues.contains_key(flow)
     }
 
-    fn ticket(&mut self, packet: &Packet) -> Ticket {
+    fn ticket(&mut self, flow: Flow, packet: &Packet) -> Ticket {
         let (ticket, ordinal) = (self.next, packet.frame.ordinal());
         self.next += 1;
         let at = packet.timestamp();
-        self.tickets.insert(ticket, (ordinal, at));
+        self.tickets.insert(ticket, Waiting { ordinal, at, flow });
         self.ordinals.insert((ordinal, ticket));
         self.times.insert((at, ticket));
+        self.queues.entry(flow).or_default().last = ticket;
         ticket
     }
 
     /// A packet waits behind others of its flow.
     pub fn wait_behind(&mut self, flow: Flow, packet: Packet) {
-        let ticket = self.ticket(&packet);
-        let behind = self.behind.entry(flow).or_default();
-        behind.push_back((ticket, packet));
+        let ticket = self.ticket(flow, &packet);
+        let queue = self.queues.entry(flow).or_default();
+        queue.behind.push_back((ticket, packet));
     }
 
     /// A packet waits for an entry, the first of its flow. One that has waited before keeps its
     /// ticket.
     pub fn suspend(&mut self, flow: Flow, ticket: Option<Ticket>, suspended: Box<Suspended>) {
-        let ticket = ticket.unwrap_or_else(|| self.ticket(&suspended.progress.packet));
+        let packet = &suspended.progress.packet;
+        let ticket = ticket.unwrap_or_else(|| self.ticket(flow, packet));
         self.by_entry.insert((suspended.entry, ticket));
-        self.behind.entry(flow).or_default();
         self.suspended.insert(ticket, (flow, suspended));
     }
 
@@ -126,32 +175,175 @@ impl Pending {
 
     /// A packet has gone. Returns the next of its flow, which is to go now.
     pub fn gone(&mut self, flow: &Flow, ticket: Ticket) -> Option<(Ticket, Packet)> {
-        if let Some((ordinal, at)) = self.tickets.remove(&ticket) {
+        if let Some(Waiting { ordinal, at, .. }) = self.tickets.remove(&ticket) {
             self.ordinals.remove(&(ordinal, ticket));
             self.times.remove(&(at, ticket));
         }
-        let next = self.behind.get_mut(flow)?.pop_front();
+        self.let_marks_go_on(ticket);
+        let next = self.queues.get_mut(flow)?.behind.pop_front();
         if next.is_none() {
-            self.behind.remove(flow);
+            self.queues.remove(flow);
         }
         next
     }
 
-    /// A mark waits.
-    pub fn mark(&mut self, mark: u32) {
-        self.marks.push_back((self.next, mark));
+    /// A mark comes. If there are too many it is forgotten: it is sent again.
+    pub fn mark(&mut self, mark: u32, scope: Scope) {
+        let last = match &scope {
+            Scope::Flow(flow) => self.queues.get(flow).map(|queue| queue.last),
+            Scope::Rule(..) => self.last_before(self.next, &scope),
+        };
+        let Some(last) = last else {
+            return self.free_marks.push(mark);
+        };
+        let is_known = self.marks.keys().any(|&(_, known)| known == mark);
+        if !is_known && self.marks.len() < MOST_MARKS {
+            self.marks.insert((last, mark), scope);
+        }
     }
 
-    /// Marks that wait.
-    pub fn marks(&self) -> usize {
-        self.marks.len()
+    /// Of the packets that came before a place in the order of coming, the last that a mark is about.
+    fn last_before(&self, ticket: Ticket, scope: &Scope) -> Option<Ticket> {
+        let mut before = self.tickets.range(..ticket).rev();
+        before
+            .find(|(_, waiting)| scope.has(&waiting.flow))
+            .map(|(&ticket, _)| ticket)
     }
 
-    /// The next mark before which nothing waits.
-    pub fn next_mark(&mut self) -> Option<u32> {
-        let oldest = self.tickets.first_key_value().map(|(&ticket, _)| ticket);
-        let is_free = |&&(at, _): &&(Ticket, u32)| oldest.is_none_or(|oldest| at <= oldest);
-        self.marks.front().filter(is_free)?;
-        self.marks.pop_front().map(|(_, mark)| mark)
+    /// Marks that wait for a packet need it no longer.
+    fn let_marks_go_on(&mut self, ticket: Ticket) {
+        while let Some((&(of, mark), _)) = self.marks.range((ticket, 0)..).next()
+            && of == ticket
+            && let Some(scope) = self.marks.remove(&(ticket, mark))
+        {
+            let earlier = match &scope {
+                // Those of one flow go in order.
+                Scope::Flow(_) => None,
+                Scope::Rule(..) => self.last_before(ticket, &scope),
+            };
+            match earlier {
+                Some(earlier) => _ = self.marks.insert((earlier, mark), scope),
+                None => self.free_marks.push(mark),
+            }
+        }
+    }
+
+    /// Takes a mark that waits for nothing.
+    pub fn free_mark(&mut self) -> Option<u32> {
+        self.free_marks.pop()
+    }
+}
+
+/// Marks that may wait. The fast path has fewer under way.
+const MOST_MARKS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Field;
+    use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, protocol};
+    use twinpath_core::{Direction, Pool};
+
+    const SERVER: [u8; 4] = [192, 0, 2, 1];
+
+    fn flow(port: u16) -> Flow {
+        let client = Endpoint::v4([10, 0, 0, 1], port);
+        FlowKey::connection(client, Endpoint::v4(SERVER, 53), protocol::UDP)
+    }
+
+    fn packet(port: u16) -> Packet {
+        let (from, to) = (Endpoint::v4([10, 0, 0, 1], port), Endpoint::v4(SERVER, 53));
+        let bytes = PacketBuilder::udp(from, to).to_vec().expect("short");
+        let layout = dissect(&bytes).expect("a packet");
+        Packet {
+            frame: Pool::new(1, 1500).take_filled(&bytes).expect("room"),
+            layout,
+            direction: Direction::Original,
+            role: Default::default(),
+            alias_row: 0,
+        }
+    }
+
+    /// The first packet of a flow waits.
+    fn suspend(pending: &mut Pending, port: u16) -> Ticket {
+        let ticket = pending.next;
+        let progress = Progress {
+            packet: packet(port),
+            recording: Recording::new(None),
+            step: 0,
+            followers: Vec::new(),
+            waits: 0,
+        };
+        let suspended = Suspended {
+            progress,
+            entry: EntryId {
+                function: 0,
+                entry: 0,
+            },
+            is_closing: false,
+        };
+        pending.suspend(flow(port), None, Box::new(suspended));
+        ticket
+    }
+
+    fn free(pending: &mut Pending) -> Vec<u32> {
+        let mut free: Vec<u32> = std::iter::from_fn(|| pending.free_mark()).collect();
+        free.sort_unstable();
+        free
+    }
+
+    /// A mark of one flow waits for what came of that flow before it, and for nothing else.
+    #[test]
+    fn a_mark_waits_for_its_own_flow_alone() {
+        let mut pending = Pending::default();
+        let first = suspend(&mut pending, 1000);
+        pending.wait_behind(flow(1000), packet(1000));
+        pending.mark(1, Scope::Flow(flow(1000)));
+        pending.mark(2, Scope::Flow(flow(2000)));
+        assert_eq!(free(&mut pending), [2]);
+        pending.wait_behind(flow(1000), packet(1000));
+        pending.mark(1, Scope::Flow(flow(1000)));
+        let (second, _) = pending.gone(&flow(1000), first).expect("one is behind");
+        assert!(free(&mut pending).is_empty());
+        let (third, _) = pending.gone(&flow(1000), second).expect("one is behind");
+        assert_eq!(free(&mut pending), [1], "the third came after the mark");
+        assert!(pending.gone(&flow(1000), third).is_none());
+        assert!(pending.is_empty() && free(&mut pending).is_empty());
+    }
+
+    /// A rule of many flows waits for those of them that wait, whichever goes first.
+    #[test]
+    fn a_mark_waits_for_all_flows_of_its_rule() {
+        let to_port = |port: u16| {
+            let value = Field::DestinationPort.place(port.into());
+            Scope::of_rule(&Field::DestinationPort.mask().or(&MatchKey::ALWAYS), &value)
+        };
+        for order in [[1000, 1001, 1002], [1002, 1001, 1000], [1001, 1000, 1002]] {
+            let mut pending = Pending::default();
+            let tickets = [1000, 1001, 1002].map(|port| (port, suspend(&mut pending, port)));
+            let tickets = BTreeMap::from(tickets);
+            pending.mark(1, to_port(53));
+            pending.mark(2, to_port(80));
+            suspend(&mut pending, 1003);
+            assert_eq!(free(&mut pending), [2]);
+            for (gone, port) in (1..).zip(order) {
+                assert!(pending.gone(&flow(port), tickets[&port]).is_none());
+                let expected: &[u32] = if gone == 3 { &[1] } else { &[] };
+                assert_eq!(free(&mut pending), expected);
+            }
+        }
+    }
+
+    /// Marks that come again take no more room, and no more are kept than may be.
+    #[test]
+    fn marks_are_bounded() {
+        let mut pending = Pending::default();
+        let ticket = suspend(&mut pending, 1000);
+        for mark in (0..2 * MOST_MARKS as u32).chain(0..10) {
+            pending.mark(mark, Scope::Flow(flow(1000)));
+        }
+        assert_eq!(pending.marks.len(), MOST_MARKS);
+        assert!(pending.gone(&flow(1000), ticket).is_none());
+        assert_eq!(free(&mut pending).len(), MOST_MARKS);
     }
 }

@@ -3,17 +3,16 @@
 //!
 //! A packet waits when it needs an entry to change or end that cached rules came from: the fast
 //! path is asked how they were used, and if that does not settle it, they are taken out. Until
-//! then packets of its flow and direction wait behind it, and others pass. Marks wait too: they
-//! promise that everything before them has been sent out.
+//! then packets of its flow and direction wait behind it, and others pass. So do marks that are about
+//! them: they promise that everything before them has been sent out.
 
 use crate::chain::{Awaits, RuleChain};
-use crate::field::Field;
 use crate::followers::{self, Follower};
 use crate::function::{Answers, RuleFunction, Verdict};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
-use crate::message::CacheMessage;
-use crate::pending::{Flow, Pending, Progress, Suspended, Ticket};
+use crate::message::{CacheMessage, NewRule, RuleName};
+use crate::pending::{Flow, Pending, Progress, Scope, Suspended, Ticket};
 use crate::probe::{NoProbe, Probe};
 use crate::reconfigure::{Affected, Reconfiguration, ReconfigureError};
 use crate::recorded::{Dependents, Waited};
@@ -23,10 +22,7 @@ use crate::sides::Sides;
 use crate::synthesis::synthesise;
 use twinpath_core::fragments::DatagramFlows;
 use twinpath_core::wire::layout::Fragment;
-use twinpath_core::wire::{Address, Endpoint};
-use twinpath_core::{
-    DropReason, FlowKey, Frame, HashKey, Instant, Keyed, Named, Packet, Pools, Steering,
-};
+use twinpath_core::{DropReason, Frame, HashKey, Instant, Keyed, Named, Packet, Pools, Steering};
 
 /// Configuration of the slow path's side.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -268,9 +264,24 @@ impl SlowRules {
         pools: &mut Pools,
         out: &mut Vec<Output>,
     ) {
-        if let CacheMessage::Mark(mark) = message {
-            return self.mark(*mark, out);
+        match message {
+            CacheMessage::Mark(mark, rule) => self.mark(*mark, *rule, out),
+            CacheMessage::FlowMark(mark, flow) => {
+                self.pending.mark(*mark, Scope::Flow(flow.flow_key()));
+                self.answer_marks(out);
+            }
+            _ => self.report(message, now, pools, out),
         }
+    }
+
+    /// What the fast path tells of its rules.
+    fn report(
+        &mut self,
+        message: &CacheMessage,
+        now: Instant,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+    ) {
         let chain = &mut self.chain;
         let mut credit = |entry: EntryId, hits: &_| {
             if let Some(function) = chain.function(entry.function) {
@@ -283,13 +294,21 @@ impl SlowRules {
         self.resume(now, pools, out);
     }
 
-    fn mark(&mut self, mark: u32, out: &mut Vec<Output>) {
+    fn mark(&mut self, mark: u32, rule: RuleName, out: &mut Vec<Output>) {
+        let Some(NewRule { mask, value, .. }) = self.manager.rule(rule) else {
+            return out.push(Output::Send(CacheMessage::Clear(rule)));
+        };
         if self.pending.is_empty() {
-            out.push(Output::Send(CacheMessage::Marked(mark)));
-        } else if self.pending.marks() < MOST_MARKS {
-            self.pending.mark(mark);
+            return out.push(Output::Send(CacheMessage::Marked(mark)));
         }
-        // A mark that finds no room is sent again.
+        self.pending.mark(mark, Scope::of_rule(mask, value));
+        self.answer_marks(out);
+    }
+
+    fn answer_marks(&mut self, out: &mut Vec<Output>) {
+        while let Some(mark) = self.pending.free_mark() {
+            out.push(Output::Send(CacheMessage::Marked(mark)));
+        }
     }
 
     /// No packet that is older than this will come any more, and none waits: entries that are idle
@@ -400,7 +419,7 @@ impl SlowRules {
     /// flow that it is about.
     fn flow_of(&mut self, packet: &Packet, key: Option<&MatchKey>) -> Flow {
         if let Some(key) = key {
-            return flow_of_key(key);
+            return key.flow_key();
         }
         let (bytes, layout) = (packet.bytes(), &packet.layout);
         let keyed = match layout.fragment {
@@ -640,7 +659,7 @@ impl SlowRules {
         }
         self.counters.waited += 1;
         let flow = start.flow;
-        let flow = flow.unwrap_or_else(|| flow_of_key(progress.recording.original()));
+        let flow = flow.unwrap_or_else(|| progress.recording.original().flow_key());
         // What it met before may be changed by the time it goes on.
         progress.recording.obstruct(Obstacle::StateChanged);
         self.manager.query(entry, self.clock, &mut self.messages);
@@ -667,9 +686,7 @@ impl SlowRules {
                 self.try_again(ticket, now, pools, out);
             }
         }
-        while let Some(mark) = self.pending.next_mark() {
-            out.push(Output::Send(CacheMessage::Marked(mark)));
-        }
+        self.answer_marks(out);
     }
 
     /// Lets a packet try again if what it waits for has come.
@@ -739,18 +756,6 @@ struct News {
     is_told: bool,
 }
 
-/// Marks that may wait. The fast path has one under way, and repeats it.
-const MOST_MARKS: usize = 64;
-
-/// The flow and direction of a packet that has a key.
-fn flow_of_key(key: &MatchKey) -> Flow {
-    let end =
-        |address: Field, port: Field| Endpoint::new(Address(address.of(key)), port.of(key) as u16);
-    let source = end(Field::SourceAddress, Field::SourcePort);
-    let destination = end(Field::DestinationAddress, Field::DestinationPort);
-    FlowKey::connection(source, destination, Field::Protocol.of(key) as u8)
-}
-
 /// Where a packet begins its way through the chain.
 #[derive(Copy, Clone)]
 struct Start {
@@ -763,35 +768,4 @@ struct Start {
     flow: Option<Flow>,
     /// If it has waited.
     ticket: Option<Ticket>,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use twinpath_core::Direction;
-    use twinpath_core::wire::{PacketBuilder, dissect};
-
-    /// Errors and fragments find their flow by addresses and ports.
-    #[test]
-    fn a_key_tells_the_flow_that_addresses_and_ports_tell() {
-        let v4 = |host, port| Endpoint::v4([10, 0, 0, host], port);
-        let v6 = |host, port| Endpoint::new(Address(0x2001_0db8_u128 << 96 | host), port);
-        let packets = [
-            PacketBuilder::tcp(v4(1, 1000), v4(2, 80)),
-            PacketBuilder::udp(v4(2, 53), v4(1, 1000)),
-            PacketBuilder::icmp_echo(v4(1, 7), v4(2, 0)).echo_reply(),
-            PacketBuilder::tcp(v6(1, 1000), v6(2, 80)),
-            PacketBuilder::udp(v6(2, 53), v6(1, 1000)),
-            PacketBuilder::icmp_echo(v6(1, 7), v6(2, 0)),
-        ];
-        for packet in packets {
-            let bytes = packet.to_vec().expect("a packet");
-            let layout = dissect(&bytes).expect("well formed");
-            for direction in [Direction::Original, Direction::Reply] {
-                let key = MatchKey::of(&bytes, &layout, 3, direction).expect("it has one");
-                let keyed = Steering::default().key(&bytes, &layout).expect("IP");
-                assert_eq!(flow_of_key(&key), (keyed.key, keyed.side), "{layout:?}");
-            }
-        }
-    }
 }

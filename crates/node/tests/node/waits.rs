@@ -7,11 +7,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::Paths;
-use twinpath_core::wire::{Endpoint, PacketBuilder};
+use twinpath_core::wire::icmp::IcmpError;
+use twinpath_core::wire::tcp::flags;
+use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_core::{DropReason, Frame, Instant, Pools};
-use twinpath_link::carries_packet;
+use twinpath_link::{Header, carries_packet};
 use twinpath_node::machine::Time;
 use twinpath_node::{Limits, Node, Output, Via, build};
+use twinpath_rulecache::message::messages;
+use twinpath_rulecache::{CacheMessage, RuleName};
 
 const TABLES: &str = r#"
 [fast_path]
@@ -46,6 +50,8 @@ const REGULARS: u32 = 30;
 const LATE: std::ops::Range<u32> = 500..510;
 /// The one whose packets wait, and how many it sends each round.
 const WAITING: u32 = 1000;
+/// The one over TCP.
+const TCP: u32 = 1001;
 const OF_WAITING: usize = 3;
 /// Connections of one packet, in each round, are numbered from here.
 const NEWCOMERS: u32 = 2000;
@@ -53,6 +59,8 @@ const NEWCOMERS_A_ROUND: u32 = 3;
 
 /// Exchanges with the workers in a round; so many for each element a packet may need.
 const EXCHANGES: usize = 2;
+/// Elements of the longest chain.
+const MOST_ELEMENTS: usize = 4;
 /// Payloads are long enough to be parked or split off.
 const PAYLOAD_BYTES: usize = 200;
 const MOST_FOR_EACH: u64 = 3;
@@ -62,8 +70,10 @@ const MOST_FOR_EACH: u64 = 3;
 enum Stalled {
     Nothing,
     Worker(usize),
-    /// What the fast path tells of rules, so that none becomes active, and none goes.
-    Reports,
+    /// The marks behind which one connection's rules become active.
+    Marks,
+    /// What it tells of how rules were used, and that they are gone: who waits for that waits on.
+    Uses,
 }
 
 /// A packet that is inside.
@@ -92,6 +102,13 @@ struct World {
     longest: BTreeMap<u32, u64>,
     /// Packets that left by each path since something stalled.
     left: [u64; 2],
+    /// The last packet that left, of each connection.
+    last: BTreeMap<u32, Vec<u8>>,
+    /// The last segment that a client sent, as it left.
+    sent: Vec<u8>,
+    /// Rules whose marks are lost, by element, and whether there are more to come.
+    lost: BTreeSet<(u8, RuleName)>,
+    more_are_lost: bool,
 }
 
 impl World {
@@ -136,6 +153,10 @@ impl World {
             behind: BTreeSet::new(),
             longest: BTreeMap::new(),
             left: [0; 2],
+            last: BTreeMap::new(),
+            sent: Vec::new(),
+            lost: BTreeSet::new(),
+            more_are_lost: true,
         }
     }
 
@@ -158,15 +179,62 @@ impl World {
         let packet = PacketBuilder::udp(from, Endpoint::v4([192, 0, 2, 1], 53));
         let bytes = packet.payload_len(PAYLOAD_BYTES).to_vec();
         let bytes = bytes.expect("short");
-        for _ in 0..packets {
-            let mut frame = self.node.machine.pools().take_filled(&bytes).expect("room");
-            frame.set_timestamp(self.now);
-            frame.set_received_ns(self.taken);
-            let since = self.step;
-            self.inside.insert(self.taken, Inside { connection, since });
-            self.taken += 1;
-            burst.push(frame);
+        (0..packets).for_each(|_| self.arrive_as(connection, &bytes, burst));
+    }
+
+    fn arrive_as(&mut self, connection: u32, bytes: &[u8], burst: &mut Vec<Frame>) {
+        let mut frame = self.node.machine.pools().take_filled(bytes).expect("room");
+        frame.set_timestamp(self.now);
+        frame.set_received_ns(self.taken);
+        let since = self.step;
+        self.inside.insert(self.taken, Inside { connection, since });
+        self.taken += 1;
+        burst.push(frame);
+    }
+
+    /// A connection over TCP begins, and both its ends acknowledge each other's segments.
+    fn talk(&mut self) {
+        let (client, server) = (
+            Endpoint::v4([10, 0, 9, 9], 1000),
+            Endpoint::v4([192, 0, 2, 1], 80),
+        );
+        let (opens, answers) = (flags::SYN, flags::SYN | flags::ACK);
+        for (sent, back) in [(opens, answers)]
+            .into_iter()
+            .chain([(flags::ACK, flags::ACK); 9])
+        {
+            let number = |sent: u8| u32::from(sent & flags::SYN == 0);
+            let packet = PacketBuilder::tcp(client, server)
+                .flags(sent)
+                .seq(number(sent));
+            self.segment(&packet.ack(number(sent)));
+            self.sent = self.last[&TCP].clone();
+            let layout = dissect(&self.sent).expect("a segment");
+            let external = fields::source(&self.sent, &layout);
+            let packet = PacketBuilder::tcp(server, external)
+                .flags(back)
+                .seq(number(back));
+            self.segment(&packet.ack(1));
         }
+    }
+
+    fn segment(&mut self, packet: &PacketBuilder<'_>) {
+        self.now = self.now + Duration::from_micros(100);
+        let (bytes, mut burst) = (packet.to_vec().expect("short"), Vec::new());
+        self.arrive_as(TCP, &bytes, &mut burst);
+        self.enter(burst);
+        (0..MOST_ELEMENTS * EXCHANGES).for_each(|_| self.exchange());
+    }
+
+    /// A router says that a segment of the connection was too long: whether it is of the connection is known
+    /// when the rules of its session have told of the last one.
+    fn tell_of_mtu(&mut self) {
+        let error = IcmpError::PacketTooBig { mtu: 1400 };
+        let about = self.sent.clone();
+        let error = PacketBuilder::icmp_error(error, &about).to_vec();
+        let (error, mut burst) = (error.expect("short"), Vec::new());
+        self.arrive_as(WAITING, &error, &mut burst);
+        self.enter(burst);
     }
 
     /// Packets of all, and a few exchanges.
@@ -224,12 +292,29 @@ impl World {
             &mut self.node.workers[worker],
             &mut self.node.worker_pools[worker],
         );
-        for frame in frames {
-            let is_lost = self.stalled == Stalled::Reports && !carries_packet(&frame);
-            match is_lost {
-                true => pools.give(frame),
-                false => served.receive(frame, pools, &mut returns),
+        for mut frame in frames {
+            let lost = &mut self.lost;
+            match self.stalled {
+                Stalled::Uses => forge(&mut frame, |message, _| match message {
+                    CacheMessage::Used(rule, _) | CacheMessage::Gone(rule, ..) => {
+                        rule.id = u32::MAX
+                    }
+                    _ => {}
+                }),
+                Stalled::Marks => forge(&mut frame, |message, element| match message {
+                    CacheMessage::Mark(mark, rule) => {
+                        if self.more_are_lost {
+                            lost.insert((element, *rule));
+                        }
+                        if lost.contains(&(element, *rule)) {
+                            *mark = u32::MAX;
+                        }
+                    }
+                    _ => {}
+                }),
+                Stalled::Nothing | Stalled::Worker(_) => {}
             }
+            served.receive(frame, pools, &mut returns);
         }
         served.advance(self.told, pools, &mut returns);
         let (progress, clock) = (served.progress(), self.clock());
@@ -245,6 +330,8 @@ impl World {
             let longest = self.longest.entry(of.connection).or_default();
             *longest = (self.step - of.since).max(*longest);
             self.left[usize::from(departure.via == Via::Slow)] += 1;
+            let bytes = departure.frame.bytes().to_vec();
+            self.last.insert(of.connection, bytes);
             self.node.machine.pools().give(departure.frame);
         }
         for (worker, frame) in self.out.frames.drain(..) {
@@ -277,6 +364,22 @@ impl World {
             );
         }
         assert_eq!(self.node.machine.path().drops().total(), 0, "{what}: drops");
+    }
+}
+
+/// What a frame tells of rules becomes something else.
+fn forge(frame: &mut Frame, mut change: impl FnMut(&mut CacheMessage, u8)) {
+    if carries_packet(frame) {
+        return;
+    }
+    let header = Header::read(frame.bytes()).expect("a frame of the link");
+    let mut at = header.bytes();
+    let told: Vec<CacheMessage> = messages(&frame.bytes()[at..]).flatten().collect();
+    for mut message in told {
+        change(&mut message, header.element);
+        at += message
+            .write(&mut frame.bytes_mut()[at..])
+            .expect("as long");
     }
 }
 
@@ -361,15 +464,16 @@ const CACHED: [(&[&str], u64); 5] = [
     (&["acl", "firewall", "napt", "router"], 4),
 ];
 
-/// A connection becomes known, but the mark behind which its rule is active never comes: its
-/// packets are held. All others go on, those that would become known too.
+/// A connection becomes known, but the marks behind which its rules are active never come: its
+/// packets are held. All others go on, and those that would become known do.
 #[test]
 fn the_packets_of_one_connection_wait_for_a_rule() {
     for (chain, elements) in CACHED {
         let mut world = World::new(chain, 1);
         (0..40).for_each(|_| world.round(0, 0));
-        world.stall(Stalled::Reports);
+        world.stall(Stalled::Marks);
         (0..10).for_each(|_| world.round(OF_WAITING, 0));
+        world.more_are_lost = false;
         (10..ROUNDS).for_each(|_| world.round(OF_WAITING, 1));
         let waited = world.waited(WAITING);
         println!(
@@ -383,6 +487,34 @@ fn the_packets_of_one_connection_wait_for_a_rule() {
             "{chain:?}: nothing waits"
         );
         assert!(world.left.iter().all(|left| *left > 50), "{chain:?}");
+    }
+}
+
+/// A packet waits at its worker for what the rules of a binding tell, which never comes. Connections that
+/// become known meanwhile do not wait for it.
+#[test]
+fn a_packet_waits_for_the_rules_of_a_binding() {
+    for (chain, elements) in CACHED
+        .into_iter()
+        .filter(|(chain, _)| chain.contains(&"napt"))
+    {
+        let mut world = World::new(chain, 1);
+        (0..40).for_each(|_| world.round(0, 0));
+        world.talk();
+        world.stall(Stalled::Uses);
+        world.tell_of_mtu();
+        (0..ROUNDS).for_each(|_| world.round(0, 1));
+        let what = format!("{chain:?}");
+        println!("{what}: {:?} left", world.left);
+        let most = elements * MOST_FOR_EACH;
+        world.assert_others_leave(most, &BTreeSet::from([WAITING]), &what);
+        assert!(world.waited(WAITING) > ROUNDS, "{what}: nothing waits");
+        let [fast, slow] = world.left;
+        let known = ROUNDS * u64::from(REGULARS);
+        assert!(
+            fast > known,
+            "{what}: {fast} and {slow} left, none became known"
+        );
     }
 }
 

@@ -2,11 +2,11 @@
 //!
 //! A fragment meets no rule: it goes to the slow path. Whole packets of its flow that come behind it and
 //! have a rule are held until it has come back, for they must not overtake it. As for rules that become
-//! active, a mark goes down the link behind the fragment, and its answer comes behind everything that the
-//! workers have sent out by then. Each flow waits for its own fragments alone; its rule stays active for
-//! all others that meet it.
+//! active, a mark goes down the link behind the fragment, and its answer comes behind everything of the flow
+//! that the workers have sent out by then. Each flow has a mark of its own and waits for its own fragments
+//! alone; its rule stays active for all others that meet it.
 
-use super::promotion::FRAGMENT_MARKS;
+use super::promotion::{FRAGMENT_MARKS, Mark};
 use super::{Effect, Held};
 use crate::key::MatchKey;
 use crate::message::CacheMessage;
@@ -24,7 +24,7 @@ const MOST_OF_FLOW: usize = 64;
 struct Flow {
     key: MatchKey,
     /// The mark behind its last fragment.
-    mark: u32,
+    mark: Mark,
     held: VecDeque<Held>,
 }
 
@@ -37,11 +37,8 @@ pub(super) struct Behind {
     spare: Vec<VecDeque<Held>>,
     /// Packets held.
     held: usize,
-    /// The mark that is sent next.
-    next: u32,
-    /// It is to be sent.
-    is_due: bool,
-    sent: Instant,
+    /// The number of the last mark.
+    mark: u32,
 }
 
 impl Behind {
@@ -70,7 +67,7 @@ impl Behind {
     /// A fragment goes to the slow path, after the last mark was sent. Returns whether there is room for
     /// its flow.
     pub fn await_return(&mut self, key: &MatchKey) -> bool {
-        let (mark, place) = (self.next, self.place(key));
+        let (mark, place) = (self.new_mark(), self.place(key));
         match place {
             Some(place) => self.flows[place].mark = mark,
             None if self.flows.len() >= MOST_FLOWS => return false,
@@ -80,8 +77,12 @@ impl Behind {
                 held: self.spare.pop().unwrap_or_default(),
             }),
         }
-        self.is_due = true;
         true
+    }
+
+    fn new_mark(&mut self) -> Mark {
+        self.mark = self.mark.wrapping_add(1);
+        Mark::new(self.mark | FRAGMENT_MARKS)
     }
 
     /// Keeps a packet of a flow whose fragments are waited for. If that are too many of the flow, or more
@@ -95,10 +96,9 @@ impl Behind {
         self.held += 1;
         if flow.held.len() > MOST_OF_FLOW || self.held > most {
             self.held -= flow.held.len();
-            flow.mark = self.next;
-            self.is_due = true;
             let punted = flow.held.drain(..);
             effects.extend(punted.map(|held| Effect::Release(held, Decision::Punt)));
+            self.flows[place].mark = self.new_mark();
         }
     }
 
@@ -115,7 +115,7 @@ impl Behind {
     /// The packets of a flow whose fragments have come back, as a mark's answer says that has come;
     /// `None` if there is no such flow.
     pub fn take_passed(&mut self, mark: u32) -> Option<VecDeque<Held>> {
-        let has_passed = |flow: &Flow| (mark.wrapping_sub(flow.mark) << 1) as i32 >= 0;
+        let has_passed = |flow: &Flow| flow.mark.is_answered_by(mark);
         let place = self.flows.iter().position(has_passed)?;
         let held = self.flows.remove(place).held;
         self.held -= held.len();
@@ -128,15 +128,16 @@ impl Behind {
         self.spare.push(queue);
     }
 
-    /// Sends a mark if fragments have gone to the slow path since the last one, or its answer is late.
-    pub fn tell_mark(&mut self, now: Instant, timeout: Duration, effects: &mut Vec<Effect>) {
-        let is_late = now.since(self.sent) >= timeout;
-        if self.flows.is_empty() || !self.is_due && !is_late {
-            return;
+    /// Sends the marks of flows of which fragments have gone to the slow path since the last one, or for whose
+    /// answer they wait too long.
+    pub fn tell_marks(&mut self, now: Instant, timeout: Duration, effects: &mut Vec<Effect>) {
+        for flow in &mut self.flows {
+            if flow.mark.is_due(now, timeout) {
+                flow.mark.send(now);
+                let message = CacheMessage::FlowMark(flow.mark.number, flow.key);
+                effects.push(Effect::Send(message));
+            }
         }
-        effects.push(Effect::Send(CacheMessage::Mark(self.next | FRAGMENT_MARKS)));
-        self.next = self.next.wrapping_add(1) & !FRAGMENT_MARKS;
-        (self.is_due, self.sent) = (false, now);
     }
 }
 
@@ -171,7 +172,7 @@ mod tests {
 
     fn sent(effects: &mut Vec<Effect>) -> Vec<u32> {
         let sent = effects.drain(..).filter_map(|effect| match effect {
-            Effect::Send(CacheMessage::Mark(mark)) => Some(mark),
+            Effect::Send(CacheMessage::FlowMark(mark, _)) => Some(mark),
             _ => None,
         });
         sent.collect()
@@ -185,7 +186,7 @@ mod tests {
             (Behind::default(), Vec::new(), Pools::new(8, 0));
         let clock = |ms: u64| Instant(1_000_000_000 + ms * 1_000_000);
         assert!(behind.await_return(&key(1)));
-        behind.tell_mark(clock(0), LATE, &mut effects);
+        behind.tell_marks(clock(0), LATE, &mut effects);
         let first = sent(&mut effects);
         assert_eq!(first.len(), 1);
         assert!(behind.await_return(&key(2)));
@@ -199,11 +200,11 @@ mod tests {
             behind.take_passed(first[0]).is_none(),
             "it has not come back"
         );
-        behind.tell_mark(clock(1), LATE, &mut effects);
+        behind.tell_marks(clock(1), LATE, &mut effects);
         let second = sent(&mut effects);
-        behind.tell_mark(clock(2), LATE, &mut effects);
+        behind.tell_marks(clock(2), LATE, &mut effects);
         assert!(sent(&mut effects).is_empty(), "it is under way");
-        behind.tell_mark(clock(20), LATE, &mut effects);
+        behind.tell_marks(clock(20), LATE, &mut effects);
         assert_eq!(sent(&mut effects).len(), 1, "it may be lost");
         assert_eq!(
             behind.take_passed(second[0]).map(|held| held.len()),
@@ -218,7 +219,7 @@ mod tests {
         let (mut behind, mut effects) = (Behind::default(), Vec::new());
         let mut pools = Pools::new(2 * MOST_OF_FLOW, 0);
         assert!(behind.await_return(&key(1)));
-        behind.tell_mark(Instant(1), LATE, &mut effects);
+        behind.tell_marks(Instant(1), LATE, &mut effects);
         let before = sent(&mut effects);
         for _ in 0..=MOST_OF_FLOW {
             let held = held(&mut pools, 1);

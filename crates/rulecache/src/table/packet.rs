@@ -7,7 +7,7 @@ use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
 use crate::progress::TcpProgress;
-use crate::slots::{State, Usable};
+use crate::slots::Usable;
 use twinpath_core::wire::layout::{Layout, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{fields, tcp, udp};
 use twinpath_core::{Decision, Direction, Instant};
@@ -288,13 +288,12 @@ impl RuleTable {
         while let Some(id) = self.variant(key) {
             self.take_out_active(id);
             let (mask, value) = self.slots.matched(id);
-            if self.promotion.join(id, &mask, &value, is_punted) {
-                self.counters.demoted += 1;
-                self.slots.set_state(id, State::Holding);
-            } else {
-                self.counters.no_room += 1;
-                self.quarantine(id, Gone::NoRoom);
-            }
+            let has_room = match is_punted {
+                true => self.promotion.join(id, &mask, &value),
+                false => self.promotion.join_behind(key, id, &mask, &value),
+            };
+            self.counters.demoted += u64::from(has_room);
+            self.begin_holding(id, has_room);
         }
     }
 

@@ -2,22 +2,23 @@
 //!
 //! When a rule arrives, packets of its flows may still be on their way to the slow path and back. So
 //! at first, packets that it matches are *held*; a MARK goes down the link behind all punted
-//! packets; the workers answer MARKED behind everything that they have sent out by then; and only
-//! then the rule becomes active, and the held packets leave in order. That is one round trip.
+//! packets; the workers answer MARKED behind everything of its flows that they have sent out by then; and
+//! only then the rule becomes active, and the held packets leave in order. That is one round trip.
 //!
-//! One such promotion is under way at a time, of many rules together; rules that arrive meanwhile
-//! wait for the next. So it does not matter that a held packet may match several of them: all
-//! become active in the same instant.
+//! Each rule has a mark of its own, so none waits for packets of other rules' flows, wherever these are:
+//! neither on the link nor at a worker. Many rules may be on their way to be active; those whose answers
+//! come together become active together.
 //!
-//! While it is under way, packets of other flows may go to the slow path past active rules of theirs
-//! (a FIN, where a rule looks at TCP flags). Those rules' packets are held from then on, and the rules
-//! are of the next promotion: the one under way waits for no more than it began with. So no rule waits for
-//! more than two marks, whatever other connections send.
+//! A packet that is held may differ from those for which its flow has an active rule (a FIN, where a
+//! rule looks at TCP flags). That rule's packets are held then too, and it becomes active again in the
+//! same instant as the rule that the packet waits for: if each went its own way, they would hold up one
+//! another's packets in turns. If the packet goes to the slow path instead, the rule has a mark that goes
+//! behind it.
 //!
-//! If more packets arrive than may be held, the promotion is given up: the packets go to the slow path
-//! in order, and half as many rules are promoted together next; a rule for which alone too many
-//! arrive is gone. With each promotion that succeeds twice as many may go together again. If one of its
-//! rules is cleared, the packets that waited for that rule alone go to the slow path too.
+//! If more packets arrive than may be held, all rules that become active give up: the packets go to the
+//! slow path in order, and half as many rules may become active at a time from then on; a rule for which
+//! alone too many arrive is gone. With each rule that becomes active one more may. If a rule is cleared,
+//! the packets that waited for that rule alone go to the slow path too.
 
 use super::{RuleTable, TableConfig};
 use crate::key::MatchKey;
@@ -25,6 +26,7 @@ use crate::message::{CacheMessage, Gone, NewRule, RuleId, RuleName, Uses};
 use crate::slots::State;
 use crate::variants::Variants;
 use std::collections::VecDeque;
+use std::time::Duration;
 use twinpath_classify::masked::MaskedLimits;
 use twinpath_core::wire::layout::Layout;
 use twinpath_core::{Decision, Frame, Instant};
@@ -55,42 +57,91 @@ pub enum Effect {
 /// Tells marks behind fragments from those of rules that become active.
 pub(super) const FRAGMENT_MARKS: u32 = 1 << 31;
 
+/// What is sent behind packets that go to the slow path, and when.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// In the message and in its answer.
+    pub number: u32,
+    /// None if it is to be sent.
+    sent: Option<Instant>,
+}
+
+impl Mark {
+    /// One that is to be sent.
+    pub const fn new(number: u32) -> Self {
+        Self { number, sent: None }
+    }
+
+    /// Whether an answer with this number is to it.
+    pub const fn is_answered_by(&self, number: u32) -> bool {
+        self.sent.is_some() && self.number == number
+    }
+
+    /// Whether it is to be sent now: for the first time, or since there was no answer for so long.
+    pub fn is_due(&self, now: Instant, timeout: Duration) -> bool {
+        now >= self.late_at(timeout)
+    }
+
+    /// When it is to be sent again.
+    pub fn late_at(&self, timeout: Duration) -> Instant {
+        self.sent.map_or(Instant::ZERO, |sent| sent + timeout)
+    }
+
+    /// It is sent. Returns whether it was before.
+    pub fn send(&mut self, now: Instant) -> bool {
+        self.sent.replace(now).is_some()
+    }
+}
+
+/// A rule that is becoming active.
+struct Becoming {
+    id: RuleId,
+    /// What it waits for.
+    mark: Mark,
+    /// The mark is another rule's.
+    is_shared: bool,
+    is_answered: bool,
+}
+
 /// The rules that are becoming active.
 pub(crate) struct Promotion {
     /// Those whose packets are held. Bits that differ within a flow are left out: all packets of
     /// the flow stay in order.
     holding: Variants,
-    /// Those that become active when the mark is answered.
-    ids: Vec<RuleId>,
-    /// Those whose packets are held as well, until the next mark is.
-    later: Vec<RuleId>,
+    /// The same rules, in the order in which they began.
+    rules: Vec<Becoming>,
+    /// Some of them have been answered.
+    has_answers: bool,
+    /// Some of their marks are to be sent.
+    has_due: bool,
+    /// No mark is late before.
+    late_at: Instant,
     held: VecDeque<Held>,
-    /// Those that wait for the next promotion.
+    /// Those that wait until fewer are becoming active.
     pending: VecDeque<RuleName>,
-    /// Most that are promoted together.
+    /// Most that become active at a time, unless active rules must do so again.
     together: usize,
-    mark: u32,
-    /// The mark is to be sent.
-    is_due: bool,
-    sent: Instant,
+    next_mark: u32,
 }
 
 impl Promotion {
     pub fn new(config: &TableConfig) -> Self {
+        // Half of the room is for those that are active and must become so again.
+        let rules = 2 * config.promoted_together;
         let limits = MaskedLimits {
-            rules: config.promoted_together,
-            masks: config.promoted_together,
+            rules,
+            masks: rules,
         };
         Self {
             holding: Variants::new(limits, config.rules(), config.seed),
-            ids: Vec::new(),
-            later: Vec::new(),
+            rules: Vec::with_capacity(rules),
+            has_answers: false,
+            has_due: false,
+            late_at: Instant::NEVER,
             held: VecDeque::new(),
             pending: VecDeque::new(),
             together: config.promoted_together,
-            mark: 0,
-            is_due: false,
-            sent: Instant::ZERO,
+            next_mark: 0,
         }
     }
 
@@ -106,44 +157,89 @@ impl Promotion {
         self.held.iter().any(|held| held.key.of_flow() == flow)
     }
 
-    /// A rule's packets are held from now on: until everything that has been punted by now has come
-    /// back, if `is_punted`, and at least until those are released that are held already. Returns whether
-    /// there was room.
-    pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey, is_punted: bool) -> bool {
-        if !self.holding.insert(id, mask, value) {
-            return false;
+    /// A rule's packets are held from now on, until everything of its flows that has been punted by now
+    /// has come back. Returns whether there was room.
+    pub fn join(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey) -> bool {
+        let mark = self.new_mark();
+        self.wait_for(id, (mask, value), (mark, false))
+    }
+
+    /// An active rule's packets are held from now on, behind a packet that waits for another rule of its flow:
+    /// until that rule becomes active. Returns whether there was room.
+    pub fn join_behind(
+        &mut self,
+        key: &MatchKey,
+        id: RuleId,
+        mask: &MatchKey,
+        value: &MatchKey,
+    ) -> bool {
+        let first = self.holding.find(key);
+        let is_first = |rule: &&Becoming| Some(rule.id) == first;
+        match self.rules.iter().find(is_first).map(|rule| rule.mark) {
+            Some(mark) => self.wait_for(id, (mask, value), (mark, true)),
+            None => self.join(id, mask, value),
         }
-        if self.ids.is_empty() {
-            self.begin();
+    }
+
+    fn wait_for(
+        &mut self,
+        id: RuleId,
+        (mask, value): (&MatchKey, &MatchKey),
+        (mark, is_shared): (Mark, bool),
+    ) -> bool {
+        let has_room = self.holding.insert(id, mask, value);
+        if has_room {
+            self.rules.push(Becoming {
+                id,
+                mark,
+                is_shared,
+                is_answered: false,
+            });
         }
-        // A mark that is still to be sent goes behind all that has been punted.
-        let is_in_time = self.is_due || !is_punted && self.later.is_empty();
-        match is_in_time {
-            true => self.ids.push(id),
-            false => self.later.push(id),
-        }
-        true
+        has_room
     }
 
     /// Only an answer to a mark that is sent from now on counts.
-    fn begin(&mut self) {
-        self.mark = self.mark.wrapping_add(1) & !FRAGMENT_MARKS;
-        self.is_due = true;
+    fn new_mark(&mut self) -> Mark {
+        self.next_mark = self.next_mark.wrapping_add(1) & !FRAGMENT_MARKS;
+        self.has_due = true;
+        Mark::new(self.next_mark)
     }
 
-    /// The rules that have waited for the next promotion are those of the one that begins.
-    fn go_on(&mut self) {
-        self.ids.append(&mut self.later);
-        if !self.ids.is_empty() {
-            self.begin();
-        }
-    }
-
+    /// A rule's packets are no longer held for it. Rules that shared its mark have nothing to wait for: of
+    /// their flows nothing has been punted.
     fn remove(&mut self, id: RuleId, mask: &MatchKey, value: &MatchKey) {
         self.holding.remove(id, mask, value);
-        for ids in [&mut self.ids, &mut self.later] {
-            ids.retain(|&other| other != id);
+        let Some(place) = self.rules.iter().position(|rule| rule.id == id) else {
+            return;
+        };
+        let gone = self.rules.remove(place);
+        if !gone.is_shared {
+            self.let_go(gone.mark.number);
         }
+    }
+
+    /// Rules that wait for a mark may become active.
+    fn let_go(&mut self, number: u32) {
+        for rule in &mut self.rules {
+            if rule.mark.number == number {
+                rule.is_answered = true;
+                self.has_answers = true;
+            }
+        }
+    }
+
+    /// Everything that was punted before this mark, of the flows of the rule that sent it, has come back.
+    fn answered(&mut self, number: u32) {
+        let is_asked = |rule: &Becoming| !rule.is_shared && rule.mark.is_answered_by(number);
+        if self.rules.iter().any(is_asked) {
+            self.let_go(number);
+        }
+    }
+
+    /// Whether a mark is to be sent.
+    fn is_due(&self, now: Instant) -> bool {
+        self.has_due || now >= self.late_at && !self.rules.is_empty()
     }
 
     /// Takes out the packets that may be held for a rule, in their order.
@@ -203,11 +299,10 @@ impl RuleTable {
     }
 
     fn give_up(&mut self, effects: &mut Vec<Effect>) {
-        let mut ids = std::mem::take(&mut self.promotion.ids);
-        ids.append(&mut self.promotion.later);
-        let is_alone = ids.len() == 1;
-        self.promotion.together = (ids.len() / 2).max(1);
-        for id in ids.into_iter().rev() {
+        let mut rules = std::mem::take(&mut self.promotion.rules);
+        let is_alone = rules.len() == 1;
+        self.promotion.together = (rules.len() / 2).max(1);
+        for Becoming { id, .. } in rules.drain(..).rev() {
             let (mask, value) = self.slots.matched(id);
             self.promotion.holding.remove(id, &mask, &value);
             match is_alone {
@@ -221,6 +316,7 @@ impl RuleTable {
                 }
             }
         }
+        self.promotion.rules = rules;
         self.punt_held(effects);
         self.start_next();
     }
@@ -238,12 +334,16 @@ impl RuleTable {
             CacheMessage::Add(name, rule) => self.add(*name, rule, effects),
             CacheMessage::Clear(name) => self.clear(*name, effects),
             CacheMessage::Query(name) => self.query(*name, effects),
-            CacheMessage::Marked(mark) => self.marked(*mark, effects),
+            CacheMessage::Marked(mark) if mark & FRAGMENT_MARKS != 0 => {
+                self.fragments_are_back(*mark, effects);
+            }
+            CacheMessage::Marked(mark) => self.promotion.answered(*mark),
             // Those go the other way.
             CacheMessage::Installed(_)
             | CacheMessage::Gone(..)
             | CacheMessage::Used(..)
-            | CacheMessage::Mark(_) => {}
+            | CacheMessage::Mark(..)
+            | CacheMessage::FlowMark(..) => {}
         }
     }
 
@@ -258,9 +358,7 @@ impl RuleTable {
             self.slots.store(id, name.generation, rule);
             self.used_ids = self.used_ids.max(id + 1);
             self.queue(name);
-            if self.promotion.ids.is_empty() {
-                self.start_next();
-            }
+            self.start_next();
         }
         self.answer(name, effects);
     }
@@ -327,14 +425,9 @@ impl RuleTable {
                 let (mask, value) = self.slots.matched(id);
                 self.promotion.remove(id, &mask, &value);
                 self.slots.quarantine(id, why);
-                if self.promotion.ids.is_empty() {
-                    self.promotion.go_on();
-                }
                 let mut held = self.promotion.take_held_for(&mask, &value);
                 self.release(&mut held, effects);
-                if self.promotion.ids.is_empty() {
-                    self.start_next();
-                }
+                self.start_next();
             }
         }
     }
@@ -358,28 +451,31 @@ impl RuleTable {
         effects.push(Effect::Send(message));
     }
 
-    /// Everything punted before the mark has come back.
-    fn marked(&mut self, mark: u32, effects: &mut Vec<Effect>) {
-        if mark & FRAGMENT_MARKS != 0 {
-            return self.fragments_are_back(mark, effects);
-        }
-        let is_awaited = !self.promotion.ids.is_empty() && !self.promotion.is_due;
-        if !is_awaited || mark != self.promotion.mark {
+    /// Rules whose packets have all come back become active, and packets that waited for them go on.
+    fn activate_answered(&mut self, effects: &mut Vec<Effect>) {
+        if !std::mem::take(&mut self.promotion.has_answers) {
             return;
         }
-        self.promotion.together = (2 * self.promotion.together).min(self.config.promoted_together);
-        for id in std::mem::take(&mut self.promotion.ids) {
-            self.activate(id);
-        }
-        self.promotion.go_on();
+        let mut rules = std::mem::take(&mut self.promotion.rules);
+        let before = rules.len();
+        rules.retain(|rule| {
+            if rule.is_answered {
+                self.activate(rule.id);
+            }
+            !rule.is_answered
+        });
+        let more = self.promotion.together + before - rules.len();
+        self.promotion.together = more.min(self.config.promoted_together);
+        self.promotion.rules = rules;
         let mut held = std::mem::take(&mut self.promotion.held);
         self.release(&mut held, effects);
         self.start_next();
     }
 
-    /// Fragments that were punted before the mark have come back, and what waited behind them goes on.
+    /// A flow's fragments that were punted before the mark have come back, and what waited behind them goes
+    /// on.
     fn fragments_are_back(&mut self, mark: u32, effects: &mut Vec<Effect>) {
-        while let Some(mut held) = self.behind.take_passed(mark) {
+        if let Some(mut held) = self.behind.take_passed(mark) {
             self.release(&mut held, effects);
             self.behind.give_back(held);
         }
@@ -412,34 +508,38 @@ impl RuleTable {
         }
     }
 
-    /// Begins the next promotion with the rules that wait, while its mark has not been sent.
+    /// Rules that wait begin to become active, as many as may at a time.
     fn start_next(&mut self) {
-        while self.promotion.ids.len() < self.promotion.together
+        while self.promotion.rules.len() < self.promotion.together
             && let Some(name) = self.promotion.pending.pop_front()
         {
             let is_current = self.name(name.id) == name;
             if is_current && self.slots.state(name.id) == State::Pending {
-                self.start(name.id);
+                let (mask, value) = self.slots.matched(name.id);
+                let has_room = self.promotion.join(name.id, &mask, &value);
+                self.begin_holding(name.id, has_room);
             }
         }
     }
 
-    fn start(&mut self, id: RuleId) {
-        let (mask, value) = self.slots.matched(id);
-        if self.promotion.join(id, &mask, &value, true) {
-            self.slots.set_state(id, State::Holding);
-        } else {
-            self.counters.no_room += 1;
-            self.quarantine(id, Gone::NoRoom);
+    /// A rule's packets are held, if there is room for it.
+    pub(super) fn begin_holding(&mut self, id: RuleId, has_room: bool) {
+        match has_room {
+            true => self.slots.set_state(id, State::Holding),
+            false => {
+                self.counters.no_room += 1;
+                self.quarantine(id, Gone::NoRoom);
+            }
         }
     }
 
-    /// Says what is due: call it after each batch of packets, when those punted are on the link,
-    /// and after messages. Reports keep the time of packets (`now`), marks that of the `link`.
+    /// Does what is due: call it after each batch of packets, when those punted are on the link,
+    /// and after messages, for then rules become active that were answered. Reports keep the time of packets (`now`), marks that of the `link`.
     pub fn tick(&mut self, now: Instant, link: Instant, effects: &mut Vec<Effect>) {
-        self.tell_mark(link, effects);
+        self.activate_answered(effects);
+        self.tell_marks(link, effects);
         let timeout = self.config.mark_timeout;
-        self.behind.tell_mark(link, timeout, effects);
+        self.behind.tell_marks(link, timeout, effects);
         while let Some(name) = self.notices.pop_front() {
             let is_gone = self.slots.state(name.id) == State::Quarantined;
             if is_gone && self.name(name.id) == name {
@@ -449,17 +549,24 @@ impl RuleTable {
         self.report(now, effects);
     }
 
-    fn tell_mark(&mut self, now: Instant, effects: &mut Vec<Effect>) {
-        let promotion = &mut self.promotion;
-        if promotion.ids.is_empty() {
+    fn tell_marks(&mut self, now: Instant, effects: &mut Vec<Effect>) {
+        if !self.promotion.is_due(now) {
             return;
         }
-        let is_late = now.since(promotion.sent) >= self.config.mark_timeout;
-        if promotion.is_due || is_late {
-            self.counters.marks_repeated += u64::from(!promotion.is_due);
-            promotion.is_due = false;
-            promotion.sent = now;
-            effects.push(Effect::Send(CacheMessage::Mark(promotion.mark)));
+        let timeout = self.config.mark_timeout;
+        let promotion = &mut self.promotion;
+        (promotion.has_due, promotion.late_at) = (false, Instant::NEVER);
+        for rule in promotion.rules.iter_mut().filter(|rule| !rule.is_shared) {
+            if rule.mark.is_due(now, timeout) {
+                self.counters.marks_repeated += u64::from(rule.mark.send(now));
+                let generation = self.slots.generation(rule.id);
+                let name = RuleName {
+                    id: rule.id,
+                    generation,
+                };
+                effects.push(Effect::Send(CacheMessage::Mark(rule.mark.number, name)));
+            }
+            promotion.late_at = promotion.late_at.min(rule.mark.late_at(timeout));
         }
     }
 
@@ -501,6 +608,7 @@ impl RuleTable {
 mod tests {
     use super::*;
     use crate::field::Field;
+    use std::collections::BTreeMap;
     use twinpath_core::wire::tcp::flags;
     use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
     use twinpath_core::{Direction, Pool};
@@ -542,98 +650,204 @@ mod tests {
         decision
     }
 
-    /// The mark that is sent now, if one is.
-    fn mark(table: &mut RuleTable) -> Option<u32> {
-        let mut effects = Vec::new();
-        table.tick(Instant::ZERO, Instant::ZERO, &mut effects);
-        effects.iter().find_map(|effect| match effect {
-            Effect::Send(CacheMessage::Mark(mark)) => Some(*mark),
+    /// The marks that are sent now, by rule.
+    fn marks(table: &mut RuleTable, effects: &mut Vec<Effect>) -> BTreeMap<RuleId, u32> {
+        table.tick(Instant::ZERO, Instant::ZERO, effects);
+        let sent = effects.iter().filter_map(|effect| match effect {
+            Effect::Send(CacheMessage::Mark(mark, rule)) => Some((rule.id, *mark)),
             _ => None,
-        })
+        });
+        let sent = sent.collect();
+        effects.retain(|effect| !matches!(effect, Effect::Send(_)));
+        sent
+    }
+
+    /// Answers to marks come.
+    fn answer<'a>(
+        table: &mut RuleTable,
+        marks: impl IntoIterator<Item = &'a u32>,
+        effects: &mut Vec<Effect>,
+    ) {
+        for &mark in marks {
+            table.message(&CacheMessage::Marked(mark), effects);
+        }
+        table.tick(Instant::ZERO, Instant::ZERO, effects);
+    }
+
+    /// The ports of the packets that were released, and what became of them.
+    fn released(effects: &mut Vec<Effect>) -> Vec<(u16, Decision)> {
+        let released = effects.drain(..).filter_map(|effect| match effect {
+            Effect::Release(held, decision) => {
+                Some((Field::SourcePort.of(&held.key) as u16, decision))
+            }
+            Effect::Send(_) => None,
+        });
+        released.collect()
+    }
+
+    fn name(id: RuleId) -> RuleName {
+        RuleName { id, generation: 1 }
+    }
+
+    fn add(table: &mut RuleTable, id: RuleId, rule: NewRule, effects: &mut Vec<Effect>) {
+        let message = CacheMessage::Add(name(id), Box::new(rule));
+        table.message(&message, effects);
+    }
+
+    /// Each rule waits for its own mark: those of other flows may be behind packets that wait.
+    #[test]
+    fn a_rule_waits_for_no_other() {
+        let (mut table, mut effects) = (RuleTable::new(TableConfig::default()), Vec::new());
+        for (id, port) in [(0, 1000), (1, 1001)] {
+            add(&mut table, id, rule_of(port), &mut effects);
+        }
+        let marks = marks(&mut table, &mut effects);
+        for port in [1000, 1001] {
+            let decision = meets(&mut table, segment(port, flags::ACK), &mut effects);
+            assert_eq!(decision, Decision::Hold);
+        }
+        answer(&mut table, [&marks[&1]], &mut effects);
+        assert_eq!(released(&mut effects), [(1001, Decision::FORWARD)]);
+        answer(&mut table, [&marks[&0]], &mut effects);
+        assert_eq!(released(&mut effects), [(1000, Decision::FORWARD)]);
+        assert_eq!((table.active(), table.held()), (2, 0));
     }
 
     /// Connections that end take rules out of use, and nobody who waits for another rule waits for them.
     #[test]
     fn a_fin_of_one_connection_delays_no_other() {
-        let mut table = RuleTable::new(TableConfig::default());
-        let mut effects = Vec::new();
-        let name = |id| RuleName { id, generation: 1 };
-        let add = |id, port| CacheMessage::Add(name(id), Box::new(rule_of(port)));
+        let (mut table, mut effects) = (RuleTable::new(TableConfig::default()), Vec::new());
         let ending = [1000, 1001, 1002];
         for (id, port) in (0..).zip(ending) {
-            table.message(&add(id, port), &mut effects);
-            let mark = mark(&mut table).expect("due");
-            table.message(&CacheMessage::Marked(mark), &mut effects);
+            add(&mut table, id, rule_of(port), &mut effects);
         }
+        let first = marks(&mut table, &mut effects);
+        answer(&mut table, first.values(), &mut effects);
         assert_eq!(table.active(), ending.len());
 
-        table.message(&add(7, 2000), &mut effects);
-        let first = mark(&mut table).expect("due");
+        add(&mut table, 7, rule_of(2000), &mut effects);
+        let own = marks(&mut table, &mut effects);
         let other = meets(&mut table, segment(2000, flags::ACK), &mut effects);
         assert_eq!(other, Decision::Hold);
         for port in ending {
-            let fin = meets(
-                &mut table,
-                segment(port, flags::ACK | flags::FIN),
-                &mut effects,
-            );
-            assert_eq!(fin, Decision::Punt);
-            assert_eq!(mark(&mut table), None, "one is under way");
+            let fin = segment(port, flags::ACK | flags::FIN);
+            assert_eq!(meets(&mut table, fin, &mut effects), Decision::Punt);
         }
-        let behind = meets(&mut table, segment(ending[0], flags::ACK), &mut effects);
-        assert_eq!(behind, Decision::Hold, "behind its own FIN");
+        let behind = marks(&mut table, &mut effects);
+        assert_eq!(behind.keys().copied().collect::<Vec<_>>(), [0, 1, 2]);
+        let next = meets(&mut table, segment(ending[0], flags::ACK), &mut effects);
+        assert_eq!(next, Decision::Hold, "behind its own FIN");
 
-        effects.clear();
-        table.message(&CacheMessage::Marked(first), &mut effects);
-        let gone_on = |effects: &[Effect]| -> Vec<bool> {
-            let released = effects.iter().filter_map(|effect| match effect {
-                Effect::Release(held, decision) => Some((held, decision)),
-                Effect::Send(_) => None,
-            });
-            let is_other = |key: &MatchKey| key.matches(&rule_of(2000).mask, &rule_of(2000).value);
-            released
-                .inspect(|(_, decision)| assert_eq!(**decision, Decision::FORWARD))
-                .map(|(held, _)| is_other(&held.key))
-                .collect()
+        answer(&mut table, own.values(), &mut effects);
+        assert_eq!(released(&mut effects), [(2000, Decision::FORWARD)]);
+        answer(&mut table, first.values(), &mut effects);
+        assert_eq!(table.active(), 1, "those marks went before");
+        answer(&mut table, behind.values(), &mut effects);
+        assert_eq!(released(&mut effects), [(ending[0], Decision::FORWARD)]);
+        assert_eq!((table.active(), table.held()), (1 + ending.len(), 0));
+    }
+
+    /// The rules for a flow's FIN and for all else: where packets of both kinds take turns, and one rule comes
+    /// later, both become active together.
+    #[test]
+    fn rules_of_one_flow_do_not_hold_up_each_other_in_turns() {
+        let (mut table, mut effects) = (RuleTable::new(TableConfig::default()), Vec::new());
+        let ending = flags::ACK | flags::FIN;
+        let mask = Field::TcpFlags
+            .place(flags::FIN.into())
+            .or(&MatchKey::ALWAYS);
+        let rule_for = |flags| NewRule {
+            mask,
+            value: segment(1000, flags).key.and(&mask),
+            ..rule_of(1000)
         };
-        assert_eq!(gone_on(&effects), [true]);
-        assert_eq!(table.active(), 1);
+        add(&mut table, 0, rule_for(flags::ACK), &mut effects);
+        let first = marks(&mut table, &mut effects);
+        answer(&mut table, first.values(), &mut effects);
+        add(&mut table, 1, rule_for(ending), &mut effects);
+        let second = marks(&mut table, &mut effects);
+        for flags in [ending, flags::ACK, ending, flags::ACK] {
+            let decision = meets(&mut table, segment(1000, flags), &mut effects);
+            assert_eq!(decision, Decision::Hold);
+        }
+        assert_eq!(table.active(), 0);
+        assert!(marks(&mut table, &mut effects).is_empty(), "one is enough");
+        answer(&mut table, second.values(), &mut effects);
+        assert_eq!(released(&mut effects).len(), 4);
+        assert_eq!(table.active(), 2);
+    }
 
-        effects.clear();
-        let second = mark(&mut table).expect("those that were left");
-        assert_ne!(second, first);
-        table.message(&CacheMessage::Marked(second), &mut effects);
-        assert_eq!(gone_on(&effects), [false]);
-        assert_eq!(table.active(), 1 + ending.len());
-        assert_eq!(table.held(), 0);
+    /// Who shared the mark of a rule that is gone goes on, and waits for the packets that go to the slow path
+    /// then.
+    #[test]
+    fn a_mark_that_is_gone_is_not_waited_for() {
+        let (mut table, mut effects) = (RuleTable::new(TableConfig::default()), Vec::new());
+        let ending = flags::ACK | flags::FIN;
+        let mut of_fin = rule_of(1000);
+        of_fin.value = segment(1000, ending).key.and(&of_fin.mask);
+        add(&mut table, 0, rule_of(1000), &mut effects);
+        let first = marks(&mut table, &mut effects);
+        answer(&mut table, first.values(), &mut effects);
+        add(&mut table, 1, of_fin, &mut effects);
+        let second = marks(&mut table, &mut effects);
+        for flags in [ending, flags::ACK] {
+            let decision = meets(&mut table, segment(1000, flags), &mut effects);
+            assert_eq!(decision, Decision::Hold);
+        }
+        table.message(&CacheMessage::Clear(name(1)), &mut effects);
+        let third = marks(&mut table, &mut effects);
+        assert_eq!(released(&mut effects), [(1000, Decision::Punt)]);
+        answer(&mut table, second.values(), &mut effects);
+        assert_eq!((table.active(), table.held()), (0, 1));
+        answer(&mut table, [&third[&0]], &mut effects);
+        assert_eq!(released(&mut effects), [(1000, Decision::FORWARD)]);
+        assert_eq!((table.active(), table.held()), (1, 0));
+    }
+
+    /// Marks and their answers may be lost; those that were answered are not sent again.
+    #[test]
+    fn a_mark_is_sent_again_until_it_is_answered() {
+        let config = TableConfig::default();
+        let (mut table, mut effects) = (RuleTable::new(config), Vec::new());
+        for (id, port) in [(0, 1000), (1, 1001)] {
+            add(&mut table, id, rule_of(port), &mut effects);
+        }
+        let sent = marks(&mut table, &mut effects);
+        answer(&mut table, [&sent[&0]], &mut effects);
+        assert!(marks(&mut table, &mut effects).is_empty());
+        table.tick(
+            Instant::ZERO,
+            Instant::ZERO + config.mark_timeout,
+            &mut effects,
+        );
+        let again = CacheMessage::Mark(sent[&1], name(1));
+        let is_again =
+            |effect: &Effect| matches!(effect, Effect::Send(message) if *message == again);
+        assert!(
+            effects.len() == 1 && effects.iter().all(is_again),
+            "{effects:?}"
+        );
+        assert_eq!(table.counters().marks_repeated, 1);
     }
 
     /// A rule that is cleared while packets wait sends those to the slow path that waited for it, and no
     /// others.
     #[test]
     fn a_rule_that_goes_delays_no_other() {
-        let mut table = RuleTable::new(TableConfig::default());
-        let mut effects = Vec::new();
-        let name = |id| RuleName { id, generation: 1 };
-        for (id, port) in [(0, 1000), (1, 1001), (2, 1002)] {
-            let rule = Box::new(rule_of(port));
-            table.message(&CacheMessage::Add(name(id), rule), &mut effects);
+        let (mut table, mut effects) = (RuleTable::new(TableConfig::default()), Vec::new());
+        for (id, port) in [(1, 1001), (2, 1002)] {
+            add(&mut table, id, rule_of(port), &mut effects);
         }
-        // The first was alone when it came; the others begin when it is active.
-        let alone = mark(&mut table).expect("due");
-        table.message(&CacheMessage::Marked(alone), &mut effects);
-        let both = mark(&mut table).expect("due");
+        let both = marks(&mut table, &mut effects);
         for port in [1001, 1002] {
             let decision = meets(&mut table, segment(port, flags::ACK), &mut effects);
             assert_eq!(decision, Decision::Hold);
         }
-        effects.clear();
         table.message(&CacheMessage::Clear(name(1)), &mut effects);
-        let punted = |effect: &Effect| matches!(effect, Effect::Release(_, Decision::Punt));
-        assert_eq!(effects.iter().filter(|effect| punted(effect)).count(), 1);
+        assert_eq!(released(&mut effects), [(1001, Decision::Punt)]);
         assert_eq!(table.held(), 1);
-        table.message(&CacheMessage::Marked(both), &mut effects);
-        assert_eq!((table.held(), table.active()), (0, 2));
+        answer(&mut table, both.values(), &mut effects);
+        assert_eq!((table.held(), table.active()), (0, 1));
     }
 
     /// After the workers have begun another life their generations begin at 1 again.
@@ -650,8 +864,8 @@ mod tests {
         };
         table.message(&CacheMessage::Add(name(0, 7), Box::new(rule)), &mut effects);
         table.message(&CacheMessage::Clear(name(5, 9)), &mut effects);
-        let mark = table.promotion.mark;
-        table.message(&CacheMessage::Marked(mark), &mut effects);
+        let sent = marks(&mut table, &mut effects);
+        answer(&mut table, sent.values(), &mut effects);
         table.forget_all(&mut effects);
         effects.clear();
         for id in [0, 5] {

@@ -238,7 +238,7 @@ fn promotion_order() {
     }
     direct.table.tick(direct.now, direct.now, &mut effects);
     let mark = effects.iter().find_map(|effect| match effect {
-        Effect::Send(CacheMessage::Mark(mark)) => Some(*mark),
+        Effect::Send(CacheMessage::Mark(mark, _)) => Some(*mark),
         _ => None,
     });
     // Packets 4 and 5 must not overtake packet 3.
@@ -253,9 +253,11 @@ fn promotion_order() {
     direct
         .table
         .message(&CacheMessage::Marked(wrong), &mut effects);
+    direct.table.tick(direct.now, direct.now, &mut effects);
     assert!(effects.is_empty(), "the answer to another mark");
     let marked = CacheMessage::Marked(mark.expect("due"));
     direct.table.message(&marked, &mut effects);
+    direct.table.tick(direct.now, direct.now, &mut effects);
     let lengths: Vec<usize> = effects
         .iter()
         .filter_map(|effect| match effect {

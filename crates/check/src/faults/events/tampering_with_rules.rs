@@ -90,7 +90,7 @@ fn answer(sabotage: Sabotage, message: &CacheMessage) -> Option<CacheMessage> {
             Uses::default(),
             twinpath_rulecache::Gone::Cleared,
         )),
-        (Sabotage::HastyMarks, CacheMessage::Mark(mark)) => Some(CacheMessage::Marked(*mark)),
+        (Sabotage::HastyMarks, CacheMessage::Mark(mark, _)) => Some(CacheMessage::Marked(*mark)),
         _ => None,
     }
 }
