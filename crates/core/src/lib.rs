@@ -12,6 +12,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod adjacency;
+pub mod counted;
 pub mod counters;
 mod dash_reason;
 pub mod decision;
@@ -39,6 +40,7 @@ pub mod time;
 pub mod time_slice;
 
 pub use adjacency::{Adjacencies, Adjacency};
+pub use counted::counted;
 pub use counters::DropCounters;
 pub use dash_reason::DashReason;
 pub use decision::Decision;

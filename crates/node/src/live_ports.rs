@@ -33,7 +33,7 @@ use twinpath_control::service::{PortAddress, PortDevice, PortDriver, Service};
 use twinpath_core::wire::fragment::pieces;
 use twinpath_core::wire::layout::Network;
 use twinpath_core::wire::{Address, MacAddress, dissect, fields};
-use twinpath_core::{Adjacency, Frame, Instant, Pools};
+use twinpath_core::{Adjacency, Frame, Instant, Pools, counted};
 use twinpath_io::CaptureError;
 use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, Resolver};
 use twinpath_nf::text::Text;
@@ -538,15 +538,17 @@ fn cut(packet: &Frame, room: u16, pools: &mut Pools, fragments: &mut Vec<Frame>)
 /// What ports lost, in words.
 pub fn losses_in_words(report: &Report) -> Vec<String> {
     let lost = |port: &PortFigures| {
-        let (lost, device) = (port.lost(), &port.device);
-        let what = format!("the port {device} lost {lost} packets: see `ports` in the report");
-        (lost > 0).then_some(what)
+        let device = &port.device;
+        let lost = counted(port.lost(), "packet");
+        let what = format!("the port {device} lost {lost}: see `ports` in the report");
+        (port.lost() > 0).then_some(what)
     };
     let mut words: Vec<_> = report.ports.iter().filter_map(lost).collect();
     let lost: u64 = report.shards.iter().map(ShardFigures::lost).sum();
     if lost > 0 {
+        let lost = counted(lost, "packet");
         words.push(format!(
-            "{lost} packets were lost between shards: see `shards` in the report"
+            "lost between shards: {lost}, see `shards` in the report"
         ));
     }
     words
@@ -631,9 +633,14 @@ impl PacketIo for LivePorts {
         Ok(Filled::Some)
     }
 
-    /// What waits in the sockets is not touched any more: another process may go on there.
+    /// What waits in the sockets is not touched any more: another process may go on there, or else it is
+    /// counted as lost.
     fn stops(&mut self) -> bool {
-        let closed = *self.closed.get_or_insert_with(WallClock::now);
+        let own_ports = &mut self.ports[..self.own_ports];
+        let closed = *self.closed.get_or_insert_with(|| {
+            own_ports.iter_mut().for_each(Port::stop_receiving);
+            WallClock::now()
+        });
         let handoff = self.handoff.as_mut();
         handoff.is_none_or(Handoff::close) || closed.elapsed() > LONGEST_END
     }
@@ -720,6 +727,7 @@ impl PacketIo for LivePorts {
         for port in &self.ports {
             let counters = port.counters();
             losses.receive_missed += counters.receive_missed;
+            losses.receive_unread += counters.receive_unread;
             losses.receive_no_buffer += counters.receive_no_buffer;
             losses.receive_too_long += counters.receive_too_long;
             losses.receive_malformed += counters.receive_malformed;
@@ -819,6 +827,7 @@ fn figures(name: &str, port: &Port) -> PortFigures {
         received_packets: counters.received_packets,
         received_bytes: counters.received_bytes,
         receive_missed: counters.receive_missed,
+        receive_unread: counters.receive_unread,
         receive_no_buffer: counters.receive_no_buffer,
         receive_too_long: counters.receive_too_long,
         receive_malformed: counters.receive_malformed,

@@ -9,6 +9,8 @@ pub struct PortCounters {
     pub received_bytes: u64,
     /// Frames that came while there was no room for them in the kernel.
     pub receive_missed: u64,
+    /// Frames that the kernel had for us and that nobody read before the port was closed.
+    pub receive_unread: u64,
     /// Frames for which there was no buffer.
     pub receive_no_buffer: u64,
     /// Frames that are longer than the longest buffer.
@@ -45,6 +47,7 @@ impl PortCounters {
     /// Frames that were lost at the port, whatever the reason.
     pub const fn lost(&self) -> u64 {
         self.receive_missed
+            + self.receive_unread
             + self.receive_no_buffer
             + self.receive_too_long
             + self.receive_malformed

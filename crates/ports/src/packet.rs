@@ -38,6 +38,9 @@ pub struct PacketPort {
     empty: Vec<Frame>,
     /// What waits to be sent.
     leaving: Vec<Frame>,
+    /// Frames that the kernel has put into the socket, as far as it was asked, and those that were read.
+    queued: u64,
+    read: u64,
 }
 
 impl PacketPort {
@@ -70,6 +73,8 @@ impl PacketPort {
             beside: (0..BURST).map(|_| Box::new(beside())).collect(),
             empty: Vec::with_capacity(BURST),
             leaving: Vec::with_capacity(BURST),
+            queued: 0,
+            read: 0,
         })
     }
 
@@ -105,6 +110,7 @@ impl PacketPort {
         }
         // SAFETY: the parts are those of buffers that we hold, and of `beside`, untouched since.
         let count = unsafe { self.messages.receive(&self.socket) }?;
+        self.read += count as u64;
         let buffers = self.empty.drain(..count);
         for (number, (frame, beside)) in buffers.zip(&self.beside).enumerate() {
             let received = self.messages.received(number);
@@ -175,7 +181,7 @@ impl PacketPort {
     }
 
     /// Frames that came while there was no room for them, since this was last asked.
-    pub fn missed(&self) -> u64 {
+    pub fn missed(&mut self) -> u64 {
         let none = libc::tpacket_stats {
             tp_packets: 0,
             tp_drops: 0,
@@ -186,7 +192,25 @@ impl PacketPort {
             libc::PACKET_STATISTICS,
             none,
         );
-        counted.map_or(0, |counted| counted.tp_drops.into())
+        let Ok(counted) = counted else {
+            return 0;
+        };
+        // The kernel's count of packets includes those for which there was no room.
+        self.queued += u64::from(counted.tp_packets.wrapping_sub(counted.tp_drops));
+        counted.tp_drops.into()
+    }
+
+    /// Nothing comes into the socket any more. What is in it can still be read.
+    pub fn refuse_more(&self) {
+        // A filter instead of another binding: a socket of a group cannot be bound again. Where even
+        // that fails, frames that come later are counted as unread, too.
+        let _ = fan_out::let_nothing_in(&self.socket);
+    }
+
+    /// Frames that lie in the socket, as of when [`Self::missed`] was asked last. Of a socket that a former
+    /// process had nobody knows.
+    pub fn unread(&self) -> u64 {
+        self.queued.saturating_sub(self.read)
     }
 }
 

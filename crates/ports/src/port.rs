@@ -347,6 +347,32 @@ impl Port {
         }
     }
 
+    /// The run is to end, and nothing is received any more: what comes from now on is nobody's, and what
+    /// came and was not read is counted. Where somebody keeps the socket for another process, that one
+    /// reads it instead.
+    pub fn stop_receiving(&mut self) {
+        if self.part.keeper().is_there() {
+            return;
+        }
+        if let Some(Opened::Packet(port)) = &self.opened {
+            port.refuse_more();
+        }
+        self.count_unread();
+    }
+
+    /// What lies unread is lost. A tap interface does not tell how much that is.
+    fn count_unread(&mut self) {
+        let unread = match &mut self.opened {
+            Some(Opened::Packet(port)) => {
+                self.counters.receive_missed += port.missed();
+                port.unread()
+            }
+            Some(Opened::Xdp(port)) => port.unread(),
+            Some(Opened::Tap(_)) | None => 0,
+        };
+        self.counters.receive_unread += unread;
+    }
+
     /// Queues a frame that leaves. It is sent by [`Self::flush`] at the latest.
     pub fn transmit(&mut self, frame: Frame, pools: &mut Pools) {
         let counters = &mut self.counters;
@@ -373,7 +399,7 @@ impl Port {
     /// Looks what became of the interface: to be called now and then, such as every tenth of a
     /// second. Returns the new state if it has changed.
     pub fn look(&mut self) -> Option<State> {
-        if let Some(Opened::Packet(port)) = &self.opened {
+        if let Some(Opened::Packet(port)) = &mut self.opened {
             self.counters.receive_missed += port.missed();
         }
         match Interface::of(&self.config.device) {
@@ -429,6 +455,7 @@ impl Port {
     }
 
     fn close(&mut self) {
+        self.count_unread();
         match self.opened.take() {
             Some(Opened::Xdp(port)) => {
                 self.missed_before += port.missed();

@@ -246,6 +246,12 @@ impl XdpPort {
     pub fn missed(&self) -> u64 {
         self.sockets.iter().map(Socket::missed).sum()
     }
+
+    /// Frames that lie in the rings of its queues.
+    pub fn unread(&self) -> u64 {
+        let each = self.sockets.iter();
+        each.map(|socket| u64::from(socket.unread())).sum()
+    }
 }
 
 impl Drop for XdpPort {

@@ -454,6 +454,66 @@ fn received_by_parts(parts: &mut [Port], wanted: usize) -> Vec<BTreeMap<Host, us
     seen
 }
 
+/// What lies in a port's socket when it stops receiving is counted, and nothing comes in behind it.
+#[test]
+fn what_nobody_has_read_is_counted() {
+    const FRAMES: usize = 300;
+    if !is_possible() {
+        return;
+    }
+    for driver in [Driver::AfPacket, Driver::AfXdp] {
+        let network = network();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let (sent, are_sent) = std::sync::mpsc::channel();
+        let middle = network.on("middle", move || {
+            let mut port = port("port0", driver);
+            ready.send(()).expect("somebody waits");
+            are_sent.recv().expect("they are sent");
+            let (mut pools, mut burst) = (Pools::new(1024, 1), Vec::new());
+            port.receive(&mut pools, &mut burst, 64);
+            port.stop_receiving();
+            ready.send(()).expect("somebody waits");
+            are_sent.recv().expect("more are sent");
+            let counted = port.counters();
+            let mut left = Vec::new();
+            while left.len() < 2 * FRAMES {
+                let before = left.len();
+                port.receive(&mut pools, &mut left, 64);
+                if left.len() == before {
+                    break;
+                }
+            }
+            (counted, left.len() as u64)
+        });
+        for _ in 0..2 {
+            is_ready.recv().expect("the port is open");
+            let sending = network.on("left", || send_many(FRAMES));
+            sending.join().expect("sent");
+            sent.send(()).expect("somebody waits");
+        }
+        let (counted, left) = middle.join().expect("no panic");
+        assert_eq!(counted.received_packets, 64, "{driver:?}: {counted:?}");
+        assert!(counted.receive_unread >= FRAMES as u64 - 64, "{counted:?}");
+        assert_eq!(counted.lost(), counted.receive_unread, "{counted:?}");
+        if driver == Driver::AfPacket {
+            // AF_XDP's ring takes more until it is closed.
+            assert_eq!(left, counted.receive_unread);
+        }
+    }
+}
+
+/// So many frames from the host that the thread is on.
+fn send_many(count: usize) {
+    let (from, to) = ("10.9.0.1:1", "10.9.0.2:9");
+    let packet = PacketBuilder::udp(from.parse().expect(from), to.parse().expect(to));
+    let frame = packet.payload_len(18).to_vec().expect("a packet");
+    let (mut eth0, mut pools) = (port("eth0", Driver::AfPacket), Pools::new(64, 0));
+    for _ in 0..count {
+        eth0.transmit(pools.take_filled(&frame).expect("room"), &mut pools);
+        eth0.flush(&mut pools);
+    }
+}
+
 /// Frames that the kernel makes are those that were asked for, each of some flow.
 #[test]
 fn a_flood_is_of_many_flows() {

@@ -27,6 +27,10 @@ pub struct PortFigures {
     pub received_bytes: u64,
     /// Frames that came while the kernel had no room for them.
     pub receive_missed: u64,
+    /// Frames that the kernel had for the node and that nobody read: the run ended, or the interface was
+    /// gone.
+    #[serde(default)]
+    pub receive_unread: u64,
     /// Frames for which there was no buffer.
     pub receive_no_buffer: u64,
     /// Frames that are longer than the longest buffer.
@@ -60,6 +64,7 @@ impl PortFigures {
             (&mut self.received_packets, other.received_packets),
             (&mut self.received_bytes, other.received_bytes),
             (&mut self.receive_missed, other.receive_missed),
+            (&mut self.receive_unread, other.receive_unread),
             (&mut self.receive_no_buffer, other.receive_no_buffer),
             (&mut self.receive_too_long, other.receive_too_long),
             (&mut self.receive_malformed, other.receive_malformed),
@@ -83,6 +88,7 @@ impl PortFigures {
     /// Frames that were lost here, either way.
     pub const fn lost(&self) -> u64 {
         self.receive_missed
+            + self.receive_unread
             + self.receive_no_buffer
             + self.receive_too_long
             + self.receive_malformed
@@ -97,6 +103,10 @@ counts! {
     PortLosses {
         /// Frames that came while the kernel had no room for them.
         receive_missed,
+        /// Frames that the kernel had for the node and that nobody read: the run ended, or an interface was
+        /// gone.
+        #[serde(default)]
+        receive_unread,
         /// Frames for which there was no buffer.
         receive_no_buffer,
         /// Frames that are longer than the longest buffer.
@@ -149,6 +159,7 @@ impl PortLosses {
     pub fn by_name(&self) -> BTreeMap<String, u64> {
         let losses = [
             ("receive_missed", self.receive_missed),
+            ("receive_unread", self.receive_unread),
             ("receive_no_buffer", self.receive_no_buffer),
             ("receive_too_long", self.receive_too_long),
             ("receive_malformed", self.receive_malformed),
@@ -166,6 +177,7 @@ impl PortLosses {
     /// Packets that did not come in.
     pub const fn before_coming_in(&self) -> u64 {
         self.receive_missed
+            + self.receive_unread
             + self.receive_no_buffer
             + self.receive_too_long
             + self.receive_malformed

@@ -1,21 +1,10 @@
 //! Numbers as a person reads them: three digits, a prefix, a unit.
 
+pub use twinpath_core::counted::{counted, grouped as count};
+
 /// Prefixes in steps of a thousand.
 const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
 const SECOND_NS: u64 = 1_000_000_000;
-
-/// A whole number with thousands set apart: `1,234,567`.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
 
 /// A number in three digits: `12.3 M`; below a thousand as it is.
 pub fn short_count(value: u64) -> String {

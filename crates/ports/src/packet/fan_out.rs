@@ -49,13 +49,7 @@ pub fn join(
     part: &Part,
     bind: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<()> {
-    let nothing = [step(RETURN, 0)];
-    sys::set_option(
-        socket,
-        libc::SOL_SOCKET,
-        libc::SO_ATTACH_FILTER,
-        program(&nothing),
-    )?;
+    let_nothing_in(socket)?;
     bind()?;
     let mut is_in = false;
     let group = part.group(interface, || {
@@ -76,6 +70,20 @@ pub fn join(
     }
     let none: libc::c_int = 0;
     sys::set_option(socket, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, none)
+}
+
+/// Whatever arrives from now on passes the socket by.
+///
+/// # Errors
+/// What the system says.
+pub fn let_nothing_in(socket: &OwnedFd) -> io::Result<()> {
+    let nothing = [step(RETURN, 0)];
+    sys::set_option(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_ATTACH_FILTER,
+        program(&nothing),
+    )
 }
 
 /// The group that a socket is in, if it is in one.

@@ -323,6 +323,11 @@ impl Socket {
         let counted = sys::option(&self.socket, libc::SOL_XDP, libc::XDP_STATISTICS, none);
         counted.map_or(0, |counted| counted.rx_dropped + counted.rx_ring_full)
     }
+
+    /// Frames that lie in the ring.
+    pub fn unread(&self) -> u32 {
+        self.rx.count_put().wrapping_sub(self.rx.count())
+    }
 }
 
 fn register(socket: &OwnedFd, umem: &Umem) -> io::Result<()> {

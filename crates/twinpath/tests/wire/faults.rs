@@ -119,6 +119,33 @@ fn a_process_that_stood_still_goes_on() {
     }
 }
 
+/// A service that is behind when it is told to end accounts for every frame that came: it has read it, or
+/// the kernel had no room for it, or nobody read it.
+#[test]
+fn what_lies_unread_at_the_end_is_counted() {
+    if !can_run() {
+        return;
+    }
+    for shards in [1, 2] {
+        let network = cut_network();
+        let service = bump("af_packet") + &format!("[run]\nshards = {shards}\n");
+        let middle = Middle::start(&network, &service);
+        middle.signal("-STOP");
+        let sent = flood(&network, Duration::from_secs(1));
+        // Both are pending when it goes on.
+        middle.signal("-INT");
+        middle.signal("-CONT");
+        let report = middle.ended();
+        let inside = &report.ports[0];
+        println!("{sent} sent, {inside:?}");
+        let known = inside.received_packets + inside.lost();
+        assert!(known >= sent, "{known} of {sent}: {inside:?}");
+        assert!(inside.receive_unread > 0, "{inside:?}");
+        let unread: u64 = report.ports.iter().map(|port| port.receive_unread).sum();
+        assert_eq!(unread, report.port_losses.receive_unread);
+    }
+}
+
 /// A gateway asks for its neighbours again, and its connections are there.
 #[test]
 fn neighbors_outlive_a_process_that_stood_still() {

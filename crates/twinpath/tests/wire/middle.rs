@@ -153,6 +153,12 @@ impl Middle {
         self.report()
     }
 
+    /// Waits for its end, which it was asked for already, and reads its report.
+    pub fn ended(mut self) -> Report {
+        assert!(self.ends_by_itself());
+        self.report()
+    }
+
     /// Stops it, and tells what it said.
     pub fn stopped(mut self) -> Output {
         self.end()

@@ -31,6 +31,7 @@ fn port_card(port: &PortFigures) -> String {
         row("received", port.received_packets, "frames that came"),
         row("received bytes", port.received_bytes, ""),
         bad("missed", port.receive_missed, "the kernel had no room"),
+        bad("unread", port.receive_unread, "when the run ended"),
         bad("no buffer", port.receive_no_buffer, "the node had no room"),
         bad("too long", port.receive_too_long, "longer than a buffer"),
         bad(
