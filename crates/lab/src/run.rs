@@ -43,6 +43,8 @@ pub struct Outcome {
     pub plan: Plan,
     /// Where its files are.
     pub folder: PathBuf,
+    /// Where an earlier whole result stayed as it was, because this one is not whole.
+    pub spared: Option<PathBuf>,
     /// Points that were run or merged.
     pub points: usize,
     /// Points that were not run, because it was to stop.
@@ -53,8 +55,12 @@ pub struct Outcome {
     pub table: Vec<Vec<String>>,
 }
 
+/// Where a run writes what it has that was to stop, if there is a whole result already.
+const CANCELLED: &str = "cancelled";
+
 /// Runs a plan, or a shard of it, and writes its files to `out`, also if it was to stop before all of its
-/// points were run. `progress` hears how many of how many points are done.
+/// points were run; then not in place of a whole result, but in a folder `cancelled` beside it. `progress`
+/// hears how many of how many points are done.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -66,7 +72,29 @@ pub fn run(
 ) -> Result<Outcome, ExperimentError> {
     let shard = options.shard;
     let results = measure(plan, options, progress)?;
-    keep(plan, &results, shard, out)
+    let is_whole = results.rows.len() == shard.points(results.points.len()).count();
+    if is_whole || !has_whole(shard, out) {
+        return keep(plan, &results, shard, out);
+    }
+    Ok(Outcome {
+        spared: Some(out.into()),
+        ..keep(plan, &results, shard, &out.join(CANCELLED))?
+    })
+}
+
+/// Whether results of all points of such a shard are in a folder, of whatever plan. What cannot be read is
+/// taken for whole: nobody knows what would be lost with it.
+fn has_whole(shard: Shard, folder: &Path) -> bool {
+    let table = folder.join(shard.file_name());
+    if !table.exists() {
+        return false;
+    }
+    let plan = Plan::recall(&folder.join(PLAN_FILE)).ok();
+    let results = plan.and_then(|plan| Results::read(&plan, &table).ok());
+    results.is_none_or(|results| {
+        let all = shard.points(results.points.len()).count();
+        results.rows.len() == all
+    })
 }
 
 /// Writes what was measured.
@@ -133,6 +161,7 @@ fn outcome(plan: Plan, out: &Path, results: &Results, verdicts: Vec<Verdict>) ->
         table: results.told(&plan),
         plan,
         folder: out.into(),
+        spared: None,
         points: results.rows.len(),
         missing: 0,
         verdicts,

@@ -164,6 +164,31 @@ fn a_cancelled_run_keeps_what_it_has() {
     assert!(!root.path().join("reproduction").exists());
 }
 
+/// A whole result is worth more than a part of another, of whatever plan it is.
+#[test]
+fn a_cancelled_run_leaves_a_whole_result_as_it_is() {
+    let (folder, plan) = (tempdir().unwrap(), plan("turboswitch-fig4"));
+    let whole = quick(plan, "1/1", folder.path());
+    let before = files(folder.path());
+    let cancelled = |plan: &Plan| {
+        let options = Options {
+            scale: Scale::Quick,
+            stop: Arc::new(AtomicBool::new(true)),
+            ..Options::default()
+        };
+        run::run(plan, options, folder.path(), &mut |_, _| ()).unwrap()
+    };
+    for plan in [plan, self::plan("sfcache-fig13")] {
+        let part = cancelled(plan);
+        assert_eq!((part.points, whole.spared.as_ref()), (0, None));
+        assert_eq!(part.spared.as_deref(), Some(folder.path()));
+        assert_eq!(part.folder, folder.path().join("cancelled"));
+        assert!(part.folder.join("points.csv").exists());
+        fs::remove_dir_all(&part.folder).unwrap();
+        assert_eq!(files(folder.path()), before);
+    }
+}
+
 #[test]
 fn a_page_that_is_not_current_is_told_why() {
     let folder = tempdir().unwrap();

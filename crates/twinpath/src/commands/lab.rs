@@ -40,7 +40,8 @@ enum Subject {
 /// Writes points.csv, verdicts.csv and a figure for each that the plan describes, and prints a table of
 /// values. Exit code 0 if every value is where the plan expects it, or the plan tells why not, 1
 /// otherwise. Ctrl-C, or a request to terminate, ends it after the points that are being run, which is said
-/// at once: what was measured until then is written. A second one ends it at once.
+/// at once: what was measured until then is written, in a folder `cancelled` of its own if there is a whole
+/// result already. A second one ends it at once.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath lab run plans/turboswitch-fig4.toml",

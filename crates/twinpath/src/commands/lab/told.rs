@@ -1,6 +1,7 @@
 //! What a person reads of an experiment.
 
 use std::fmt::Write;
+use twinpath_core::counted;
 use twinpath_lab::model::Model;
 use twinpath_lab::reproduction::Stale;
 use twinpath_lab::run::Outcome;
@@ -11,11 +12,9 @@ pub fn outcome(outcome: &Outcome) -> String {
     let plan = &outcome.plan;
     let folder = outcome.folder.display();
     // Writing to a string cannot fail.
-    let mut text = format!("{}: {} points, in {folder}\n", plan.figure, outcome.points);
-    if outcome.missing > 0 {
-        let missing = outcome.missing;
-        let _ = writeln!(text, "  cancelled: {missing} points were not run");
-    }
+    let points = counted(outcome.points as u64, "point");
+    let mut text = format!("{}: {points}, in {folder}\n", plan.figure);
+    text.push_str(&cancelled(outcome));
     for (index, expectation) in plan.expectations.iter().enumerate() {
         let of = |verdict: &&Verdict| verdict.expectation == index;
         let verdicts: Vec<_> = outcome.verdicts.iter().filter(of).collect();
@@ -24,7 +23,7 @@ pub fn outcome(outcome: &Outcome) -> String {
         let (of, is, source) = (&expectation.of, expectation.is.name(), &expectation.source);
         let counted = match expectation.is_input() {
             true => format!("input: {}", expectation.input),
-            false => format!("{inside} of {all} inside"),
+            false => judged(inside, all, outcome.missing > 0),
         };
         let _ = writeln!(text, "  {of:<20} {is:<5} {source:<40} {counted}");
         if expectation.is_input() {
@@ -43,6 +42,27 @@ pub fn outcome(outcome: &Outcome) -> String {
         }
     }
     text
+}
+
+/// What was not run, if the run was to stop, and what stayed because of that.
+fn cancelled(outcome: &Outcome) -> String {
+    if outcome.missing == 0 {
+        return String::new();
+    }
+    let missing = counted(outcome.missing as u64, "point");
+    let spared = outcome.spared.as_deref().map_or(String::new(), |whole| {
+        format!("; the whole result in {} stays as it was", whole.display())
+    });
+    format!("  cancelled: {missing} not run{spared}\n")
+}
+
+/// Of a part of the points nothing is said for good: the largest value may be still to come.
+fn judged(inside: usize, all: usize, is_part: bool) -> String {
+    match (all, is_part) {
+        (0, true) => "not judged: none of its points was run".to_owned(),
+        (_, true) => format!("{inside} of {all} inside so far"),
+        (_, false) => format!("{inside} of {all} inside"),
+    }
 }
 
 /// What was measured, a line for each point.
@@ -88,4 +108,16 @@ pub fn model(model: &dyn Model) -> String {
         let _ = writeln!(text, "  {:<26} {}", column.name, column.meaning);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_part_of_the_points_says_is_no_verdict() {
+        assert_eq!(judged(1, 3, false), "1 of 3 inside");
+        assert_eq!(judged(1, 3, true), "1 of 3 inside so far");
+        assert_eq!(judged(0, 0, true), "not judged: none of its points was run");
+    }
 }
