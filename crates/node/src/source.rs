@@ -1,5 +1,6 @@
 //! Where packets come from.
 
+mod interfaces;
 mod part;
 mod piped;
 mod tunnels;
@@ -7,6 +8,7 @@ mod tunnels;
 pub use part::{Clocks, Part};
 
 use crate::ingress::Ingress;
+use interfaces::Numbers;
 use piped::Piped;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,10 +17,8 @@ use std::time::Duration;
 use tunnels::TunnelFeed;
 pub use tunnels::Tunnels;
 use twinpath_control::service::Service;
-use twinpath_core::Instant;
-use twinpath_io::{
-    CaptureError, CaptureReader, Interface, MergedReader, Next, PortPattern, Trace, is_piped,
-};
+use twinpath_core::{Instant, counted};
+use twinpath_io::{CaptureError, CaptureReader, MergedReader, Next, PortPattern, Trace, is_piped};
 use twinpath_traffic::{Generator, TrafficConfig, TrafficError};
 
 /// What a source has next.
@@ -152,7 +152,7 @@ impl Source {
     }
 
     /// The packets of a capture file. They come in by the port that is called like their interface,
-    /// or else by that with its number. A path with `{port}` in it stands for a file for each port, and
+    /// or else by that with its number, if no other interface is called like that one. A path with `{port}` in it stands for a file for each port, and
     /// `-` for standard input; of that, and of what else is a [pipe](is_piped), packets are taken as they
     /// come. Where a capture has one interface, which is not called like a port, [sources](Ingress) tell.
     /// Packets that a pcapng marks as outbound left, and are [skipped](Self::departures).
@@ -176,7 +176,15 @@ impl Source {
 
     /// The packets of a capture for each port.
     fn of_ports(pattern: PortPattern, ports: &[String]) -> Result<Self, CaptureError> {
-        if pattern.paths(ports)?.iter().any(|path| is_piped(path)) {
+        let (pipes, files): (Vec<_>, Vec<_>) = pattern
+            .paths(ports)?
+            .into_iter()
+            .partition(|path| is_piped(path));
+        if !pipes.is_empty() {
+            // A pipe may wait for ever: what is wrong with a file is told before.
+            for file in files {
+                CaptureReader::open(file)?;
+            }
             let ports = ports.to_vec();
             let open = move || Ok(MergedReader::open(&pattern, &ports)?.arrivals());
             return Ok(Self::new(Piped::new(open)));
@@ -331,8 +339,9 @@ impl Source {
 /// What is told of packets that were skipped because they left, if some were.
 pub fn departures_in_words(count: u64) -> Option<String> {
     (count > 0).then(|| {
+        let (packets, are) = (counted(count, "packet"), if count == 1 { "is" } else { "are" });
         format!(
-            "{count} packets are marked as outbound in the capture: they left, and were skipped"
+            "{packets} {are} marked as outbound in the capture, and skipped: what is outbound has left"
         )
     })
 }
@@ -341,8 +350,7 @@ pub fn departures_in_words(count: u64) -> Option<String> {
 struct CaptureFeed {
     reader: CaptureReader,
     ports: Vec<String>,
-    /// By interface, as far as they are known.
-    numbers: Vec<u16>,
+    numbers: Numbers,
     /// For packets of which the capture does not say where they came in.
     ingress: Ingress,
     has_guessed: bool,
@@ -350,41 +358,12 @@ struct CaptureFeed {
     unknown: Option<Arc<str>>,
 }
 
-/// So many interfaces are named that are called like no port.
-const MOST_UNKNOWN: usize = 8;
-
-/// What is told of interfaces that are called like no port, if some are and the service names its ports: by
-/// which ports their packets are taken.
-fn unknown_in_words(interfaces: &[Interface], ports: &[String]) -> Option<Arc<str>> {
-    if ports.is_empty() {
-        return None;
-    }
-    let named = |(number, interface): (usize, &Interface)| Some((number, interface.name.clone()?));
-    let is_unknown = |(_, name): &(usize, String)| !ports.contains(name);
-    let unknown = interfaces.iter().enumerate().filter_map(named);
-    let unknown: Vec<_> = unknown.filter(is_unknown).collect();
-    let taken = |(number, name): &(usize, String)| match ports.get(*number) {
-        Some(port) => format!("of {name:?} as from {port}"),
-        None => format!("of {name:?} as from a port {number} that the service does not name"),
-    };
-    let told: Vec<String> = unknown.iter().take(MOST_UNKNOWN).map(taken).collect();
-    let more = match unknown.len().saturating_sub(MOST_UNKNOWN) {
-        0 => String::new(),
-        more => format!(", and so on for {more} more"),
-    };
-    let (ports, told) = (ports.join(", "), told.join(", "));
-    let words = format!(
-        "the capture has interfaces that are called like no port of the service ({ports}): packets were taken by their numbers, {told}{more}"
-    );
-    (!unknown.is_empty()).then(|| words.into())
-}
-
 impl CaptureFeed {
     fn new(reader: CaptureReader, ports: Vec<String>, ingress: Ingress) -> Self {
         Self {
             reader: reader.arrivals(),
             ports,
-            numbers: Vec::new(),
+            numbers: Numbers::default(),
             ingress,
             has_guessed: false,
             unknown: None,
@@ -411,18 +390,10 @@ impl CaptureFeed {
     }
 
     fn port_of_interface(&mut self, interface: usize) -> u16 {
-        if interface >= self.numbers.len() {
-            let known = self.reader.interfaces();
-            let port = |(number, interface): (usize, &Interface)| {
-                let name = interface.name.as_ref();
-                let port = self.ports.iter().position(|port| Some(port) == name);
-                port.unwrap_or(number) as u16
-            };
-            self.numbers = known.iter().enumerate().map(port).collect();
-            self.unknown = unknown_in_words(known, &self.ports);
+        if interface >= self.numbers.count() {
+            self.unknown = self.numbers.learn(self.reader.interfaces(), &self.ports);
         }
-        let number = self.numbers.get(interface);
-        number.copied().unwrap_or(interface as u16)
+        self.numbers.of(interface)
     }
 }
 

@@ -101,7 +101,8 @@ fn files_that_the_service_names_are_not_replaced() {
     assert_eq!(folder.read("a.routes"), b"0.0.0.0/0 up\n");
 }
 
-/// Interfaces of a pcapng that are called like no port are ports by their numbers, which is told once.
+/// Interfaces of a pcapng that are called like no port are ports by their numbers, or those that
+/// are left, which is told once.
 #[test]
 fn interfaces_that_are_called_like_no_port_are_told_of() {
     let folder = Folder::with("service.toml", PORTS);
@@ -121,12 +122,10 @@ fn interfaces_that_are_called_like_no_port_are_told_of() {
         (
             "\"eth0\", \"eth1\"",
             "called like no port of the service (site, uplink): packets were taken by their numbers, \
+             or by a port that no other interface is called like, \
              of \"eth0\" as from site, of \"eth1\" as from uplink",
         ),
-        (
-            "\"uplink\", \"a\"",
-            "packets were taken by their numbers, of \"a\" as from uplink",
-        ),
+        ("\"uplink\", \"a\"", "is called like, of \"a\" as from site"),
     ] {
         captured_at(ports);
         for command in [&run[..], &["trace", "service.toml", "--packet", "1"]] {
