@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use twinpath_control::report::PortLosses;
 use twinpath_control::service::Service;
 use twinpath_core::Instant;
-use twinpath_io::{CaptureError, CaptureWriter, PortFiles, PortPattern};
+use twinpath_io::{
+    CaptureError, CaptureWriter, PortFiles, PortPattern, is_named_pipe, open_once_read,
+};
 
 /// One of the places where packets of a run can go.
 pub enum Exit {
@@ -33,6 +35,37 @@ pub struct ExitFigures {
 }
 
 impl Exit {
+    /// As [`Self::capture`]. A named pipe is written once somebody reads it; if `is_stopped` becomes true before,
+    /// nothing is written. What cannot be made whoever reads is told before that.
+    ///
+    /// # Errors
+    /// As [`Self::capture`].
+    pub fn capture_once_read(
+        path: &Path,
+        service: &Service,
+        is_stopped: &AtomicBool,
+    ) -> Result<Self, CaptureError> {
+        let paths = match PortPattern::of(path) {
+            Some(pattern) => pattern.paths(&service.ports)?,
+            None => vec![path.to_owned()],
+        };
+        let (pipes, files): (Vec<_>, Vec<_>) =
+            paths.into_iter().partition(|path| is_named_pipe(path));
+        if !pipes.is_empty() {
+            files.iter().try_for_each(|file| check_folder(file))?;
+        }
+        // They stay open until the writers have opened them, too.
+        let mut read = Vec::new();
+        for path in pipes {
+            match open_once_read(&path, is_stopped) {
+                Ok(Some(pipe)) => read.push(pipe),
+                Ok(None) => return Ok(Self::Nowhere),
+                Err(source) => return Err(CaptureError::Create { path, source }),
+            }
+        }
+        Self::capture(path, service)
+    }
+
     /// Packets go to a capture file, or to one for each port if there is `{port}` in its path.
     ///
     /// # Errors
@@ -64,6 +97,17 @@ impl Exit {
         };
         Ok(ExitFigures { udp, written })
     }
+}
+
+/// Whether a file can be made in its folder turns out when it is made; that the folder is not there is known
+/// before.
+fn check_folder(file: &Path) -> Result<(), CaptureError> {
+    let folder = file.parent().filter(|path| !path.as_os_str().is_empty());
+    let found = folder.map_or(Ok(()), |folder| std::fs::metadata(folder).map(drop));
+    found.map_err(|source| CaptureError::Create {
+        path: file.to_owned(),
+        source,
+    })
 }
 
 impl Sink for Exit {

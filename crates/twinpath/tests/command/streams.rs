@@ -211,6 +211,60 @@ fn a_run_that_waits_at_a_named_pipe_ends_when_it_is_asked_to() {
     }
 }
 
+/// A service with two ports, and a named pipe for the first.
+fn piped_folder() -> Folder {
+    let text = "[service]\nchain = [\"firewall\"]\nports = [\"a\", \"b\"]\n[firewall]\ndefault = \"allow\"\n\
+                [traffic]\npackets = 100\n";
+    let folder = Folder::with("ports.toml", text);
+    let made = Command::new("mkfifo").arg(folder.path("p-a.pcap")).status();
+    assert!(made.is_ok_and(|status| status.success()), "a named pipe");
+    folder
+}
+
+/// A pipe that nobody is at yet does not keep a mistake in the other files secret.
+#[test]
+fn a_file_that_is_not_there_is_told_although_a_pipe_waits() {
+    let folder = piped_folder();
+    let run = ["run", "ports.toml", "--in", "p-{port}.pcap", "--quiet"];
+    folder.fail(&run, "p-b.pcap");
+    folder.write("p-b.pcap", b"hello");
+    folder.fail(&run, "p-b.pcap is not a capture");
+    std::fs::create_dir(folder.path("a")).expect("a folder");
+    let made = Command::new("mkfifo")
+        .arg(folder.path("a/out.pcap"))
+        .status();
+    assert!(made.is_ok_and(|status| status.success()), "a named pipe");
+    let run = [
+        "run",
+        "ports.toml",
+        "--no-report",
+        "--out",
+        "{port}/out.pcap",
+    ];
+    folder.fail(&run, "b/out.pcap");
+}
+
+/// A run whose reader does not come ends when it is asked to, once, and leaves nothing behind.
+#[test]
+fn a_run_that_waits_for_a_reader_ends_when_it_is_asked_to() {
+    let folder = piped_folder();
+    let run = ["run", "ports.toml", "--no-report", "--out", "p-{port}.pcap"];
+    let child = folder.start(&run);
+    waits_for_signals(&child);
+    signal(&child, "TERM");
+    let said: Said = child.wait_with_output().expect("it ends").into();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let left = std::fs::read_dir(folder.path("."))
+        .expect("a folder")
+        .count();
+    assert_eq!(left, 2, "the service file and the pipe");
+    let child = folder.start(&run);
+    let read = std::fs::read(folder.path("p-a.pcap")).expect("a pipe");
+    let said: Said = child.wait_with_output().expect("it ends").into();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(read.len() > 24 && !folder.read("p-b.pcap").is_empty());
+}
+
 #[test]
 fn what_is_no_capture_is_told_of_a_pipe_too() {
     let folder = folder();
