@@ -93,6 +93,9 @@ pub enum CommandError {
     /// A running service that does not do what it was asked.
     #[error("the service refuses: {0}")]
     Declined(String),
+    /// Nobody is there any more to follow.
+    #[error("the service has ended, or has closed the connection: nothing more is told")]
+    NothingMore,
     /// Packets are dropped for no such reason.
     #[error(
         "no reason for drops is called {0:?}{meant}\nexpected one of: {known}",
@@ -130,7 +133,7 @@ pub enum CommandError {
     },
     /// A capture would take the place of a file.
     #[error(
-        "cannot write the captured packets to {}: it is there already, and no file is replaced; expected another --out",
+        "cannot write the captured packets to {}: it is there already, and no file is replaced; expected another --out, or a named pipe",
         .0.display()
     )]
     CaptureIsThere(PathBuf),

@@ -23,6 +23,7 @@ mod checks;
 mod commands;
 mod error;
 mod flags;
+mod follow;
 mod group;
 mod hex;
 mod log;

@@ -1,23 +1,23 @@
 //! `twinpath capture`: packets of a running service, as pcapng.
 
 use crate::error::CommandError;
+use crate::follow::Follower;
 use crate::output;
 use crate::{Outcome, stop::Stop};
 use std::fs::{self, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use twinpath_control::look::{CapturePoint, Stream};
-use twinpath_control::operator::{Answer, AskError, follow};
-use twinpath_io::is_standard;
+use twinpath_io::{is_named_pipe, is_standard, open_once_read};
 
 /// Captures packets of a running service: at its ports, in front of a function, or those that it drops
 ///
 /// A stream of pcapng, which Wireshark and tshark read while it is written. Of a packet that is dropped
 /// the reason and the function are in its comment. Packets never wait for the capture: what it is too
 /// slow for is counted in the stream, as packets that the interface dropped. Without --port, --function
-/// and --drops all ports are captured, in and out.
+/// and --drops all ports are captured, in and out. That the service ends meanwhile is an error (exit code
+/// 2): what was captured until then is written.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath capture --control /run/edge.sock --port outside --out outside.pcapng --for 10s",
@@ -37,48 +37,47 @@ pub struct Arguments {
     /// Packets that are dropped
     #[arg(long, group = "at")]
     drops: bool,
-    /// The file to write, which must not be there yet, or a character device; - for standard output
+    /// The file to write, which must not be there yet, a named pipe, or a character device; - for standard
+    /// output
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     out: PathBuf,
     /// At most so many bytes of each packet
     #[arg(long, value_name = "BYTES", default_value_t = 2048)]
     snap: usize,
-    /// End after so long, such as 10s; else with Ctrl-C, or when the service ends
+    /// End after so long, such as 10s; else with Ctrl-C
     #[arg(long = "for", value_name = "TIME")]
     time: Option<twinpath_nf::duration::Human>,
 }
 
-/// How soon the end is seen while no packet comes.
-const INTERVAL: Duration = Duration::from_millis(100);
-
 /// Captures.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let stop = Stop::on_signals()?;
+    // The service copies nothing for a reader that is not there yet.
+    let out = &arguments.out;
+    let pipe = match is_named_pipe(out) {
+        true => {
+            let pipe = open_once_read(out, &stop.flag());
+            let Some(pipe) = pipe.map_err(|error| cannot_write(out, error))? else {
+                return Ok(Outcome::Good);
+            };
+            Some(pipe)
+        }
+        false => None,
+    };
     let stream = Stream::Capture {
         at: arguments.at(),
         bytes: arguments.snap,
     };
-    let (answer, mut reader) = follow(&arguments.control, stream)?;
-    if answer != Answer::Follows {
-        return Err(CommandError::unexpected(answer));
-    }
-    let mut out = open(&arguments.out)?;
+    let mut follower = Follower::begin(&arguments.control, stream, &stop)?;
+    let mut out: Box<dyn Write> = match pipe {
+        Some(pipe) => Box::new(pipe),
+        None => open(&arguments.out)?,
+    };
     if let Some(time) = arguments.time {
         stop.after(time.duration());
     }
-    reader
-        .get_ref()
-        .set_read_timeout(Some(INTERVAL))
-        .map_err(AskError::from)?;
-    let mut bytes = vec![0; 1 << 16];
-    while !stop.is_requested() {
-        let count = match reader.read(&mut bytes) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if is_nothing_yet(&error) => continue,
-            Err(error) => return Err(AskError::from(error).into()),
-        };
-        let written = out.write_all(&bytes[..count]).and_then(|()| out.flush());
+    while let Some(told) = follower.next()? {
+        let written = out.write_all(&told).and_then(|()| out.flush());
         match written {
             // Whoever reads it, as `head` does, has read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
@@ -86,15 +85,6 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         }
     }
     Ok(Outcome::Good)
-}
-
-fn is_nothing_yet(error: &io::Error) -> bool {
-    let kinds = [
-        ErrorKind::WouldBlock,
-        ErrorKind::TimedOut,
-        ErrorKind::Interrupted,
-    ];
-    kinds.contains(&error.kind())
 }
 
 /// A file that is there is never overwritten; of a device nothing is lost.

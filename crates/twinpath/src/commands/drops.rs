@@ -1,13 +1,12 @@
 //! `twinpath drops`: the packets that a running service drops, as it drops them.
 
 use crate::error::CommandError;
-use crate::look::look;
-use crate::look::unexpected;
+use crate::follow::Follower;
+use crate::look::{look, unexpected};
+use crate::stop::Stop;
 use crate::{Outcome, output};
-use std::io::{BufRead, ErrorKind, Read};
 use std::path::PathBuf;
 use twinpath_control::look::{DropView, FlowPath, Look, Seen, Stream};
-use twinpath_control::operator::{Answer, follow};
 use twinpath_control::report::units;
 use twinpath_core::DropReason;
 
@@ -17,7 +16,8 @@ use twinpath_core::DropReason;
 ///
 /// With --follow a line for each packet from now on: the reason, where and by which function, the port
 /// that it came in by, and its headers. At most 1000 in a second are told; how many were not is said in
-/// each line. Packets never wait for whoever follows them.
+/// each line. Packets never wait for whoever follows them. Ctrl-C ends it; that the service ends before is
+/// an error (exit code 2).
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath drops --control /run/edge.sock",
@@ -44,9 +44,6 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 }
-
-/// Longest line of an answer.
-const MOST_BYTES: u64 = 1 << 20;
 
 /// Shows them.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
@@ -109,26 +106,20 @@ impl Arguments {
 
     fn follow(&self) -> Result<Outcome, CommandError> {
         self.check_function()?;
-        let (answer, mut reader) = follow(&self.control, Stream::Drops)?;
-        if answer != Answer::Follows {
-            return Err(CommandError::unexpected(answer));
-        }
-        let (mut line, mut told) = (String::new(), 0);
+        let stop = Stop::on_signals()?;
+        let mut follower = Follower::begin(&self.control, Stream::Drops, &stop)?;
+        let mut told = 0;
         while self.count.is_none_or(|most| told < most) {
-            line.clear();
-            match (&mut reader).take(MOST_BYTES).read_line(&mut line) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(CommandError::Output(error)),
-            }
-            let drop: DropView = serde_json::from_str(&line)?;
+            let Some(line) = follower.next_line()? else {
+                break;
+            };
+            let drop: DropView = serde_json::from_slice(&line)?;
             if !self.is_wanted(&drop) {
                 continue;
             }
             told += 1;
             let text = match self.json {
-                true => line.clone(),
+                true => String::from_utf8_lossy(&line).into_owned(),
                 false => in_words(&drop) + "\n",
             };
             if !output::print_on(&text)? {

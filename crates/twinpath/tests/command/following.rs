@@ -1,9 +1,10 @@
 //! `twinpath drops`, `capture` and `top`, against a service that runs.
 
-use crate::folder::Said;
+use crate::folder::{Said, signal, waits_for_signals};
 use crate::operator::Running;
 use serde_json::Value;
 use std::fs::File;
+use std::io::Read;
 use std::process::Command;
 use twinpath_io::Trace;
 use twinpath_netns::has_program;
@@ -204,24 +205,98 @@ fn drops_of_one_function_are_followed() {
     running.stop();
 }
 
-/// Whoever follows is sent away when the service ends, and costs it nothing.
+/// Whoever follows hears that the service has ended, and costs it nothing.
 #[test]
 fn the_service_ends_while_somebody_follows() {
     let running = started();
-    let follow = ["drops", "--follow", "--control", "edge.sock"];
-    let followers: Vec<_> = (0..3).map(|_| running.folder.start(&follow)).collect();
+    let drops = ["drops", "--follow", "--control", "edge.sock"];
+    let capture = ["capture", "--out", "c.pcapng", "--control", "edge.sock"];
+    let top = ["top", "--every", "100ms", "--control", "edge.sock"];
+    let all = [&drops[..], &drops, &capture, &top];
+    let followers = all.map(|words| running.folder.start(words));
     running.ask(&["drops", "--follow", "--count", "1"]);
+    written(&running, "c.pcapng");
     let folder = running.stop();
-    for follower in followers {
-        let said = follower.wait_with_output().expect("it ends");
-        assert!(said.status.success(), "{said:?}");
+    for (follower, words) in followers.into_iter().zip(all) {
+        let said: Said = follower.wait_with_output().expect("it ends").into();
+        assert_eq!(said.code, Some(2), "{words:?}: {said:?}");
+        assert!(said.err.starts_with("error: "), "{words:?}: {said:?}");
+        if words != top {
+            let told = "the service has ended, or has closed the connection";
+            assert!(said.err.contains(told), "{words:?}: {said:?}");
+        }
     }
+    assert!(Trace::load(folder.path("c.pcapng")).is_ok());
     let report = folder.report("r");
     let dropped: u64 = report.drops.values().sum();
     assert_eq!(
         report.totals.packets_in,
         report.totals.packets_out + dropped
     );
+}
+
+/// Waits until something is in a file.
+fn written(running: &Running, file: &str) {
+    let path = running.folder.path(file);
+    while std::fs::metadata(&path).map_or(0, |file| file.len()) < 1000 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Ctrl-C is how following ends, and no error.
+#[test]
+fn whoever_follows_ends_it_without_an_error() {
+    let running = started();
+    for words in [
+        &["drops", "--follow"][..],
+        &["capture", "--out", "c.pcapng"],
+        &["top", "--every", "100ms"],
+    ] {
+        for name in ["INT", "TERM"] {
+            let _ = std::fs::remove_file(running.folder.path("c.pcapng"));
+            let words = [words, &["--control", "edge.sock"]].concat();
+            let child = running.folder.start(&words);
+            waits_for_signals(&child);
+            signal(&child, name);
+            let said: Said = child.wait_with_output().expect("it ends").into();
+            assert_eq!(
+                (said.code, &*said.err),
+                (Some(0), ""),
+                "{words:?}: {said:?}"
+            );
+        }
+    }
+    running.stop();
+}
+
+/// A named pipe is there for whoever reads it, such as Wireshark; who waits for a reader can be stopped.
+#[test]
+fn a_capture_goes_to_a_named_pipe() {
+    let running = started();
+    let pipe = running.folder.path("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|status| status.success()), "a named pipe");
+    let words = ["capture", "--out", "pipe", "--control", "edge.sock"];
+    let waiting = running.folder.start(&words);
+    waits_for_signals(&waiting);
+    signal(&waiting, "INT");
+    let said: Said = waiting.wait_with_output().expect("it ends").into();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let capturing = running.folder.start(&words);
+    let mut reader = File::open(&pipe).expect("a pipe");
+    let mut head = vec![0; 10_000];
+    reader.read_exact(&mut head).expect("packets");
+    drop(reader);
+    let said: Said = capturing.wait_with_output().expect("it ends").into();
+    assert_eq!(said.code, Some(0), "the reader has seen enough: {said:?}");
+    running.folder.write("head.pcapng", &head);
+    let mut packets = twinpath_io::CaptureReader::open(running.folder.path("head.pcapng"));
+    assert!(
+        packets
+            .as_mut()
+            .is_ok_and(|packets| packets.read_interfaces().is_ok())
+    );
+    running.stop();
 }
 
 #[test]
