@@ -157,6 +157,7 @@ impl Ports {
         if wiring::follows_kernel(service) {
             return Err(KernelError::NoPorts.into());
         }
+        let crowded = shards::crowded(service);
         let sources = (0..service.run.shards.0).map(|_| self.source(service));
         let mut sources = sources.collect::<Result<Vec<_>, _>>()?;
         let partition = partition(service)?;
@@ -166,7 +167,10 @@ impl Ports {
         let ends = sources.into_iter().map(Box::new).map(Ends::Source);
         Ok(OpenPorts {
             partition,
-            warnings: without_servers(service).into_iter().collect(),
+            warnings: without_servers(service)
+                .into_iter()
+                .chain(crowded)
+                .collect(),
             ..OpenPorts::new(ends.collect())
         })
     }
@@ -244,7 +248,8 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         }
         following = Some(kernel);
     }
-    let warnings = ports[0].warnings(service);
+    let mut warnings = ports[0].warnings(service);
+    warnings.extend(shards::crowded(service));
     let ends = ports.into_iter().map(Box::new).map(Ends::Live);
     Ok(OpenPorts {
         partition,
@@ -379,7 +384,7 @@ pub fn run_opened(
     let began = WallClock::now();
     let exit = match (opened.udp.take(), &ports.output) {
         (Some(sink), _) => Exit::Udp(sink),
-        (None, Some(path)) => Exit::capture(path, service)?,
+        (None, Some(path)) => Exit::capture_once_read(path, service, is_stopped)?,
         (None, None) => Exit::Nowhere,
     };
     let mut exit = Guarded::new(exit);

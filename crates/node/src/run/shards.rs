@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use twinpath_control::service::{Execution, Service};
+use twinpath_core::counted;
 use twinpath_nf::shard::Shard;
 use twinpath_slowpath::Common;
 
@@ -50,6 +51,29 @@ impl Ends {
             Self::Live(ports) => Some(ports),
         }
     }
+}
+
+/// What is told of a service with more shards than processors that it may run on.
+pub fn crowded(service: &Service) -> Option<String> {
+    let processors = std::thread::available_parallelism().ok()?.get();
+    match service.run.execution {
+        Execution::Threads => crowded_on(processors, service),
+        // One thread does it all.
+        Execution::Virtual => None,
+    }
+}
+
+fn crowded_on(processors: usize, service: &Service) -> Option<String> {
+    let shards = usize::from(service.run.shards.0);
+    let (processors_told, workers) = (
+        counted(processors as u64, "processor"),
+        counted(service.slow_path.workers as u64, "worker"),
+    );
+    (shards > processors.max(1)).then(|| {
+        format!(
+            "{shards} shards on {processors_told}: each has a thread for its fast path, which wants a processor of its own, and {workers} beside it; starting takes long, and packets wait for their turn (expected at most {processors} in [run] shards)"
+        )
+    })
 }
 
 /// Builds the nodes of all shards: what limits a host counts in all of them together.
@@ -150,5 +174,26 @@ impl ShardRun {
                 drive_live(service, node, packets, observer, commands, is_stopped)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn more_shards_than_processors_are_warned_of() {
+        let service = |shards: u16| {
+            let text = format!(
+                "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n[run]\nshards = {shards}\n"
+            );
+            Service::parse(&text, Path::new("x.toml")).expect("sound")
+        };
+        assert_eq!(crowded_on(4, &service(4)), None);
+        assert_eq!(crowded_on(1, &service(1)), None);
+        let told = crowded_on(2, &service(64)).expect("there are too many");
+        assert!(told.starts_with("64 shards on 2 processors: "), "{told}");
+        assert!(crowded_on(1, &service(2)).is_some_and(|told| told.contains("1 processor:")));
     }
 }
