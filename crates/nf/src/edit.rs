@@ -75,9 +75,9 @@ pub enum Edit {
         service: Option<String>,
         /// Where it is.
         endpoint: String,
-        /// 1 if absent.
+        /// If absent 1, or what a drained one has.
         weight: Option<u32>,
-        /// For direct return.
+        /// For direct return; if absent what a drained one has.
         mac: Option<String>,
     },
     /// A backend gets no new connections.

@@ -99,8 +99,8 @@ impl Config {
         edited.map_err(EditError::of)
     }
 
-    /// The same with another backend of a service, or with one that was drained and no longer is.
-    /// The service may be left out if there is one only.
+    /// The same with another backend of a service, or with one that was drained and no longer is; of that
+    /// one what is not said stays as it was. The service may be left out if there is one only.
     ///
     /// # Errors
     /// It is a backend already, or cannot be one.
@@ -123,7 +123,13 @@ impl Config {
         self.edited(service, |service, backends| {
             match backends.iter_mut().find(|known| known.endpoint == endpoint) {
                 None => backends.push(backend),
-                Some(known) if known.drained => *known = backend,
+                Some(known) if known.drained => {
+                    *known = Backend {
+                        weight: weight.unwrap_or(known.weight),
+                        mac: backend.mac.or(known.mac),
+                        ..backend
+                    };
+                }
                 Some(_) => {
                     let endpoint = new.endpoint;
                     return Err(BackendEditError::There { endpoint, service });
@@ -303,6 +309,11 @@ mod tests {
         );
         let again = again.expect("possible");
         assert_eq!(listed(&again)[1], "10.1.0.3:80 weight 2");
+        let as_it_was = one.with_backend(None, &new("10.1.0.3:80"));
+        assert_eq!(as_it_was.expect("possible"), again, "its weight stays");
+        let removed = again.without_backend(None, end("10.1.0.3:80"));
+        let anew = removed.and_then(|one| one.with_backend(None, &new("10.1.0.3:80")));
+        assert_eq!(listed(&anew.expect("possible"))[1], "10.1.0.3:80");
         assert_eq!(
             again
                 .with_drained(None, end("10.1.0.3:80"))

@@ -32,9 +32,11 @@
 //!
 //! # Changes
 //! A *drained* backend gets no new connections and keeps those that it has; it can be added
-//! again, with another weight if need be. When one is *removed*, each of its connections goes to
+//! again, with another weight if need be (`twinpath change backend add` without one keeps its own).
+//! When one is *removed*, each of its connections goes to
 //! another backend with the client's next packet (and is counted as `reassigned`); connections of
-//! other backends are not disturbed. An *added* backend gets new connections only. Changes take
+//! other backends are not disturbed, and nothing is remembered of it: if it is added again it is a new
+//! one. An *added* backend gets new connections only. Changes take
 //! effect by packet time, on both paths at the same packet.
 //!
 //! Another configuration while packets flow does the same at once: backends that it does not list

@@ -9,7 +9,7 @@ use twinpath_control::report::units;
 /// Shows the backends of load balancers in a running service
 ///
 /// For each the connections that it has at the moment, of which those that are over count until their time-out,
-/// and those that were opened to it since the start, or since it was put in; those that it took over from a
+/// and those that were opened to it since it was put in, at the start or by a change; those that it took over from a
 /// backend that was taken out count where they were opened.
 /// `twinpath change backend` drains one, takes it out or puts one in: it takes `backend`, `service`, `weight` and
 /// `mac` as they are in JSON. Exit code 1 if there is none.
@@ -32,13 +32,13 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         Seen::Backends(backends) => backends,
         other => return Err(unexpected(other)),
     };
-    service.tell(&backends, "backends", |backend| {
+    service.tell(&backends, "backend", |backend| {
         format!(
-            "{} of {}  {}  {} connections, {} since the start",
+            "{} of {}  {}  {}, {} since it was put in",
             described(backend),
             backend.service,
             backend.function,
-            units::count(backend.connections),
+            units::counted(backend.connections, "connection"),
             units::count(backend.opened)
         )
     })
