@@ -217,6 +217,7 @@ fn flows(worker: &Worker) -> Flows {
     let mut all = Flows::default();
     for flows in worker.flows() {
         let more = Flows {
+            tables: 1,
             known: flows.store().len() as u64,
             half_open: flows.store().evictable(Eviction::HalfOpen) as u64,
             half_open_forgotten: flows.counters().half_open_forgotten,

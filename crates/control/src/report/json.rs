@@ -42,7 +42,8 @@
 //! | `coherence.collisions` | packets | sent to the slow path because other flows held their bucket |
 //! | `coherence.reordered_frames` | frames | came out of order over the link and were dropped |
 //! | `coherence.lost_frames` | frames | never came over the link |
-//! | `flows.known`, `flows.half_open` | flows | the workers know at the end of the run, and of them half-open |
+//! | `flows.known`, `flows.half_open` | flows | the workers know at the end of the run, and of them half-open; a connection that passes several elements with flow state is one in each |
+//! | `flows.tables` | | that they are in: for each worker one for each such element |
 //! | `flows.half_open_forgotten` | flows | forgotten half-open or over, for want of room |
 //! | `flows.crowded` | flows | turned away because too many others fell on the same place of the index |
 //! | `worker_restarts[]` | events | this worker crashed, and began anew with empty tables |
@@ -202,6 +203,7 @@
 //! | `ports[].is_up` | | whether packets came and went at the end |
 //! | `ports[].received_packets`, `ports[].received_bytes` | frames, bytes | that came; a frame that is still to be cut counts once |
 //! | `ports[].receive_missed` | frames | that came while the kernel had no room for them |
+//! | `ports[].receive_unread` | frames | that the kernel had for the node and that nobody read: the run ended, and no service manager keeps the socket, or the interface was gone |
 //! | `ports[].receive_no_buffer` | frames | for which there was no buffer |
 //! | `ports[].receive_too_long` | frames | longer than the longest buffer |
 //! | `ports[].receive_malformed` | frames | of which the kernel told what cannot be |
@@ -232,7 +234,7 @@
 //! | `kernel.malformed`, `kernel.errors` | | messages that made no sense, and times that the kernel could not be asked |
 //! | `kernel.ignored_routes` | routes | that there is no room for, as far as is known |
 //! | `kernel.host_packets` | frames | left to the kernel: for this host, for groups, and what is no IP packet; with AF_XDP they never come to the node |
-//! | `port_losses.receive_missed`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, answers that a socket did not take, and packets for whose fragments there were no buffers; only if there is any loss |
+//! | `port_losses.receive_missed`, `port_losses.receive_unread`, `port_losses.receive_no_buffer`, `port_losses.receive_too_long`, `port_losses.receive_malformed`, `port_losses.transmit_refused`, `port_losses.transmit_too_long` | frames | the same of all ports together, answers that a socket did not take, and packets for whose fragments there were no buffers; only if there is any loss |
 //! | `port_losses.without_neighbor` | packets | whose neighbour's MAC address was not to be had |
 //! | `port_losses.between_shards` | packets | that another shard did not take in time |
 //! | `shards[].received_packets` | frames | that came by each shard's own queues; only of network interfaces with several shards |

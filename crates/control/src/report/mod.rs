@@ -270,6 +270,10 @@ counts! {
 counts! {
     /// The flows that the workers know, all workers together.
     Flows {
+        /// Tables that they are in: at each worker one for each element of the chain with flow state. A
+        /// connection that passes several elements is a flow in each.
+        #[serde(default)]
+        tables,
         /// Known at the end of the run.
         known,
         /// Half-open at the end of the run.

@@ -122,7 +122,18 @@ impl Page<'_> {
             let [active, capacity] = [slots.active, slots.capacity].map(units::count);
             writeln!(text, "  slots  {active} active of {capacity}")?;
             let [known, half_open] = [flows.known, flows.half_open].map(units::count);
-            writeln!(text, "  flows  {known}, {half_open} of them half-open")?;
+            let elements = flows.tables / (self.now.worker_restarts.len() as u64).max(1);
+            let (place, why) = match elements {
+                0 | 1 => (String::new(), ""),
+                _ => (
+                    format!(" in {elements} elements"),
+                    "; a connection counts in each",
+                ),
+            };
+            writeln!(
+                text,
+                "  flows  {known}{place}, {half_open} of them half-open{why}"
+            )?;
         }
         let table = &self.now.rules.total.table;
         if !self.now.rules.is_empty() {
@@ -131,16 +142,18 @@ impl Page<'_> {
             writeln!(text, "  rules  {active} active of {capacity}, hits {hits}")?;
         }
         if let Some(kernel) = &self.now.kernel {
-            let [routes, ignored] = [kernel.routes, kernel.ignored_routes].map(units::count);
+            let routes = units::counted(kernel.routes, "route");
+            let ignored = units::count(kernel.ignored_routes);
             let lost = match kernel.ignored_routes {
                 0 => String::new(),
                 _ => format!(", NO ROOM for {ignored}"),
             };
-            writeln!(text, "  kernel {routes} routes{lost}")?;
+            writeln!(text, "  kernel {routes}{lost}")?;
         }
         let restarts: u64 = self.now.worker_restarts.iter().sum();
         if restarts > 0 {
-            writeln!(text, "  workers crashed {restarts} times")?;
+            let times = units::counted(restarts, "time");
+            writeln!(text, "  workers crashed {times}")?;
         }
         Ok(())
     }
@@ -161,8 +174,9 @@ impl Page<'_> {
         enis.sort_by_key(|(eni, before)| {
             std::cmp::Reverse(packets(eni).saturating_sub(packets(before)))
         });
-        let [count, flows] = [enis.len() as u64, dash.flows].map(units::count);
-        writeln!(text, "  DPU    {count} ENIs, {flows} flows")?;
+        let (count, flows) = (enis.len() as u64, dash.flows);
+        let (enis_told, flows) = (units::counted(count, "ENI"), units::counted(flows, "flow"));
+        writeln!(text, "  DPU    {enis_told}, {flows}")?;
         for (eni, before) in enis.into_iter().take(MOST_LINES) {
             let rate = |of: fn(&EniFigures) -> u64| {
                 let more = of(eni).saturating_sub(of(&before));
@@ -425,6 +439,27 @@ mod tests {
             "         last error: queue pair 3: gone\n",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    /// A chain of several elements with flow state knows a connection several times.
+    #[test]
+    fn flows_are_told_with_the_elements_that_know_them() {
+        let start = Instant::now();
+        let mut now = moment(start, 1);
+        now.report.slots.capacity = 1024;
+        now.report.worker_restarts = vec![0, 0];
+        for (tables, line) in [
+            (2, "  flows  1,200, 7 of them half-open\n"),
+            (
+                6,
+                "  flows  1,200 in 3 elements, 7 of them half-open; a connection counts in each\n",
+            ),
+        ] {
+            now.report.flows.tables = tables;
+            (now.report.flows.known, now.report.flows.half_open) = (1200, 7);
+            let text = page(&moment(start, 0), &now);
+            assert!(text.contains(line), "{text}");
         }
     }
 
