@@ -27,6 +27,8 @@ pub struct Summary {
     pub packets: u64,
     /// Flows, each direction for itself; one for each name and life where names are blanked.
     pub flows: u64,
+    /// Those of them that have several packets: only of these there is an order that could be another.
+    pub long_flows: u64,
     /// Lives of names that a translation gave out.
     pub bindings: u64,
     /// Those of them that have another name in B.
@@ -100,6 +102,7 @@ impl Comparison {
             None => Ok(Summary {
                 packets: in_a.packets,
                 flows: in_a.streams.len() as u64,
+                long_flows: in_a.long_streams(),
                 bindings: in_a.lives.len() as u64,
                 renamed: pairs.renamed,
                 by_ports: counting.ports,

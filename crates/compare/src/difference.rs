@@ -2,6 +2,7 @@
 
 use crate::fields::Field;
 use std::fmt::{self, Display, Formatter};
+use twinpath_core::counted;
 
 /// One of the two captures.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -244,8 +245,7 @@ impl Display for Held {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("no packet of it"),
-            1 => f.write_str("1 packet of it"),
-            count => write!(f, "{count} packets of it"),
+            count => write!(f, "{} of it", counted(count, "packet")),
         }
     }
 }

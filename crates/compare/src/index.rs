@@ -117,6 +117,12 @@ impl Index {
         Ok(index)
     }
 
+    /// How many streams have several packets.
+    pub fn long_streams(&self) -> u64 {
+        let streams = self.streams.iter();
+        streams.filter(|stream| stream.packets.len() > 1).count() as u64
+    }
+
     /// The stream of a flow within a life.
     pub fn stream(&self, life: Option<usize>, flow: Flow) -> Option<&Stream> {
         let number = self.numbers.get(&(life, flow))?;

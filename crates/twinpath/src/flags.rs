@@ -42,10 +42,10 @@ impl From<Execution> for service::Execution {
 /// `--pace`
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Pace {
-    /// Packets come at their time, answers when their questions have left; at a full ring they are
-    /// dropped and counted
+    /// At the speed of the capture or generator, as on a wire: where the workers are behind, packets are dropped
+    /// and counted. Of a capture an answer also waits until its question has left
     Live,
-    /// As fast as possible; full rings push back and nothing is lost
+    /// As fast as they can be taken: where the workers are behind, packets wait, and none is lost
     Lossless,
 }
 

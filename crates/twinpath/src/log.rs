@@ -141,12 +141,24 @@ pub fn notice(text: impl Display) {
     tracing::info!("{}", plain(&text));
 }
 
-/// On one line, without what colours terminals.
+/// On one line, without what colours terminals, and without the line of a file that is shown to people with a
+/// mark below: the message says where it is.
 fn plain(text: &impl Display) -> String {
     let text = anstream::adapter::strip_str(&text.to_string()).to_string();
-    let points = |line: &&str| line.chars().all(|mark| mark == '^' || mark == ' ');
-    let lines = text.lines().map(str::trim).filter(|line| !points(line));
-    lines.collect::<Vec<_>>().join("; ")
+    let lines: Vec<&str> = text.lines().collect();
+    let is_shown = |place: usize| lines.get(place + 1).is_some_and(|next| is_mark(next));
+    let told = lines.iter().enumerate();
+    let told = told.filter(|(place, line)| !line.trim().is_empty() && !is_shown(*place));
+    let told = told.filter(|(_, line)| !is_mark(line));
+    told.map(|(_, line)| line.trim())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+/// Whether a line is a mark below another.
+fn is_mark(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && line.chars().all(|mark| mark == '^')
 }
 
 #[cfg(test)]
@@ -157,8 +169,8 @@ mod tests {
     fn an_event_is_one_line() {
         assert_eq!(plain(&"\u{1b}[1mone\u{1b}[0m\n  two\n\n"), "one; two");
         assert_eq!(
-            plain(&"a mistake:\n  rate = 1\n         ^^^\n"),
-            "a mistake:; rate = 1"
+            plain(&"a.toml:3:10: a mistake\n  rate = 1\n         ^^^\nb.toml: another\n"),
+            "a.toml:3:10: a mistake; b.toml: another"
         );
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use twinpath_control::flow_filter::FlowFilter;
 use twinpath_control::look::{Look, Part, Query, Seen};
 use twinpath_control::operator::{Answer, Request, ask};
+use twinpath_core::counted;
 use twinpath_nf::duration::Human;
 
 /// Which service is asked, and how the answer is told.
@@ -59,7 +60,7 @@ impl Service {
         }
     }
 
-    /// Tells a part of a list: a line for each, or JSON. Nothing at all is a negative answer.
+    /// Tells a part of a list of such things: a line for each, or JSON. Nothing at all is a negative answer.
     pub fn tell<T: Serialize>(
         &self,
         part: &Part<T>,
@@ -70,13 +71,13 @@ impl Service {
             true => serde_json::to_string_pretty(&part.told)? + "\n",
             false => {
                 let mut text: String = part.told.iter().map(|one| line(one) + "\n").collect();
-                let count = part.told.len();
+                let count = counted(part.told.len() as u64, what);
                 let more = if part.has_more {
                     ", and there are more"
                 } else {
                     ""
                 };
-                text += &format!("{count} {what}{more}\n");
+                text += &format!("{count}{more}\n");
                 text
             }
         };

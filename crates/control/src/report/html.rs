@@ -64,10 +64,7 @@ fn warnings(report: &Report) -> String {
 
 fn header(report: &Report) -> String {
     let run = &report.run;
-    let workers = match run.workers {
-        1 => "1 worker".to_owned(),
-        many => format!("{} workers", units::count(many)),
-    };
+    let workers = units::counted(run.workers, "worker");
     let execution = match run.execution {
         Execution::Threads => format!("threads, {workers}"),
         Execution::Virtual => format!("virtual time, {workers}"),

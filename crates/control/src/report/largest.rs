@@ -36,10 +36,10 @@ impl LargeFlow {
             excess => format!(", of which up to {} may be others'", units::bytes(excess)),
         };
         format!(
-            "{} - {} protocol {protocol}: {} packets, {}{excess}",
+            "{} - {} protocol {protocol}: {}, {}{excess}",
             ends[0],
             ends[1],
-            units::count(self.packets),
+            units::counted(self.packets, "packet"),
             units::bytes(self.bytes)
         )
     }

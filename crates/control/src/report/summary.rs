@@ -88,10 +88,7 @@ fn heading(report: &Report) -> Vec<String> {
         Execution::Threads => "threads",
         Execution::Virtual => "virtual time",
     };
-    let workers = match run.workers {
-        1 => "1 worker".to_owned(),
-        many => format!("{} workers", units::count(many)),
-    };
+    let workers = units::counted(run.workers, "worker");
     vec![
         format!(
             "{}: {paths}, {execution}, {workers}, seed {}",
@@ -155,8 +152,11 @@ fn ports(report: &Report) -> Vec<String> {
     let shown = report.ports.iter().take(MAX_PORTS);
     let mut lines: Vec<String> = shown.map(port).collect();
     if report.ports.len() > MAX_PORTS {
-        let more = report.ports.len() - MAX_PORTS;
-        lines.push(line("", &format!("and {more} more ports")));
+        let more = (report.ports.len() - MAX_PORTS) as u64;
+        lines.push(line(
+            "",
+            &format!("and {}", units::counted(more, "more port")),
+        ));
     }
     lines.extend(report.neighbors.map(|neighbors| {
         let told = [
@@ -420,7 +420,10 @@ fn dash(dash: &Dash) -> Vec<String> {
         "outbound", "left", "inbound", "left", "opened", "rejudged", "dropped", "most for",
     ];
     let mut lines = vec![
-        line("DPU", &format!("{} flows; ENIs:", units::count(dash.flows))),
+        line(
+            "DPU",
+            &format!("{}; ENIs:", units::counted(dash.flows, "flow")),
+        ),
         row("ENI", head),
     ];
     let mut enis: Vec<_> = dash.enis.iter().collect();

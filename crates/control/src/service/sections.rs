@@ -57,9 +57,9 @@ pub enum Execution {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// Packets come when they come; at a full ring they are dropped and counted.
+    /// Packets come at the speed of the capture or generator; at a full ring they are dropped and counted.
     Live,
-    /// Rings push back: nothing is lost.
+    /// Packets come as fast as they can be taken; full rings push back, and nothing is lost.
     Lossless,
 }
 
@@ -71,8 +71,8 @@ pub struct Run {
     pub paths: Paths,
     /// How the paths are run.
     pub execution: Execution,
-    /// What happens when the workers cannot follow; if absent, captures are lossless and generated
-    /// traffic is live.
+    /// How fast packets come, and what happens when the workers cannot follow; if absent, captures are
+    /// lossless and generated traffic is live.
     pub pace: Option<Pace>,
     /// Over how many shards the service is spread: nodes with threads of their own, of which each has
     /// some of the connections. Slots, flows, rules for whole connections and a translation's

@@ -79,7 +79,7 @@
 //! | `local`, `echoes_answered` | packets to the router itself, and echo requests among them that it answered |
 //! | `errors_sent` | ICMP errors that were sent |
 //! | `answers_limited` | ICMP errors and echo replies that were too many |
-//! | `routes` | routes at the moment, those to nowhere included |
+//! | `routes` | routes in the table at the moment: those of the file, of its file of routes or of the kernel, and those that the router has by itself: to nowhere (prefixes that no packet on a wire goes to), to its own addresses, and to all hosts of its links |
 
 mod broadcast;
 mod change;

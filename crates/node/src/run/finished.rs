@@ -11,7 +11,7 @@ use crate::wiring::Node;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_control::report::{self, Report};
 use twinpath_control::service::Service;
-use twinpath_core::DropReason;
+use twinpath_core::{DropReason, counted};
 use twinpath_io::CaptureError;
 
 /// Traffic that is further behind its time is told of.
@@ -147,7 +147,7 @@ impl Finished {
             ),
             (
                 unsettled > 0,
-                format!("{unsettled} slots still waited for the workers when the run was over: no packet is missing, but the last that is known of their flows"),
+                format!("when the run was over, {} still waited for the workers: no packet is missing, but the last that is known of their flows", counted(unsettled, "slot")),
             ),
             (
                 truncated.is_some(),
@@ -159,15 +159,15 @@ impl Finished {
             ),
             (
                 without_port > 0,
-                format!("{without_port} packets left by no port that the service names; they were not written"),
+                format!("{} left by no port that the service names, and {} not written", counted(without_port, "packet"), was(without_port)),
             ),
             (
                 unsendable > 0,
-                format!("{unsendable} packets left that were no answers to a client; they were not sent"),
+                format!("{} left as no answer to a client, and {} not sent", counted(unsendable, "packet"), was(unsendable)),
             ),
             (
                 refused > 0,
-                format!("{refused} answers were lost: the system did not take them"),
+                format!("{} lost, which the system did not take", counted(refused, "answer")),
             ),
             (
                 self.failure.is_some(),
@@ -188,6 +188,13 @@ impl Finished {
         .chain(departures_in_words(self.departures))
         .chain(self.ports_lost.iter().cloned())
         .collect()
+    }
+}
+
+const fn was(count: u64) -> &'static str {
+    match count {
+        1 => "was",
+        _ => "were",
     }
 }
 

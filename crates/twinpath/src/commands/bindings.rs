@@ -3,12 +3,12 @@
 use crate::error::CommandError;
 use crate::look::{Ends, Service, look, unexpected};
 use crate::{Outcome, output};
-use twinpath_control::look::{Look, Seen};
+use twinpath_control::look::{Look, Query, Seen};
 
 /// Shows the bindings of address translations in a running service
 ///
 /// For each the endpoint inside, what stands for it outside, and with how many others it speaks. An
-/// address or port may be that of either side. `twinpath change binding` ends one. Exit code 1 if there
+/// address or port may be that of either side. `twinpath change binding delete` ends one. Exit code 1 if there
 /// is none.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
@@ -25,12 +25,16 @@ pub struct Arguments {
 /// Shows them.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let Arguments { service, ends } = arguments;
-    let query = service.query_of(ends, None);
+    show(service, service.query_of(ends, None))
+}
+
+/// Shows those that are asked for.
+pub fn show(service: &Service, query: Query) -> Result<Outcome, CommandError> {
     let bindings = match look(&service.control, Look::Bindings(query))? {
         Seen::Bindings(bindings) => bindings,
         other => return Err(unexpected(other)),
     };
-    service.tell(&bindings, "bindings", |binding| {
+    service.tell(&bindings, "binding", |binding| {
         format!(
             "{} {} as {}  {}  sessions: {}",
             binding.protocol,

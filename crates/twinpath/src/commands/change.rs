@@ -1,7 +1,9 @@
 //! `twinpath change`: changes one thing of a running service.
 
+use crate::commands::{apply, bindings};
 use crate::error::CommandError;
-use crate::{Outcome, commands::apply, output};
+use crate::look::Service;
+use crate::{Outcome, output};
 use std::path::PathBuf;
 use twinpath_control::operator::{Answer, Request, ask};
 use twinpath_nf::edit::{Edit, Object};
@@ -105,10 +107,12 @@ struct To {
 #[derive(clap::Subcommand)]
 enum Backend {
     /// Adds a backend, or lets one have connections again that is drained
+    ///
+    /// One that is drained keeps its weight and MAC address if nothing else is said.
     Add {
         #[command(flatten)]
         backend: Of,
-        /// How many connections it gets beside others: 1 to 1000
+        /// How many connections it gets beside others: 1 to 1000, and 1 if a new one is not given any
         #[arg(long)]
         weight: Option<u32>,
         /// Its MAC address, for direct return
@@ -118,6 +122,9 @@ enum Backend {
     /// Gives a backend no new connections; those that it has go on
     Drain(Of),
     /// Takes a backend out; its connections go to others
+    ///
+    /// Nothing is remembered of it: one that is added again is a new one, with the weight that it is given
+    /// then, and its connections are counted anew. To have it back as it was, drain it.
     Remove(Of),
     /// Shows the backends
     List,
@@ -169,15 +176,24 @@ enum Binding {
         #[arg(long)]
         protocol: Option<String>,
     },
-    /// Shows the bindings that there are
+    /// Shows the bindings that there are, as `twinpath bindings` does, which can choose among them
     List,
 }
 
 /// Changes it, or shows what there is.
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
-    let (object, request) = arguments.what.request(arguments.function.clone());
-    let control = arguments.control.as_ref();
-    match ask(control.ok_or(CommandError::NoControl)?, &request)? {
+    let control = arguments.control.as_ref().ok_or(CommandError::NoControl)?;
+    let function = arguments.function.clone();
+    let Some((object, request)) = arguments.what.request(function.clone()) else {
+        let service = Service {
+            control: control.clone(),
+            function,
+            most: None,
+            json: false,
+        };
+        return bindings::show(&service, service.query());
+    };
+    match ask(control, &request)? {
         Answer::Applied(applied) => output::print(&apply::told(&applied))?,
         Answer::Listed { lines, .. } => output::print(&listed(object, &lines))?,
         other => return Err(CommandError::unexpected(other)),
@@ -195,14 +211,14 @@ fn listed(object: Object, lines: &[String]) -> String {
 }
 
 impl What {
-    /// What it is about, and what is asked for.
-    fn request(&self, function: Option<String>) -> (Object, Request) {
+    /// What it is about, and what is asked for; nothing for bindings, which no file lists.
+    fn request(&self, function: Option<String>) -> Option<(Object, Request)> {
         let (object, edit) = match self {
             Self::Rule(rule) => (Object::Rule, rule.edit()),
             Self::Route(route) => (Object::Route, route.edit()),
             Self::Backend(backend) => (Object::Backend, backend.edit()),
             Self::Forward(forward) => (Object::Forward, forward.edit()),
-            Self::Binding(Binding::List) => (Object::Binding, None),
+            Self::Binding(Binding::List) => return None,
             Self::Binding(Binding::Delete { endpoint, protocol }) => {
                 let (endpoint, protocol) = (endpoint.clone(), protocol.clone());
                 let request = Request::EndBinding {
@@ -210,14 +226,14 @@ impl What {
                     endpoint,
                     protocol,
                 };
-                return (Object::Binding, request);
+                return Some((Object::Binding, request));
             }
         };
         let request = match edit {
             Some(change) => Request::Change { function, change },
             None => Request::List { function, object },
         };
-        (object, request)
+        Some((object, request))
     }
 }
 

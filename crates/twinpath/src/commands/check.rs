@@ -188,10 +188,10 @@ impl Display {
 
 fn told(progress: &Progress) -> String {
     format!(
-        "{}: {} states in {} steps, up to {} from the start",
+        "{}: {} in {}, up to {} from the start",
         units::duration(progress.elapsed.as_nanos() as u64),
-        units::count(progress.states as u64),
-        units::count(progress.steps as u64),
+        units::counted(progress.states as u64, "state"),
+        units::counted(progress.steps as u64, "step"),
         progress.depth
     )
 }

@@ -16,7 +16,8 @@ use twinpath_nf::files::{Disk, Files};
 /// byte; packets of several flows may come in any order. If they are not, the first difference is
 /// told: which packet is missing, extra or at another place, or which header fields and payload
 /// bytes are others. Exit code 0 if they are the same, 1 if not or if
-/// neither holds a packet, 2 if a capture cannot be read.
+/// neither holds a packet, 2 if a capture cannot be read. How many flows and directions have several packets is
+/// told, for only of these is there an order to compare.
 ///
 /// Where both are pcapng with the same several interfaces, as a service with ports writes, each packet must
 /// also have the same interface.
@@ -153,21 +154,34 @@ fn told(summary: &Summary, with_bindings: bool) -> String {
     let Summary {
         packets,
         flows,
+        long_flows,
         bindings,
         renamed,
         by_ports,
     } = summary;
-    let mut text = format!(
-        "the same: {} packets in {} flows and directions",
-        units::count(*packets),
-        units::count(*flows)
-    );
+    let packets = units::counted(*packets, "packet");
+    let ways = match flows {
+        1 => "1 flow and direction".to_owned(),
+        flows => format!("{} flows and directions", units::count(*flows)),
+    };
+    let mut text = format!("the same: {packets} in {ways}");
     if with_bindings {
-        let (bindings, renamed) = (units::count(*bindings), units::count(*renamed));
-        text += &format!(", {bindings} bindings, {renamed} of them renamed");
+        let bindings = units::counted(*bindings, "binding");
+        let renamed = units::count(*renamed);
+        text += &format!(", {bindings}, {renamed} of them renamed");
     }
     if *by_ports {
         text += ", each at the same port";
     }
-    text + "\n"
+    text + &of_order(*flows, *long_flows) + "\n"
+}
+
+/// Of how many flows there is an order that could have been another: what is the same without one says
+/// little of a service.
+fn of_order(flows: u64, long_flows: u64) -> String {
+    match long_flows {
+        0 => "; each has 1 packet, so no order was compared".to_owned(),
+        long if long == flows => String::new(),
+        long => format!("; {} of them with several packets", units::count(long)),
+    }
 }

@@ -28,7 +28,7 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = &arguments.service;
     match look(&service.control, Look::Counters(service.query()))? {
-        Seen::Counters(counters) => service.tell(&counters, "counters", line),
+        Seen::Counters(counters) => service.tell(&counters, "counter", line),
         other => Err(unexpected(other)),
     }
 }

@@ -28,7 +28,7 @@ use twinpath_core::program::{Condition, FastProgram};
 use twinpath_fastpath::{Budget, Placement, StateTable};
 use twinpath_nf::shard::Shard;
 use twinpath_node::shards::{Partition, share};
-use twinpath_node::wiring::{self, BuildError};
+use twinpath_node::wiring::{self, BuildError, MemoryPart};
 use twinpath_slowpath::Chain;
 use verdict::Verdict;
 
@@ -37,7 +37,8 @@ use verdict::Verdict;
 /// First the verdict: whether the service can run, whether its flow state fits the device that it is for,
 /// and which functions run on both paths and which on the slow path alone. Then a line for each function:
 /// where it runs, and why. For each kind of device: whether the chain
-/// fits, or the limit that it exceeds. How much memory the flows take on both paths, and what share of them finds a slot.
+/// fits, or the limit that it exceeds. How much memory all takes when it is full, how much of it the flows take on both
+/// paths, and what share of them finds a slot.
 /// Of functions whose decisions are cached: in which order packets pass them in each direction,
 /// how many rules there may be, and which packets make none. Where payloads are parked: which, and
 /// how slow the workers may be. Where packets are split: why each function may see headers only, or may
@@ -98,6 +99,8 @@ struct Explanation {
     shards: ShardFacts,
     /// What runs where.
     places: Vec<FunctionPlace>,
+    /// What all tables and buffers take when they are full.
+    memory: MemoryFacts,
     /// What is cached as rules; absent if nothing is.
     #[serde(skip_serializing_if = "Option::is_none")]
     rules: Option<RuleFacts>,
@@ -121,6 +124,37 @@ struct Explanation {
     state_tables: Vec<StateTableFacts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     slow_path: Option<SlowFacts>,
+}
+
+/// What a service takes of memory when all tables and buffers are full, those of all shards together.
+#[derive(Serialize)]
+struct MemoryFacts {
+    bytes: u64,
+    /// What takes how much, the most first.
+    parts: Vec<PartFacts>,
+}
+
+/// A part of a service that takes memory.
+#[derive(Serialize)]
+struct PartFacts {
+    what: String,
+    bytes: u64,
+}
+
+impl MemoryFacts {
+    fn of(service: &Service) -> Result<Self, CommandError> {
+        let parts = wiring::memory(service)?.into_iter();
+        let part = |part: MemoryPart| PartFacts {
+            what: part.what,
+            bytes: part.bytes,
+        };
+        let mut parts: Vec<PartFacts> = parts.map(part).collect();
+        parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
+        Ok(Self {
+            bytes: parts.iter().map(|part| part.bytes).sum(),
+            parts,
+        })
+    }
 }
 
 /// Over how many nodes a service is spread.
@@ -240,6 +274,7 @@ impl Explanation {
             chain: names.collect(),
             shards: ShardFacts::of(service)?,
             places,
+            memory: MemoryFacts::of(service)?,
             rules: RuleFacts::of(service)?,
             parking: ParkingFacts::of(service),
             split: SplitFacts::of(service),

@@ -52,7 +52,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         ..query
     };
     match look(&service.control, Look::Flows(query))? {
-        Seen::Flows(flows) => service.tell(&flows, "flows", line),
+        Seen::Flows(flows) => service.tell(&flows, "flow", line),
         other => Err(unexpected(other)),
     }
 }
@@ -74,8 +74,8 @@ fn line(flow: &FlowView) -> String {
         _ => format!("{function}: {state}"),
     }));
     if let (Some(packets), Some(bytes)) = (flow.packets, flow.bytes) {
-        let (packets, bytes) = (units::count(packets), units::bytes(bytes));
-        parts.push(format!("{packets} packets, {bytes}"));
+        let (packets, bytes) = (units::counted(packets, "packet"), units::bytes(bytes));
+        parts.push(format!("{packets}, {bytes}"));
     }
     parts.extend(flow.age_ns.map(|age| format!("{} old", time(age))));
     let unused = flow.unused_ns;

@@ -201,13 +201,13 @@ fn summary(path: &Path, written: &Written) -> String {
     let duration_ns = last_ns - first_ns;
     let per_second = |amount| units::fraction(amount, duration_ns) * 1e9;
     format!(
-        "{}: {} packets, {} in frames\n  flows     drawn from {}, {} of them ended\n  late      {} TCP segments out of order\n  duration  {} at {}, {}\n",
+        "{}: {}, {} in frames\n  flows     drawn from {}, {} of them ended\n  late      {} out of order\n  duration  {} at {}, {}\n",
         path.display(),
-        units::count(stats.packets),
+        units::counted(stats.packets, "packet"),
         units::bytes(stats.bytes),
         units::count(stats.flows),
         units::count(stats.flows_ended),
-        units::count(stats.late_segments),
+        units::counted(stats.late_segments, "TCP segment"),
         units::duration(duration_ns),
         units::packet_rate(per_second(stats.packets)),
         units::bit_rate(per_second(stats.bytes) * 8.0),

@@ -93,10 +93,10 @@ fn table(rules: &[RuleView], all: usize) -> String {
         // Writing to a string never fails.
         let _ = writeln!(text, "{}", row(rule));
     }
+    let told = units::counted(all as u64, "rule");
     let _ = match rules.len() {
-        1 if all == 1 => writeln!(text, "1 rule"),
-        shown if shown == all => writeln!(text, "{all} rules"),
-        shown => writeln!(text, "{shown} of {all} rules"),
+        shown if shown == all => writeln!(text, "{told}"),
+        shown => writeln!(text, "{} of {told}", units::count(shown as u64)),
     };
     text
 }
@@ -113,10 +113,10 @@ fn row(rule: &RuleView) -> String {
         ", on its way"
     };
     format!(
-        "{}/{}  {} packets, {}; {} old, unused for {}{waiting}\n    {}\n    -> {}\n    from {}",
+        "{}/{}  {}, {}; {} old, unused for {}{waiting}\n    {}\n    -> {}\n    from {}",
         rule.element,
         rule.id,
-        units::count(rule.packets),
+        units::counted(rule.packets, "packet"),
         units::bytes(rule.bytes),
         time(rule.age_ns),
         time(rule.unused_ns),

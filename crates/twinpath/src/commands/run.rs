@@ -88,8 +88,8 @@ pub struct Arguments {
     /// metering class
     #[arg(long, value_name = "FILE", requires = "steps")]
     counters: Option<PathBuf>,
-    /// What happens when the workers cannot follow: captures are lossless and all else is live
-    /// unless this or the file says otherwise
+    /// How fast packets come, and what happens when the workers cannot follow: captures are lossless and generated
+    /// traffic is live unless this or the file says otherwise; what comes by network interfaces is always live
     #[arg(long, value_enum)]
     pace: Option<Pace>,
     /// Seed of all hashes and of all that is drawn at random: the file's if not said. If neither says

@@ -25,6 +25,8 @@ fn programs_devices_and_memory_are_told() {
         "  software (this service's)  fits: ",
         "  asic                       does not fit: ",
         "1,000 slots in 250 buckets of 4",
+        "\nMemory: ",
+        " when all tables and buffers are full, most of it for the workers' flows of firewall, reassembler (",
         " % of           250 flows",
         "Workers\n  workers: 1, each with up to 1,048,576 flows of ",
     ] {
@@ -77,6 +79,10 @@ fn json_says_the_same() {
     assert_eq!(told["devices"][1]["refusal"], serde_json::Value::Null);
     assert!(told["devices"][0]["refusal"].is_string());
     assert_eq!(told["state_tables"][0]["buckets"], 250);
+    let memory = &told["memory"];
+    let parts = memory["parts"].as_array().expect("a list").iter();
+    let sum: u64 = parts.filter_map(|part| part["bytes"].as_u64()).sum();
+    assert_eq!(memory["bytes"].as_u64(), Some(sum));
 }
 
 #[test]

@@ -353,17 +353,25 @@ fn a_binding_of_another_version_is_ended() {
     let list = ["change", "binding", "list"];
     let listed = running.ask_until(&list, |said| said.out.lines().count() > 5);
     let line = listed.out.lines().next().expect("a binding");
-    let (endpoint, rest) = line.split_once(' ').expect("words");
+    let (endpoint, rest) = line
+        .strip_prefix("udp ")
+        .and_then(|rest| rest.split_once(' '))
+        .expect("words");
     assert!(
-        endpoint.starts_with("[2001:db8:") && rest.starts_with("udp as 198.51.100.1:"),
+        endpoint.starts_with("[2001:db8:") && rest.starts_with("as 198.51.100.1:"),
         "{line}"
     );
+    // It is one thing, shown in one form.
+    let binding = line.split("  ").next().expect("words");
+    let is_shown = |said: &Said| said.out.lines().any(|other| other.starts_with(binding));
+    running.ask_until(&["bindings"], is_shown);
     let said = running.ask(&["change", "binding", "delete", endpoint]);
     let expected = "changed: nat64; gone on: acl, monitor; ";
     assert!(said.out.starts_with(expected), "{said:?}");
     // The host goes on, and opens another.
+    let is_back = format!("udp {endpoint} as ");
     running.ask_until(&list, |said| {
-        said.out.lines().any(|line| line.starts_with(endpoint))
+        said.out.lines().any(|line| line.starts_with(&is_back))
     });
     let other = ["change", "binding", "delete", endpoint, "--protocol", "tcp"];
     let said = running.ask(&other);
@@ -480,12 +488,12 @@ fn a_binding_is_ended() {
         .ask_until(&list, |said| said.out.lines().count() > 5)
         .out;
     let line = listed.lines().next().expect("a binding");
-    let (endpoint, rest) = line.split_once(' ').expect("words");
+    let (protocol, rest) = line.split_once(' ').expect("words");
+    let (endpoint, rest) = rest.split_once(' ').expect("words");
     assert!(
-        endpoint.starts_with("10.0.") && rest.contains(" as 198.51.100.1:"),
+        endpoint.starts_with("10.0.") && rest.starts_with("as 198.51.100.1:"),
         "{line}"
     );
-    let (protocol, _) = rest.split_once(' ').expect("words");
     let delete = [
         "change",
         "binding",

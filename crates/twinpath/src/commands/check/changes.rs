@@ -69,16 +69,16 @@ impl Changes {
 fn told(chain: SmallChain, seed: u64, found: &Search) -> String {
     let coverage = &found.coverage;
     format!(
-        "{}, seed {seed}: {} orders {}, {} changes and {} crashes in {} steps",
+        "{}, seed {seed}: {} {}, {} and {} in {}",
         chain.name,
-        units::count(found.runs),
+        units::counted(found.runs, "order"),
         if found.failed.is_none() {
             "hold"
         } else {
             "until one fails"
         },
-        units::count(coverage.changes),
-        units::count(coverage.crashes),
-        units::count(coverage.steps),
+        units::counted(coverage.changes, "change"),
+        units::counted(coverage.crashes, "crash"),
+        units::counted(coverage.steps, "step"),
     )
 }

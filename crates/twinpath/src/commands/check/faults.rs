@@ -111,18 +111,18 @@ fn replay(seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome, CommandError
 
 fn told(hunt: &Hunt, seeds: u64) -> String {
     format!(
-        "{} of {} seeds hold, {} steps",
+        "{} of {} hold, {}",
         units::count(hunt.runs),
-        units::count(seeds),
-        units::count(hunt.coverage.steps)
+        units::counted(seeds, "seed"),
+        units::counted(hunt.coverage.steps, "step")
     )
 }
 
 fn praise(hunt: &Hunt) -> String {
     let invariants = Invariant::ALL.len();
     let mut text = format!(
-        "all {invariants} invariants hold after every step of {} runs. What was tried:\n",
-        hunt.runs
+        "all {invariants} invariants hold after every step of {}. What was tried:\n",
+        units::counted(hunt.runs, "run")
     );
     let tried: Vec<_> = Coverage::each(&hunt.coverage).collect();
     for row in tried.chunks(3) {

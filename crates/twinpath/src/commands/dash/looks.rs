@@ -149,7 +149,8 @@ pub fn flows(arguments: &FlowArguments) -> Result<Outcome, CommandError> {
     let outcome = asked.tell(part.told, None, flow_line)?;
     if !asked.json {
         let more = if has_more { ", and there are more" } else { "" };
-        output::print(&format!("{count} flows{more}\n"))?;
+        let count = units::counted(count as u64, "flow");
+        output::print(&format!("{count}{more}\n"))?;
     }
     Ok(outcome)
 }

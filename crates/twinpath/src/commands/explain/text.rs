@@ -1,7 +1,8 @@
 //! An explanation as text.
 
 use super::{
-    DeviceFit, Explanation, Function, ShardFacts, SlowFacts, StateTableFacts, TableFacts, Use,
+    DeviceFit, Explanation, Function, MemoryFacts, ShardFacts, SlowFacts, StateTableFacts,
+    TableFacts, Use,
 };
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
@@ -21,6 +22,7 @@ impl Display for Told<'_> {
         all.places
             .iter()
             .try_for_each(|place| writeln!(f, "{place}"))?;
+        writeln!(f, "\n{}", all.memory)?;
         let ShardFacts { count, told_by } = &all.shards;
         if *count > 1 {
             writeln!(
@@ -85,6 +87,20 @@ impl Told<'_> {
         all.functions
             .iter()
             .try_for_each(|function| writeln!(f, "{function}"))
+    }
+}
+
+impl Display for MemoryFacts {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let bytes = units::bytes(self.bytes);
+        write!(f, "Memory: {bytes} when all tables and buffers are full")?;
+        match self.parts.first() {
+            Some(most) => {
+                let bytes = units::bytes(most.bytes);
+                write!(f, ", most of it for {} ({bytes})", most.what)
+            }
+            None => Ok(()),
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use twinpath_control::report::{Dash, EniFigures};
+use twinpath_control::report::{Dash, EniFigures, units};
 use twinpath_control::service::Service;
 use twinpath_node::run::{RunStep, StepFigures, run_steps};
 
@@ -188,7 +188,8 @@ pub fn execute(
     printed?;
     if is_stopped.load(Ordering::Relaxed) && !is_quiet {
         let (ran, all) = (told.len(), steps.len());
-        output::print(&format!("stopped after {ran} of {all} steps\n"))?;
+        let all = units::counted(all as u64, "step");
+        output::print(&format!("stopped after {ran} of {all}\n"))?;
     }
     if let Some(path) = counters {
         let text = serde_json::to_string_pretty(&told)? + "\n";
@@ -221,13 +222,11 @@ fn line(number: usize, figures: &StepFigures) -> String {
         0 => String::new(),
         count => format!(", {count} waiting, the first {}", figures.waiting[0]),
     };
-    let changed = match figures.changed {
-        1 => "1 object".to_owned(),
-        many => format!("{many} objects"),
-    };
+    let changed = units::counted(figures.changed as u64, "object");
+    let packets = units::counted(figures.packets_in, "packet");
+    let [fast, out] = [figures.fast_packets, figures.packets_out].map(units::count);
     format!(
-        "step {number}: {changed} changed{waiting}; {} packets in, {} of them on the fast path alone, {} out\n",
-        figures.packets_in, figures.fast_packets, figures.packets_out
+        "step {number}: {changed} changed{waiting}; {packets} in, {fast} of them on the fast path alone, {out} out\n"
     )
 }
 

@@ -73,7 +73,8 @@ fn told(dropped: &[Dropped], packets: u64) -> String {
         };
         let _ = writeln!(text, "    {} {by}", one.reason);
     }
-    let (count, packets) = (units::count(dropped.len() as u64), units::count(packets));
-    let _ = writeln!(text, "{count} of {packets} packets");
+    let count = units::count(dropped.len() as u64);
+    let packets = units::counted(packets, "packet");
+    let _ = writeln!(text, "{count} of {packets}");
     text
 }
