@@ -74,10 +74,40 @@ pub fn dropped(interface: u32, timestamp_ns: u64, packets: u64, out: &mut Vec<u8
     out.extend(block(ISB_MAGIC, &body));
 }
 
+/// How many bytes at the front of a part of such a stream are whole blocks.
+pub fn whole(stream: &[u8]) -> usize {
+    let length_at = |at: usize| {
+        let bytes = stream.get(at + 4..)?.first_chunk()?;
+        // No block is shorter; what says so is left to whoever reads it.
+        Some((u32::from_le_bytes(*bytes) as usize).max(12))
+    };
+    let mut end = 0;
+    while let Some(next) = length_at(end).map(|length| end + length)
+        && next <= stream.len()
+    {
+        end = next;
+    }
+    end
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Trace;
+
+    #[test]
+    fn blocks_are_whole_up_to_their_ends() {
+        let mut bytes = Vec::new();
+        begin(&["inside".into()], &mut bytes);
+        let mut ends = vec![0, section_header().len(), bytes.len()];
+        dropped(0, 5, 7, &mut bytes);
+        ends.push(bytes.len());
+        for length in 0..=bytes.len() {
+            let whole = whole(&bytes[..length]);
+            let expected = ends.iter().rev().find(|end| **end <= length);
+            assert_eq!(Some(&whole), expected, "{length}");
+        }
+    }
 
     #[test]
     fn a_stream_is_a_capture() {

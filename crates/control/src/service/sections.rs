@@ -76,7 +76,8 @@ pub struct Run {
     pub pace: Option<Pace>,
     /// Over how many shards the service is spread: nodes with threads of their own, of which each has
     /// some of the connections. Slots, flows, rules for whole connections and a translation's
-    /// sessions and ports are divided among them; all other sizes are each shard's.
+    /// sessions and ports are divided among them; all other sizes are each shard's. More shards than
+    /// processors gain nothing and start slowly, which a run warns of.
     pub shards: Shards,
     /// The processors, by number, that the data plane's threads stay on, lowest first and each in turn:
     /// for each shard first the thread of its fast path, then its workers. Memory is taken where

@@ -71,7 +71,7 @@ fn crowded_on(processors: usize, service: &Service) -> Option<String> {
     );
     (shards > processors.max(1)).then(|| {
         format!(
-            "{shards} shards on {processors_told}: each has a thread for its fast path, which wants a processor of its own, and {workers} beside it; starting takes long, and packets wait for their turn (expected at most {processors} in [run] shards)"
+            "{shards} shards on {processors_told}: each has a thread for its fast path, which wants a processor of its own, and {workers} beside it; starting may take a minute, and packets wait for their turn (expected at most {processors} in [run] shards)"
         )
     })
 }

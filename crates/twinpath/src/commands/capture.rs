@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use twinpath_control::look::{CapturePoint, Stream};
-use twinpath_io::{is_named_pipe, is_standard, open_once_read};
+use twinpath_io::{blocks, is_named_pipe, is_standard, open_once_read};
 
 /// Captures packets of a running service: at its ports, in front of a function, or those that it drops
 ///
@@ -76,8 +76,13 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     if let Some(time) = arguments.time {
         stop.after(time.duration());
     }
+    // Whenever it ends, it ends behind a whole packet.
+    let mut waiting = Vec::new();
     while let Some(told) = follower.next()? {
-        let written = out.write_all(&told).and_then(|()| out.flush());
+        waiting.extend(told);
+        let whole = blocks::whole(&waiting);
+        let written = out.write_all(&waiting[..whole]).and_then(|()| out.flush());
+        waiting.drain(..whole);
         match written {
             // Whoever reads it, as `head` does, has read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,

@@ -26,7 +26,7 @@ fn programs_devices_and_memory_are_told() {
         "  asic                       does not fit: ",
         "1,000 slots in 250 buckets of 4",
         "\nMemory: ",
-        " when all tables and buffers are full, most of it for the workers' flows of firewall, reassembler (",
+        " when all tables and buffers are full, most of it for packets (",
         " % of           250 flows",
         "Workers\n  workers: 1, each with up to 1,048,576 flows of ",
     ] {

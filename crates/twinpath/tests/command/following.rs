@@ -264,6 +264,11 @@ fn whoever_follows_ends_it_without_an_error() {
                 (Some(0), ""),
                 "{words:?}: {said:?}"
             );
+            let capture = running.folder.path("c.pcapng");
+            if std::fs::metadata(&capture).is_ok_and(|file| file.len() > 0) {
+                let whole = Trace::load(&capture).err();
+                assert!(whole.is_none(), "it ends behind a packet: {whole:?}");
+            }
         }
     }
     running.stop();

@@ -76,7 +76,7 @@ fn flows_are_shown_with_their_path_and_state() {
     );
     let most = running.ask(&["flows", "--most", "1"]);
     assert!(
-        most.out.ends_with("1 flows, and there are more\n"),
+        most.out.ends_with("1 flow, and there are more\n"),
         "{most:?}"
     );
     let nothing = running.ask(&["flows", "--address", "203.0.113.99"]);
