@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 use twinpath_benches::table::{median, ns_each, row};
-use twinpath_core::split::{Left, Outgoing, Parcel, PayloadStage, Sent, cut, stretch};
+use twinpath_core::split::{DepartingFrame, Left, Outgoing, PayloadStage, Sent, cut, stretch};
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, icrc};
 use twinpath_core::wire::{Address, MacAddress, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Pools, Ticket};
@@ -304,14 +304,14 @@ impl Splitter {
             // Once for the worker, and once for who puts the packet together.
             assert!(stretch(&mut frame) && cut(&mut frame) && stretch(&mut frame));
             stage.came_back(frame.ticket());
-            let parcel = Parcel {
+            let departing = DepartingFrame {
                 frame,
                 is_reply: false,
             };
-            let Left::Now(parcel) = stage.leave(parcel, flow << 32, NOW, pools) else {
+            let Left::Now(departing) = stage.leave(departing, flow << 32, NOW, pools) else {
                 panic!("the payload is at hand");
             };
-            *place = Some(parcel.frame);
+            *place = Some(departing.frame);
         }
         stage.poll(NOW, pools);
     }

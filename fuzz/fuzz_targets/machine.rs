@@ -9,7 +9,7 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
-use twinpath_node::machine::{Answer, ChangeOutcome, Progress, Time, WorkerCommand};
+use twinpath_node::machine::{WorkerAnswer, ChangeOutcome, Progress, Time, WorkerCommand};
 use twinpath_node::replacement::Replacement;
 use twinpath_node::{Limits, Node, Output, build};
 
@@ -60,7 +60,7 @@ enum There {
 enum Back {
     Frame(Frame),
     Progress(Progress),
-    Answer(Answer),
+    WorkerAnswer(WorkerAnswer),
 }
 
 /// What happens to the next frame that a worker gives back.
@@ -229,7 +229,7 @@ impl Driver {
             There::Command(command) => Some(slow.execute(command, pools, &mut returns)),
         };
         self.send_back(worker, returns);
-        self.back[worker].extend(answer.map(Back::Answer));
+        self.back[worker].extend(answer.map(Back::WorkerAnswer));
     }
 
     fn send_back(&mut self, worker: usize, returns: Vec<Frame>) {
@@ -260,7 +260,7 @@ impl Driver {
                 self.node.machine.returned(worker, &mut frames, clock, out);
             }
             Back::Progress(progress) => self.node.machine.progress(worker, progress, out),
-            Back::Answer(answer) => self.node.machine.answered(worker, answer, clock, out),
+            Back::WorkerAnswer(answer) => self.node.machine.answered(worker, answer, clock, out),
         }
         let is_fresh = self
             .out

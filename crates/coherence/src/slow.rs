@@ -298,7 +298,7 @@ impl SlowFlows {
             self.store
                 .move_chunk(id, |words, handles, new_words, new_handles| {
                     let before = Before { words, handles };
-                    chain.follow(migration, before, new_words, new_handles);
+                    chain.migrate_flow(migration, before, new_words, new_handles);
                 });
         }
     }

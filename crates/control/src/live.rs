@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::report::summary::plain;
 use crate::report::{
-    KernelFigures, PortLosses, RuleTableCounters, Sample, SlotCounters, Split, SplitCounts,
+    KernelFigures, PortLosses, RuleTableCounters, Sample, SlotCounters, SplitCounts, SplitFigures,
     total_drops, units,
 };
 use view::{Rates, View};
@@ -83,7 +83,7 @@ pub struct SplitSnapshot {
 
 impl SplitSnapshot {
     /// Of what a report would say.
-    pub fn of(split: &Split) -> Self {
+    pub fn of(split: &SplitFigures) -> Self {
         Self {
             counts: split.counts,
             servers: [split.servers.len(), split.servers_up()],

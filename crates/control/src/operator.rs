@@ -241,7 +241,7 @@ pub fn ask(path: &Path, request: &Request) -> Result<Answer, AskError> {
 ///
 /// # Errors
 /// As [`ask`].
-pub fn follow(path: &Path, stream: Stream) -> Result<(Answer, BufReader<UnixStream>), AskError> {
+pub fn subscribe(path: &Path, stream: Stream) -> Result<(Answer, BufReader<UnixStream>), AskError> {
     let mut stream_to = UnixStream::connect(path).map_err(|source| AskError::Unreachable {
         path: path.into(),
         source,

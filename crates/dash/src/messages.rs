@@ -9,7 +9,7 @@ use twinpath_core::wire::{Address, Endpoint, MacAddress};
 
 use crate::headers::{Direction, Headers};
 use crate::objects::PortRange;
-use crate::pipeline::{Action, Arrival, Layer, Origin, Ruling};
+use crate::pipeline::{Action, Arrival, Layer, Origin, PolicyDecision};
 
 /// What is asked, in words of a link header.
 pub const ARRIVAL_WORDS: usize = 23;
@@ -60,7 +60,7 @@ pub fn read_arrival(words: &[u32]) -> Option<Arrival> {
 
 /// Writes what policies say, who know of no detours.
 #[must_use]
-pub fn answer_bytes(answer: &Result<Ruling, DashReason>) -> Vec<u8> {
+pub fn answer_bytes(answer: &Result<PolicyDecision, DashReason>) -> Vec<u8> {
     let mut bytes = Writer::default();
     match answer {
         Err(reason) => {
@@ -82,14 +82,14 @@ pub fn answer_bytes(answer: &Result<Ruling, DashReason>) -> Vec<u8> {
 
 /// Reads what policies say; `None` if it is something else.
 #[must_use]
-pub fn read_answer(bytes: &[u8]) -> Option<Result<Ruling, DashReason>> {
+pub fn read_answer(bytes: &[u8]) -> Option<Result<PolicyDecision, DashReason>> {
     let mut bytes = Reader(bytes);
     match bytes.u8()? {
         1 => {
             let number = usize::from(bytes.u8()?);
             Some(Err(*DashReason::ALL.get(number)?))
         }
-        0 => Some(Ok(Ruling {
+        0 => Some(Ok(PolicyDecision {
             forward: bytes.action()?,
             reverse: bytes.action()?,
             answers: bytes.headers()?,
@@ -380,7 +380,7 @@ mod tests {
             ports in any::<Option<[u16; 2]>>(),
         ) {
             let source_ports = ports.and_then(|[one, other]| PortRange::new(one.min(other), one.max(other)));
-            let decision = Ruling {
+            let decision = PolicyDecision {
                 forward, reverse, answers, meter_class, mapping_epoch, source_ports,
             };
             let bytes = answer_bytes(&Ok(decision));

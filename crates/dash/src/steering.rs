@@ -15,20 +15,20 @@ use crate::objects::{DpuId, EniForward, EniForwardKey, Vdpu, VdpuId, Vni};
 
 /// Where packets for ENIs go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Steering {
-    enis: HashMap<MacAddress, Ways>,
+pub struct DpuSteering {
+    enis: HashMap<MacAddress, DpuRoutes>,
 }
 
 /// The ways of an ENI's packets.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Ways {
-    from_hosts: Result<Way, NoWay>,
-    from_switches: Result<Way, NoWay>,
+struct DpuRoutes {
+    from_hosts: Result<DpuRoute, NoDpuRoute>,
+    from_switches: Result<DpuRoute, NoDpuRoute>,
 }
 
 /// A way to a DPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum DpuRoute {
     /// To this DPU in the switch.
     Local {
         /// Its address in the underlay.
@@ -47,7 +47,7 @@ pub enum Way {
 
 /// Why packets of an ENI have no way.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoWay {
+pub enum NoDpuRoute {
     /// No ENI has this MAC address.
     #[error("no ENI has this MAC address")]
     UnknownEni,
@@ -70,19 +70,19 @@ pub enum NoWay {
 
 /// Where a packet comes from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Sender {
+pub enum FrameOrigin {
     /// From a host, or from anywhere but a tunnel between switches.
     Host,
     /// Out of a tunnel between switches, whose header has been taken off.
     Switch,
 }
 
-impl Steering {
+impl DpuSteering {
     /// What follows from a switch's configuration.
     #[must_use]
     pub fn of(configuration: &Configuration) -> Self {
         let enis = configuration.eni_forwards.iter().map(|(key, forward)| {
-            let ways = Ways {
+            let ways = DpuRoutes {
                 from_hosts: way(configuration, key, &forward.primary),
                 from_switches: local_way(configuration, forward),
             };
@@ -97,17 +97,24 @@ impl Steering {
     ///
     /// # Errors
     /// Why it has no way.
-    pub fn way(&self, inner_destination: MacAddress, sender: Sender) -> Result<Way, NoWay> {
-        let ways = self.enis.get(&inner_destination).ok_or(NoWay::UnknownEni)?;
+    pub fn way(
+        &self,
+        inner_destination: MacAddress,
+        sender: FrameOrigin,
+    ) -> Result<DpuRoute, NoDpuRoute> {
+        let ways = self
+            .enis
+            .get(&inner_destination)
+            .ok_or(NoDpuRoute::UnknownEni)?;
         match sender {
-            Sender::Host => ways.from_hosts,
-            Sender::Switch => ways.from_switches,
+            FrameOrigin::Host => ways.from_hosts,
+            FrameOrigin::Switch => ways.from_switches,
         }
     }
 
     /// All ENIs with the way of what hosts send to them, by MAC address.
     #[must_use]
-    pub fn enis(&self) -> Vec<(MacAddress, Result<Way, NoWay>)> {
+    pub fn enis(&self) -> Vec<(MacAddress, Result<DpuRoute, NoDpuRoute>)> {
         let enis = self.enis.iter().map(|(mac, ways)| (*mac, ways.from_hosts));
         let mut enis: Vec<_> = enis.collect();
         enis.sort_by_key(|(mac, _)| *mac);
@@ -116,40 +123,51 @@ impl Steering {
 }
 
 /// The way to a virtual DPU.
-fn way(configuration: &Configuration, key: &EniForwardKey, vdpu: &VdpuId) -> Result<Way, NoWay> {
-    let vdpu = configuration.vdpus.get(vdpu).ok_or(NoWay::NoDpu)?;
+fn way(
+    configuration: &Configuration,
+    key: &EniForwardKey,
+    vdpu: &VdpuId,
+) -> Result<DpuRoute, NoDpuRoute> {
+    let vdpu = configuration.vdpus.get(vdpu).ok_or(NoDpuRoute::NoDpu)?;
     if let Some(local) = local_dpu(configuration, vdpu) {
         return local;
     }
     let remote = |dpu: &DpuId| configuration.remote_dpus.get(dpu);
-    let remote = vdpu.main_dpus.iter().find_map(remote).ok_or(NoWay::NoDpu)?;
-    let switch = remote.npu_v4.or(remote.npu_v6).ok_or(NoWay::NoAddress)?;
+    let remote = vdpu
+        .main_dpus
+        .iter()
+        .find_map(remote)
+        .ok_or(NoDpuRoute::NoDpu)?;
+    let switch = remote
+        .npu_v4
+        .or(remote.npu_v6)
+        .ok_or(NoDpuRoute::NoAddress)?;
     let vnet = configuration.switch_vnets.get(&key.vnet);
-    let vnet = vnet.ok_or(NoWay::NoTunnel)?;
+    let vnet = vnet.ok_or(NoDpuRoute::NoTunnel)?;
     let tunnel = configuration.switch_tunnels.get(&vnet.tunnel);
-    Ok(Way::Remote {
+    Ok(DpuRoute::Remote {
         switch,
-        source: tunnel.ok_or(NoWay::NoTunnel)?.src_ip,
+        source: tunnel.ok_or(NoDpuRoute::NoTunnel)?.src_ip,
         vni: vnet.vni,
     })
 }
 
 /// The way to a virtual DPU that is in this switch; `None` if it is not.
-fn local_dpu(configuration: &Configuration, vdpu: &Vdpu) -> Option<Result<Way, NoWay>> {
+fn local_dpu(configuration: &Configuration, vdpu: &Vdpu) -> Option<Result<DpuRoute, NoDpuRoute>> {
     let local = |dpu: &DpuId| configuration.dpus.get(dpu);
     let dpu = vdpu.main_dpus.iter().find_map(local)?;
     if !dpu.is_up {
-        return Some(Err(NoWay::Down));
+        return Some(Err(NoDpuRoute::Down));
     }
-    let address = dpu.pa_v4.or(dpu.pa_v6).ok_or(NoWay::NoAddress);
-    Some(address.map(|dpu| Way::Local { dpu }))
+    let address = dpu.pa_v4.or(dpu.pa_v6).ok_or(NoDpuRoute::NoAddress);
+    Some(address.map(|dpu| DpuRoute::Local { dpu }))
 }
 
 /// The way to the first of an ENI's virtual DPUs that is in this switch.
-fn local_way(configuration: &Configuration, forward: &EniForward) -> Result<Way, NoWay> {
+fn local_way(configuration: &Configuration, forward: &EniForward) -> Result<DpuRoute, NoDpuRoute> {
     let mut vdpus = forward.vdpus.iter();
     let local = vdpus.find_map(|vdpu| local_dpu(configuration, configuration.vdpus.get(vdpu)?));
-    local.unwrap_or(Err(NoWay::NotHere))
+    local.unwrap_or(Err(NoDpuRoute::NotHere))
 }
 
 #[cfg(test)]
@@ -177,14 +195,14 @@ mod tests {
             "Vnet1000:F4:93:9F:EF:C4:06": {"vdpu_ids": "vdpu9_9", "primary_vdpu": "vdpu9_9"}}
     }"#;
 
-    fn steering() -> Steering {
+    fn steering() -> DpuSteering {
         let mut files = Files::default();
         files.add_text("switch.json".into(), SWITCH.as_bytes());
         assert_eq!(files.problems, []);
         let mut store = Store::default();
         store.apply(files.changes);
         assert_eq!(store.waiting().count(), 0);
-        Steering::of(&store.snapshot().configuration)
+        DpuSteering::of(&store.snapshot().configuration)
     }
 
     fn mac(last: u8) -> MacAddress {
@@ -194,10 +212,10 @@ mod tests {
     #[test]
     fn packets_go_to_the_primary_wherever_it_is() {
         let steering = steering();
-        let local = Way::Local {
+        let local = DpuRoute::Local {
             dpu: "18.0.202.1".parse().unwrap(),
         };
-        let remote = Way::Remote {
+        let remote = DpuRoute::Remote {
             switch: "100.100.100.1".parse().unwrap(),
             source: "10.1.0.32".parse().unwrap(),
             vni: Vni::new(1000).unwrap(),
@@ -205,13 +223,13 @@ mod tests {
         for (last, way) in [
             (1, Ok(local)),
             (2, Ok(remote)),
-            (3, Err(NoWay::Down)),
+            (3, Err(NoDpuRoute::Down)),
             (4, Ok(remote)),
-            (5, Err(NoWay::NoTunnel)),
-            (6, Err(NoWay::NoDpu)),
-            (7, Err(NoWay::UnknownEni)),
+            (5, Err(NoDpuRoute::NoTunnel)),
+            (6, Err(NoDpuRoute::NoDpu)),
+            (7, Err(NoDpuRoute::UnknownEni)),
         ] {
-            assert_eq!(steering.way(mac(last), Sender::Host), way, "{last}");
+            assert_eq!(steering.way(mac(last), FrameOrigin::Host), way, "{last}");
         }
         assert_eq!(steering.enis().len(), 6);
     }
@@ -219,12 +237,18 @@ mod tests {
     #[test]
     fn what_another_switch_sent_stays_here() {
         let steering = steering();
-        let local = Way::Local {
+        let local = DpuRoute::Local {
             dpu: "18.0.202.1".parse().unwrap(),
         };
         // Also where the primary is elsewhere.
-        assert_eq!(steering.way(mac(2), Sender::Switch), Ok(local));
-        assert_eq!(steering.way(mac(4), Sender::Switch), Err(NoWay::NotHere));
-        assert_eq!(steering.way(mac(3), Sender::Switch), Err(NoWay::Down));
+        assert_eq!(steering.way(mac(2), FrameOrigin::Switch), Ok(local));
+        assert_eq!(
+            steering.way(mac(4), FrameOrigin::Switch),
+            Err(NoDpuRoute::NotHere)
+        );
+        assert_eq!(
+            steering.way(mac(3), FrameOrigin::Switch),
+            Err(NoDpuRoute::Down)
+        );
     }
 }

@@ -92,6 +92,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// As [`Self::new`].
+    #[cfg(test)]
     pub fn without_machine_code(programs: &[FastProgram]) -> Result<Self, CompileError> {
         Self::build(programs, |_, _| None)
     }
@@ -116,6 +117,7 @@ impl Interpreter {
     }
 
     /// Whether the programs run as machine code.
+    #[cfg(test)]
     pub fn has_machine_code(&self) -> bool {
         self.native.is_some()
     }

@@ -2,7 +2,7 @@
 //! kernel of a Linux host, with whatever routing daemon writes its routes, is the control plane.
 //!
 //! Nothing here starts a thread or reads a clock. Bytes that a [`Socket`] has received go into a
-//! [`Monitor`], which asks for all that there is when it begins, and again when the kernel says that
+//! [`KernelMonitor`], which asks for all that there is when it begins, and again when the kernel says that
 //! messages were lost or does not tell what has become of routes (it tells of no route of IPv4 that
 //! went with its link). The [`View`] beneath is what is known: of each prefix the best route that can
 //! be used, as a [`Target`]; what changed since somebody looked is kept as prefixes alone, so that a
@@ -30,7 +30,7 @@ mod testing;
 pub mod view;
 
 pub use event::{Event, Hop, Kind, Link, Neighbor, NextHopObject, Route};
-pub use monitor::Monitor;
+pub use monitor::KernelMonitor;
 pub use socket::Socket;
 pub use view::{NeighborChange, SetId, Target, View, Way};
 

@@ -39,7 +39,7 @@ pub struct Counters {
 }
 
 /// Follows a kernel. Times are such as pass since any moment that does not change.
-pub struct Monitor {
+pub struct KernelMonitor {
     view: View,
     /// What is being asked for.
     asking: Option<Asking>,
@@ -58,7 +58,7 @@ struct Asking {
     since: Duration,
 }
 
-impl Monitor {
+impl KernelMonitor {
     /// Nothing is known, and all is to be asked for.
     pub fn new(interest: Interest) -> Self {
         Self {

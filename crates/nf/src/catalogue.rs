@@ -44,7 +44,7 @@ pub fn all_names() -> impl Iterator<Item = &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::{Form, FunctionConfig, Surroundings};
+    use crate::descriptor::{Form, FunctionConfig, SectionContext};
     use crate::files::Disk;
     use std::path::Path;
     use std::sync::Arc;
@@ -83,7 +83,7 @@ mod tests {
 
     fn read(name: &str, table: &str) -> Arc<dyn FunctionConfig> {
         let adjacencies = Adjacencies::default();
-        let surroundings = Surroundings {
+        let context = SectionContext {
             folder: Path::new("."),
             files: &Disk,
             ports: &[],
@@ -92,7 +92,7 @@ mod tests {
             adjacencies: &adjacencies,
         };
         let section = ValueDeserializer::parse(table).expect(table);
-        let config = (function(name).expect(name).read)(section, surroundings);
+        let config = (function(name).expect(name).read)(section, context);
         config.unwrap_or_else(|_| panic!("{name}: {table}"))
     }
 

@@ -1,7 +1,7 @@
 //! Functions that no service file names: whoever builds a service in code puts them into its chain.
 
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, Read, Surroundings,
+    Descriptor, Form, Function, FunctionConfig, FunctionError, Read, SectionContext,
 };
 use crate::schema;
 use serde::de::Error;
@@ -20,7 +20,7 @@ struct Custom {
     make: Box<Make>,
 }
 
-const READ: Read = |_: ValueDeserializer<'_>, _: Surroundings<'_>| {
+const READ: Read = |_: ValueDeserializer<'_>, _: SectionContext<'_>| {
     Err(toml::de::Error::custom("no service file names it").into())
 };
 

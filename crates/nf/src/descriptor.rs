@@ -25,7 +25,7 @@ use twinpath_slowpath::NetworkFunction;
 
 /// Reads a function's section.
 pub type Read =
-    fn(ValueDeserializer<'_>, Surroundings<'_>) -> Result<Arc<dyn FunctionConfig>, ReadError>;
+    fn(ValueDeserializer<'_>, SectionContext<'_>) -> Result<Arc<dyn FunctionConfig>, ReadError>;
 
 /// Why a section cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +124,7 @@ impl ReadError {
 
 /// What a section may speak of besides itself.
 #[derive(Copy, Clone, Debug)]
-pub struct Surroundings<'a> {
+pub struct SectionContext<'a> {
     /// The service file's folder, where relative paths start from.
     pub folder: &'a Path,
     /// Where files come from that it names.
@@ -560,7 +560,7 @@ impl dyn FunctionConfig {
 /// Reads a configuration to which no file belongs; for [`Descriptor::read`].
 pub(crate) fn read<C>(
     section: ValueDeserializer<'_>,
-    _: Surroundings<'_>,
+    _: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError>
 where
     C: FunctionConfig + serde::de::DeserializeOwned,
@@ -571,7 +571,7 @@ where
 /// The same of one that says where in its table something is wrong.
 pub(crate) fn read_placed<W, C, E>(
     section: ValueDeserializer<'_>,
-    _: Surroundings<'_>,
+    _: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError>
 where
     W: serde::de::DeserializeOwned,

@@ -29,24 +29,24 @@ impl<T: Display> Serialize for Text<T> {
 }
 
 /// What is written as a string, and what it is called then.
-pub trait Called {
+pub trait Titled {
     /// A word or two.
     const TITLE: &'static str;
 }
 
-impl Called for Prefix {
+impl Titled for Prefix {
     const TITLE: &'static str = "prefix";
 }
 
-impl Called for Address {
+impl Titled for Address {
     const TITLE: &'static str = "address";
 }
 
-impl Called for MacAddress {
+impl Titled for MacAddress {
     const TITLE: &'static str = "MAC address";
 }
 
-impl<T: Called> JsonSchema for Text<T> {
+impl<T: Titled> JsonSchema for Text<T> {
     fn inline_schema() -> bool {
         true
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use twinpath_core::FragmentPlace;
 use twinpath_core::HashKey;
-use twinpath_core::fragments::{Fragments, MAX_HELD, Met};
+use twinpath_core::fragments::{FragmentOutcome, Fragments, MAX_HELD};
 use twinpath_core::key::Role;
 use twinpath_core::program::Exit;
 use twinpath_core::steering::opener;
@@ -161,15 +161,15 @@ impl<F: NetworkFunction> Path<F> {
             given_up.entry(why.index()).or_insert((why, 0)).1 += 1;
         }
         let mut fate = match met {
-            Met::Held => Fate::default(),
-            Met::Refused(frame, reason) => {
+            FragmentOutcome::Held => Fate::default(),
+            FragmentOutcome::Refused(frame, reason) => {
                 self.pools.give(frame);
                 Fate {
                     drops: vec![(reason, 1)],
                     ..Fate::default()
                 }
             }
-            Met::Known(frame) => self.process_placed(frame, now),
+            FragmentOutcome::Known(frame) => self.process_placed(frame, now),
         };
         fate.drops.extend(given_up.into_values());
         fate

@@ -1,6 +1,6 @@
 //! Addresses in configurations that one station may have, and not a group, the sender itself, or nobody.
 
-use crate::text::Called;
+use crate::text::Titled;
 use std::str::FromStr;
 use twinpath_core::wire::unicast::{NotUnicast, check_host, check_station};
 use twinpath_core::wire::{Address, MacAddress};
@@ -18,7 +18,7 @@ impl FromStr for HostAddress {
     }
 }
 
-impl Called for HostAddress {
+impl Titled for HostAddress {
     const TITLE: &'static str = Address::TITLE;
 }
 
@@ -35,6 +35,6 @@ impl FromStr for StationMac {
     }
 }
 
-impl Called for StationMac {
+impl Titled for StationMac {
     const TITLE: &'static str = MacAddress::TITLE;
 }

@@ -1,7 +1,7 @@
 //! Packets on their way in: each enters when it is due, when there is room, and when what caused it
 //! has left.
 
-use crate::causality::{Causality, Party};
+use crate::causality::{Causality, PacketSender};
 use crate::late::{LatePacket, LatePackets};
 use crate::machine::Machine;
 use crate::source::{Read, Source};
@@ -12,7 +12,7 @@ use twinpath_io::CaptureError;
 
 /// When packets may enter.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Tempo {
+pub struct Pacing {
     /// Whether nothing may be lost: packets wait for room. If not, they are dropped.
     pub is_lossless: bool,
     /// Whether packets wait for their time by the clock of the link.
@@ -31,9 +31,9 @@ const RESERVED: usize = 1;
 pub struct Arrivals<'a> {
     source: &'a mut Source,
     next: Read,
-    party: Option<Party>,
+    sender: Option<PacketSender>,
     causality: Causality,
-    tempo: Tempo,
+    pacing: Pacing,
     /// The last packet's time: none is stamped with an earlier one.
     clock: Instant,
     /// Of live traffic: packets whose cause has not left. In a replay everybody waits.
@@ -55,13 +55,13 @@ pub enum Filled {
 
 impl<'a> Arrivals<'a> {
     /// The packets of a source.
-    pub fn new(source: &'a mut Source, causality: Causality, tempo: Tempo) -> Self {
+    pub fn new(source: &'a mut Source, causality: Causality, pacing: Pacing) -> Self {
         Self {
             source,
             next: Read::Nothing,
-            party: None,
+            sender: None,
             causality,
-            tempo,
+            pacing,
             clock: Instant::ZERO,
             late: LatePackets::default(),
             read: 0,
@@ -120,8 +120,8 @@ impl<'a> Arrivals<'a> {
     fn read(&mut self) -> Result<(), CaptureError> {
         self.next = self.source.read()?;
         self.read += u64::from(matches!(self.next, Read::Packet(_) | Read::TooLong));
-        self.party = match self.next {
-            Read::Packet(_) => self.causality.party(self.source.bytes()),
+        self.sender = match self.next {
+            Read::Packet(_) => self.causality.sender(self.source.bytes()),
             _ => None,
         };
         Ok(())
@@ -182,16 +182,16 @@ impl<'a> Arrivals<'a> {
     /// Whether the next packet is due, neither its cause nor too old a packet is under way, and no
     /// deadline comes before it.
     fn may_enter(&self, machine: &mut Machine, at: Instant, now: Instant, burst: &[Frame]) -> bool {
-        let is_early = self.tempo.is_paced && at > now;
+        let is_early = self.pacing.is_paced && at > now;
         !is_early
             && !self.is_ahead(machine, at, burst)
-            && self.is_caused(machine, self.party)
+            && self.is_caused(machine, self.sender)
             && machine.lets_in(at.max(self.clock))
     }
 
     /// Whether packets under way are too old for one of this time to follow.
     fn is_ahead(&self, machine: &Machine, at: Instant, burst: &[Frame]) -> bool {
-        let Some(most_ahead) = self.tempo.most_ahead else {
+        let Some(most_ahead) = self.pacing.most_ahead else {
             return false;
         };
         let first = burst.first().map(|frame| frame.timestamp());
@@ -199,15 +199,15 @@ impl<'a> Arrivals<'a> {
         oldest.is_some_and(|oldest| at > oldest + most_ahead)
     }
 
-    fn is_caused(&self, machine: &Machine, party: Option<Party>) -> bool {
-        party.is_none_or(|party| {
-            !self.late.concerns(party) && self.causality.is_due(party, machine.watermark())
+    fn is_caused(&self, machine: &Machine, sender: Option<PacketSender>) -> bool {
+        sender.is_none_or(|sender| {
+            !self.late.concerns(sender) && self.causality.is_due(sender, machine.watermark())
         })
     }
 
     /// Whether it comes at the pace of a clock, and nobody waits for it.
     const fn is_live(&self) -> bool {
-        self.tempo.is_paced && !self.tempo.is_lossless
+        self.pacing.is_paced && !self.pacing.is_lossless
     }
 
     /// When a packet arrives that was due at `at`: what is live is not there before it is taken.
@@ -222,15 +222,15 @@ impl<'a> Arrivals<'a> {
     /// A packet of live traffic is put aside until its cause has left; others go on. If too many
     /// are, all their senders wait: the traffic falls behind its time, and nothing of it is lost.
     fn comes_late(&mut self, at: Instant, now: Instant) -> bool {
-        let is_early = self.tempo.is_paced && at > now;
-        let Some(party) = self.party else {
+        let is_early = self.pacing.is_paced && at > now;
+        let Some(sender) = self.sender else {
             return false;
         };
-        if is_early || self.tempo.is_lossless || self.late.is_full() {
+        if is_early || self.pacing.is_lossless || self.late.is_full() {
             return false;
         }
         let packet = LatePacket {
-            party,
+            sender,
             ingress: self.source.ingress(),
             bytes: self.source.bytes().to_vec(),
         };
@@ -252,7 +252,7 @@ impl<'a> Arrivals<'a> {
             while burst.len() < room
                 && let Some(late) = self
                     .late
-                    .take_if(|late| self.causality.is_due(late.party, watermark))
+                    .take_if(|late| self.causality.is_due(late.sender, watermark))
             {
                 let Some(mut frame) = machine.pools().take_filled(&late.bytes) else {
                     machine.count_drop(DropReason::NoBuffer);
@@ -262,10 +262,10 @@ impl<'a> Arrivals<'a> {
                 frame.set_timestamp(self.clock);
                 frame.set_port(late.ingress);
                 let ordinal = machine.arrived() + burst.len() as u64;
-                self.causality.enters(late.party, ordinal);
+                self.causality.enters(late.sender, ordinal);
                 burst.push(frame);
             }
-            self.late.turn();
+            self.late.rotate();
         }
     }
 
@@ -283,8 +283,8 @@ impl<'a> Arrivals<'a> {
         frame.set_timestamp(self.clock);
         frame.set_port(self.source.ingress());
         let ordinal = machine.arrived() + burst.len() as u64;
-        if let Some(party) = self.party {
-            self.causality.enters(party, ordinal);
+        if let Some(sender) = self.sender {
+            self.causality.enters(sender, ordinal);
         }
         if let Some((number, watch)) = &self.followed
             && *number == self.read
@@ -297,7 +297,7 @@ impl<'a> Arrivals<'a> {
     /// Where nothing may be lost, packets leave buffers to the machine's own messages: those inside
     /// may wait for what they say, and would keep all buffers meanwhile.
     fn leaves_no_reserve(&self, machine: &mut Machine, burst: &[Frame]) -> bool {
-        self.tempo.is_lossless
+        self.pacing.is_lossless
             && !machine.pools().small().has_more_than(RESERVED)
             && !(burst.is_empty() && machine.is_quiet())
     }
@@ -305,6 +305,6 @@ impl<'a> Arrivals<'a> {
     /// Where nothing may be lost, packets wait until a buffer is free; only if functions keep all of
     /// them is none to be had.
     fn waits_for_buffers(&self, machine: &Machine, burst: &[Frame]) -> bool {
-        self.tempo.is_lossless && !(burst.is_empty() && machine.is_quiet())
+        self.pacing.is_lossless && !(burst.is_empty() && machine.is_quiet())
     }
 }

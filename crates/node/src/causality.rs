@@ -55,7 +55,7 @@ pub enum Scope {
 
 /// A packet's conversation, and the end that it came from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Party {
+pub struct PacketSender {
     place: usize,
     end: End,
 }
@@ -88,7 +88,7 @@ impl Causality {
     }
 
     /// The conversation of a packet; none if it has no address.
-    pub fn party(&self, bytes: &[u8]) -> Option<Party> {
+    pub fn sender(&self, bytes: &[u8]) -> Option<PacketSender> {
         let layout = dissect(bytes).ok()?;
         if layout.network == Network::None {
             return None;
@@ -119,17 +119,22 @@ impl Causality {
                     (_, true, false) => End::One,
                     (_, false, _) => End::Other,
                 };
-                Some(Party { place: 0, end })
+                Some(PacketSender { place: 0, end })
             }
         }
     }
 
-    fn between_hosts(&self, steering: &Steering, bytes: &[u8], layout: &Layout) -> Option<Party> {
+    fn between_hosts(
+        &self,
+        steering: &Steering,
+        bytes: &[u8],
+        layout: &Layout,
+    ) -> Option<PacketSender> {
         let keyed = steering.key(bytes, layout)?;
         let [from, to] = [keyed.side, keyed.side.other()].map(|side| self.host(&keyed.key, side));
         let mixed = mix(from.min(to)) ^ mix(from.max(to)).rotate_left(1);
         let is_other = from > to || from == to && keyed.side == Side::High;
-        Some(Party {
+        Some(PacketSender {
             place: 1 + mixed as usize % PLACES,
             end: if is_other { End::Other } else { End::One },
         })
@@ -146,9 +151,9 @@ impl Causality {
 
     /// The watermark at which all that came before from the other end has left, was dropped, or is
     /// kept by a function.
-    pub fn cause(&self, party: Party) -> u64 {
-        let [one, other] = self.last[party.place];
-        match party.end {
+    pub fn cause(&self, sender: PacketSender) -> u64 {
+        let [one, other] = self.last[sender.place];
+        match sender.end {
             End::One => other,
             End::Other => one,
             End::Both => one.max(other),
@@ -156,29 +161,29 @@ impl Causality {
     }
 
     /// Whether that is reached.
-    pub fn is_due(&self, party: Party, watermark: u64) -> bool {
-        self.cause(party) <= watermark
+    pub fn is_due(&self, sender: PacketSender, watermark: u64) -> bool {
+        self.cause(sender) <= watermark
     }
 
     /// A packet enters as the one with this number.
-    pub fn enters(&mut self, party: Party, ordinal: u64) {
-        let [one, other] = &mut self.last[party.place];
-        if party.end != End::Other {
+    pub fn enters(&mut self, sender: PacketSender, ordinal: u64) {
+        let [one, other] = &mut self.last[sender.place];
+        if sender.end != End::Other {
             *one = ordinal + 1;
         }
-        if party.end != End::One {
+        if sender.end != End::One {
             *other = ordinal + 1;
         }
     }
 }
 
 /// A floating NIC's packets come by the same way in either direction.
-fn of_eni(bytes: &[u8], tables: &Tables) -> Option<Party> {
+fn of_eni(bytes: &[u8], tables: &Tables) -> Option<PacketSender> {
     let arrival = Received::read(bytes, tables, &Settings::default())
         .ok()?
         .arrival;
     let is_floating = tables.eni(arrival.eni)?.mode == EniMode::FloatingNic;
-    Some(Party {
+    Some(PacketSender {
         place: 1 + usize::from(arrival.eni) % PLACES,
         end: match (is_floating, arrival.direction) {
             (true, _) => End::Both,
@@ -188,7 +193,7 @@ fn of_eni(bytes: &[u8], tables: &Tables) -> Option<Party> {
     })
 }
 
-impl Party {
+impl PacketSender {
     /// The conversation.
     pub const fn place(self) -> usize {
         self.place
@@ -218,18 +223,18 @@ mod tests {
     #[test]
     fn an_answer_waits_for_its_question_and_for_nothing_else() {
         let mut causality = Causality::new(Scope::Hosts(Steering::new(1)));
-        let party =
-            |causality: &Causality, from, to| causality.party(&packet(from, to)).expect("IP");
-        let question = party(&causality, "10.0.0.1:5", "192.0.2.1:53");
+        let sender =
+            |causality: &Causality, from, to| causality.sender(&packet(from, to)).expect("IP");
+        let question = sender(&causality, "10.0.0.1:5", "192.0.2.1:53");
         causality.enters(question, 7);
-        let answer = party(&causality, "192.0.2.1:53", "10.0.0.1:5");
+        let answer = sender(&causality, "192.0.2.1:53", "10.0.0.1:5");
         assert!(!causality.is_due(answer, 7) && causality.is_due(answer, 8));
-        let again = party(&causality, "10.0.0.1:5", "192.0.2.1:53");
+        let again = sender(&causality, "10.0.0.1:5", "192.0.2.1:53");
         assert!(
             causality.is_due(again, 0),
             "the same direction keeps its order anyway"
         );
-        let other = party(&causality, "192.0.2.1:53", "10.0.0.2:5");
+        let other = sender(&causality, "192.0.2.1:53", "10.0.0.2:5");
         assert!(causality.is_due(other, 0));
     }
 
@@ -248,9 +253,9 @@ mod tests {
         ]);
         let steering = steering.expect("one service");
         let mut causality = Causality::new(Scope::Hosts(steering));
-        let party =
-            |causality: &Causality, from, to| causality.party(&packet(from, to)).expect("IP");
-        let from_server = party(&causality, "192.0.2.2:8080", "10.0.0.1:5");
+        let sender =
+            |causality: &Causality, from, to| causality.sender(&packet(from, to)).expect("IP");
+        let from_server = sender(&causality, "192.0.2.2:8080", "10.0.0.1:5");
         causality.enters(from_server, 7);
         for (to, is_caused) in [
             ("203.0.113.1:80", true),
@@ -258,7 +263,7 @@ mod tests {
             ("192.0.2.1:53", true),
             ("192.0.2.3:53", false),
         ] {
-            let client = party(&causality, "10.0.0.1:5", to);
+            let client = sender(&causality, "10.0.0.1:5", to);
             assert_eq!(causality.is_due(client, 7), !is_caused, "to {to}");
         }
     }
@@ -274,15 +279,15 @@ mod tests {
             external: Sides::new(&[external]).expect("few"),
         });
         let question = causality
-            .party(&packet("10.0.0.1:5", "192.0.2.1:53"))
+            .sender(&packet("10.0.0.1:5", "192.0.2.1:53"))
             .expect("IP");
         causality.enters(question, 3);
         let answer = causality
-            .party(&packet("192.0.2.9:53", "198.51.100.1:77"))
+            .sender(&packet("192.0.2.9:53", "198.51.100.1:77"))
             .expect("IP");
         assert!(!causality.is_due(answer, 3) && causality.is_due(answer, 4));
         let back = causality
-            .party(&packet("10.0.0.9:53", "198.51.100.1:77"))
+            .sender(&packet("10.0.0.9:53", "198.51.100.1:77"))
             .expect("IP");
         assert!(!causality.is_due(back, 3), "from a host inside to another");
         causality.enters(answer, 4);
@@ -292,10 +297,10 @@ mod tests {
         );
         causality.enters(back, 5);
         assert!(!causality.is_due(answer, 5) && !causality.is_due(question, 5));
-        let party = |from, to| causality.party(&packet(from, to)).expect("IP");
+        let sender = |from, to| causality.sender(&packet(from, to)).expect("IP");
         // As an error about an answer, which somebody sends in the name of a host inside.
         let named = causality
-            .party(&packet("198.51.100.1:77", "192.0.2.9:53"))
+            .sender(&packet("198.51.100.1:77", "192.0.2.9:53"))
             .expect("IP");
         assert_eq!((named.place, named.end), (0, End::Both));
         for (one, other) in [
@@ -303,7 +308,7 @@ mod tests {
             ("192.0.2.1:5", "192.0.2.2:53"),
             ("[2001:db8::1]:5", "[2001:db8::2]:53"),
         ] {
-            let (there, back) = (party(one, other), party(other, one));
+            let (there, back) = (sender(one, other), sender(other, one));
             assert_eq!(there.place, back.place, "nobody translates it");
             assert_ne!(there.place, 0, "{one} {other}");
             assert_ne!(there.end, back.end, "{one} {other}");

@@ -1,7 +1,7 @@
 //! What an operator wants of a run.
 
 use crate::figures::PartFigures;
-use crate::machine::{ChangeOutcome, Changed, Machine, Refusal};
+use crate::machine::{ChangeOutcome, ChangeRefusal, Changed, Machine};
 use crate::replacement::Replacement;
 use crate::worker::Worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use twinpath_core::Instant;
 
 /// What became of what was asked for: another chain.
-pub type Replaced = Result<Changed, (Box<Replacement>, Refusal)>;
+pub type ChangeResult = Result<Changed, (Box<Replacement>, ChangeRefusal)>;
 
 /// Something that a worker is asked, at a time on the packet clock.
 pub type Question = Box<dyn FnOnce(&Worker, Instant) + Send>;
@@ -31,7 +31,7 @@ pub enum Command {
     /// The figures of the run so far.
     Figures(mpsc::Sender<PartFigures>),
     /// Another chain.
-    Replace(Box<Replacement>, mpsc::Sender<Replaced>),
+    Replace(Box<Replacement>, mpsc::Sender<ChangeResult>),
 }
 
 /// Where a run hears what its operator wants.
@@ -46,7 +46,7 @@ pub fn no_commands() -> Commands {
 pub(crate) struct CommandQueue<'a> {
     commands: Option<&'a Commands>,
     /// Who waits for a change.
-    asked: Option<mpsc::Sender<Replaced>>,
+    asked: Option<mpsc::Sender<ChangeResult>>,
 }
 
 impl<'a> CommandQueue<'a> {
@@ -108,7 +108,7 @@ pub(crate) trait Commanded<'a> {
                 match self.machine().change(replacement) {
                     Ok(()) => self.queue().asked = Some(asked),
                     // Whoever has gone away hears nothing.
-                    Err(replacement) => drop(asked.send(Err((replacement, Refusal::Busy)))),
+                    Err(replacement) => drop(asked.send(Err((replacement, ChangeRefusal::Busy)))),
                 }
             }
             None => {}

@@ -22,14 +22,10 @@ pub(crate) fn each_record(
     for worker in workers {
         let mut first = 0;
         for (number, element) in worker.elements().iter().enumerate() {
-            match element {
-                SlowElement::Flows(flows) => {
-                    each_of_element(service, machine, (number, first), flows, each);
-                    first += flows.chain().len();
-                }
-                SlowElement::Rules(rules) => first += rules.functions().len(),
-                SlowElement::Dash(_) => first += 1,
+            if let SlowElement::Flows(flows) = element {
+                each_of_element(service, machine, (number, first), flows, each);
             }
+            first += element.function_count();
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where packets of a run can go.
 
 use crate::departure::Departure;
-use crate::sink::{CaptureSink, Sink, Written};
+use crate::sink::{CaptureLosses, CaptureSink, Sink};
 use crate::udp_port::{SinkCounters, UdpSink};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct ExitFigures {
     /// What became of frames that left through a socket, if one was served.
     pub udp: Option<SinkCounters>,
     /// What a capture lacks, if one was written.
-    pub written: Written,
+    pub written: CaptureLosses,
 }
 
 impl Exit {
@@ -92,8 +92,8 @@ impl Exit {
         let (written, udp) = match self {
             Self::Capture(sink) => (sink.finish()?, None),
             Self::Captures(sink) => (sink.finish()?, None),
-            Self::Udp(sink) => (Written::default(), Some(sink.counters())),
-            Self::Nowhere => (Written::default(), None),
+            Self::Udp(sink) => (CaptureLosses::default(), Some(sink.counters())),
+            Self::Nowhere => (CaptureLosses::default(), None),
         };
         Ok(ExitFigures { udp, written })
     }

@@ -115,7 +115,6 @@ impl MachineFigures {
             (Some(own), Some(more)) => own.add(more),
             (own, more) => *own = own.take().or_else(|| more.clone()),
         }
-        own.rings.full_events += more.rings.full_events;
         self.drops.absorb(&other.drops);
         self.answers.add(&other.answers);
         for (own, more) in self.latency.iter_mut().zip(&other.latency) {
@@ -167,7 +166,6 @@ impl MachineFigures {
             dpu.into_iter().for_each(|dpu| dpu.counters = dash.totals());
         }
         add_answers(&self.answers, workers, &mut report.functions);
-        report.rings.full_events = known.rings.full_events;
         report.run.duration_capture_ns = known.run.duration_capture_ns;
         report.run.duration_wall_ns = known.run.duration_wall_ns;
         report.settle();

@@ -1,10 +1,10 @@
 //! Whether a run is well: its threads show that they go on, and somebody looks.
 //!
-//! A [`Pulse`] is what the threads of a run write and nobody waits for: a number that each thread
+//! A [`Heartbeat`] is what the threads of a run write and nobody waits for: a number that each thread
 //! raises in every turn of its loop, how often workers have crashed, which ports are down, whether
-//! routes of the kernel have no room. A
-//! [`Vigil`] looks at it ten times a second from a thread of its own and tells the [`Health`] that
-//! follows: `/healthz` answers with it, and the watchdog of the system is told of it.
+//! routes of the kernel have no room. A [`HealthMonitor`] reads it ten times a second from a thread of
+//! its own and tells the [`Health`] that follows: `/healthz` answers with it, and the watchdog of the
+//! system is told of it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -39,9 +39,9 @@ impl Phase {
 /// A thread's count of turns, in a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Beat(AtomicU64);
+struct TurnCounter(AtomicU64);
 
-impl Beat {
+impl TurnCounter {
     /// One thread writes.
     fn raise(&self) {
         let turns = self.0.load(Ordering::Relaxed);
@@ -54,36 +54,36 @@ impl Beat {
 }
 
 #[derive(Debug, Default)]
-struct WorkerPulse {
-    beat: Beat,
+struct WorkerCounts {
+    turns: TurnCounter,
     restarts: AtomicU64,
 }
 
 #[derive(Debug)]
-struct PortPulse {
+struct PortStatus {
     name: String,
     is_down: AtomicBool,
 }
 
 /// What the threads of a run show of themselves.
 #[derive(Debug, Default)]
-pub struct Pulse {
+pub struct Heartbeat {
     phase: AtomicU8,
-    machine: Beat,
-    workers: Box<[WorkerPulse]>,
-    ports: Box<[PortPulse]>,
+    machine: TurnCounter,
+    workers: Box<[WorkerCounts]>,
+    ports: Box<[PortStatus]>,
     lacks_routes: AtomicBool,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// Of a run with so many workers, and ports of these names.
     pub fn new(workers: usize, ports: &[String]) -> Self {
-        let port = |name: &String| PortPulse {
+        let port = |name: &String| PortStatus {
             name: name.clone(),
             is_down: AtomicBool::new(false),
         };
         Self {
-            workers: (0..workers).map(|_| WorkerPulse::default()).collect(),
+            workers: (0..workers).map(|_| WorkerCounts::default()).collect(),
             ports: ports.iter().map(port).collect(),
             ..Self::default()
         }
@@ -113,7 +113,7 @@ impl Pulse {
     #[inline]
     pub fn worker_turns(&self, worker: usize) {
         if let Some(worker) = self.workers.get(worker) {
-            worker.beat.raise();
+            worker.turns.raise();
         }
     }
 
@@ -143,12 +143,12 @@ impl Pulse {
     }
 
     fn turns(&self) -> impl Iterator<Item = u64> + '_ {
-        let workers = self.workers.iter().map(|worker| worker.beat.turns());
+        let workers = self.workers.iter().map(|worker| worker.turns.turns());
         std::iter::once(self.machine.turns()).chain(workers)
     }
 
     fn ports_down(&self) -> impl Iterator<Item = &str> {
-        let down = |port: &&PortPulse| port.is_down.load(Ordering::Relaxed);
+        let down = |port: &&PortStatus| port.is_down.load(Ordering::Relaxed);
         self.ports
             .iter()
             .filter(down)
@@ -187,7 +187,7 @@ const STILL: Duration = Duration::from_secs(2);
 const MANY_CRASHES: u64 = 3;
 const CRASH_TIME: Duration = Duration::from_secs(60);
 
-/// How often somebody looks.
+/// How often health is checked.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Most crashes that are remembered one by one, of each worker.
@@ -202,15 +202,15 @@ struct Thread {
     crashes: VecDeque<WallClock>,
 }
 
-/// Whoever looks, at a node or at each of several.
-struct Eyes {
+/// Checks a node, or each of several.
+struct Checker {
     nodes: Vec<Vec<Thread>>,
 }
 
-impl Eyes {
-    fn new(pulses: &[Arc<Pulse>], now: WallClock) -> Self {
-        let node = |(number, pulse): (usize, &Arc<Pulse>)| {
-            let of = match pulses.len() {
+impl Checker {
+    fn new(heartbeats: &[Arc<Heartbeat>], now: WallClock) -> Self {
+        let node = |(number, heartbeat): (usize, &Arc<Heartbeat>)| {
+            let of = match heartbeats.len() {
                 1 => String::new(),
                 _ => format!(" of shard {number}"),
             };
@@ -224,14 +224,14 @@ impl Eyes {
                 restarts: 0,
                 crashes: VecDeque::new(),
             };
-            pulse.turns().enumerate().map(thread).collect()
+            heartbeat.turns().enumerate().map(thread).collect()
         };
-        let nodes = pulses.iter().enumerate().map(node).collect();
+        let nodes = heartbeats.iter().enumerate().map(node).collect();
         Self { nodes }
     }
 
-    fn look(&mut self, pulses: &[Arc<Pulse>], now: WallClock) -> Health {
-        let phases = pulses.iter().map(|pulse| pulse.phase());
+    fn check(&mut self, heartbeats: &[Arc<Heartbeat>], now: WallClock) -> Health {
+        let phases = heartbeats.iter().map(|heartbeat| heartbeat.phase());
         let mut health = Health {
             // The run is as far as the shard that is behind, until one stops.
             phase: match phases.clone().any(|phase| phase == Phase::Stopping) {
@@ -240,23 +240,26 @@ impl Eyes {
             },
             ..Health::default()
         };
-        for (threads, pulse) in self.nodes.iter_mut().zip(pulses) {
-            look_at(threads, pulse, now, &mut health);
+        for (threads, heartbeat) in self.nodes.iter_mut().zip(heartbeats) {
+            check_node(threads, heartbeat, now, &mut health);
         }
         // All see the same interfaces.
-        let down = pulses.iter().take(1).flat_map(|pulse| pulse.ports_down());
+        let down = heartbeats
+            .iter()
+            .take(1)
+            .flat_map(|heartbeat| heartbeat.ports_down());
         let down = down.map(|port| format!("port {port} is down"));
         health.problems.extend(down);
-        let lacks = |pulse: &Arc<Pulse>| pulse.lacks_routes.load(Ordering::Relaxed);
-        if pulses.iter().any(lacks) {
+        let lacks = |heartbeat: &Arc<Heartbeat>| heartbeat.lacks_routes.load(Ordering::Relaxed);
+        if heartbeats.iter().any(lacks) {
             health.problems.push(LACKING_ROUTES.to_owned());
         }
         health
     }
 }
 
-fn look_at(threads: &mut [Thread], pulse: &Pulse, now: WallClock, health: &mut Health) {
-    for (thread, turns) in threads.iter_mut().zip(pulse.turns()) {
+fn check_node(threads: &mut [Thread], heartbeat: &Heartbeat, now: WallClock, health: &mut Health) {
+    for (thread, turns) in threads.iter_mut().zip(heartbeat.turns()) {
         // Nobody turns before the run begins, nor when a worker has ended.
         if thread.turns != turns || health.phase != Phase::Ready {
             (thread.turns, thread.moved) = (turns, now);
@@ -267,7 +270,7 @@ fn look_at(threads: &mut [Thread], pulse: &Pulse, now: WallClock, health: &mut H
             health.problems.push(format!("{name} stands still"));
         }
     }
-    for (thread, worker) in threads.iter_mut().skip(1).zip(&pulse.workers) {
+    for (thread, worker) in threads.iter_mut().skip(1).zip(&heartbeat.workers) {
         let restarts = worker.restarts.load(Ordering::Relaxed);
         health.restarts = health.restarts.saturating_add(restarts);
         if thread.keeps_crashing(restarts, now) {
@@ -296,33 +299,33 @@ impl Thread {
 /// Hears how a run is, ten times a second.
 pub type OnHealth = Box<dyn FnMut(&Health) + Send>;
 
-/// Looks at pulses until dropped.
-pub struct Vigil {
+/// Checks heartbeats until dropped.
+pub struct HealthMonitor {
     known: Arc<Mutex<Health>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Vigil {
-    /// Begins to look at all shards, and tells what it sees.
+impl HealthMonitor {
+    /// Begins to check at all shards, and tells what it sees.
     ///
     /// # Errors
     /// There can be no more threads.
-    pub fn begin(pulses: Vec<Arc<Pulse>>, mut tell: OnHealth) -> std::io::Result<Self> {
+    pub fn begin(heartbeats: Vec<Arc<Heartbeat>>, mut tell: OnHealth) -> std::io::Result<Self> {
         let (known, is_over) = (Arc::<Mutex<Health>>::default(), Arc::default());
         let (seen, over) = (Arc::clone(&known), Arc::<AtomicBool>::clone(&is_over));
         let watch = move || {
-            let mut eyes = Eyes::new(&pulses, WallClock::now());
+            let mut checker = Checker::new(&heartbeats, WallClock::now());
             while !over.load(Ordering::Acquire) {
-                let health = eyes.look(&pulses, WallClock::now());
+                let health = checker.check(&heartbeats, WallClock::now());
                 tell(&health);
                 *seen.lock().unwrap_or_else(PoisonError::into_inner) = health;
                 std::thread::park_timeout(INTERVAL);
             }
-            for pulse in &pulses {
-                pulse.enter(Phase::Stopping);
+            for heartbeat in &heartbeats {
+                heartbeat.enter(Phase::Stopping);
             }
-            tell(&eyes.look(&pulses, WallClock::now()));
+            tell(&checker.check(&heartbeats, WallClock::now()));
         };
         let thread = Builder::new().name("health".into()).spawn(watch)?;
         Ok(Self {
@@ -338,7 +341,7 @@ impl Vigil {
     }
 }
 
-impl Drop for Vigil {
+impl Drop for HealthMonitor {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
@@ -356,8 +359,8 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
-    fn pulse() -> [Arc<Pulse>; 1] {
-        [Arc::new(Pulse::new(
+    fn heartbeat() -> [Arc<Heartbeat>; 1] {
+        [Arc::new(Heartbeat::new(
             2,
             &["inside".into(), "outside".into()],
         ))]
@@ -365,9 +368,9 @@ mod tests {
 
     #[test]
     fn a_run_is_good_once_it_is_ready_and_until_it_stops() {
-        let (pulses, start) = (pulse(), WallClock::now());
-        let pulse = &pulses[0];
-        let mut eyes = Eyes::new(&pulses, start);
+        let (heartbeats, start) = (heartbeat(), WallClock::now());
+        let heartbeat = &heartbeats[0];
+        let mut checker = Checker::new(&heartbeats, start);
         for (phase, is_good) in [
             (Phase::Starting, false),
             (Phase::Ready, true),
@@ -375,91 +378,95 @@ mod tests {
             // It does not come back.
             (Phase::Ready, false),
         ] {
-            pulse.enter(phase);
-            pulse.all_turn();
-            assert_eq!(eyes.look(&pulses, start).is_good(), is_good, "{phase:?}");
+            heartbeat.enter(phase);
+            heartbeat.all_turn();
+            assert_eq!(
+                checker.check(&heartbeats, start).is_good(),
+                is_good,
+                "{phase:?}"
+            );
         }
     }
 
     #[test]
     fn a_thread_that_stands_still_is_told_until_it_goes_on() {
-        let (pulses, start) = (pulse(), WallClock::now());
-        let pulse = &pulses[0];
-        let mut eyes = Eyes::new(&pulses, start);
+        let (heartbeats, start) = (heartbeat(), WallClock::now());
+        let heartbeat = &heartbeats[0];
+        let mut checker = Checker::new(&heartbeats, start);
         // While tables are made nothing turns, however long that takes.
-        assert!(!eyes.look(&pulses, after(start, 60)).is_stuck);
-        pulse.enter(Phase::Ready);
-        pulse.all_turn();
-        assert!(!eyes.look(&pulses, after(start, 61)).is_stuck);
-        pulse.machine_turns();
-        pulse.worker_turns(0);
-        let health = eyes.look(&pulses, after(start, 64));
+        assert!(!checker.check(&heartbeats, after(start, 60)).is_stuck);
+        heartbeat.enter(Phase::Ready);
+        heartbeat.all_turn();
+        assert!(!checker.check(&heartbeats, after(start, 61)).is_stuck);
+        heartbeat.machine_turns();
+        heartbeat.worker_turns(0);
+        let health = checker.check(&heartbeats, after(start, 64));
         assert!(health.is_stuck);
         assert_eq!(health.problems, ["worker 1 stands still"]);
-        pulse.all_turn();
-        assert!(eyes.look(&pulses, after(start, 65)).is_good());
+        heartbeat.all_turn();
+        assert!(checker.check(&heartbeats, after(start, 65)).is_good());
     }
 
     /// A run of several shards is as well as the worst of them.
     #[test]
     fn each_shard_is_looked_at() {
-        let pulses = [pulse(), pulse()].concat();
+        let heartbeats = [heartbeat(), heartbeat()].concat();
         let start = WallClock::now();
-        let mut eyes = Eyes::new(&pulses, start);
-        pulses[0].enter(Phase::Ready);
-        assert_eq!(eyes.look(&pulses, start).phase, Phase::Starting);
-        pulses[1].enter(Phase::Ready);
-        pulses.iter().for_each(|pulse| pulse.all_turn());
-        assert!(eyes.look(&pulses, start).is_good());
-        pulses[0].all_turn();
-        pulses[1].worker_turns(1);
-        pulses[1].machine_turns();
-        let health = eyes.look(&pulses, after(start, 3));
+        let mut checker = Checker::new(&heartbeats, start);
+        heartbeats[0].enter(Phase::Ready);
+        assert_eq!(checker.check(&heartbeats, start).phase, Phase::Starting);
+        heartbeats[1].enter(Phase::Ready);
+        heartbeats.iter().for_each(|heartbeat| heartbeat.all_turn());
+        assert!(checker.check(&heartbeats, start).is_good());
+        heartbeats[0].all_turn();
+        heartbeats[1].worker_turns(1);
+        heartbeats[1].machine_turns();
+        let health = checker.check(&heartbeats, after(start, 3));
         assert_eq!(health.problems, ["worker 0 of shard 1 stands still"]);
-        pulses[1].enter(Phase::Stopping);
-        assert_eq!(eyes.look(&pulses, start).phase, Phase::Stopping);
+        heartbeats[1].enter(Phase::Stopping);
+        assert_eq!(checker.check(&heartbeats, start).phase, Phase::Stopping);
     }
 
     #[test]
     fn one_crash_is_no_trouble_many_in_a_minute_are() {
-        let (pulses, start) = (pulse(), WallClock::now());
-        let pulse = &pulses[0];
-        pulse.enter(Phase::Ready);
-        let mut eyes = Eyes::new(&pulses, start);
+        let (heartbeats, start) = (heartbeat(), WallClock::now());
+        let heartbeat = &heartbeats[0];
+        heartbeat.enter(Phase::Ready);
+        let mut checker = Checker::new(&heartbeats, start);
         for (second, restarts, is_good) in
             [(1, 1, true), (20, 2, true), (30, 3, false), (62, 3, true)]
         {
-            pulse.all_turn();
-            pulse.worker_restarts(1, restarts);
-            let health = eyes.look(&pulses, after(start, second));
+            heartbeat.all_turn();
+            heartbeat.worker_restarts(1, restarts);
+            let health = checker.check(&heartbeats, after(start, second));
             assert_eq!(health.is_good(), is_good, "{second}: {health:?}");
         }
         // However many there are at once.
-        pulse.all_turn();
-        pulse.worker_restarts(1, u64::MAX);
-        assert!(!eyes.look(&pulses, after(start, 63)).is_good());
+        heartbeat.all_turn();
+        heartbeat.worker_restarts(1, u64::MAX);
+        assert!(!checker.check(&heartbeats, after(start, 63)).is_good());
     }
 
     #[test]
     fn a_port_that_is_down_is_named() {
-        let (pulses, start) = (pulse(), WallClock::now());
-        let pulse = &pulses[0];
-        pulse.enter(Phase::Ready);
-        pulse.port(1, false);
-        pulse.port(7, false);
-        let health = Eyes::new(&pulses, start).look(&pulses, start);
+        let (heartbeats, start) = (heartbeat(), WallClock::now());
+        let heartbeat = &heartbeats[0];
+        heartbeat.enter(Phase::Ready);
+        heartbeat.port(1, false);
+        heartbeat.port(7, false);
+        let health = Checker::new(&heartbeats, start).check(&heartbeats, start);
         assert_eq!(health.problems, ["port outside is down"]);
         assert!(!health.is_stuck);
     }
 
     #[test]
     fn routes_without_room_are_told_until_there_is_some() {
-        let (pulses, start) = (pulse(), WallClock::now());
-        pulses[0].enter(Phase::Ready);
-        let mut eyes = Eyes::new(&pulses, start);
+        let (heartbeats, start) = (heartbeat(), WallClock::now());
+        heartbeats[0].enter(Phase::Ready);
+        let mut checker = Checker::new(&heartbeats, start);
         for lacks in [true, false] {
-            pulses[0].lacks_routes(lacks);
-            let health = eyes.look(&pulses, start);
+            heartbeats[0].lacks_routes(lacks);
+            let health = checker.check(&heartbeats, start);
             assert_eq!(health.is_good(), !lacks);
             assert_eq!(health.problems.len(), usize::from(lacks));
         }
@@ -467,12 +474,12 @@ mod tests {
 
     #[test]
     fn whoever_listens_hears_the_end() {
-        let pulses = pulse().to_vec();
+        let heartbeats = heartbeat().to_vec();
         let heard: Arc<Mutex<Vec<Phase>>> = Arc::default();
         let log = Arc::clone(&heard);
         let tell = Box::new(move |health: &Health| log.lock().expect("sound").push(health.phase));
-        pulses[0].enter(Phase::Ready);
-        drop(Vigil::begin(pulses, tell).expect("a thread"));
+        heartbeats[0].enter(Phase::Ready);
+        drop(HealthMonitor::begin(heartbeats, tell).expect("a thread"));
         let heard = heard.lock().expect("sound");
         assert_eq!(heard.last(), Some(&Phase::Stopping));
     }

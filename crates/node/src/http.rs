@@ -1,7 +1,7 @@
 //! A small HTTP server for figures: GET and HEAD, one answer for each connection, within bounds of
 //! number, length and time, whoever connects. Whoever connects and says nothing keeps nobody out.
 
-use crate::places::{Entered, Places};
+use crate::client_slots::{ClientSlots, Entered};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -28,7 +28,7 @@ const INTERVAL: Duration = Duration::from_millis(100);
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct Response {
     /// Such as 200.
     pub status: u16,
     /// What the body is.
@@ -37,7 +37,7 @@ pub struct Answer {
     pub body: String,
 }
 
-impl Answer {
+impl Response {
     /// Plain text.
     pub fn text(status: u16, body: impl Into<String>) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Answer {
 }
 
 /// What answers a path.
-pub type Answers = dyn Fn(&str) -> Answer + Send + Sync;
+pub type Handler = dyn Fn(&str) -> Response + Send + Sync;
 
 /// A server; it ends when dropped.
 pub struct Server {
@@ -84,7 +84,7 @@ impl Server {
     ///
     /// # Errors
     /// It cannot be had.
-    pub fn listen(address: SocketAddr, answers: Arc<Answers>) -> io::Result<Self> {
+    pub fn listen(address: SocketAddr, answers: Arc<Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
@@ -115,13 +115,13 @@ impl Drop for Server {
 
 /// A client's place, which is free when this is dropped.
 struct ClientPlace {
-    all: Arc<Places<TcpStream>>,
+    all: Arc<ClientSlots<TcpStream>>,
     number: u64,
 }
 
 impl ClientPlace {
     /// Nothing if there is none.
-    fn take(all: &Arc<Places<TcpStream>>, number: u64, client: &TcpStream) -> Option<Self> {
+    fn take(all: &Arc<ClientSlots<TcpStream>>, number: u64, client: &TcpStream) -> Option<Self> {
         match all.enter(number, client.try_clone().ok()?) {
             Entered::WithRoom => {}
             Entered::InPlaceOf(silent) => {
@@ -149,8 +149,8 @@ impl Drop for ClientPlace {
     }
 }
 
-fn serve(listener: &TcpListener, answers: &Arc<Answers>, is_over: &AtomicBool) {
-    let all = Arc::new(Places::new(MOST_CLIENTS));
+fn serve(listener: &TcpListener, answers: &Arc<Handler>, is_over: &AtomicBool) {
+    let all = Arc::new(ClientSlots::new(MOST_CLIENTS));
     let mut number = 0;
     while !is_over.load(Ordering::Acquire) {
         let Ok((client, _)) = listener.accept() else {
@@ -183,7 +183,7 @@ fn wait(listener: &TcpListener) {
     }
 }
 
-fn serve_one(mut client: TcpStream, answers: &Answers, place: &ClientPlace) -> io::Result<()> {
+fn serve_one(mut client: TcpStream, answers: &Handler, place: &ClientPlace) -> io::Result<()> {
     client.set_nonblocking(false)?;
     let until = WallClock::now() + TIME;
     let mut request = Vec::new();
@@ -204,8 +204,8 @@ fn serve_one(mut client: TcpStream, answers: &Answers, place: &ClientPlace) -> i
     let (answer, has_body) = match asked {
         Asked::Get(path) => (answers(&path), true),
         Asked::Head(path) => (answers(&path), false),
-        Asked::Other => (Answer::text(405, "expected GET\n"), true),
-        Asked::More | Asked::Wrong => (Answer::text(400, "expected HTTP/1.1\n"), true),
+        Asked::Other => (Response::text(405, "expected GET\n"), true),
+        Asked::More | Asked::Wrong => (Response::text(400, "expected HTTP/1.1\n"), true),
     };
     let mut text = answer.head();
     if has_body {
@@ -269,8 +269,8 @@ mod tests {
     fn server() -> Server {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let answers = |path: &str| match path {
-            "/metrics" => Answer::text(200, "all is well\n"),
-            _ => Answer::text(404, "no\n"),
+            "/metrics" => Response::text(200, "all is well\n"),
+            _ => Response::text(404, "no\n"),
         };
         Server::listen(any, Arc::new(answers)).expect("a port is free")
     }

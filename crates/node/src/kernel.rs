@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            netlink                 changes of the service          packets
-//!  kernel ◄────────► Following ──────────────────────► Control ──► Machine
+//!  kernel ◄────────► KernelFollower ─────────────────► Control ──► Machine
 //!                     │   ▲  told: addresses, neighbours
 //!                     ▼   │  questions: who has this address?
 //!                    LivePorts ◄─────────────────────────────────► ports
@@ -19,16 +19,16 @@
 //! now and then that a neighbour is used, and asks it again (RFC 4861 §7.3).
 
 mod figures;
-mod follow;
+mod follower;
 mod host;
-mod learner;
 mod mailbox;
+mod route_importer;
 mod told;
 
 pub use host::HostAddresses;
 pub use mailbox::{KernelNews, Mailbox};
 
-pub(crate) use follow::{Changes, Following};
+pub(crate) use follower::{KernelFollower, ServiceEditor};
 
 /// Packets wait for changes one part in so many of the time at most.
 pub const PAUSE_SHARE: u32 = 20;
@@ -40,7 +40,7 @@ pub enum KernelError {
     #[error("cannot ask the kernel for its routes: {0}")]
     Netlink(#[from] std::io::Error),
     /// It does not answer.
-    #[error("the kernel has not told its routes within {} s", follow::FIRST_TIME.as_secs())]
+    #[error("the kernel has not told its routes within {} s", follower::FIRST_TIME.as_secs())]
     Silent,
     /// There is nobody whose routes these would be.
     #[error(

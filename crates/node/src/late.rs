@@ -3,7 +3,7 @@
 //! Those of a conversation wait in order, whichever end they are from: one that enters may be the
 //! cause of the next.
 
-use crate::causality::Party;
+use crate::causality::PacketSender;
 use std::collections::{HashMap, VecDeque};
 
 /// How many may wait.
@@ -12,7 +12,7 @@ const MOST_LATE: usize = 1 << 16;
 /// A packet that waits.
 pub struct LatePacket {
     /// Its conversation, and the end that it is from.
-    pub party: Party,
+    pub sender: PacketSender,
     /// The port that it comes in by.
     pub ingress: u16,
     /// The packet.
@@ -41,8 +41,8 @@ impl LatePackets {
     }
 
     /// Whether a packet has to wait behind another.
-    pub fn concerns(&self, party: Party) -> bool {
-        !self.is_empty() && self.queues.contains_key(&party.place())
+    pub fn concerns(&self, sender: PacketSender) -> bool {
+        !self.is_empty() && self.queues.contains_key(&sender.place())
     }
 
     /// Whether no more should wait.
@@ -52,7 +52,7 @@ impl LatePackets {
 
     /// A packet waits.
     pub fn put(&mut self, packet: LatePacket) {
-        let place = packet.party.place();
+        let place = packet.sender.place();
         let queue = self.queues.entry(place).or_default();
         if queue.is_empty() {
             self.turns.push_back(place);
@@ -70,7 +70,7 @@ impl LatePackets {
     }
 
     /// It is the next conversation's turn.
-    pub fn turn(&mut self) {
+    pub fn rotate(&mut self) {
         let Some(place) = self.turns.pop_front() else {
             return;
         };
@@ -93,10 +93,10 @@ mod tests {
         let bytes = PacketBuilder::udp(end(from), end(to))
             .to_vec()
             .expect("short");
-        let party = causality.party(&bytes).expect("IP");
+        let sender = causality.sender(&bytes).expect("IP");
         let ingress = 0;
         LatePacket {
-            party,
+            sender,
             ingress,
             bytes,
         }
@@ -113,24 +113,24 @@ mod tests {
             packet(&causality, client, server),
         );
         let other = packet(&causality, "10.0.0.2:5", server);
-        let parties = [answer.party, question.party, other.party];
+        let senders = [answer.sender, question.sender, other.sender];
         let mut late = LatePackets::default();
-        assert!(!late.concerns(question.party));
+        assert!(!late.concerns(question.sender));
         late.put(answer);
-        assert!(late.concerns(question.party) && !late.concerns(other.party));
+        assert!(late.concerns(question.sender) && !late.concerns(other.sender));
         late.put(question);
         late.put(other);
         assert!(late.take_if(|_| false).is_none(), "its cause has not left");
-        late.turn();
+        late.rotate();
         let taken: Vec<_> = (0..2)
             .flat_map(|_| {
                 let taken: Vec<_> = std::iter::from_fn(|| late.take_if(|_| true)).collect();
-                late.turn();
+                late.rotate();
                 taken
             })
-            .map(|late| late.party)
+            .map(|late| late.sender)
             .collect();
-        assert_eq!(taken, [parties[2], parties[0], parties[1]]);
+        assert_eq!(taken, [senders[2], senders[0], senders[1]]);
         assert!(late.is_empty() && late.places() == 0);
     }
 }

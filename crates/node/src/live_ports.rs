@@ -39,8 +39,8 @@ use twinpath_neighbors::{Leaving, Limits, Neighbors, OwnAddress, PortAddresses, 
 use twinpath_nf::text::Text;
 use twinpath_ports::offload;
 use twinpath_ports::{
-    Claim, Copying, Driver, Keeper, OpenError, Part, Port, PortConfig, State, kernel_addresses,
-    wait,
+    Claim, Copying, DescriptorStore, Driver, OpenError, Part, Port, PortConfig, State,
+    kernel_addresses, wait,
 };
 
 /// How often interfaces are looked at: whether they are up, which MTU they have.
@@ -106,11 +106,14 @@ impl LivePorts {
     ///
     /// # Errors
     /// An interface is not there, another process has it, or it is not permitted.
-    pub fn open(service: &Service, keeper: &Arc<Keeper>) -> Result<Vec<Self>, OpenError> {
+    pub fn open(
+        service: &Service,
+        descriptor_store: &Arc<DescriptorStore>,
+    ) -> Result<Vec<Self>, OpenError> {
         let claims = claims(service)?;
         let shards = service.run.shards.0;
         let devices = service.devices.len() + service.memory_links().len();
-        let all = |_| Part::all_kept(shards, keeper);
+        let all = |_| Part::all_kept(shards, descriptor_store);
         let parts: Vec<_> = (0..devices).map(all).collect();
         let open = |shard: u16| {
             let parts = parts.iter().map(|parts| &parts[usize::from(shard)]);
@@ -119,7 +122,7 @@ impl LivePorts {
             pinning::while_on(fast_path, || Self::open_parts(service, parts))
         };
         let opened: Result<Vec<_>, _> = (0..shards).map(open).collect();
-        keeper.forget_rest();
+        descriptor_store.forget_rest();
         let mut opened = opened?;
         opened.iter().take(1).for_each(Self::tell_opened);
         if let Some(first) = opened.first_mut() {
@@ -277,7 +280,7 @@ impl LivePorts {
         }
         self.next_look = now + LOOK_INTERVAL;
         for (number, port) in (0..).zip(&mut self.ports) {
-            let is_up = port.look() == Some(State::Up);
+            let is_up = port.poll_state() == Some(State::Up);
             for note in port.take_notes() {
                 tracing::warn!(port = self.names.get(usize::from(number)), "{note}");
             }
@@ -292,7 +295,7 @@ impl LivePorts {
         self.links = links(&self.ports);
         for (claim, port) in self.claims.iter_mut().zip(&self.ports) {
             if let Some(claim) = claim {
-                claim.follow(port.interface().index);
+                claim.move_to(port.interface().index);
             }
         }
     }
@@ -384,7 +387,7 @@ impl LivePorts {
     /// What memory servers send to other shards may come by our queues.
     fn hear_for_others(&mut self, pools: &mut Pools) {
         let [mut frames, rest] = std::mem::take(&mut self.parts);
-        self.hear_servers(pools, &mut frames);
+        self.receive_from_servers(pools, &mut frames);
         frames.drain(..).for_each(|frame| pools.give(frame));
         self.parts = [frames, rest];
     }
@@ -610,7 +613,7 @@ impl PacketIo for LivePorts {
         // Whatever the chain has become.
         machine.set_stations(&self.stations[..self.own_ports]);
         machine.set_server_stations(&self.stations);
-        machine.set_links(&self.links[..self.own_ports]);
+        machine.set_link_mtus(&self.links[..self.own_ports]);
         let room = machine.room();
         let pools = machine.pools();
         self.others_first = !self.others_first;
@@ -673,7 +676,7 @@ impl PacketIo for LivePorts {
         links.for_each(|port| port.flush(pools));
     }
 
-    fn hear_servers(&mut self, pools: &mut Pools, frames: &mut Vec<Frame>) {
+    fn receive_from_servers(&mut self, pools: &mut Pools, frames: &mut Vec<Frame>) {
         if self.own_ports == self.ports.len() {
             return;
         }
@@ -702,7 +705,7 @@ impl PacketIo for LivePorts {
     fn rest(&mut self, time: Duration) {
         let ports = &self.ports;
         match &mut self.handoff {
-            Some(handoff) => handoff.rest(|bell| wait(ports, Some(bell), time)),
+            Some(handoff) => handoff.rest(|waker| wait(ports, Some(waker), time)),
             None => wait(ports, None, time),
         }
     }

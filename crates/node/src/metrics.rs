@@ -5,7 +5,7 @@
 //! while packets pass as they should, else 503 and why.
 
 use crate::health::Health;
-use crate::http::{Answer, Server};
+use crate::http::{Response, Server};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,19 +35,19 @@ pub(crate) fn listen(
     let answers = move |path: &str| match path {
         "/metrics" => recent.answer(),
         "/healthz" => of_health(&health.lock().unwrap_or_else(PoisonError::into_inner)),
-        _ => Answer::text(404, "expected /metrics or /healthz\n"),
+        _ => Response::text(404, "expected /metrics or /healthz\n"),
     };
     Server::listen(address, Arc::new(answers))
 }
 
-fn of_health(health: &Health) -> Answer {
+fn of_health(health: &Health) -> Response {
     let status = if health.is_good() { 200 } else { 503 };
     let mut text = format!("{}\n", health.phase.name());
     for problem in &health.problems {
         text.push_str(problem);
         text.push('\n');
     }
-    Answer::text(status, text)
+    Response::text(status, text)
 }
 
 /// What was told last, and when.
@@ -58,7 +58,7 @@ struct Recent {
 
 impl Recent {
     /// Who comes while somebody else asks waits for the same answer.
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> Response {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = told.as_ref().filter(|(at, _)| at.elapsed() < AGE);
         let text = match fresh {
@@ -69,10 +69,10 @@ impl Recent {
                     *told = Some((WallClock::now(), text.clone()));
                     text
                 }
-                Err(why) => return Answer::text(503, format!("{why}\n")),
+                Err(why) => return Response::text(503, format!("{why}\n")),
             },
         };
-        Answer {
+        Response {
             status: 200,
             content_type: CONTENT_TYPE,
             body: text,

@@ -4,7 +4,7 @@ use crate::departure::{Departure, Via};
 use crate::fast_path::FastPath;
 use crate::figures::machine::{by_name, slot_counts};
 use crate::figures::{MachineFigures, WorkerFigures, dash, rules, split};
-use crate::health::Pulse;
+use crate::health::Heartbeat;
 use crate::machine::Machine;
 use crate::worker::Worker;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,16 +29,16 @@ pub struct Observer {
     /// Slots when packets came in last.
     slots: SlotCounters,
     port_losses: PortLosses,
-    pulse: Arc<Pulse>,
+    heartbeat: Arc<Heartbeat>,
     /// Where there are several shards: which this is, and what is seen of all.
-    shard: Option<(usize, Together)>,
+    shard: Option<(usize, ShardSnapshots)>,
 }
 
 /// What is seen of several shards, by shard.
 #[derive(Clone, Debug)]
-pub struct Together(Arc<[Mutex<Snapshot>]>);
+pub struct ShardSnapshots(Arc<[Mutex<Snapshot>]>);
 
-impl Together {
+impl ShardSnapshots {
     /// Nothing is seen yet of so many.
     pub fn new(shards: u16) -> Self {
         Self((0..shards).map(|_| Mutex::default()).collect())
@@ -76,16 +76,16 @@ impl Observer {
             answers: Answers::default(),
             slots: SlotCounters::default(),
             port_losses: PortLosses::default(),
-            pulse: Arc::default(),
+            heartbeat: Arc::default(),
             shard: None,
         }
     }
 
     /// Watches one of several shards, of which the first shows what is seen of all.
     #[must_use]
-    pub fn of_shard(self, shard: u16, together: &Together) -> Self {
+    pub fn of_shard(self, shard: u16, snapshots: &ShardSnapshots) -> Self {
         Self {
-            shard: Some((shard.into(), together.clone())),
+            shard: Some((shard.into(), snapshots.clone())),
             ..self
         }
     }
@@ -149,14 +149,14 @@ impl Observer {
             kernel,
             ..self.snapshot(machine.path(), tallies)
         };
-        if let Some((shard, together)) = &self.shard {
-            together.put(*shard, snapshot);
+        if let Some((shard, snapshots)) = &self.shard {
+            snapshots.put(*shard, snapshot);
             if *shard != 0 {
                 let own = Snapshot::default().sample(packet_ns);
                 self.series.push(own);
                 return;
             }
-            snapshot = together.sum();
+            snapshot = snapshots.sum();
         }
         self.series.push(snapshot.sample(packet_ns));
         self.live.update(wall_ns, &snapshot);
@@ -179,16 +179,16 @@ impl Observer {
         }
     }
 
-    /// The pulse of the threads that this run is on.
-    pub fn pulse(&self) -> &Arc<Pulse> {
-        &self.pulse
+    /// The heartbeat of the threads that this run is on.
+    pub fn heartbeat(&self) -> &Arc<Heartbeat> {
+        &self.heartbeat
     }
 
     /// The same observer, of a run whose threads are watched.
     #[must_use]
-    pub fn with_pulse(self, pulse: &Arc<Pulse>) -> Self {
+    pub fn with_heartbeat(self, heartbeat: &Arc<Heartbeat>) -> Self {
         Self {
-            pulse: Arc::clone(pulse),
+            heartbeat: Arc::clone(heartbeat),
             ..self
         }
     }

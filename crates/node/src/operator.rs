@@ -20,7 +20,7 @@ use crate::figures;
 use crate::health::Health;
 use crate::http::Server;
 use crate::ipfix::Exporter;
-use crate::kernel::Following;
+use crate::kernel::KernelFollower;
 use crate::metrics;
 use crate::mirror::Mirror;
 use crate::shards::CurrentPartition;
@@ -64,7 +64,7 @@ pub struct Access<'a> {
     /// Which shard packets belong to, if there are several.
     pub partition: Option<CurrentPartition>,
     /// Whoever follows the kernel's routes, which change the service as an operator does.
-    pub(crate) kernel: Option<Following>,
+    pub(crate) kernel: Option<KernelFollower>,
 }
 
 /// The service file is to be read again when somebody says so.

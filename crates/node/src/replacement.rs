@@ -14,7 +14,7 @@
 //! the old chain. The fast path begins anew with an empty table.
 //!
 //! Everything that takes time is done before, as building lists and reading files, or after and
-//! elsewhere, as freeing what was replaced ([`Leftovers`](crate::leftovers::Leftovers)).
+//! elsewhere, as freeing what was replaced ([`DeferredFree`](crate::deferred_free::DeferredFree)).
 
 mod flows;
 
@@ -94,7 +94,7 @@ impl Replacement {
         let flows = FlowPlan::between(old, new, &after)?;
         let mut replacement = Self {
             admission: wiring::admission(new)?,
-            way_out: wiring::way_out(new),
+            egress_check: wiring::egress_check(new),
             splits: new.splits().is_some(),
             verifies: new.asks_for_checksums(),
             steering: wiring::steering(new)?,

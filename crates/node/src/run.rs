@@ -13,10 +13,10 @@ pub use steps::{RunStep, StepError, StepFigures, run_steps};
 use crate::command::no_commands;
 use crate::counted::largest_flows;
 use crate::exit::{Exit, Guarded};
-use crate::health::{OnHealth, Pulse};
-use crate::kernel::{Following, KernelError};
+use crate::health::{Heartbeat, OnHealth};
+use crate::kernel::{KernelError, KernelFollower};
 use crate::live_ports::{self, LivePorts, Privilege};
-use crate::observe::{Observer, Together};
+use crate::observe::{Observer, ShardSnapshots};
 use crate::operator::{Operator, Reload, export_rest};
 use crate::shards::{CurrentPartition, Handoff};
 use crate::sink::Sink;
@@ -25,7 +25,7 @@ use crate::threads::PacketIo;
 use crate::udp_port::{UdpPort, UdpSink};
 use crate::wiring::{self, BuildError};
 use finished::Ran;
-use operate::{Reached, attend, look_after};
+use operate::{RunHandles, attend, monitor_health};
 use shards::{Ends, ShardRun};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ use twinpath_control::live::Live;
 use twinpath_control::report::{ControlCounters, ExportCounters, LargestFlows};
 use twinpath_control::service::{Execution, Service};
 use twinpath_io::{CaptureError, PortPattern, is_piped};
-use twinpath_ports::Keeper;
+use twinpath_ports::DescriptorStore;
 
 /// Where packets come from and go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -69,7 +69,7 @@ pub struct OpenPorts {
     pub on_health: Option<OnHealth>,
     udp: Option<UdpSink>,
     /// Whoever follows the kernel's routes, if they are wanted.
-    kernel: Option<Following>,
+    kernel: Option<KernelFollower>,
     /// What is probably not meant so, in words.
     pub warnings: Vec<String>,
 }
@@ -230,8 +230,8 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         return Err(RunError::LiveInVirtualTime);
     }
     // Links come first: an interface that a driver makes is there when the kernel is asked.
-    let keeper = Keeper::manager().map_err(RunError::Kept)?;
-    let mut ports = LivePorts::open(service, &Arc::new(keeper))?;
+    let descriptor_store = DescriptorStore::manager().map_err(RunError::Kept)?;
+    let mut ports = LivePorts::open(service, &Arc::new(descriptor_store))?;
     let shards = service.run.shards.0;
     let partition = partition(service)?;
     if let Some(partition) = &partition {
@@ -242,7 +242,7 @@ fn live(service: &Service) -> Result<OpenPorts, RunError> {
         }
     }
     let mut following = None;
-    if let Some((kernel, mailboxes)) = Following::open(service)? {
+    if let Some((kernel, mailboxes)) = KernelFollower::open(service)? {
         for (ports, mailbox) in ports.iter_mut().zip(mailboxes) {
             ports.hear(mailbox);
         }
@@ -390,24 +390,25 @@ pub fn run_opened(
     let mut exit = Guarded::new(exit);
     let names = live_names(&opened, service);
     let nodes = shards::nodes(service)?;
-    let pulses = nodes
+    let heartbeats = nodes
         .iter()
-        .map(|(_, _, node)| Pulse::new(node.workers.len(), names));
-    let pulses: Vec<_> = pulses.map(Arc::new).collect();
+        .map(|(_, _, node)| Heartbeat::new(node.workers.len(), names));
+    let heartbeats: Vec<_> = heartbeats.map(Arc::new).collect();
     if let Some(kernel) = &mut kernel {
-        kernel.show(&pulses[0]);
+        kernel.show(&heartbeats[0]);
     }
-    let vigil = look_after(service, ports, pulses.clone(), opened.on_health.take())?;
-    let reached = Reached {
+    let health_monitor =
+        monitor_health(service, ports, heartbeats.clone(), opened.on_health.take())?;
+    let handles = RunHandles {
         mirror: nodes[0].2.machine.mirror(),
-        vigil: vigil.as_ref(),
+        health_monitor: health_monitor.as_ref(),
         reload: opened.reload.take(),
         kernel,
         partition: opened.partition.clone(),
     };
-    let (operator, commands) = attend(service, ports, reached)?;
+    let (operator, commands) = attend(service, ports, handles)?;
     let ends = opened.until(&exit.has_failed()).ends;
-    let observers = observers(live, &pulses);
+    let observers = observers(live, &heartbeats);
     let parties = nodes.into_iter().zip(ends).zip(observers).zip(commands);
     let shard = |((((shard, service, node), ends), observer), commands)| ShardRun {
         shard,
@@ -433,18 +434,18 @@ pub fn run_opened(
 }
 
 /// Whoever watches the shards: the first shows what is seen of all.
-fn observers(live: Live, pulses: &[Arc<Pulse>]) -> Vec<Observer> {
-    let together = Together::new(pulses.len() as u16);
+fn observers(live: Live, heartbeats: &[Arc<Heartbeat>]) -> Vec<Observer> {
+    let snapshots = ShardSnapshots::new(heartbeats.len() as u16);
     let mut live = Some(live);
-    let observer = |(number, pulse)| {
+    let observer = |(number, heartbeat)| {
         let live = live.take().unwrap_or_else(Live::hidden);
-        let observer = Observer::new(live).with_pulse(pulse);
-        match pulses.len() {
+        let observer = Observer::new(live).with_heartbeat(heartbeat);
+        match heartbeats.len() {
             1 => observer,
-            _ => observer.of_shard(number, &together),
+            _ => observer.of_shard(number, &snapshots),
         }
     };
-    (0..).zip(pulses).map(observer).collect()
+    (0..).zip(heartbeats).map(observer).collect()
 }
 
 /// The operator is no longer heard; a collector is told the rest.

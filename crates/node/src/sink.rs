@@ -66,15 +66,15 @@ impl<S: FrameSink> CaptureSink<S> {
     ///
     /// # Errors
     /// It could not be written.
-    pub fn finish(self) -> Result<Written, CaptureError> {
+    pub fn finish(self) -> Result<CaptureLosses, CaptureError> {
         let (_, order) = self.writer.finish()?;
-        Ok(Written { order })
+        Ok(CaptureLosses { order })
     }
 }
 
 /// What a capture that was written lacks.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct CaptureLosses {
     /// Packets that could not be written in the order of time.
     pub order: OrderedCounters,
 }

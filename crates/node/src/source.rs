@@ -40,7 +40,7 @@ pub trait Feed: Send {
     ///
     /// # Errors
     /// The port cannot be read on.
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError>;
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError>;
 
     /// How far the port is, from 0 to 1, if it knows.
     fn progress(&self) -> Option<f64> {
@@ -71,7 +71,7 @@ pub trait Feed: Send {
 
 /// What a [`Feed`] has next.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Fed {
+pub enum FeedItem {
     /// A packet.
     Packet {
         /// Its time.
@@ -263,7 +263,7 @@ impl Source {
 
     pub(crate) fn read_feed(&mut self) -> Result<Read, CaptureError> {
         match self.feed.next_into(&mut self.buffer) {
-            Ok(Fed::Packet {
+            Ok(FeedItem::Packet {
                 timestamp_ns,
                 len,
                 ingress,
@@ -272,9 +272,9 @@ impl Source {
                 self.clock = self.clock.max(Instant(timestamp_ns));
                 Ok(Read::Packet(self.clock))
             }
-            Ok(Fed::TooLong) => Ok(Read::TooLong),
-            Ok(Fed::Nothing) => Ok(Read::Nothing),
-            Ok(Fed::End) => Ok(Read::End),
+            Ok(FeedItem::TooLong) => Ok(Read::TooLong),
+            Ok(FeedItem::Nothing) => Ok(Read::Nothing),
+            Ok(FeedItem::End) => Ok(Read::End),
             Err(error @ CaptureError::Truncated { .. }) => {
                 self.truncated = Some(error);
                 Ok(Read::End)
@@ -398,9 +398,9 @@ impl CaptureFeed {
 }
 
 impl Feed for CaptureFeed {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let next = self.reader.next_into(buffer)?;
-        Ok(fed(next, |interface, len| {
+        Ok(feed_item(next, |interface, len| {
             self.port_of(interface, buffer.get(..len).unwrap_or_default())
         }))
     }
@@ -423,9 +423,9 @@ impl Feed for CaptureFeed {
 }
 
 impl Feed for MergedReader {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let next = Self::next_into(self, buffer)?;
-        Ok(fed(next, |port, _| port as u16))
+        Ok(feed_item(next, |port, _| port as u16))
     }
 
     fn departures(&self) -> u64 {
@@ -437,15 +437,15 @@ impl Feed for MergedReader {
     }
 }
 
-fn fed(next: Next, port_of: impl FnOnce(u32, usize) -> u16) -> Fed {
+fn feed_item(next: Next, port_of: impl FnOnce(u32, usize) -> u16) -> FeedItem {
     match next {
-        Next::Frame(record) => Fed::Packet {
+        Next::Frame(record) => FeedItem::Packet {
             timestamp_ns: record.timestamp_ns,
             len: record.captured_len,
             ingress: port_of(record.interface, record.captured_len),
         },
-        Next::Oversized(_) => Fed::TooLong,
-        Next::End => Fed::End,
+        Next::Oversized(_) => FeedItem::TooLong,
+        Next::End => FeedItem::End,
     }
 }
 
@@ -459,9 +459,9 @@ struct GeneratorFeed {
 }
 
 impl Feed for GeneratorFeed {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let generated = self.generator.next_into(buffer);
-        Ok(generated.map_or(Fed::End, |packet| Fed::Packet {
+        Ok(generated.map_or(FeedItem::End, |packet| FeedItem::Packet {
             timestamp_ns: packet.timestamp_ns,
             len: packet.len,
             ingress: self.ingress.of_generated(
@@ -481,16 +481,16 @@ struct TraceFeed {
 }
 
 impl Feed for TraceFeed {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let Some(frame) = self.trace.at(self.next) else {
-            return Ok(Fed::End);
+            return Ok(FeedItem::End);
         };
         self.next += 1;
         let Some(place) = buffer.get_mut(..frame.frame.len()) else {
-            return Ok(Fed::TooLong);
+            return Ok(FeedItem::TooLong);
         };
         place.copy_from_slice(frame.frame);
-        Ok(Fed::Packet {
+        Ok(FeedItem::Packet {
             timestamp_ns: frame.timestamp_ns,
             len: frame.frame.len(),
             ingress: self

@@ -13,14 +13,14 @@ mod worker;
 
 pub use packet_io::PacketIo;
 
-use crate::arrivals::{Arrivals, Filled, Tempo};
+use crate::arrivals::{Arrivals, Filled, Pacing};
 use crate::causality::Causality;
 use crate::command::{Command, CommandQueue, Commanded, Commands, Question, Taking, answer};
 use crate::departure::Departure;
 use crate::fast_path::BURST;
 use crate::figures::{MachineFigures, PartFigures, WorkerFigures};
-use crate::health::{Phase, Pulse};
-use crate::machine::{Machine, Output, Refusal};
+use crate::health::{Heartbeat, Phase};
+use crate::machine::{ChangeRefusal, Machine, Output};
 use crate::mirror::Event;
 use crate::observe::{Observer, Tallies, pool_figures};
 use crate::pinning;
@@ -39,7 +39,7 @@ use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant, time_slice};
 use twinpath_io::CaptureError;
 use twinpath_remote::fast::News;
-use worker::{WorkerLink, WorkerPulse, WorkerThread, worker_link};
+use worker::{WorkerHeartbeat, WorkerLink, WorkerThread, worker_link};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
 /// way any more. Returns how much packet time passed.
@@ -53,13 +53,13 @@ pub fn run<S: Sink>(
     causality: Causality,
     sink: &mut S,
     observer: &mut Observer,
-    tempo: Tempo,
+    pacing: Pacing,
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
-    let arrivals = Arrivals::new(source, causality, tempo);
+    let arrivals = Arrivals::new(source, causality, pacing);
     let mut packets = Replay { arrivals, sink };
-    run_on(node, &mut packets, observer, tempo, commands, is_stopped)
+    run_on(node, &mut packets, observer, pacing, commands, is_stopped)
 }
 
 /// As [`run`], wherever packets come from and go.
@@ -70,17 +70,17 @@ pub fn run_on<P: PacketIo>(
     node: &mut Node,
     packets: &mut P,
     observer: &mut Observer,
-    tempo: Tempo,
+    pacing: Pacing,
     commands: &Commands,
     is_stopped: &AtomicBool,
 ) -> Result<Duration, CaptureError> {
     pinning::stay_on(node.cpus.first());
-    if !tempo.is_lossless {
+    if !pacing.is_lossless {
         touch(node);
     }
-    let pulse = Arc::clone(observer.pulse());
-    pulse.enter(Phase::Ready);
-    let started = first_packet(packets, node, observer, (commands, &pulse), is_stopped)?;
+    let heartbeat = Arc::clone(observer.heartbeat());
+    heartbeat.enter(Phase::Ready);
+    let started = first_packet(packets, node, observer, (commands, &heartbeat), is_stopped)?;
     let is_over = Arc::new(AtomicBool::new(false));
     let ring_frames = node.machine.limits().ring_frames;
     let mut links = Vec::new();
@@ -90,13 +90,13 @@ pub fn run_on<P: PacketIo>(
             worker.start(started);
             let (worker_link, end) = worker_link(ring_frames, &is_over);
             links.push(worker_link);
-            let pulse = WorkerPulse::new(&pulse, number);
+            let heartbeat = WorkerHeartbeat::new(&heartbeat, number);
             let cpu = node.cpus.get(1 + number);
             scope.spawn(move || {
                 pinning::stay_on(cpu);
                 // The machine's thread may share the processor, and has its usual slices.
                 time_slice::shorten();
-                WorkerThread::new(worker, pools, end, pulse).run()
+                WorkerThread::new(worker, pools, end, heartbeat).run()
             });
         }
         node.machine.start(started);
@@ -105,12 +105,12 @@ pub fn run_on<P: PacketIo>(
             links,
             packets,
             observer,
-            tempo,
+            pacing,
             commands: CommandQueue::new(Some(commands)),
             output: Output::default(),
             burst: Vec::with_capacity(BURST),
             returned: Vec::new(),
-            heard: Vec::new(),
+            port_frames: Vec::new(),
             began: WallClock::now(),
             started,
             packet_clock: started,
@@ -148,12 +148,12 @@ fn first_packet(
     packets: &mut impl PacketIo,
     node: &mut Node,
     observer: &mut Observer,
-    (commands, pulse): (&Commands, &Pulse),
+    (commands, heartbeat): (&Commands, &Heartbeat),
     is_stopped: &AtomicBool,
 ) -> Result<Instant, CaptureError> {
     let mut idle = Backoff::default();
     loop {
-        pulse.all_turn();
+        heartbeat.all_turn();
         match packets.first()? {
             Some(at) => return Ok(at),
             None if packets.is_over() || is_stopped.load(Ordering::Relaxed) => {
@@ -197,7 +197,7 @@ fn answer_before_start(
             }
         }
         Command::Replace(replacement, answer) => {
-            let _ = answer.send(Err((replacement, Refusal::NotBegun)));
+            let _ = answer.send(Err((replacement, ChangeRefusal::NotBegun)));
         }
     }
 }
@@ -235,13 +235,13 @@ struct Driver<'a, P> {
     links: Vec<WorkerLink>,
     packets: &'a mut P,
     observer: &'a mut Observer,
-    tempo: Tempo,
+    pacing: Pacing,
     commands: CommandQueue<'a>,
     output: Output,
     burst: Vec<Frame>,
     returned: Vec<Frame>,
     /// Of memory servers, and what nobody took; empty between turns.
-    heard: Vec<Frame>,
+    port_frames: Vec<Frame>,
     began: WallClock,
     started: Instant,
     packet_clock: Instant,
@@ -256,7 +256,7 @@ impl<P: PacketIo> Driver<'_, P> {
     fn run(&mut self, is_stopped: &AtomicBool) -> Result<(), CaptureError> {
         let mut is_stopping = false;
         while self.is_drained.is_none() {
-            self.observer.pulse().machine_turns();
+            self.observer.heartbeat().machine_turns();
             if !is_stopping {
                 self.take_command();
                 let wall_ns = self.wall_ns();
@@ -266,7 +266,7 @@ impl<P: PacketIo> Driver<'_, P> {
                 let is_stopped = is_stopped.load(Ordering::Relaxed);
                 if filled == Filled::End || is_stopped && self.packets.stops() {
                     is_stopping = true;
-                    self.observer.pulse().enter(Phase::Stopping);
+                    self.observer.heartbeat().enter(Phase::Stopping);
                     self.receive()?;
                     self.machine.stop(&mut self.output);
                 }
@@ -275,7 +275,7 @@ impl<P: PacketIo> Driver<'_, P> {
             self.receive()?;
             self.give_way();
             self.take_returns()?;
-            self.hear_servers()?;
+            self.receive_from_servers()?;
             self.take_undelivered()?;
             self.tick();
         }
@@ -314,7 +314,7 @@ impl<P: PacketIo> Driver<'_, P> {
     /// The packet clock is that of the last packet; live it goes on also when none comes.
     fn clock(&self) -> Clock {
         let wall = Duration::from_nanos(self.wall_ns());
-        let packet = match self.tempo.is_lossless {
+        let packet = match self.pacing.is_lossless {
             true => self.packet_clock,
             false => self.packet_clock.max(self.started + wall),
         };
@@ -345,26 +345,28 @@ impl<P: PacketIo> Driver<'_, P> {
     }
 
     /// Takes what memory servers have sent.
-    fn hear_servers(&mut self) -> Result<(), CaptureError> {
+    fn receive_from_servers(&mut self) -> Result<(), CaptureError> {
         let pools = self.machine.pools();
-        self.packets.hear_servers(pools, &mut self.heard);
-        if self.heard.is_empty() {
+        self.packets
+            .receive_from_servers(pools, &mut self.port_frames);
+        if self.port_frames.is_empty() {
             return Ok(());
         }
         let clock = self.clock();
-        self.machine.heard(&mut self.heard, clock, &mut self.output);
+        self.machine
+            .receive_from_servers(&mut self.port_frames, clock, &mut self.output);
         self.put_out()
     }
 
     /// Tells senders of what nobody took at its link.
     fn take_undelivered(&mut self) -> Result<(), CaptureError> {
-        self.packets.undelivered(&mut self.heard);
-        if self.heard.is_empty() {
+        self.packets.undelivered(&mut self.port_frames);
+        if self.port_frames.is_empty() {
             return Ok(());
         }
         let clock = self.clock();
         self.machine
-            .undelivered(&mut self.heard, clock, &mut self.output);
+            .undelivered(&mut self.port_frames, clock, &mut self.output);
         self.put_out()
     }
 
@@ -430,15 +432,15 @@ impl<P: PacketIo> Driver<'_, P> {
 
     fn tick(&mut self) {
         let wall_ns = self.wall_ns();
-        if wall_ns < self.next_tick_ns && self.tempo.is_paced {
+        if wall_ns < self.next_tick_ns && self.pacing.is_paced {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
         tell_news(self.machine);
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let (links, packets) = (&self.links, &*self.packets);
-        let pulse = self.observer.pulse();
-        packets.each_port(&mut |port, is_up| pulse.port(port, is_up));
+        let heartbeat = self.observer.heartbeat();
+        packets.each_port(&mut |port, is_up| heartbeat.port(port, is_up));
         self.observer.tick(packet_ns, wall_ns, self.machine, || {
             let mut tallies = Tallies::default();
             for worker_link in links {

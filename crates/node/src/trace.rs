@@ -12,7 +12,7 @@ use crate::arrivals::Arrivals;
 use crate::exit::Exit;
 use crate::observe::Observer;
 use crate::source::Source;
-use crate::virtual_time::{TEMPO, VirtualRun};
+use crate::virtual_time::{PACING, VirtualRun};
 use crate::watch::{PacketLook, TraceStep};
 use crate::wiring::{self, BuildError};
 use book::Book;
@@ -23,7 +23,7 @@ use twinpath_io::CaptureError;
 
 /// A packet's way through a service.
 #[derive(Clone, Debug, Serialize)]
-pub struct Trace {
+pub struct PacketTrace {
     /// The packet's number in the capture, counted from 1.
     pub number: u64,
     /// The functions of each element of the chain.
@@ -91,7 +91,7 @@ pub fn trace_bytes(
     service: &Service,
     bytes: &[u8],
     port: Option<&str>,
-) -> Result<Trace, TraceError> {
+) -> Result<PacketTrace, TraceError> {
     let mut alone = twinpath_io::Trace::new();
     alone.push(0, bytes);
     let mut source = match port {
@@ -119,14 +119,14 @@ pub fn trace_packet(
     service: &Service,
     source: &mut Source,
     number: u64,
-) -> Result<Trace, TraceError> {
+) -> Result<PacketTrace, TraceError> {
     let mut node = wiring::build(service, service.run.paths)?;
     let watch = node.watch(0..0);
     let book = Book::new(service, watch.elements());
     let (mut exit, mut observer) = (Exit::Nowhere, Observer::new(Live::hidden()));
     let round_trip = service.link.round_trip.duration();
     let causality = wiring::causality(service)?;
-    let mut arrivals = Arrivals::new(source, causality, TEMPO).following(number, watch.clone());
+    let mut arrivals = Arrivals::new(source, causality, PACING).following(number, watch.clone());
     let mut steps = Vec::new();
     VirtualRun::new(&mut node, &mut exit, &mut observer, round_trip).follow(
         &mut arrivals,
@@ -138,7 +138,7 @@ pub fn trace_packet(
         return Err(TraceError::NoSuchPacket { number, packets });
     }
     let names = watch.elements().iter();
-    Ok(Trace {
+    Ok(PacketTrace {
         number,
         elements: names.map(|names| names.functions.clone()).collect(),
         ports: service.ports.clone(),

@@ -12,7 +12,7 @@
 
 use crate::departure::Departure;
 use crate::sink::Sink;
-use crate::source::{Fed, Feed};
+use crate::source::{Feed, FeedItem};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -101,10 +101,10 @@ impl UdpFeed {
 }
 
 impl Feed for UdpFeed {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let (len, peer) = match self.socket.recv_from(&mut self.datagram) {
             Ok(received) => received,
-            Err(error) if is_passing(&error) => return Ok(Fed::Nothing),
+            Err(error) if is_passing(&error) => return Ok(FeedItem::Nothing),
             Err(error) => return Err(self.failed(error)),
         };
         self.datagrams += 1;
@@ -113,12 +113,12 @@ impl Feed for UdpFeed {
         let frame =
             PacketBuilder::udp(peer.into(), local_endpoint(self.local, peer)).payload(payload);
         Ok(match frame.write(buffer) {
-            Ok(len) => Fed::Packet {
+            Ok(len) => FeedItem::Packet {
                 timestamp_ns: self.clock.now_ns(),
                 len,
                 ingress: 0,
             },
-            Err(_) => Fed::TooLong,
+            Err(_) => FeedItem::TooLong,
         })
     }
 
@@ -284,10 +284,10 @@ mod tests {
     fn wait_for_packet(feed: &mut UdpFeed, buffer: &mut [u8]) -> (u64, usize) {
         for _ in 0..5000 {
             match feed.next_into(buffer).expect("a sound socket") {
-                Fed::Packet {
+                FeedItem::Packet {
                     timestamp_ns, len, ..
                 } => return (timestamp_ns, len),
-                Fed::Nothing => std::thread::sleep(Duration::from_millis(1)),
+                FeedItem::Nothing => std::thread::sleep(Duration::from_millis(1)),
                 other => panic!("{other:?}"),
             }
         }
@@ -308,7 +308,7 @@ mod tests {
             let mut buffer = [0; 2048];
             assert_eq!(
                 feed.next_into(&mut buffer).expect("a sound socket"),
-                Fed::Nothing
+                FeedItem::Nothing
             );
             client.send(b"question").expect("sent");
             let (first_ns, len) = wait_for_packet(&mut feed, &mut buffer);
@@ -382,7 +382,7 @@ mod tests {
         std::thread::sleep(Duration::from_millis(5));
         assert_eq!(
             feed.next_into(&mut [0; 256]).expect("a sound socket"),
-            Fed::Nothing
+            FeedItem::Nothing
         );
     }
 
@@ -390,14 +390,14 @@ mod tests {
     fn a_datagram_longer_than_the_buffer_is_skipped() {
         let (mut feed, _sink, local) = port("127.0.0.1:0");
         client(local).send(&[7; 100]).expect("sent");
-        let mut fed = Fed::Nothing;
+        let mut item = FeedItem::Nothing;
         for _ in 0..5000 {
-            fed = feed.next_into(&mut [0; 64]).expect("a sound socket");
-            if fed != Fed::Nothing {
+            item = feed.next_into(&mut [0; 64]).expect("a sound socket");
+            if item != FeedItem::Nothing {
                 break;
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(fed, Fed::TooLong);
+        assert_eq!(item, FeedItem::TooLong);
     }
 }

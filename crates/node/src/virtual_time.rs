@@ -4,7 +4,7 @@
 //! The packet clock is that of the packets. The link's runs ahead of it where packets have to wait
 //! for what caused them, or for room: then frames under way arrive while no packet does.
 
-use crate::arrivals::{Arrivals, Tempo};
+use crate::arrivals::{Arrivals, Pacing};
 use crate::causality::Causality;
 use crate::command::{CommandQueue, Commanded, Commands, Question, Taking};
 use crate::departure::Via;
@@ -55,7 +55,7 @@ pub trait Peers {
 }
 
 /// How packets enter a run under virtual time: each when the packet clock has come to it.
-pub(crate) const TEMPO: Tempo = Tempo {
+pub(crate) const PACING: Pacing = Pacing {
     is_lossless: true,
     is_paced: true,
     most_ahead: None,
@@ -138,7 +138,8 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         Self { commands, ..self }
     }
 
-    /// The same, with somebody at the other end of ports that lead to memory servers.
+    /// The same, with somebody at the other end of ports that lead to memory servers: the oracles with
+    /// simulated servers use it, and nobody else, as a replay has none.
     pub fn with_peers(self, peers: &'a mut dyn Peers) -> Self {
         let peers = Some(peers);
         Self { peers, ..self }
@@ -154,7 +155,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         source: &mut Source,
         causality: Causality,
     ) -> Result<Duration, CaptureError> {
-        let mut arrivals = Arrivals::new(source, causality, TEMPO);
+        let mut arrivals = Arrivals::new(source, causality, PACING);
         while self.take_in(&mut arrivals)? {}
         let end = self.packet_now();
         self.finish()?;
@@ -377,7 +378,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         let clock = self.clock();
         self.node
             .machine
-            .heard(&mut frames, clock, &mut self.output);
+            .receive_from_servers(&mut frames, clock, &mut self.output);
         self.put_out()
     }
 

@@ -140,7 +140,7 @@ pub struct Meeting {
     /// The flow, as elements with flow state know it.
     pub flow: String,
     /// What was found: a rule, a slot, or nothing and why.
-    pub found: Found,
+    pub found: TableLookup,
     /// What was decided, in words.
     pub decision: String,
     /// The packet behind the element, if that changed it.
@@ -150,7 +150,7 @@ pub struct Meeting {
 /// What the fast path has for a packet.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Found {
+pub enum TableLookup {
     /// The element is on the slow path alone.
     Nothing,
     /// A packet that never meets a rule.
@@ -158,7 +158,7 @@ pub enum Found {
     /// No rule matches.
     NoRule,
     /// This rule.
-    Rule(Box<CachedRule>),
+    Rule(Box<TracedRule>),
     /// A DPU: what stages have found, up to its table of flows.
     Dash(Vec<StageLook>),
     /// The flow has no slot.
@@ -192,7 +192,7 @@ impl StageLook {
 
 /// A rule that the fast path has.
 #[derive(Clone, Debug, Serialize)]
-pub struct CachedRule {
+pub struct TracedRule {
     /// Its number.
     pub id: u32,
     /// Which rule of that number it is.
@@ -202,7 +202,7 @@ pub struct CachedRule {
     pub rule: Option<RuleLook>,
 }
 
-impl CachedRule {
+impl TracedRule {
     /// A rule of which no more is known than its name.
     pub(crate) fn named(name: RuleName) -> Self {
         Self {

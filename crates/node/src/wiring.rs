@@ -21,7 +21,7 @@ pub use room::{Room, budget, is_for_slow_path, place};
 pub use settings::{Buffers, coherence, rule_table};
 pub(crate) use settings::{buffers, handoff_frames, worker_buffers};
 pub use split::{ServerConfig, SplitConfig};
-pub(crate) use steering::{admission, admits_otherwise, way_out};
+pub(crate) use steering::{admission, admits_otherwise, egress_check};
 pub use steering::{causality, causality_of_hosts, follows_kernel, steering, tables_of};
 
 use crate::fast_path::{DashStage, FastElement, FastPath, RuleStage};
@@ -141,7 +141,7 @@ impl NodeConfig {
             path = path.with_split(split.stage());
         }
         path.set_verifying(service.asks_for_checksums());
-        path.set_way_out(way_out(service));
+        path.set_egress_check(egress_check(service));
         let limits = Limits {
             ring_frames: service.link.ring_frames,
             is_lossless: true,
@@ -255,7 +255,8 @@ impl Node {
         self.tell(watch)
     }
 
-    /// The same of packets that pass elements as if nobody followed them: see [`Watch::of_loop`].
+    /// The same of packets that pass elements as if nobody followed them ([`Watch::of_loop`]): for the
+    /// test that checks the order in which the loop over a lane takes packets.
     pub fn watch_loop(&mut self, packets: Range<u64>) -> Watch {
         let watch = self.watch_of(packets).of_loop();
         self.tell(watch)

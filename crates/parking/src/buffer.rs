@@ -45,7 +45,7 @@ pub struct PayloadBuffer<P, H> {
     /// Bytes of payloads on their way from the queue's head to its tail: their room is kept.
     going_round_bytes: u64,
     /// Whole packets that must wait for others, where nothing goes round.
-    followers: Followers<Resident<P>>,
+    followers: Followers<ParkedPayload<P>>,
     /// Most bytes in the queue when a whole packet joins that must wait for others.
     followers_limit_bytes: u64,
     counters: BufferCounters,
@@ -53,7 +53,7 @@ pub struct PayloadBuffer<P, H> {
 
 #[derive(Debug)]
 enum Waiting<P> {
-    Payload(Resident<P>),
+    Payload(ParkedPayload<P>),
     /// The place of a whole packet of the flow with this hash.
     Follower(u64),
     Copy,
@@ -61,7 +61,7 @@ enum Waiting<P> {
 
 /// A payload in the buffer. Between [`Dequeued::Again`] and [`PayloadBuffer::recirculated`] the device has it.
 #[derive(Debug)]
-pub struct Resident<P> {
+pub struct ParkedPayload<P> {
     claim: Claim,
     parked_at: Instant,
     payload: P,
@@ -146,7 +146,7 @@ pub enum Dequeued<P, H> {
     /// A whole packet leaves, which had to wait for others.
     Whole(P),
     /// A payload must go round: through the port in loopback mode, then [`PayloadBuffer::recirculated`].
-    Again(Resident<P>),
+    Again(ParkedPayload<P>),
     /// A payload is given up.
     Ended {
         /// What was parked.
@@ -218,7 +218,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Ok(ticket) => {
                 self.counters.parked += 1;
                 self.fill(bytes, now);
-                self.join(Resident {
+                self.join(ParkedPayload {
                     claim: Claim::Header(ticket),
                     parked_at: now,
                     payload,
@@ -307,7 +307,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
 
     /// A whole packet is about to leave. Where packets are numbered when their headers are back, it
     /// must not overtake those of its flow whose headers are.
-    pub fn follow(&mut self, packet: P, flow_hash: u64, now: Instant) -> Followed<P> {
+    pub fn wait_behind(&mut self, packet: P, flow_hash: u64, now: Instant) -> Followed<P> {
         let has_room = self.has_room_of(packet.bytes().into(), self.followers_limit_bytes);
         let place = match &mut self.numbers {
             Numbers::AtReturn(turns) if turns.is_any_before(flow_hash) => match has_room {
@@ -323,7 +323,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             return Followed::Leaves(packet);
         };
         self.counters.followers += 1;
-        let resident = Resident {
+        let parked_payload = ParkedPayload {
             claim: Claim::Turn(place),
             parked_at: now,
             payload: packet,
@@ -331,11 +331,11 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             is_joined: false,
         };
         match self.goes_round() {
-            true => self.join(resident),
+            true => self.join(parked_payload),
             false => {
-                let bytes = resident.payload.bytes();
+                let bytes = parked_payload.payload.bytes();
                 self.queue.push(bytes, Waiting::Follower(flow_hash));
-                self.followers.push(flow_hash, resident);
+                self.followers.push(flow_hash, parked_payload);
             }
         }
         Followed::Waits
@@ -365,19 +365,19 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         matches!(self.numbers, Numbers::AtReturn(_))
     }
 
-    /// Whether a packet that is about to leave might have to [follow](Self::follow) another.
+    /// Whether a packet that is about to leave might have to [wait behind](Self::wait_behind) another.
     pub fn may_hold_back(&self) -> bool {
         matches!(&self.numbers, Numbers::AtReturn(turns) if turns.is_any())
     }
 
     /// When the next header timeout ends, if nothing comes before.
     pub fn next_expiry(&self) -> Option<Instant> {
-        let waits_since = |resident: &Resident<P>| match resident.claim {
+        let waits_since = |parked_payload: &ParkedPayload<P>| match parked_payload.claim {
             Claim::Header(ticket) => self.slots.away_since(ticket),
             Claim::Turn(_) => None,
         };
         let residents = self.queue.items().filter_map(|waiting| match waiting {
-            Waiting::Payload(resident) => Some(resident),
+            Waiting::Payload(parked_payload) => Some(parked_payload),
             Waiting::Follower(_) | Waiting::Copy => None,
         });
         let oldest = residents.filter_map(waits_since).min()?;
@@ -394,8 +394,8 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     /// port is busy with it for as long as [`Self::head_bytes`] said before.
     pub fn dequeue(&mut self, now: Instant) -> Option<Dequeued<P, H>> {
         let (bytes, waiting) = self.queue.pop()?;
-        let mut resident = match waiting {
-            Waiting::Payload(resident) => resident,
+        let mut parked_payload = match waiting {
+            Waiting::Payload(parked_payload) => parked_payload,
             Waiting::Copy => return Some(Dequeued::Copy),
             Waiting::Follower(flow) => {
                 let follower = self.followers.take_in_turn(flow);
@@ -403,26 +403,26 @@ impl<P: Load, H> PayloadBuffer<P, H> {
                 return Some(follower.map_or(Dequeued::Copy, |follower| self.leave(follower)));
             }
         };
-        if let Some(before) = self.follower_before(&resident) {
-            self.queue.put_back(bytes, Waiting::Payload(resident));
+        if let Some(before) = self.follower_before(&parked_payload) {
+            self.queue.put_back(bytes, Waiting::Payload(parked_payload));
             return Some(self.leave(before));
         }
-        Some(match self.turn(&mut resident, now) {
-            Turn::Leave => self.leave(resident),
-            Turn::End(end) => self.end(resident, end),
+        Some(match self.turn(&mut parked_payload, now) {
+            Turn::Leave => self.leave(parked_payload),
+            Turn::End(end) => self.end(parked_payload, end),
             Turn::Again => {
-                resident.passes += 1;
+                parked_payload.passes += 1;
                 self.counters.recirculations += 1;
                 self.going_round_bytes += u64::from(bytes);
-                Dequeued::Again(resident)
+                Dequeued::Again(parked_payload)
             }
         })
     }
 
     /// Where nothing goes round, a whole packet that came back before the header of a payload may be
     /// behind that in the queue, for it had to wait for others, too. It is taken out of its turn.
-    fn follower_before(&mut self, resident: &Resident<P>) -> Option<Resident<P>> {
-        let Claim::Header(ticket) = resident.claim else {
+    fn follower_before(&mut self, parked_payload: &ParkedPayload<P>) -> Option<ParkedPayload<P>> {
+        let Claim::Header(ticket) = parked_payload.claim else {
             return None;
         };
         if self.goes_round() || !self.keeps_order() {
@@ -430,14 +430,14 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         }
         let record = self.slots.find(ticket)?;
         let (place, flow) = (record.place?, record.flow_hash);
-        let is_before = |other: &Resident<P>| other.is_before(place);
+        let is_before = |other: &ParkedPayload<P>| other.is_before(place);
         self.followers.take_early(flow, is_before)
     }
 
     /// A payload that had to go round is back at the tail. It always fits: its room was kept.
-    pub fn recirculated(&mut self, resident: Resident<P>) {
-        self.going_round_bytes -= u64::from(resident.payload.bytes());
-        self.join(resident);
+    pub fn recirculated(&mut self, parked_payload: ParkedPayload<P>) {
+        self.going_round_bytes -= u64::from(parked_payload.payload.bytes());
+        self.join(parked_payload);
     }
 
     /// Size of what is at the head of the queue, in bytes: how long the port will need for it.
@@ -541,13 +541,15 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         }
     }
 
-    fn join(&mut self, resident: Resident<P>) {
-        self.queue
-            .push(resident.payload.bytes(), Waiting::Payload(resident));
+    fn join(&mut self, parked_payload: ParkedPayload<P>) {
+        self.queue.push(
+            parked_payload.payload.bytes(),
+            Waiting::Payload(parked_payload),
+        );
     }
 
-    fn turn(&mut self, resident: &mut Resident<P>, now: Instant) -> Turn {
-        let ticket = match resident.claim {
+    fn turn(&mut self, parked_payload: &mut ParkedPayload<P>, now: Instant) -> Turn {
+        let ticket = match parked_payload.claim {
             Claim::Header(ticket) => ticket,
             Claim::Turn(place) => return self.turn_of(place),
         };
@@ -559,14 +561,14 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Awaited::Declined => Turn::End(End::Declined),
             Awaited::Away(since) => self.without_header(now >= since + self.config.header_timeout),
             Awaited::Between => self.without_header(false),
-            Awaited::Here(_) if resident.is_joined => Turn::Leave,
+            Awaited::Here(_) if parked_payload.is_joined => Turn::Leave,
             Awaited::Here(_) => {
                 let is_next = match record.place {
                     Some(place) => self.may_leave(place),
                     None => true,
                 };
                 match is_next {
-                    true => self.joined(resident),
+                    true => self.joined(parked_payload),
                     false => self.not_next(),
                 }
             }
@@ -608,9 +610,11 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         controller.is_none_or(|controller| controller.config().late == Late::Again)
     }
 
-    fn joined(&mut self, resident: &mut Resident<P>) -> Turn {
+    fn joined(&mut self, parked_payload: &mut ParkedPayload<P>) -> Turn {
         // Who follows may be whole, and would not have to make the last pass.
-        if let (Numbers::AtArrival(_), Claim::Header(ticket)) = (&self.numbers, resident.claim) {
+        if let (Numbers::AtArrival(_), Claim::Header(ticket)) =
+            (&self.numbers, parked_payload.claim)
+        {
             let record = self.slots.find(ticket);
             let place = record.and_then(|record| record.place.take());
             self.pass(place);
@@ -618,43 +622,43 @@ impl<P: Load, H> PayloadBuffer<P, H> {
         if !self.config.slow_path_chooses_port {
             return Turn::Leave;
         }
-        resident.is_joined = true;
+        parked_payload.is_joined = true;
         self.counters.port_passes += 1;
         Turn::Again
     }
 
-    fn leave(&mut self, resident: Resident<P>) -> Dequeued<P, H> {
-        let ticket = match resident.claim {
+    fn leave(&mut self, parked_payload: ParkedPayload<P>) -> Dequeued<P, H> {
+        let ticket = match parked_payload.claim {
             Claim::Header(ticket) => ticket,
             Claim::Turn(place) => {
                 self.numbers.pass(place);
-                return Dequeued::Whole(resident.payload);
+                return Dequeued::Whole(parked_payload.payload);
             }
         };
         let record = self.slots.release(ticket);
         self.pass(record.as_ref().and_then(|record| record.place));
         let Some(Awaited::Here(header)) = record.map(|record| record.awaited) else {
             // Only who has a header leaves.
-            return self.counted_end(resident.payload, End::Expired);
+            return self.counted_end(parked_payload.payload, End::Expired);
         };
         self.counters.departed += 1;
         Dequeued::Depart {
-            payload: resident.payload,
+            payload: parked_payload.payload,
             header,
-            parked_at: resident.parked_at,
-            recirculations: resident.passes,
+            parked_at: parked_payload.parked_at,
+            recirculations: parked_payload.passes,
         }
     }
 
-    fn end(&mut self, resident: Resident<P>, end: End) -> Dequeued<P, H> {
-        let record = match (resident.claim, end) {
+    fn end(&mut self, parked_payload: ParkedPayload<P>, end: End) -> Dequeued<P, H> {
+        let record = match (parked_payload.claim, end) {
             (Claim::Turn(_), _) => None,
             (Claim::Header(ticket), End::Declined) => self.slots.release(ticket),
             (Claim::Header(ticket), End::Expired | End::Late) => self.slots.release_missed(ticket),
         };
         let place = record.and_then(|record| record.place);
         self.pass(place);
-        self.counted_end(resident.payload, end)
+        self.counted_end(parked_payload.payload, end)
     }
 
     fn counted_end(&mut self, payload: P, end: End) -> Dequeued<P, H> {
@@ -679,7 +683,7 @@ impl<P: Load, H> PayloadBuffer<P, H> {
     }
 }
 
-impl<P> Resident<P> {
+impl<P> ParkedPayload<P> {
     /// Whether it is a whole packet that must leave before the one at this place.
     fn is_before(&self, place: Position) -> bool {
         matches!(self.claim, Claim::Turn(own) if own.is_before(place))

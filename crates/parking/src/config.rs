@@ -54,7 +54,8 @@ pub enum Order {
     },
     /// Packets of a flow leave in the order in which their headers came back: a number is given to
     /// a header when it is back, and to a whole packet that must not overtake it
-    /// ([`PayloadBuffer::follow`](crate::PayloadBuffer::follow)). A header that never comes back holds nobody up.
+    /// ([`PayloadBuffer::wait_behind`](crate::PayloadBuffer::wait_behind)). A header that never comes
+    /// back holds nobody up.
     AsReturned,
 }
 

@@ -5,7 +5,7 @@ use crate::buffer::{Answer, Dequeued, End, Followed, Load, PayloadBuffer, Receiv
 use crate::config::{Config, ConfigError};
 use crate::port::{Port, PortConfig};
 use twinpath_core::split::{
-    Left, Outgoing, Output, Parcel, PayloadStage, Sent, Unfit, cut, cut_at, join, split,
+    DepartingFrame, Left, Outgoing, Output, PayloadStage, Sent, Unfit, cut, cut_at, join, split,
 };
 use twinpath_core::wire::Layout;
 use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
@@ -13,7 +13,7 @@ use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
 /// A parking queue of frames, and the port that it belongs to.
 #[derive(Debug)]
 pub struct ParkingStage {
-    buffer: PayloadBuffer<Parcel, Parcel>,
+    buffer: PayloadBuffer<DepartingFrame, DepartingFrame>,
     port: Port,
     /// Whether somebody may ask for checksums.
     verifies: bool,
@@ -55,7 +55,7 @@ impl StageCounters {
     }
 }
 
-impl Load for Parcel {
+impl Load for DepartingFrame {
     fn bytes(&self) -> u32 {
         Load::bytes(&self.frame)
     }
@@ -93,12 +93,12 @@ impl ParkingStage {
             }
         };
         let bytes = payload.len() as u64;
-        let parcel = Parcel {
+        let departing = DepartingFrame {
             frame: payload,
             is_reply: false,
         };
         self.port.begins(&mut self.buffer, now);
-        match self.buffer.park(parcel, 0, now) {
+        match self.buffer.park(departing, 0, now) {
             Ok(ticket) => {
                 header.set_ticket(ticket);
                 self.counts.parked_bytes += bytes;
@@ -127,15 +127,15 @@ impl ParkingStage {
         Sent::Whole(frame)
     }
 
-    fn follow(&mut self, parcel: Parcel, flow_hash: u64, now: Instant) -> Left {
+    fn follow(&mut self, departing: DepartingFrame, flow_hash: u64, now: Instant) -> Left {
         self.port.begins(&mut self.buffer, now);
-        match self.buffer.follow(parcel, flow_hash, now) {
-            Followed::Leaves(parcel) => Left::Now(parcel),
+        match self.buffer.wait_behind(departing, flow_hash, now) {
+            Followed::Leaves(departing) => Left::Now(departing),
             Followed::Waits => {
                 self.note_queue();
                 Left::Waits
             }
-            Followed::Refused(parcel) => Left::Dropped(parcel.frame, DropReason::ParkingFull),
+            Followed::Refused(departing) => Left::Dropped(departing.frame, DropReason::ParkingFull),
         }
     }
 
@@ -144,11 +144,11 @@ impl ParkingStage {
         *most = self.buffer.queue_bytes().max(*most);
     }
 
-    fn output(&mut self, dequeued: Dequeued<Parcel, Parcel>) -> Option<Output> {
+    fn output(&mut self, dequeued: Dequeued<DepartingFrame, DepartingFrame>) -> Option<Output> {
         Some(match dequeued {
             // The port keeps these to itself.
             Dequeued::Copy | Dequeued::Again(_) => return None,
-            Dequeued::Whole(parcel) => Output::Packet(parcel, None),
+            Dequeued::Whole(departing) => Output::Packet(departing, None),
             Dequeued::Ended { payload, end } => match end {
                 End::Declined => Output::Freed(payload.frame),
                 End::Expired | End::Late => Output::Lost(payload.frame, DropReason::HeaderMissing),
@@ -159,10 +159,10 @@ impl ParkingStage {
         })
     }
 
-    fn joined(&mut self, header: Parcel, payload: Frame) -> Output {
-        let Parcel { frame, is_reply } = header;
+    fn joined(&mut self, header: DepartingFrame, payload: Frame) -> Output {
+        let DepartingFrame { frame, is_reply } = header;
         match join(frame, payload) {
-            Ok((frame, spare)) => Output::Packet(Parcel { frame, is_reply }, Some(spare)),
+            Ok((frame, spare)) => Output::Packet(DepartingFrame { frame, is_reply }, Some(spare)),
             Err((header, payload)) => {
                 self.counts.header_too_long += 1;
                 Output::HeaderTooLong(header, payload)
@@ -176,7 +176,7 @@ impl ParkingStage {
     }
 
     /// See [`PayloadBuffer`].
-    pub fn buffer(&self) -> &PayloadBuffer<Parcel, Parcel> {
+    pub fn buffer(&self) -> &PayloadBuffer<DepartingFrame, DepartingFrame> {
         &self.buffer
     }
 
@@ -254,16 +254,22 @@ impl PayloadStage for ParkingStage {
         is_header && self.buffer.keeps_order() || self.buffer.may_hold_back()
     }
 
-    fn leave(&mut self, mut parcel: Parcel, flow: u64, now: Instant, _pools: &mut Pools) -> Left {
-        if parcel.frame.metadata().parked_bytes == 0 {
-            return self.follow(parcel, flow, now);
+    fn leave(
+        &mut self,
+        mut departing: DepartingFrame,
+        flow: u64,
+        now: Instant,
+        _pools: &mut Pools,
+    ) -> Left {
+        if departing.frame.metadata().parked_bytes == 0 {
+            return self.follow(departing, flow, now);
         }
-        let ticket = parcel.frame.ticket();
-        if !cut(&mut parcel.frame) {
+        let ticket = departing.frame.ticket();
+        if !cut(&mut departing.frame) {
             self.dropped(ticket, now);
             return Left::Stale;
         }
-        let answer = Answer::Header(parcel);
+        let answer = Answer::Header(departing);
         match self.buffer.answered_for(ticket, answer, flow, now) {
             Received::Kept => Left::Waits,
             Received::Doubled | Received::Stale => Left::Stale,

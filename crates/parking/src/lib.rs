@@ -70,7 +70,7 @@ mod queue;
 mod slots;
 
 pub use buffer::{
-    Answer, Dequeued, End, Followed, Load, PayloadBuffer, Received, Refusal, Refused, Resident,
+    Answer, Dequeued, End, Followed, Load, ParkedPayload, PayloadBuffer, Received, Refusal, Refused,
 };
 pub use config::{Config, ConfigError, Correction, Late, Multicast, Order, Small, Target, Variant};
 pub use controller::Reading;

@@ -77,13 +77,13 @@ impl Port {
             self.free_at_ps += self.sending_ps(bytes.into());
             match buffer.dequeue(at)? {
                 Dequeued::Copy => self.idle_passes = 0,
-                Dequeued::Again(resident) => {
-                    self.idle_passes = match resident.is_joined() {
+                Dequeued::Again(parked_payload) => {
+                    self.idle_passes = match parked_payload.is_joined() {
                         // It leaves when it has gone round.
                         true => 0,
                         false => self.idle_passes + 1,
                     };
-                    buffer.recirculated(resident);
+                    buffer.recirculated(parked_payload);
                 }
                 leaving => return Some((at, leaving)),
             }

@@ -31,7 +31,7 @@ impl Claim {
     }
 
     /// The interface has come back as another: that one is this process's, if it is nobody's.
-    pub fn follow(&mut self, index: u32) {
+    pub fn move_to(&mut self, index: u32) {
         if index == self.index {
             return;
         }
@@ -89,7 +89,7 @@ mod tests {
         let error = Claim::of_index(INDEX).expect_err("it is the first one's");
         assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
         assert!(error.to_string().starts_with("another twinpath has it"));
-        first.follow(INDEX - 1);
+        first.move_to(INDEX - 1);
         let second = Claim::of_index(INDEX).expect("the first one has gone on");
         assert!(Claim::of_index(INDEX - 1).is_err());
         drop((first, second));

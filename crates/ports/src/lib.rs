@@ -15,7 +15,7 @@
 //!
 //! Several threads may share an interface: each opens its [`Part`] of it, which has some of its queues.
 //!
-//! Sockets may be [kept](kept) while one process ends and the next one begins.
+//! Sockets may be [kept](descriptor_store) while one process ends and the next one begins.
 //!
 //! Nothing here waits for room: what the kernel does not take is dropped and counted
 //! ([`PortCounters`]). An interface that goes down or disappears is told once, tried again, and
@@ -24,8 +24,8 @@
 mod addresses;
 mod claim;
 mod counters;
+pub mod descriptor_store;
 pub mod interface;
-pub mod kept;
 mod messages;
 pub mod offload;
 pub mod packet;
@@ -41,7 +41,7 @@ pub mod xdp;
 pub use addresses::{KernelAddress, kernel_addresses};
 pub use claim::Claim;
 pub use counters::PortCounters;
-pub use kept::Keeper;
+pub use descriptor_store::DescriptorStore;
 pub use part::Part;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
 pub use program::HostPrefix;

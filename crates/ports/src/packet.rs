@@ -23,7 +23,7 @@ use twinpath_core::{Frame, Pools};
 const SOCKET_BYTES: libc::c_int = 32 << 20;
 
 /// What a message says of its frame, and where a long frame goes on.
-struct Beside {
+struct Ancillary {
     header: [u8; VNET_BYTES],
     rest: [u8; LARGE_PACKET_BYTES],
 }
@@ -33,7 +33,7 @@ pub struct PacketPort {
     socket: OwnedFd,
     mtu: usize,
     messages: Messages,
-    beside: Vec<Box<Beside>>,
+    ancillary: Vec<Box<Ancillary>>,
     /// Buffers for what comes.
     empty: Vec<Frame>,
     /// What waits to be sent.
@@ -51,18 +51,18 @@ impl PacketPort {
     /// It is not permitted (CAP_NET_RAW), or the interface is gone.
     pub fn open(interface: &Interface, part: &Part) -> io::Result<Self> {
         let name = name(interface, part);
-        let kept = part.keeper().take(&name);
+        let kept = part.descriptor_store().take(&name);
         let socket = match kept.filter(|socket| fits(socket, interface, part)) {
             Some(socket) => socket,
             None => {
                 // A socket that does not fit would get packets that nobody reads.
-                part.keeper().forget(&name);
+                part.descriptor_store().forget(&name);
                 let socket = open_socket(interface, part)?;
-                part.keeper().keep(&name, &socket);
+                part.descriptor_store().keep(&name, &socket);
                 socket
             }
         };
-        let beside = || Beside {
+        let ancillary = || Ancillary {
             header: [0; VNET_BYTES],
             rest: [0; LARGE_PACKET_BYTES],
         };
@@ -70,7 +70,7 @@ impl PacketPort {
             socket,
             mtu: interface.mtu,
             messages: Messages::default(),
-            beside: (0..BURST).map(|_| Box::new(beside())).collect(),
+            ancillary: (0..BURST).map(|_| Box::new(ancillary())).collect(),
             empty: Vec::with_capacity(BURST),
             leaving: Vec::with_capacity(BURST),
             queued: 0,
@@ -80,7 +80,7 @@ impl PacketPort {
 
     /// Nobody keeps it any more: its interface is gone.
     pub fn forget(interface: &Interface, part: &Part) {
-        part.keeper().forget(&name(interface, part));
+        part.descriptor_store().forget(&name(interface, part));
     }
 
     /// What is waited for.
@@ -108,13 +108,13 @@ impl PacketPort {
         if self.messages.count() == 0 {
             return Ok(());
         }
-        // SAFETY: the parts are those of buffers that we hold, and of `beside`, untouched since.
+        // SAFETY: the parts are those of buffers that we hold, and of `ancillary`, untouched since.
         let count = unsafe { self.messages.receive(&self.socket) }?;
         self.read += count as u64;
         let buffers = self.empty.drain(..count);
-        for (number, (frame, beside)) in buffers.zip(&self.beside).enumerate() {
+        for (number, (frame, ancillary)) in buffers.zip(&self.ancillary).enumerate() {
             let received = self.messages.received(number);
-            match keep(received, frame, beside, pools, counters) {
+            match keep(received, frame, ancillary, pools, counters) {
                 Some(frame) => burst.push(frame),
                 None => continue,
             }
@@ -128,10 +128,14 @@ impl PacketPort {
         let new = (0..missing).map_while(|_| pools.take(SMALL_PACKET_BYTES));
         self.empty.extend(new);
         self.messages.clear();
-        for (frame, beside) in self.empty.iter_mut().zip(&mut self.beside).take(most) {
+        for (frame, ancillary) in self.empty.iter_mut().zip(&mut self.ancillary).take(most) {
             let room = frame.room();
             frame.set_len(room);
-            let parts = [&mut beside.header[..], frame.bytes_mut(), &mut beside.rest];
+            let parts = [
+                &mut ancillary.header[..],
+                frame.bytes_mut(),
+                &mut ancillary.rest,
+            ];
             self.messages.receive_into(parts);
         }
     }
@@ -154,9 +158,9 @@ impl PacketPort {
             return;
         }
         self.messages.clear();
-        for (frame, beside) in self.leaving.iter_mut().zip(&mut self.beside) {
-            beside.header = VnetHeader::leave(frame).to_bytes();
-            self.messages.send_from([&beside.header, frame.bytes()]);
+        for (frame, ancillary) in self.leaving.iter_mut().zip(&mut self.ancillary) {
+            ancillary.header = VnetHeader::leave(frame).to_bytes();
+            self.messages.send_from([&ancillary.header, frame.bytes()]);
         }
         self.send_all(counters);
         self.leaving.drain(..).for_each(|frame| pools.give(frame));
@@ -166,7 +170,7 @@ impl PacketPort {
     fn send_all(&mut self, counters: &mut PortCounters) {
         let mut sent = 0;
         while sent < self.leaving.len() {
-            // SAFETY: the parts are those of buffers that we hold, and of `beside`, untouched since.
+            // SAFETY: the parts are those of buffers that we hold, and of `ancillary`, untouched since.
             let taken = unsafe { self.messages.send(&self.socket, sent) };
             let taken = taken.unwrap_or(0);
             for frame in &self.leaving[sent..sent + taken] {
@@ -268,7 +272,7 @@ fn fits(socket: &OwnedFd, interface: &Interface, part: &Part) -> bool {
 fn keep(
     received: Received,
     mut frame: Frame,
-    beside: &Beside,
+    ancillary: &Ancillary,
     pools: &mut Pools,
     counters: &mut PortCounters,
 ) -> Option<Frame> {
@@ -283,7 +287,7 @@ fn keep(
     }
     let first = frame.len();
     if len > first {
-        let whole = join(&frame, &beside.rest[..len - first], pools);
+        let whole = join(&frame, &ancillary.rest[..len - first], pools);
         pools.give(frame);
         let Some(whole) = whole else {
             counters.receive_no_buffer += 1;
@@ -294,7 +298,7 @@ fn keep(
         frame.set_len(len);
     }
     counters.received(len);
-    let is_sound = VnetHeader::of(&beside.header).accept(&mut frame);
+    let is_sound = VnetHeader::of(&ancillary.header).accept(&mut frame);
     let has_tag = received.tag.is_none_or(|tag| put_tag(&mut frame, tag));
     if !is_sound || !has_tag {
         counters.receive_malformed += 1;

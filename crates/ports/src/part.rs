@@ -4,8 +4,8 @@
 //! in a fan-out group, all packets between two hosts to one part, in both directions; by AF_XDP queue
 //! by queue, as the card divides. What all parts of an AF_XDP port have in common is its program.
 
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
-use crate::kept::Keeper;
 use crate::program::Program;
 use crate::umem::{Queue, SharedUmem};
 use std::io;
@@ -19,7 +19,7 @@ pub struct Part {
     /// How many there are; at least 1.
     pub of: u16,
     common: Arc<Mutex<Common>>,
-    keeper: Arc<Keeper>,
+    descriptor_store: Arc<DescriptorStore>,
     /// The memory of all AF_XDP ports of its thread, and which of them this is.
     umem: Option<(SharedUmem, usize)>,
 }
@@ -44,7 +44,7 @@ impl Default for Part {
             number: 0,
             of: 1,
             common: Arc::default(),
-            keeper: Arc::default(),
+            descriptor_store: Arc::default(),
             umem: None,
         }
     }
@@ -57,21 +57,21 @@ impl Part {
     }
 
     /// The same, with sockets that somebody keeps beyond this process.
-    pub fn all_kept(of: u16, keeper: &Arc<Keeper>) -> Vec<Self> {
+    pub fn all_kept(of: u16, descriptor_store: &Arc<DescriptorStore>) -> Vec<Self> {
         let common = Arc::default();
         let part = |number| Self {
             number,
             of,
             common: Arc::clone(&common),
-            keeper: Arc::clone(keeper),
+            descriptor_store: Arc::clone(descriptor_store),
             umem: None,
         };
         (0..of).map(part).collect()
     }
 
     /// Who keeps its sockets.
-    pub(crate) fn keeper(&self) -> &Keeper {
-        &self.keeper
+    pub(crate) fn descriptor_store(&self) -> &DescriptorStore {
+        &self.descriptor_store
     }
 
     /// The same part, of which the frames lie in this memory, as those of a port with this number.

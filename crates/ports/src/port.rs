@@ -351,7 +351,7 @@ impl Port {
     /// came and was not read is counted. Where somebody keeps the socket for another process, that one
     /// reads it instead.
     pub fn stop_receiving(&mut self) {
-        if self.part.keeper().is_there() {
+        if self.part.descriptor_store().is_there() {
             return;
         }
         if let Some(Opened::Packet(port)) = &self.opened {
@@ -398,7 +398,7 @@ impl Port {
 
     /// Looks what became of the interface: to be called now and then, such as every tenth of a
     /// second. Returns the new state if it has changed.
-    pub fn look(&mut self) -> Option<State> {
+    pub fn poll_state(&mut self) -> Option<State> {
         if let Some(Opened::Packet(port)) = &mut self.opened {
             self.counters.receive_missed += port.missed();
         }
@@ -531,7 +531,7 @@ fn memory_of(ports: &[(&PortConfig, &Part)]) -> Result<Option<SharedUmem>, OpenE
     let (config, part) = ports[first.port];
     let mut numbers: Vec<_> = queues.iter().map(|queue| queue.port).collect();
     numbers.dedup();
-    let umem = Umem::open(&queues, numbers.len(), part.number, part.keeper());
+    let umem = Umem::open(&queues, numbers.len(), part.number, part.descriptor_store());
     let umem = umem.map_err(|error| OpenError::new(config, Driver::AfXdp, error))?;
     Ok(Some(Arc::new(Mutex::new(umem))))
 }
@@ -556,7 +556,7 @@ fn open_tap(name: &str, part: &Part) -> io::Result<Option<Opened>> {
     if part.number != 0 {
         return Ok(None);
     }
-    let tap = TapPort::open(name, MTU, part.keeper());
+    let tap = TapPort::open(name, MTU, part.descriptor_store());
     tap.map(|port| Some(Opened::Tap(Box::new(port))))
 }
 

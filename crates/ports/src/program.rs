@@ -11,8 +11,8 @@ pub(crate) mod assembler;
 mod tags;
 mod types;
 
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
-use crate::kept::Keeper;
 use crate::stripping::Stripping;
 use crate::sys;
 use assembler::{Assembler, When, Width};
@@ -321,21 +321,25 @@ impl Program {
     ///
     /// # Errors
     /// There is a program already, or it is not permitted.
-    pub fn attach(&mut self, interface: &Interface, keeper: &Keeper) -> io::Result<()> {
+    pub fn attach(
+        &mut self,
+        interface: &Interface,
+        descriptor_store: &DescriptorStore,
+    ) -> io::Result<()> {
         if self.link.is_some() {
             return self.reach(interface);
         }
-        let stripping = Stripping::off(&interface.name, keeper.is_there());
+        let stripping = Stripping::off(&interface.name, descriptor_store.is_there());
         let with_tags = self.with_tags(interface.index);
         let name = link_name(interface.index);
-        let taken = keeper.take(&name);
+        let taken = descriptor_store.take(&name);
         let taken = taken.and_then(|link| self.take_over(link, with_tags.as_ref()));
         let (link, way) = match taken {
             Some(taken) => taken,
             None => {
-                keeper.forget(&name);
+                descriptor_store.forget(&name);
                 let (link, way) = self.put_on(interface.index, with_tags.as_ref())?;
-                keeper.keep(&name, &link);
+                descriptor_store.keep(&name, &link);
                 (link, way)
             }
         };
@@ -395,8 +399,8 @@ impl Program {
     }
 
     /// Nobody keeps what is on an interface any more.
-    pub fn forget(interface: u32, keeper: &Keeper) {
-        keeper.forget(&link_name(interface));
+    pub fn forget(interface: u32, descriptor_store: &DescriptorStore) {
+        descriptor_store.forget(&link_name(interface));
     }
 }
 

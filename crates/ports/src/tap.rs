@@ -4,8 +4,8 @@
 //! read or write, with the kernel's word on [offloads](crate::offload) in front.
 
 use crate::counters::PortCounters;
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::MAX_NAME;
-use crate::kept::Keeper;
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length};
 use crate::sys;
 use std::fs::{File, OpenOptions};
@@ -31,15 +31,15 @@ impl TapPort {
     /// # Errors
     /// It is not permitted (CAP_NET_ADMIN), there is no TAP on this host, or somebody has the
     /// interface.
-    pub fn open(name: &str, mtu: usize, keeper: &Keeper) -> io::Result<Self> {
+    pub fn open(name: &str, mtu: usize, descriptor_store: &DescriptorStore) -> io::Result<Self> {
         let kept_as = format!("tap-{name}");
-        let kept = keeper.take(&kept_as).map(File::from);
+        let kept = descriptor_store.take(&kept_as).map(File::from);
         let file = match kept.filter(|file| has_interface(file, name)) {
             Some(file) => file,
             None => {
-                keeper.forget(&kept_as);
+                descriptor_store.forget(&kept_as);
                 let file = OwnedFd::from(make(name)?);
-                keeper.keep(&kept_as, &file);
+                descriptor_store.keep(&kept_as, &file);
                 file.into()
             }
         };

@@ -19,8 +19,8 @@
 //! has certainly let go of them: another socket has been bound to its queue, or its interface is gone.
 
 use crate::counters::PortCounters;
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
-use crate::kept::Keeper;
 use crate::sys;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -95,17 +95,22 @@ pub struct Umem {
 impl Umem {
     /// Memory for these queues of so many ports; that of a former process with the same queues, if it
     /// is kept.
-    pub fn open(queues: &[Queue], ports: usize, shard: u16, keeper: &Keeper) -> io::Result<Self> {
+    pub fn open(
+        queues: &[Queue],
+        ports: usize,
+        shard: u16,
+        descriptor_store: &DescriptorStore,
+    ) -> io::Result<Self> {
         let name = name(queues, shard);
         let len = file_bytes(queues.len(), ports);
-        let kept = keeper.take(&name);
+        let kept = descriptor_store.take(&name);
         let kept = kept.and_then(|file| MemoryFile::of(file, len).ok());
         let (memory, holder) = match kept {
             Some(memory) => (memory, Holder::Former),
             None => {
-                keeper.forget(&name);
+                descriptor_store.forget(&name);
                 let memory = MemoryFile::new(len)?;
-                keeper.keep(&name, memory.descriptor());
+                descriptor_store.keep(&name, memory.descriptor());
                 (memory, Holder::Nobody)
             }
         };
@@ -144,7 +149,11 @@ impl Umem {
 
     /// A port is about to open sockets on these queues. `None` if it had others, or if the kernel may
     /// still write to buffers of its former interface.
-    pub fn enter(&mut self, queues: &[Queue], keeper: &Keeper) -> Option<Vec<Borrower>> {
+    pub fn enter(
+        &mut self,
+        queues: &[Queue],
+        descriptor_store: &DescriptorStore,
+    ) -> Option<Vec<Borrower>> {
         self.settle();
         let places = queues.iter().map(|queue| self.place_of(queue));
         let places = places.collect::<Option<Vec<_>>>()?;
@@ -153,7 +162,7 @@ impl Umem {
             self.places[place].queue = *queue;
         }
         if before.is_some_and(|before| before != self.names_now()) {
-            self.keep_as(self.names_now(), keeper);
+            self.keep_as(self.names_now(), descriptor_store);
         }
         Some(places.into_iter().map(borrower).collect())
     }
@@ -177,11 +186,11 @@ impl Umem {
         name(&queues, self.shard)
     }
 
-    fn keep_as(&mut self, name: String, keeper: &Keeper) {
+    fn keep_as(&mut self, name: String, descriptor_store: &DescriptorStore) {
         if let Some(former) = self.name.replace(name.clone()) {
-            keeper.forget(&former);
+            descriptor_store.forget(&former);
         }
-        keeper.keep(&name, &self.file);
+        descriptor_store.keep(&name, &self.file);
     }
 
     /// Whether a socket of a former process may be gone on with.
@@ -335,10 +344,10 @@ pub enum Inside {
 pub fn enter(
     shared: Option<&SharedUmem>,
     queues: &[Queue],
-    keeper: &Keeper,
+    descriptor_store: &DescriptorStore,
 ) -> io::Result<(SharedUmem, Vec<Borrower>)> {
     if let Some(umem) = shared
-        && let Some(borrowers) = lock(umem).enter(queues, keeper)
+        && let Some(borrowers) = lock(umem).enter(queues, descriptor_store)
     {
         return Ok((Arc::clone(umem), borrowers));
     }
@@ -411,14 +420,14 @@ mod tests {
         lent.map(|one| one.expect("some are free")).collect()
     }
 
-    fn keeper() -> Keeper {
-        Keeper::nobody()
+    fn descriptor_store() -> DescriptorStore {
+        DescriptorStore::nobody()
     }
 
     #[test]
     fn buffers_of_an_interface_that_is_gone_come_back() {
         let mut umem = umem(&[queue(0, GONE), queue(1, THERE)]);
-        let entered = umem.enter(&[queue(0, GONE)], &keeper());
+        let entered = umem.enter(&[queue(0, GONE)], &descriptor_store());
         let gone = entered.expect("its place")[0];
         umem.is_bound(gone);
         lend(&mut umem, gone, 100);
@@ -427,13 +436,16 @@ mod tests {
         umem.left(gone);
         umem.settle();
         assert_eq!(umem.free_of(), (4 * CHUNKS, 4 * CHUNKS));
-        assert!(umem.enter(&[queue(0, THERE)], &keeper()).is_some());
+        assert!(
+            umem.enter(&[queue(0, THERE)], &descriptor_store())
+                .is_some()
+        );
     }
 
     #[test]
     fn buffers_are_not_free_while_the_kernel_may_write_to_them() {
         let mut umem = umem(&[queue(0, THERE)]);
-        let entered = umem.enter(&[queue(0, THERE)], &keeper());
+        let entered = umem.enter(&[queue(0, THERE)], &descriptor_store());
         let there = entered.expect("its place")[0];
         umem.is_bound(there);
         lend(&mut umem, there, 100);
@@ -442,10 +454,13 @@ mod tests {
         let some_are_out = (2 * CHUNKS, 2 * CHUNKS - 100);
         assert_eq!(umem.free_of(), some_are_out);
         assert!(
-            umem.enter(&[queue(0, GONE)], &keeper()).is_none(),
+            umem.enter(&[queue(0, GONE)], &descriptor_store()).is_none(),
             "the former interface is still there"
         );
-        assert!(umem.enter(&[queue(0, THERE)], &keeper()).is_some());
+        assert!(
+            umem.enter(&[queue(0, THERE)], &descriptor_store())
+                .is_some()
+        );
         assert_eq!(umem.free_of(), some_are_out, "another may be bound");
         umem.is_bound(there);
         assert_eq!(umem.free_of(), (2 * CHUNKS, 2 * CHUNKS), "none is");
@@ -455,9 +470,10 @@ mod tests {
     fn a_port_with_other_queues_has_memory_of_its_own() {
         let shared = Arc::new(Mutex::new(umem(&[queue(0, THERE)])));
         let more = [queue(0, THERE), queue(0, THERE)].map(|one| Queue { number: 1, ..one });
-        let (own, borrowers) = enter(Some(&shared), &more, &keeper()).expect("memory");
+        let (own, borrowers) = enter(Some(&shared), &more, &descriptor_store()).expect("memory");
         assert!(!Arc::ptr_eq(&own, &shared) && borrowers.len() == 2);
-        let (same, _) = enter(Some(&shared), &[queue(0, THERE)], &keeper()).expect("memory");
+        let (same, _) =
+            enter(Some(&shared), &[queue(0, THERE)], &descriptor_store()).expect("memory");
         assert!(Arc::ptr_eq(&same, &shared));
     }
 

@@ -16,8 +16,8 @@ mod socket;
 mod tests;
 
 use crate::counters::PortCounters;
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
-use crate::kept::Keeper;
 use crate::offload::{Oversized, complete_if_partial, segments};
 use crate::part::Part;
 use crate::program::{HostPrefix, Program};
@@ -104,7 +104,7 @@ impl XdpPort {
         let load = || Program::load(interface.most_queues, is_shared);
         let program = part.program(interface, load)?;
         let places: Vec<_> = part.places(interface).collect();
-        let (umem, borrowers) = umem::enter(part.umem(), &places, part.keeper())?;
+        let (umem, borrowers) = umem::enter(part.umem(), &places, part.descriptor_store())?;
         let mut port = Self {
             sockets: Vec::new(),
             umem,
@@ -116,14 +116,18 @@ impl XdpPort {
             next: 0,
             leaving: Vec::new(),
         };
-        port.open_sockets(interface, &queues, part.keeper())?;
-        port.attach(interface, part.keeper())?;
+        port.open_sockets(interface, &queues, part.descriptor_store())?;
+        port.attach(interface, part.descriptor_store())?;
         Ok(Some(port))
     }
 
-    fn attach(&mut self, interface: &Interface, keeper: &Keeper) -> io::Result<()> {
+    fn attach(
+        &mut self,
+        interface: &Interface,
+        descriptor_store: &DescriptorStore,
+    ) -> io::Result<()> {
         let mut program = lock(&self.program);
-        program.attach(interface, keeper)?;
+        program.attach(interface, descriptor_store)?;
         // A card's driver hands over what was on the wire.
         self.has_partial_checksums = !(interface.is_hardware && program.is_in_driver());
         self.may_lose_tags = match interface.is_hardware {
@@ -137,11 +141,11 @@ impl XdpPort {
         &mut self,
         interface: &Interface,
         queues: &[u32],
-        keeper: &Keeper,
+        descriptor_store: &DescriptorStore,
     ) -> io::Result<()> {
         let umem = &mut lock(&self.umem);
         for (&queue, &borrower) in queues.iter().zip(&self.borrowers) {
-            let socket = Socket::open(interface, queue, borrower, umem, keeper)?;
+            let socket = Socket::open(interface, queue, borrower, umem, descriptor_store)?;
             lock(&self.program).steer(queue, socket.descriptor())?;
             self.sockets.push(socket);
         }
@@ -151,13 +155,13 @@ impl XdpPort {
     /// Nobody keeps it any more: its interface is gone.
     pub fn forget(interface: &Interface, part: &Part) {
         Self::forget_sockets(interface, part);
-        Program::forget(interface.index, part.keeper());
+        Program::forget(interface.index, part.descriptor_store());
     }
 
     /// Nobody keeps its sockets any more: the interface has other queues.
     pub fn forget_sockets(interface: &Interface, part: &Part) {
         for queue in part.queues(interface.queues) {
-            Socket::forget(interface.index, queue, part.keeper());
+            Socket::forget(interface.index, queue, part.descriptor_store());
         }
     }
 

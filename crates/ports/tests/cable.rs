@@ -105,7 +105,8 @@ fn forward(ports: &mut [Port; 2], is_stopped: &AtomicBool) -> Seen {
         if Instant::now() > next_look {
             next_look = Instant::now() + Duration::from_millis(20);
             for (number, port) in ports.iter_mut().enumerate() {
-                seen.states.extend(port.look().map(|state| (number, state)));
+                seen.states
+                    .extend(port.poll_state().map(|state| (number, state)));
             }
         }
     }

@@ -161,7 +161,7 @@ impl BackOff {
     }
 
     /// Divides the flows by what the links have carried since the last time, if that is long ago.
-    pub fn look(&mut self, now: Instant) {
+    pub fn update(&mut self, now: Instant) {
         if now < self.deadline() {
             return;
         }
@@ -318,7 +318,7 @@ mod tests {
                 self.octets[server] += gigabits * GBPS / 8;
                 self.back_off.carried(server, self.octets[server]);
             }
-            self.back_off.look(self.now);
+            self.back_off.update(self.now);
         }
 
         /// How many parts of the flows each server has.
@@ -464,9 +464,9 @@ mod tests {
     fn nothing_changes_before_its_time() {
         let mut rack = Rack::new(2, Mode::OnOff);
         rack.back_off.carried(0, u64::MAX);
-        rack.back_off.look(rack.now + Duration::from_millis(999));
+        rack.back_off.update(rack.now + Duration::from_millis(999));
         assert_eq!(rack.back_off.share(0), WHOLE);
-        rack.back_off.look(rack.now + Duration::from_millis(1000));
+        rack.back_off.update(rack.now + Duration::from_millis(1000));
         assert_eq!((rack.back_off.share(0), rack.back_off.share(9)), (0, 0));
         assert!(rack.back_off.rate_bps(0) > 95 * GBPS && rack.back_off.changes() > 0);
     }

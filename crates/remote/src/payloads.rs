@@ -95,14 +95,14 @@ pub trait PayloadMemory {
     fn named_counters(&self) -> Vec<(&'static str, u64)>;
 
     /// What is known of each queue pair.
-    fn queue_pair_figures(&self) -> Vec<QueuePairFigures> {
+    fn queue_pair_figures(&self) -> Vec<QueuePairStatus> {
         Vec::new()
     }
 }
 
 /// What is known of a queue pair.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct QueuePairFigures {
+pub struct QueuePairStatus {
     /// Which of the server's it is.
     pub number: u16,
     /// Whether it takes payloads.

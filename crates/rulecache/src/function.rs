@@ -103,7 +103,7 @@ impl<'a> Answers<'a> {
 
     /// Lets a packet go that the function has kept: it goes on behind the one at hand, and meets the
     /// functions that are still to come. Returns whether there was a buffer.
-    pub fn follow(&mut self, bytes: &[u8]) -> bool {
+    pub fn release(&mut self, bytes: &[u8]) -> bool {
         let Some(frame) = self.pools.take_filled(bytes) else {
             return false;
         };

@@ -263,27 +263,6 @@ impl PacketBuffer {
         self.take_at(flow, packet.way, place)
     }
 
-    /// Puts a packet in front of another one of its direction, which is now behind it. False if one of
-    /// them is held no more, or goes the other way.
-    pub fn move_before(&mut self, flow: u32, packet: HeldPacket, other: HeldPacket) -> bool {
-        let places = (self.place(flow, packet), self.place(flow, other));
-        let (Some(from), Some(to)) = places else {
-            return false;
-        };
-        let Some(lines) = self.flows.at_mut(flow) else {
-            return false;
-        };
-        if packet.way != other.way {
-            return false;
-        }
-        let line = &mut lines.ways[packet.way.index()];
-        let to = to - usize::from(from < to);
-        if let Some(held) = line.remove(from) {
-            line.insert(to, held);
-        }
-        true
-    }
-
     /// Lets go of all that is held of a flow that is forgotten: the frames go home by themselves.
     /// Returns how many packets that were.
     pub fn forget(&mut self, flow: u32) -> usize {

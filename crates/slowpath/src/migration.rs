@@ -86,7 +86,7 @@ impl Chain {
     }
 
     /// Lets one flow follow; its new words and handles are all zero before.
-    pub fn follow(
+    pub fn migrate_flow(
         &mut self,
         passage: &Migration,
         before: Before<'_>,
@@ -226,7 +226,7 @@ mod tests {
         let mut new = [vec![0; chain.word_count()], vec![0; chain.len()]];
         let [new_words, new_handles] = &mut new;
         let before = Before { words, handles };
-        chain.follow(passage, before, new_words, new_handles);
+        chain.migrate_flow(passage, before, new_words, new_handles);
         new
     }
 

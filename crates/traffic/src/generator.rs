@@ -142,14 +142,6 @@ impl Generator {
         })
     }
 
-    /// The packets one by one, each in a vector of its own.
-    pub fn into_frames(self) -> Frames {
-        Frames {
-            buffer: vec![0; self.frame_bytes_max()],
-            generator: self,
-        }
-    }
-
     /// Packets that must still come, for nothing to be incomplete.
     fn owed(&self) -> u64 {
         let held = self.lateness.as_ref().map_or(0, |late| late.held);
@@ -394,30 +386,6 @@ impl Generator {
                 self.urge(slot as usize);
             }
         }
-    }
-}
-
-/// The packets of a run one by one; see [`Generator::into_frames`].
-#[derive(Debug, Clone)]
-pub struct Frames {
-    generator: Generator,
-    buffer: Vec<u8>,
-}
-
-impl Iterator for Frames {
-    type Item = (Generated, Vec<u8>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let generated = self.generator.next_into(&mut self.buffer)?;
-        let frame = self.buffer.get(..generated.len)?.to_vec();
-        Some((generated, frame))
-    }
-}
-
-impl Frames {
-    /// What has been done so far.
-    pub fn counters(&self) -> GeneratorCounters {
-        self.generator.stats
     }
 }
 

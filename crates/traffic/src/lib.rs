@@ -53,7 +53,7 @@ mod validate;
 pub use cdf::Cdf;
 pub use config::TrafficConfig;
 pub use error::{CdfExpected, TrafficError};
-pub use generator::{Frames, Generator, GeneratorCounters};
+pub use generator::{Generator, GeneratorCounters};
 pub use kv::key_bytes;
 pub use packet::{Direction, Generated, PacketKind};
 pub use payload::Payload;

@@ -1,6 +1,15 @@
 //! Changing a dissected frame in place. Every checksum that covers a changed byte is mended
 //! incrementally (RFC 1624), so a packet that arrived damaged leaves just as damaged, and a
 //! fragment's checksum stays right although the rest of its datagram is not there.
+//!
+//! There is one way to write an end of a packet, with three doors. [`set_source`] and its like take an
+//! endpoint that a function has just chosen. [`set_source_to`] is the same with what its checksums add
+//! worked out beforehand ([`NewEndpoint`]), for an endpoint that a table gives to many packets, and
+//! [`set_plain_source_to`] spares a packet that was found to be plain the questions about its layout:
+//! fast programs call these for every packet. Beside them the rule cache writes all fields of a rule in
+//! one pass over the headers of TCP or UDP over IPv4 (`twinpath_rulecache::headers`): field by field
+//! each checksum would be read and mended up to four times. A property test there holds it to these
+//! functions, which are what every other packet of a rule gets.
 
 use thiserror::Error;
 

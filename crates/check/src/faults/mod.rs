@@ -80,14 +80,14 @@ pub use world::SetupError;
 
 use std::ops::Range;
 
-/// What a hunt through many seeds found.
+/// What a search through many seeds found.
 #[derive(Clone, Debug)]
-pub struct Hunt {
+pub struct SeedSearch {
     /// Runs made.
     pub runs: u64,
     /// What they tried.
     pub coverage: Coverage,
-    /// The first run in which an invariant was broken; the hunt ends with it.
+    /// The first run in which an invariant was broken; the search ends with it.
     pub failed: Option<Outcome>,
 }
 
@@ -96,25 +96,25 @@ pub struct Hunt {
 ///
 /// # Errors
 /// A scenario cannot be set up.
-pub fn hunt(
+pub fn search_seeds(
     seeds: Range<u64>,
     sabotage: Option<Sabotage>,
-    mut progress: impl FnMut(&Hunt),
-) -> Result<Hunt, SetupError> {
-    let mut hunt = Hunt {
+    mut progress: impl FnMut(&SeedSearch),
+) -> Result<SeedSearch, SetupError> {
+    let mut search = SeedSearch {
         runs: 0,
         coverage: Coverage::default(),
         failed: None,
     };
     for seed in seeds {
         let outcome = Simulation::of_seed(seed, sabotage)?.run();
-        hunt.runs += 1;
-        hunt.coverage.absorb(&outcome.coverage);
+        search.runs += 1;
+        search.coverage.absorb(&outcome.coverage);
         if !outcome.violations.is_empty() {
-            hunt.failed = Some(outcome);
+            search.failed = Some(outcome);
             break;
         }
-        progress(&hunt);
+        progress(&search);
     }
-    Ok(hunt)
+    Ok(search)
 }

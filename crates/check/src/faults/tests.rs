@@ -238,8 +238,8 @@ fn reordering_is_detected_and_harmless() {
 }
 
 #[test]
-fn a_hunt_ends_with_the_first_failure_and_tells_its_story() {
-    let found = hunt(0..100, Some(Sabotage::ForgedAcknowledgement), |_| {});
+fn a_search_ends_with_the_first_failure_and_tells_its_story() {
+    let found = search_seeds(0..100, Some(Sabotage::ForgedAcknowledgement), |_| {});
     let found = found.expect("sound scenarios");
     let failed = found.failed.expect("one of a hundred fails");
     assert_eq!(found.runs, failed.seed + 1);
@@ -248,6 +248,6 @@ fn a_hunt_ends_with_the_first_failure_and_tells_its_story() {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     let mut runs = 0;
-    let sound = hunt(0..5, None, |_| runs += 1).expect("sound scenarios");
+    let sound = search_seeds(0..5, None, |_| runs += 1).expect("sound scenarios");
     assert_eq!((runs, sound.runs, sound.failed.is_none()), (5, 5, true));
 }

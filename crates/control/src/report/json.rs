@@ -194,7 +194,6 @@
 //! | `largest_flows[].flows[].bytes` | bytes | of their IP packets, never too few |
 //! | `largest_flows[].flows[].excess_bytes` | bytes | of these, that may be other flows' |
 //! | `rings.capacity_frames` | frames | one ring between the paths holds |
-//! | `rings.full_events` | events | a ring was found full |
 //! | `pool.frames` | frames | in all pools |
 //! | `pool.low_water_frames` | frames | fewest free at any time |
 //! | `pool.exhausted_events` | events | no frame was free |
@@ -351,8 +350,8 @@ mod tests {
     use super::super::testing::{any_report, edge_report};
     use super::super::{
         ControlCounters, Dash, EniFigures, ExportCounters, KernelFigures, LargeFlow, LargestFlows,
-        MemoryServer, MeterFigures, NeighborFigures, Parking, PortFigures, PortLosses, QueuePair,
-        ShardFigures, Split,
+        MemoryServerFigures, MeterFigures, NeighborFigures, Parking, PortFigures, PortLosses,
+        QueuePairFigures, ShardFigures, SplitFigures,
     };
     use super::*;
 
@@ -402,12 +401,12 @@ mod tests {
                 ..Dash::default()
             }),
             parking: Some(Parking::default()),
-            split: Some(Split {
-                servers: vec![MemoryServer {
-                    queue_pairs: vec![QueuePair::default()],
-                    ..MemoryServer::default()
+            split: Some(SplitFigures {
+                servers: vec![MemoryServerFigures {
+                    queue_pairs: vec![QueuePairFigures::default()],
+                    ..MemoryServerFigures::default()
                 }],
-                ..Split::default()
+                ..SplitFigures::default()
             }),
             control: Some(ControlCounters::default()),
             ipfix: Some(ExportCounters::default()),
@@ -421,6 +420,7 @@ mod tests {
             }],
             port_losses: PortLosses {
                 receive_missed: 1,
+                receive_unread: 1,
                 receive_no_buffer: 1,
                 receive_too_long: 1,
                 receive_malformed: 1,

@@ -32,8 +32,9 @@ impl LatencyRecorder {
         self.histogram.saturating_record(latency_ns);
     }
 
-    /// Records `packets` packets of the same latency, as when a batch is timed.
-    pub fn record_n(&mut self, latency_ns: u64, packets: u64) {
+    /// Records `packets` packets of the same latency.
+    #[cfg(test)]
+    pub(crate) fn record_n(&mut self, latency_ns: u64, packets: u64) {
         self.histogram.saturating_record_n(latency_ns, packets);
     }
 

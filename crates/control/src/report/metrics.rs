@@ -38,7 +38,7 @@
 //! | `twinpath_latency_seconds` | `path`, `quantile` | `latency` |
 //! | `twinpath_latency_seconds_sum`, `twinpath_latency_seconds_count` | `path` | the same: of how many packets, and their sum |
 //! | `twinpath_function_value` | `function`, `value` | the counters of each function; some of them stand for what there is at the moment |
-//! | `twinpath_ring_capacity_frames`, `twinpath_ring_full_total` | | `rings` |
+//! | `twinpath_ring_capacity_frames` | | `rings` |
 //! | `twinpath_pool_frames`, `twinpath_pool_low_water_frames`, `twinpath_pool_exhausted_total` | | `pool` |
 //! | `twinpath_neighbors`, `twinpath_neighbor_events_total` | `event` | `neighbors` |
 //! | `twinpath_kernel_routes`, `twinpath_kernel_ignored_routes` | | `kernel.routes`, `kernel.ignored_routes` |
@@ -52,7 +52,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Dash, MemoryServer, Percentiles, PortFigures, Report, RuleElement, SplitCounts, WayFigures,
+    Dash, MemoryServerFigures, Percentiles, PortFigures, Report, RuleElement, SplitCounts,
+    WayFigures,
 };
 
 /// What an HTTP answer with this text says that it is.
@@ -382,7 +383,7 @@ fn split_packets(counts: &SplitCounts, page: &mut Page) {
     page.gauge("split_slots", help).put(&[], counts.most_slots);
 }
 
-fn memory_servers(servers: &[MemoryServer], page: &mut Page) {
+fn memory_servers(servers: &[MemoryServerFigures], page: &mut Page) {
     let mut up = page.gauge("memory_server_up", "Whether it takes payloads");
     for server in servers {
         up.put(&[("server", &server.name)], u8::from(server.is_up));
@@ -406,7 +407,7 @@ fn memory_servers(servers: &[MemoryServer], page: &mut Page) {
     queue_pairs(servers, page);
 }
 
-fn queue_pairs(servers: &[MemoryServer], page: &mut Page) {
+fn queue_pairs(servers: &[MemoryServerFigures], page: &mut Page) {
     let all = || {
         servers.iter().flat_map(|server| {
             let pairs = server.queue_pairs.iter();
@@ -481,8 +482,6 @@ fn memory(report: &Report, page: &mut Page) {
     let (rings, pool) = (&report.rings, &report.pool);
     page.gauge("ring_capacity_frames", "Frames that one ring holds")
         .put(&[], rings.capacity_frames);
-    page.counter("ring_full_total", "Packets for which a ring had no room")
-        .put(&[], rings.full_events);
     page.gauge("pool_frames", "Buffers for packets that arrive")
         .put(&[], pool.frames);
     page.gauge("pool_low_water_frames", "Fewest that were free")
@@ -606,7 +605,7 @@ mod tests {
     use super::super::testing::edge_report;
     use super::super::{
         ControlCounters, EniFigures, ExportCounters, KernelFigures, NeighborFigures, Parking,
-        PortLosses, QueuePair, Split,
+        PortLosses, QueuePairFigures, SplitFigures,
     };
     use super::*;
 
@@ -640,22 +639,22 @@ mod tests {
                 limit_bytes: 816,
                 ..Parking::default()
             }),
-            split: Some(Split {
+            split: Some(SplitFigures {
                 counts: SplitCounts {
                     packets: 821,
                     most_slots: 822,
                     ..SplitCounts::default()
                 },
-                servers: vec![MemoryServer {
+                servers: vec![MemoryServerFigures {
                     name: "m1".into(),
                     is_up: true,
                     share_per_mille: 823,
                     rate_bps: 824,
                     last_error: None,
                     counters: [("writes".to_owned(), 825)].into(),
-                    queue_pairs: vec![QueuePair {
+                    queue_pairs: vec![QueuePairFigures {
                         reads: 826,
-                        ..QueuePair::default()
+                        ..QueuePairFigures::default()
                     }],
                 }],
             }),

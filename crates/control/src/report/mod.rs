@@ -53,7 +53,7 @@ pub use rules::{
     Rules, SlowRuleCounters,
 };
 pub use series::{MAX_SAMPLES, Series};
-pub use split::{MemoryServer, QueuePair, Split, SplitCounts};
+pub use split::{MemoryServerFigures, QueuePairFigures, SplitCounts, SplitFigures};
 pub use summary::summary;
 
 /// The version of the format; readers refuse any other.
@@ -102,7 +102,7 @@ pub struct Report {
     pub parking: Option<Parking>,
     /// Packets whose payloads waited in remote memory (Ribosome §3.1); absent if none may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<Split>,
+    pub split: Option<SplitFigures>,
     /// What a DPU counted, for each ENI; absent if the service is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dash: Option<Dash>,
@@ -367,8 +367,6 @@ pub struct FunctionCounters {
 pub struct Rings {
     /// Frames one ring holds.
     pub capacity_frames: u64,
-    /// Times a ring was found full.
-    pub full_events: u64,
 }
 
 counts! {

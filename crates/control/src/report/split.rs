@@ -6,17 +6,17 @@ pub use twinpath_remote::fast::Counters as SplitCounts;
 
 /// Packets that were split, and where their payloads waited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Split {
+pub struct SplitFigures {
     /// What became of packets.
     #[serde(flatten)]
     pub counts: SplitCounts,
     /// The memory servers, in the order of the service file; memory of the process itself is one.
-    pub servers: Vec<MemoryServer>,
+    pub servers: Vec<MemoryServerFigures>,
 }
 
 /// A memory server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryServer {
+pub struct MemoryServerFigures {
     /// Its name.
     pub name: String,
     /// Whether it takes payloads.
@@ -31,12 +31,12 @@ pub struct MemoryServer {
     /// All that was counted of it, by name.
     pub counters: BTreeMap<String, u64>,
     /// Its queue pairs; memory of the process itself has none.
-    pub queue_pairs: Vec<QueuePair>,
+    pub queue_pairs: Vec<QueuePairFigures>,
 }
 
 /// A queue pair of a memory server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueuePair {
+pub struct QueuePairFigures {
     /// Its number at the server.
     pub number: u16,
     /// Whether it takes payloads.
@@ -55,7 +55,7 @@ pub struct QueuePair {
     pub last_error: Option<String>,
 }
 
-impl Split {
+impl SplitFigures {
     /// Adds what was counted in another shard. Servers of one name are one.
     pub fn add(&mut self, other: &Self) {
         let most_slots = self.counts.most_slots.max(other.counts.most_slots);
@@ -75,7 +75,7 @@ impl Split {
     }
 }
 
-impl MemoryServer {
+impl MemoryServerFigures {
     fn add(&mut self, other: &Self) {
         self.is_up |= other.is_up;
         self.share_per_mille = self.share_per_mille.min(other.share_per_mille);
@@ -117,26 +117,26 @@ impl MemoryServer {
 mod tests {
     use super::*;
 
-    fn split(up: bool, writes: u64) -> Split {
-        Split {
+    fn split(up: bool, writes: u64) -> SplitFigures {
+        SplitFigures {
             counts: SplitCounts {
                 packets: writes,
                 missing: 1,
                 most_slots: writes,
                 ..SplitCounts::default()
             },
-            servers: vec![MemoryServer {
+            servers: vec![MemoryServerFigures {
                 name: "store".into(),
                 is_up: up,
                 share_per_mille: 100 * writes,
                 counters: BTreeMap::from([("writes".into(), writes)]),
                 queue_pairs: [5 - writes as u16, 9]
-                    .map(|number| QueuePair {
+                    .map(|number| QueuePairFigures {
                         number,
-                        ..QueuePair::default()
+                        ..QueuePairFigures::default()
                     })
                     .into(),
-                ..MemoryServer::default()
+                ..MemoryServerFigures::default()
             }],
         }
     }

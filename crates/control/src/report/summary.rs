@@ -1,9 +1,9 @@
 //! The summary a run ends with on the terminal.
 
 use super::{
-    Dash, EniFigures, Execution, LargestFlows, MemoryServer, Parking, PathTotals, Paths,
-    Percentiles, PortFigures, Report, RuleCounters, Split, losses, ranked, restarts_in_words,
-    units,
+    Dash, EniFigures, Execution, LargestFlows, MemoryServerFigures, Parking, PathTotals, Paths,
+    Percentiles, PortFigures, Report, RuleCounters, SplitFigures, losses, ranked,
+    restarts_in_words, units,
 };
 use std::collections::BTreeMap;
 
@@ -346,7 +346,7 @@ fn rules(report: &Report) -> Vec<String> {
 /// Most servers that get a line.
 const MAX_SERVERS: usize = 4;
 
-fn split(split: &Split) -> Vec<String> {
+fn split(split: &SplitFigures) -> Vec<String> {
     let c = &split.counts;
     let ends = [
         ("merged", c.merged),
@@ -380,7 +380,7 @@ fn split(split: &Split) -> Vec<String> {
     lines
 }
 
-fn memory_server(server: &MemoryServer) -> String {
+fn memory_server(server: &MemoryServerFigures) -> String {
     let state = match (&server.last_error, server.is_up) {
         (_, true) => String::from("up"),
         (None, false) => String::from("down"),
@@ -566,9 +566,8 @@ fn first_lines(mut lines: Vec<String>) -> Vec<String> {
 fn buffers(report: &Report) -> String {
     let (rings, pool) = (&report.rings, &report.pool);
     format!(
-        "rings of {} full {} times; pool of {}, at least {} free, exhausted {} times",
+        "rings of {}; pool of {}, at least {} free, exhausted {} times",
         units::count(rings.capacity_frames),
-        units::count(rings.full_events),
         units::count(pool.frames),
         units::count(pool.low_water_frames),
         units::count(pool.exhausted_events)

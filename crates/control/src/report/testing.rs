@@ -66,7 +66,6 @@ pub fn edge_report() -> Report {
         functions: functions(),
         rings: Rings {
             capacity_frames: 1_024,
-            full_events: 12,
         },
         pool: Pool {
             frames: 8_192,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_nf::catalogue;
-use twinpath_nf::descriptor::{Descriptor, Form, FunctionConfig, Surroundings};
+use twinpath_nf::descriptor::{Descriptor, Form, FunctionConfig, SectionContext};
 use twinpath_nf::similar::did_you_mean;
 
 /// Most functions in a chain.
@@ -70,7 +70,7 @@ pub(super) type Names = Spanned<Vec<Name>>;
 pub(super) fn read(
     names: &Names,
     mut sections: DeTable<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
     faults: &mut Faults,
 ) -> Option<Vec<Instance>> {
     check(names, faults);
@@ -82,8 +82,8 @@ pub(super) fn read(
     let mut are_all_right = true;
     for name in names.get_ref() {
         let config = match sections.remove_entry(name.get_ref().as_str()) {
-            Some((_, section)) => of_section(name, section, surroundings, faults),
-            None => without_section(name, &sections, surroundings, faults),
+            Some((_, section)) => of_section(name, section, context, faults),
+            None => without_section(name, &sections, context, faults),
         };
         let name = name.get_ref().as_str().into();
         match config {
@@ -105,7 +105,7 @@ pub(super) fn read(
             continue;
         }
         let name = Spanned::new(name.span(), name.into_inner().into_owned());
-        of_section(&name, section, surroundings, faults);
+        of_section(&name, section, context, faults);
     }
     are_all_right.then_some(chain)
 }
@@ -190,7 +190,7 @@ fn check_name(name: &Name) -> Result<(), String> {
 fn of_section(
     name: &Name,
     mut section: Spanned<DeValue<'_>>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
     faults: &mut Faults,
 ) -> Option<Arc<dyn FunctionConfig>> {
     let (span, name_text) = (section.span(), name.get_ref());
@@ -209,7 +209,7 @@ fn of_section(
         }),
     };
     let function = faults.take(function)?;
-    faults.read(section, |section| (function.read)(section, surroundings))
+    faults.read(section, |section| (function.read)(section, context))
 }
 
 /// The function that a table says it is of.
@@ -237,7 +237,7 @@ fn named(table: &str, function: &Spanned<DeValue<'_>>) -> Result<&'static Descri
 fn without_section(
     name: &Name,
     sections: &DeTable<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
     faults: &mut Faults,
 ) -> Option<Arc<dyn FunctionConfig>> {
     let (span, name) = (name.span(), name.get_ref());
@@ -260,7 +260,7 @@ fn without_section(
         return None;
     }
     let empty = Spanned::new(span, DeValue::Table(DeTable::new()));
-    faults.read(empty, |section| (function.read)(section, surroundings))
+    faults.read(empty, |section| (function.read)(section, context))
 }
 
 fn for_nothing(name: &Spanned<toml::de::DeString<'_>>, names: &Names) -> Misplaced {

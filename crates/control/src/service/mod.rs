@@ -136,7 +136,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use twinpath_classify::Prefix;
 use twinpath_core::Adjacencies;
-use twinpath_nf::descriptor::{FunctionError, Surroundings};
+use twinpath_nf::descriptor::{FunctionError, SectionContext};
 use twinpath_nf::files::{Disk, Files};
 use twinpath_nf::text::Text;
 use twinpath_traffic::TrafficConfig;
@@ -380,7 +380,7 @@ impl Service {
     ///
     /// # Errors
     /// There have been too many since that service started.
-    pub fn follow(&mut self, running: &Self) -> Result<(), FunctionError> {
+    pub fn adopt_adjacencies(&mut self, running: &Self) -> Result<(), FunctionError> {
         self.adjacencies = running.adjacencies.clone();
         for instance in self.chain.iter_mut().chain(&mut self.written_chain) {
             if let Some(config) = instance.config.with_adjacencies(&self.adjacencies)? {
@@ -556,7 +556,7 @@ impl Settings {
         let adjacencies = Adjacencies::default();
         let addresses = devices::addresses(&devices);
         let networks = devices::networks(&devices);
-        let surroundings = Surroundings {
+        let context = SectionContext {
             folder: &folder,
             addresses: &addresses,
             networks: &networks,
@@ -566,7 +566,7 @@ impl Settings {
         };
         let inside_ports = service.inside_ports.take();
         let inside_ports = are_known.then(|| ports::numbers_of(inside_ports, &ports, faults));
-        let functions = chain::read(names, sections, surroundings, faults);
+        let functions = chain::read(names, sections, context, faults);
         let functions = functions.filter(|_| are_known)?;
         guarantees::check(&functions, names, faults);
         let has_router = |one: &Instance| one.config.routed_ports().is_some();
@@ -579,12 +579,12 @@ impl Settings {
             faults.take(parking::checked(parking, &functions, names.get_ref()))
         });
         let split = self.split.and_then(|split| {
-            let beside = split::Beside {
+            let context = split::SplitContext {
                 is_parking: matches!(parking, Some(Some(_))),
                 devices: &devices,
                 shards: self.run.as_ref().map_or(1, |run| run.shards.0),
             };
-            faults.take(split::checked(split, &beside))
+            faults.take(split::checked(split, &context))
         });
         let inside_ports = inside_ports.flatten();
         // What was said, and is wrong, is there.

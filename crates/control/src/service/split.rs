@@ -421,7 +421,7 @@ impl Split {
         }
     }
 
-    fn check(&self, beside: &Beside<'_>) -> Result<(), String> {
+    fn check(&self, context: &SplitContext<'_>) -> Result<(), String> {
         if self.servers.len() > MAX_SERVERS {
             return Err(format!(
                 "{} servers: expected at most {MAX_SERVERS}",
@@ -450,13 +450,13 @@ impl Split {
         self.back_off.check()?;
         match self.servers.is_empty() {
             true => Ok(()),
-            false => self.check_with_servers(beside),
+            false => self.check_with_servers(context),
         }
     }
 
     /// What has to go together where there are servers.
-    fn check_with_servers(&self, beside: &Beside<'_>) -> Result<(), String> {
-        let (shards, queue_pairs) = (beside.shards, self.queue_pairs);
+    fn check_with_servers(&self, context: &SplitContext<'_>) -> Result<(), String> {
+        let (shards, queue_pairs) = (context.shards, self.queue_pairs);
         if queue_pairs as u64 * u64::from(shards) > MOST_QUEUE_PAIRS {
             return Err(format!(
                 "{queue_pairs} queue pairs for each of {shards} shards: expected at most {MOST_QUEUE_PAIRS} of a server together"
@@ -482,7 +482,7 @@ impl Split {
 }
 
 /// What else in a service `[split]` has to go with.
-pub(super) struct Beside<'a> {
+pub(super) struct SplitContext<'a> {
     pub is_parking: bool,
     pub devices: &'a [PortDevice],
     pub shards: u16,
@@ -491,24 +491,24 @@ pub(super) struct Beside<'a> {
 /// Checks the table.
 pub(super) fn checked(
     written: Option<Spanned<Split>>,
-    beside: &Beside<'_>,
+    context: &SplitContext<'_>,
 ) -> Result<Option<Split>, Misplaced> {
     let Some(written) = written else {
         return Ok(None);
     };
     let span = written.span();
-    if beside.is_parking {
+    if context.is_parking {
         let message = "payloads cannot wait in two places: expected [parking] or [split]";
         return Err((span, message.into()));
     }
     let split = written.into_inner();
-    if let (Some(server), true) = (split.servers.first(), beside.devices.is_empty()) {
+    if let (Some(server), true) = (split.servers.first(), context.devices.is_empty()) {
         let message = "memory servers are reached by interfaces beside those of the service, which has none: expected [ports], or no servers, so that payloads wait in memory of this process";
         return Err((server.span(), message.into()));
     }
-    split.check(beside).map_err(|message| (span, message))?;
+    split.check(context).map_err(|message| (span, message))?;
     for place in 0..split.servers.len() {
-        split.check_server(place, beside.devices)?;
+        split.check_server(place, context.devices)?;
     }
     Ok(Some(split))
 }

@@ -51,7 +51,7 @@ pub const MAX_HELD_OF_HOST: usize = 64;
 
 /// What is to become of a fragment.
 #[derive(Debug)]
-pub enum Met {
+pub enum FragmentOutcome {
     /// It goes on, and [`Fragments::key`] tells its flow; if it is a first one, what was held goes
     /// on behind it ([`Fragments::next_follower`]).
     Known(Frame),
@@ -103,18 +103,18 @@ impl Fragments {
     }
 
     /// A fragment comes, with this layout.
-    pub fn meet(&mut self, mut frame: Frame, layout: &Layout) -> Met {
+    pub fn meet(&mut self, mut frame: Frame, layout: &Layout) -> FragmentOutcome {
         self.reserve();
         let now = frame.timestamp();
         self.give_up(DropReason::FragmentAlone, |held| is_old(held.since, now));
         let Some((name, part)) = Name::of(frame.bytes(), layout) else {
-            return Met::Refused(frame, DropReason::FragmentMisfit);
+            return FragmentOutcome::Refused(frame, DropReason::FragmentMisfit);
         };
         let place = self.place_of(&name, now);
         let datagram =
             self.datagrams[place].get_or_insert_with(|| Datagram::new(name, layout.protocol, now));
         if !datagram.take(&part) {
-            return Met::Refused(frame, DropReason::FragmentMisfit);
+            return FragmentOutcome::Refused(frame, DropReason::FragmentMisfit);
         }
         if layout.fragment == Fragment::First {
             datagram.learn(frame.bytes(), layout, &part);
@@ -122,7 +122,7 @@ impl Fragments {
         }
         let Some(ports) = datagram.ports else {
             self.hold(name, frame, now);
-            return Met::Held;
+            return FragmentOutcome::Held;
         };
         self.current = Some(Current {
             ports,
@@ -132,7 +132,7 @@ impl Fragments {
         if datagram.is_complete() {
             self.datagrams[place] = None;
         }
-        Met::Known(frame)
+        FragmentOutcome::Known(frame)
     }
 
     /// The flow of the fragment that was met last.

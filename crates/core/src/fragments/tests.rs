@@ -52,9 +52,9 @@ impl Bench {
         let met = self.fragments.meet(frame, &layout);
         let given_up = self.fragments.given_up().map(|(_, why)| why).collect();
         let fate = match met {
-            Met::Held => Fate::Held,
-            Met::Refused(_, reason) => Fate::Refused(reason),
-            Met::Known(_) => {
+            FragmentOutcome::Held => Fate::Held,
+            FragmentOutcome::Refused(_, reason) => Fate::Refused(reason),
+            FragmentOutcome::Known(_) => {
                 let followers = std::iter::from_fn(|| self.fragments.next_follower());
                 Fate::Known(followers.count())
             }

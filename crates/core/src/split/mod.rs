@@ -15,7 +15,7 @@ pub const MOST_HOPS: u8 = 16;
 
 /// A frame that is about to leave: a header, stretched to its packet's length, or a whole packet.
 #[derive(Debug)]
-pub struct Parcel {
+pub struct DepartingFrame {
     /// The frame.
     pub frame: Frame,
     /// Whether it goes back to the sender of the request it answers.
@@ -37,7 +37,7 @@ pub enum Sent {
 #[derive(Debug)]
 pub enum Left {
     /// It leaves now: it is whole, and overtakes nobody.
-    Now(Parcel),
+    Now(DepartingFrame),
     /// It waits: a header for its payload, a whole packet for others.
     Waits,
     /// It is dropped: a whole packet would have to wait, and there is no room; or a header's payload is

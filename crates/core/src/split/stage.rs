@@ -1,6 +1,6 @@
 //! What the fast path asks of a place where payloads wait, whichever it is.
 
-use super::{Left, Parcel, Sent};
+use super::{DepartingFrame, Left, Sent};
 use crate::wire::Layout;
 use crate::{DropReason, Frame, Instant, Pools, Ticket};
 
@@ -21,7 +21,7 @@ pub struct Outgoing<'a> {
 #[derive(Debug)]
 pub enum Output {
     /// A packet leaves; the frame, if there is one, held its header and is for its pool.
-    Packet(Parcel, Option<Frame>),
+    Packet(DepartingFrame, Option<Frame>),
     /// A payload whose packet was dropped before, and counted then. The frame is for its pool.
     Freed(Frame),
     /// A packet is lost: what there is of it, for its pool, and why.
@@ -36,7 +36,7 @@ impl Output {
     #[must_use]
     pub fn ordinal(&self) -> u64 {
         match self {
-            Self::Packet(parcel, _) => parcel.frame.ordinal(),
+            Self::Packet(departing, _) => departing.frame.ordinal(),
             Self::Freed(frame) | Self::Lost(frame, _) => frame.ordinal(),
             Self::HeaderTooLong(_, payload) => payload.ordinal(),
         }
@@ -78,7 +78,13 @@ pub trait PayloadStage {
     fn asks_for_flow(&self, frame: &Frame) -> bool;
 
     /// A frame has passed the chain and is about to leave: the next of its flow.
-    fn leave(&mut self, parcel: Parcel, flow: u64, now: Instant, pools: &mut Pools) -> Left;
+    fn leave(
+        &mut self,
+        departing: DepartingFrame,
+        flow: u64,
+        now: Instant,
+        pools: &mut Pools,
+    ) -> Left;
 
     /// The next that comes out, until this time at the latest, and when it does.
     fn pass(&mut self, until: Instant) -> Option<(Instant, Output)>;

@@ -15,7 +15,7 @@ use twinpath_core::wire::{Address, fragment};
 use super::{Dpu, Stop, Verdict};
 use crate::flows::EntryKey;
 use crate::headers::{Direction, Headers};
-use crate::pipeline::{Arrival, Policies, Received, Ruling};
+use crate::pipeline::{Arrival, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::tables::Tables;
@@ -41,10 +41,10 @@ pub struct Question {
 }
 
 /// What policies say, and to which question.
-pub type Answer = (Question, Result<Ruling, Reason>);
+pub type Answer = (Question, Result<PolicyDecision, Reason>);
 
 /// Where policies judge.
-pub(super) enum Judge {
+pub(super) enum PolicyPlace {
     /// At once.
     Here,
     /// Who asks waits.
@@ -97,7 +97,7 @@ impl Dpu {
     #[must_use]
     pub fn with_policies_elsewhere(settings: Settings, tables: Arc<Tables>, seed: u64) -> Self {
         let mut dpu = Self::with_tables(settings, tables, seed);
-        dpu.judge = Judge::Elsewhere(Box::default());
+        dpu.judge = PolicyPlace::Elsewhere(Box::default());
         dpu
     }
 
@@ -105,7 +105,7 @@ impl Dpu {
     ///
     /// # Errors
     /// Why packets are dropped.
-    pub fn answer(&self, arrival: &Arrival) -> Result<Ruling, Reason> {
+    pub fn answer(&self, arrival: &Arrival) -> Result<PolicyDecision, Reason> {
         let eni = self.tables.eni(arrival.eni).ok_or(Reason::EniMiss)?;
         let policies = Policies {
             tables: &self.tables,
@@ -145,7 +145,7 @@ impl Dpu {
 
     /// Nothing waits for the answer to a question about this key any more.
     pub fn no_longer_asked(&mut self, key: &EntryKey) {
-        if let Judge::Elsewhere(asked) = &mut self.judge {
+        if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
             for datagram in asked.flows.remove(key).into_iter().flatten() {
                 // Another flow's may have its name now.
                 if asked.datagrams.get(&datagram) == Some(key) {
@@ -156,7 +156,7 @@ impl Dpu {
     }
 
     fn set_answer(&mut self, answer: Option<Answer>) {
-        if let Judge::Elsewhere(asked) = &mut self.judge {
+        if let PolicyPlace::Elsewhere(asked) = &mut self.judge {
             asked.answer = answer;
         }
     }
@@ -164,7 +164,7 @@ impl Dpu {
     /// A packet asks about this key, or waits for who has: all that are of its flow wait, and if it is
     /// the first fragment of a datagram, so do the others.
     pub(super) fn stops(&mut self, key: &EntryKey, inside: &[u8], received: &Received) {
-        let Judge::Elsewhere(asked) = &mut self.judge else {
+        let PolicyPlace::Elsewhere(asked) = &mut self.judge else {
             return;
         };
         let part = fragment::part(inside, &received.inner);
@@ -181,11 +181,11 @@ impl Dpu {
     /// A later fragment waits for the first of its datagram.
     pub(super) fn wait_for_first(&self, datagram: &DatagramName) -> Result<(), Stop> {
         match &self.judge {
-            Judge::Elsewhere(asked) => match asked.datagrams.get(datagram) {
+            PolicyPlace::Elsewhere(asked) => match asked.datagrams.get(datagram) {
                 Some(key) => Err(Stop::Wait(*key)),
                 None => Ok(()),
             },
-            Judge::Here => Ok(()),
+            PolicyPlace::Here => Ok(()),
         }
     }
 
@@ -193,7 +193,7 @@ impl Dpu {
     #[inline]
     pub(super) fn wait_for_others(&self, key: &EntryKey) -> Result<(), Stop> {
         match &self.judge {
-            Judge::Elsewhere(asked) if !asked.flows.is_empty() => asked.wait_for(key),
+            PolicyPlace::Elsewhere(asked) if !asked.flows.is_empty() => asked.wait_for(key),
             _ => Ok(()),
         }
     }
@@ -201,7 +201,7 @@ impl Dpu {
     /// A packet of no flow waits if one has asked that may open the flow that it belongs to: with this
     /// key, or as what packets with this key answer.
     pub(super) fn wait_for_opening(&self, key: &EntryKey) -> Result<(), Stop> {
-        let Judge::Elsewhere(asked) = &self.judge else {
+        let PolicyPlace::Elsewhere(asked) = &self.judge else {
             return Ok(());
         };
         let answered = [Direction::Outbound, Direction::Inbound].map(|way| key.turned(way));
@@ -214,7 +214,7 @@ impl Dpu {
 
     /// Whether policies can say at once what a packet asks.
     pub(super) fn may_judge(&self, key: &EntryKey, arrival: &Arrival) -> Result<(), Stop> {
-        let Judge::Elsewhere(asked) = &self.judge else {
+        let PolicyPlace::Elsewhere(asked) = &self.judge else {
             return Ok(());
         };
         let question = Question {
@@ -228,10 +228,10 @@ impl Dpu {
     }
 
     /// What they say.
-    pub(super) fn judged(&mut self, arrival: &Arrival) -> Result<Ruling, Reason> {
+    pub(super) fn judged(&mut self, arrival: &Arrival) -> Result<PolicyDecision, Reason> {
         let given = match &mut self.judge {
-            Judge::Elsewhere(asked) => asked.answer.take(),
-            Judge::Here => None,
+            PolicyPlace::Elsewhere(asked) => asked.answer.take(),
+            PolicyPlace::Here => None,
         };
         given.map_or_else(|| self.answer(arrival), |(_, said)| said)
     }

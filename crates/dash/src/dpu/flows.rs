@@ -13,7 +13,7 @@ use crate::counters::EniCounters;
 use crate::flows::{Entry, EntryKey, EntryNumber, State, opens};
 use crate::headers::{Direction, Headers};
 use crate::objects::EniMode;
-use crate::pipeline::{Action, Arrival, Detour, Policies, Received, Ruling};
+use crate::pipeline::{Action, Arrival, Detour, Policies, PolicyDecision, Received};
 use crate::reason::Reason;
 use crate::settings::Stray;
 use crate::tables::{EniEntry, epochs};
@@ -408,7 +408,7 @@ impl Dpu {
     }
 
     /// What is done to a flow's packets from now on.
-    pub(super) fn replace(&mut self, forward: EntryNumber, decision: &Ruling) {
+    pub(super) fn replace(&mut self, forward: EntryNumber, decision: &PolicyDecision) {
         let mut first = self.flows.get(forward);
         let mut second = self.flows.get(first.peer);
         let Some(eni) = self.tables.eni(first.eni) else {
@@ -534,7 +534,7 @@ impl Dpu {
         &mut self,
         keys: [EntryKey; 2],
         number: u16,
-        decision: &Ruling,
+        decision: &PolicyDecision,
         state: u8,
         now: Instant,
     ) -> Result<[EntryNumber; 2], Reason> {
@@ -620,7 +620,7 @@ impl Dpu {
 
 /// The key of answers to a flow's packets. All that a floating NIC sends and gets comes from the
 /// network.
-pub(super) fn answer_key(forward: &EntryKey, decision: &Ruling, mode: EniMode) -> EntryKey {
+pub(super) fn answer_key(forward: &EntryKey, decision: &PolicyDecision, mode: EniMode) -> EntryKey {
     let [source, destination] = forward.ports();
     let ports = decision.answers.ports.unwrap_or([destination, source]);
     let direction = match (forward.direction(), mode) {

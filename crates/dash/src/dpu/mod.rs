@@ -25,7 +25,7 @@ use crate::flows::{Deadlines, EntryKey, EntryNumber, FlowTable, Fragments, IdleT
 use crate::headers::Direction;
 use crate::objects::{EniId, Key};
 use crate::pipeline::{
-    Action, Applied, Received, Surroundings, Template, Unreceived, apply, apply_template,
+    Action, Applied, ApplyContext, Received, Template, Unreceived, apply, apply_template,
     sent_bytes,
 };
 use crate::reason::Reason;
@@ -37,7 +37,7 @@ pub use asking::{Answer, DpuStep, Question};
 pub use flows::FlowView;
 
 use actions::Actions;
-use asking::Judge;
+use asking::PolicyPlace;
 use errors::Translation;
 
 /// How long a machine may open connections faster than its limit, as time at that limit.
@@ -78,7 +78,7 @@ pub struct Dpu {
     burst_ns: u64,
     tables: Arc<Tables>,
     /// Where policies judge.
-    judge: Judge,
+    judge: PolicyPlace,
     flows: FlowTable,
     actions: Actions,
     enis: Vec<EniState>,
@@ -139,7 +139,7 @@ impl Dpu {
             idle: IdleTicks::new(&settings.idle),
             burst_ns: u64::try_from(settings.burst.as_nanos()).unwrap_or(u64::MAX),
             tables,
-            judge: Judge::Here,
+            judge: PolicyPlace::Here,
             flows: FlowTable::new(settings.flows, seed_for(seed, "dash flows")),
             actions: Actions::new(seed_for(seed, "dash actions")),
             enis: Vec::new(),
@@ -407,9 +407,7 @@ impl Dpu {
             template.sent_bytes(received.tunnel.inner().len()) <= self.settings.mtu
         };
         match self.actions.template(number).filter(fits) {
-            Some(template) => {
-                apply_template(buffer, start, received, template, &self.surroundings())
-            }
+            Some(template) => apply_template(buffer, start, received, template, &self.context()),
             None => {
                 let action = *self.actions.get(number).ok_or(Reason::NoFlow)?;
                 self.act(buffer, start, received, &action, now)
@@ -435,11 +433,11 @@ impl Dpu {
         if action.hides_source() {
             self.number(inside_mut(buffer, start, received), received, action, now);
         }
-        apply(buffer, start, received, action, &self.surroundings())
+        apply(buffer, start, received, action, &self.context())
     }
 
-    fn surroundings(&self) -> Surroundings<'_> {
-        Surroundings {
+    fn context(&self) -> ApplyContext<'_> {
+        ApplyContext {
             settings: &self.settings,
             switch: self.tables.switch(),
         }

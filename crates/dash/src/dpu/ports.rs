@@ -7,7 +7,7 @@ use super::Dpu;
 use super::flows::answer_key;
 use crate::flows::{EntryKey, EntryNumber};
 use crate::objects::EniMode;
-use crate::pipeline::Ruling;
+use crate::pipeline::PolicyDecision;
 use crate::reason::Reason;
 
 /// Ports that are looked at for one that is free. The first is drawn for the flow, so if nine of ten
@@ -20,7 +20,7 @@ impl Dpu {
     pub(super) fn choose_port(
         &mut self,
         forward: &EntryKey,
-        decision: &mut Ruling,
+        decision: &mut PolicyDecision,
         mode: EniMode,
         now: Instant,
     ) -> Result<(), Reason> {
@@ -48,7 +48,7 @@ impl Dpu {
     }
 
     /// Leaves a flow the port that its answers come to, if it is one that policies still allow.
-    pub(super) fn keep_port(&self, reverse: EntryNumber, decision: &mut Ruling) -> bool {
+    pub(super) fn keep_port(&self, reverse: EntryNumber, decision: &mut PolicyDecision) -> bool {
         let Some(ports) = decision.source_ports else {
             return true;
         };

@@ -88,7 +88,7 @@ pub struct Detour {
 
 impl Detour {
     /// Changes what was decided, if that is what the detour goes around.
-    pub fn take(&self, decision: &mut Ruling) {
+    pub fn take(&self, decision: &mut PolicyDecision) {
         if decision.forward.layers[0] != Some(self.instead_of) {
             return;
         }
@@ -175,7 +175,7 @@ impl fmt::Display for Action {
 
 /// What policies decide about a flow.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Ruling {
+pub struct PolicyDecision {
     /// What is done to packets as the one that was judged.
     pub forward: Action,
     /// What is done to answers: the forward action undone.
@@ -191,7 +191,7 @@ pub struct Ruling {
     pub source_ports: Option<PortRange>,
 }
 
-impl Ruling {
+impl PolicyDecision {
     /// The port that was chosen for a flow: packets leave with it, and answers come to it. Of an echo
     /// policies do not know the identifier, which stands in the flow's key in place of both ports.
     pub const fn set_source_port(&mut self, port: u16, [source, _]: [u16; 2]) {

@@ -27,7 +27,7 @@ pub struct Applied {
 
 /// What all packets share.
 #[derive(Copy, Clone)]
-pub struct Surroundings<'a> {
+pub struct ApplyContext<'a> {
     /// What operators want otherwise.
     pub settings: &'a Settings,
     /// How VXLAN is spoken.
@@ -72,7 +72,7 @@ pub fn apply(
     start: usize,
     received: &Received,
     action: &Action,
-    surroundings: &Surroundings<'_>,
+    context: &ApplyContext<'_>,
 ) -> Result<Applied, Reason> {
     let inner = received.tunnel.inner();
     let (mut at, end) = (start + inner.start, start + inner.end);
@@ -92,14 +92,14 @@ pub fn apply(
         }
     }
     let inner_bytes = end - at;
-    let class = class & 3 | outer_dscp(surroundings.settings, received.outer_class, class) << 2;
-    let stations = stations(surroundings.settings, received);
+    let class = class & 3 | outer_dscp(context.settings, received.outer_class, class) << 2;
+    let stations = stations(context.settings, received);
     for layer in action.layers.iter().flatten() {
-        let outer = outer(layer, stations, surroundings);
-        at = encapsulate(buffer, at, &outer, (received, class), surroundings)?;
+        let outer = outer(layer, stations, context);
+        at = encapsulate(buffer, at, &outer, (received, class), context)?;
     }
     if action.layers[0].is_none() {
-        if end - at > surroundings.settings.mtu + ethernet::HEADER_BYTES {
+        if end - at > context.settings.mtu + ethernet::HEADER_BYTES {
             return Err(Reason::TooLong);
         }
         let [own, next_hop] = stations;
@@ -122,7 +122,7 @@ pub fn apply_template(
     start: usize,
     received: &Received,
     template: &Template,
-    surroundings: &Surroundings<'_>,
+    context: &ApplyContext<'_>,
 ) -> Result<Applied, Reason> {
     let inner = received.tunnel.inner();
     let (at, end) = (start + inner.start, start + inner.end);
@@ -130,10 +130,10 @@ pub fn apply_template(
     let frame = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
     let class = decapsulate(frame, received)?;
     set_macs(frame, template.destination_mac, template.source_mac);
-    let class = class & 3 | outer_dscp(surroundings.settings, received.outer_class, class) << 2;
-    let stations = stations(surroundings.settings, received);
-    let outer = outer(&template.layer(), stations, surroundings);
-    let front = encapsulate(buffer, at, &outer, (received, class), surroundings)?;
+    let class = class & 3 | outer_dscp(context.settings, received.outer_class, class) << 2;
+    let stations = stations(context.settings, received);
+    let outer = outer(&template.layer(), stations, context);
+    let front = encapsulate(buffer, at, &outer, (received, class), context)?;
     Ok(Applied {
         frame: front..end,
         inner_bytes: end - at,
@@ -147,19 +147,19 @@ fn encapsulate(
     at: usize,
     outer: &Outer,
     (received, class): (&Received, u8),
-    surroundings: &Surroundings<'_>,
+    context: &ApplyContext<'_>,
 ) -> Result<usize, Reason> {
-    if outer.packet_bytes(buffer.len() - at) > surroundings.settings.mtu {
+    if outer.packet_bytes(buffer.len() - at) > context.settings.mtu {
         return Err(Reason::TooLong);
     }
     let at = at.checked_sub(outer.header_bytes()).ok_or(Reason::NoRoom)?;
     let entropy = received.arrival.entropy;
     let varying = Varying {
-        source_port: surroundings.switch.source_ports.port(entropy),
+        source_port: context.switch.source_ports.port(entropy),
         flow_label: entropy & 0xf_ffff,
         flow: 0,
         traffic_class: class,
-        udp_checksum: surroundings.settings.udp_checksum_v6,
+        udp_checksum: context.settings.udp_checksum_v6,
     };
     let place = buffer.get_mut(at..).ok_or(Reason::NoRoom)?;
     outer.emit(&varying, place).map_err(unbuilt)?;
@@ -197,7 +197,7 @@ fn stations(settings: &Settings, received: &Received) -> [MacAddress; 2] {
 const fn outer(
     layer: &Layer,
     [own, next_hop]: [MacAddress; 2],
-    surroundings: &Surroundings<'_>,
+    context: &ApplyContext<'_>,
 ) -> Outer {
     Outer {
         source_mac: own,
@@ -206,8 +206,8 @@ const fn outer(
         destination: layer.destination,
         encapsulation: layer.encapsulation,
         key: layer.key,
-        vxlan_port: surroundings.switch.port,
-        ttl: surroundings.settings.ttl,
+        vxlan_port: context.switch.port,
+        ttl: context.settings.ttl,
     }
 }
 

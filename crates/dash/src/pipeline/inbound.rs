@@ -1,6 +1,6 @@
 //! Packets from the network to an ENI's machine.
 
-use super::action::{Action, Layer, Origin, Ruling};
+use super::action::{Action, Layer, Origin, PolicyDecision};
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::{Policies, checked};
@@ -53,7 +53,7 @@ pub(super) fn admit(
         .ok_or(Reason::PaValidation)
 }
 
-pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Ruling, Reason> {
+pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<PolicyDecision, Reason> {
     let (metering, mapping_epoch) = admit(policies, arrival)?;
     // The machine knows nothing of its gateway's address.
     if policies
@@ -81,7 +81,7 @@ pub(super) fn decide(policies: &Policies<'_>, arrival: &Arrival) -> Result<Rulin
         origin: Some(Origin::of(arrival)),
         ..Action::default()
     };
-    Ok(Ruling {
+    Ok(PolicyDecision {
         forward,
         reverse,
         answers: arrival.headers.turned(),

@@ -1,7 +1,7 @@
 //! The pipeline: what comes, what policies say about it, and what is done to it.
 //!
 //! [`Received::read`] takes a frame apart and finds its ENI. [`Policies::decide`] runs all stages and
-//! answers with a [`Ruling`], which holds for all packets of the flow; [`apply`](apply()) does it. Between
+//! answers with a [`PolicyDecision`], which holds for all packets of the flow; [`apply`](apply()) does it. Between
 //! the two stands the table of flows ([`flows`](crate::flows)), so that the stages see the first
 //! packet of a connection alone.
 
@@ -16,8 +16,8 @@ mod redirect;
 mod stages;
 mod template;
 
-pub use action::{Action, Detour, Layer, Origin, Ruling};
-pub use apply::{Applied, Surroundings, apply, apply_template, sent_bytes};
+pub use action::{Action, Detour, Layer, Origin, PolicyDecision};
+pub use apply::{Applied, ApplyContext, apply, apply_template, sent_bytes};
 pub use arrival::{Arrival, Received, Unreceived};
 pub use notes::{Note, Notes};
 pub use policy::Policies;

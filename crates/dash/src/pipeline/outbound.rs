@@ -4,7 +4,7 @@
 use twinpath_core::wire::tunnel::Encapsulation;
 use twinpath_core::wire::{Address, Endpoint, protocol};
 
-use super::action::{Action, Layer, Origin, Ruling};
+use super::action::{Action, Layer, Origin, PolicyDecision};
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::{Policies, checked, joined};
@@ -13,7 +13,7 @@ use crate::objects::{
     EniMode, MeterBits, PortMapRange, PortRange, PrivateLink, RoutingType, ServiceTunnel,
 };
 use crate::reason::Reason;
-use crate::tables::{Found, RouteEntry, RouteKind, RoutingEntry, epochs};
+use crate::tables::{FoundMapping, RouteEntry, RouteKind, RoutingEntry, epochs};
 
 /// Where a packet is sent, before answers are thought of.
 struct Way {
@@ -32,7 +32,7 @@ pub(super) fn decide(
     policies: &Policies<'_>,
     arrival: &Arrival,
     (metering, admitted_by): (MeterBits, Option<u16>),
-) -> Result<Ruling, Reason> {
+) -> Result<PolicyDecision, Reason> {
     let planner = Planner {
         policies,
         arrival,
@@ -48,7 +48,7 @@ pub(super) fn decide(
         ..way.action
     };
     let metering = joined(metering, way.metering);
-    Ok(Ruling {
+    Ok(PolicyDecision {
         forward,
         reverse,
         answers,
@@ -300,7 +300,7 @@ impl Planner<'_> {
     fn private_link(
         &self,
         way: &mut Way,
-        mapping: &Found<'_>,
+        mapping: &FoundMapping<'_>,
         addresses: &PrivateLink,
         underlay: &mut Address,
     ) -> Result<(), Reason> {

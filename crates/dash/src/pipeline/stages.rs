@@ -8,9 +8,9 @@
 //!    validation of the sender's physical address ([`inbound`](super::inbound)),
 //! 4. metering class.
 //!
-//! Nothing is changed here, neither the packet nor any state: the answer is a [`Ruling`].
+//! Nothing is changed here, neither the packet nor any state: the answer is a [`PolicyDecision`].
 
-use super::action::Ruling;
+use super::action::PolicyDecision;
 use super::arrival::Arrival;
 use super::notes::Note;
 use super::policy::Policies;
@@ -24,7 +24,7 @@ impl Policies<'_> {
     ///
     /// # Errors
     /// Why it is dropped.
-    pub fn decide(&self, arrival: &Arrival) -> Result<Ruling, Reason> {
+    pub fn decide(&self, arrival: &Arrival) -> Result<PolicyDecision, Reason> {
         let is_trusted = self.is_trusted(arrival);
         self.note(|| {
             let action = if is_trusted { "trusted" } else { "dropped" };

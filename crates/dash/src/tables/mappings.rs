@@ -17,7 +17,7 @@ use crate::objects::{PrivateLink, RoutingType, VnetMapping};
 
 /// What a mapping says beside addresses, with numbers for names.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Profile {
+pub struct MappingProfile {
     /// What is done.
     pub routing_type: RoutingType,
     /// Whether the VNI is the destination network's.
@@ -34,13 +34,13 @@ pub struct Profile {
 
 /// A mapping that was found.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct FoundMapping<'a> {
     /// The outer destination.
     pub underlay: Address,
     /// The inner destination MAC address.
     pub mac: Option<MacAddress>,
     /// All else.
-    pub profile: &'a Profile,
+    pub profile: &'a MappingProfile,
 }
 
 /// Mappings by network and address.
@@ -48,7 +48,7 @@ pub struct Found<'a> {
 pub struct MappingTable {
     v4: Entries<3>,
     v6: Entries<5>,
-    profiles: Interned<Profile>,
+    profiles: Interned<MappingProfile>,
     /// Physical addresses that do not fit an entry.
     underlays: Interned<Address>,
     /// How many mappings of a network lead to a physical address.
@@ -99,7 +99,7 @@ impl MappingTable {
     /// The mapping of an address in a network.
     #[must_use]
     #[inline]
-    pub fn lookup(&self, vnet: u32, address: Address) -> Option<Found<'_>> {
+    pub fn lookup(&self, vnet: u32, address: Address) -> Option<FoundMapping<'_>> {
         let found = match address.is_v4() {
             true => self.v4.find(v4_key(vnet, address)).map(Value::of_v4),
             false => self.v6.find(v6_key(vnet, address)).map(Value::of_v6),
@@ -191,8 +191,8 @@ impl MappingTable {
         }
     }
 
-    fn open(&self, value: Value) -> Option<Found<'_>> {
-        Some(Found {
+    fn open(&self, value: Value) -> Option<FoundMapping<'_>> {
+        Some(FoundMapping {
             underlay: match value.underlay {
                 Underlay::V4(bits) => Address::from_v4(bits.to_be_bytes()),
                 Underlay::Number(number) => *self.underlays.get(number)?,
@@ -203,11 +203,11 @@ impl MappingTable {
     }
 }
 
-fn profile(mapping: &VnetMapping, numbers: &mut Numbers) -> Profile {
+fn profile(mapping: &VnetMapping, numbers: &mut Numbers) -> MappingProfile {
     let Numbers {
         tunnels, port_maps, ..
     } = numbers;
-    Profile {
+    MappingProfile {
         routing_type: mapping.routing_type,
         use_dst_vni: mapping.use_dst_vni,
         private_link: mapping.private_link,

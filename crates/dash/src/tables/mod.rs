@@ -31,7 +31,7 @@ pub use acl::{AclMatch, AclTable};
 pub use eni::{AclStages, EniEntry, Limits, NatBlock};
 pub use inbound::{InboundRule, InboundTable};
 pub(crate) use interned::Interned;
-pub use mappings::{Found, MappingTable, Profile};
+pub use mappings::{FoundMapping, MappingProfile, MappingTable};
 pub use meters::{MeterRanges, MeterTable};
 pub use routes::{RouteEntry, RouteKind, RouteTable};
 pub use routing::{MAX_LAYERS, PortMapTable, RoutingEntry, TunnelEntry, encapsulation};

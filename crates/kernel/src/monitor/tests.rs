@@ -5,8 +5,8 @@ use crate::view::Interest;
 
 const WAN: u32 = 4;
 
-fn monitor() -> Monitor {
-    Monitor::new(Interest {
+fn monitor() -> KernelMonitor {
+    KernelMonitor::new(Interest {
         ports: vec![Some("wan".into())],
         table: 254,
         most_routes: 10,
@@ -26,7 +26,7 @@ fn asked(question: &[u8]) -> (u16, u32) {
 
 /// A kernel answers all questions with what `told` says of each; returns the types of questions.
 fn answer_all(
-    monitor: &mut Monitor,
+    monitor: &mut KernelMonitor,
     first: Vec<u8>,
     now: Duration,
     told: &dyn Fn(u16) -> Vec<u8>,
@@ -49,7 +49,7 @@ fn a_route(kind: u16) -> Vec<u8> {
     }
 }
 
-fn started() -> Monitor {
+fn started() -> KernelMonitor {
     let mut monitor = monitor();
     let first = monitor.question(Duration::ZERO).expect("all is asked for");
     let kinds = answer_all(&mut monitor, first, Duration::ZERO, &a_route);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use twinpath_core::wire::MacAddress;
 use twinpath_core::{Frame, Instant, Pools, Ticket};
-use twinpath_remote::payloads::QueuePairFigures;
+use twinpath_remote::payloads::QueuePairStatus;
 use twinpath_remote::{Handle, Output, PayloadMemory, Refusal, Requester};
 
 /// A requester beside other traffic, whose octets a switch's counter of the port has as well.
@@ -99,7 +99,7 @@ impl PayloadMemory for SharedLink {
         self.requester.named_counters()
     }
 
-    fn queue_pair_figures(&self) -> Vec<QueuePairFigures> {
+    fn queue_pair_figures(&self) -> Vec<QueuePairStatus> {
         self.requester.queue_pair_figures()
     }
 }

@@ -4,7 +4,7 @@
 //! A place that is in use is passed over, and the packet travels whole.
 
 use twinpath_core::split::{
-    Left, Outgoing, Output, Parcel, PayloadStage, Sent, cut, cut_at, join, split,
+    DepartingFrame, Left, Outgoing, Output, PayloadStage, Sent, cut, cut_at, join, split,
 };
 use twinpath_core::{DropReason, Frame, Instant, Pools, Ticket};
 use twinpath_remote::HeaderSlots;
@@ -87,19 +87,25 @@ impl PayloadStage for Sram {
         false
     }
 
-    fn leave(&mut self, mut parcel: Parcel, _flow: u64, _now: Instant, pools: &mut Pools) -> Left {
-        if parcel.frame.metadata().parked_bytes == 0 {
-            return Left::Now(parcel);
+    fn leave(
+        &mut self,
+        mut departing: DepartingFrame,
+        _flow: u64,
+        _now: Instant,
+        pools: &mut Pools,
+    ) -> Left {
+        if departing.frame.metadata().parked_bytes == 0 {
+            return Left::Now(departing);
         }
-        let payload = self.slots.take(parcel.frame.ticket());
-        let Some(payload) = payload.filter(|_| cut(&mut parcel.frame)) else {
-            return Left::Dropped(parcel.frame, DropReason::PayloadLost);
+        let payload = self.slots.take(departing.frame.ticket());
+        let Some(payload) = payload.filter(|_| cut(&mut departing.frame)) else {
+            return Left::Dropped(departing.frame, DropReason::PayloadLost);
         };
         self.bytes -= payload.len() as u64;
-        match join(parcel.frame, payload) {
+        match join(departing.frame, payload) {
             Ok((frame, spare)) => {
                 pools.give(spare);
-                Left::Now(Parcel { frame, ..parcel })
+                Left::Now(DepartingFrame { frame, ..departing })
             }
             Err((header, _)) => Left::Dropped(header, DropReason::PayloadLost),
         }

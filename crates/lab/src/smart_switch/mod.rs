@@ -1,7 +1,7 @@
 //! A switch with DPUs in one box: the production pipeline of `twinpath-dash` on the devices of a paper.
 //!
 //! One packet's walk: the switch finds by the ENI's MAC address which DPU the ENI is on
-//! ([`Steering`](twinpath_dash::steering::Steering)); the packet queues for that DPU's port; the DPU's pipeline looks
+//! ([`DpuSteering`](twinpath_dash::steering::DpuSteering)); the packet queues for that DPU's port; the DPU's pipeline looks
 //! for its flow. A packet of a known flow is rewritten and leaves. One that opens a connection goes to one of the
 //! DPU's cores, whose policies judge it, and enters the pipeline again with what they say. What a DPU does with a
 //! packet is the production [`Dpu`](twinpath_dash::Dpu); how long it takes is the testbed's.

@@ -9,7 +9,7 @@ use crate::model::ParameterError;
 use std::collections::HashMap;
 use twinpath_core::wire::Address;
 use twinpath_dash::Question;
-use twinpath_dash::steering::{Sender, Steering, Way};
+use twinpath_dash::steering::{DpuRoute, DpuSteering, FrameOrigin};
 use twinpath_engine::devices::Server;
 use twinpath_engine::{Agenda, Time, World, run_until};
 use twinpath_traffic::popularity::Zipf;
@@ -58,7 +58,7 @@ struct Packet {
 
 struct Testbed<'a> {
     setting: &'a Setting,
-    steering: Steering,
+    steering: DpuSteering,
     /// DPUs by address.
     numbers: HashMap<Address, usize>,
     devices: Vec<Device>,
@@ -83,7 +83,7 @@ impl<'a> Testbed<'a> {
         let exponent = parameters.eni_zipf;
         Ok(Self {
             setting,
-            steering: Steering::of(&snapshot.configuration),
+            steering: DpuSteering::of(&snapshot.configuration),
             numbers: (0..parameters.dpus)
                 .map(|number| (dpu_address(number), usize::from(number)))
                 .collect(),
@@ -168,7 +168,9 @@ impl<'a> Testbed<'a> {
         let now = agenda.now();
         let counts = self.measures.counts(now);
         self.measures.came += u64::from(counts);
-        let way = self.steering.way(configuration::mac(eni), Sender::Host);
+        let way = self
+            .steering
+            .way(configuration::mac(eni), FrameOrigin::Host);
         let Some(dpu) = way.ok().and_then(|way| self.number(way)) else {
             return self.lose(now, connection.as_ref());
         };
@@ -188,10 +190,10 @@ impl<'a> Testbed<'a> {
         }
     }
 
-    fn number(&self, way: Way) -> Option<usize> {
+    fn number(&self, way: DpuRoute) -> Option<usize> {
         match way {
-            Way::Local { dpu } => self.numbers.get(&dpu).copied(),
-            Way::Remote { .. } => None,
+            DpuRoute::Local { dpu } => self.numbers.get(&dpu).copied(),
+            DpuRoute::Remote { .. } => None,
         }
     }
 

@@ -6,18 +6,18 @@ use super::sizes::Sizes;
 use crate::model::ParameterError;
 use twinpath_core::{HashKey, Instant};
 use twinpath_engine::{Agenda, Rate, Time, World};
-use twinpath_parking::{Answer, Dequeued, Load, PayloadBuffer, Reading, Resident, Ticket};
+use twinpath_parking::{Answer, Dequeued, Load, ParkedPayload, PayloadBuffer, Reading, Ticket};
 use twinpath_traffic::random::{Chance, Random, RandomSource};
 
 /// What is parked: a packet without its bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct ParkedPacket {
     bytes: u32,
     flow: u32,
     number: u64,
 }
 
-impl Load for Parcel {
+impl Load for ParkedPacket {
     fn bytes(&self) -> u32 {
         self.bytes
     }
@@ -30,9 +30,9 @@ pub(crate) enum Event {
     /// A header is back.
     Header(Ticket),
     /// The port has sent what it took from the queue; a payload that goes round comes with it.
-    Sent(Option<Resident<Parcel>>),
+    Sent(Option<ParkedPayload<ParkedPacket>>),
     /// A payload has come round.
-    Back(Resident<Parcel>),
+    Back(ParkedPayload<ParkedPacket>),
     /// The queue is read.
     Read,
     /// The controller gets the reading.
@@ -41,7 +41,7 @@ pub(crate) enum Event {
 
 struct Testbed<'a> {
     parameters: &'a Parameters,
-    buffer: PayloadBuffer<Parcel, ()>,
+    buffer: PayloadBuffer<ParkedPacket, ()>,
     port: Rate,
     is_sending: bool,
     switch: Time,
@@ -114,17 +114,19 @@ impl World for Testbed<'_> {
                 self.buffer
                     .answered(ticket, Answer::Header(()), instant(now));
             }
-            Event::Sent(resident) => {
+            Event::Sent(parked_payload) => {
                 self.is_sending = false;
-                match (resident, self.switch) {
+                match (parked_payload, self.switch) {
                     (None, _) => (),
-                    (Some(resident), Time::ZERO) => self.buffer.recirculated(resident),
-                    (Some(resident), switch) => agenda.after(switch, Event::Back(resident)),
+                    (Some(parked_payload), Time::ZERO) => self.buffer.recirculated(parked_payload),
+                    (Some(parked_payload), switch) => {
+                        agenda.after(switch, Event::Back(parked_payload))
+                    }
                 }
                 self.send(agenda);
             }
-            Event::Back(resident) => {
-                self.buffer.recirculated(resident);
+            Event::Back(parked_payload) => {
+                self.buffer.recirculated(parked_payload);
                 self.send(agenda);
             }
             Event::Read => self.read(agenda),
@@ -134,7 +136,7 @@ impl World for Testbed<'_> {
 }
 
 impl<'a> Testbed<'a> {
-    fn new(parameters: &'a Parameters, buffer: PayloadBuffer<Parcel, ()>) -> Self {
+    fn new(parameters: &'a Parameters, buffer: PayloadBuffer<ParkedPacket, ()>) -> Self {
         let packets_per_ps = parameters.input_gbps * 1e-3 / (8.0 * parameters.mean_bytes);
         Self {
             buffer,
@@ -183,14 +185,14 @@ impl<'a> Testbed<'a> {
         let bytes = self.sizes.draw(&mut self.random.sizes);
         let latency = self.cores_latency(agenda.now());
         let is_lost = self.header_loss.draw(&mut self.random.losses);
-        let parcel = Parcel {
+        let parked_packet = ParkedPacket {
             bytes,
             flow,
             number,
         };
         let parked = self
             .buffer
-            .park(parcel, self.flow_hash(flow), instant(agenda.now()));
+            .park(parked_packet, self.flow_hash(flow), instant(agenda.now()));
         if let (Ok(ticket), false) = (parked, is_lost) {
             agenda.after(latency, Event::Header(ticket));
         }
@@ -228,12 +230,12 @@ impl<'a> Testbed<'a> {
         self.is_sending = true;
         let on_wire = self.port.time_of(bytes.into());
         self.measures.busy += on_wire;
-        let resident = self.dequeue(agenda.now(), on_wire);
-        agenda.after(on_wire, Event::Sent(resident));
+        let parked_payload = self.dequeue(agenda.now(), on_wire);
+        agenda.after(on_wire, Event::Sent(parked_payload));
     }
 
     /// Answers with the payload that must go round, if it is one.
-    fn dequeue(&mut self, now: Time, on_wire: Time) -> Option<Resident<Parcel>> {
+    fn dequeue(&mut self, now: Time, on_wire: Time) -> Option<ParkedPayload<ParkedPacket>> {
         match self.buffer.dequeue(instant(now))? {
             Dequeued::Depart {
                 payload,
@@ -247,17 +249,17 @@ impl<'a> Testbed<'a> {
                     .departure(payload.bytes, latency, recirculations, is_in_order);
                 None
             }
-            Dequeued::Again(resident) => Some(resident),
+            Dequeued::Again(parked_payload) => Some(parked_payload),
             Dequeued::Ended { .. } | Dequeued::Copy | Dequeued::Whole(_) => None,
         }
     }
 
-    fn is_in_order(&mut self, parcel: &Parcel) -> bool {
-        let Some(last) = self.last_out.get_mut(parcel.flow as usize) else {
+    fn is_in_order(&mut self, parked_packet: &ParkedPacket) -> bool {
+        let Some(last) = self.last_out.get_mut(parked_packet.flow as usize) else {
             return true;
         };
-        let is_next = parcel.number >= *last;
-        *last = (*last).max(parcel.number + 1);
+        let is_next = parked_packet.number >= *last;
+        *last = (*last).max(parked_packet.number + 1);
         is_next
     }
 

@@ -20,7 +20,7 @@ use twinpath_core::{Frame, Steering};
 use twinpath_engine::devices::Port;
 use twinpath_engine::{Agenda, Rate, Time, World, run_until};
 use twinpath_link::Sender;
-use twinpath_node::machine::Answer;
+use twinpath_node::machine::WorkerAnswer;
 use twinpath_node::{Departure, Node, Output};
 
 /// How often the number of rules is read.
@@ -127,7 +127,7 @@ struct Testbed<'a> {
     steering: Steering,
     change: Option<ChainChange>,
     /// What workers will have answered when all that they gave back is in.
-    answers: VecDeque<(usize, Answer)>,
+    answers: VecDeque<(usize, WorkerAnswer)>,
     /// Frames between the fast path and the cores, either way.
     under_way: u64,
 }

@@ -4,7 +4,7 @@ use super::list::classified_rules;
 use super::{AccessList, Config, NAME, NewList, Prepared};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError,
-    Surroundings,
+    SectionContext,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
@@ -35,10 +35,10 @@ pub const FUNCTION: Descriptor = Descriptor {
 
 fn read(
     section: ValueDeserializer<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
-    config.ports = surroundings.ports.to_vec();
+    config.ports = context.ports.to_vec();
     config.ingress_ports().map_err(toml::de::Error::custom)?;
     Ok(Arc::new(config))
 }

@@ -1,6 +1,6 @@
 //! A DPU's configuration: the settings of its table, and what the files say that it names.
 
-use crate::descriptor::{ConfigWarning, ReadError, Surroundings};
+use crate::descriptor::{ConfigWarning, ReadError, SectionContext};
 use crate::duration::Human;
 use crate::shard::Shard;
 use crate::text::Text;
@@ -239,16 +239,13 @@ impl Written {
 
 impl Config {
     /// Reads what a table says, and the files that it names.
-    pub(super) fn read(
-        written: Written,
-        surroundings: Surroundings<'_>,
-    ) -> Result<Self, ReadError> {
+    pub(super) fn read(written: Written, context: SectionContext<'_>) -> Result<Self, ReadError> {
         let settings = written.settings();
         let settings = settings.map_err(|(key, error)| ReadError::named(key, error))?;
         let (mut files, mut mistakes) = (Files::default(), Vec::new());
         for (number, path) in written.config.iter().enumerate() {
-            let path = surroundings.folder.join(path);
-            match surroundings.files.read(&path) {
+            let path = context.folder.join(path);
+            match context.files.read(&path) {
                 Ok(text) => files.add_text(path, text.as_bytes()),
                 Err(source) => mistakes.push(at_file(number, unreadable(path, &source))),
             }

@@ -4,7 +4,7 @@ use super::config::Written;
 use super::{Config, NAME};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
-    ReadError, Surroundings,
+    ReadError, SectionContext,
 };
 use crate::memory::TableMemory;
 use crate::schema;
@@ -30,10 +30,10 @@ const FLOW_BYTES: usize = 2 * 64 * 2;
 
 fn read(
     section: ValueDeserializer<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let written = Written::deserialize(section)?;
-    Ok(Arc::new(Config::read(written, surroundings)?))
+    Ok(Arc::new(Config::read(written, context)?))
 }
 
 impl FunctionConfig for Config {

@@ -8,7 +8,7 @@ use super::rules::{FirstPacket, RuleSet};
 use super::{Config, Firewall, NAME};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, ReadError,
-    Surroundings,
+    SectionContext,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::firewall::cover::unreachable_rules;
@@ -41,10 +41,10 @@ pub const FUNCTION: Descriptor = Descriptor {
 
 fn read(
     section: ValueDeserializer<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Config::deserialize(section)?;
-    config.ports = surroundings.ports.to_vec();
+    config.ports = context.ports.to_vec();
     config.check_ingress().map_err(toml::de::Error::custom)?;
     Ok(Arc::new(config))
 }

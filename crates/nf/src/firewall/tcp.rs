@@ -8,7 +8,7 @@ use super::connection::{Connection, Phase};
 use super::function::{Checked, Firewall};
 use super::segment::Segment;
 use super::tcp_state::{End, SegmentKind, TcpState, Transition, transition};
-use super::window::{Judgement, Windows};
+use super::window::{WindowVerdict, Windows};
 
 impl Firewall {
     pub(super) fn segment(&mut self, packet: &Packet, flow: &mut Flow<'_>) -> Checked {
@@ -90,18 +90,18 @@ impl Firewall {
             && !connection.windows.hears_the_other_end(segment);
         let next = if is_blind { state } else { next };
         match connection.windows.judge(state, sender, segment) {
-            Judgement::Believed => {
+            WindowVerdict::Believed => {
                 connection.phase = Phase::Tcp(next);
                 connection.timeout = self.tcp_timeout(next);
                 connection.last_seen = flow.now.ticks();
                 connection.store(flow.words);
                 Ok(())
             }
-            Judgement::Challenged => {
+            WindowVerdict::Challenged => {
                 self.counters.challenged += 1;
                 Ok(())
             }
-            Judgement::Refused => {
+            WindowVerdict::Refused => {
                 self.out_of_window()?;
                 connection.last_seen = flow.now.ticks();
                 connection.store(flow.words);

@@ -81,7 +81,7 @@ pub struct Windows {
 
 /// What a segment's numbers make of it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum WindowVerdict {
     /// They are the connection's: it moves on.
     Believed,
     /// They may be. The segment passes and changes nothing: its receiver knows better, and
@@ -91,7 +91,7 @@ pub enum Judgement {
     Refused,
 }
 
-impl Judgement {
+impl WindowVerdict {
     const fn believed_if(is_believable: bool) -> Self {
         match is_believable {
             true => Self::Believed,
@@ -103,8 +103,8 @@ impl Judgement {
 impl Windows {
     /// Judges a segment that comes in this state from this end, and takes note of it if it is
     /// believed.
-    pub fn judge(&mut self, state: TcpState, from: End, segment: &Segment) -> Judgement {
-        use Judgement::{Believed, Challenged};
+    pub fn judge(&mut self, state: TcpState, from: End, segment: &Segment) -> WindowVerdict {
+        use WindowVerdict::{Believed, Challenged};
         match (state, from, segment.kind) {
             (TcpState::SynSent, End::Opener, SegmentKind::Syn) => {
                 self.hear_another_syn(segment);
@@ -112,10 +112,10 @@ impl Windows {
             }
             // Both open at once: what the responder answers settles the windows.
             (TcpState::SynSent, End::Opener, _) => {
-                Judgement::believed_if(self.has_syn(segment.direction, segment.sequence))
+                WindowVerdict::believed_if(self.has_syn(segment.direction, segment.sequence))
             }
             (TcpState::SynSent, _, SegmentKind::Reset) => self.judge_refusal(segment),
-            (TcpState::SynSent, _, _) => Judgement::believed_if(self.answer_syn(segment)),
+            (TcpState::SynSent, _, _) => WindowVerdict::believed_if(self.answer_syn(segment)),
             (_, _, SegmentKind::Reset) => self.judge_reset(segment),
             (TcpState::PickedUp, End::Opener, _) if self.is_near(segment) => {
                 self.hear_one_end(segment);
@@ -123,32 +123,32 @@ impl Windows {
             }
             (TcpState::PickedUp, End::Opener, _) => Challenged,
             (TcpState::PickedUp, End::Responder, _) => {
-                Judgement::believed_if(self.hear_other_end(segment))
+                WindowVerdict::believed_if(self.hear_other_end(segment))
             }
             (TcpState::SynReceived, End::Opener, _) if !self.acknowledges_syn(segment) => {
-                Judgement::Refused
+                WindowVerdict::Refused
             }
-            _ => Judgement::believed_if(self.is_in_window(segment) && self.advance(segment)),
+            _ => WindowVerdict::believed_if(self.is_in_window(segment) && self.advance(segment)),
         }
     }
 
     /// A reset in answer to a SYN has to acknowledge it.
-    fn judge_refusal(&self, segment: &Segment) -> Judgement {
+    fn judge_refusal(&self, segment: &Segment) -> WindowVerdict {
         match self.acknowledges_syn(segment) {
-            true if self.acknowledges_first_syn(segment) => Judgement::Believed,
-            true => Judgement::Challenged,
-            false => Judgement::Refused,
+            true if self.acknowledges_first_syn(segment) => WindowVerdict::Believed,
+            true => WindowVerdict::Challenged,
+            false => WindowVerdict::Refused,
         }
     }
 
-    fn judge_reset(&self, segment: &Segment) -> Judgement {
+    fn judge_reset(&self, segment: &Segment) -> WindowVerdict {
         let (mine, sequence) = (&self.halves[segment.direction.index()], segment.sequence);
         let is_in_window =
             is_at_most(mine.acknowledged, sequence) && is_at_most(sequence, mine.limit);
         match (self.is_next(segment), is_in_window) {
-            (true, _) => Judgement::Believed,
-            (false, true) => Judgement::Challenged,
-            (false, false) => Judgement::Refused,
+            (true, _) => WindowVerdict::Believed,
+            (false, true) => WindowVerdict::Challenged,
+            (false, false) => WindowVerdict::Refused,
         }
     }
 

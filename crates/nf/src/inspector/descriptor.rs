@@ -4,7 +4,7 @@ use super::function::{automata, left_out, stream_bytes};
 use super::{Config, DeepMatcher, Inspector, InspectorError, NAME, inspector};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
-    ReadError, Surroundings,
+    ReadError, SectionContext,
 };
 use crate::hosts::Hosts;
 use crate::memory::TableMemory;
@@ -124,9 +124,9 @@ impl FunctionConfig for Config {
 /// The file of rules is read too, so that the inspector will be what it says now.
 fn read(
     section: ValueDeserializer<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
-    let Surroundings { folder, files, .. } = surroundings;
+    let SectionContext { folder, files, .. } = context;
     let mut config = Config::deserialize(section)?;
     config.read_file(folder, files).map_err(|source| {
         let path = folder.join(&config.rules);

@@ -5,7 +5,7 @@ use super::connection::{Connection, Kind};
 use super::maglev::Maglev;
 use super::{Config, ConfigError, LoadBalancer, NAME};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, Placed, ReadError, Surroundings,
+    Descriptor, Form, Function, FunctionConfig, FunctionError, Placed, ReadError, SectionContext,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::hosts::Hosts;
@@ -143,7 +143,7 @@ impl FunctionConfig for Config {
 
 fn read(
     section: ValueDeserializer<'_>,
-    _: Surroundings<'_>,
+    _: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let config = RawConfig::deserialize(section)?.checked();
     let several = |mistakes: Vec<Misplaced>| {

@@ -9,9 +9,9 @@ mod half_open;
 pub(crate) mod held;
 pub(crate) mod icmp_errors;
 mod limits;
-pub(crate) mod nature;
 pub(crate) mod plan;
 mod told;
+pub(crate) mod translatable;
 
 use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
@@ -23,8 +23,8 @@ use crate::icmp_errors::Refusals;
 use crate::records::Kind;
 use exhaustion::Exhaustion;
 use fragments::Fragments;
-use nature::{Nature, kind_of, nature};
 use plan::{Leg, Stop};
+use translatable::{Translatable, kind_of, translatable};
 use twinpath_core::wire::tcp::flags::{ACK, FIN, RST, SYN};
 use twinpath_core::wire::{Address, Endpoint};
 use twinpath_core::{DropReason, Identifications, Instant};
@@ -428,7 +428,7 @@ pub(crate) fn set_ends(
     sender: Endpoint,
     receiver: Endpoint,
 ) {
-    let asks = kind == Kind::Icmp && nature::is_echo_request(packet.quote());
+    let asks = kind == Kind::Icmp && translatable::is_echo_request(packet.quote());
     packet.set_source(sender);
     packet.set_destination(receiver);
     if asks {
@@ -495,17 +495,17 @@ impl RuleFunction for Napt {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Verdict {
-        let nature = nature(packet);
-        if matches!(nature, Nature::NotIp) {
+        let translatable = translatable(packet);
+        if matches!(translatable, Translatable::NotIp) {
             return Verdict::Forward;
         }
         let course = self.sides.course(packet);
-        let verdict = match nature {
-            Nature::Ports(kind) => self.translate(packet, course, kind, now),
-            Nature::Error => self.translate_error(packet, course, now),
-            Nature::Part(part) => self.translate_fragment(packet, course, part, now, answers),
-            Nature::Fragment => self.translate_bare(packet, course, DropReason::Fragment),
-            Nature::Other | Nature::NotIp => {
+        let verdict = match translatable {
+            Translatable::Ports(kind) => self.translate(packet, course, kind, now),
+            Translatable::Error => self.translate_error(packet, course, now),
+            Translatable::Part(part) => self.translate_fragment(packet, course, part, now, answers),
+            Translatable::Fragment => self.translate_bare(packet, course, DropReason::Fragment),
+            Translatable::Other | Translatable::NotIp => {
                 self.translate_bare(packet, course, DropReason::UntranslatableProtocol)
             }
         };

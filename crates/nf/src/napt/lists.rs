@@ -52,7 +52,7 @@ impl Lists {
     }
 
     /// The first of a list becomes its last.
-    pub fn turn(&mut self, list: usize) {
+    pub fn rotate(&mut self, list: usize) {
         if let Some(first) = self.first(list) {
             self.first[list] = self.links[first as usize].next;
         }

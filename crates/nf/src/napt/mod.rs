@@ -156,10 +156,10 @@ mod wheel;
 pub(crate) mod core {
     pub(crate) use super::Napt;
     pub(crate) use super::function::datagram::Datagram;
-    pub(crate) use super::function::fragments::{Became, Part};
+    pub(crate) use super::function::fragments::{FragmentTranslation, Part};
     pub(crate) use super::function::icmp_errors::{reason_of, rewrite_error};
-    pub(crate) use super::function::nature::{Nature, kind_of, nature};
     pub(crate) use super::function::plan::{Leg, Stop};
+    pub(crate) use super::function::translatable::{Translatable, kind_of, translatable};
     pub(crate) use super::function::{flags_of, set_ends};
     pub(crate) use super::ports::Slot;
     pub(crate) use super::tcp::Way;

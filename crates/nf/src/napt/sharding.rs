@@ -2,7 +2,7 @@
 //! their forwards and blocks in whichever shard they are.
 
 use super::config::{Config, Deterministic, Forwards, LOW, PortsText};
-use super::function::nature::kind_of;
+use super::function::translatable::kind_of;
 use crate::shard::{Owner, Owners, Parts, Shard};
 use std::collections::HashMap;
 use twinpath_core::Share;

@@ -80,7 +80,7 @@ impl Wheel {
     /// The first of those that are set aside; it becomes the last.
     pub fn next_aside(&mut self) -> Option<u32> {
         let first = self.lists.first(ASIDE);
-        self.lists.turn(ASIDE);
+        self.lists.rotate(ASIDE);
         first
     }
 

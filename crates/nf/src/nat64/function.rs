@@ -10,7 +10,7 @@ use super::prefix::is_local;
 use super::settings::Settings;
 use crate::icmp_errors::Refusals;
 use crate::icmp_messages::{Cause, Icmp};
-use crate::napt::core::{Napt, Nature, Slot, Stop, Way, flags_of, nature, set_ends};
+use crate::napt::core::{Napt, Slot, Stop, Translatable, Way, flags_of, set_ends, translatable};
 use crate::rate_limit::RateLimit;
 use crate::records::{BindingEvents, Kind};
 use rewriting::{datagram_of, is_announced, longest};
@@ -307,11 +307,11 @@ impl RuleFunction for Nat64 {
         now: Instant,
         answers: &mut Answers<'_>,
     ) -> Verdict {
-        let nature = nature(packet);
-        if matches!(nature, Nature::NotIp) {
+        let translatable = translatable(packet);
+        if matches!(translatable, Translatable::NotIp) {
             return Verdict::Forward;
         }
-        let course = self.course(packet, matches!(nature, Nature::Error));
+        let course = self.course(packet, matches!(translatable, Translatable::Error));
         if course == Course::Past {
             packet.depends_on(0, None);
             return Verdict::Forward;
@@ -319,12 +319,12 @@ impl RuleFunction for Nat64 {
         if !is_announced(packet.quote()) {
             return self.drop_untranslatable(DropReason::Untranslatable);
         }
-        let result = match nature {
-            Nature::Ports(kind) => self.translate(packet, course, kind, now, answers),
-            Nature::Error => self.translate_error(packet, course, now),
-            Nature::Part(part) => self.translate_part(packet, course, part, now, answers),
-            Nature::Fragment => Err(self.drop_untranslatable(DropReason::Fragment)),
-            Nature::Other | Nature::NotIp => {
+        let result = match translatable {
+            Translatable::Ports(kind) => self.translate(packet, course, kind, now, answers),
+            Translatable::Error => self.translate_error(packet, course, now),
+            Translatable::Part(part) => self.translate_part(packet, course, part, now, answers),
+            Translatable::Fragment => Err(self.drop_untranslatable(DropReason::Fragment)),
+            Translatable::Other | Translatable::NotIp => {
                 Err(self.drop_untranslatable(DropReason::UntranslatableProtocol))
             }
         };

@@ -29,7 +29,7 @@ pub struct RateLimiter {
 }
 
 /// What becomes of a packet.
-enum Judgement {
+enum Conformance {
     /// It passes.
     Conforms,
     /// It is excess, and waits until then, if it may.
@@ -56,15 +56,15 @@ impl RateLimiter {
     }
 
     /// Of a packet whose bucket will be full in `with` units if it takes from it.
-    fn judge(&self, packet: &Packet, with: u32, flow: &Flow<'_>) -> Judgement {
+    fn judge(&self, packet: &Packet, with: u32, flow: &Flow<'_>) -> Conformance {
         let meter = &self.meter;
         let fits = packet.packet_bytes() <= meter.longest_packet;
         let missing = with.saturating_sub(meter.depth);
         if missing == 0 && fits && self.buffer.is_empty(*flow.handle, packet.direction) {
-            return Judgement::Conforms;
+            return Conformance::Conforms;
         }
         let waits = self.config.excess == Excess::Delay && fits && missing <= meter.longest_delay;
-        Judgement::Excess(waits.then(|| meter.after(flow.now, missing)))
+        Conformance::Excess(waits.then(|| meter.after(flow.now, missing)))
     }
 
     fn limit(&mut self, packet: Packet, flow: &mut Flow<'_>, out: &mut Outbox<'_>) {
@@ -125,16 +125,16 @@ impl RateLimiter {
     ) -> u32 {
         let with = ahead.wrapping_add(self.meter.cost(packet.packet_bytes()));
         match self.judge(&packet, with, flow) {
-            Judgement::Conforms => {
+            Conformance::Conforms => {
                 self.counters.conforming += 1;
                 out.forward(packet);
                 with
             }
-            Judgement::Excess(Some(until)) => match self.wait(packet, until, flow, out) {
+            Conformance::Excess(Some(until)) => match self.wait(packet, until, flow, out) {
                 true => with,
                 false => ahead,
             },
-            Judgement::Excess(None) => {
+            Conformance::Excess(None) => {
                 self.counters.too_late += u64::from(self.config.excess == Excess::Delay);
                 self.drop_excess(packet, out);
                 ahead

@@ -4,7 +4,7 @@ use super::config::{Misplaced, Written};
 use super::{Config, ConfigError, NAME, NewRoutes, RouteFileError, Router, RouterError};
 use crate::descriptor::{
     ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, MigrationError,
-    ReadError, Reception, Surroundings,
+    ReadError, Reception, SectionContext,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::memory::TableMemory;
@@ -155,18 +155,18 @@ impl FunctionConfig for Config {
 /// The file of routes is read too, so that the configuration is whole.
 fn read(
     section: ValueDeserializer<'_>,
-    surroundings: Surroundings<'_>,
+    context: SectionContext<'_>,
 ) -> Result<Arc<dyn FunctionConfig>, ReadError> {
     let mut config = Written::deserialize(section)?.unchecked();
     let mistakes = config.mistakes();
-    let read = config.read_file(surroundings.folder, surroundings.files);
+    let read = config.read_file(context.folder, context.files);
     let of_file = read.err().filter(|error| !follows_from(error, &mistakes));
     let of_table = mistakes.into_iter().map(misplaced);
     ReadError::all(of_table.chain(of_file.map(misplaced_file)).collect())?;
-    let numbered = config.numbered(surroundings.adjacencies);
+    let numbered = config.numbered(context.adjacencies);
     let mut config = numbered.map_err(|error| ReadError::named("next_hops", error))?;
-    config.networks = surroundings.networks.to_vec();
-    config.port_addresses = surroundings.addresses.to_vec();
+    config.networks = context.networks.to_vec();
+    config.port_addresses = context.addresses.to_vec();
     Ok(Arc::new(config))
 }
 

@@ -8,7 +8,7 @@ use super::{FastPath, Io};
 use crate::position::Position;
 use crate::watch::TraceStep;
 use twinpath_coherence::Parsed;
-use twinpath_core::fragments::Met;
+use twinpath_core::fragments::FragmentOutcome;
 use twinpath_core::wire::dissect;
 use twinpath_core::wire::layout::{Fragment, Layout};
 use twinpath_core::{DropReason, Fragments, Frame, Keyed};
@@ -75,17 +75,17 @@ impl FastPath {
         stage.hold_at_most(io.pools.small().frames() / 4);
         self.count_given_up(element);
         match met {
-            Met::Refused(frame, reason) => {
+            FragmentOutcome::Refused(frame, reason) => {
                 self.tell(&frame, |_| TraceStep::Gather { element });
                 return self.drop(frame, reason, io);
             }
-            Met::Held => {
+            FragmentOutcome::Held => {
                 if let Some(watch) = &self.watch {
                     watch.tell(buffer, || TraceStep::Hold { element });
                 }
                 return;
             }
-            Met::Known(frame) => self.meet_alone(frame, layout, position, io),
+            FragmentOutcome::Known(frame) => self.meet_alone(frame, layout, position, io),
         }
         while let Some(mut follower) = self.next_follower(element) {
             // It goes on as of now.

@@ -23,24 +23,24 @@ use twinpath_ports::offload::keep_first_segment;
 const NO_PORT: u16 = u16::MAX;
 
 /// Who knows which packets are too long, and tells senders of what cannot be delivered.
-pub struct WayOut {
+pub struct EgressCheck {
     /// What the service says.
     said: Mtus,
     /// What counts.
     mtus: Mtus,
     /// How long packets may be on the links themselves, as far as that was told.
-    links: Vec<usize>,
+    link_mtus: Vec<usize>,
     router: Undelivered,
 }
 
-impl WayOut {
+impl EgressCheck {
     /// The router tells senders of packets that are too long for the port that they leave by, or that nobody
     /// takes there.
     pub fn new(mtus: Mtus, router: Undelivered) -> Self {
         Self {
             said: mtus.clone(),
             mtus,
-            links: Vec::new(),
+            link_mtus: Vec::new(),
             router,
         }
     }
@@ -64,15 +64,15 @@ impl FastPath {
     }
 
     /// Somebody, or nobody, tells senders of packets that cannot be delivered.
-    pub fn set_way_out(&mut self, way_out: Option<WayOut>) {
-        self.way_out = way_out.map(Box::new);
+    pub fn set_egress_check(&mut self, egress_check: Option<EgressCheck>) {
+        self.egress_check = egress_check.map(Box::new);
     }
 
     /// Links of ports carry packets of so many bytes.
-    pub fn set_links(&mut self, mtus: &[usize]) {
-        if let Some(way_out) = self.way_out.as_mut().filter(|it| it.links != mtus) {
-            way_out.mtus = way_out.said.within(mtus);
-            way_out.links = mtus.to_vec();
+    pub fn set_link_mtus(&mut self, mtus: &[usize]) {
+        if let Some(egress_check) = self.egress_check.as_mut().filter(|it| it.link_mtus != mtus) {
+            egress_check.mtus = egress_check.said.within(mtus);
+            egress_check.link_mtus = mtus.to_vec();
         }
     }
 
@@ -81,14 +81,16 @@ impl FastPath {
     #[inline]
     pub(crate) fn choose_ports(&mut self, departures: &mut [Departure]) -> bool {
         // What departs has the first port until it is told another.
-        if self.egress.is_single() && self.way_out.is_none() {
+        if self.egress.is_single() && self.egress_check.is_none() {
             return true;
         }
         let mut all_may = true;
         for departure in departures {
             departure.port = self.port_of(departure);
-            let is_short = |way_out: &WayOut| way_out.mtus.let_pass(&departure.frame);
-            all_may &= departure.port != NO_PORT && self.way_out.as_deref().is_none_or(is_short);
+            let is_short =
+                |egress_check: &EgressCheck| egress_check.mtus.let_pass(&departure.frame);
+            all_may &=
+                departure.port != NO_PORT && self.egress_check.as_deref().is_none_or(is_short);
         }
         all_may
     }
@@ -105,18 +107,20 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let io = &mut Io { clock, pools, out };
-        let (mut way_out, mut departing) =
-            (self.way_out.take(), std::mem::take(&mut self.departing));
+        let (mut egress_check, mut departing) = (
+            self.egress_check.take(),
+            std::mem::take(&mut self.departing),
+        );
         std::mem::swap(&mut departing, &mut io.out.departures);
         for departure in departing.drain(..) {
-            match &mut way_out {
-                Some(way_out) if departure.port != NO_PORT => {
-                    self.fit(departure, way_out, watermark, io);
+            match &mut egress_check {
+                Some(egress_check) if departure.port != NO_PORT => {
+                    self.fit(departure, egress_check, watermark, io);
                 }
                 _ => self.leave(departure, io),
             }
         }
-        (self.way_out, self.departing) = (way_out, departing);
+        (self.egress_check, self.departing) = (egress_check, departing);
     }
 
     /// Tells senders of packets that have left, and whose next hops do not answer; each has the port that it
@@ -130,10 +134,10 @@ impl FastPath {
         out: &mut FastOutput,
     ) {
         let io = &mut Io { clock, pools, out };
-        let mut way_out = self.way_out.take();
+        let mut egress_check = self.egress_check.take();
         for mut frame in frames.drain(..) {
-            match (&mut way_out, dissect(frame.bytes())) {
-                (Some(way_out), Ok(layout)) if layout.is_ip() => {
+            match (&mut egress_check, dissect(frame.bytes())) {
+                (Some(egress_check), Ok(layout)) if layout.is_ip() => {
                     frame.set_timestamp(clock.packet);
                     let turn = Turn {
                         layout,
@@ -141,12 +145,12 @@ impl FastPath {
                         port: frame.port(),
                         ordinal: watermark,
                     };
-                    self.turn_back(frame, &mut way_out.router, &turn, io);
+                    self.turn_back(frame, &mut egress_check.router, &turn, io);
                 }
                 _ => io.pools.give(frame),
             }
         }
-        self.way_out = way_out;
+        self.egress_check = egress_check;
     }
 
     /// Whether all packets leave by the same port.
@@ -169,11 +173,11 @@ impl FastPath {
     fn fit(
         &mut self,
         mut departure: Departure,
-        way_out: &mut WayOut,
+        egress_check: &mut EgressCheck,
         watermark: u64,
         io: &mut Io<'_>,
     ) {
-        match way_out.fit(&departure) {
+        match egress_check.fit(&departure) {
             Fit::TooLong { layout, room } => {
                 let (ordinal, port) = (watermark, departure.port);
                 let turn = Turn {
@@ -182,7 +186,7 @@ impl FastPath {
                     port,
                     ordinal,
                 };
-                return self.turn_back(departure.frame, &mut way_out.router, &turn, io);
+                return self.turn_back(departure.frame, &mut egress_check.router, &turn, io);
             }
             Fit::Cut { room } => departure.room = room,
             Fit::Whole => {}

@@ -18,14 +18,14 @@ mod watched;
 
 pub use dash::DashStage;
 pub(crate) use dash::{MOST_HELD, done};
-pub use leaving::WayOut;
+pub use leaving::EgressCheck;
 use rules::RULES_HASH;
 pub use rules::RuleStage;
 
 use crate::admission::Admission;
+use crate::deferred_free::DeferredFree;
 use crate::departure::{Departure, Via};
 use crate::egress::Egress;
-use crate::leftovers::Leftovers;
 use crate::mirror::{self, Event, Mirror};
 use crate::position::{ElementOrder, Position};
 use crate::under_way::UnderWay;
@@ -163,7 +163,7 @@ pub struct FastPath {
     /// By which ports packets leave.
     egress: Egress,
     /// Who tells senders of packets that cannot be delivered, if somebody does.
-    way_out: Option<Box<WayOut>>,
+    egress_check: Option<Box<EgressCheck>>,
     /// Packets of which not all leave; empty between calls.
     departing: Vec<Departure>,
     /// Which packets are inside.
@@ -204,7 +204,7 @@ impl FastPath {
             fragments: Vec::new(),
             payloads: None,
             egress: Egress::default(),
-            way_out: None,
+            egress_check: None,
             departing: Vec::new(),
             under_way: UnderWay::default(),
             watch: None,
@@ -667,14 +667,14 @@ impl FastPath {
     }
 
     /// Takes another chain, of which some elements need ports; what is not kept of the old one is
-    /// added to what is left. Nothing may be under way, and if the element with flow state goes, all
+    /// added to `to_free`. Nothing may be under way, and if the element with flow state goes, all
     /// flows are home.
     pub fn replace(
         &mut self,
         admission: Admission,
         steering: Steering,
         (plans, order, needs_ports): (Vec<FastPlan>, ElementOrder, &[bool]),
-        left: &mut Leftovers,
+        to_free: &mut DeferredFree,
     ) {
         self.chain = self.next_chain();
         self.give_up_fragments();
@@ -703,7 +703,7 @@ impl FastPath {
         for former in state_stages(&old) {
             self.former.absorb(former.counters());
         }
-        left.add(old);
+        to_free.add(old);
         // Flows of stages that stay were brought home with the others.
         self.keep_flows();
         (self.admission, self.steering, self.order) = (admission, steering, order);

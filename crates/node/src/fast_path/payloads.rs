@@ -14,7 +14,9 @@ use crate::watch::{TraceStep, Watch};
 use std::time::Duration;
 use twinpath_core::fragments::DatagramFlows;
 use twinpath_core::key::one_way;
-use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent, cut, stretch};
+use twinpath_core::split::{
+    DepartingFrame, Left, Outgoing, Output, PayloadStage, Sent, cut, stretch,
+};
 use twinpath_core::wire::layout::{Fragment, Plain};
 use twinpath_core::wire::{Layout, MacAddress, dissect};
 use twinpath_core::{DropReason, Frame, HashKey, Instant, Keyed, Pools};
@@ -203,8 +205,8 @@ impl FastPath {
         self.under_way.close(output.ordinal());
         let drops = &mut self.drops;
         match output {
-            Output::Packet(parcel, spare) => {
-                out.departures.push(departure(parcel));
+            Output::Packet(departing, spare) => {
+                out.departures.push(departure(departing));
                 spare.into_iter().for_each(|frame| pools.give(frame));
                 return Some((at, true));
             }
@@ -361,13 +363,13 @@ impl FastPath {
             let flow = self.flow_of_departing(&frame, &mut payloads);
             let (ordinal, at) = (frame.ordinal(), frame.timestamp());
             let (is_whole, buffer) = (frame.metadata().parked_bytes == 0, frame.buffer());
-            let parcel = Parcel { frame, is_reply };
-            let left = payloads.stage.any().leave(parcel, flow, now, io.pools);
+            let departing = DepartingFrame { frame, is_reply };
+            let left = payloads.stage.any().leave(departing, flow, now, io.pools);
             if let Some(watch) = &self.watch {
                 tell_of_leaving(buffer, &left, is_whole, watch);
             }
             match left {
-                Left::Now(parcel) => io.out.departures.push(departure(parcel)),
+                Left::Now(departing) => io.out.departures.push(departure(departing)),
                 Left::Waits if is_whole || !are_inside => self.under_way.open(ordinal, at),
                 Left::Waits | Left::Stale => (),
                 Left::Dropped(frame, reason) => self.drop(frame, reason, io),
@@ -419,17 +421,20 @@ impl FastPath {
 #[cold]
 fn tell_of(output: &Output, is_parking: bool, watch: &Watch) {
     let (buffer, step) = match output {
-        Output::Packet(parcel, spare) if is_parking => {
+        Output::Packet(departing, spare) if is_parking => {
             let has_joined = spare.is_some();
-            (parcel.frame.buffer(), TraceStep::PassParking { has_joined })
+            (
+                departing.frame.buffer(),
+                TraceStep::PassParking { has_joined },
+            )
         }
-        Output::Packet(parcel, None) => {
+        Output::Packet(departing, None) => {
             let step = TraceStep::Merge { has_payload: false };
-            (parcel.frame.buffer(), step)
+            (departing.frame.buffer(), step)
         }
-        Output::Packet(parcel, Some(spare)) => {
+        Output::Packet(departing, Some(spare)) => {
             // The payload may have come in any buffer.
-            watch.part(spare.buffer(), &parcel.frame);
+            watch.part(spare.buffer(), &departing.frame);
             (spare.buffer(), TraceStep::Merge { has_payload: true })
         }
         Output::Freed(_) => return,
@@ -447,16 +452,16 @@ fn tell_of(output: &Output, is_parking: bool, watch: &Watch) {
 fn tell_of_leaving(buffer: usize, left: &Left, is_whole: bool, watch: &Watch) {
     match left {
         Left::Waits => watch.tell(buffer, || TraceStep::HoldBack),
-        Left::Now(parcel) if !is_whole => {
-            watch.part(buffer, &parcel.frame);
+        Left::Now(departing) if !is_whole => {
+            watch.part(buffer, &departing.frame);
             watch.tell(buffer, || TraceStep::Merge { has_payload: true });
         }
         _ => {}
     }
 }
 
-fn departure(parcel: Parcel) -> Departure {
-    let Parcel { frame, is_reply } = parcel;
+fn departure(departing: DepartingFrame) -> Departure {
+    let DepartingFrame { frame, is_reply } = departing;
     let via = match frame.metadata().was_on_slow_path {
         false => Via::Fast,
         true => Via::Slow,

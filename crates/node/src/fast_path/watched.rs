@@ -4,7 +4,8 @@ use super::lane::{Ahead, Lane, Passed, Shape};
 use super::{FastElement, FastPath, RuleStage};
 use crate::position::Position;
 use crate::watch::{
-    CachedRule, Found, Meeting, PacketLook, ProgramLook, SlotLook, StageLook, TraceStep, Watch,
+    Meeting, PacketLook, ProgramLook, SlotLook, StageLook, TableLookup, TraceStep, TracedRule,
+    Watch,
 };
 use twinpath_coherence::fsm::Fsm;
 use twinpath_coherence::{Parsed, StateStage};
@@ -175,8 +176,8 @@ impl FastPath {
                 found: match self.elements.get(usize::from(position.element)) {
                     Some(FastElement::Rules(stage)) => found_rule(stage, seen.key, hint),
                     Some(FastElement::State(stage)) => found_slot(stage, seen, position, watch),
-                    Some(FastElement::Dash(_)) => Found::Dash(seen.stages),
-                    Some(FastElement::OnSlowPath) | None => Found::Nothing,
+                    Some(FastElement::Dash(_)) => TableLookup::Dash(seen.stages),
+                    Some(FastElement::OnSlowPath) | None => TableLookup::Nothing,
                 },
                 decision: told(decision),
                 packet: is_changed.then(|| PacketLook::of(frame.bytes())),
@@ -186,26 +187,26 @@ impl FastPath {
 }
 
 /// The rule that a packet with this key has met. Looking it up once more would count.
-fn found_rule(stage: &RuleStage, key: Option<MatchKey>, hint: u32) -> Found {
+fn found_rule(stage: &RuleStage, key: Option<MatchKey>, hint: u32) -> TableLookup {
     let Some(key) = key else {
-        return Found::NotPlain;
+        return TableLookup::NotPlain;
     };
     let hinted = rulecache::Found::from_bits(hint).filter(|met| stage.table.meets(*met, &key));
     let met = hinted.or_else(|| stage.table.flow_rule(&key));
     let rule = met.and_then(|met| stage.table.active_rule(stage.table.rule(met)));
-    rule.map_or(Found::NoRule, |(name, _)| {
-        Found::Rule(Box::new(CachedRule::named(name)))
+    rule.map_or(TableLookup::NoRule, |(name, _)| {
+        TableLookup::Rule(Box::new(TracedRule::named(name)))
     })
 }
 
 /// The slot of a packet's flow, before and behind the packet.
-fn found_slot(stage: &StateStage, seen: Seen, position: Position, watch: &Watch) -> Found {
+fn found_slot(stage: &StateStage, seen: Seen, position: Position, watch: &Watch) -> TableLookup {
     let Some(before) = seen.slot else {
-        return Found::NoSlot;
+        return TableLookup::NoSlot;
     };
     let after = stage.slot_of(&seen.parsed);
     let words = after.map(|(_, words)| words);
-    Found::Slot(SlotLook {
+    TableLookup::Slot(SlotLook {
         state: before.fsm.name(),
         state_after: after.map_or(Fsm::Initial, |(slot, _)| slot.fsm).name(),
         words: watch.words(position.element, Some(&before.words), words),

@@ -5,7 +5,7 @@ use crate::fast_path::FastPath;
 use crate::machine::Machine;
 use std::collections::BTreeMap;
 use twinpath_control::report::{Coherence, Report, SlotCounters};
-use twinpath_core::{DropCounters, DropReason};
+use twinpath_core::DropCounters;
 use twinpath_nf::kv_store::Answers;
 
 impl MachineFigures {
@@ -25,7 +25,6 @@ impl MachineFigures {
         report.parking = fast_path.parking().map(parking::parking);
         report.split = fast_path.split().map(split::split);
         report.dash = fast_path.dash().map(|stage| dash::dash(stage.dpu()));
-        report.rings.full_events = fast_path.drops().of(DropReason::PuntRingFull);
         Self {
             report,
             drops: fast_path.drops().clone(),

@@ -1,21 +1,21 @@
 //! What is seen of split packets and memory servers.
 
-use twinpath_control::report::{MemoryServer, QueuePair, Split};
+use twinpath_control::report::{MemoryServerFigures, QueuePairFigures, SplitFigures};
 use twinpath_remote::SplitStage;
 use twinpath_remote::fast::ServerFigures;
-use twinpath_remote::payloads::QueuePairFigures;
+use twinpath_remote::payloads::QueuePairStatus;
 
 /// What happened to payloads, and at servers.
-pub(crate) fn split(stage: &SplitStage) -> Split {
-    Split {
+pub(crate) fn split(stage: &SplitStage) -> SplitFigures {
+    SplitFigures {
         counts: *stage.counters(),
         servers: stage.servers().into_iter().map(server).collect(),
     }
 }
 
-fn server(figures: ServerFigures) -> MemoryServer {
+fn server(figures: ServerFigures) -> MemoryServerFigures {
     let counters = figures.counters.into_iter();
-    MemoryServer {
+    MemoryServerFigures {
         name: figures.name,
         is_up: figures.is_up,
         share_per_mille: figures.share_per_mille,
@@ -28,8 +28,8 @@ fn server(figures: ServerFigures) -> MemoryServer {
     }
 }
 
-fn queue_pair(figures: QueuePairFigures) -> QueuePair {
-    QueuePair {
+fn queue_pair(figures: QueuePairStatus) -> QueuePairFigures {
+    QueuePairFigures {
         number: figures.number,
         is_up: figures.is_ready,
         writes: figures.writes,

@@ -17,8 +17,8 @@
 //! something still waits, it is lost and counted.
 
 use super::{Machine, Output, Replacement};
-use crate::leftovers::Leftovers;
-use crate::worker::{Answer, Replaced, SlowPlan, WholeWalk, WorkerCommand};
+use crate::deferred_free::DeferredFree;
+use crate::worker::{Replaced, SlowPlan, WholeWalk, WorkerAnswer, WorkerCommand};
 use std::sync::Arc;
 use std::time::Duration;
 use twinpath_coherence::Clock;
@@ -29,7 +29,7 @@ pub enum ChangeOutcome {
     /// The chain is another.
     Changed(Changed),
     /// It is not: the replacement comes back.
-    Refused(Box<Replacement>, Refusal),
+    Refused(Box<Replacement>, ChangeRefusal),
     /// The run is over.
     Stopped {
         /// Whether all that was under way has come to its end.
@@ -46,12 +46,12 @@ pub struct Changed {
     /// Cached rules that stayed.
     pub rules_kept: usize,
     /// The old chain's remains, to be freed where that disturbs nobody.
-    pub left: Leftovers,
+    pub to_free: DeferredFree,
 }
 
 /// Why a chain has not been replaced; it is as it was.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ChangeRefusal {
     /// The link loses what should bring it home, or is always full.
     #[error("the state of flows did not come back from the fast path in time; nothing has changed")]
     FlowsAway,
@@ -101,7 +101,7 @@ struct Task {
     /// What workers have told of their new chains.
     replaced: Replaced,
     /// Why the change is not made, if workers have still to be told.
-    refusal: Option<Refusal>,
+    refusal: Option<ChangeRefusal>,
     /// Whether the run is to end when this is over.
     then_stops: bool,
 }
@@ -230,7 +230,7 @@ impl Machine {
                 self.phase = Phase(Some(task));
                 return;
             }
-            Some(task) => self.give_up(task, Refusal::Over, out),
+            Some(task) => self.give_up(task, ChangeRefusal::Over, out),
             None => {}
         }
         self.begin_to_stop();
@@ -242,13 +242,19 @@ impl Machine {
     }
 
     /// A worker has done what it was told, and all that it gave back has been handed in.
-    pub fn answered(&mut self, worker: usize, answer: Answer, clock: Clock, out: &mut Output) {
+    pub fn answered(
+        &mut self,
+        worker: usize,
+        answer: WorkerAnswer,
+        clock: Clock,
+        out: &mut Output,
+    ) {
         let Some(mut task) = self.phase.0.take() else {
             return;
         };
         match answer {
-            Answer::Done => {}
-            Answer::Replaced(replaced) => {
+            WorkerAnswer::Done => {}
+            WorkerAnswer::Replaced(replaced) => {
                 // A worker that has crashed since it got ready has not taken out what concerns the
                 // change, and perhaps nothing of its new life has come yet.
                 let (pools, punts) = (&mut self.pools, &mut self.out);
@@ -257,14 +263,14 @@ impl Machine {
                 self.put_out(out);
                 task.replaced.add(replaced);
             }
-            Answer::Prepared(plans) => task.take_back(worker, plans),
-            Answer::Refused(plans) => {
+            WorkerAnswer::Prepared(plans) => task.take_back(worker, plans),
+            WorkerAnswer::Refused(plans) => {
                 task.take_back(worker, plans);
-                task.refusal = Some(Refusal::NotQuiet);
+                task.refusal = Some(ChangeRefusal::NotQuiet);
             }
-            Answer::Crashed(plans) => {
+            WorkerAnswer::Crashed(plans) => {
                 task.take_back(worker, plans);
-                task.refusal = Some(Refusal::Crashed);
+                task.refusal = Some(ChangeRefusal::Crashed);
             }
         }
         if let ChangeStep::Asking(awaited, next) = task.step {
@@ -279,7 +285,7 @@ impl Machine {
     fn all_answered(&mut self, mut task: Task, told: Next, clock: Clock, out: &mut Output) {
         // Only the one worker of a chain with rules refuses, so nothing has changed.
         let is_over = task.then_stops && told == Next::Prepare;
-        let refusal = task.refusal.or(is_over.then_some(Refusal::Over));
+        let refusal = task.refusal.or(is_over.then_some(ChangeRefusal::Over));
         let next = match (told, refusal) {
             (Next::Prepare, None) => Next::Replace,
             (Next::GiveUp, _) => return self.end(false, out),
@@ -291,7 +297,13 @@ impl Machine {
     }
 
     /// The chain is another, or will not be.
-    fn end_change(&mut self, task: Task, why_not: Option<Refusal>, clock: Clock, out: &mut Output) {
+    fn end_change(
+        &mut self,
+        task: Task,
+        why_not: Option<ChangeRefusal>,
+        clock: Clock,
+        out: &mut Output,
+    ) {
         let then_stops = task.then_stops;
         match why_not {
             Some(why) => self.give_up(task, why, out),
@@ -324,7 +336,7 @@ impl Machine {
         if are_home && let Goal::Change(replacement) = &task.goal {
             task.goes_to(ChangeStep::Quiescing(first_command(replacement)));
         } else if task.is_late(clock.link) {
-            return self.give_up(task, Refusal::FlowsAway, out);
+            return self.give_up(task, ChangeRefusal::FlowsAway, out);
         }
         self.phase = Phase(Some(task));
         if are_home {
@@ -351,10 +363,10 @@ impl Machine {
         match (task.is_late(clock.link), next) {
             (false, _) => self.phase = Phase(Some(task)),
             (true, Next::Replace) => {
-                task.refusal = Some(Refusal::NotQuiet);
+                task.refusal = Some(ChangeRefusal::NotQuiet);
                 self.tell(task, Next::Keep, out);
             }
-            (true, _) => self.give_up(task, Refusal::NotQuiet, out),
+            (true, _) => self.give_up(task, ChangeRefusal::NotQuiet, out),
         }
     }
 
@@ -364,7 +376,7 @@ impl Machine {
             true => MOST_ON_LINK,
             false => MOST_WAIT,
         };
-        now.since(self.heard.max(began)) <= most
+        now.since(self.last_return.max(began)) <= most
     }
 
     /// Lets what is inside leave. Returns whether nothing is.
@@ -436,7 +448,7 @@ impl Machine {
         };
         let Replacement {
             admission,
-            way_out,
+            egress_check,
             splits,
             verifies,
             steering,
@@ -449,27 +461,27 @@ impl Machine {
         let Replaced {
             rules_gone,
             rules_kept,
-            ref mut left,
+            ref mut to_free,
             ..
         } = task.replaced;
         self.path
-            .replace(admission, steering, (fast, order, &needs_ports), left);
-        self.path.set_way_out(way_out);
+            .replace(admission, steering, (fast, order, &needs_ports), to_free);
+        self.path.set_egress_check(egress_check);
         self.path.set_splitting(splits);
         self.path.set_verifying(verifies);
         if let Some(pools) = pools {
-            left.add(self.pools.grow_to(pools));
+            to_free.add(self.pools.grow_to(pools));
         }
         let paused = task.paused.unwrap_or(clock.link);
         out.outcomes.push(ChangeOutcome::Changed(Changed {
             pause: clock.link.since(paused),
             rules_gone,
             rules_kept,
-            left: task.replaced.left,
+            to_free: task.replaced.to_free,
         }));
     }
 
-    fn give_up(&mut self, task: Task, why: Refusal, out: &mut Output) {
+    fn give_up(&mut self, task: Task, why: ChangeRefusal, out: &mut Output) {
         self.is_changing = false;
         self.path.keep_flows();
         if let Goal::Change(replacement) = task.goal {
@@ -521,6 +533,6 @@ impl Replaced {
     fn add(&mut self, other: Self) {
         self.rules_gone += other.rules_gone;
         self.rules_kept += other.rules_kept;
-        self.left.add(other.left);
+        self.to_free.add(other.to_free);
     }
 }

@@ -11,7 +11,7 @@
 //! 2. It carries what comes out: [departures](Output::departures) to ports, [frames](Output::frames)
 //!    to workers and what those give back to [`Machine::returned`], in order, each way;
 //!    [messages](Output::messages) to ports that lead to memory servers, and all that comes by those
-//!    ports to [`Machine::heard`].
+//!    ports to [`Machine::receive_from_servers`].
 //! 3. When all that a worker gave back has been handed in, it says [how far the worker
 //!    is](Machine::progress).
 //! 4. It takes [commands](Output::commands) to workers behind the frames before them, and their
@@ -26,12 +26,12 @@ mod link;
 mod replacement;
 mod time;
 
-pub use change::{ChangeOutcome, Changed, Refusal};
+pub use change::{ChangeOutcome, ChangeRefusal, Changed};
 pub use replacement::Replacement;
 
 use crate::departure::{Departure, Via};
 use crate::fast_path::{BATCH, BURST, FastOutput, FastPath};
-pub use crate::worker::{Answer, Moment, Progress, Replaced, Time, WorkerCommand};
+pub use crate::worker::{Moment, Progress, Replaced, Time, WorkerAnswer, WorkerCommand};
 
 use crate::mirror::Mirror;
 use crate::watch::{PacketLook, TraceStep, Watch};
@@ -110,7 +110,7 @@ pub struct Machine {
     floor: Instant,
     time: Timekeeper,
     /// When something came back last, on the link's clock.
-    heard: Instant,
+    last_return: Instant,
     out: FastOutput,
 }
 
@@ -129,7 +129,7 @@ impl Machine {
             has_drained: false,
             floor: Instant::ZERO,
             time: Timekeeper::default(),
-            heard: Instant::ZERO,
+            last_return: Instant::ZERO,
             out: FastOutput::default(),
         };
         machine.set_limits(limits);
@@ -209,8 +209,8 @@ impl Machine {
     }
 
     /// Links of ports carry IP packets of so many bytes.
-    pub fn set_links(&mut self, mtus: &[usize]) {
-        self.path.set_links(mtus);
+    pub fn set_link_mtus(&mut self, mtus: &[usize]) {
+        self.path.set_link_mtus(mtus);
     }
 
     /// Counts a drop that happened in front of the machine.
@@ -304,7 +304,7 @@ impl Machine {
             self.let_payloads_pass(clock, out);
         }
         if !frames.is_empty() {
-            self.heard = self.heard.max(clock.link);
+            self.last_return = self.last_return.max(clock.link);
         }
         for mut frame in frames.drain(..) {
             // What a function had kept comes as of now; what waited for rules did not leave.
@@ -319,7 +319,7 @@ impl Machine {
     /// A worker has come so far, and all that it gave back by then has been handed in.
     pub fn progress(&mut self, worker: usize, progress: Progress, out: &mut Output) {
         if self.links[worker].is_news(&progress) {
-            self.heard = self.heard.max(self.clock().link);
+            self.last_return = self.last_return.max(self.clock().link);
         }
         let (link, path) = (&mut self.links[worker], &mut self.path);
         link.progress(progress, |ordinal, ticket| {
@@ -335,7 +335,12 @@ impl Machine {
 
     /// Takes frames that came by ports which lead to memory servers, each with its port; they are
     /// drained. There is always room for them.
-    pub fn heard(&mut self, frames: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
+    pub fn receive_from_servers(
+        &mut self,
+        frames: &mut Vec<Frame>,
+        clock: Clock,
+        out: &mut Output,
+    ) {
         let Some(stage) = self.path.split_at(clock.link) else {
             return frames.drain(..).for_each(|frame| self.pools.give(frame));
         };

@@ -1,7 +1,7 @@
 //! Another chain, ready to be taken.
 
 use crate::admission::Admission;
-use crate::fast_path::{FastPlan, WayOut};
+use crate::fast_path::{EgressCheck, FastPlan};
 use crate::position::ElementOrder;
 use crate::worker::{Blueprint, SlowPlan};
 use twinpath_control::operator::Applied;
@@ -12,7 +12,7 @@ pub struct Replacement {
     /// What is let in, and which way it goes.
     pub admission: Admission,
     /// Who tells senders of packets that cannot be delivered.
-    pub way_out: Option<WayOut>,
+    pub egress_check: Option<EgressCheck>,
     /// Whether the functions do without payloads, so that packets may be split.
     pub splits: bool,
     /// Whether they may ask if a packet's checksum holds.

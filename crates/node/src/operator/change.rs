@@ -5,8 +5,8 @@
 
 use super::{Control, INTERVAL, Reloaded, TIMEOUT, has_no_bindings, over, told};
 use crate::build_error::BuildError;
-use crate::command::{Command, Replaced};
-use crate::machine::{Changed, Refusal};
+use crate::command::{ChangeResult, Command};
+use crate::machine::{ChangeRefusal, Changed};
 use crate::replacement::{ReplaceError, Replacement};
 use crate::shards::{Partition, share};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 100;
 
 /// A change that a shard has not answered in time.
 pub struct Unanswered {
-    answer: mpsc::Receiver<Replaced>,
+    answer: mpsc::Receiver<ChangeResult>,
     shard: usize,
     /// What the service is if the change is made after all, and what it is if not.
     new: Arc<Service>,
@@ -50,14 +50,14 @@ enum Unchanged {
     /// It refuses, or is over.
     Refused(String),
     /// It has not answered; perhaps it does.
-    Unanswered(mpsc::Receiver<Replaced>),
+    Unanswered(mpsc::Receiver<ChangeResult>),
 }
 
-impl crate::kernel::Changes for Control {
-    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String> {
+impl crate::kernel::ServiceEditor for Control {
+    fn edit_service(&self, edit: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String> {
         let mut changing = self.begin_change()?;
         let old = self.service();
-        let new = lesson(&old);
+        let new = edit(&old);
         let plans = self.plans(&old, &new).map_err(told)?;
         // Whoever follows the kernel tells the log: there may be many changes.
         self.make_unsaid(plans, new, &mut changing)
@@ -91,7 +91,7 @@ impl Control {
         let mut new = Service::parse_with(text, path, files).map_err(told)?;
         // What the command line said stays.
         (new.run, new.seed, new.life) = (old.run, old.seed, old.life);
-        new.follow(&old).map_err(told)?;
+        new.adopt_adjacencies(&old).map_err(told)?;
         let plans = self.plans(&old, &new);
         let plans = plans.map_err(|error| told(new.wrong_at(&error.keys(), error.to_string())))?;
         self.make(plans, new, &mut changing)
@@ -187,7 +187,7 @@ impl Control {
                 Err(TryLockError::WouldBlock) if WallClock::now() < until => {
                     std::thread::sleep(INTERVAL);
                 }
-                Err(TryLockError::WouldBlock) => return Err(Refusal::Busy.to_string()),
+                Err(TryLockError::WouldBlock) => return Err(ChangeRefusal::Busy.to_string()),
             }
         };
         self.hear_of_earlier_change(&mut changing)?;
@@ -309,14 +309,14 @@ impl Control {
             self.tell(shard, command).map_err(Unchanged::Refused)?;
             match answer.recv_timeout(TIMEOUT) {
                 Ok(Ok(done)) => return Ok(done),
-                Ok(Err((returned, Refusal::Busy))) => replacement = returned,
+                Ok(Err((returned, ChangeRefusal::Busy))) => replacement = returned,
                 Ok(Err((_, why))) => return Err(Unchanged::Refused(why.to_string())),
                 Err(RecvTimeoutError::Disconnected) => return Err(Unchanged::Refused(over())),
                 Err(RecvTimeoutError::Timeout) => return Err(Unchanged::Unanswered(answer)),
             }
             std::thread::sleep(INTERVAL);
         }
-        Err(Unchanged::Refused(Refusal::Busy.to_string()))
+        Err(Unchanged::Refused(ChangeRefusal::Busy.to_string()))
     }
 
     /// What the service is now may depend on a change that was not answered in time.
@@ -355,7 +355,7 @@ fn whole(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::leftovers::Leftovers;
+    use crate::deferred_free::DeferredFree;
     use crate::shards::CurrentPartition;
     use std::sync::Mutex;
     use std::thread::JoinHandle;
@@ -365,7 +365,7 @@ mod tests {
     const OLD: &str = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
 
     /// A shard that answers so many changes as they are listed, and tells how often it was asked.
-    fn shard(answers: Vec<Option<Refusal>>) -> (mpsc::Sender<Command>, JoinHandle<usize>) {
+    fn shard(answers: Vec<Option<ChangeRefusal>>) -> (mpsc::Sender<Command>, JoinHandle<usize>) {
         let (sender, commands) = mpsc::channel();
         let answer = move || {
             let mut asked = 0;
@@ -376,7 +376,7 @@ mod tests {
                         pause: Duration::ZERO,
                         rules_gone: 0,
                         rules_kept: 0,
-                        left: Leftovers::default(),
+                        to_free: DeferredFree::default(),
                     }),
                 };
                 asked += 1;
@@ -389,7 +389,7 @@ mod tests {
 
     /// What is said of a change of two shards that answer so, how often each was asked, and whether the
     /// service is the old one.
-    fn changed(answers: [Vec<Option<Refusal>>; 2]) -> (Result<(), String>, Vec<usize>, bool) {
+    fn changed(answers: [Vec<Option<ChangeRefusal>>; 2]) -> (Result<(), String>, Vec<usize>, bool) {
         let (new, partition) = (OLD.replace("allow", "deny"), None);
         let (said, asked, is_old) = become_other([OLD, &new], partition, answers);
         (said, asked, is_old)
@@ -399,7 +399,7 @@ mod tests {
     fn become_other(
         [old, new]: [&str; 2],
         partition: Option<CurrentPartition>,
-        answers: [Vec<Option<Refusal>>; 2],
+        answers: [Vec<Option<ChangeRefusal>>; 2],
     ) -> (Result<(), String>, Vec<usize>, bool) {
         let old = Service::parse(old, Path::new("test.toml")).expect("sound");
         let old = Arc::new(old);
@@ -430,9 +430,9 @@ mod tests {
 
     #[test]
     fn where_one_refuses_those_before_it_go_back() {
-        let refuses = Some(Refusal::NotQuiet);
+        let refuses = Some(ChangeRefusal::NotQuiet);
         let (said, asked, is_old) = changed([vec![None, None], vec![refuses]]);
-        assert_eq!(said, Err(Refusal::NotQuiet.to_string()));
+        assert_eq!(said, Err(ChangeRefusal::NotQuiet.to_string()));
         assert_eq!((asked, is_old), (vec![2, 1], true));
         // The first refuses: nobody else is asked.
         let (said, asked, is_old) = changed([vec![refuses], vec![]]);
@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_shard_that_does_not_go_back_is_told() {
-        let refuses = Some(Refusal::NotQuiet);
+        let refuses = Some(ChangeRefusal::NotQuiet);
         let (said, asked, is_old) = changed([vec![None, refuses], vec![refuses]]);
         let said = said.expect_err("it is refused");
         assert!(said.starts_with("shard 0 has the new chain"), "{said}");
@@ -462,8 +462,11 @@ mod tests {
         let services = |partition: &CurrentPartition| partition.clone().get().services();
         for (answers, comes) in [
             ([vec![None], vec![None]], true),
-            ([vec![Some(Refusal::NotQuiet)], vec![]], false),
-            ([vec![None, None], vec![Some(Refusal::Crashed)]], false),
+            ([vec![Some(ChangeRefusal::NotQuiet)], vec![]], false),
+            (
+                [vec![None, None], vec![Some(ChangeRefusal::Crashed)]],
+                false,
+            ),
         ] {
             let partition = CurrentPartition::of(&parsed, 2).expect("sound");
             let before = services(&partition);

@@ -1,7 +1,7 @@
 //! Those who ask: each is served on a thread of its own, within bounds of time, length and number.
 
 use super::socket::Socket;
-use crate::places::{Entered, Places};
+use crate::client_slots::{ClientSlots, Entered};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -52,7 +52,7 @@ pub(super) struct Clients<S> {
 struct Shared {
     counts: Counts,
     /// Those that are being served.
-    places: Places<UnixStream>,
+    places: ClientSlots<UnixStream>,
     /// Bytes of their requests.
     bytes: AtomicUsize,
 }
@@ -91,7 +91,7 @@ impl<S: Service + 'static> Clients<S> {
     pub fn new(service: Arc<S>) -> Self {
         let shared = Shared {
             counts: Counts::default(),
-            places: Places::new(MOST_CLIENTS),
+            places: ClientSlots::new(MOST_CLIENTS),
             bytes: AtomicUsize::new(0),
         };
         Self {

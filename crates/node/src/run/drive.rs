@@ -1,7 +1,7 @@
 //! How a shard's node is driven: on threads or in virtual time, from wherever its packets come.
 
 use super::{Ports, RunError};
-use crate::arrivals::Tempo;
+use crate::arrivals::Pacing;
 use crate::causality::{Causality, Scope};
 use crate::command::Commands;
 use crate::live_ports::LivePorts;
@@ -32,7 +32,7 @@ pub fn drive<S: Sink>(
     is_stopped: &AtomicBool,
 ) -> Result<Duration, RunError> {
     let round_trip = service.link.round_trip.duration();
-    let tempo = tempo(service, ports);
+    let pacing = pacing(service, ports);
     let causality = match (ports.listen, &ports.input) {
         // Who is at the other end of a socket waits for answers by itself.
         (Some(_), _) => Causality::new(Scope::Nothing),
@@ -42,15 +42,15 @@ pub fn drive<S: Sink>(
     let is_virtual = service.run.execution == Execution::Virtual;
     node.machine.set_limits(Limits {
         ring_frames: service.link.ring_frames,
-        is_lossless: is_virtual || tempo.is_lossless,
-        is_replay: !is_virtual && tempo.is_lossless,
+        is_lossless: is_virtual || pacing.is_lossless,
+        is_replay: !is_virtual && pacing.is_lossless,
     });
     Ok(match is_virtual {
         true => VirtualRun::new(node, sink, observer, round_trip)
             .hearing(commands)
             .run(source, causality)?,
         false => threads::run(
-            node, source, causality, sink, observer, tempo, commands, is_stopped,
+            node, source, causality, sink, observer, pacing, commands, is_stopped,
         )?,
     })
 }
@@ -72,19 +72,19 @@ pub fn drive_live(
         is_lossless: false,
         is_replay: false,
     });
-    let tempo = Tempo {
+    let pacing = Pacing {
         is_lossless: false,
         is_paced: true,
         most_ahead: None,
     };
-    let passed = threads::run_on(node, packets, observer, tempo, commands, is_stopped)?;
+    let passed = threads::run_on(node, packets, observer, pacing, commands, is_stopped)?;
     Ok(passed)
 }
 
 /// Captures are replayed without loss and as fast as possible; generated traffic comes at its own
 /// pace and is dropped at full rings, unless the service says otherwise. What a socket delivers is
 /// due at once.
-fn tempo(service: &Service, ports: &Ports) -> Tempo {
+fn pacing(service: &Service, ports: &Ports) -> Pacing {
     let is_replay = ports.input.is_some();
     let pace = service.run.pace.unwrap_or(if is_replay {
         Pace::Lossless
@@ -92,7 +92,7 @@ fn tempo(service: &Service, ports: &Ports) -> Tempo {
         Pace::Live
     });
     let is_live = pace == Pace::Live;
-    Tempo {
+    Pacing {
         is_lossless: !is_live,
         is_paced: is_live && ports.listen.is_none(),
         most_ahead: (!is_live).then_some(service.link.round_trip.duration()),

@@ -4,7 +4,7 @@ use super::Ports;
 use super::operate::describe;
 use crate::exit::{Exit, ExitFigures, Guarded};
 use crate::observe::{Observer, pool_figures};
-use crate::sink::Written;
+use crate::sink::CaptureLosses;
 use crate::source::{Source, departures_in_words};
 use crate::udp_port::SinkCounters;
 use crate::wiring::Node;
@@ -27,7 +27,7 @@ pub struct Finished {
     /// What became of frames that left through a UDP address, if one was served.
     pub udp: Option<SinkCounters>,
     /// What the capture that was written lacks.
-    pub written: Written,
+    pub written: CaptureLosses,
     /// Whether all that came in had come to its end; if not, what was inside is lost.
     pub has_drained: bool,
     /// How far live traffic was behind its time, at most.
@@ -119,7 +119,7 @@ fn departures<'s>(sources: impl Iterator<Item = &'s &'s Source>) -> u64 {
 impl Finished {
     /// What went otherwise than was asked for, in words.
     pub(super) fn warnings(&self) -> Vec<String> {
-        let Written { order } = self.written;
+        let CaptureLosses { order } = self.written;
         let no_egress = DropReason::NoEgress.name();
         let without_port = self.report.drops.get(no_egress).copied().unwrap_or(0);
         let SinkCounters {
@@ -211,7 +211,7 @@ mod tests {
             report: Report::default(),
             truncated: None,
             udp: None,
-            written: Written::default(),
+            written: CaptureLosses::default(),
             has_drained: true,
             behind: MUCH_BEHIND,
             has_guessed_ports: false,

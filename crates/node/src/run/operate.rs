@@ -2,9 +2,9 @@
 
 use super::{Ports, RunError};
 use crate::command::{Commands, no_commands};
-use crate::health::{OnHealth, Pulse, Vigil};
+use crate::health::{HealthMonitor, Heartbeat, OnHealth};
 use crate::ipfix::Exporter;
-use crate::kernel::Following;
+use crate::kernel::KernelFollower;
 use crate::mirror::Mirror;
 use crate::operator::{Access, ListenError, Operator, Reload};
 use crate::shards::CurrentPartition;
@@ -15,30 +15,30 @@ use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_io::is_standard;
 
 /// Somebody who looks after the run, if anybody wants to know.
-pub fn look_after(
+pub fn monitor_health(
     service: &Service,
     ports: &Ports,
-    pulses: Vec<Arc<Pulse>>,
+    heartbeats: Vec<Arc<Heartbeat>>,
     tell: Option<OnHealth>,
-) -> Result<Option<Vigil>, RunError> {
+) -> Result<Option<HealthMonitor>, RunError> {
     if tell.is_none() && ports.metrics(service).is_none() {
         return Ok(None);
     }
     let tell = tell.unwrap_or_else(|| Box::new(|_| {}));
-    let vigil = Vigil::begin(pulses, tell).map_err(RunError::Thread)?;
-    Ok(Some(vigil))
+    let health_monitor = HealthMonitor::begin(heartbeats, tell).map_err(RunError::Thread)?;
+    Ok(Some(health_monitor))
 }
 
 /// What an operator can get at of a run.
-pub struct Reached<'a> {
+pub struct RunHandles<'a> {
     /// Who copies packets.
     pub mirror: &'a Arc<Mirror>,
     /// Who knows how the run is.
-    pub vigil: Option<&'a Vigil>,
+    pub health_monitor: Option<&'a HealthMonitor>,
     /// Whoever wants the service file to be read again.
     pub reload: Option<Reload>,
     /// Whoever follows the kernel.
-    pub kernel: Option<Following>,
+    pub kernel: Option<KernelFollower>,
     /// Which shard packets belong to, if there are several.
     pub partition: Option<CurrentPartition>,
 }
@@ -47,15 +47,15 @@ pub struct Reached<'a> {
 pub fn attend(
     service: &Service,
     ports: &Ports,
-    reached: Reached<'_>,
+    handles: RunHandles<'_>,
 ) -> Result<(Option<Operator>, Vec<Commands>), RunError> {
-    let Reached {
+    let RunHandles {
         mirror,
-        vigil,
+        health_monitor,
         reload,
         kernel,
         partition,
-    } = reached;
+    } = handles;
     let path = ports.control.as_deref();
     let metrics = ports.metrics(service);
     let exporter = match ports.is_in_real_time(service) {
@@ -76,7 +76,7 @@ pub fn attend(
         partition,
         ..Access::default()
     };
-    access.metrics = metrics.zip(vigil.map(Vigil::known));
+    access.metrics = metrics.zip(health_monitor.map(HealthMonitor::known));
     describe(service, ports, &mut access.report);
     let listening = Operator::listen(access, service);
     let (operator, commands) = listening.map_err(|error| match error {

@@ -5,7 +5,7 @@ use super::{Ports, RunError, drive};
 use crate::command::{Command, no_commands};
 use crate::exit::Exit;
 use crate::figures::WorkerFigures;
-use crate::machine::{Machine, Refusal};
+use crate::machine::{ChangeRefusal, Machine};
 use crate::observe::Observer;
 use crate::replacement::{ReplaceError, Replacement};
 use crate::source::Source;
@@ -74,7 +74,7 @@ pub enum StepError {
         /// Which step, from 1.
         step: usize,
         /// Why.
-        why: Refusal,
+        why: ChangeRefusal,
     },
 }
 
@@ -214,7 +214,7 @@ fn change_at_rest(
     let why = match told.try_recv() {
         Ok(Ok(_)) => return Ok(()),
         Ok(Err((_, why))) => why,
-        Err(_) => Refusal::Over,
+        Err(_) => ChangeRefusal::Over,
     };
     Err(StepError::Refused { step, why })
 }

@@ -38,9 +38,9 @@ struct Other {
 }
 
 /// What wakes a shard.
-struct Bell {
+struct Waker {
     rests: AtomicBool,
-    rope: UnixStream,
+    socket: UnixStream,
 }
 
 /// One shard's end of it.
@@ -49,9 +49,9 @@ pub struct Handoff {
     partition: CurrentPartition,
     /// By number; none for the shard itself.
     others: Vec<Option<Other>>,
-    bells: Arc<[Bell]>,
-    /// Becomes readable when somebody rings.
-    rung: UnixStream,
+    wakers: Arc<[Waker]>,
+    /// Becomes readable when this shard is woken.
+    woken: UnixStream,
     /// Shards whose run is not over.
     under_way: Arc<AtomicUsize>,
     /// Shards that still receive.
@@ -77,24 +77,24 @@ impl Handoff {
         ring_frames: usize,
     ) -> io::Result<Vec<Self>> {
         let pairs = (0..shards).map(|_| {
-            let (rope, rung) = UnixStream::pair()?;
-            rope.set_nonblocking(true)?;
-            rung.set_nonblocking(true)?;
+            let (socket, woken) = UnixStream::pair()?;
+            socket.set_nonblocking(true)?;
+            woken.set_nonblocking(true)?;
             let rests = AtomicBool::new(false);
-            Ok((Bell { rests, rope }, rung))
+            Ok((Waker { rests, socket }, woken))
         });
-        let (bells, rung): (Vec<_>, Vec<_>) =
+        let (wakers, woken): (Vec<_>, Vec<_>) =
             pairs.collect::<io::Result<Vec<_>>>()?.into_iter().unzip();
-        let bells: Arc<[Bell]> = bells.into();
+        let wakers: Arc<[Waker]> = wakers.into();
         let others = all_rings(shards, ring_frames);
         let [under_way, receiving] = [(); 2].map(|()| Arc::new(AtomicUsize::new(shards.into())));
-        let ends = (0..shards).zip(others).zip(rung);
-        let ends = ends.map(|((own, others), rung)| Self {
+        let ends = (0..shards).zip(others).zip(woken);
+        let ends = ends.map(|((own, others), woken)| Self {
             own,
             partition: partition.clone(),
             others,
-            bells: Arc::clone(&bells),
-            rung,
+            wakers: Arc::clone(&wakers),
+            woken,
             under_way: Arc::clone(&under_way),
             receiving: Arc::clone(&receiving),
             has_closed: false,
@@ -312,16 +312,16 @@ impl Handoff {
     /// Wakes the shards for which there is something new.
     pub fn wake(&mut self) {
         self.told = 0;
-        for (other, bell) in self.others.iter_mut().zip(self.bells.iter()) {
+        for (other, waker) in self.others.iter_mut().zip(self.wakers.iter()) {
             let Some(other) = other else { continue };
             if !std::mem::take(&mut other.is_to_wake) {
                 continue;
             }
             // Either the other sees what is in its ring, or it is seen here that it rests.
             fence(Ordering::SeqCst);
-            if bell.rests.load(Ordering::Relaxed) && bell.rests.swap(false, Ordering::AcqRel) {
+            if waker.rests.load(Ordering::Relaxed) && waker.rests.swap(false, Ordering::AcqRel) {
                 // Where it is full, somebody has been woken already.
-                let _ = (&bell.rope).write(&[1]);
+                let _ = (&waker.socket).write(&[1]);
             }
         }
     }
@@ -329,15 +329,15 @@ impl Handoff {
     /// Calls `wait` with what becomes readable when there is something for this shard, unless there is
     /// already.
     pub fn rest(&mut self, wait: impl FnOnce(BorrowedFd<'_>)) {
-        let bell = &self.bells[usize::from(self.own)];
-        bell.rests.store(true, Ordering::Relaxed);
+        let waker = &self.wakers[usize::from(self.own)];
+        waker.rests.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         if !self.has_something() {
-            wait(self.rung.as_fd());
+            wait(self.woken.as_fd());
         }
-        bell.rests.store(false, Ordering::Relaxed);
+        waker.rests.store(false, Ordering::Relaxed);
         let mut bytes = [0; 64];
-        while matches!((&self.rung).read(&mut bytes), Ok(len) if len == bytes.len()) {}
+        while matches!((&self.woken).read(&mut bytes), Ok(len) if len == bytes.len()) {}
     }
 
     fn has_something(&self) -> bool {
@@ -516,12 +516,12 @@ mod tests {
         assert_eq!((taken.len(), ends[1].figures().no_buffer), (1, 9));
     }
 
-    fn blocks_until_rung(bell: BorrowedFd<'_>) {
-        let bell = UnixStream::from(bell.try_clone_to_owned().expect("a descriptor"));
-        bell.set_nonblocking(false).expect("a socket");
-        let _ = bell.set_read_timeout(Some(Duration::from_secs(60)));
-        let _ = (&bell).read(&mut [0]);
-        bell.set_nonblocking(true).expect("a socket");
+    fn blocks_until_woken(waker: BorrowedFd<'_>) {
+        let waker = UnixStream::from(waker.try_clone_to_owned().expect("a descriptor"));
+        waker.set_nonblocking(false).expect("a socket");
+        let _ = waker.set_read_timeout(Some(Duration::from_secs(60)));
+        let _ = (&waker).read(&mut [0]);
+        waker.set_nonblocking(true).expect("a socket");
     }
 
     #[test]
@@ -637,7 +637,7 @@ mod tests {
                 let mut pools = Pools::new(4096, 1);
                 let began = Instant::now();
                 while taken.len() < 1000 {
-                    two.rest(blocks_until_rung);
+                    two.rest(blocks_until_woken);
                     two.take_arrived(64, &mut pools, &mut taken);
                 }
                 assert!(began.elapsed() < Duration::from_secs(60));

@@ -1,6 +1,6 @@
 //! A feed that keeps its reader waiting, such as a pipe, as one that does not.
 
-use super::{BUFFER_BYTES, Fed, Feed};
+use super::{BUFFER_BYTES, Feed, FeedItem};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use twinpath_io::CaptureError;
@@ -38,7 +38,7 @@ impl Known {
 
 /// What the feed had.
 struct Piece {
-    fed: Fed,
+    item: FeedItem,
     /// The packet's bytes, if it was one.
     bytes: Vec<u8>,
     /// What it knew by then.
@@ -73,39 +73,39 @@ fn pump(
 ) -> Option<()> {
     let mut whole = vec![0; BUFFER_BYTES];
     loop {
-        let fed = match feed.next_into(&mut whole) {
-            Ok(fed) => fed,
+        let item = match feed.next_into(&mut whole) {
+            Ok(item) => item,
             Err(error) => return sender.send(Err(error)).ok(),
         };
         let mut bytes = buffers.try_recv().unwrap_or_default();
         bytes.clear();
-        if let Fed::Packet { len, .. } = fed {
+        if let FeedItem::Packet { len, .. } = item {
             bytes.extend_from_slice(&whole[..len]);
         }
         let piece = Piece {
-            fed,
+            item,
             bytes,
             known: Known::of(&feed),
         };
         sender.send(Ok(piece)).ok()?;
-        if fed == Fed::End {
+        if item == FeedItem::End {
             return Some(());
         }
     }
 }
 
 impl Feed for Piped {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
-        let Piece { fed, bytes, known } = match self.packets.try_recv() {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
+        let Piece { item, bytes, known } = match self.packets.try_recv() {
             Ok(piece) => piece?,
-            Err(TryRecvError::Empty) => return Ok(Fed::Nothing),
-            Err(TryRecvError::Disconnected) => return Ok(Fed::End),
+            Err(TryRecvError::Empty) => return Ok(FeedItem::Nothing),
+            Err(TryRecvError::Disconnected) => return Ok(FeedItem::End),
         };
         self.known = known;
         let place = buffer.get_mut(..bytes.len());
         let fits = place.map(|place| place.copy_from_slice(&bytes));
         let _ = self.emptied.send(bytes);
-        Ok(fits.map_or(Fed::TooLong, |()| fed))
+        Ok(fits.map_or(FeedItem::TooLong, |()| item))
     }
 
     fn departures(&self) -> u64 {
@@ -132,15 +132,15 @@ mod tests {
     struct Reader(CaptureReader);
 
     impl Feed for Reader {
-        fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+        fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
             Ok(match self.0.next_into(buffer)? {
-                Next::Frame(record) => Fed::Packet {
+                Next::Frame(record) => FeedItem::Packet {
                     timestamp_ns: record.timestamp_ns,
                     len: record.captured_len,
                     ingress: 0,
                 },
-                Next::Oversized(_) => Fed::TooLong,
-                Next::End => Fed::End,
+                Next::Oversized(_) => FeedItem::TooLong,
+                Next::End => FeedItem::End,
             })
         }
     }
@@ -154,11 +154,11 @@ mod tests {
         [header, record]
     }
 
-    fn wait_for(piped: &mut Piped, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn wait_for(piped: &mut Piped, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         loop {
             match piped.next_into(buffer) {
-                Ok(Fed::Nothing) => std::thread::sleep(Duration::from_millis(1)),
-                fed => return fed,
+                Ok(FeedItem::Nothing) => std::thread::sleep(Duration::from_millis(1)),
+                item => return item,
             }
         }
     }
@@ -168,19 +168,28 @@ mod tests {
         let (mut writer, reader) = UnixStream::pair().expect("a pair");
         let open = move || CaptureReader::from_source("a pipe", Box::new(reader), 0).map(Reader);
         let (mut piped, mut buffer) = (Piped::new(open), [0; 64]);
-        assert_eq!(piped.next_into(&mut buffer).expect("sound"), Fed::Nothing);
+        assert_eq!(
+            piped.next_into(&mut buffer).expect("sound"),
+            FeedItem::Nothing
+        );
         let [header, record] = pieces();
         writer.write_all(&header).expect("it reads");
         for _ in 0..3 {
             writer.write_all(&record).expect("it reads");
-            let fed = wait_for(&mut piped, &mut buffer).expect("sound");
-            assert!(matches!(fed, Fed::Packet { len: 14, .. }), "{fed:?}");
+            let item = wait_for(&mut piped, &mut buffer).expect("sound");
+            assert!(matches!(item, FeedItem::Packet { len: 14, .. }), "{item:?}");
             assert_eq!(buffer[..14], [7; 14]);
-            assert_eq!(piped.next_into(&mut buffer).expect("sound"), Fed::Nothing);
+            assert_eq!(
+                piped.next_into(&mut buffer).expect("sound"),
+                FeedItem::Nothing
+            );
         }
         drop(writer);
-        assert_eq!(wait_for(&mut piped, &mut buffer).expect("sound"), Fed::End);
-        assert_eq!(piped.next_into(&mut buffer).expect("sound"), Fed::End);
+        assert_eq!(
+            wait_for(&mut piped, &mut buffer).expect("sound"),
+            FeedItem::End
+        );
+        assert_eq!(piped.next_into(&mut buffer).expect("sound"), FeedItem::End);
     }
 
     #[test]

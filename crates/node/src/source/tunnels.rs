@@ -5,7 +5,7 @@
 //! from outside. What goes out comes from the machine's host with the VNI of machines; what comes in,
 //! from the host behind the mapping, with its network's VNI.
 
-use super::{Fed, Feed};
+use super::{Feed, FeedItem};
 use crate::wiring::seed_of;
 use twinpath_control::service::Service;
 use twinpath_core::wire::layout::{Layout, Network};
@@ -151,14 +151,14 @@ impl Tunnels {
 }
 
 impl Feed for TunnelFeed {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         loop {
             let Some(generated) = self.generator.next_into(&mut self.inner) else {
-                return Ok(Fed::End);
+                return Ok(FeedItem::End);
             };
             // What no machine can send is left out.
             if let Some(len) = self.tunnels.put(&generated, &mut self.inner, buffer) {
-                return Ok(Fed::Packet {
+                return Ok(FeedItem::Packet {
                     timestamp_ns: generated.timestamp_ns,
                     len,
                     ingress: 0,

@@ -53,7 +53,7 @@ pub trait PacketIo {
     }
 
     /// Takes what has come by ports that lead to memory servers, each frame with its port.
-    fn hear_servers(&mut self, _pools: &mut Pools, _frames: &mut Vec<Frame>) {}
+    fn receive_from_servers(&mut self, _pools: &mut Pools, _frames: &mut Vec<Frame>) {}
 
     /// Takes packets that have left and that nobody takes at their link, each with its port.
     fn undelivered(&mut self, _frames: &mut Vec<Frame>) {}

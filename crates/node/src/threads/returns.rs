@@ -4,13 +4,13 @@
 //! the other way round never hears of what has not come yet: answers first, then how far the worker
 //! is, frames last. And hands it in as it was said: frames first.
 
-use crate::machine::{Answer, Machine, Output, Progress};
+use crate::machine::{Machine, Output, Progress, WorkerAnswer};
 use twinpath_coherence::Clock;
 use twinpath_core::Frame;
 
 /// What a worker has said since it was looked at last.
 pub(super) trait WorkerOutput {
-    fn answers(&mut self) -> Vec<Answer>;
+    fn answers(&mut self) -> Vec<WorkerAnswer>;
     fn progress(&mut self) -> Progress;
     fn frames(&mut self, into: &mut Vec<Frame>);
 }
@@ -20,7 +20,7 @@ pub(super) trait TakesReturns {
     /// The frames are drained.
     fn returned(&mut self, frames: &mut Vec<Frame>);
     fn progress(&mut self, progress: Progress);
-    fn answered(&mut self, answer: Answer);
+    fn answered(&mut self, answer: WorkerAnswer);
 }
 
 /// Takes what a worker has said. `frames` is empty before and after.
@@ -57,7 +57,7 @@ impl TakesReturns for MachineInput<'_> {
         self.machine.progress(self.worker, progress, self.out);
     }
 
-    fn answered(&mut self, answer: Answer) {
+    fn answered(&mut self, answer: WorkerAnswer) {
         self.machine
             .answered(self.worker, answer, self.clock, self.out);
     }
@@ -121,7 +121,7 @@ mod tests {
                         finished,
                         ..Progress::default()
                     }),
-                    Said::Answer => self.end.say_answer(Answer::Done),
+                    Said::Answer => self.end.say_answer(WorkerAnswer::Done),
                 }
             }
             self.said = until;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     impl WorkerOutput for GoesOn {
-        fn answers(&mut self) -> Vec<Answer> {
+        fn answers(&mut self) -> Vec<WorkerAnswer> {
             self.go_on();
             self.worker_link.answers()
         }
@@ -168,7 +168,7 @@ mod tests {
             );
         }
 
-        fn answered(&mut self, _: Answer) {
+        fn answered(&mut self, _: WorkerAnswer) {
             self.answers += 1;
             assert_eq!((&self.frames[..], self.finished), (&[1, 2][..], 2));
         }

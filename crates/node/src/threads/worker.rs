@@ -4,9 +4,9 @@ use super::backoff::Backoff;
 use super::returns::WorkerOutput;
 use crate::command::{Question, Taking};
 use crate::fast_path::BATCH;
-use crate::health::Pulse;
+use crate::health::Heartbeat;
 use crate::live_drops::LiveDrops;
-use crate::machine::{Answer, Progress, Time, WorkerCommand};
+use crate::machine::{Progress, Time, WorkerAnswer, WorkerCommand};
 use crate::worker::Worker;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +78,7 @@ pub(super) struct WorkerLink {
     to_worker: RingSender,
     pub from_worker: RingReceiver,
     tasks: mpsc::Sender<Task>,
-    answers: mpsc::Receiver<Answer>,
+    answers: mpsc::Receiver<WorkerAnswer>,
     shared: Arc<Shared>,
     progress: Progress,
     /// Of what was heard of progress.
@@ -92,7 +92,7 @@ pub(super) struct End {
     from_machine: RingReceiver,
     to_machine: RingSender,
     tasks: mpsc::Receiver<Task>,
-    answers: mpsc::Sender<Answer>,
+    answers: mpsc::Sender<WorkerAnswer>,
     shared: Arc<Shared>,
     is_over: Arc<AtomicBool>,
 }
@@ -172,7 +172,7 @@ impl WorkerLink {
 }
 
 impl WorkerOutput for WorkerLink {
-    fn answers(&mut self) -> Vec<Answer> {
+    fn answers(&mut self) -> Vec<WorkerAnswer> {
         self.answers.try_iter().collect()
     }
 
@@ -200,7 +200,7 @@ impl End {
     }
 
     /// Says what came of a command, behind that. If nobody listens any more the run is over.
-    pub fn say_answer(&self, answer: Answer) {
+    pub fn say_answer(&self, answer: WorkerAnswer) {
         let _ = self.answers.send(answer);
     }
 }
@@ -213,31 +213,36 @@ pub(super) struct WorkerThread<'a> {
     returns: Vec<Frame>,
     /// Of what was heard of the time.
     version: u64,
-    pulse: WorkerPulse,
+    heartbeat: WorkerHeartbeat,
 }
 
 /// What a worker's thread shows of itself.
-pub(super) struct WorkerPulse {
-    pulse: Arc<Pulse>,
+pub(super) struct WorkerHeartbeat {
+    heartbeat: Arc<Heartbeat>,
     number: usize,
 }
 
-impl WorkerPulse {
-    pub fn new(pulse: &Arc<Pulse>, number: usize) -> Self {
-        let pulse = Arc::clone(pulse);
-        Self { pulse, number }
+impl WorkerHeartbeat {
+    pub fn new(heartbeat: &Arc<Heartbeat>, number: usize) -> Self {
+        let heartbeat = Arc::clone(heartbeat);
+        Self { heartbeat, number }
     }
 }
 
 impl<'a> WorkerThread<'a> {
-    pub fn new(worker: &'a mut Worker, pools: &'a mut Pools, end: End, pulse: WorkerPulse) -> Self {
+    pub fn new(
+        worker: &'a mut Worker,
+        pools: &'a mut Pools,
+        end: End,
+        heartbeat: WorkerHeartbeat,
+    ) -> Self {
         Self {
             worker,
             pools,
             end,
             returns: Vec::new(),
             version: 0,
-            pulse,
+            heartbeat,
         }
     }
 
@@ -245,8 +250,8 @@ impl<'a> WorkerThread<'a> {
         let mut frames = Vec::with_capacity(BATCH);
         let mut idle = Backoff::default();
         loop {
-            let WorkerPulse { pulse, number } = &self.pulse;
-            pulse.worker_turns(*number);
+            let WorkerHeartbeat { heartbeat, number } = &self.heartbeat;
+            heartbeat.worker_turns(*number);
             let is_over = self.end.is_over.load(Ordering::Acquire);
             let time = self.end.shared.time.news(&mut self.version);
             self.end.from_machine.receive(&mut frames, BATCH);
@@ -277,8 +282,8 @@ impl<'a> WorkerThread<'a> {
         shared.drops.publish(&self.worker.drops());
         let restarts = self.worker.restarts();
         shared.restarts.store(restarts, Ordering::Relaxed);
-        let WorkerPulse { pulse, number } = &self.pulse;
-        pulse.worker_restarts(*number, restarts);
+        let WorkerHeartbeat { heartbeat, number } = &self.heartbeat;
+        heartbeat.worker_restarts(*number, restarts);
     }
 
     /// Returns whether there were any.

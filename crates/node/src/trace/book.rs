@@ -1,7 +1,7 @@
 //! What steps lack that only the workers' books, the configuration and the service file know.
 
 use crate::watch::{
-    CachedRule, EntryLook, Found, Names, RuleLook, SlowLook, StateRun, TraceStep, WordChange,
+    EntryLook, Names, RuleLook, SlowLook, StateRun, TableLookup, TraceStep, TracedRule, WordChange,
 };
 use crate::watch::{entry_look, rule_look};
 use crate::wiring::{Node, elements};
@@ -33,12 +33,12 @@ impl<'a> Book<'a> {
             TraceStep::Meet(meeting) => {
                 let element = meeting.element;
                 match &mut meeting.found {
-                    Found::Rule(found) => {
+                    TableLookup::Rule(found) => {
                         found.rule = self.in_book(found, node, element);
                         let entries = found.rule.iter_mut().flat_map(|rule| &mut rule.entries);
                         entries.for_each(|entry| self.complete(entry, node, element));
                     }
-                    Found::Slot(slot) => {
+                    TableLookup::Slot(slot) => {
                         let last = slot.programs.last();
                         let last = last.filter(|program| is_ban(&program.exit));
                         slot.rule =
@@ -89,12 +89,12 @@ impl<'a> Book<'a> {
     }
 
     /// The fast path knows a rule by its name alone.
-    fn in_book(&self, found: &CachedRule, node: &Node, element: u8) -> Option<RuleLook> {
+    fn in_book(&self, found: &TracedRule, node: &Node, element: u8) -> Option<RuleLook> {
         let functions = &self.names.get(usize::from(element))?.functions;
         let mut elements = node.workers.first()?.rules_by_element();
         let (_, slow) = elements.find(|(number, _)| *number == element)?;
         let mut rules = slow.manager().iter();
-        let rule = rules.find(|rule| CachedRule::named(rule.name).is(found))?;
+        let rule = rules.find(|rule| TracedRule::named(rule.name).is(found))?;
         let entries = rule.entries();
         let NewRule {
             mask,

@@ -6,8 +6,8 @@ use crate::arrivals::Arrivals;
 use crate::exit::Exit;
 use crate::observe::Observer;
 use crate::source::Source;
-use crate::virtual_time::{TEMPO, VirtualRun};
-use crate::watch::{EntryLook, Found, PacketLook, SlowLook, TraceStep};
+use crate::virtual_time::{PACING, VirtualRun};
+use crate::watch::{EntryLook, PacketLook, SlowLook, TableLookup, TraceStep};
 use crate::wiring;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -70,7 +70,7 @@ pub fn trace_drops(
     let book = Book::new(service, watch.elements());
     let (mut exit, mut observer) = (Exit::Nowhere, Observer::new(Live::hidden()));
     let round_trip = service.link.round_trip.duration();
-    let mut arrivals = Arrivals::new(source, wiring::causality(service)?, TEMPO);
+    let mut arrivals = Arrivals::new(source, wiring::causality(service)?, PACING);
     let (mut inside, mut entered) = (HashMap::new(), 0);
     VirtualRun::new(&mut node, &mut exit, &mut observer, round_trip).follow_all(
         &mut arrivals,
@@ -153,11 +153,11 @@ impl Decided {
             TraceStep::Meet(met) => {
                 let reason = Some(met.decision);
                 let (function, entry) = match met.found {
-                    Found::Rule(found) => {
+                    TableLookup::Rule(found) => {
                         let entry = found.rule.and_then(|rule| rule.entries.last().cloned());
                         (entry.as_ref().map(|entry| entry.function.clone()), entry)
                     }
-                    Found::Slot(slot) => {
+                    TableLookup::Slot(slot) => {
                         let program = slot.programs.last();
                         (program.map(|program| program.function.clone()), slot.rule)
                     }

@@ -4,7 +4,7 @@ use super::functions::{chain, element_chain, elements, seed_of};
 use crate::admission::Admission;
 use crate::build_error::BuildError;
 use crate::causality::{Causality, Scope};
-use crate::fast_path::WayOut;
+use crate::fast_path::EgressCheck;
 use crate::mtu::Mtus;
 use std::sync::Arc;
 use twinpath_control::service::{Instance, Service};
@@ -70,10 +70,10 @@ pub fn follows_kernel(service: &Service) -> bool {
 
 /// The chain's router, which tells senders of packets that are too long for the links of ports, or whose next
 /// hops do not answer.
-pub fn way_out(service: &Service) -> Option<WayOut> {
+pub fn egress_check(service: &Service) -> Option<EgressCheck> {
     let mut each = service.chain.iter();
     let router = each.find_map(|instance| instance.config.undelivered(service.seed))?;
-    Some(WayOut::new(Mtus::of(service), router))
+    Some(EgressCheck::new(Mtus::of(service), router))
 }
 
 /// Conversations of a DPU.

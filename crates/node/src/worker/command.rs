@@ -2,7 +2,7 @@
 
 use super::rules::Prepared;
 use super::{Blueprint, Moment, SlowPlan, WholeWalk, Worker};
-use crate::leftovers::Leftovers;
+use crate::deferred_free::DeferredFree;
 use twinpath_core::{Frame, Instant, Pools};
 
 /// How far a worker has come, as it tells the fast path.
@@ -66,7 +66,7 @@ pub enum WorkerCommand {
 }
 
 /// What a worker says to that.
-pub enum Answer {
+pub enum WorkerAnswer {
     /// It is done.
     Done,
     /// It is ready for another chain, which comes back.
@@ -91,7 +91,7 @@ pub struct Replaced {
     /// Cached rules that stayed.
     pub rules_kept: usize,
     /// What is left of the old chain, to be freed where that disturbs nobody.
-    pub left: Leftovers,
+    pub to_free: DeferredFree,
 }
 
 impl Worker {
@@ -101,7 +101,7 @@ impl Worker {
         command: WorkerCommand,
         pools: &mut Pools,
         returns: &mut Vec<Frame>,
-    ) -> Answer {
+    ) -> WorkerAnswer {
         match command {
             WorkerCommand::Prepare {
                 plans,
@@ -112,18 +112,18 @@ impl Worker {
                     self.release(now, pools, returns);
                 }
                 match self.prepare(&plans, now, pools, returns) {
-                    Prepared::Ready => Answer::Prepared(plans),
-                    Prepared::NotThere => Answer::Refused(plans),
-                    Prepared::Crashed => Answer::Crashed(plans),
+                    Prepared::Ready => WorkerAnswer::Prepared(plans),
+                    Prepared::NotThere => WorkerAnswer::Refused(plans),
+                    Prepared::Crashed => WorkerAnswer::Crashed(plans),
                 }
             }
             WorkerCommand::Keep => {
                 self.end_changes();
-                Answer::Done
+                WorkerAnswer::Done
             }
             WorkerCommand::GiveUp => {
                 self.count_left_inside();
-                Answer::Done
+                WorkerAnswer::Done
             }
             WorkerCommand::Replace {
                 plans,
@@ -134,9 +134,9 @@ impl Worker {
             } => match self.replace(plans, blueprint, *walk, now) {
                 Ok(replaced) => {
                     self.chain = chain;
-                    Answer::Replaced(replaced)
+                    WorkerAnswer::Replaced(replaced)
                 }
-                Err(plans) => Answer::Refused(plans),
+                Err(plans) => WorkerAnswer::Refused(plans),
             },
         }
     }

@@ -12,7 +12,7 @@ mod time;
 mod walk;
 mod watched;
 
-pub use command::{Answer, Progress, Replaced, WorkerCommand};
+pub use command::{Progress, Replaced, WorkerAnswer, WorkerCommand};
 pub use crash::Blueprint;
 pub use dash::SlowDash;
 pub use rebuild::{FunctionPlan, SlowPlan};
@@ -64,6 +64,15 @@ impl SlowElement {
             Self::Flows(flows) => flows.touch(),
             // Its flows are on the fast path, if there is one.
             Self::Dash(_) => {}
+        }
+    }
+
+    /// How many functions of the chain are in it.
+    pub fn function_count(&self) -> usize {
+        match self {
+            Self::Rules(rules) => rules.functions().len(),
+            Self::Flows(flows) => flows.chain().len(),
+            Self::Dash(_) => 1,
         }
     }
 }
@@ -264,7 +273,7 @@ impl Worker {
         let Rebuilt {
             elements,
             drops,
-            left,
+            to_free,
         } = rebuild(
             std::mem::take(&mut self.elements),
             plans,
@@ -284,7 +293,7 @@ impl Worker {
             rules_gone: (std::mem::take(&mut self.rules_taken_out) + rules_before)
                 .saturating_sub(rules_kept),
             rules_kept,
-            left,
+            to_free,
             ..Replaced::default()
         }
     }
@@ -310,86 +319,58 @@ impl Worker {
         })
     }
 
-    /// The function at a place of the chain, if it makes rules.
-    pub fn function(&self, place: usize) -> Option<&dyn RuleFunction> {
-        let mut first = 0;
-        for element in &self.elements {
-            let count = match element {
-                SlowElement::Rules(rules) => rules.functions().len(),
-                SlowElement::Flows(flows) => flows.chain().len(),
-                SlowElement::Dash(_) => 1,
-            };
-            if let SlowElement::Rules(rules) = element
-                && let Some(function) = rules.functions().get(place.wrapping_sub(first))
-            {
-                return Some(&*function.function);
+    /// The element that has the function at a place of the chain, and its place in there.
+    fn element_of(&self, place: usize) -> Option<(usize, usize)> {
+        let mut within = place;
+        for (number, element) in self.elements.iter().enumerate() {
+            let count = element.function_count();
+            if within < count {
+                return Some((number, within));
             }
-            first += count;
+            within -= count;
         }
         None
+    }
+
+    /// The function at a place of the chain, if it makes rules.
+    pub fn function(&self, place: usize) -> Option<&dyn RuleFunction> {
+        let (element, within) = self.element_of(place)?;
+        match &self.elements[element] {
+            SlowElement::Rules(rules) => Some(&*rules.functions().get(within)?.function),
+            SlowElement::Flows(_) | SlowElement::Dash(_) => None,
+        }
     }
 
     /// The function at a place of the chain, if it shares flow state.
     pub fn flow_function(&self, place: usize) -> Option<&dyn NetworkFunction> {
-        let mut first = 0;
-        for element in &self.elements {
-            let count = match element {
-                SlowElement::Rules(rules) => rules.functions().len(),
-                SlowElement::Flows(flows) => flows.chain().len(),
-                SlowElement::Dash(_) => 1,
-            };
-            if let SlowElement::Flows(flows) = element
-                && let Some(function) = flows.chain().functions().get(place.wrapping_sub(first))
-            {
-                return Some(&*function.function);
-            }
-            first += count;
+        let (element, within) = self.element_of(place)?;
+        match &self.elements[element] {
+            SlowElement::Flows(flows) => Some(&*flows.chain().functions().get(within)?.function),
+            SlowElement::Rules(_) | SlowElement::Dash(_) => None,
         }
-        None
     }
 
     /// The same of one that makes rules, for whoever takes something that packets do not meet.
     pub fn function_mut(&mut self, place: usize) -> Option<&mut (dyn RuleFunction + 'static)> {
-        let mut first = 0;
-        for element in &mut self.elements {
-            let count = match element {
-                SlowElement::Rules(rules) => rules.functions().len(),
-                SlowElement::Flows(flows) => flows.chain().len(),
-                SlowElement::Dash(_) => 1,
-            };
-            if let SlowElement::Rules(rules) = element
-                && (first..first + count).contains(&place)
-            {
-                return rules.chain().function((place - first) as u8);
-            }
-            first += count;
+        let (element, within) = self.element_of(place)?;
+        match &mut self.elements[element] {
+            SlowElement::Rules(rules) => rules.chain().function(within as u8),
+            SlowElement::Flows(_) | SlowElement::Dash(_) => None,
         }
-        None
     }
 
     /// The function at a place of the chain, whatever it is.
     pub fn any_function_mut(&mut self, place: usize) -> Option<&mut dyn Any> {
-        let mut first = 0;
-        for element in &mut self.elements {
-            let count = match element {
-                SlowElement::Rules(rules) => rules.functions().len(),
-                SlowElement::Flows(flows) => flows.chain().len(),
-                SlowElement::Dash(_) => 1,
-            };
-            if (first..first + count).contains(&place) {
-                return match element {
-                    SlowElement::Rules(rules) => {
-                        Some(rules.chain().function((place - first) as u8)? as &mut dyn Any)
-                    }
-                    SlowElement::Flows(flows) => {
-                        Some(flows.chain_mut().function_mut(place - first)? as &mut dyn Any)
-                    }
-                    SlowElement::Dash(_) => None,
-                };
+        let (element, within) = self.element_of(place)?;
+        match &mut self.elements[element] {
+            SlowElement::Rules(rules) => {
+                Some(rules.chain().function(within as u8)? as &mut dyn Any)
             }
-            first += count;
+            SlowElement::Flows(flows) => {
+                Some(flows.chain_mut().function_mut(within)? as &mut dyn Any)
+            }
+            SlowElement::Dash(_) => None,
         }
-        None
     }
 
     /// The elements whose decisions are cached.

@@ -1,7 +1,7 @@
 //! The workers' part of a change: a new chain of old elements, old functions and new ones.
 
 use super::{SlowDash, SlowElement};
-use crate::leftovers::Leftovers;
+use crate::deferred_free::DeferredFree;
 use std::sync::Arc;
 use twinpath_coherence::SlowFlows;
 use twinpath_core::{DropCounters, Instant, Named};
@@ -63,7 +63,7 @@ pub(super) struct Rebuilt {
     pub elements: Vec<SlowElement>,
     /// What elements have dropped that are gone.
     pub drops: DropCounters,
-    pub left: Leftovers,
+    pub to_free: DeferredFree,
 }
 
 /// When the run began, and what time it is, on the packet clock.
@@ -78,7 +78,7 @@ struct OldParts {
     elements: Vec<Option<SlowElement>>,
     functions: Vec<Vec<Option<Named<dyn RuleFunction>>>>,
     drops: DropCounters,
-    left: Leftovers,
+    to_free: DeferredFree,
     times: Times,
 }
 
@@ -92,14 +92,14 @@ pub(super) fn rebuild(old: Vec<SlowElement>, plans: Vec<SlowPlan>, times: Times)
     let OldParts {
         functions,
         drops,
-        mut left,
+        mut to_free,
         ..
     } = old_parts;
-    left.add(functions);
+    to_free.add(functions);
     Rebuilt {
         elements,
         drops,
-        left,
+        to_free,
     }
 }
 
@@ -109,7 +109,7 @@ impl OldParts {
             elements: Vec::new(),
             functions: Vec::new(),
             drops: DropCounters::default(),
-            left: Leftovers::default(),
+            to_free: DeferredFree::default(),
             times,
         };
         for (number, element) in old.into_iter().enumerate() {
@@ -124,16 +124,16 @@ impl OldParts {
         let (element, functions) = match element {
             SlowElement::Rules(mut rules) if !is_kept => {
                 let functions = rules.exchange_functions(Vec::new());
-                self.left.add(rules);
+                self.to_free.add(rules);
                 (None, functions)
             }
             SlowElement::Flows(flows) if !is_kept => {
                 self.drops.absorb(flows.drops());
-                self.left.add(flows);
+                self.to_free.add(flows);
                 (None, Vec::new())
             }
             SlowElement::Dash(dash) if !is_kept => {
-                self.left.add(dash);
+                self.to_free.add(dash);
                 (None, Vec::new())
             }
             element => (Some(element), Vec::new()),
@@ -149,14 +149,14 @@ impl OldParts {
             SlowPlan::ChangeRules(number, changes) => {
                 let mut element = self.kept(number)?;
                 if let SlowElement::Rules(rules) = &mut element {
-                    self.left.add(changed(rules, changes));
+                    self.to_free.add(changed(rules, changes));
                 }
                 Some(element)
             }
             SlowPlan::ChangeFlows(number, functions) => {
                 let mut element = self.kept(number)?;
                 if let SlowElement::Flows(flows) = &mut element {
-                    self.left.add(flows.reconfigure(functions));
+                    self.to_free.add(flows.reconfigure(functions));
                 }
                 Some(element)
             }
@@ -169,8 +169,8 @@ impl OldParts {
             SlowPlan::Flows(number, successors) => {
                 let mut element = self.kept(number)?;
                 if let SlowElement::Flows(flows) = &mut element {
-                    let left = flows.succeed(successors, self.times.started);
-                    self.left.add(left);
+                    let old = flows.succeed(successors, self.times.started);
+                    self.to_free.add(old);
                 }
                 Some(element)
             }
@@ -205,7 +205,7 @@ impl OldParts {
                 if let Some(mut change) = change {
                     let made = change.apply(&mut *function.function);
                     debug_assert!(made.is_ok(), "a change of that function");
-                    self.left.add(change);
+                    self.to_free.add(change);
                 }
                 Some(function)
             }
@@ -217,7 +217,7 @@ impl OldParts {
     }
 }
 
-/// Makes changes whose rules are gone; what they replaced is left.
+/// Makes changes whose rules are gone; what they replaced is returned.
 fn changed(
     rules: &mut SlowRules,
     mut changes: Vec<(u8, Reconfiguration)>,

@@ -77,7 +77,7 @@ fn what_is_about_another_chain_is_left_alone() {
     let answer = bench
         .worker
         .execute(command, &mut bench.own, &mut Vec::new());
-    assert!(matches!(answer, Answer::Replaced(_)));
+    assert!(matches!(answer, WorkerAnswer::Replaced(_)));
     let answers = bench.ask(Message::Pull, 1, Instant(5));
     assert_eq!((answers, bench.worker.drops().total()), (Vec::new(), 0));
     let packet = PacketBuilder::udp(Endpoint::v4([1; 4], 1), Endpoint::v4([2; 4], 2));

@@ -8,11 +8,11 @@ use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Pace, Paths, Service};
 use twinpath_io::{CaptureError, Trace};
-use twinpath_node::command::{Command, Replaced};
+use twinpath_node::command::{ChangeResult, Command};
 use twinpath_node::observe::Observer;
 use twinpath_node::replacement::Replacement;
 use twinpath_node::run::drive;
-use twinpath_node::source::{Fed, Feed, Source};
+use twinpath_node::source::{Feed, FeedItem, Source};
 use twinpath_node::{Ports, build};
 
 /// What a service becomes, and in front of which packet.
@@ -28,7 +28,7 @@ struct ChangingFeed {
     /// The next change last.
     changes: Vec<(usize, Box<Replacement>)>,
     commands: mpsc::Sender<Command>,
-    answer: Option<mpsc::Receiver<Replaced>>,
+    answer: Option<mpsc::Receiver<ChangeResult>>,
     told: mpsc::Sender<Told>,
 }
 
@@ -74,16 +74,16 @@ impl ChangingFeed {
 }
 
 impl Feed for ChangingFeed {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         if self.is_changing() {
-            return Ok(Fed::Nothing);
+            return Ok(FeedItem::Nothing);
         }
         let Some(frame) = self.trace.at(self.next) else {
-            return Ok(Fed::End);
+            return Ok(FeedItem::End);
         };
         self.next += 1;
         buffer[..frame.frame.len()].copy_from_slice(frame.frame);
-        Ok(Fed::Packet {
+        Ok(FeedItem::Packet {
             timestamp_ns: frame.timestamp_ns,
             len: frame.frame.len(),
             ingress: 0,

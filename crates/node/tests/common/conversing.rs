@@ -15,7 +15,7 @@ use twinpath_node::command::no_commands;
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
-use twinpath_node::source::{Fed, Feed, Source};
+use twinpath_node::source::{Feed, FeedItem, Source};
 use twinpath_node::{Departure, Ports};
 
 /// Where requests come from, and answers.
@@ -74,21 +74,21 @@ impl Conversation {
 }
 
 impl Feed for Conversation {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let Some(&(timestamp_ns, next)) = self.plan.last() else {
-            return Ok(Fed::End);
+            return Ok(FeedItem::End);
         };
         let bytes = self.bytes(next);
         self.waits += 1;
         if bytes.is_none() && !self.is_lost(next) {
-            return Ok(Fed::Nothing);
+            return Ok(FeedItem::Nothing);
         }
         (self.waits, _) = (0, self.plan.pop());
         let Some(bytes) = bytes else {
-            return Ok(Fed::Nothing);
+            return Ok(FeedItem::Nothing);
         };
         buffer[..bytes.len()].copy_from_slice(&bytes);
-        Ok(Fed::Packet {
+        Ok(FeedItem::Packet {
             timestamp_ns,
             len: bytes.len(),
             ingress: match next {

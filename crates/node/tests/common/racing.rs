@@ -15,13 +15,13 @@ use twinpath_compare::blank_drawn;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Paths, Service};
-use twinpath_core::fragments::{Fragments, Met};
+use twinpath_core::fragments::{FragmentOutcome, Fragments};
 use twinpath_core::key::Role;
 use twinpath_core::wire::{Fragment, dissect};
 use twinpath_core::{Direction, FlowKey, Frame, HashKey, Instant, Pools, Side, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_link::{Header, Message, Sender, attach, detach, number};
-use twinpath_node::arrivals::Tempo;
+use twinpath_node::arrivals::Pacing;
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
 use twinpath_node::machine::{Moment, Time};
@@ -105,7 +105,7 @@ pub fn race(service: &Service, trace: &Trace, scarcity: Scarcity) -> Race {
     });
     *node.machine.pools() = Pools::new(scarcity.buffers, scarcity.buffers.div_ceil(8));
     let watch = node.watch_loop(0..u64::MAX);
-    let tempo = Tempo {
+    let pacing = Pacing {
         is_lossless: scarcity.is_lossless,
         is_paced: false,
         most_ahead: scarcity.ahead,
@@ -117,7 +117,7 @@ pub fn race(service: &Service, trace: &Trace, scarcity: Scarcity) -> Race {
         Causality::new(Scope::Nothing),
         &mut sink,
         &mut observer,
-        tempo,
+        pacing,
         &no_commands(),
         &AtomicBool::new(false),
     )
@@ -560,7 +560,7 @@ impl Alone {
         let steering = self.node.machine.path().steering().at(element);
         let keyed = match self.fragments.get_mut(&element) {
             Some(fragments) if layout.fragment != Fragment::Whole => {
-                let Met::Known(placed) = fragments.meet(frame, &layout) else {
+                let FragmentOutcome::Known(placed) = fragments.meet(frame, &layout) else {
                     panic!("functions meet no fragment before the first of its datagram");
                 };
                 frame = placed;

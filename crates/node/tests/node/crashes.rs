@@ -21,8 +21,8 @@ use twinpath_core::{FlowKey, HashKey, Instant, Packet, Steering};
 use twinpath_io::{CaptureError, Trace};
 use twinpath_nf::custom::custom;
 use twinpath_nf::descriptor::{Form, Function};
-use twinpath_node::command::{Command, Replaced, no_commands};
-use twinpath_node::machine::{Refusal, Replacement};
+use twinpath_node::command::{ChangeResult, Command, no_commands};
+use twinpath_node::machine::{ChangeRefusal, Replacement};
 use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Sink;
@@ -516,13 +516,13 @@ struct AskingForChange {
     at: usize,
     commands: mpsc::Sender<Command>,
     change: Option<Box<Replacement>>,
-    answers: (mpsc::Sender<Replaced>, mpsc::Receiver<Replaced>),
+    answers: (mpsc::Sender<ChangeResult>, mpsc::Receiver<ChangeResult>),
     /// What became of it each time.
     became: Vec<Became>,
 }
 
 /// What became of a change: how many cached rules went, or why it was not made.
-type Became = Result<usize, Refusal>;
+type Became = Result<usize, ChangeRefusal>;
 
 impl AskingForChange {
     fn ask(&mut self) {
@@ -619,7 +619,7 @@ fn a_function_that_panics_in_a_change_of_its_rules() {
             assert_eq!(left.len(), trace.len(), "{what}: {:?}", report.drops);
             assert_eq!(report.worker_restarts, [1], "{what}");
             match (when, became.as_slice()) {
-                (Blows::WhenAsked, [Err(Refusal::Crashed), Ok(gone)]) => {
+                (Blows::WhenAsked, [Err(ChangeRefusal::Crashed), Ok(gone)]) => {
                     assert!(*gone > 0, "{what}");
                     meet_the_change(&left, &what);
                 }

@@ -15,7 +15,7 @@ use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, fields, 
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_nf::duration::Human;
 use twinpath_node::run::{Finished, Ports, run};
-use twinpath_node::sink::Written;
+use twinpath_node::sink::CaptureLosses;
 
 const GATEWAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/gateway.toml");
 
@@ -77,7 +77,7 @@ fn run_on(service: &Service, paths: Paths, folder: &TempDir, input: &Path) -> Ou
     let Finished {
         report, written, ..
     } = finished.unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(written, Written::default(), "{}", written.order);
+    assert_eq!(written, CaptureLosses::default(), "{}", written.order);
     Outcome {
         left: packets_of(&output),
         drops: report.drops,

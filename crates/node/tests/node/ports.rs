@@ -186,7 +186,7 @@ fn neighbours_keep_their_numbers_in_a_new_service() {
     ));
     assert_ne!(old.adjacencies.all()[..], new.adjacencies.all()[..2]);
     let known = old.adjacencies.all();
-    new.follow(&old).expect("there is room");
+    new.adopt_adjacencies(&old).expect("there is room");
     assert_eq!(new.adjacencies.all()[..2], known[..]);
     assert_eq!(new.adjacencies.all().len(), 3);
 }

@@ -15,7 +15,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::{CaptureError, Trace};
-use twinpath_node::command::{Command, Commands, Replaced};
+use twinpath_node::command::{ChangeResult, Command, Commands};
 use twinpath_node::machine::WorkerCommand;
 use twinpath_node::observe::Observer;
 use twinpath_node::replacement::{ReplaceError, Replacement};
@@ -61,7 +61,7 @@ struct Changing {
     at: usize,
     commands: mpsc::Sender<Command>,
     change: Option<Box<Replacement>>,
-    answer: Option<mpsc::Receiver<Replaced>>,
+    answer: Option<mpsc::Receiver<ChangeResult>>,
     acknowledged: Option<usize>,
 }
 

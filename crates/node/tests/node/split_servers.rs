@@ -5,7 +5,7 @@ use crate::common::headers_only::{FIREWALL, GATEWAY, caching_gateway, crossing_t
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
 use crate::common::{Flows, Outcome, assert_same, by_direction, generate, run, service, traffic};
 use std::time::Duration;
-use twinpath_control::report::{Split, SplitCounts};
+use twinpath_control::report::{SplitCounts, SplitFigures};
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_io::Trace;
@@ -27,7 +27,7 @@ fn expected(trace: &Trace) -> Outcome {
     run(&service(&text()), trace, Paths::Slow, Execution::Virtual)
 }
 
-fn figures(outcome: &Outcome) -> &Split {
+fn figures(outcome: &Outcome) -> &SplitFigures {
     outcome
         .report
         .split

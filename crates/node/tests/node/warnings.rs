@@ -9,7 +9,7 @@ use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_core::{DropReason, Frame, Instant, Steering};
 use twinpath_io::Trace;
 use twinpath_link::{Message, Sender, attach, detach, number};
-use twinpath_node::arrivals::{Arrivals, Filled, Tempo};
+use twinpath_node::arrivals::{Arrivals, Filled, Pacing};
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::machine::ChangeOutcome;
 use twinpath_node::source::Source;
@@ -124,7 +124,7 @@ fn behind(packets: &[(Duration, Vec<u8>)], taken: Duration) -> (Duration, usize)
     let (mut node, mut burst) = (node(), Vec::new());
     let mut source = Source::trace(trace);
     let causality = Causality::new(Scope::Hosts(Steering::new(1)));
-    let live = Tempo {
+    let live = Pacing {
         is_lossless: false,
         is_paced: true,
         most_ahead: None,

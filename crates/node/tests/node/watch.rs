@@ -11,7 +11,7 @@ use twinpath_node::sink::Sink;
 use twinpath_node::source::Source;
 use twinpath_node::trace::trace_packet;
 use twinpath_node::virtual_time::VirtualRun;
-use twinpath_node::watch::{Found, SlowLook, TraceStep, Watch};
+use twinpath_node::watch::{SlowLook, TableLookup, TraceStep, Watch};
 use twinpath_node::{Departure, Node, build, wiring};
 
 const BALANCED: &str = "[load_balancer]\nservices = [{ vip = \"10.255.0.1:80\", protocol = \"tcp\", backends = [\
@@ -200,7 +200,7 @@ fn has(walks: &BTreeMap<u64, Vec<TraceStep>>, is: impl Fn(&TraceStep) -> bool) -
     walks.values().flatten().any(is)
 }
 
-fn found(walks: &BTreeMap<u64, Vec<TraceStep>>, is: impl Fn(&Found) -> bool) -> bool {
+fn found(walks: &BTreeMap<u64, Vec<TraceStep>>, is: impl Fn(&TableLookup) -> bool) -> bool {
     has(
         walks,
         |step| matches!(step, TraceStep::Meet(met) if is(&met.found)),
@@ -224,8 +224,11 @@ fn of_rules() {
         "[service]\nchain = [\"acl\", \"napt\", \"router\"]\n{RULES}[link]\nround_trip = \"2ms\"\n"
     );
     let walks = compare(&text, &traffic_of_all_kinds());
-    assert!(found(&walks, |found| matches!(found, Found::Rule(_))));
-    assert!(found(&walks, |found| matches!(found, Found::NotPlain)));
+    assert!(found(&walks, |found| matches!(found, TableLookup::Rule(_))));
+    assert!(found(&walks, |found| matches!(
+        found,
+        TableLookup::NotPlain
+    )));
     let names = seen(&walks);
     for step in ["hold", "punt", "receive", "returned", "go_on", "drop"] {
         assert!(names.contains(step), "{step}: {names:?}");
@@ -245,7 +248,7 @@ fn of_flow_state() {
     let walks = compare(&text, &balanced_traffic_of(BALANCED, 4000, ""));
     assert!(found(&walks, |found| matches!(
         found,
-        Found::Slot(slot) if slot.state == "active" && !slot.programs.is_empty()
+        TableLookup::Slot(slot) if slot.state == "active" && !slot.programs.is_empty()
     )));
     let says = |message: &str| {
         has(&walks, |step| match step {
@@ -264,8 +267,8 @@ fn of_flow_state() {
 fn of_rules_around_flow_state() {
     let text = format!("[service]\nchain = [\"acl\", \"firewall\", \"napt\", \"router\"]\n{RULES}");
     let walks = compare(&text, &traffic_of_all_kinds());
-    assert!(found(&walks, |found| matches!(found, Found::Rule(_))));
-    assert!(found(&walks, |found| matches!(found, Found::Slot(_))));
+    assert!(found(&walks, |found| matches!(found, TableLookup::Rule(_))));
+    assert!(found(&walks, |found| matches!(found, TableLookup::Slot(_))));
     let elements = |walk: &Vec<TraceStep>| {
         let met = walk
             .iter()
@@ -314,7 +317,7 @@ fn of_an_element_on_the_slow_path() {
     );
     let walks = compare(&text, &traffic_of_all_kinds());
     assert_eq!(service(&text).run.paths, Paths::Slow);
-    assert!(found(&walks, |found| matches!(found, Found::Nothing)));
+    assert!(found(&walks, |found| matches!(found, TableLookup::Nothing)));
     let elements = |walk: &Vec<TraceStep>| {
         let met = walk
             .iter()

@@ -19,12 +19,12 @@ use twinpath_control::service::Paths;
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect, fields};
 use twinpath_core::{DropReason, Instant};
 use twinpath_io::CaptureError;
-use twinpath_node::arrivals::Tempo;
+use twinpath_node::arrivals::Pacing;
 use twinpath_node::causality::{Causality, Scope};
 use twinpath_node::command::no_commands;
 use twinpath_node::observe::{Observer, Tallies};
 use twinpath_node::sink::Sink;
-use twinpath_node::source::{Fed, Feed, Source};
+use twinpath_node::source::{Feed, FeedItem, Source};
 use twinpath_node::{Departure, Limits, Node, Via, build, threads};
 
 const GATEWAY: &str = r#"
@@ -400,18 +400,22 @@ impl Ends {
 }
 
 impl Feed for Ends {
-    fn next_into(&mut self, buffer: &mut [u8]) -> Result<Fed, CaptureError> {
+    fn next_into(&mut self, buffer: &mut [u8]) -> Result<FeedItem, CaptureError> {
         let mut load = self.load();
         load.arrive();
         let Some(is_known) = load.entrance.pop_front() else {
             let is_over = Phase::at(load.now_ns) == Phase::Over;
-            return Ok(if is_over { Fed::End } else { Fed::Nothing });
+            return Ok(if is_over {
+                FeedItem::End
+            } else {
+                FeedItem::Nothing
+            });
         };
         load.seldom_waiting -= usize::from(!is_known);
         load.of(is_known).taken += 1;
         let packet = load.packet(is_known);
         buffer[..packet.len()].copy_from_slice(&packet);
-        Ok(Fed::Packet {
+        Ok(FeedItem::Packet {
             timestamp_ns: self.now_ns(),
             len: packet.len(),
             ingress: 0,
@@ -539,7 +543,7 @@ fn attempt(cores: usize, ring: u64) -> Attempt {
 /// All loads, one after the other.
 fn offer(node: &mut Node, ends: &Ends) {
     // As what a socket brings: packets are due when they come.
-    let tempo = Tempo {
+    let pacing = Pacing {
         is_lossless: false,
         is_paced: false,
         most_ahead: None,
@@ -551,7 +555,7 @@ fn offer(node: &mut Node, ends: &Ends) {
         Causality::new(Scope::Nothing),
         &mut sink,
         &mut Observer::new(Live::hidden()),
-        tempo,
+        pacing,
         &no_commands(),
         &AtomicBool::new(false),
     )

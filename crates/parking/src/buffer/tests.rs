@@ -47,8 +47,8 @@ fn step(buffer: &mut Sizes, now: u64) -> &'static str {
             End::Expired => "expired",
             End::Late => "late",
         },
-        Some(Dequeued::Again(resident)) => {
-            buffer.recirculated(resident);
+        Some(Dequeued::Again(parked_payload)) => {
+            buffer.recirculated(parked_payload);
             "again"
         }
     }
@@ -148,12 +148,12 @@ fn a_payload_going_round_keeps_its_room() {
     for _ in 0..3 {
         buffer.park(1000, 0, NOW).unwrap();
     }
-    let Some(Dequeued::Again(resident)) = buffer.dequeue(NOW) else {
+    let Some(Dequeued::Again(parked_payload)) = buffer.dequeue(NOW) else {
         panic!("no header is back");
     };
     assert_eq!(buffer.queue_bytes(), 2000);
     assert!(buffer.park(1000, 0, NOW).is_err());
-    buffer.recirculated(resident);
+    buffer.recirculated(parked_payload);
     assert_eq!(buffer.queue_bytes(), 3000);
 }
 
@@ -197,16 +197,19 @@ fn who_is_declined_holds_nobody_up() {
 fn packets_leave_as_their_headers_came_back() {
     let mut buffer = buffer(|config| config.order = Order::AsReturned);
     let tickets = [(); 3].map(|()| buffer.park(500, 0, NOW).unwrap());
-    assert!(matches!(buffer.follow(64, 0, NOW), Followed::Leaves(64)));
+    assert!(matches!(
+        buffer.wait_behind(64, 0, NOW),
+        Followed::Leaves(64)
+    ));
     buffer.answered_for(tickets[1], Answer::Header("second"), 0, NOW);
     buffer.answered_for(tickets[0], Answer::Header("first"), 0, NOW);
-    assert!(matches!(buffer.follow(64, 0, NOW), Followed::Waits));
+    assert!(matches!(buffer.wait_behind(64, 0, NOW), Followed::Waits));
     assert!(matches!(
-        buffer.follow(64, u64::MAX, NOW),
+        buffer.wait_behind(64, u64::MAX, NOW),
         Followed::Leaves(64)
     ));
     assert!(matches!(
-        buffer.follow(3000, 0, NOW),
+        buffer.wait_behind(3000, 0, NOW),
         Followed::Refused(3000)
     ));
     let left: Vec<_> = (1..=6).map(|now| step(&mut buffer, now)).collect();
@@ -377,7 +380,7 @@ fn a_whole_packet_leaves_before_later_payloads_of_its_flow() {
     let later = buffer.park(100, 7, NOW).unwrap();
     let other = buffer.park(100, 8, NOW).unwrap();
     buffer.answered_for(first, Answer::Header("first"), 7, NOW);
-    assert!(matches!(buffer.follow(50, 7, NOW), Followed::Waits));
+    assert!(matches!(buffer.wait_behind(50, 7, NOW), Followed::Waits));
     buffer.answered_for(other, Answer::Header("other"), 8, NOW);
     buffer.answered_for(later, Answer::Header("later"), 7, NOW);
     let left: Vec<_> = std::iter::repeat_with(|| step(&mut buffer, 1))
@@ -395,9 +398,15 @@ fn nobody_waits_for_another_flow() {
     let ticket = buffer.park(500, 7 << 40, NOW).unwrap();
     buffer.answered_for(ticket, Answer::Header("first"), 7 << 40, NOW);
     for flow in (0..20_000u64).map(|flow| flow << 32 | 1) {
-        assert!(matches!(buffer.follow(64, flow, NOW), Followed::Leaves(64)));
+        assert!(matches!(
+            buffer.wait_behind(64, flow, NOW),
+            Followed::Leaves(64)
+        ));
     }
-    assert!(matches!(buffer.follow(64, 7 << 40, NOW), Followed::Waits));
+    assert!(matches!(
+        buffer.wait_behind(64, 7 << 40, NOW),
+        Followed::Waits
+    ));
 }
 
 /// However long they are, whole packets that wait take no more than they may, wherever they wait.
@@ -413,7 +422,7 @@ fn whole_packets_that_wait_are_bounded() {
         let first = buffer.park(100, 7, NOW).unwrap();
         buffer.answered_for(first, Answer::Header("first"), 7, NOW);
         let waits = (0..100)
-            .filter(|_| matches!(buffer.follow(1500, 7, NOW), Followed::Waits))
+            .filter(|_| matches!(buffer.wait_behind(1500, 7, NOW), Followed::Waits))
             .count();
         assert!((2..=3).contains(&waits), "{waits}");
         assert!(buffer.queue_bytes() <= 6000);

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use twinpath_core::HashKey;
-use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent, cut, stretch};
+use twinpath_core::split::{
+    DepartingFrame, Left, Outgoing, Output, PayloadStage, Sent, cut, stretch,
+};
 use twinpath_core::wire::rewrite::{set_destination, set_ttl};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_core::{Frame, Instant, Metadata, Pools};
@@ -283,14 +285,14 @@ impl World {
         assert!(stretch(&mut frame), "it fits");
         let number = frame.ordinal();
         let hash = HashKey::new(9).hash([self.expected[&number].0.into()]);
-        let parcel = Parcel {
+        let departing = DepartingFrame {
             frame,
             is_reply: false,
         };
-        match self.stage.leave(parcel, hash, self.now, &mut self.pool) {
-            Left::Now(parcel) => {
+        match self.stage.leave(departing, hash, self.now, &mut self.pool) {
+            Left::Now(departing) => {
                 self.finished.push(number);
-                self.check(&parcel.frame);
+                self.check(&departing.frame);
             }
             Left::Waits => self.finished.push(number),
             Left::Dropped(frame, _) => self.drop(frame),
@@ -302,9 +304,9 @@ impl World {
         while let Some((at, output)) = self.stage.pass(until) {
             assert!(at <= until);
             match output {
-                Output::Packet(parcel, spare) => {
-                    self.check(&parcel.frame);
-                    self.pool.give(parcel.frame);
+                Output::Packet(departing, spare) => {
+                    self.check(&departing.frame);
+                    self.pool.give(departing.frame);
                     spare.into_iter().for_each(|frame| self.pool.give(frame));
                 }
                 Output::Freed(frame) => self.pool.give(frame),

@@ -2,8 +2,8 @@
 
 use super::rings::{Ring, Side};
 use crate::counters::PortCounters;
+use crate::descriptor_store::DescriptorStore;
 use crate::interface::Interface;
-use crate::kept::Keeper;
 use crate::sys;
 use crate::umem::{CHUNK_BYTES, ENTRIES, HEADROOM, Inside, Umem};
 use std::io;
@@ -64,17 +64,17 @@ impl Socket {
         queue: u32,
         borrower: Borrower,
         umem: &mut Umem,
-        keeper: &Keeper,
+        descriptor_store: &DescriptorStore,
     ) -> io::Result<Self> {
         let name = name(interface.index, queue);
         if umem.has_former(borrower)
-            && let Some(socket) = keeper.take(&name)
+            && let Some(socket) = descriptor_store.take(&name)
             && let Ok(socket) = Self::go_on(socket, borrower, umem)
         {
             return Ok(socket);
         }
         // Whoever has the queue keeps others from it.
-        keeper.forget(&name);
+        descriptor_store.forget(&name);
         let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0)?;
         register(&socket, umem)?;
         make_rings(&socket)?;
@@ -85,14 +85,14 @@ impl Socket {
         own.fill_up(umem);
         own.kick_receive();
         if umem.is_kept() {
-            keeper.keep(&name, &own.socket);
+            descriptor_store.keep(&name, &own.socket);
         }
         Ok(own)
     }
 
     /// Nobody keeps the socket of a queue any more.
-    pub fn forget(interface: u32, queue: u32, keeper: &Keeper) {
-        keeper.forget(&name(interface, queue));
+    pub fn forget(interface: u32, queue: u32, descriptor_store: &DescriptorStore) {
+        descriptor_store.forget(&name(interface, queue));
     }
 
     /// Goes on where a former process has left off: what has arrived is in the ring.

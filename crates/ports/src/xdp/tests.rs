@@ -111,7 +111,7 @@ impl Middle {
             }
             for port in &mut self.ports {
                 port.flush(&mut self.pools);
-                port.look();
+                port.poll_state();
             }
         }
         true

@@ -98,7 +98,7 @@ impl<W, R> Departures<W, R> {
     }
 
     /// The last of its flow, which leaves when those before it have.
-    pub fn follow(&mut self, flow: u64, ready: R) {
+    pub fn push_ready(&mut self, flow: u64, ready: R) {
         if !self.lists.contains_key(&flow) {
             return self.ready.push_back(ready);
         }
@@ -240,7 +240,7 @@ mod tests {
                         };
                         prop_assert_eq!(departures.before(flow), before);
                         all.push((flow, number, true));
-                        departures.follow(flow, number);
+                        departures.push_ready(flow, number);
                     }
                     Step::Settle(which) if which < places.len() => {
                         let (place, of) = places.swap_remove(which);

@@ -31,11 +31,11 @@ pub use counters::Counters;
 use crate::back_off::{self, BackOff};
 use crate::handle::{CUSTOM_HEADER_BYTES, Handle};
 use crate::header_slots::HeaderSlots;
-use crate::payloads::{self, Event, PayloadMemory, QueuePairFigures};
+use crate::payloads::{self, Event, PayloadMemory, QueuePairStatus};
 use departures::{DepartureNumber, Departures};
 use std::collections::VecDeque;
 use std::time::Duration;
-use twinpath_core::split::{Left, Outgoing, Output, Parcel, PayloadStage, Sent};
+use twinpath_core::split::{DepartingFrame, Left, Outgoing, Output, PayloadStage, Sent};
 use twinpath_core::wire::MacAddress;
 use twinpath_core::{Frame, Instant, Pools, Ticket};
 
@@ -129,7 +129,7 @@ pub struct ServerFigures {
     /// All that was counted, by name.
     pub counters: Vec<(&'static str, u64)>,
     /// Its queue pairs, by number.
-    pub queue_pairs: Vec<QueuePairFigures>,
+    pub queue_pairs: Vec<QueuePairStatus>,
 }
 
 /// Something happened at a server.
@@ -155,7 +155,7 @@ pub struct SplitStage {
     is_active: bool,
     members: Vec<Member>,
     slots: HeaderSlots<Record>,
-    departures: Departures<Parcel, Output>,
+    departures: Departures<DepartingFrame, Output>,
     back_off: BackOff,
     /// Of a call to a member; empty between.
     output: payloads::Output,
@@ -306,10 +306,16 @@ impl PayloadStage for SplitStage {
         may_wait || self.departures.is_any()
     }
 
-    fn leave(&mut self, parcel: Parcel, flow: u64, now: Instant, pools: &mut Pools) -> Left {
-        match parcel.frame.metadata().parked_bytes {
-            0 => self.follow(parcel, flow),
-            _ => self.rebuild(parcel, flow, now, pools),
+    fn leave(
+        &mut self,
+        departing: DepartingFrame,
+        flow: u64,
+        now: Instant,
+        pools: &mut Pools,
+    ) -> Left {
+        match departing.frame.metadata().parked_bytes {
+            0 => self.follow(departing, flow),
+            _ => self.rebuild(departing, flow, now, pools),
         }
     }
 

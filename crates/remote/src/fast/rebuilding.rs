@@ -4,20 +4,20 @@ use super::departures::{Before, DepartureNumber};
 use super::{Record, SplitStage, State};
 use crate::handle::Handle;
 use crate::payloads::{Refusal, Returned};
-use twinpath_core::split::{Left, Output, Parcel, cut, join};
+use twinpath_core::split::{DepartingFrame, Left, Output, cut, join};
 use twinpath_core::{DropReason, Frame, Instant, Metadata, Pools, Ticket};
 
 impl SplitStage {
     /// A header has passed the chain: its payload is asked for.
     pub(super) fn rebuild(
         &mut self,
-        mut parcel: Parcel,
+        mut departing: DepartingFrame,
         flow: u64,
         now: Instant,
         pools: &mut Pools,
     ) -> Left {
-        let ticket = parcel.frame.ticket();
-        if !cut(&mut parcel.frame) {
+        let ticket = departing.frame.ticket();
+        if !cut(&mut departing.frame) {
             self.free(ticket);
             return Left::Stale;
         }
@@ -28,7 +28,7 @@ impl SplitStage {
             }
             Some(record) => {
                 let (member, handle) = (usize::from(record.member), record.handle);
-                return self.ask((ticket, parcel), (member, &handle), flow, (now, pools));
+                return self.ask((ticket, departing), (member, &handle), flow, (now, pools));
             }
         }
         Left::Stale
@@ -37,7 +37,7 @@ impl SplitStage {
     /// Asks for the payload of a header.
     fn ask(
         &mut self,
-        (ticket, header): (Ticket, Parcel),
+        (ticket, header): (Ticket, DepartingFrame),
         (member, handle): (usize, &Handle),
         flow: u64,
         (now, pools): (Instant, &mut Pools),
@@ -61,12 +61,12 @@ impl SplitStage {
                 Left::Waits
             }
             Some((record, payload)) => match self.merged(&record, header, payload) {
-                Output::Packet(parcel, spare) if is_first => {
+                Output::Packet(departing, spare) if is_first => {
                     spare.into_iter().for_each(|frame| pools.give(frame));
-                    Left::Now(parcel)
+                    Left::Now(departing)
                 }
                 output => {
-                    self.departures.follow(flow, output);
+                    self.departures.push_ready(flow, output);
                     self.bound(flow);
                     Left::Waits
                 }
@@ -76,7 +76,7 @@ impl SplitStage {
         left
     }
 
-    fn not_asked(&mut self, header: Parcel, refusal: Refusal) -> Left {
+    fn not_asked(&mut self, header: DepartingFrame, refusal: Refusal) -> Left {
         *match refusal {
             Refusal::Unknown | Refusal::QueuePair => &mut self.counters.payload_gone,
             _ => &mut self.counters.payload_refused,
@@ -92,15 +92,15 @@ impl SplitStage {
         Some((self.slots.take(ticket)?, returned.payload.ok()?))
     }
 
-    fn merged(&mut self, record: &Record, header: Parcel, mut payload: Frame) -> Output {
-        let Parcel { frame, is_reply } = header;
+    fn merged(&mut self, record: &Record, header: DepartingFrame, mut payload: Frame) -> Output {
+        let DepartingFrame { frame, is_reply } = header;
         payload.set_received_ns(record.received_ns);
         payload.set_segment_bytes(record.segment_bytes);
         payload.set_ordinal(frame.ordinal());
         match join(frame, payload) {
             Ok((frame, spare)) => {
                 self.counters.merged += 1;
-                Output::Packet(Parcel { frame, is_reply }, Some(spare))
+                Output::Packet(DepartingFrame { frame, is_reply }, Some(spare))
             }
             Err((header, payload)) => {
                 self.counters.header_too_long += 1;
@@ -110,13 +110,14 @@ impl SplitStage {
     }
 
     /// A whole packet does not overtake those of its flow that wait.
-    pub(super) fn follow(&mut self, parcel: Parcel, flow: u64) -> Left {
+    pub(super) fn follow(&mut self, departing: DepartingFrame, flow: u64) -> Left {
         let before = self.departures.before(flow);
         if before == Before::Nobody {
-            return Left::Now(parcel);
+            return Left::Now(departing);
         }
         self.counters.followers += u64::from(before == Before::Waiting);
-        self.departures.follow(flow, Output::Packet(parcel, None));
+        self.departures
+            .push_ready(flow, Output::Packet(departing, None));
         self.bound(flow);
         Left::Waits
     }
@@ -135,7 +136,7 @@ impl SplitStage {
         }
     }
 
-    fn lost(&mut self, place: DepartureNumber, header: Parcel) {
+    fn lost(&mut self, place: DepartureNumber, header: DepartingFrame) {
         let header = header_alone(header).frame;
         let output = Output::Lost(header, DropReason::PayloadLost);
         self.departures.settle(place, output);
@@ -171,7 +172,7 @@ impl SplitStage {
 }
 
 /// No payload belongs to it any more.
-fn header_alone(mut header: Parcel) -> Parcel {
+fn header_alone(mut header: DepartingFrame) -> DepartingFrame {
     header.frame.set_metadata(Metadata {
         parked_bytes: 0,
         ..header.frame.metadata()

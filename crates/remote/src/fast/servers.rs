@@ -53,7 +53,7 @@ impl SplitStage {
                 self.back_off.took(number, fastest_read);
                 member.news_left = MOST_NEWS_EACH;
             }
-            self.back_off.look(now);
+            self.back_off.update(now);
         }
         if now.since(began) < LONGEST_SILENCE {
             return;

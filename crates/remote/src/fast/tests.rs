@@ -86,16 +86,16 @@ impl Switch {
     }
 
     fn leave_of(&mut self, flow: u64, frame: Frame) -> Left {
-        let parcel = Parcel {
+        let departing = DepartingFrame {
             frame,
             is_reply: false,
         };
-        self.stage.leave(parcel, flow, NOW, &mut self.pools)
+        self.stage.leave(departing, flow, NOW, &mut self.pools)
     }
 
     fn leaves(&mut self, frame: Frame) -> Frame {
         match self.leave(frame) {
-            Left::Now(parcel) => parcel.frame,
+            Left::Now(departing) => departing.frame,
             other => panic!("{other:?}"),
         }
     }
@@ -234,10 +234,10 @@ fn overtaken_slots_are_noticed() {
     });
     assert!(matches!(left.next(), Some(Left::Stale)));
     for expected in &packets[1..] {
-        let Some(Left::Now(parcel)) = left.next() else {
+        let Some(Left::Now(departing)) = left.next() else {
             panic!("it has its slot");
         };
-        assert_eq!(parcel.frame.bytes(), expected);
+        assert_eq!(departing.frame.bytes(), expected);
     }
     drop(left);
     let counters = switch.stage.counters();
@@ -262,7 +262,7 @@ fn overtaken_payloads_are_noticed() {
                 assert_eq!(frame.metadata().parked_bytes, 0);
                 assert_eq!(expected, &packets[0]);
             }
-            Left::Now(parcel) => assert_eq!(parcel.frame.bytes(), expected),
+            Left::Now(departing) => assert_eq!(departing.frame.bytes(), expected),
             other => panic!("{other:?}"),
         }
     }
@@ -479,7 +479,7 @@ impl Switch {
     fn left(&mut self) -> Vec<Result<Vec<u8>, DropReason>> {
         let outputs = std::iter::from_fn(|| self.stage.pass(NOW));
         let told = |(_, output)| match output {
-            Output::Packet(parcel, _) => Ok(parcel.frame.bytes().to_vec()),
+            Output::Packet(departing, _) => Ok(departing.frame.bytes().to_vec()),
             Output::Lost(_, reason) => Err(reason),
             other => panic!("{other:?}"),
         };

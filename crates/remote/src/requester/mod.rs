@@ -33,7 +33,7 @@ pub use shard::{Receiver, Shard};
 
 use crate::handle::{Handle, Sequence, front_bytes, header_info, stored_bytes};
 use crate::payloads::{
-    AnnouncementRefusal, Event, Lost, Output, PayloadMemory, QueuePairFigures, Refusal, Returned,
+    AnnouncementRefusal, Event, Lost, Output, PayloadMemory, QueuePairStatus, Refusal, Returned,
 };
 use crate::registration::{self, MAX_FRAME_BYTES, Memory, Message, Restore};
 use crate::ring::{MAX_RECORDS, Ring};
@@ -654,7 +654,7 @@ impl PayloadMemory for Requester {
         self.counters().named().collect()
     }
 
-    fn queue_pair_figures(&self) -> Vec<QueuePairFigures> {
+    fn queue_pair_figures(&self) -> Vec<QueuePairStatus> {
         self.queue_pairs.iter().map(QueuePair::figures).collect()
     }
 }

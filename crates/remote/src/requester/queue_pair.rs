@@ -2,7 +2,7 @@
 
 use super::{Config, Context, INDEX_BITS, SERVER_BITS, read_header};
 use crate::handle::{Sequence, front_bytes, header_info, stored_bytes};
-use crate::payloads::{DownReason, Event, Lost, QueuePairFigures, Returned};
+use crate::payloads::{DownReason, Event, Lost, QueuePairStatus, Returned};
 use crate::ring::StoredPayload;
 use crate::server::Draws;
 use std::collections::VecDeque;
@@ -83,7 +83,7 @@ pub struct QueuePair {
     /// WRITEs since an acknowledgement was last asked for.
     unacknowledged: u32,
     /// What was counted of it alone.
-    figures: QueuePairFigures,
+    figures: QueuePairStatus,
     /// How long the fastest READ took, since somebody has asked.
     fastest_read: Option<Duration>,
 }
@@ -114,7 +114,7 @@ impl QueuePair {
             attempts: 0,
             not_before: ask_at,
             unacknowledged: 0,
-            figures: QueuePairFigures::default(),
+            figures: QueuePairStatus::default(),
             fastest_read: None,
         }
     }
@@ -125,8 +125,8 @@ impl QueuePair {
     }
 
     /// What is known of it.
-    pub fn figures(&self) -> QueuePairFigures {
-        QueuePairFigures {
+    pub fn figures(&self) -> QueuePairStatus {
+        QueuePairStatus {
             number: self.number,
             is_ready: self.is_ready(),
             ..self.figures

@@ -1,4 +1,4 @@
-//! `twinpath check`: proofs by exhaustion, and hunts by seed.
+//! `twinpath check`: proofs by exhaustion, and searches by seed.
 
 mod changes;
 mod faults;

@@ -163,7 +163,7 @@ impl Served {
             if now >= next_look {
                 next_look = now + LOOK_INTERVAL;
                 // Frames that come while it is down are lost, as on any link.
-                let _ = self.port.look();
+                let _ = self.port.poll_state();
                 self.progress.set_message(self.figures());
             }
             let until = self.server.deadline().min(next_look);

@@ -5,7 +5,7 @@ use super::memory_server::{Server as MemoryServer, tshark};
 use super::middle::{Middle, cut_network, wait_for};
 use super::programs::{Server, WebServer, begin_fetch, succeed, succeeds_soon};
 use std::path::Path;
-use twinpath_control::report::{MemoryServer as MemoryServerReport, Split as SplitReport, json};
+use twinpath_control::report::{MemoryServerFigures, SplitFigures, json};
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// Hosts beside the first client that may send.
@@ -68,7 +68,7 @@ fn assert_is_roce(capture: &Path) {
 }
 
 /// What the service tells of its memory servers, if it answers.
-fn told(middle: &Middle) -> Option<SplitReport> {
+fn told(middle: &Middle) -> Option<SplitFigures> {
     let said = middle.asked(&["top", "--once", "--json"])?;
     json::from_text(&said).ok()?.split
 }
@@ -151,8 +151,8 @@ fn a_file_crosses_while_its_payloads_wait_on_servers() {
 }
 
 /// Whether payloads of both shards have waited on every server: each has its half of the queue pairs.
-fn all_shards_use(split: &SplitReport) -> bool {
-    let used = |server: &MemoryServerReport, shard: u16| {
+fn all_shards_use(split: &SplitFigures) -> bool {
+    let used = |server: &MemoryServerFigures, shard: u16| {
         let pairs = server.queue_pairs.iter();
         let own = pairs.filter(|pair| pair.number % 2 == shard);
         own.map(|pair| pair.payloads).sum::<u64>() > 100

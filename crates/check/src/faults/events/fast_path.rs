@@ -111,7 +111,9 @@ pub fn hear(run: &mut Run) {
         }
     });
     let (refused, clock) = (world.refused(), world.clock());
-    world.machine.heard(&mut frames, clock, &mut world.out);
+    world
+        .machine
+        .receive_from_servers(&mut frames, clock, &mut world.out);
     record.coverage.ring_full += world.refused() - refused;
     follow_out(run);
     run.check();

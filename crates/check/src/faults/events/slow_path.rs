@@ -16,7 +16,7 @@ use crate::faults::world::{
 };
 use twinpath_core::{DropReason, Frame, Instant};
 use twinpath_link::{Header, Message};
-use twinpath_node::machine::{Answer, WorkerCommand};
+use twinpath_node::machine::{WorkerAnswer, WorkerCommand};
 
 /// Draws what is to go wrong with workers.
 pub fn plan_faults(world: &mut World) {
@@ -174,7 +174,7 @@ fn go_on_counting(record: &mut Record, remote: &RemoteWorker) {
 }
 
 /// Notes how far a worker is.
-pub fn report(run: &mut Run, worker: usize, answer: Option<Answer>) {
+pub fn report(run: &mut Run, worker: usize, answer: Option<WorkerAnswer>) {
     let is_hasty = run.sabotage() == Some(Sabotage::HastyProgress);
     run.world.workers[worker].report(answer, is_hasty);
 }

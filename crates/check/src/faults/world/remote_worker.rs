@@ -8,7 +8,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_core::{DropReason, FlowKey, Frame, Pools};
-use twinpath_node::machine::{Answer, Progress, Time, WorkerCommand};
+use twinpath_node::machine::{Progress, Time, WorkerAnswer, WorkerCommand};
 use twinpath_node::{SlowElement, Worker};
 use twinpath_rulecache::RuleFunction;
 use twinpath_slowpath::FlowId;
@@ -44,7 +44,7 @@ pub struct Report {
     /// The number of the last frame that it had given back.
     returned: u32,
     pub progress: Progress,
-    pub answer: Option<Answer>,
+    pub answer: Option<WorkerAnswer>,
 }
 
 /// What a worker has counted.
@@ -150,7 +150,7 @@ impl RemoteWorker {
 
     /// Notes how far the worker is: as far as its line goes, for what is lost on it never comes.
     /// With `is_hasty` it says that all has come that was sent.
-    pub fn report(&mut self, answer: Option<Answer>, is_hasty: bool) {
+    pub fn report(&mut self, answer: Option<WorkerAnswer>, is_hasty: bool) {
         let mut progress = self.worker.progress();
         progress.finished = match is_hasty {
             true => self.to.last_sent(),

@@ -151,11 +151,6 @@ fn resources_card(report: &Report) -> String {
             rings.capacity_frames,
             "frames one ring between the paths holds",
         ),
-        row(
-            "rings full",
-            rings.full_events,
-            "times a ring was found full",
-        ),
         row("pool frames", pool.frames, "frames in all pools"),
         row(
             "pool low water",

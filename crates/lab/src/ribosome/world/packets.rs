@@ -3,7 +3,7 @@
 use super::super::functions::Whose;
 use super::{Event, Testbed, UnderWay, instant};
 use std::sync::atomic::Ordering;
-use twinpath_core::split::{Left, Outgoing, Output, Parcel, Sent, stretch};
+use twinpath_core::split::{DepartingFrame, Left, Outgoing, Output, Sent, stretch};
 use twinpath_core::wire::dissect;
 use twinpath_core::{Frame, Ticket};
 use twinpath_engine::{Agenda, Rate, Time};
@@ -166,18 +166,18 @@ impl Testbed<'_> {
         };
         packet.returned = now;
         let (hash, ticket): (u64, Ticket) = (packet.hash, frame.ticket());
-        let parcel = Parcel {
+        let departing = DepartingFrame {
             frame,
             is_reply: false,
         };
         let Some(stage) = self.place.stage(hash) else {
-            return self.depart(parcel.frame, now);
+            return self.depart(departing.frame, now);
         };
         if is_header {
             stage.came_back(ticket);
         }
-        match stage.leave(parcel, hash, instant(now), &mut self.pools) {
-            Left::Now(parcel) => self.depart(parcel.frame, now),
+        match stage.leave(departing, hash, instant(now), &mut self.pools) {
+            Left::Now(departing) => self.depart(departing.frame, now),
             Left::Waits if is_header => {
                 self.waiting += 1;
                 let most = &mut self.measures.counts.headers_waiting;
@@ -200,13 +200,13 @@ impl Testbed<'_> {
         }
         for (at, output) in ready {
             match output {
-                Output::Packet(parcel, spare) => {
+                Output::Packet(departing, spare) => {
                     if let Some(header) = spare {
                         self.waiting = self.waiting.saturating_sub(1);
                         self.pools.give(header);
                     }
                     // A queue's port is on its way through time; what is ready now leaves now.
-                    self.depart(parcel.frame, Time::from_ns(at.0).max(now));
+                    self.depart(departing.frame, Time::from_ns(at.0).max(now));
                 }
                 Output::Freed(frame) => self.pools.give(frame),
                 Output::Lost(frame, _) => {

@@ -6,7 +6,7 @@ use twinpath_core::Direction;
 
 use crate::firewall::segment::Segment;
 use crate::firewall::tcp_state::{End, SegmentKind, TcpState};
-use crate::firewall::window::{Judgement, Windows};
+use crate::firewall::window::{WindowVerdict, Windows};
 
 /// A segment with positions in place of sequence numbers: 0 is the SYN.
 #[derive(Copy, Clone, Debug)]
@@ -177,7 +177,7 @@ fn handshake(starts: [u32; 2], windows: [u16; 2], scales: [Option<u8>; 2]) -> (W
     ));
     let answer = segment(&syn(1), SegmentKind::SynAck, windows[1], scales[1], starts);
     let judged = tracked.judge(TcpState::SynSent, End::Responder, &answer);
-    assert_eq!(judged, Judgement::Believed);
+    assert_eq!(judged, WindowVerdict::Believed);
     (tracked, History(vec![syn(0), syn(1)]))
 }
 
@@ -205,7 +205,7 @@ proptest! {
             let before = tracked;
             let from = if event.sender == 0 { End::Opener } else { End::Responder };
             let judged = tracked.judge(TcpState::Established, from, &segment);
-            let believed = judged == Judgement::Believed;
+            let believed = judged == WindowVerdict::Believed;
             prop_assert_eq!(believed, history.believes(&event), "{:?}", event);
             if believed {
                 history.0.push(event);

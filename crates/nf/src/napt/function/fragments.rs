@@ -76,7 +76,7 @@ fn has_ports(packet: &Packet) -> bool {
 
 /// What the fragments of a datagram get.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Became {
+pub(crate) struct FragmentTranslation {
     pub source: Address,
     pub destination: Address,
     /// Theirs if there is none.
@@ -88,7 +88,7 @@ pub(crate) struct Became {
 /// What became of datagrams whose fragments come.
 #[derive(Debug)]
 pub(crate) struct Fragments {
-    known: SeededMap<Datagram, Became>,
+    known: SeededMap<Datagram, FragmentTranslation>,
     /// In the order of their first fragments.
     since: VecDeque<(Instant, Datagram)>,
     pub held: Held,
@@ -103,7 +103,7 @@ impl Fragments {
         }
     }
 
-    pub fn remember(&mut self, datagram: Datagram, became: Became, now: Instant) {
+    pub fn remember(&mut self, datagram: Datagram, became: FragmentTranslation, now: Instant) {
         self.forget_old(now);
         if self.known.insert(datagram, became).is_none() {
             self.since.push_back((now, datagram));
@@ -120,17 +120,22 @@ impl Fragments {
     }
 
     /// What became of a datagram.
-    pub fn became(&mut self, datagram: &Datagram, now: Instant) -> Option<Became> {
+    pub fn became(&mut self, datagram: &Datagram, now: Instant) -> Option<FragmentTranslation> {
         self.forget_old(now);
         self.known.get(datagram).copied()
     }
 
     /// Remembers what became of the first of a datagram, which has this number. Returns the number
     /// of those that came before it, if there were any.
-    pub fn lead(&mut self, datagram: Datagram, became: Became, now: Instant) -> Became {
+    pub fn lead(
+        &mut self,
+        datagram: Datagram,
+        became: FragmentTranslation,
+        now: Instant,
+    ) -> FragmentTranslation {
         let known = self.became(&datagram, now).filter(|known| !known.is_led);
         let identification = known.and_then(|known| known.identification);
-        let became = Became {
+        let became = FragmentTranslation {
             identification: identification.or(became.identification),
             is_led: true,
             ..became
@@ -140,7 +145,7 @@ impl Fragments {
     }
 }
 
-impl Became {
+impl FragmentTranslation {
     /// Rewrites a fragment.
     pub fn rewrite(&self, bytes: &mut [u8], layout: &Layout) {
         // They are of the version of the first.
@@ -198,7 +203,7 @@ impl Napt {
         held.release(datagram, now, |bytes| {
             if let Ok(layout) = dissect(bytes) {
                 became.rewrite(bytes, &layout);
-                self.counters.fragments_translated += u64::from(answers.follow(bytes));
+                self.counters.fragments_translated += u64::from(answers.release(bytes));
             }
         });
         self.fragments.held = held;
@@ -225,11 +230,11 @@ impl Napt {
     }
 
     /// What a fragment became that has its addresses and, if any is drawn, its number.
-    fn became(&self, packet: &Packet, course: Course, datagram: &Datagram) -> Became {
+    fn became(&self, packet: &Packet, course: Course, datagram: &Datagram) -> FragmentTranslation {
         let leaves = matches!(course, Course::Out | Course::Hairpin(_));
         let is_numbered = leaves && self.external.shares_address(datagram.source);
         let identification = fields::identification(packet.bytes(), &packet.layout);
-        Became {
+        FragmentTranslation {
             source: packet.source().address,
             destination: packet.destination().address,
             identification: identification.filter(|_| is_numbered),

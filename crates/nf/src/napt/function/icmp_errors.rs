@@ -3,8 +3,8 @@
 //! session that is alive.
 
 use super::super::sides::Course;
-use super::nature::kind_of;
 use super::plan::{Leg, Stop, must_be_told};
+use super::translatable::kind_of;
 use super::{Napt, session_entry};
 use crate::icmp_errors::{Refusal, judge};
 use crate::records::Kind;

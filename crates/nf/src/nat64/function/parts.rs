@@ -2,7 +2,7 @@
 
 use super::rewriting::{datagram_in, set_ether_type};
 use super::{Course, Nat64};
-use crate::napt::core::{Became, Datagram as DatagramName, Part};
+use crate::napt::core::{Datagram as DatagramName, FragmentTranslation, Part};
 use crate::nat64::datagram::Datagram;
 use crate::nat64::ends::Ends;
 use twinpath_core::wire::{Address, Endpoint, dissect, fields};
@@ -101,7 +101,7 @@ impl Nat64 {
     /// What came before the first of its datagram goes on behind it.
     fn let_go(
         &mut self,
-        became: &Became,
+        became: &FragmentTranslation,
         name: &DatagramName,
         now: Instant,
         answers: &mut Answers<'_>,
@@ -115,7 +115,7 @@ impl Nat64 {
             };
             if keeps_version {
                 became.rewrite(bytes, &layout);
-                self.counters.hairpinned += u64::from(answers.follow(bytes));
+                self.counters.hairpinned += u64::from(answers.release(bytes));
                 return;
             }
             let l3 = usize::from(layout.l3);
@@ -136,7 +136,7 @@ impl Nat64 {
                 if let Ok(layout) = dissect(frame) {
                     became.number(frame, &layout);
                 }
-                answers.follow(frame)
+                answers.release(frame)
             });
             match (is_gone, to_v4) {
                 (false, _) => self.counters.untranslatable += 1,
@@ -158,8 +158,8 @@ fn bare_ends(source: Address, destination: Address) -> Ends {
 }
 
 /// What the fragment became that a packet is now.
-fn became(packet: &Packet) -> Became {
-    Became {
+fn became(packet: &Packet) -> FragmentTranslation {
+    FragmentTranslation {
         source: packet.source().address,
         destination: packet.destination().address,
         identification: fields::identification(packet.bytes(), &packet.layout),
@@ -168,7 +168,7 @@ fn became(packet: &Packet) -> Became {
 }
 
 /// Gives a fragment its datagram's number.
-fn number(packet: &mut Packet, became: &Became) {
+fn number(packet: &mut Packet, became: &FragmentTranslation) {
     let layout = packet.layout;
     became.number(packet.frame.bytes_mut(), &layout);
 }

@@ -77,7 +77,7 @@ impl Nat64 {
                 frame.extend_from_slice(fragment);
                 match std::mem::take(&mut is_first) {
                     true => fill(packet, frame),
-                    false => answers.follow(frame),
+                    false => answers.release(frame),
                 };
             })
         });

@@ -57,9 +57,9 @@ impl<'a> CausalRun<'a> {
 
     /// A packet comes, when what caused it has left; packets have numbers from 0.
     pub fn packet(&mut self, number: u64, at: Instant, ingress: u16, bytes: &[u8]) {
-        if let Some(party) = self.causality.party(bytes) {
-            self.wait_for(self.causality.cause(party));
-            self.causality.enters(party, number);
+        if let Some(sender) = self.causality.sender(bytes) {
+            self.wait_for(self.causality.cause(sender));
+            self.causality.enters(sender, number);
         }
         let first = self.burst.first().map(Frame::timestamp);
         if first.is_some_and(|first| at.since(first) > MOST_UNDER_WAY) {

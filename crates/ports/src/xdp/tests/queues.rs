@@ -45,7 +45,7 @@ fn all_come(network: &Network, parts: &mut [Port]) -> bool {
         while flows.len() < FLOWS.into() && Instant::now() < round {
             wait(parts, None, Duration::from_millis(10));
             for part in parts.iter_mut() {
-                part.look();
+                part.poll_state();
                 part.receive(&mut pools, &mut burst, 64);
             }
             for frame in burst.drain(..) {

@@ -23,11 +23,19 @@ pub fn run(config: &TrafficConfig, seed: u64) -> Vec<Packet> {
 }
 
 pub fn run_with_stats(config: &TrafficConfig, seed: u64) -> (Vec<Packet>, GeneratorCounters) {
-    let mut frames = Generator::new(config, seed)
-        .expect("a valid configuration")
-        .into_frames();
-    let packets = frames.by_ref().collect();
-    (packets, frames.counters())
+    let mut generator = Generator::new(config, seed).expect("a valid configuration");
+    let packets = packets_of(&mut generator);
+    (packets, generator.counters())
+}
+
+/// The packets that are still to come.
+pub fn packets_of(generator: &mut Generator) -> Vec<Packet> {
+    let mut buffer = vec![0; generator.frame_bytes_max()];
+    let next = || {
+        let generated = generator.next_into(&mut buffer)?;
+        Some((generated, buffer[..generated.len].to_vec()))
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// Dissects a frame and checks its checksums and the direction it was said to have.

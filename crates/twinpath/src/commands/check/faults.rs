@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::fmt::Write;
 use std::time::Instant;
-use twinpath_check::faults::{Coverage, Hunt, Invariant, Sabotage, Simulation, hunt};
+use twinpath_check::faults::{Coverage, Invariant, Sabotage, SeedSearch, Simulation, search_seeds};
 use twinpath_control::report::units;
 
 /// The data plane in a world where everything goes wrong, by seed
@@ -65,22 +65,22 @@ impl ValueEnum for Act {
 }
 
 impl Faults {
-    /// Hunts, or replays.
+    /// Searches, or replays.
     pub fn check(&self) -> Result<Outcome, CommandError> {
         let sabotage = self.sabotage.map(|act| act.0);
         match self.replay {
             Some(seed) => replay(seed, sabotage),
-            None => self.hunt(sabotage),
+            None => self.search_by_seed(sabotage),
         }
     }
 
-    fn hunt(&self, sabotage: Option<Sabotage>) -> Result<Outcome, CommandError> {
+    fn search_by_seed(&self, sabotage: Option<Sabotage>) -> Result<Outcome, CommandError> {
         let end = self.first + self.seeds;
         let (began, mut display) = (Instant::now(), Display::new());
-        let found = hunt(self.first..end, sabotage, |hunt| {
+        let found = search_seeds(self.first..end, sabotage, |search| {
             let elapsed = began.elapsed();
             let time = units::duration(elapsed.as_nanos() as u64);
-            display.show(elapsed, format!("{time}: {}", told(hunt, self.seeds)));
+            display.show(elapsed, format!("{time}: {}", told(search, self.seeds)));
         })?;
         display.finish();
         let Some(failed) = &found.failed else {
@@ -109,22 +109,22 @@ fn replay(seed: u64, sabotage: Option<Sabotage>) -> Result<Outcome, CommandError
     }
 }
 
-fn told(hunt: &Hunt, seeds: u64) -> String {
+fn told(search: &SeedSearch, seeds: u64) -> String {
     format!(
         "{} of {} hold, {}",
-        units::count(hunt.runs),
+        units::count(search.runs),
         units::counted(seeds, "seed"),
-        units::counted(hunt.coverage.steps, "step")
+        units::counted(search.coverage.steps, "step")
     )
 }
 
-fn praise(hunt: &Hunt) -> String {
+fn praise(search: &SeedSearch) -> String {
     let invariants = Invariant::ALL.len();
     let mut text = format!(
         "all {invariants} invariants hold after every step of {}. What was tried:\n",
-        units::counted(hunt.runs, "run")
+        units::counted(search.runs, "run")
     );
-    let tried: Vec<_> = Coverage::each(&hunt.coverage).collect();
+    let tried: Vec<_> = Coverage::each(&search.coverage).collect();
     for row in tried.chunks(3) {
         for (name, times) in row {
             let name = name.replace('_', " ");

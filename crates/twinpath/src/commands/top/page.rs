@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 use std::time::Instant;
-use twinpath_control::report::{EniFigures, MemoryServer, PortFigures, Report, Split, units};
+use twinpath_control::report::{
+    EniFigures, MemoryServerFigures, PortFigures, Report, SplitFigures, units,
+};
 
 /// Figures and when they were told.
 pub struct Moment {
@@ -199,8 +201,9 @@ impl Page<'_> {
         let Some(split) = &self.now.split else {
             return Ok(());
         };
-        let of_split =
-            |of: fn(&Split) -> u64| move |report: &Report| report.split.as_ref().map_or(0, of);
+        let of_split = |of: fn(&SplitFigures) -> u64| {
+            move |report: &Report| report.split.as_ref().map_or(0, of)
+        };
         let packets = self.packets(of_split(|split| split.counts.packets));
         let bits = self.bits(of_split(|split| split.counts.bytes));
         let whole = self.packets(of_split(|split| split.counts.whole()));
@@ -215,7 +218,7 @@ impl Page<'_> {
         servers.try_for_each(|server| self.server(server, text))
     }
 
-    fn server(&self, server: &MemoryServer, text: &mut String) -> std::fmt::Result {
+    fn server(&self, server: &MemoryServerFigures, text: &mut String) -> std::fmt::Result {
         let counted = |names: &'static [&'static str]| {
             move |report: &Report| {
                 let servers = report.split.iter().flat_map(|split| &split.servers);
@@ -273,7 +276,7 @@ impl Page<'_> {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use twinpath_control::report::{Dash, KernelFigures, QueuePair, SplitCounts};
+    use twinpath_control::report::{Dash, KernelFigures, QueuePairFigures, SplitCounts};
 
     fn moment(at: Instant, packets: u64) -> Moment {
         let mut report = Report::default();
@@ -412,16 +415,16 @@ mod tests {
             whole_small: writes / 2,
             ..SplitCounts::default()
         };
-        let server = MemoryServer {
+        let server = MemoryServerFigures {
             name: "m-1".into(),
             is_up: true,
             share_per_mille: 437,
             last_error: Some("queue pair 3: gone".into()),
             counters: counters.into(),
-            queue_pairs: vec![QueuePair::default()],
-            ..MemoryServer::default()
+            queue_pairs: vec![QueuePairFigures::default()],
+            ..MemoryServerFigures::default()
         };
-        moment.report.split = Some(Split {
+        moment.report.split = Some(SplitFigures {
             counts,
             servers: vec![server],
         });

@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
-use twinpath_node::trace::Trace;
+use twinpath_node::trace::PacketTrace;
 use twinpath_node::watch::{
-    EntryLook, Found, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook, Quantity,
-    RuleLook, RulesRun, SlowLook, StageLook, StateRun, TraceStep, WordChange,
+    EntryLook, FunctionLook, Meeting, MessageLook, PacketLook, ProgramLook, Quantity, RuleLook,
+    RulesRun, SlowLook, StageLook, StateRun, TableLookup, TraceStep, WordChange,
 };
 
 /// A trace, to be read by a person.
-pub struct Told<'a>(pub &'a Trace);
+pub struct Told<'a>(pub &'a PacketTrace);
 
 /// Bytes in a line, and lines of a packet: the headers and a little more.
 const BYTES_A_LINE: usize = 32;
@@ -32,7 +32,7 @@ impl Display for Told<'_> {
     }
 }
 
-fn told_step(f: &mut Formatter<'_>, step: &TraceStep, trace: &Trace) -> fmt::Result {
+fn told_step(f: &mut Formatter<'_>, step: &TraceStep, trace: &PacketTrace) -> fmt::Result {
     let port = |port: &u16| {
         let name = trace.ports.get(usize::from(*port));
         name.map_or_else(|| port.to_string(), Clone::clone)
@@ -171,19 +171,19 @@ fn meeting(f: &mut Formatter<'_>, met: &Meeting) -> fmt::Result {
     writeln!(f, "  flow: {}", met.flow)?;
     write!(f, "  fast path: ")?;
     match &met.found {
-        Found::Nothing => writeln!(f, "nothing, the element is on the slow path alone")?,
-        Found::NotPlain => writeln!(f, "no rule is looked up for such a packet")?,
-        Found::NoRule => writeln!(f, "no rule matches")?,
-        Found::Rule(found) => {
+        TableLookup::Nothing => writeln!(f, "nothing, the element is on the slow path alone")?,
+        TableLookup::NotPlain => writeln!(f, "no rule is looked up for such a packet")?,
+        TableLookup::NoRule => writeln!(f, "no rule matches")?,
+        TableLookup::Rule(found) => {
             writeln!(f, "rule {} matches", found.id)?;
             found.rule.iter().try_for_each(|found| rule(f, found))?;
         }
-        Found::NoSlot => writeln!(f, "the flow has no slot")?,
-        Found::Dash(found) => {
+        TableLookup::NoSlot => writeln!(f, "the flow has no slot")?,
+        TableLookup::Dash(found) => {
             writeln!(f, "a DPU")?;
             stages(f, found)?;
         }
-        Found::Slot(slot) => {
+        TableLookup::Slot(slot) => {
             writeln!(f, "a slot, {} -> {}", slot.state, slot.state_after)?;
             words(f, &slot.words)?;
             programs(f, &slot.programs)?;

@@ -1,13 +1,15 @@
 //! The cards about split packets and memory servers.
 
-use super::super::super::{MemoryServer, QueuePair, Split, SplitCounts, units};
+use super::super::super::{
+    MemoryServerFigures, QueuePairFigures, SplitCounts, SplitFigures, units,
+};
 use super::{Row, bad, escape, note, row, table};
 
 /// Most queue pairs of a server that get a line.
 const MAX_QUEUE_PAIRS: usize = 16;
 
 /// What became of the packets, and a card for each server.
-pub fn cards(split: &Split) -> String {
+pub fn cards(split: &SplitFigures) -> String {
     let counts = &split.counts;
     let packets = format!(
         "<div class=\"card\">\n<h2>Split packets</h2>\n{}<h3>Packets that travelled whole</h3>\n{}</div>\n",
@@ -101,7 +103,7 @@ fn whole(c: &SplitCounts) -> Vec<Row<'_>> {
     ]
 }
 
-fn server(server: &MemoryServer) -> String {
+fn server(server: &MemoryServerFigures) -> String {
     let state = match server.is_up {
         true => "up",
         false => "down",
@@ -130,11 +132,11 @@ fn server(server: &MemoryServer) -> String {
     )
 }
 
-fn queue_pairs(all: &[QueuePair]) -> String {
+fn queue_pairs(all: &[QueuePairFigures]) -> String {
     if all.is_empty() {
         return String::new();
     }
-    let line = |pair: &QueuePair| {
+    let line = |pair: &QueuePairFigures| {
         let state = match pair.is_up {
             true => "up",
             false => "down",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// So many places, by the numbers of those who have them: later ones have higher numbers.
-pub struct Places<S> {
+pub struct ClientSlots<S> {
     most: usize,
     present: Mutex<BTreeMap<u64, Present<S>>>,
 }
@@ -28,7 +28,7 @@ pub enum Entered<S> {
     Full,
 }
 
-impl<S> Places<S> {
+impl<S> ClientSlots<S> {
     /// So many places, all free.
     pub const fn new(most: usize) -> Self {
         Self {
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn who_has_been_silent_for_longest_makes_room() {
-        let places = Places::new(3);
+        let places = ClientSlots::new(3);
         for number in 1..=3 {
             assert_eq!(places.enter(number, number), Entered::WithRoom);
         }

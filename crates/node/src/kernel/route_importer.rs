@@ -17,8 +17,8 @@ use twinpath_nf::router::{
 /// Most groups of next hops.
 const MOST_GROUPS: usize = 4096;
 
-/// Learns the kernel's routes.
-pub struct Learner {
+/// Imports the kernel's routes.
+pub struct RouteImporter {
     /// The place of the router in the chain.
     place: usize,
     ports: Vec<String>,
@@ -33,16 +33,16 @@ pub struct Learner {
     without_room: u64,
 }
 
-/// What came of looking.
+/// What came of an import.
 #[derive(Debug)]
-pub struct Lesson {
+pub struct ImportedRoutes {
     /// The service with what is known now.
     pub service: Service,
     /// How many routes are others.
     pub changed: usize,
 }
 
-impl Learner {
+impl RouteImporter {
     /// Nothing is known yet of what the router of a service is to know; `None` if it is not the
     /// kernel's routes.
     pub fn new(service: &Service) -> Option<Self> {
@@ -62,7 +62,12 @@ impl Learner {
     }
 
     /// The service with what is known of these prefixes, and of addresses.
-    pub fn learn(&mut self, service: &Service, view: &View, prefixes: Vec<Prefix>) -> Lesson {
+    pub fn import(
+        &mut self,
+        service: &Service,
+        view: &View,
+        prefixes: Vec<Prefix>,
+    ) -> ImportedRoutes {
         let mut known = HashMap::new();
         let mut changes = Vec::new();
         for prefix in prefixes.into_iter().filter(|prefix| is_routable(*prefix)) {
@@ -79,7 +84,7 @@ impl Learner {
             self.routes = self.routes.with(changes);
         }
         self.forget_unused();
-        Lesson {
+        ImportedRoutes {
             service: self.service(service, view),
             changed,
         }

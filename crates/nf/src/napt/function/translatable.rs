@@ -7,7 +7,7 @@ use twinpath_core::wire::{Fragment, Network, Transport, fields, icmp, protocol};
 use twinpath_rulecache::Recorded;
 
 /// What of a packet can be translated.
-pub(crate) enum Nature {
+pub(crate) enum Translatable {
     /// It has ports.
     Ports(Kind),
     /// An ICMP error about one that may have.
@@ -31,11 +31,11 @@ pub(crate) fn is_echo_request(packet: &Packet) -> bool {
 }
 
 /// The protocol is examined always, the rest only of packets that no rule meets.
-pub(crate) fn nature(packet: &mut Recorded<'_>) -> Nature {
+pub(crate) fn translatable(packet: &mut Recorded<'_>) -> Translatable {
     let protocol = packet.protocol();
     let kind = kind_of(protocol);
     if packet.is_plain() {
-        return kind.map_or(Nature::Other, Nature::Ports);
+        return kind.map_or(Translatable::Other, Translatable::Ports);
     }
     let packet = packet.quote();
     let layout = &packet.layout;
@@ -46,14 +46,14 @@ pub(crate) fn nature(packet: &mut Recorded<'_>) -> Nature {
         is_redirect || icmp::is_error(layout.network, kind)
     });
     match (layout.network, layout.fragment, layout.transport, kind) {
-        (Network::None, ..) => Nature::NotIp,
-        _ if is_error => Nature::Error,
+        (Network::None, ..) => Translatable::NotIp,
+        _ if is_error => Translatable::Error,
         (_, Fragment::First | Fragment::Later, ..) => {
-            Part::of(packet, kind).map_or(Nature::Fragment, Nature::Part)
+            Part::of(packet, kind).map_or(Translatable::Fragment, Translatable::Part)
         }
-        (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Nature::Ports(kind),
-        (_, _, _, Some(Kind::Icmp)) if is_echo => Nature::Ports(Kind::Icmp),
-        _ => Nature::Other,
+        (_, _, Transport::Tcp | Transport::Udp, Some(kind)) => Translatable::Ports(kind),
+        (_, _, _, Some(Kind::Icmp)) if is_echo => Translatable::Ports(Kind::Icmp),
+        _ => Translatable::Other,
     }
 }
 

@@ -4,10 +4,10 @@ use super::KernelError;
 use super::PAUSE_SHARE;
 use super::figures::Shared;
 use super::host::HostAddresses;
-use super::learner::{Learner, Lesson};
 use super::mailbox::{FollowerEnd, KernelNews, Mailbox, ends};
+use super::route_importer::{ImportedRoutes, RouteImporter};
 use super::told::Summary;
-use crate::health::Pulse;
+use crate::health::Heartbeat;
 use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use twinpath_control::service::{PortDriver, Service};
 use twinpath_core::wire::Address;
 use twinpath_kernel::socket::Received;
 use twinpath_kernel::view::Interest;
-use twinpath_kernel::{Monitor, NeighborChange, Socket};
+use twinpath_kernel::{KernelMonitor, NeighborChange, Socket};
 use twinpath_nf::router;
 
 /// How long the kernel may take to tell all that it knows.
@@ -47,23 +47,23 @@ const OWN_ROUTES: usize = 1024;
 const MOST_ASKED: usize = 32_768;
 
 /// Who makes changes of a running service.
-pub(crate) trait Changes {
-    /// Makes the service what `lesson` makes of it.
+pub(crate) trait ServiceEditor {
+    /// Makes the service what `edit` makes of it.
     ///
     /// # Errors
     /// It cannot be made now.
-    fn learn(&self, lesson: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String>;
+    fn edit_service(&self, edit: &mut dyn FnMut(&Service) -> Service) -> Result<Applied, String>;
 }
 
 /// Follows the kernel.
-pub(crate) struct Following {
+pub(crate) struct KernelFollower {
     socket: Socket,
-    monitor: Monitor,
-    learner: Learner,
+    monitor: KernelMonitor,
+    importer: RouteImporter,
     end: FollowerEnd,
     figures: Shared,
     /// Who hears whether routes are missing.
-    pulse: Arc<Pulse>,
+    heartbeat: Arc<Heartbeat>,
     /// What the log has not been told.
     summary: Summary,
     /// What the chain answers for by itself.
@@ -81,14 +81,15 @@ pub(crate) struct Following {
     is_behind: bool,
 }
 
-impl Following {
+impl KernelFollower {
     /// Learns all that the kernel knows now, with a mailbox for the ports of each shard; nothing if the
     /// service wants none of it.
     ///
     /// # Errors
     /// The kernel does not answer.
     pub fn open(service: &Service) -> Result<Option<(Self, Vec<Mailbox>)>, KernelError> {
-        let (Some(learner), Some(interest)) = (Learner::new(service), interest(service)) else {
+        let (Some(importer), Some(interest)) = (RouteImporter::new(service), interest(service))
+        else {
             return Ok(None);
         };
         let figures = Shared::default();
@@ -97,13 +98,13 @@ impl Following {
             .devices
             .iter()
             .flat_map(|device| &device.answers_for);
-        let mut following = Self {
+        let mut follower = Self {
             socket: Socket::open()?,
-            monitor: Monitor::new(interest),
-            learner,
+            monitor: KernelMonitor::new(interest),
+            importer,
             end,
             figures,
-            pulse: Arc::default(),
+            heartbeat: Arc::default(),
             summary: Summary::default(),
             answered: answered.map(|one| one.0).collect(),
             asked: HashSet::new(),
@@ -113,24 +114,24 @@ impl Following {
             gathering_since: None,
             is_behind: false,
         };
-        following.learn_first()?;
-        Ok(Some((following, mailboxes)))
+        follower.learn_first()?;
+        Ok(Some((follower, mailboxes)))
     }
 
     /// Whether all is well is shown here.
-    pub fn show(&mut self, pulse: &Arc<Pulse>) {
-        self.pulse = Arc::clone(pulse);
+    pub fn show(&mut self, heartbeat: &Arc<Heartbeat>) {
+        self.heartbeat = Arc::clone(heartbeat);
         self.count(0);
     }
 
     /// A service with all that is known; for the first time.
     pub fn service(&mut self, service: &Service) -> Service {
         let prefixes = self.monitor.view_mut().take_changed(usize::MAX);
-        let lesson = self.learner.learn(service, self.monitor.view(), prefixes);
+        let imported = self.importer.import(service, self.monitor.view(), prefixes);
         self.monitor.view_mut().take_other_addresses();
         self.tell_addresses();
         self.count(0);
-        lesson.service
+        imported.service
     }
 
     fn learn_first(&mut self) -> Result<(), KernelError> {
@@ -145,7 +146,7 @@ impl Following {
     }
 
     /// Follows until the run is over.
-    pub fn run(mut self, changes: &dyn Changes, is_over: &AtomicBool) {
+    pub fn run(mut self, editor: &dyn ServiceEditor, is_over: &AtomicBool) {
         while !is_over.load(Ordering::Acquire) {
             self.end.wake();
             if let Err(error) = self.exchange() {
@@ -156,7 +157,7 @@ impl Following {
             }
             self.answer();
             self.tell();
-            self.follow(changes);
+            self.follow(editor);
             self.summary.tell(self.now());
             self.socket.wait(self.end.waker(), self.longest_wait());
         }
@@ -234,7 +235,7 @@ impl Following {
     }
 
     /// What is other than the chain knows becomes a change of it.
-    fn follow(&mut self, changes: &dyn Changes) {
+    fn follow(&mut self, editor: &dyn ServiceEditor) {
         if self.monitor.view_mut().take_other_addresses() {
             self.tell_addresses();
             self.is_behind = true;
@@ -253,11 +254,11 @@ impl Following {
         let since = *self.gathering_since.get_or_insert(now);
         if now - since >= GATHERING {
             self.gathering_since = None;
-            self.change(changes);
+            self.change(editor);
         }
     }
 
-    fn change(&mut self, changes: &dyn Changes) {
+    fn change(&mut self, editor: &dyn ServiceEditor) {
         let began = self.now();
         let view = self.monitor.view_mut();
         let most = match view.changed_count() {
@@ -265,14 +266,14 @@ impl Following {
             count => count,
         };
         let prefixes = view.take_changed(most);
-        let (learner, view) = (&mut self.learner, self.monitor.view());
+        let (importer, view) = (&mut self.importer, self.monitor.view());
         let (mut prefixes, mut changed) = (Some(prefixes), 0);
-        let made = changes.learn(&mut |service| {
+        let made = editor.edit_service(&mut |service| {
             let prefixes = prefixes.take().unwrap_or_default();
-            let Lesson {
+            let ImportedRoutes {
                 service,
                 changed: count,
-            } = learner.learn(service, view, prefixes);
+            } = importer.import(service, view, prefixes);
             changed = count;
             service
         });
@@ -305,9 +306,9 @@ impl Following {
     fn count(&self, changed: u64) {
         let view = self.monitor.view();
         let counters = self.monitor.counters();
-        let [routes, next_hops, groups, elsewhere] = self.learner.counts();
-        let without_room = self.learner.without_room();
-        self.pulse.lacks_routes(view.ignored_routes() > 0);
+        let [routes, next_hops, groups, elsewhere] = self.importer.counts();
+        let without_room = self.importer.without_room();
+        self.heartbeat.lacks_routes(view.ignored_routes() > 0);
         self.figures.change(|figures| {
             figures.routes = routes;
             figures.next_hops = next_hops;

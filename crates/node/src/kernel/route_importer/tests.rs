@@ -72,37 +72,37 @@ fn route(to: &str, kind: Kind, hops: &[Hop]) -> Route {
     }
 }
 
-/// A learner with the service that it has made.
-struct Pupil {
-    learner: Learner,
+/// An importer with the service that it has made.
+struct Bench {
+    importer: RouteImporter,
     view: View,
     service: Service,
 }
 
-impl Pupil {
+impl Bench {
     fn new() -> Self {
         let service = service("");
-        let mut pupil = Self {
-            learner: Learner::new(&service).expect("the kernel's"),
+        let mut bench = Self {
+            importer: RouteImporter::new(&service).expect("the kernel's"),
             view: view(),
             service,
         };
-        pupil.learn();
-        pupil
+        bench.import();
+        bench
     }
 
-    fn learn(&mut self) -> usize {
+    fn import(&mut self) -> usize {
         let prefixes = self.view.take_changed(usize::MAX);
-        let lesson = self.learner.learn(&self.service, &self.view, prefixes);
-        self.service = lesson.service;
-        lesson.changed
+        let imported = self.importer.import(&self.service, &self.view, prefixes);
+        self.service = imported.service;
+        imported.changed
     }
 
     /// The kernel says so; returns how many routes are others.
     fn hear(&mut self, to: &str, kind: Kind, hops: &[Hop]) -> usize {
         let event = Event::Route(route(to, kind, hops), Placement::Replace);
         self.view.hear(event);
-        self.learn()
+        self.import()
     }
 
     fn config(&self) -> &router::Config {
@@ -121,22 +121,22 @@ impl Pupil {
 
 #[test]
 fn routes_are_named_by_where_they_lead() {
-    let mut pupil = Pupil::new();
-    pupil.hear("192.168.1.0/24", Kind::Unicast, &[hop(LAN, None)]);
-    pupil.hear(
+    let mut bench = Bench::new();
+    bench.hear("192.168.1.0/24", Kind::Unicast, &[hop(LAN, None)]);
+    bench.hear(
         "0.0.0.0/0",
         Kind::Unicast,
         &[hop(WAN, Some("198.51.100.1"))],
     );
-    pupil.hear("10.1.0.0/16", Kind::Blackhole, &[]);
-    pupil.hear("10.2.0.0/16", Kind::Unreachable, &[]);
-    pupil.hear("10.3.0.0/16", Kind::Throw, &[]);
-    pupil.hear("10.4.0.0/16", Kind::Unicast, &[hop(MANAGEMENT, None)]);
-    pupil.hear("2001:db8::/32", Kind::Unicast, &[hop(WAN, Some("fe80::9"))]);
+    bench.hear("10.1.0.0/16", Kind::Blackhole, &[]);
+    bench.hear("10.2.0.0/16", Kind::Unreachable, &[]);
+    bench.hear("10.3.0.0/16", Kind::Throw, &[]);
+    bench.hear("10.4.0.0/16", Kind::Unicast, &[hop(MANAGEMENT, None)]);
+    bench.hear("2001:db8::/32", Kind::Unicast, &[hop(WAN, Some("fe80::9"))]);
     // Of a link, and a group: no routes.
-    pupil.hear("fe80::/64", Kind::Unicast, &[hop(WAN, None)]);
-    pupil.hear("224.0.0.0/4", Kind::Unicast, &[hop(WAN, None)]);
-    pupil.hear("ff00::/8", Kind::Unicast, &[hop(WAN, None)]);
+    bench.hear("fe80::/64", Kind::Unicast, &[hop(WAN, None)]);
+    bench.hear("224.0.0.0/4", Kind::Unicast, &[hop(WAN, None)]);
+    bench.hear("ff00::/8", Kind::Unicast, &[hop(WAN, None)]);
     let expected = [
         "2001:db8::/32 via fe80::9 at wan",
         "0.0.0.0/0 via 198.51.100.1 at wan",
@@ -146,111 +146,111 @@ fn routes_are_named_by_where_they_lead() {
         "10.4.0.0/16 via an interface that is no port",
         "192.168.1.0/24 via lan",
     ];
-    let mut routes = pupil.routes();
+    let mut routes = bench.routes();
     routes.sort();
     let mut sorted = expected.map(str::to_owned).to_vec();
     sorted.sort();
     assert_eq!(routes, sorted);
     assert_eq!(
-        pupil.hops(),
+        bench.hops(),
         ["198.51.100.1 at wan", "fe80::9 at wan", "lan"]
     );
-    assert_eq!(pupil.learner.counts(), [7, 3, 0, 1]);
+    assert_eq!(bench.importer.counts(), [7, 3, 0, 1]);
 }
 
 #[test]
 fn a_route_that_comes_back_is_no_change() {
-    let mut pupil = Pupil::new();
+    let mut bench = Bench::new();
     let by = [hop(WAN, Some("198.51.100.1"))];
-    assert_eq!(pupil.hear("10.0.0.0/8", Kind::Unicast, &by), 1);
-    let before = pupil.service.chain.clone();
-    pupil
+    assert_eq!(bench.hear("10.0.0.0/8", Kind::Unicast, &by), 1);
+    let before = bench.service.chain.clone();
+    bench
         .view
         .hear(Event::RouteGone(route("10.0.0.0/8", Kind::Unicast, &by)));
-    pupil.view.hear(Event::Route(
+    bench.view.hear(Event::Route(
         route("10.0.0.0/8", Kind::Unicast, &by),
         Placement::First,
     ));
-    assert_eq!(pupil.learn(), 0);
-    assert_eq!(before.len(), pupil.service.chain.len());
+    assert_eq!(bench.import(), 0);
+    assert_eq!(before.len(), bench.service.chain.len());
 }
 
 #[test]
 fn next_hops_go_with_their_last_route() {
-    let mut pupil = Pupil::new();
+    let mut bench = Bench::new();
     let several = [
         hop(WAN, Some("198.51.100.1")),
         hop(LAN, Some("192.168.1.9")),
     ];
-    pupil.hear("10.0.0.0/8", Kind::Unicast, &several);
+    bench.hear("10.0.0.0/8", Kind::Unicast, &several);
     let reversed = [several[1], several[0]];
-    pupil.hear("10.0.0.0/16", Kind::Unicast, &reversed);
-    assert_eq!(pupil.learner.counts(), [2, 2, 1, 0], "one group");
-    pupil.hear("10.0.0.0/8", Kind::Unicast, &several[..1]);
-    assert_eq!(pupil.learner.counts(), [2, 2, 1, 0]);
-    pupil.view.hear(Event::RouteGone(route(
+    bench.hear("10.0.0.0/16", Kind::Unicast, &reversed);
+    assert_eq!(bench.importer.counts(), [2, 2, 1, 0], "one group");
+    bench.hear("10.0.0.0/8", Kind::Unicast, &several[..1]);
+    assert_eq!(bench.importer.counts(), [2, 2, 1, 0]);
+    bench.view.hear(Event::RouteGone(route(
         "10.0.0.0/16",
         Kind::Unicast,
         &reversed,
     )));
-    pupil.learn();
-    assert_eq!(pupil.learner.counts(), [1, 1, 0, 0]);
-    assert_eq!(pupil.hops(), ["198.51.100.1 at wan"]);
+    bench.import();
+    assert_eq!(bench.importer.counts(), [1, 1, 0, 0]);
+    assert_eq!(bench.hops(), ["198.51.100.1 at wan"]);
 }
 
 #[test]
 fn a_state_is_made_of_the_one_before() {
-    let mut pupil = Pupil::new();
-    pupil.hear(
+    let mut bench = Bench::new();
+    bench.hear(
         "10.0.0.0/8",
         Kind::Unicast,
         &[hop(WAN, Some("198.51.100.1"))],
     );
-    let (before, former) = (pupil.config().clone(), pupil.service.clone());
-    pupil.hear(
+    let (before, former) = (bench.config().clone(), bench.service.clone());
+    bench.hear(
         "10.0.0.0/8",
         Kind::Unicast,
         &[hop(LAN, Some("192.168.1.9"))],
     );
-    let changes = pupil.config().changes_from(&before).expect("few");
+    let changes = bench.config().changes_from(&before).expect("few");
     assert_eq!(changes.len(), 3, "{changes:?}");
-    let replacement = Replacement::between(&former, &pupil.service).expect("possible");
+    let replacement = Replacement::between(&former, &bench.service).expect("possible");
     assert!(!replacement.is_empty());
     // One that has been left out is no matter of single changes.
-    pupil.hear("10.1.0.0/16", Kind::Blackhole, &[]);
-    assert_eq!(pupil.config().changes_from(&before), None);
+    bench.hear("10.1.0.0/16", Kind::Blackhole, &[]);
+    assert_eq!(bench.config().changes_from(&before), None);
 }
 
 #[test]
 fn the_host_gives_addresses() {
-    let pupil = Pupil::new();
-    let own: Vec<Address> = pupil.config().own_addresses().collect();
+    let bench = Bench::new();
+    let own: Vec<Address> = bench.config().own_addresses().collect();
     for address in ["192.168.1.1", "198.51.100.2", "10.255.0.1"] {
         assert!(own.contains(&ip(address)), "{address}");
     }
     // Errors are told from the first port's, and not from one of a link.
-    let errors = pupil.config().own_error_addresses();
+    let errors = bench.config().own_error_addresses();
     assert_eq!(errors, [Some(ip("192.168.1.1")), None]);
 }
 
 #[test]
 fn a_file_that_is_read_again_goes_on_with_what_is_known() {
-    let mut pupil = Pupil::new();
-    pupil.hear(
+    let mut bench = Bench::new();
+    bench.hear(
         "10.0.0.0/8",
         Kind::Unicast,
         &[hop(WAN, Some("198.51.100.1"))],
     );
     let mut same = service("");
-    same.follow(&pupil.service).expect("room");
-    assert!(same.chain[0] == pupil.service.chain[0], "nothing differs");
+    same.adopt_adjacencies(&bench.service).expect("room");
+    assert!(same.chain[0] == bench.service.chain[0], "nothing differs");
     let mut other = service("no_route = \"drop\"\n");
-    other.follow(&pupil.service).expect("room");
+    other.adopt_adjacencies(&bench.service).expect("room");
     let config: &router::Config = other.chain[0].config.of().expect("a router");
-    assert_eq!(config.routes().collect::<Vec<_>>(), pupil.routes());
+    assert_eq!(config.routes().collect::<Vec<_>>(), bench.routes());
     // From the kernel's routes to others is another start.
     let table = service("kernel_table = 100\n");
-    let replaced = Replacement::between(&pupil.service, &table);
+    let replaced = Replacement::between(&bench.service, &table);
     let error = replaced.err().expect("another table");
     assert!(error.to_string().contains("kernel_table"), "{error}");
 }

@@ -20,14 +20,14 @@ const PREFIX: &str = "twinpath-";
 
 /// Who keeps sockets beyond the process.
 #[derive(Debug, Default)]
-pub struct Keeper {
+pub struct DescriptorStore {
     /// Whether somebody is there.
     is_there: bool,
     /// What was kept by a former process, under which name.
     kept: Mutex<Vec<(String, OwnedFd)>>,
 }
 
-impl Keeper {
+impl DescriptorStore {
     /// Nobody.
     pub fn nobody() -> Self {
         Self::default()
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn what_was_kept_is_taken_once_and_the_rest_is_given_up() {
         let file = || OwnedFd::from(File::open("/dev/null").expect("it is there"));
-        let keeper = Keeper {
+        let descriptor_store = DescriptorStore {
             is_there: false,
             kept: Mutex::new(
                 ["one", "two", "three"]
@@ -133,9 +133,15 @@ mod tests {
                     .into(),
             ),
         };
-        assert!(keeper.take("one").is_some() && keeper.take("one").is_none());
-        keeper.forget("two");
-        assert!(keeper.take("two").is_none());
-        assert_eq!((keeper.forget_rest(), keeper.forget_rest()), (1, 0));
+        assert!(descriptor_store.take("one").is_some() && descriptor_store.take("one").is_none());
+        descriptor_store.forget("two");
+        assert!(descriptor_store.take("two").is_none());
+        assert_eq!(
+            (
+                descriptor_store.forget_rest(),
+                descriptor_store.forget_rest()
+            ),
+            (1, 0)
+        );
     }
 }
