@@ -376,12 +376,25 @@ impl<P: Load, H> PayloadBuffer<P, H> {
             Claim::Header(ticket) => self.slots.away_since(ticket),
             Claim::Turn(_) => None,
         };
-        let residents = self.queue.items().filter_map(|waiting| match waiting {
-            Waiting::Payload(parked_payload) => Some(parked_payload),
-            Waiting::Follower(_) | Waiting::Copy => None,
-        });
-        let oldest = residents.filter_map(waits_since).min()?;
+        let oldest = self.parked_payloads().filter_map(waits_since).min()?;
         Some(oldest + self.config.header_timeout)
+    }
+
+    /// Whether a payload waits for a header that [came back](Self::came_back) and goes on: no time that
+    /// passes here ends that.
+    pub fn is_any_between(&self) -> bool {
+        self.parked_payloads().any(|payload| match payload.claim {
+            Claim::Header(ticket) => self.slots.is_between(ticket),
+            Claim::Turn(_) => false,
+        })
+    }
+
+    /// What waits in the queue, but for whole packets where nothing goes round.
+    fn parked_payloads(&self) -> impl Iterator<Item = &ParkedPayload<P>> {
+        self.queue.items().filter_map(|waiting| match waiting {
+            Waiting::Payload(payload) => Some(payload),
+            Waiting::Follower(_) | Waiting::Copy => None,
+        })
     }
 
     /// Counts passes that were not worth making: `rounds` of the whole queue, in which nothing

@@ -96,6 +96,13 @@ impl<H> Slots<H> {
         }
     }
 
+    /// Whether the header of a ticket that is good is back, but not from its last visit.
+    pub(crate) fn is_between(&self, ticket: Ticket) -> bool {
+        let slot = self.slots.get(ticket.slot as usize);
+        let record = slot.and_then(|slot| slot.record.as_ref());
+        record.is_some_and(|record| matches!(record.awaited, Awaited::Between))
+    }
+
     /// When the payload of a ticket that is good was parked.
     pub(crate) fn parked_at(&self, ticket: Ticket) -> Instant {
         let slot = self.slots.get(ticket.slot as usize);

@@ -154,6 +154,12 @@ impl FastPath {
         }
     }
 
+    /// Whether headers of payloads in the queue are back, and wait on this path for something else.
+    pub(crate) fn holds_headers(&self) -> bool {
+        let stage = self.parking();
+        stage.is_some_and(|stage| stage.buffer().is_any_between())
+    }
+
     /// Lets the queue in which payloads wait go on until something leaves, or until `until`.
     /// Returns when it left; call again until nothing does.
     #[inline]

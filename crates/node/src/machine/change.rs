@@ -390,9 +390,9 @@ impl Machine {
         if !is_settled || !self.links.iter().all(super::Link::is_quiet) {
             return false;
         }
-        // All headers that will come are back: their payloads follow.
+        // No header comes from the slow path any more: their payloads follow.
         if self.path.parking().is_some() {
-            self.pass_parking(Instant::NEVER, out);
+            self.pass_all_parking(out);
         }
         let are_over = match task.goal {
             Goal::Change(_) => self.have_told_deadlines_come(),

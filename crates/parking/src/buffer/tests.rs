@@ -306,11 +306,14 @@ fn the_header_timeout_runs_with_the_slow_path_alone() {
     let mut buffer = buffer(|_| ());
     let ticket = buffer.park(1000, 0, NOW).unwrap();
     assert_eq!(buffer.next_expiry(), Some(Instant(100)));
+    assert!(!buffer.is_any_between());
     buffer.came_back(ticket);
     assert_eq!(buffer.next_expiry(), None);
+    assert!(buffer.is_any_between());
     assert_eq!(step(&mut buffer, 5000), "again");
     buffer.goes_again(ticket, Instant(6000));
     assert_eq!(buffer.next_expiry(), Some(Instant(6100)));
+    assert!(!buffer.is_any_between());
     assert_eq!(step(&mut buffer, 6099), "again");
     assert_eq!(step(&mut buffer, 6100), "expired");
     // News of a payload that is gone changes nothing.
