@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 use twinpath_control::look::Stream;
-use twinpath_control::operator::{Answer, AskError, follow};
+use twinpath_control::operator::{Answer, AskError, subscribe};
 
 /// How soon the end is seen while nothing is told.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -25,7 +25,7 @@ pub struct Follower {
 impl Follower {
     /// Asks a service to tell.
     pub fn begin(control: &Path, stream: Stream, stop: &Stop) -> Result<Self, CommandError> {
-        let (answer, reader) = follow(control, stream)?;
+        let (answer, reader) = subscribe(control, stream)?;
         if answer != Answer::Follows {
             return Err(CommandError::unexpected(answer));
         }
