@@ -10,7 +10,6 @@
 //! IPv4 addresses are mapped into IPv6's space. An ICMP echo has its identifier in place of both
 //! ports.
 
-use crate::field::Field;
 use twinpath_core::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
 use twinpath_core::wire::{Address, Endpoint, fields, icmp, protocol};
 use twinpath_core::{Direction, FlowKey, Side};
@@ -265,12 +264,13 @@ impl MatchKey {
 
     /// The flow and direction of packets that show this.
     pub(crate) fn flow_key(&self) -> (FlowKey, Side) {
-        let end = |address: Field, port: Field| {
-            Endpoint::new(Address(address.of(self)), port.of(self) as u16)
+        let end = |word: usize, port: u64| {
+            let address = u128::from(self.0[word]) << 64 | u128::from(self.0[word + 1]);
+            Endpoint::new(Address(address), port as u16)
         };
-        let source = end(Field::SourceAddress, Field::SourcePort);
-        let destination = end(Field::DestinationAddress, Field::DestinationPort);
-        FlowKey::connection(source, destination, Field::Protocol.of(self) as u8)
+        let rest = self.0[4];
+        let (source, destination) = (end(0, rest >> 48), end(2, rest >> 32));
+        FlowKey::connection(source, destination, protocol_of_rest(rest))
     }
 
     #[inline(always)]
