@@ -1,16 +1,18 @@
 //! What failed in a run of tests, to be told again where all ends: whoever sees no more of a long run than
 //! its last lines learns what to look at.
 
+use super::programs::{self, Programs};
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// Lines of a failed test that are told again: its last ones, where it says why.
 const LINES: usize = 40;
 /// Bytes of such a line.
 const LENGTH: usize = 400;
 
-/// Runs tests and prints all that they print.
+/// Runs tests and prints all that they print, and then how long each program took.
 ///
 /// # Errors
 /// What failed, as the tests and cargo tell it.
@@ -20,9 +22,15 @@ pub fn of(command: &mut Command) -> Result<(), Vec<String>> {
         .spawn()
         .map_err(|error| vec![format!("cargo: {error}")])?;
     let (told, reported) = (run.stdout.take(), run.stderr.take());
+    let started = Instant::now();
     let targets = std::thread::spawn(move || {
-        let lines = lines(reported).inspect(|line| eprintln!("{line}"));
-        lines.filter(|line| is_of_cargo(line)).collect::<Vec<_>>()
+        let mut programs = Programs::default();
+        let lines = lines(reported).inspect(|line| {
+            eprintln!("{line}");
+            programs.hear(line, started.elapsed());
+        });
+        let targets: Vec<_> = lines.filter(|line| is_of_cargo(line)).collect();
+        (targets, programs)
     });
     let mut failures = Failures::default();
     lines(told).for_each(|line| {
@@ -30,7 +38,11 @@ pub fn of(command: &mut Command) -> Result<(), Vec<String>> {
         failures.hear(&line);
     });
     let mut failed = failures.told();
-    failed.extend(targets.join().unwrap_or_default());
+    let (targets, programs) = targets.join().unwrap_or_default();
+    failed.extend(targets);
+    for (name, took) in programs.told(started.elapsed()) {
+        println!("{}", programs::line(&name, took));
+    }
     match run.wait() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => {

@@ -11,16 +11,17 @@
 //! `cargo xtask explore` looks for what nobody has seen and fails when it finds something: property
 //! tests, the fault simulation and the fuzz targets, each also alone: `properties`, `faults`, `fuzz`.
 //!
-//! `cargo xtask record` measures what is kept in the folder `measured`: lines of code and benches beside
-//! those of another revision, the table of oracles, how long a clean clone takes to be built and tested, how
-//! long a service takes to start, and how much memory a gateway takes that is under load for half an hour, or
-//! as many minutes as somebody says. `cargo xtask beside-nftables` measures Twinpath and the kernel's
-//! nftables on the same packets, between network namespaces.
+//! `cargo xtask record` measures what is kept in the folder `measured`: lines of code beside those of
+//! one or two other revisions, benches beside those of another, the table of oracles, how long a clean clone
+//! takes to be built and tested, how long a service takes to start, and how much memory a gateway takes that
+//! is under load for half an hour, or as many minutes as somebody says. `cargo xtask beside-nftables`
+//! measures Twinpath and the kernel's nftables on the same packets, between network namespaces.
 #![forbid(unsafe_code)]
 
 mod circles;
 mod deb;
 mod failures;
+mod programs;
 mod properties;
 mod record;
 
@@ -70,10 +71,12 @@ fn main() -> ExitCode {
         ["record", "soak", minutes] if minutes.parse().is_ok_and(|minutes: f64| minutes > 0.0) => {
             run_all(&[soak_step(minutes)])
         }
-        ["record", what @ ("lines" | "benches")] => run_all(&[record_step(what, record::BEFORE)]),
-        ["record", what @ ("lines" | "benches"), revision] => {
-            run_all(&[record_step(what, revision)])
+        ["record", "lines"] => run_all(&[lines_step(&[record::BEFORE])]),
+        ["record", "lines", revisions @ ..] if (1..=2).contains(&revisions.len()) => {
+            run_all(&[lines_step(revisions)])
         }
+        ["record", "benches"] => run_all(&[benches_step(record::BEFORE)]),
+        ["record", "benches", revision] => run_all(&[benches_step(revision)]),
         ["beside-nftables", rest @ ..] => {
             let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
             run_all(&[
@@ -108,7 +111,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start | record lines|benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }
@@ -180,15 +183,18 @@ fn circles_step() -> Step {
     step("circles of files", || circles::check(&root()))
 }
 
-/// A page of figures beside those of another revision.
-fn record_step(what: &str, revision: &str) -> Step {
+/// Lines of code beside those of other revisions.
+fn lines_step(revisions: &[&str]) -> Step {
+    let revisions: Vec<String> = revisions.iter().map(|one| (*one).to_owned()).collect();
+    step("lines of code", move || record::lines(&root(), &revisions))
+}
+
+/// All benches beside those of another revision.
+fn benches_step(revision: &str) -> Step {
     let revision = revision.to_owned();
-    match what {
-        "lines" => step("lines of code", move || record::lines(&root(), &revision)),
-        _ => step("benches side by side", move || {
-            record::benches(&root(), &revision)
-        }),
-    }
+    step("benches side by side", move || {
+        record::benches(&root(), &revision)
+    })
 }
 
 /// Runs every step, also after one has failed, and tells at the end which did, and what in them.

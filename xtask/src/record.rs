@@ -15,21 +15,19 @@ use std::process::Command;
 /// became one machine.
 pub const BEFORE: &str = "935b793";
 
-/// Lines of code of each crate, at a revision and now.
-pub fn lines(root: &Path, revision: &str) -> bool {
-    let folder = std::env::temp_dir().join(format!("twinpath-lines-{revision}"));
-    let made = std::fs::create_dir_all(&folder).is_ok() && unpacked(root, revision, &folder);
-    let page = made.then(|| lines::page(revision, [&folder, root]));
+/// Lines of code of each crate, at revisions, one after the other, and now.
+pub fn lines(root: &Path, revisions: &[String]) -> bool {
+    let folder = std::env::temp_dir().join("twinpath-lines");
+    let each = revisions.iter().map(|revision| {
+        let folder = folder.join(revision);
+        let made = std::fs::create_dir_all(&folder).is_ok();
+        (made && unpacked(root, revision, &folder)).then_some((revision.as_str(), folder))
+    });
+    let before: Option<Vec<_>> = each.collect();
+    let page = before.map(|before| lines::page(&before, root));
     _ = std::fs::remove_dir_all(&folder);
-    page.is_some_and(|page| {
-        keep(
-            root,
-            "lines",
-            &format!("lines {revision}"),
-            "Lines of code",
-            &page,
-        )
-    })
+    let command = format!("lines {}", revisions.join(" "));
+    page.is_some_and(|page| keep(root, "lines", &command, "Lines of code", &page))
 }
 
 /// All benches of a revision and of this one, in turns.

@@ -1,6 +1,6 @@
 //! Lines of code by crate, without tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,38 @@ const RENAMED: [(&str, &str); 2] = [("experiments", "lab"), ("lab", "check")];
 /// Crates that tests alone use.
 const FOR_TESTS: [&str; 2] = ["captures", "netns"];
 
-/// The lines of each crate of two checkouts.
-pub fn page(revision: &str, checkouts: [&Path; 2]) -> String {
+/// The lines of each crate at revisions, each with its checkout, and in the one that is now.
+pub fn page(before: &[(&str, PathBuf)], now: &Path) -> String {
+    let mut names: Vec<&str> = before.iter().map(|(revision, _)| *revision).collect();
+    let checkouts = before.iter().map(|(_, checkout)| checkout.as_path());
+    let columns = checkouts.chain([now]).map(|checkout| {
+        let lines = by_crate(&checkout.join("crates"));
+        with_present_names(lines)
+    });
+    names.push("now");
+    table(&names, &columns.collect::<Vec<_>>())
+}
+
+fn table(names: &[&str], columns: &[Lines]) -> String {
     let mut page = format!(
         "Lines of Rust in `src`, comments and blank lines included, without tests. Crates are paired by \
-         the names that they have now.\n\n| crate | {revision} | now |\n|---|---|---|\n"
+         the names that they have now.\n\n| crate | {} |\n|{}\n",
+        names.join(" | "),
+        "---|".repeat(1 + names.len())
     );
-    let [before, after] = checkouts.map(|checkout| by_crate(&checkout.join("crates")));
-    let before = with_present_names(before);
-    let mut names: Vec<&String> = before.keys().chain(after.keys()).collect();
-    names.sort();
-    names.dedup();
+    let crates: BTreeSet<&String> = columns.iter().flat_map(BTreeMap::keys).collect();
     let told = |lines: Option<&usize>| lines.map_or(String::new(), usize::to_string);
-    for name in names {
-        let (before, after) = (told(before.get(name)), told(after.get(name)));
-        _ = writeln!(page, "| {name} | {before} | {after} |");
+    for name in crates {
+        let lines = columns.iter().map(|column| told(column.get(name)));
+        _ = writeln!(page, "| {name} | {} |", row(lines));
     }
-    let [before, after] = [before, after].map(|side| side.values().sum::<usize>());
-    _ = writeln!(page, "| all | {before} | {after} |");
+    let sums = columns.iter().map(|column| column.values().sum::<usize>());
+    _ = writeln!(page, "| all | {} |", row(sums.map(|sum| sum.to_string())));
     page
+}
+
+fn row(cells: impl Iterator<Item = String>) -> String {
+    cells.collect::<Vec<_>>().join(" | ")
 }
 
 fn with_present_names(lines: Lines) -> Lines {
@@ -131,6 +144,29 @@ mod tests {
             #[cfg(test)]\nmod inner {\n    fn h() {\n    }\n}\n";
         let modules = vec!["tests".to_owned(), "x".to_owned()];
         assert_eq!(without_tests(text), (6, modules));
+    }
+
+    #[test]
+    fn each_revision_has_a_column() {
+        let lines = |names: &[&str]| {
+            let named = names.iter().map(|name| ((*name).to_owned(), name.len()));
+            named.collect::<Lines>()
+        };
+        let columns = [
+            lines(&["link"]),
+            lines(&["link", "check"]),
+            lines(&["link"]),
+        ];
+        let page = table(&["a1", "b2", "now"], &columns);
+        let rows: Vec<&str> = page.lines().skip(2).collect();
+        let expected = [
+            "| crate | a1 | b2 | now |",
+            "|---|---|---|---|",
+            "| check |  | 5 |  |",
+            "| link | 4 | 4 | 4 |",
+            "| all | 4 | 9 | 4 |",
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]

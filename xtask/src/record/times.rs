@@ -1,5 +1,6 @@
 //! How long a clean clone takes to be built and tested.
 
+use crate::programs;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -27,8 +28,8 @@ fn of_clone(folder: &Path) -> Option<String> {
     let started = Instant::now();
     cargo(folder, &["build", "--release"])?;
     let build = started.elapsed().as_secs();
-    let steps = steps(folder)?;
-    Some(table(build, &steps))
+    let told = steps(folder)?;
+    Some(table(build, &told))
 }
 
 fn cargo(folder: &Path, words: &[&str]) -> Option<()> {
@@ -50,22 +51,48 @@ fn command(folder: &Path) -> Command {
     command
 }
 
-/// The steps of the test command with their seconds; nothing if one refuses. All that it prints is
+/// What the test command took: its steps, each with its seconds, and the programs of steps that run tests.
+#[derive(Default)]
+struct Told {
+    steps: Vec<(String, u64)>,
+    programs: Vec<Program>,
+}
+
+/// A program of tests, of the step with this number.
+struct Program {
+    step: usize,
+    name: String,
+    seconds: f64,
+}
+
+impl Told {
+    fn hear(&mut self, line: &str) {
+        let program = programs::read(line);
+        self.programs.extend(program.map(|(name, seconds)| Program {
+            step: self.steps.len(),
+            name,
+            seconds,
+        }));
+        self.steps.extend(step(line));
+    }
+}
+
+/// What the test command in the clone tells of itself; nothing if a step refuses. All that it prints is
 /// printed.
-fn steps(folder: &Path) -> Option<Vec<(String, u64)>> {
+fn steps(folder: &Path) -> Option<Told> {
     let mut tests = command(folder)
         .args(["xtask", "test"])
         .env("CI", "true")
         .stdout(Stdio::piped())
         .spawn()
         .ok()?;
-    let mut steps = Vec::new();
+    let mut told = Told::default();
     for line in BufReader::new(tests.stdout.take()?).lines() {
         let line = line.ok()?;
         println!("{line}");
-        steps.extend(step(&line));
+        told.hear(&line);
     }
-    tests.wait().ok()?.success().then_some(steps)
+    tests.wait().ok()?.success().then_some(told)
 }
 
 /// A step that is over, and how many seconds it took.
@@ -76,7 +103,10 @@ fn step(line: &str) -> Option<(String, u64)> {
     Some((name.to_owned(), seconds.parse().ok()?))
 }
 
-fn table(build: u64, steps: &[(String, u64)]) -> String {
+/// Programs that took less are told of together.
+const LEAST_SECONDS: f64 = 1.0;
+
+fn table(build: u64, told: &Told) -> String {
     let mut page = String::from(
         "A clean clone, one thing after the other; downloads of dependencies are not counted.\n\n",
     );
@@ -84,11 +114,36 @@ fn table(build: u64, steps: &[(String, u64)]) -> String {
     _ = writeln!(page, "{} processors: {}.\n", processors, model());
     page += "| what | seconds |\n|---|---|\n";
     _ = writeln!(page, "| `cargo build --release` | {build} |");
-    for (name, seconds) in steps {
+    for (name, seconds) in &told.steps {
         _ = writeln!(page, "| `cargo xtask test`: {name} | {seconds} |");
     }
-    let all: u64 = steps.iter().map(|(_, seconds)| seconds).sum();
+    let all: u64 = told.steps.iter().map(|(_, seconds)| seconds).sum();
     _ = writeln!(page, "| `cargo xtask test`, all | {all} |");
+    for (number, (name, _)) in told.steps.iter().enumerate() {
+        page += &programs_of(name, number, told);
+    }
+    page
+}
+
+/// The programs of a step that runs tests, the longest first; nothing of another step.
+fn programs_of(step: &str, number: usize, told: &Told) -> String {
+    let programs = told.programs.iter();
+    let mut programs: Vec<_> = programs.filter(|one| one.step == number).collect();
+    if programs.is_empty() {
+        return String::new();
+    }
+    programs.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+    let mut page = format!("\n| {step} | seconds |\n|---|---|\n");
+    let (long, short): (Vec<_>, Vec<_>) = programs
+        .into_iter()
+        .partition(|one| one.seconds >= LEAST_SECONDS);
+    for Program { name, seconds, .. } in long {
+        _ = writeln!(page, "| {name} | {seconds:.0} |");
+    }
+    if !short.is_empty() {
+        let rest: f64 = short.iter().map(|one| one.seconds).sum();
+        _ = writeln!(page, "| {} others | {rest:.0} |", short.len());
+    }
     page
 }
 
@@ -105,15 +160,29 @@ fn model() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn steps_are_read_as_they_are_told() {
-        let told = "==== tests ====\n==== benches run: passed in 97 s ====\n==== fuzz: FAILED in 3 s ====\nsteps: 1\n";
-        let found: Vec<_> = told.lines().filter_map(step).collect();
+        let line = |name: &str, seconds| programs::line(name, Duration::from_secs_f64(seconds));
+        let told = format!(
+            "==== tests ====\n{}\n{}\n{}\n==== benches run: passed in 97 s ====\n{}\n==== fuzz: FAILED in 3 s ====\nsteps: 1\n",
+            line("a", 3.2),
+            line("b", 12.0),
+            line("c", 0.9),
+            line("d", 2.0)
+        );
+        let mut found = Told::default();
+        told.lines().for_each(|line| found.hear(line));
         assert_eq!(
-            found,
+            found.steps,
             [("benches run".to_owned(), 97), ("fuzz".to_owned(), 3)]
         );
-        assert!(table(7, &found).contains("| `cargo xtask test`, all | 100 |"));
+        let page = table(7, &found);
+        assert!(page.contains("| `cargo xtask test`, all | 100 |"));
+        let first =
+            "| benches run | seconds |\n|---|---|\n| b | 12 |\n| a | 3 |\n| 1 others | 1 |\n";
+        assert!(page.contains(first), "{page}");
+        assert!(page.ends_with("| fuzz | seconds |\n|---|---|\n| d | 2 |\n"));
     }
 }
