@@ -40,8 +40,15 @@ unsafe impl Zeroable for CacheLine {}
 pub struct ZeroedArray<T: Zeroable> {
     start: NonNull<T>,
     len: usize,
-    allocation: NonNull<u8>,
-    layout: Layout,
+    /// What is given back with the array.
+    _memory: Memory,
+}
+
+/// Where an array's memory is from.
+enum Memory {
+    Allocator(NonNull<u8>, Layout),
+    /// On the heap, so that who counts allocations counts this one.
+    Mapping(Box<Mapping>),
 }
 
 // SAFETY: the array owns its memory like a boxed slice does.
@@ -53,12 +60,9 @@ impl<T: Zeroable> ZeroedArray<T> {
     /// An array of `len` zeroed elements. Aborts when memory is out, as any allocation does.
     pub fn new(len: usize) -> Self {
         let (layout, align) = layout_for::<T>(len);
-        // SAFETY: `layout_for` never returns a layout of size zero.
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(allocation) = NonNull::new(raw) else {
-            handle_alloc_error(layout)
-        };
-        let offset = raw.align_offset(align);
+        let memory = Memory::zeroed(layout);
+        let allocation = memory.start();
+        let offset = allocation.as_ptr().align_offset(align);
         // SAFETY: for large arrays the layout has a huge page more than the elements take, which
         // is more than the offset; others are aligned already, so that the offset is zero.
         let start = unsafe { allocation.add(offset) };
@@ -66,8 +70,7 @@ impl<T: Zeroable> ZeroedArray<T> {
         Self {
             start: start.cast(),
             len,
-            allocation,
-            layout,
+            _memory: memory,
         }
     }
 }
@@ -89,25 +92,81 @@ impl<T: Zeroable> ZeroedArray<T> {
     }
 }
 
+/// Arrays of as many bytes are mappings of their own, whose pages nobody has touched. The allocator gives
+/// such pages only as long as it has nothing that is free: what it got back it hands out again, filled with
+/// zeros, and so takes all pages, small ones, before huge ones are asked for.
+const MAPPED: usize = 128 << 10;
+
+impl Memory {
+    /// Memory of a layout whose size is not zero. Aborts when there is none.
+    fn zeroed(layout: Layout) -> Self {
+        let found = match layout.size() >= MAPPED {
+            true => Mapping::new(layout.size()).map(|mapping| Self::Mapping(Box::new(mapping))),
+            false => {
+                // SAFETY: the size is not zero.
+                let start = NonNull::new(unsafe { alloc_zeroed(layout) });
+                start.map(|start| Self::Allocator(start, layout))
+            }
+        };
+        found.unwrap_or_else(|| handle_alloc_error(layout))
+    }
+
+    fn start(&self) -> NonNull<u8> {
+        match self {
+            Self::Allocator(start, _) => *start,
+            Self::Mapping(mapping) => mapping.start,
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        if let Self::Allocator(start, layout) = self {
+            // SAFETY: allocated in `zeroed` with this layout.
+            unsafe { dealloc(start.as_ptr(), *layout) }
+        }
+    }
+}
+
+/// Pages from the system.
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+impl Mapping {
+    fn new(bytes: usize) -> Option<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a private mapping at an address that the kernel chooses is nobody else's.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+        let start = (start != libc::MAP_FAILED).then(|| start.cast());
+        start
+            .and_then(NonNull::new)
+            .map(|start| Self { start, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new` with this length, and whoever had it is gone.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
 /// What to allocate for an array, and where it starts in there: at the next multiple of the
-/// second.
-///
-/// The allocator gets untouched zero pages from the system only for what it aligns by itself; if
-/// asked for more it writes zeros, and so takes all pages, small ones, before huge ones are asked
-/// for. Therefore a large array has room to be aligned within its allocation.
+/// second. A large array has room to be aligned to huge pages within its allocation; a mapping begins with a
+/// page, which is enough for any other.
 fn layout_for<T>(len: usize) -> (Layout, usize) {
     const FITS: &str = "a table's size fits the address space";
-    const ALIGNED_ANYWAY: usize = 16;
     let bytes = len.checked_mul(size_of::<T>()).expect(FITS);
-    if bytes >= HUGE_PAGE {
-        let room = bytes.checked_add(HUGE_PAGE).expect(FITS);
-        let layout = Layout::from_size_align(room, ALIGNED_ANYWAY);
-        (layout.expect(FITS), HUGE_PAGE)
-    } else {
-        let align = align_of::<T>().max(64);
-        let layout = Layout::from_size_align(bytes.max(1), align);
-        (layout.expect(FITS), align)
-    }
+    let own = align_of::<T>().max(64);
+    let (room, align) = match bytes >= HUGE_PAGE {
+        true => (bytes.checked_add(HUGE_PAGE).expect(FITS), HUGE_PAGE),
+        false => (bytes.max(1), own),
+    };
+    let layout = Layout::from_size_align(room, own);
+    (layout.expect(FITS), align)
 }
 
 /// Asks for huge pages; that the kernel may not have them is no error.
@@ -140,13 +199,6 @@ impl<T: Zeroable> DerefMut for ZeroedArray<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
-    }
-}
-
-impl<T: Zeroable> Drop for ZeroedArray<T> {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout; elements need no drop.
-        unsafe { dealloc(self.allocation.as_ptr(), self.layout) }
     }
 }
 
@@ -237,6 +289,22 @@ mod tests {
                 "half of the array was touched"
             );
         }
+    }
+
+    /// Also where the allocator has memory that an earlier array gave back.
+    #[test]
+    fn no_array_takes_what_an_earlier_one_touched() {
+        let grows = || {
+            let mut array = ZeroedArray::<CacheLine>::new(1 << 18);
+            array.touch();
+            drop(array);
+            let before = resident_bytes();
+            let array = ZeroedArray::<CacheLine>::new(1 << 18);
+            let grown = resident_bytes().zip(before);
+            assert_eq!(array[(1 << 18) - 1].0[7], 0);
+            grown.is_some_and(|(after, before)| after >= before + (12 << 20))
+        };
+        assert!((0..50).any(|_| !grows()), "all of 16 MiB were touched");
     }
 
     /// Other tests may give memory back at the same time, but not each time.
