@@ -98,10 +98,12 @@ impl Turn {
         due
     }
 
-    /// The next entry of the permutation.
+    /// The next entry of the permutation. Position and skip are less than the size, so that what a division
+    /// would leave is one subtraction away: a table asks for millions of entries.
     fn advance(&mut self, size: u32) -> usize {
-        let entry = self.position;
-        self.position = ((u64::from(entry) + u64::from(self.skip)) % u64::from(size)) as u32;
+        let (entry, size) = (self.position, u64::from(size));
+        let next = u64::from(entry) + u64::from(self.skip);
+        self.position = if next >= size { next - size } else { next } as u32;
         entry as usize
     }
 }
