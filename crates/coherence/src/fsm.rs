@@ -39,6 +39,7 @@ impl Fsm {
     /// All states, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Initial, Self::Incomplete, Self::Active, Self::Frozen];
 
+    #[inline(always)]
     const fn from_bits(bits: u32) -> Self {
         Self::ALL[(bits & 3) as usize]
     }

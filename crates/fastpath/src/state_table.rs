@@ -82,6 +82,7 @@ impl StateTable {
     }
 
     /// Number of slots.
+    #[inline]
     pub fn slots(&self) -> usize {
         self.whole_keys.len()
     }
