@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use twinpath_captures::{Expectation, FunctionText, Profile, Seen, ServiceText};
 use twinpath_captures::{key_value_requests, ticking};
+use twinpath_control::report::Report;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::key::Role;
 use twinpath_core::wire::kv::KvView;
@@ -211,10 +212,10 @@ fn drops(outcome: &Outcome, reason: &str) -> u64 {
     count.copied().unwrap_or_default()
 }
 
-/// What the functions counted where all packets went to the slow path, but for counts of each backend.
-pub fn doings(slow: &Outcome) -> String {
+/// What the functions counted in a run, but for counts of each backend.
+pub fn doings(report: &Report) -> String {
     let mut doings = Vec::new();
-    for function in &slow.report.functions {
+    for function in &report.functions {
         let counted = function.counters.iter().filter(|(name, count)| {
             **count > 0 && !name.contains("bytes") && !name.contains(|c: char| c.is_ascii_digit())
         });

@@ -109,14 +109,9 @@ pub fn expected(text: &str, trace: &Trace) -> Outcome {
 }
 
 /// Where there is a fast path it settled this share, at least.
-pub fn assert_settled(
-    expected: &Outcome,
-    found: &Outcome,
-    run_as: (Paths, Execution),
-    least_share: f64,
-) {
+pub fn assert_settled(found: &Outcome, run_as: (Paths, Execution), least_share: f64) {
     if matches!(run_as.0, Paths::Both) {
-        tell("generated", expected, found);
+        tell("generated", &found.report);
         assert_share(found, least_share, &format!("{run_as:?}"));
     }
 }

@@ -244,7 +244,7 @@ fn built(service: &Service) -> Node {
     node
 }
 
-fn reported(observer: Observer, node: &Node) -> Report {
+pub fn reported(observer: Observer, node: &Node) -> Report {
     let mut report = Report::default();
     observer.finish(0, 0, &node.machine, &node.workers, &mut report);
     report

@@ -1,20 +1,19 @@
-//! The table of oracles: a line for each run that was compared with the slow path alone, which
-//! `cargo xtask record oracles` gathers by test.
+//! The table of oracles: a line for each run with the fast path on that was compared with the slow path
+//! alone, which `cargo xtask record oracles` gathers by test.
 
-use super::Outcome;
 use super::derived::doings;
+use twinpath_control::report::Report;
 
-/// Tells of a run over packets that are called so in their first word, and of what each function
-/// did: on both paths it did the same.
-pub fn tell(over: &str, slow: &Outcome, both: &Outcome) {
+/// Tells of a run with the fast path on: where its packets came from, which is the name of a capture or how
+/// they were made, how many left and by which path, and what each function did.
+pub fn tell(from: &str, both: &Report) {
+    let (fast, slow) = (both.fast.packets, both.slow.packets);
+    tell_counts(from, fast + slow, fast, &doings(both));
+}
+
+/// The same of a run without a report: so many packets, and so many of them on the fast path.
+pub fn tell_counts(from: &str, packets: u64, on_fast_path: u64, did: &str) {
     let thread = std::thread::current();
-    let (fast, slow_path) = (&both.report.fast, &both.report.slow);
-    println!(
-        "oracle | {} | {} | {} | {} | {}",
-        thread.name().unwrap_or_default(),
-        over.split_whitespace().next().unwrap_or_default(),
-        fast.packets + slow_path.packets,
-        fast.packets,
-        doings(slow)
-    );
+    let test = thread.name().unwrap_or_default();
+    println!("oracle | {test} | {from} | {packets} | {on_fast_path} | {did}");
 }

@@ -9,8 +9,10 @@ use super::{
     Outcome, Variant, assert_same, assert_same_but_for_names, by_direction, run,
     run_without_causality, vary,
 };
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::rc::Rc;
 use twinpath_captures::{FunctionText, ServiceText};
 use twinpath_control::report::SplitCounts;
 use twinpath_control::service::{Execution, Instance, Paths, Service, Split};
@@ -36,6 +38,9 @@ pub struct Trial<'a> {
     what: String,
     derived: ServiceText,
     trace: Trace,
+    service: OnceCell<Service>,
+    /// What the slow path alone makes of the packets, by the service's text: see [`Self::slow`].
+    alone: RefCell<BTreeMap<String, Rc<Outcome>>>,
 }
 
 impl<'a> Trial<'a> {
@@ -45,15 +50,14 @@ impl<'a> Trial<'a> {
         let mut derived = capture.profile.service_of(vec![function.clone()]);
         let expected = capture.expected_of(&function, &trace);
         derived.expectations.extend(expected);
-        Self {
+        let what = format!("{} {}", function.function, function.variant);
+        Self::of(
             capture,
-            what: format!("{} {}", function.function, function.variant)
-                .trim()
-                .to_owned(),
+            what.trim().to_owned(),
             trace,
             derived,
-            functions: vec![function],
-        }
+            vec![function],
+        )
     }
 
     /// A chain of those functions that have something to do; the packets are answers to one of them,
@@ -61,15 +65,29 @@ impl<'a> Trial<'a> {
     pub fn of_chain(capture: &'a Capture, chain: &[&str], answers: Option<&str>) -> Self {
         let functions = capture.functions_of(chain);
         let answered = functions.iter().find(|all| Some(all.function) == answers);
+        let trace = match answered {
+            Some(function) => capture.met_by(function),
+            None => super::copy(&capture.trace),
+        };
+        let derived = capture.profile.service_of(functions.clone());
+        Self::of(capture, chain.join(" "), trace, derived, functions)
+    }
+
+    fn of(
+        capture: &'a Capture,
+        what: String,
+        trace: Trace,
+        derived: ServiceText,
+        functions: Vec<FunctionText>,
+    ) -> Self {
         Self {
             capture,
-            what: chain.join(" "),
-            trace: match answered {
-                Some(function) => capture.met_by(function),
-                None => super::copy(&capture.trace),
-            },
-            derived: capture.profile.service_of(functions.clone()),
             functions,
+            what,
+            derived,
+            trace,
+            service: OnceCell::new(),
+            alone: RefCell::default(),
         }
     }
 
@@ -80,7 +98,24 @@ impl<'a> Trial<'a> {
 
     /// The service.
     pub fn service(&self) -> Service {
-        self.capture.service(&self.what, &self.derived)
+        let made = || self.capture.service(&self.what, &self.derived);
+        self.service.get_or_init(made).clone()
+    }
+
+    /// What the slow path alone makes of its packets under a service. It knows nothing of the fast path and of
+    /// cached rules (a test of `oracle_both_versions.rs` holds it to that), so that services that differ
+    /// in these are one to it, and it is run once for them.
+    pub fn slow(&self, service: &Service) -> Rc<Outcome> {
+        let plain = self.service();
+        let one = Service {
+            fast_path: plain.fast_path,
+            rule_cache: plain.rule_cache,
+            ..service.clone()
+        };
+        let mut known = self.alone.borrow_mut();
+        let found = known.entry(format!("{one:?}"));
+        let run = || Rc::new(run(service, &self.trace, Paths::Slow, Execution::Virtual));
+        Rc::clone(found.or_insert_with(run))
     }
 
     /// Runs it under virtual time and prints what was seen.
@@ -96,7 +131,10 @@ impl<'a> Trial<'a> {
         let what = format!("{} {variant} {execution:?}", self.what);
         let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
         let named = format!("{} {what}", self.capture.name);
-        let (slow, both) = both_paths(service, &self.trace, execution, &named);
+        let slow = self.slow(service);
+        let both = run(service, &self.trace, Paths::Both, execution);
+        assert_equal(service, &slow, &both, None, &named);
+        tell(&self.capture.name, &both.report);
         let asked = self.asked(service, &slow);
         let row = Row {
             capture: &self.capture.name,
@@ -131,7 +169,7 @@ impl<'a> Trial<'a> {
                 true => String::new(),
                 false => format!(" | nothing to do behind the others: {}", idle.join(", ")),
             };
-            return format!("{}{idle}", doings(slow));
+            return format!("{}{idle}", doings(&slow.report));
         }
         let expectations = self.derived.expectations.iter();
         let told = expectations.map(|all| format!("{all}: {}", seen(all, slow, both)));
@@ -162,9 +200,9 @@ impl<'a> Trial<'a> {
             self.capture.name,
             self.trace.len(),
             100.0 * report.fast.share,
-            doings(&outcome)
+            doings(report)
         );
-        tell(&named, &outcome, &outcome);
+        tell(&self.capture.name, report);
         let mut verdict = Verdict {
             acted: self.acting(&outcome),
             named,
@@ -172,11 +210,6 @@ impl<'a> Trial<'a> {
         };
         verdict.count(&outcome);
         (verdict, race)
-    }
-
-    /// What the slow path alone makes of its packets in the order of arrival.
-    pub fn alone_in_order(&self, service: &Service) -> Outcome {
-        run(service, &self.trace, Paths::Slow, Execution::Virtual)
     }
 
     /// What both paths make of its packets if those do not wait for what caused them.
@@ -193,6 +226,7 @@ impl<'a> Trial<'a> {
             }
         }
         self.derived = self.capture.profile.service_of(self.functions.clone());
+        (self.service, self.alone) = (OnceCell::new(), RefCell::default());
         self
     }
 
@@ -247,7 +281,7 @@ impl<'a> Trial<'a> {
         service.split = Some(split.clone());
         service.splits()?;
         let named = format!("{} {} split", self.capture.name, self.what);
-        let slow = run(&whole, &self.trace, Paths::Slow, Execution::Virtual);
+        let slow = self.slow(&whole);
         let mut sum = SplitCounts::default();
         let mut verdict = Verdict {
             complaints: self.unmet(&named, &slow, &slow),
@@ -267,7 +301,7 @@ impl<'a> Trial<'a> {
             );
             sum.add(&counts);
             if matches!(paths, Paths::Both) {
-                tell(&what, &slow, &found);
+                tell(&self.capture.name, &found.report);
                 verdict.count(&found);
             }
         }
@@ -460,11 +494,27 @@ impl Tally {
         verdict: impl Fn(Trial<'_>) -> Verdict,
     ) -> Self {
         let mut tally = Self::default();
-        let trials = captures.map(|capture| Trial::of_chain(capture, chain, answers));
-        for trial in trials.filter(|trial| !trial.functions.is_empty()) {
+        each_of_chain(captures, (chain, answers), |trial| {
             tally.add(verdict(trial));
-        }
+        });
         tally
+    }
+
+    /// The same with several runs of each trial, which have a tally each: what they are compared with is the
+    /// same.
+    pub fn of_each<R>(
+        captures: impl Iterator<Item = &'static Capture>,
+        (chain, answers): (&[&str], Option<&str>),
+        runs: &[R],
+        verdict: impl Fn(&Trial<'_>, &R) -> Verdict,
+    ) -> Vec<Self> {
+        let mut tallies: Vec<_> = runs.iter().map(|_| Self::default()).collect();
+        each_of_chain(captures, (chain, answers), |trial| {
+            for (tally, run) in tallies.iter_mut().zip(runs) {
+                tally.add(verdict(&trial, run));
+            }
+        });
+        tallies
     }
 
     /// Another trial.
@@ -496,17 +546,35 @@ impl Tally {
     }
 }
 
+/// The trials of a chain over captures, but for those in which no function has anything to do.
+fn each_of_chain(
+    captures: impl Iterator<Item = &'static Capture>,
+    (chain, answers): (&[&str], Option<&str>),
+    mut each: impl FnMut(Trial<'_>),
+) {
+    let trials = captures.map(|capture| Trial::of_chain(capture, chain, answers));
+    for trial in trials.filter(|trial| !trial.functions.is_empty()) {
+        each(trial);
+    }
+}
+
 /// Runs a service on the slow path alone and on both paths; fails with the first difference.
 pub fn both_paths(
     service: &Service,
     trace: &Trace,
     execution: Execution,
-    what: &str,
+    from: &str,
 ) -> (Outcome, Outcome) {
     let slow = run(service, trace, Paths::Slow, Execution::Virtual);
     let both = run(service, trace, Paths::Both, execution);
-    assert_equal(service, &slow, &both, None, what);
-    tell(what, &slow, &both);
+    assert_equal(
+        service,
+        &slow,
+        &both,
+        None,
+        &format!("{from} {execution:?}"),
+    );
+    tell(from, &both.report);
     (slow, both)
 }
 

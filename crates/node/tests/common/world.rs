@@ -6,6 +6,7 @@ use super::{Leaving, Outcome, packets_of, reported, undrawn_flows};
 use std::collections::{BTreeMap, VecDeque};
 use twinpath_coherence::Clock;
 use twinpath_control::live::Live;
+use twinpath_control::report::Report;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
 use twinpath_io::Trace;
@@ -299,11 +300,16 @@ impl<'a> World<'a> {
         self.give_back(0, returns);
     }
 
+    /// What the node tells of the run.
+    pub fn report(&self) -> Report {
+        reported(Observer::new(Live::hidden()), &self.node)
+    }
+
     /// What the run gave.
     pub fn outcome(self) -> Outcome {
         Outcome {
             flows: undrawn_flows(self.service, packets_of(&self.leaving)),
-            report: reported(Observer::new(Live::hidden()), &self.node),
+            report: self.report(),
             packets: self.leaving.packets,
             ports: self.leaving.ports,
         }

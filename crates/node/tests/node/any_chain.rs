@@ -323,7 +323,7 @@ fn both_paths_give_what_the_slow_path_alone_give() {
         let what = format!("{what}, drops {drops:?}");
         let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
-        tell("generated", &slow, &both);
+        tell("generated", &both.report);
         seen.borrow_mut().add(&any, &slow, &both);
         Ok(())
     });
@@ -390,7 +390,7 @@ fn each_chain_has_its_share_of_the_fast_path() {
                 let (both, _) = run(&any, &service, &events, Paths::Both, drive, |_| ());
                 let external = (any.has("napt") || any.has("nat64")).then_some(services::EXTERNAL);
                 assert_equal(&service, &slow, &both, external, &format!("{chain:?}"));
-                tell("generated", &slow, &both);
+                tell("generated", &both.report);
                 let (packets, fast) = sums.get();
                 let more = (both.report.totals.packets_in, both.report.fast.packets);
                 sums.set((packets + more.0, fast + more.1));
@@ -436,7 +436,7 @@ fn shards_give_what_one_node_gives() {
         assert_equal(&service, &slow, &found.outcome, None, &what);
         let busy = found.arrived.iter().filter(|arrived| **arrived > 0).count();
         spread_over.set(spread_over.get() + usize::from(busy > 1));
-        tell("generated", &slow, &found.outcome);
+        tell("generated", &found.outcome.report);
         cached.borrow_mut().add(&found.outcome);
         Ok(())
     });
@@ -532,7 +532,7 @@ fn a_dpu_gives_what_the_slow_path_alone_gives() {
         let drops = [&slow, &both].map(|run| &run.report.drops);
         let what = format!("a DPU, drops {drops:?}: {text}");
         assert_equal(&service, &slow, &both, None, &what);
-        tell("generated", &slow, &both);
+        tell("generated", &both.report);
         let totals = &both.report.totals;
         fast.set(fast.get() + both.report.fast.packets);
         all.set(all.get() + totals.packets_in);
@@ -641,7 +641,7 @@ fn both_paths_give_the_same_in_virtual_time() {
         let what = format!("any chain over {round_trip} {events:?}, drops {drops:?}");
         let external = any.has("napt").then_some(services::EXTERNAL);
         assert_equal(&service, &slow, &both, external, &what);
-        tell("generated", &slow, &both);
+        tell("generated", &both.report);
         cached.borrow_mut().add(&both);
         for function in &slow.report.functions {
             let count = function.counters.get("gaps_timed_out");

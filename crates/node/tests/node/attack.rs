@@ -2,6 +2,7 @@
 //! the slow path alone. The tables are small, so that what takes minutes elsewhere takes a moment.
 
 use crate::common::derived::counted;
+use crate::common::rows::tell;
 use crate::common::{Flows, Outcome, assert_same, run, service};
 use twinpath_control::service::{Execution, Paths};
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
@@ -213,6 +214,7 @@ fn survives(text: &str, server: Server, flows: usize, flood: Flood) {
     }
     assert!(both.report.fast.packets > 0);
     assert_same(&slow.flows, &both.flows, "under attack");
+    tell("connections and floods", &both.report);
 }
 
 /// Chains without a firewall in front.
@@ -322,6 +324,7 @@ fn lets_a_client_in(text: &str, server: Server, conversation: Conversation, late
     }
     assert!(both.report.fast.packets > 0);
     assert_same(&slow.flows, &both.flows, "under attack");
+    tell("connections and floods", &both.report);
 }
 
 /// Connections that a firewall let in, or a balancer gave to a backend.
@@ -557,6 +560,7 @@ fn hosts_are_limited(text: &str, server: Server, opened: &str) {
     let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &trace, Paths::Both, Execution::Virtual);
     assert_same(&slow.flows, &both.flows, "a limit of each host");
+    tell("made one by one", &both.report);
     for Outcome { report, .. } in [&slow, &both] {
         // Of a connection whose opening was refused the rest is picked up, or refused, too.
         let counters = &report.functions[0].counters;
@@ -598,6 +602,7 @@ fn sessions_that_are_over_give_way_with_their_rules() {
     assert_eq!(slow.packets.len(), 3 * 50 * 16, "{:?}", slow.report.drops);
     assert!(both.report.fast.packets > 0);
     assert_same(&slow.flows, &both.flows, "a full table");
+    tell("made one by one", &both.report);
     let waited = both.report.rules.total.slow_path.waited;
     assert!(waited >= 16, "rules outlive their sessions: {waited}");
 }

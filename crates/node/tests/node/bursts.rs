@@ -1,6 +1,7 @@
 //! Bursts of any size: what leaves is what leaves when packets come one by one, in order per flow and
 //! direction, whatever stands beside each other in a burst.
 
+use crate::common::rows::tell;
 use crate::common::world::{Mishaps, World};
 use crate::common::{generate, service, traffic};
 use std::collections::BTreeMap;
@@ -82,6 +83,7 @@ fn of_any_size_are_as_packets_one_by_one() {
             for (flow, numbers) in order(&both) {
                 assert!(numbers.is_sorted(), "{what}: {flow}: {numbers:?}");
             }
+            tell("generated v4 and v6, broken", &both.report());
             let path = both.node.machine.path();
             let share = path.counters().fast_packets as f64 / trace.len() as f64;
             assert!(share > 0.5, "{what}: {share}");

@@ -3,6 +3,7 @@
 
 mod fuses;
 
+use crate::common::rows::tell;
 use crate::common::world::{Mishaps, World};
 use crate::common::{
     Flows, assert_same, by_flow, copy, generate, run, service, tcp_traffic, traffic,
@@ -236,6 +237,9 @@ fn without(flows: &Flows, some: &BTreeSet<FlowKey>) -> Flows {
         .collect()
 }
 
+/// Where packets come from of which some make a function panic.
+const POISONED: &str = "generated, some of it poison";
+
 /// Flows that were not on a worker that crashed are the oracle's; the others lose packets at most,
 /// and none is unaccounted for: of one element, with fuses in front of it and behind it.
 fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
@@ -256,6 +260,9 @@ fn goes_on(text: &str, trace: &Trace, at: &[usize]) {
         let what = format!("{place}, {paths:?}, {execution:?}: {text}");
         let (left, report) = crash_on(fused, paths, &poisoned, execution);
         on_fast_path += report.fast.packets;
+        if paths == Paths::Both {
+            tell(POISONED, &report);
+        }
         let found = by_flow(left);
         assert_same(
             &without(&expected.flows, &affected),
@@ -343,6 +350,7 @@ fn rules() {
         assert_eq!(report.worker_restarts, [at.len() as u64]);
         assert_eq!(report.drops["worker_crashed"], at.len() as u64);
         println!("{execution:?}: {:?}", report.rules.total);
+        tell(POISONED, &report);
         assert!(report.fast.share > 0.3, "{}", report.fast.share);
     }
 }

@@ -2,6 +2,7 @@
 //! over generated traffic of both IP versions whose configuration changes in between.
 
 use crate::common::inside::inside;
+use crate::common::rows::{tell, tell_counts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,6 +125,9 @@ fn check_numbers(path: &Path, what: &str) -> usize {
     numbers.len()
 }
 
+/// Where packets come from.
+const FROM: &str = "generated v4 and v6";
+
 struct Run {
     figures: Vec<StepFigures>,
     left: Vec<Flows>,
@@ -186,6 +190,11 @@ fn both_paths_do_what_the_slow_path_does_while_policies_change() {
     for execution in [Execution::Virtual, Execution::Threads] {
         let both = run(&service, &steps, folder, (Paths::Both, execution));
         check_same(&both, &oracle, &format!("{execution:?}"));
+        for step in &both.figures {
+            let dropped: u64 = step.dash.drops.values().sum();
+            let did = format!("dash: dropped {dropped}");
+            tell_counts(FROM, step.packets_in, step.fast_packets, &did);
+        }
         for (number, step) in both.figures.iter().enumerate() {
             assert_eq!(step.packets_in, PACKETS as u64, "part {number}");
             let share = step.fast_packets as f64 / step.packets_in as f64;
@@ -253,6 +262,9 @@ fn run_sharded(
     let is_stopped = AtomicBool::new(false);
     let finished = twinpath_node::run(&service, &ports, Live::hidden(), &is_stopped);
     let report = finished.expect("a run").report;
+    if paths == Paths::Both {
+        tell(FROM, &report);
+    }
     let (fast, dash) = (report.fast.packets, report.dash);
     let mut dash = dash.expect("a DPU");
     dash.enis.sort_by(|one, other| one.eni.cmp(&other.eni));

@@ -1,6 +1,7 @@
 //! A DPU whose worker crashes, and whose questions and answers are lost: nothing stands for ever, every
 //! packet is counted, and what leaves is what the slow path alone makes of it.
 
+use crate::common::rows::tell;
 use crate::common::world::{Mishaps, World};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -108,6 +109,7 @@ fn losses_and_crashes_leave_nothing_standing() {
             let refused = oracle.node.workers[0].drops().total();
             assert!(gone + world.lost >= refused, "{what}: {gone} dropped");
             check_order(&trace, &world, &what);
+            tell("generated v4 and v6", &world.report());
             on_fast_path += world.node.machine.path().counters().fast_packets;
         }
     }

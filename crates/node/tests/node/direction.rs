@@ -1,6 +1,7 @@
 //! Which way packets go, and what of them enters the chain at all: told by ports, and not by what
 //! senders claim; on both paths alike.
 
+use crate::common::rows::tell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -78,6 +79,9 @@ fn run_on(service: &Service, paths: Paths, folder: &TempDir, input: &Path) -> Ou
         report, written, ..
     } = finished.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(written, CaptureLosses::default(), "{}", written.order);
+    if paths == Paths::Both {
+        tell("made one by one", &report);
+    }
     Outcome {
         left: packets_of(&output),
         drops: report.drops,

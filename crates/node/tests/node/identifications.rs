@@ -1,6 +1,7 @@
 //! Identifications behind translations, on both paths: of hosts that share an address no two datagrams
 //! that may be fragments or become some have one number.
 
+use crate::common::rows::tell;
 use crate::common::{Outcome, assert_same_but_for_names, run, service};
 use std::collections::{HashMap, HashSet};
 use twinpath_control::service::{Execution, Paths};
@@ -98,6 +99,7 @@ fn no_two_hosts_have_one_number_whichever_path_sends() {
     for execution in [Execution::Virtual, Execution::Threads] {
         let both = run(&service, &trace, Paths::Both, execution);
         assert_same_but_for_names(&slow, &both, "198.51.100.0/24", "numbers");
+        tell("made one by one", &both.report);
         let numbers = drawn(&both, "198.51.100.1:0");
         assert_unique(&numbers);
         let all: Vec<&u16> = numbers.values().flatten().collect();
@@ -186,6 +188,7 @@ fn hosts_behind_nat64_send_each_other_fragments_and_errors() {
     for execution in [Execution::Virtual, Execution::Threads] {
         let both = run(&service, &trace, Paths::Both, execution);
         assert_same_but_for_names(&slow, &both, "198.51.100.0/24", "nat64");
+        tell("made one by one", &both.report);
         assert_eq!(slow.report.drops, both.report.drops);
     }
 }

@@ -77,13 +77,16 @@ struct Compared {
     fast_packets: u64,
 }
 
+/// Where packets come from that are in no capture.
+const GENERATED: &str = "generated";
+
 /// Compares a service that changes on both paths with one on the slow path alone.
 fn compare_as(
     first: &Service,
     changes: &[ServiceChange],
     trace: &Trace,
     variants: &[Variant],
-    what: &str,
+    (from, what): (&str, &str),
 ) -> Compared {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
     assert_nothing_lost(&expected, what);
@@ -115,7 +118,7 @@ fn compare_as(
                 "{what}: {:.1} % on the fast path",
                 100.0 * found.report.fast.share
             );
-            tell(&what, &expected, &found);
+            tell(from, &found.report);
             share = found.report.fast.share;
             fast_packets += found.report.fast.packets;
         }
@@ -130,7 +133,7 @@ fn compare_as(
 /// The same of all variants of the fast path, one of which settled something at least. Returns what
 /// left the slow path alone.
 fn compare_all(first: &Service, changes: &[ServiceChange], trace: &Trace, what: &str) -> Outcome {
-    let compared = compare_as(first, changes, trace, &VARIANTS, what);
+    let compared = compare_as(first, changes, trace, &VARIANTS, (GENERATED, what));
     assert!(compared.fast_packets > 0, "{what}: none on the fast path");
     compared.slow
 }
@@ -158,7 +161,7 @@ fn assert_nothing_lost(outcome: &Outcome, what: &str) {
 }
 
 fn compare(first: &Service, changes: &[ServiceChange], trace: &Trace, what: &str) -> Outcome {
-    let compared = compare_as(first, changes, trace, &[Variant::Plain], what);
+    let compared = compare_as(first, changes, trace, &[Variant::Plain], (GENERATED, what));
     let share = compared.share;
     assert!(share > 0.1, "{what}: the fast path did too little: {share}");
     compared.slow
@@ -357,7 +360,7 @@ fn backends_are_drained_removed_and_added() {
             &changes,
             &trace,
             &VARIANTS,
-            &format!("{chain:?}"),
+            (GENERATED, &format!("{chain:?}")),
         );
         assert!(compared.share > 0.1, "{}", compared.share);
         let functions = &compared.slow.report.functions;
@@ -496,8 +499,13 @@ fn on_captures() {
         let part = capture.trace.len() / 3;
         let changes = [change(part, &second), change(2 * part, &third)];
         let variants = [Variant::Plain];
-        let Compared { slow, share, .. } =
-            compare_as(&first, &changes, &capture.trace, &variants, &capture.name);
+        let Compared { slow, share, .. } = compare_as(
+            &first,
+            &changes,
+            &capture.trace,
+            &variants,
+            (&capture.name, &capture.name),
+        );
         for instance in &third.chain {
             let name = instance.config.descriptor().name;
             *acted.entry(name).or_insert(0) += decisions(&third, &slow, &instance.name);
@@ -572,7 +580,13 @@ fn any_chain_becomes_any_other() {
             .collect();
         let trace = &traces[seed as usize % traces.len()];
         let variant = VARIANTS[seed as usize % VARIANTS.len()];
-        let compared = compare_as(&first, &changes, trace, &[variant], &format!("seed {seed}"));
+        let compared = compare_as(
+            &first,
+            &changes,
+            trace,
+            &[variant],
+            (GENERATED, &format!("seed {seed}")),
+        );
         fast_packets += compared.fast_packets;
         let alone = run(&first, trace, Paths::Slow, Execution::Virtual);
         for instance in &first.chain {

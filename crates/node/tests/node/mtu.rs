@@ -2,6 +2,7 @@
 //! be, else their senders are told, on both paths alike (RFC 1812 §4.2.2.7, RFC 1191, RFC 4443 §3.2,
 //! RFC 4787 REQ-13).
 
+use crate::common::rows::tell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -83,6 +84,9 @@ fn outcome(service: &Service, paths: Paths, arrivals: &[(u32, Vec<u8>)]) -> Outc
         report, written, ..
     } = finished.unwrap_or_else(|error| panic!("{error}"));
     assert!(written.order.is_in_order(), "{}", written.order);
+    if paths == Paths::Both {
+        tell("made one by one", &report);
+    }
     let mut reader = CaptureReader::open(&output).expect("a capture");
     let (mut left, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
     while let Next::Frame(record) = reader.next_into(&mut buffer).expect("sound") {

@@ -3,6 +3,7 @@
 //! ends sent and nothing that changes their connections' lives.
 
 use crate::common::derived::counted;
+use crate::common::rows::tell;
 use crate::common::{Outcome, VARIANTS, assert_same, run, service, vary};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -197,6 +198,9 @@ fn functions_acted(outcome: &Outcome, version: usize) {
     assert_eq!(count("connections_opened"), 4 * 2);
 }
 
+/// Where the packets come from.
+const SCRIPT: &str = "connections and strangers";
+
 #[test]
 fn strangers_change_nothing_and_fragments_go_with_their_connection() {
     let mut on_fast_path = 0;
@@ -222,6 +226,7 @@ fn strangers_change_nothing_and_fragments_go_with_their_connection() {
                     assert_same(&alone.flows, &both.flows, &format!("{variant:?} {chain}"));
                     functions_acted(&both, version);
                     on_fast_path += both.report.fast.packets;
+                    tell(SCRIPT, &both.report);
                 }
             }
         }
@@ -249,6 +254,7 @@ fn fragments_go_to_one_backend() {
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
     assert_same(&alone.flows, &both.flows, "fragments");
+    tell(SCRIPT, &both.report);
     assert!(counted(&both, "load_balancer", &["new_connections"]) > 0);
     assert_eq!(both.packets.len(), script.genuine.len());
     for (_, frame) in &both.packets {
@@ -299,6 +305,7 @@ fn forged_fins_end_no_connection() {
         let new = counted(&both, "load_balancer", &["new_connections"]);
         assert_eq!(new, 1, "{variant:?}");
         on_fast_path += both.report.fast.packets;
+        tell(SCRIPT, &both.report);
     }
     assert!(on_fast_path > 0);
 }
@@ -347,6 +354,7 @@ fn errors_that_quote_nothing_are_of_no_flow() {
             assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
             assert_eq!(alone.report.drops, both.report.drops, "{variant:?}");
             on_fast_path += both.report.fast.packets;
+            tell(SCRIPT, &both.report);
         }
     }
     assert!(on_fast_path > 0);
@@ -381,6 +389,7 @@ fn errors_about_what_was_not_translated_leave() {
         let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
         assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
         hits += both.report.rules.total.table.hits;
+        tell(SCRIPT, &both.report);
     }
     assert!(hits > 0, "no cached rule was used");
 }
@@ -426,6 +435,7 @@ fn strangers_take_no_rules_of_a_translation() {
     );
     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
     assert_same(&alone.flows, &both.flows, "forged");
+    tell(SCRIPT, &both.report);
     let manager = &both.report.rules.total.manager;
     assert_eq!((manager.added, manager.invalidated), (2, 0), "{manager:?}");
     assert!(both.report.fast.share > 0.9, "{:?}", both.report.fast);

@@ -5,7 +5,9 @@ use crate::common::acting::{assert_all_acted, assert_share};
 use crate::common::derived::{Capture, by_entry};
 use crate::common::rows::tell;
 use crate::common::trial::Trial;
-use crate::common::{VARIANTS, Variant, assert_same, generate, run, service, traffic};
+use crate::common::{
+    Outcome, VARIANTS, Variant, assert_same, generate, run, service, traffic, vary,
+};
 use std::sync::OnceLock;
 use twinpath_captures::{FunctionText, Lacking, Profile, Seen};
 use twinpath_control::service::{Execution, Paths};
@@ -27,8 +29,8 @@ fn both() -> &'static [Capture; 2] {
     static TRAFFIC: OnceLock<[Capture; 2]> = OnceLock::new();
     TRAFFIC.get_or_init(|| {
         [
-            generated("generated-v4v6", 0.5),
-            generated("generated-v6", 1.0),
+            generated("generated v4 and v6", 0.5),
+            generated("generated v6", 1.0),
         ]
     })
 }
@@ -119,6 +121,39 @@ fn kv_store() {
     alone(&[Profile::kv_store], &VARIANTS);
 }
 
+/// What a [`Trial`] relies on, which runs the slow path alone once for all variants: it knows nothing of
+/// the fast path's sizes, and nothing of the cache of rules.
+#[test]
+fn the_slow_path_alone_is_one_whatever_stands_beside_it() {
+    let capture = &both()[0];
+    for chain in [
+        ["firewall", "reassembler", "inspector", "load_balancer"],
+        ["acl", "napt", "monitor", "router"],
+    ] {
+        let trial = Trial::of_chain(capture, &chain, None);
+        let plain = trial.service();
+        let alone = run(&plain, &capture.trace, Paths::Slow, Execution::Virtual);
+        assert_all_acted(&plain, &alone, "alone");
+        let mut others = VARIANTS.map(|variant| vary(&plain, variant)).to_vec();
+        let mut caching = plain.clone();
+        let cache = &mut caching.rule_cache;
+        (cache.exact, cache.masked, cache.held, cache.threshold) = (16, 16, 2, 0);
+        let mut disabled = plain.clone();
+        disabled.rule_cache.enabled = false;
+        others.extend([caching, disabled]);
+        for other in others {
+            let found = run(&other, &capture.trace, Paths::Slow, Execution::Virtual);
+            assert!(alone.packets == found.packets, "packets, or their times");
+            assert_eq!(alone.ports, found.ports);
+            let told = |outcome: &Outcome| {
+                let report = &outcome.report;
+                format!("{:#?}, {:#?}", report.drops, report.functions)
+            };
+            assert_eq!(told(&alone), told(&found));
+        }
+    }
+}
+
 /// The generator's own key-value workload, to a server over IPv6.
 #[test]
 fn key_value_workload() {
@@ -136,7 +171,7 @@ fn key_value_workload() {
         let found = run(&service, &requests, Paths::Both, execution);
         let what = format!("key-value-workload {execution:?}");
         assert_same(&by_entry(&expected), &by_entry(&found), &what);
-        tell(&what, &expected, &found);
+        tell("generated v6, keys and values", &found.report);
         assert_share(&found, 0.3, &what);
     }
 }

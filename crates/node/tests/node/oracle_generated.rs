@@ -28,7 +28,7 @@ fn compare(text: &str, trace: &Trace, least_fast_share: f64) {
                 &found.flows,
                 &format!("{text} {variant:?} {execution:?}"),
             );
-            tell("generated", &expected, &found);
+            tell("generated", &found.report);
             let share = found.report.fast.share;
             println!(
                 "{variant:?} {execution:?}: {:.1} % on the fast path",

@@ -36,7 +36,7 @@ fn acted(
     execution: Execution,
 ) -> (BTreeMap<String, u64>, Outcome) {
     let what = format!("{} {execution:?}", capture.name);
-    let (slow, both) = both_paths(service, &capture.trace, execution, &what);
+    let (slow, both) = both_paths(service, &capture.trace, execution, &capture.name);
     let [guard, monitor, edge] = NAMES.map(|name| name);
     let of = |name, counters: &[&str]| counted(&slow, name, counters);
     let allowed = of(guard, &["allowed"]);
@@ -55,7 +55,7 @@ fn acted(
     println!(
         "{what:<40} {:>5.1} % on the fast path | {}",
         100.0 * share,
-        doings(&slow)
+        doings(&slow.report)
     );
     (denied.into(), both)
 }
@@ -95,14 +95,16 @@ fn on_captures() {
 
 /// Traffic of both IP versions.
 fn generated(ipv6_share: f64) -> Capture {
+    let name = match ipv6_share {
+        0.0 => "generated v4",
+        1.0 => "generated v6",
+        _ => "generated v4 and v6",
+    };
     let config = format!(
         "packets = 8000\nflows = 60\narrivals = {{ process = \"poisson\", rate_pps = 20000.0 }}\n\
          reply_share = 0.5\ntcp_share = 0.6\nhosts = {{ servers = 6, ipv6_share = {ipv6_share} }}\n"
     );
-    Capture::of(
-        &format!("generated {ipv6_share}"),
-        &generate(&traffic(&config), 5),
-    )
+    Capture::of(name, &generate(&traffic(&config), 5))
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn around_flow_state() {
         let mut service = capture.service("around", &derived);
         service.link.round_trip = Human(Duration::ZERO);
         let (slow, both) = both_paths(&service, &capture.trace, Execution::Virtual, &capture.name);
-        println!("{}: {}", capture.name, doings(&slow));
+        println!("{}: {}", capture.name, doings(&slow.report));
         for name in ["before", "behind"] {
             assert!(counted(&slow, name, &["packets"]) > 0, "{name}");
         }

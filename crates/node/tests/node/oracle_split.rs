@@ -149,6 +149,6 @@ fn functions_over_generated_traffic_of_both_versions() {
         );
         Capture::of(name, &generate(&traffic(&text), 9))
     };
-    alone(&[generated("generated-split", 0.5)]);
-    alone(&[generated("generated-split-v6", 1.0)]);
+    alone(&[generated("generated v4 and v6", 0.5)]);
+    alone(&[generated("generated v6", 1.0)]);
 }

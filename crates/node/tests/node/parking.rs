@@ -51,7 +51,7 @@ fn what_ends_within_a_chain_is_quoted() {
             with_mode(&text, "[parking]\n", &trace, run_as),
             format!("{run_as:?}"),
         );
-        assert_settled(&expected, &found, run_as, LEAST_SHARE);
+        assert_settled(&found, run_as, LEAST_SHARE);
         assert_same(&expected.flows, &found.flows, &what);
         assert_eq!(expected.ports, found.ports, "{what}");
         // Those with a time to live of one or two.
@@ -126,7 +126,7 @@ fn unordered_parking_loses_and_changes_nothing() {
     for run_as in EVERYWHERE {
         let mode = "[parking]\nmode = \"recirculate\"\n";
         let found = with_mode(&firewall(), mode, &trace, run_as);
-        assert_settled(&expected, &found, run_as, LEAST_SHARE);
+        assert_settled(&found, run_as, LEAST_SHARE);
         assert!(
             multiset(&expected.flows) == multiset(&found.flows),
             "{run_as:?}"
@@ -146,7 +146,7 @@ fn a_short_queue_sends_packets_whole_or_drops_them() {
         let what = format!("{run_as:?}");
         let with_mode = |mode| {
             let found = with_mode(&text, mode, &trace, run_as);
-            assert_settled(&expected, &found, run_as, LEAST_SHARE);
+            assert_settled(&found, run_as, LEAST_SHARE);
             found
         };
         let short = "[parking]\nmode = \"recirculate\"\nlimit_bytes = 1600\n";

@@ -4,6 +4,7 @@
 
 use crate::common::acting::assert_all_acted;
 use crate::common::headers_only::BALANCED;
+use crate::common::rows::tell;
 use crate::common::world::{Mishaps, World};
 use crate::common::{generate, service, traffic};
 use std::collections::BTreeMap;
@@ -98,7 +99,10 @@ fn assert_settled(world: &World, paths: Paths, packets: usize, what: &str) {
     let settled = world.node.machine.path().counters().fast_packets;
     match paths {
         Paths::Slow => assert_eq!(settled, 0, "{what}"),
-        _ => assert!(settled > packets as u64 / 2, "{what}: {settled}"),
+        _ => {
+            tell("generated", &world.report());
+            assert!(settled > packets as u64 / 2, "{what}: {settled}");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Ports: by which packets come in, and by which they leave.
 
+use crate::common::rows::tell;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use tempfile::TempDir;
@@ -93,6 +94,9 @@ fn through(service: &Service, input: &Path, output: &Path) -> Finished {
     let finished = finished.unwrap_or_else(|error| panic!("{error}"));
     let order = finished.written.order;
     assert!(order.is_in_order(), "{order}");
+    if service.run.paths == Paths::Both {
+        tell("made one by one", &finished.report);
+    }
     finished
 }
 

@@ -6,6 +6,7 @@
 use crate::common::derived::counted;
 use crate::common::headers_only::{BALANCED, EVERYWHERE, FIREWALL, conversations};
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
+use crate::common::rows::tell;
 use crate::common::{
     Flows, OneWayFlows, Outcome, VARIANTS, assert_same, by_direction, captures, generate, load,
     run, service, traffic, vary,
@@ -93,6 +94,7 @@ fn generated_traffic_of_both_versions() {
                 Execution::Virtual,
             );
             assert_agrees(&expected, &found, &what);
+            tell("generated v4 and v6", &found.report);
             assert_eq!(times(&expected), times(&found), "{what}");
             let share = found.report.fast.share;
             assert!(delays || share > 0.3, "{what}: {share}");
@@ -104,6 +106,9 @@ fn generated_traffic_of_both_versions() {
                 &found,
                 &format!("{limit} {paths:?} {execution:?}"),
             );
+            if paths == Paths::Both {
+                tell("generated v4 and v6", &found.report);
+            }
         }
     }
 }
@@ -119,6 +124,8 @@ fn captures_on_both_paths() {
             let expected = run(&service, &trace, Paths::Slow, Execution::Virtual);
             let found = run(&service, &trace, Paths::Both, Execution::Virtual);
             assert_agrees(&expected, &found, &what);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            tell(&name, &found.report);
             assert_eq!(times(&expected), times(&found), "{what}");
             dropped += limited(&found);
             delayed += counter(&found, "delayed");
@@ -159,6 +166,9 @@ fn beside_other_functions() {
                 let what = format!("{chain} {limit} {paths:?} {execution:?}");
                 let found = run(&service, &trace, paths, execution);
                 assert_agrees(&expected, &found, &what);
+                if paths == Paths::Both {
+                    tell("generated", &found.report);
+                }
                 on_fast_path += found.report.fast.packets;
             }
         }
@@ -192,6 +202,9 @@ fn headers_that_are_delayed_find_their_payloads() {
                     execution,
                 );
                 assert_agrees(&expected, &found, &what);
+                if paths == Paths::Both {
+                    tell("generated", &found.report);
+                }
                 let counts = found.report.split.as_ref().expect("it splits").counts;
                 println!("{what}: {counts:?}");
                 assert_eq!((counts.lost(), counts.dropped_late), (0, 0), "{what}");
@@ -398,6 +411,9 @@ fn buckets_of_networks() {
                 let split_text = format!("{text}{split}");
                 let found = run(&service(&split_text), &trace, paths, execution);
                 assert_agrees(&expected, &found, &what);
+                if paths == Paths::Both {
+                    tell("generated v4 and v6", &found.report);
+                }
                 assert_eq!(found.report.fast.share, 0.0, "{what}");
                 if let Some(split) = &found.report.split {
                     assert_eq!(split.counts.lost(), 0, "{what}: {:?}", split.counts);

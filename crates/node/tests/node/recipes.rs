@@ -2,6 +2,7 @@
 
 use crate::common::conversing::{converse, converse_alone};
 use crate::common::inside::by_inside;
+use crate::common::rows::tell;
 use crate::common::{Outcome, assert_same_but_for_names, by_flow, generate};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -61,6 +62,7 @@ fn conversation(service: &Service, packets: u64, external: &str) -> (Outcome, Tr
     let (expected, plan) = converse_alone(service, &requests, Duration::from_millis(20));
     let found = converse(service, &requests, &plan, Execution::Virtual);
     assert_same_but_for_names(&expected, &found, external, &service.name);
+    tell("generated, answered", &found.report);
     let share = found.report.fast.share;
     assert!(share > 0.3, "{}: {share} on the fast path", service.name);
     (found, requests)
@@ -109,6 +111,7 @@ fn replayed(service: &Service, packets: &[(u64, u32, Vec<u8>)]) -> (Vec<(u32, Ve
         "{}: paths differ",
         service.name
     );
+    tell("made one by one", &report);
     (both, report)
 }
 
@@ -420,6 +423,7 @@ fn dpu() {
     let (alone, _) = through(Paths::Slow);
     let (both, report) = through(Paths::Both);
     assert!(alone == both, "paths differ");
+    tell("generated", &report);
     let share = report.fast.share;
     assert!(share > 0.5, "{share} on the fast path");
     let dash = report.dash.as_ref().expect("a DPU");

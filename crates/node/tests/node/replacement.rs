@@ -1,8 +1,9 @@
 //! A chain is replaced while packets flow: nothing is lost or overtaken, and once the change is
 //! acknowledged no packet meets an old decision.
 
+use crate::common::rows::tell;
 use crate::common::{
-    OneWayFlows, by_direction, by_flow, generate, run, service, traffic, undrawn_flows,
+    OneWayFlows, by_direction, by_flow, generate, reported, run, service, traffic, undrawn_flows,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
@@ -131,6 +132,7 @@ fn run_on(execution: Execution, old: &Service, new: &Service, trace: Trace, at: 
         &stopped,
     );
     run.expect("memory never fails");
+    tell("generated", &reported(observer, &node));
     sink
 }
 

@@ -21,6 +21,9 @@ use twinpath_node::shards::{Partition, share};
 
 const COUNTS: [u16; 3] = [1, 2, 4];
 
+/// Where packets come from that are in no capture.
+const GENERATED: &str = "generated";
+
 /// What a comparison has shown.
 struct Compared {
     /// What one node with everything on the slow path did.
@@ -35,13 +38,14 @@ struct Compared {
 
 /// Both paths of so many shards put out what the slow path of one node does, and each shard has had
 /// its part.
-fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> Compared {
+fn compare(from: &str, service: &Service, trace: &Trace, is_spread: bool) -> Compared {
+    let chain: Vec<_> = service.chain.iter().map(|one| &*one.name).collect();
     let slow = run(service, trace, Paths::Slow, Execution::Virtual);
     let expected = by_direction(&slow.flows);
     let (mut share, mut fast_packets, mut shared) = (1.0f64, 0, 0);
     for shards in COUNTS {
         for execution in [Execution::Virtual, Execution::Threads] {
-            let named = format!("{what}, {shards} shards, {execution:?}");
+            let named = format!("{from}, {chain:?}, {shards} shards, {execution:?}");
             let spread = run_shards(&spread(service, shards, execution), trace);
             assert_same(&expected, &by_direction(&spread.outcome.flows), &named);
             let arrived: u64 = spread.arrived.iter().sum();
@@ -58,7 +62,7 @@ fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> Com
                 assert!(acted || !is_spread, "{named}: {functions:?}");
             }
             println!("{named}: {:?}", spread.arrived);
-            tell(&named, &slow, &spread.outcome);
+            tell(from, &spread.outcome.report);
             share = share.min(spread.outcome.report.fast.share);
             fast_packets += spread.outcome.report.fast.packets;
             let used = spread.arrived.iter().filter(|&&count| count > 0);
@@ -77,7 +81,8 @@ fn compare(what: &str, service: &Service, trace: &Trace, is_spread: bool) -> Com
 fn flow_state_over_generated_traffic() {
     let text = "[service]\nchain = [\"firewall\", \"reassembler\"]\n\
         [firewall]\ndefault = \"allow\"\nrules = [{ action = \"deny\", protocol = \"udp\", to_port = \"0-30000\" }]\n";
-    let Compared { share, .. } = compare(text, &service(text), &tcp_traffic(0.05, 20_000), true);
+    let Compared { share, .. } =
+        compare(GENERATED, &service(text), &tcp_traffic(0.05, 20_000), true);
     assert!(share > 0.2, "{share}");
 }
 
@@ -87,7 +92,7 @@ fn a_balancer_whose_servers_answer() {
         { endpoint = \"10.254.0.1:8080\" }, { endpoint = \"10.254.0.2:8080\", weight = 3 }] }]\n";
     let text = format!("[service]\nchain = [\"load_balancer\"]\n{balancer}");
     let trace = balanced_traffic(balancer, 10_000);
-    let Compared { share, .. } = compare(&text, &service(&text), &trace, true);
+    let Compared { share, .. } = compare(GENERATED, &service(&text), &trace, true);
     assert!(share > 0.2, "{share}");
 }
 
@@ -112,6 +117,7 @@ fn a_store_by_its_keys() {
             both.arrived
         );
         let report = both.outcome.report;
+        tell("generated keys and values", &report);
         assert!(report.fast.share > 0.2, "{named}: {}", report.fast.share);
     }
 }
@@ -130,7 +136,7 @@ fn rules_and_flow_state_over_both_versions() {
         ),
         5,
     );
-    let Compared { share, .. } = compare(text, &service(text), &trace, true);
+    let Compared { share, .. } = compare(GENERATED, &service(text), &trace, true);
     assert!(share > 0.2, "{share}");
 }
 
@@ -258,7 +264,7 @@ fn answers_to_translated_clients_of_a_balancer_come_to_their_shards() {
 fn split_packets() {
     let text = format!("{}[split]\n", firewall());
     let (service, trace) = (service(&text), crossing_traffic());
-    compare(&text, &service, &trace, true);
+    compare(GENERATED, &service, &trace, true);
     for shards in COUNTS {
         let mut service = spread(&service, shards, Execution::Threads);
         service.run.paths = Paths::Slow;

@@ -5,6 +5,7 @@
 use crate::common::changing::{
     ServiceChange, Told, run_changing, run_changing_told, run_replacing, settled,
 };
+use crate::common::rows::tell;
 use crate::common::{
     Outcome, assert_same, assert_same_but_for_names, by_direction, generate, run, service, traffic,
 };
@@ -107,6 +108,7 @@ fn compare(
         assert_eq!(expected.ports, found.0.ports, "{what}");
         assert_eq!(expected.report.drops, found.0.report.drops, "{what}");
         let share = found.0.report.fast.share;
+        tell("generated", &found.0.report);
         println!(
             "{what}: {:.1} % on the fast path, {:?}",
             100.0 * share,
@@ -427,6 +429,7 @@ fn flow_state_apart_comes_back() {
         &by_direction(&both.flows),
         "apart",
     );
+    tell("generated", &both.report);
     let unchanged = run(&[], Paths::Both).report.fast.share;
     let changed = both.report.fast.share;
     println!("{changed}, unchanged {unchanged} on the fast path");
@@ -489,6 +492,7 @@ fn a_translation_changes_in_parts() {
     let (found, told) =
         run_changing_told(&first, &changes, &trace, Paths::Both, Execution::Virtual);
     assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "translation");
+    tell("generated", &found.report);
     println!("{told:?}");
     assert!(
         told[0].rules_gone > 10 && told[0].rules_kept > 10,
@@ -548,6 +552,7 @@ fn one_binding_ends() {
     for execution in [Execution::Virtual, Execution::Threads] {
         let (found, told) = run(Paths::Both, execution);
         assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "one binding");
+        tell("made one by one", &found.report);
         println!("{told:?} {:?}", found.report.fast);
         assert_eq!(told[0].rules_gone, 1, "its own: {told:?}");
         assert_eq!(told[0].rules_kept, HOSTS - 1, "{told:?}");
@@ -607,6 +612,7 @@ fn forwards_change_one_by_one() {
     for execution in [Execution::Virtual, Execution::Threads] {
         let (found, told) = run_changing_told(&first, &changes, &trace, Paths::Both, execution);
         assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "forwards");
+        tell("made one by one", &found.report);
         assert_eq!(expected.report.drops, found.report.drops);
         println!("{told:?} {:?}", found.report.fast);
         let share = found.report.fast.share;
@@ -654,6 +660,7 @@ fn translations_of_ipv6_change() {
     let expected = run_changing(&first, &changes, &trace, Paths::Slow, Execution::Virtual);
     let found = run_changing(&first, &changes, &trace, Paths::Both, Execution::Virtual);
     assert_same_but_for_names(&expected, &found, "198.51.100.0/24", "nat64");
+    tell("generated v6", &found.report);
     let sources = |from: &str| {
         let from: Address = from.parse().expect(from);
         let source = |(_, packet): &(u64, Vec<u8>)| {

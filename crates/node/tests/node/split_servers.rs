@@ -3,6 +3,7 @@
 
 use crate::common::headers_only::{FIREWALL, GATEWAY, caching_gateway, crossing_traffic};
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
+use crate::common::rows::tell;
 use crate::common::{Flows, Outcome, assert_same, by_direction, generate, run, service, traffic};
 use std::time::Duration;
 use twinpath_control::report::{SplitCounts, SplitFigures};
@@ -92,6 +93,9 @@ fn without_faults_nothing_is_lost() {
                 &what,
             );
             assert_counted(&expected, &found, &what);
+            if paths == Paths::Both {
+                tell("generated", &found.report);
+            }
             let split = figures(&found);
             println!("{what}: {:?}", split.counts);
             assert!(split.counts.merged > 500 && split.counts.lost() == 0);
@@ -138,6 +142,7 @@ fn beside_cached_rules_nothing_is_lost() {
         println!("{what}: {split:?}, {:?}", found.report.fast);
         assert!(split.merged > 0 && split.lost() == 0, "{what}: {split:?}");
         assert!(found.report.fast.packets > 0, "{what}");
+        tell("generated", &found.report);
     }
 }
 
@@ -165,6 +170,9 @@ fn tiny_rings_and_windows_lose_nothing() {
             let split = counts(&found);
             println!("{what}: {split:?}");
             assert_counted(&expected, &found, &what);
+            if paths == Paths::Both {
+                tell("generated", &found.report);
+            }
             assert_eq!(split.lost(), 0, "{what}: {split:?}");
             assert!(split.merged > 100, "{what}: {split:?}");
             sum.add(&split);
@@ -225,6 +233,9 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
         let service = split_service(split, remote.is_v4);
         let (found, tally) = run_with_servers(&service, &trace, paths, &remote);
         assert_counted(&expected, &found, &what);
+        if paths == Paths::Both {
+            tell("generated", &found.report);
+        }
         let split = figures(&found);
         println!("{what}: {:?}", split.counts);
         sum.add(&split.counts);

@@ -1,6 +1,7 @@
 //! A flow whose packets follow each other faster than workers answer comes to the fast path all the
 //! same: packets wait there for the state of their flow, and the slow path alone puts out the same.
 
+use crate::common::rows::tell;
 use crate::common::{Outcome, assert_same, run, run_without_causality, service};
 use twinpath_control::report::Coherence;
 use twinpath_control::service::{Execution, Paths, Service, Waiting};
@@ -63,6 +64,7 @@ fn check(service: &Service, trace: &Trace, what: &str) -> (f64, Coherence) {
     let alone = run(service, trace, Paths::Slow, Execution::Virtual);
     let Outcome { flows, report, .. } = run_without_causality(service, trace);
     assert_same(&alone.flows, &flows, what);
+    tell("flows that never pause", &report);
     println!(
         "{what}: share {:.3}, {:?}",
         report.fast.share, report.coherence
@@ -105,6 +107,7 @@ fn rules_that_match_too_many_packets_together_become_active_one_by_one() {
     let alone = run(&service, &trace, Paths::Slow, Execution::Virtual);
     let Outcome { flows, report, .. } = run_without_causality(&service, &trace);
     assert_same(&alone.flows, &flows, "many rules");
+    tell("flows that never pause", &report);
     let table = &report.rules.total.table;
     println!("share {:.3}, {table:?}", report.fast.share);
     assert!(report.fast.share > 0.5, "{}", report.fast.share);

@@ -7,6 +7,7 @@
 
 use crate::common::burners::{Burners, bind_to, preempted};
 use crate::common::chains::{Chain, EXTERNAL, all};
+use crate::common::rows::tell;
 use crate::common::{Outcome, assert_same_but_for_names, run, run_with_buffers};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -68,7 +69,7 @@ fn nothing_is_lost_with_rings_and_pools_of_any_size() {
         fast.set(fast.get() + found.report.fast.packets);
         assert_eq!(found.report.drops, expected.report.drops, "{what}");
         assert_same_but_for_names(expected, &found, EXTERNAL, &what);
-        println!("{what}: {} on the fast path", found.report.fast.packets);
+        tell("generated, answered", &found.report);
         Ok(())
     });
     outcome.unwrap_or_else(|failure| panic!("{failure}"));

@@ -3,6 +3,7 @@
 //! nothing is, however small the rings and however the processor is taken away.
 
 use crate::common::burners::Burners;
+use crate::common::rows::tell;
 use crate::common::{assert_same_but_for_names, generate, run, run_with_buffers, service, traffic};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -290,7 +291,7 @@ fn a_lossless_replay_loses_nothing_with_rings_and_pools_of_any_size() {
         let what = format!("rings of {ring_frames}, {buffers} buffers");
         assert_eq!(found.report.drops, expected.report.drops, "{what}");
         assert_same_but_for_names(&expected, &found, "198.51.100.0/24", &what);
-        println!("{what}: {} on the fast path", found.report.fast.packets);
+        tell("generated", &found.report);
         assert!(
             found.report.fast.packets > LEAST_FAST,
             "{what}: {:?}",

@@ -1,7 +1,8 @@
 //! Fuses in other places: behind the functions of an element, behind one that keeps packets, and in
 //! one that is woken for those that it keeps.
 
-use super::{CACHE, Fuse, POISON, SAYS, crash_on, poisoned, told_apart};
+use super::{CACHE, Fuse, POISON, POISONED, SAYS, crash_on, poisoned, told_apart};
+use crate::common::rows::tell;
 use crate::common::service;
 use std::collections::BTreeMap;
 use std::mem::take;
@@ -135,6 +136,9 @@ fn behind_each_of_several_elements() {
                 assert_eq!(restarts(&outcome.1), at.len() as u64, "{what}");
                 assert_only_poison_is_lost(&outcome, &trace, at.len(), &what);
                 on_fast_path += outcome.1.fast.packets;
+                if paths == Paths::Both {
+                    tell(POISONED, &outcome.1);
+                }
             }
         }
     }
@@ -322,6 +326,9 @@ fn crash_behind_a_gate(number: u8) {
             assert_eq!(restarts(&outcome.1), 1, "{what}");
             assert_only_poison_is_lost(&outcome, &trace, TOGETHER, &what);
             on_fast_path += outcome.1.fast.packets;
+            if paths == Paths::Both {
+                tell(POISONED, &outcome.1);
+            }
         }
     }
     assert!(on_fast_path > 0, "packet {number}");
@@ -454,6 +461,9 @@ fn crash_at_a_deadline(wakes: Wakes) {
                 assert!((1..=most).contains(&restarts(&outcome.1)), "{what}");
                 assert_only_poison_is_lost(&outcome, &trace, at.len(), &what);
                 on_fast_path += outcome.1.fast.packets;
+                if paths == Paths::Both {
+                    tell(POISONED, &outcome.1);
+                }
             }
         }
     }
