@@ -27,6 +27,8 @@ mod record;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 fn main() -> ExitCode {
@@ -393,10 +395,31 @@ fn fuzz(fuzzing: Fuzzing) -> bool {
             .current_dir(&folder)
             .env("RUSTFLAGS", FUZZ_FLAGS),
     );
-    built
-        && names(&files_in(&folder.join("fuzz_targets")))
-            .iter()
-            .all(|target| fuzz_one(&folder, host, target, fuzzing))
+    built && fuzz_all(&folder, host, fuzzing)
+}
+
+/// Most targets that run at the same time: each may take gigabytes.
+const FUZZED_AT_ONCE: usize = 4;
+
+/// Runs all targets, each of which keeps one processor busy, and as many at the same time as there are
+/// processors. What one prints is printed when it ends.
+fn fuzz_all(folder: &Path, host: &str, fuzzing: Fuzzing) -> bool {
+    let targets = names(&files_in(&folder.join("fuzz_targets")));
+    let (next, passed) = (Mutex::new(targets.iter()), AtomicBool::new(true));
+    let take = || next.lock().map_or(None, |mut targets| targets.next());
+    let run = || {
+        while let Some(target) = take() {
+            let has_passed = fuzz_one(folder, host, target, fuzzing);
+            passed.fetch_and(has_passed, Ordering::Relaxed);
+        }
+    };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..processors.min(FUZZED_AT_ONCE) {
+            scope.spawn(run);
+        }
+    });
+    passed.into_inner()
 }
 
 /// Folders of the repository whose files a target starts from, besides its kept corpus.
@@ -422,7 +445,6 @@ fn fuzz_one(folder: &Path, host: &str, target: &str, fuzzing: Fuzzing) -> bool {
         ),
         Fuzzing::New(seconds) => ("target/corpus", seconds, Vec::new()),
     };
-    println!("---- fuzz {target}, up to {seconds} s ----");
     let found = folder.join(found).join(target);
     let kept = folder.join("corpus").join(target);
     if matches!(fuzzing, Fuzzing::Known) {
@@ -442,15 +464,35 @@ fn fuzz_one(folder: &Path, host: &str, target: &str, fuzzing: Fuzzing) -> bool {
         .join(host)
         .join("release")
         .join(target);
-    made && succeeds(
-        Command::new(program)
-            .arg(&found)
-            .arg(&kept)
-            .args(seeds(target).iter().map(|folder| root().join(folder)))
-            .args(limits)
-            .args(same)
-            .current_dir(folder),
-    )
+    if !made {
+        println!("fuzz {target}: no room for what it finds");
+        return false;
+    }
+    let mut command = Command::new(program);
+    command
+        .arg(&found)
+        .arg(&kept)
+        .args(seeds(target).iter().map(|folder| root().join(folder)))
+        .args(limits)
+        .args(same)
+        .current_dir(folder);
+    println!("---- fuzz {target}, up to {seconds} s ----");
+    let (passed, told) = told(&mut command);
+    let how = if passed { "passed" } else { "FAILED" };
+    println!("---- fuzz {target}: {how} ----\n{told}");
+    passed
+}
+
+/// Whether a command succeeds, and what it prints.
+fn told(command: &mut Command) -> (bool, String) {
+    match command.output() {
+        Ok(output) => {
+            let bytes = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            (output.status.success(), text)
+        }
+        Err(error) => (false, error.to_string()),
+    }
 }
 
 fn target_folder(folder: &Path) -> PathBuf {

@@ -1,31 +1,23 @@
 //! The table of oracles, of what tests tell while they run.
 
+use crate::{files_in, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// The modules of tests that compare runs with the slow path alone, or, where packets race, with the functions
-/// of each element alone.
-const MODULES: [&str; 17] = [
-    "any_chain",
-    "crossings",
-    "evasions",
-    "migration",
-    "oracle_both_versions",
-    "oracle_captures",
-    "oracle_derived",
-    "oracle_generated",
-    "oracle_instances",
-    "oracle_rules",
-    "oracle_split",
-    "parking",
-    "payloads",
-    "racing",
-    "shards",
-    "split",
-    "time",
-];
+/// The programs of tests that run a node on both paths, and where their modules are.
+const PROGRAMS: [&str; 2] = ["node", "pressure"];
+const FOLDER: &str = "crates/node/tests";
+
+/// What a module names that runs a service on the slow path alone.
+const SLOW_PATH_ALONE: &str = "Paths::Slow";
+
+/// Modules that run a service on the slow path alone and compare nothing with it, and why.
+const NO_ORACLES: [(&str, &str); 1] = [(
+    "watch",
+    "compares a run that is followed with one that is not",
+)];
 
 /// Tests in which nothing is to come to the fast path, and why.
 const ON_SLOW_PATH: [(&str, &str); 1] = [(
@@ -33,11 +25,12 @@ const ON_SLOW_PATH: [(&str, &str); 1] = [(
     "its link is so slow that flows end before anything of them is back",
 )];
 
-/// All runs of one test.
+/// All runs of one test with the fast path on.
 #[derive(Default)]
 struct Test {
     runs: u64,
-    over: BTreeSet<String>,
+    /// Names of captures, and how packets were made that are in none.
+    from: BTreeSet<String>,
     packets: u64,
     on_fast_path: u64,
     /// By function: what it counted.
@@ -49,8 +42,8 @@ pub fn page(root: &Path) -> Option<String> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["test", "--workspace", "--no-fail-fast"]);
     let output = command
-        .args(["--test", "node", "--test", "pressure", "--", "--nocapture"])
-        .args(MODULES.map(|module| format!("{module}::")))
+        .args(PROGRAMS.iter().flat_map(|program| ["--test", program]))
+        .args(["--", "--nocapture"])
         .stderr(Stdio::inherit())
         .current_dir(root)
         .output()
@@ -66,7 +59,38 @@ pub fn page(root: &Path) -> Option<String> {
         println!("nothing came to the fast path in {}", void.join(", "));
         return None;
     }
+    let modules = modules(root);
+    let silent = silent(&tests, &modules);
+    if !silent.is_empty() {
+        println!("they compare and tell nothing: {}", silent.join(", "));
+        return None;
+    }
     Some(table(&tests))
+}
+
+/// The modules of tests that run services on the slow path alone.
+fn modules(root: &Path) -> Vec<String> {
+    let folders = PROGRAMS.map(|program| root.join(FOLDER).join(program));
+    let files = folders.iter().flat_map(|folder| files_in(folder));
+    let files: Vec<_> = files.filter(|file| names_slow_path(file)).collect();
+    names(&files)
+}
+
+fn names_slow_path(file: &Path) -> bool {
+    std::fs::read_to_string(file).is_ok_and(|text| text.contains(SLOW_PATH_ALONE))
+}
+
+/// Modules of which the page would have no line.
+fn silent<'m>(tests: &BTreeMap<String, Test>, modules: &'m [String]) -> Vec<&'m str> {
+    let tells = |module: &str| {
+        let start = format!("{module}::");
+        tests.keys().any(|test| test.starts_with(&start))
+    };
+    let is_meant = |module: &str| NO_ORACLES.iter().any(|(name, _)| *name == module);
+    let silent = modules.iter().map(String::as_str);
+    silent
+        .filter(|module| !tells(module) && !is_meant(module))
+        .collect()
 }
 
 /// Tests in which nothing came to the fast path and should have.
@@ -86,12 +110,12 @@ fn tests(text: &str) -> BTreeMap<String, Test> {
             continue;
         };
         let parts: Vec<&str> = told.splitn(5, " | ").collect();
-        let [test, over, packets, on_fast_path, did] = parts[..] else {
+        let [test, from, packets, on_fast_path, did] = parts[..] else {
             continue;
         };
         let test = tests.entry(test.to_owned()).or_default();
         test.runs += 1;
-        test.over.insert(over.to_owned());
+        test.from.insert(from.to_owned());
         test.packets += packets.parse().unwrap_or(0);
         test.on_fast_path += on_fast_path.parse().unwrap_or(0);
         test.add(did);
@@ -113,6 +137,19 @@ impl Test {
                 *own.entry(counter.to_owned()).or_default() += count.parse().unwrap_or(0);
             }
         }
+    }
+
+    /// `25 captures; generated, answered`.
+    fn over(&self) -> String {
+        let (captures, others): (Vec<_>, Vec<_>) =
+            self.from.iter().partition(|from| from.contains(".pcap"));
+        let captures = match captures[..] {
+            [] => None,
+            [one] => Some(one.clone()),
+            _ => Some(format!("{} captures", captures.len())),
+        };
+        let all = captures.into_iter().chain(others.into_iter().cloned());
+        all.collect::<Vec<_>>().join("; ")
     }
 
     fn did(&self) -> String {
@@ -141,23 +178,20 @@ fn table(tests: &BTreeMap<String, Test>) -> String {
     let mut page = String::from(
         "Each run is compared with the slow path alone: the same packets, byte for byte, in the same \
          order per flow and direction. Where packets race it is compared with what the functions of each \
-         element alone make of them in the order in which the element took them. What functions did is the \
-         sum over a test's runs; tests assert more of it, and of the share of the fast path, run by run.\n\n\
-         | test | runs | over | packets | on the fast path | what each function did |\n|---|---|---|---|---|---|\n",
+         element alone make of them in the order in which the element took them; where frames are lost and \
+         functions panic, what is missing is counted, and the rest is the same. All figures are of the runs \
+         with the fast path on, none of the slow path's own: packets that left and their share that the fast \
+         path settled, and what functions counted there, as the sum over a test's runs. Tests assert more of \
+         these, run by run.\n\n\
+         | test | runs | packets come from | packets | on the fast path | what each function did |\n|---|---|---|---|---|---|\n",
     );
     for (name, test) in tests {
         let share = 100.0 * test.on_fast_path as f64 / test.packets.max(1) as f64;
-        let over = match test.over.len() {
-            few @ 0..=3 if few > 0 => {
-                let names: Vec<&str> = test.over.iter().map(String::as_str).collect();
-                names.join(", ")
-            }
-            many => format!("{many} captures"),
-        };
         _ = writeln!(
             page,
-            "| {name} | {} | {over} | {} | {share:.1} % | {} |",
+            "| {name} | {} | {} | {} | {share:.1} % | {} |",
             test.runs,
+            test.over(),
             test.packets,
             test.did()
         );
@@ -196,10 +230,33 @@ mod tests {
         assert_eq!(one.did(), "acl: allowed 4, denied 3; napt: nothing");
         let page = table(&found);
         assert!(
-            page.contains("| a::one | 2 | x.pcap, y.pcap | 40 | 25.0 % |"),
+            page.contains("| a::one | 2 | 2 captures | 40 | 25.0 % |"),
             "{page}"
         );
         assert!(void(&found).is_empty());
+    }
+
+    #[test]
+    fn captures_are_counted_and_what_is_made_is_told() {
+        let text = "oracle | a::one | generated v6 | 10 | 5 | \noracle | a::one | x.pcapng | 10 | 5 | \n\
+            oracle | a::one | generated, answered | 1 | 1 | \n";
+        let found = tests(text);
+        assert_eq!(
+            found["a::one"].over(),
+            "x.pcapng; generated v6; generated, answered"
+        );
+    }
+
+    #[test]
+    fn modules_that_compare_and_tell_nothing_are_found() {
+        let found = tests("oracle | a::one | x | 9 | 1 | \n");
+        let modules = ["a", "aa", "watch"].map(str::to_owned);
+        assert_eq!(silent(&found, &modules), ["aa"]);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let own = super::modules(&root);
+        for module in ["oracle_rules", "attack", "overload"] {
+            assert!(own.iter().any(|name| name == module), "{own:?}");
+        }
     }
 
     #[test]
