@@ -63,9 +63,12 @@ fn crossed(record: &Record, (elements, element): (Elements, u8), came_out: &[&Ex
     crossed
 }
 
+/// Whether a slot shows more than is known of its flow. Of one that the workers had when they crashed nothing
+/// is known until its first frame decides.
 fn has_more_than_is_known(record: &Record, flow: usize) -> bool {
     let known = &record.history.flows[flow];
-    record.mirror.is_at_fast_path(known)
+    !known.truth.is_open
+        && record.mirror.is_at_fast_path(known)
         && Account::among(record.mirror.words_of(known)) != Some(known.truth.account)
 }
 

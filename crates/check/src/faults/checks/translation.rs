@@ -84,7 +84,7 @@ pub fn check_translation(world: &World, record: &mut Record, exit: &Exit, bytes:
     };
     let pair = Pair::between(known, shown, direction);
     let (turn, is_from_worker) = (record.turn, exit.kind == ExitKind::FromWorker);
-    let since = match was_just_passed(&world.scenario, exit, (position, is_last), direction) {
+    let since = match was_just_passed(&world.scenario, exit, (position, is_last)) {
         true => turn,
         false => packet.seen,
     };
@@ -109,23 +109,16 @@ fn place_of_translation(scenario: &Scenario, direction: Direction) -> Option<(us
     Some((position, matches!(element, Element::Rules([_]))))
 }
 
-/// Whether a packet passed the translation in this step: it cannot have been held behind it.
-fn was_just_passed(
-    scenario: &Scenario,
-    exit: &Exit,
-    (position, is_alone): (usize, bool),
-    direction: Direction,
-) -> bool {
+/// Whether a packet passed the translation in this step: it cannot have been held behind it, for a rule or
+/// for its flow's state.
+fn was_just_passed(scenario: &Scenario, exit: &Exit, (position, is_alone): (usize, bool)) -> bool {
     if exit.kind == ExitKind::FromWorker {
         return is_alone;
     }
     if exit.kind == ExitKind::Leaves && scenario.keeps_payloads() {
         return false;
     }
-    let end = exit.passed + usize::from(exit.kind == ExitKind::Punted);
-    let elements = scenario.elements.passed(direction);
-    let mut behind = elements.take(end).skip(position + 1);
-    !behind.any(|element| !element.has_state())
+    exit.passed + usize::from(exit.kind == ExitKind::Punted) == position + 1
 }
 
 fn check_use(world: &World, record: &mut Record, exit: &Exit, pair: Pair, at: Instant) {

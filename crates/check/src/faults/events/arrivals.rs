@@ -72,7 +72,7 @@ fn take_next(run: &mut Run, burst: &mut Vec<Frame>) -> bool {
 }
 
 /// When all else is over packets go on to come, one at a time, until rules are at rest: what they
-/// wait for is asked for again when packets pass.
+/// wait for is asked for again when packets pass. While the machine takes none they wait, as all do.
 pub fn arrive_late(run: &mut Run) {
     let world = &mut run.world;
     if !needs_late_packets(world) {
@@ -80,6 +80,9 @@ pub fn arrive_late(run: &mut Run) {
             world.agenda.add(world.now, Next::Stop);
         }
         return;
+    }
+    if world.machine.room() == 0 {
+        return plan_late(world);
     }
     let number = run.record.history.arrived() + 1;
     let packet = world.arrivals.source.late(number);

@@ -152,10 +152,10 @@ const TELEMETRY: &str = r#"
     active = "3s"
 "#;
 
-/// No flow is forgotten, and there is room for all: then what becomes of a packet follows from those that
-/// have left.
+/// No flow is forgotten, there is room for all, and no rate is limited: then what becomes of a packet follows
+/// from those that have left.
 const DPU: &str = r#"
-    config = ["usual.json", "other.json"]
+    config = ["usual.json", "unlimited.json", "other.json"]
     flows = 8192
     tcp_idle = "2h"
     tcp_transitory_idle = "2h"
@@ -166,6 +166,11 @@ const DPU: &str = r#"
 
 /// Two virtual networks with machines in each; access lists, routes and mappings.
 const DPU_USUAL: &str = include_str!("../../../../../examples/dpu.json");
+
+/// Rates are judged as packets arrive, and some leave seconds later, behind those that have waited less.
+const DPU_UNLIMITED: &str = r#"[
+    {"DASH_QOS_TABLE:small": {"qos_id": "small", "bw": 0, "cps": 0, "flows": 100000}, "OP": "SET"}
+]"#;
 
 /// A port is closed that was open, a machine moves, a route leads nowhere.
 const DPU_OTHER: &str = r#"[
@@ -183,11 +188,12 @@ pub struct DpuFiles {
 
 impl Files for DpuFiles {
     fn read(&self, path: &Path) -> io::Result<Arc<str>> {
-        let is_usual = path.ends_with("usual.json");
-        Ok(match (is_usual, self.is_other) {
-            (true, _) => DPU_USUAL,
-            (false, true) => DPU_OTHER,
-            (false, false) => "[]",
+        let name = path.file_name().and_then(|name| name.to_str());
+        Ok(match (name, self.is_other) {
+            (Some("usual.json"), _) => DPU_USUAL,
+            (Some("unlimited.json"), _) => DPU_UNLIMITED,
+            (_, true) => DPU_OTHER,
+            (_, false) => "[]",
         }
         .into())
     }
