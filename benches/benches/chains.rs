@@ -16,7 +16,7 @@ use twinpath_benches::rule_bench::{Caching, RuleBench};
 use twinpath_benches::table::{Passes, ns_each, passes};
 use twinpath_control::service::Paths;
 use twinpath_core::Frame;
-use twinpath_rulecache::RuleFunction;
+use twinpath_rulecache::{Affected, RuleFunction};
 
 const ROUNDS: usize = 7;
 /// Packets whose time is taken together, for the tail.
@@ -443,10 +443,12 @@ fn changes(scale: Scale) {
     let rules = bench.table.active();
     let mut out = Vec::new();
     let started = Clock::now();
-    bench.slow.clear_all(bench.now, &mut out);
+    let all = Affected::Everything;
+    bench.slow.take_out(0, all, bench.now, &mut out);
     bench.deliver(out);
     let cleared = ns_each(started.elapsed(), rules);
     assert!(bench.slow.may_change() && bench.table.active() == 0);
+    bench.slow.end_changes();
     // The entries are hot already: the next packet of each flow makes its rule.
     bench.now = bench.now + Duration::from_secs(1);
     trace.fill(&Plan::each_flow(flows));
@@ -484,8 +486,10 @@ fn one_rule(bench: &mut RuleBench, trace: &mut Trace) {
     let mut times = Vec::new();
     for _ in 0..200 {
         let mut out = Vec::new();
-        bench.slow.clear_all(bench.now, &mut out);
+        let all = Affected::Everything;
+        bench.slow.take_out(0, all, bench.now, &mut out);
         bench.deliver(out);
+        bench.slow.end_changes();
         for _ in 0..2 {
             bench.now = bench.now + Duration::from_secs(1);
             trace.fill(&Plan::each_flow(1));

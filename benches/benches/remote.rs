@@ -1,12 +1,16 @@
 //! What remote memory takes of one core, frames in memory.
 //!
 //! `cargo bench -p twinpath-benches --bench remote`: the ICRC alone, a memory server's end, packets that
-//! are split and made whole again with memory of this process, and a switch's end of WRITEs and READs.
-//! Words behind `--` (`icrc`, `server`, `split`, `switch`) run those parts alone.
+//! are split and made whole again with memory of this process, a node whose slow path gets headers alone
+//! beside one that gets whole packets, and a switch's end of WRITEs and READs.
+//! Words behind `--` (`icrc`, `server`, `split`, `headers`, `switch`) run those parts alone.
 
 use std::hint::black_box;
 use std::time::Duration;
+use twinpath_benches::bench_node::BenchNode;
+use twinpath_benches::packets::{ARRIVAL, SERVICE, client};
 use twinpath_benches::table::{median, ns_each, row};
+use twinpath_control::service::Paths;
 use twinpath_core::split::{DepartingFrame, Left, Outgoing, PayloadStage, Sent, cut, stretch};
 use twinpath_core::wire::roce::{Header, Opcode, Path, Psn, Reth, icrc};
 use twinpath_core::wire::{Address, MacAddress, PacketBuilder, dissect};
@@ -41,6 +45,9 @@ fn main() {
                 .into_iter()
                 .for_each(|bytes| split(many, bytes, verifies));
         }
+    }
+    if wanted("headers") {
+        SIZES.into_iter().for_each(|bytes| headers(many, bytes));
     }
     if wanted("switch") {
         SIZES.into_iter().for_each(|bytes| switch(many, bytes));
@@ -99,9 +106,14 @@ fn icrc_alone(many: usize, bytes: usize) {
     row(
         &format!("ICRC, {bytes} bytes of payload"),
         ns_each(time, many),
-        None,
+        Some(ICRC_LIMIT_NS),
     );
 }
+
+/// What the ICRC may take: a tenth of splitting and rebuilding.
+const ICRC_LIMIT_NS: f64 = SPLIT_LIMIT_NS / 10.0;
+/// What an operation may take of a memory server: two million a second.
+const SERVER_LIMIT_NS: f64 = 500.0;
 
 struct Served {
     responder: Responder,
@@ -144,7 +156,8 @@ fn server(many: usize, bytes: usize, opcode: Opcode) {
         Opcode::WRITE_ONLY => "WRITE",
         _ => "READ",
     };
-    row(&format!("memory server, {what} of {bytes} bytes"), ns, None);
+    let name = format!("memory server, {what} of {bytes} bytes");
+    row(&name, ns, Some(SERVER_LIMIT_NS));
 }
 
 fn serve(served: &mut Served) {
@@ -241,6 +254,7 @@ fn split(many: usize, bytes: usize, verifies: bool) {
     };
     let config = fast::Config {
         threshold_bytes: 1,
+        least_payload_bytes: 1,
         ..fast::Config::default()
     };
     let end = |text: &str| text.parse().expect("an endpoint");
@@ -260,7 +274,8 @@ fn split(many: usize, bytes: usize, verifies: bool) {
     let run = |switch: &mut Splitter| (0..rounds).for_each(|_| switch.round());
     let time = median(ROUNDS, &mut switch, |_| {}, run);
     let counters = switch.stage.counters();
-    assert_eq!(counters.merged, counters.packets);
+    let sent = (ROUNDS * rounds * UNDER_WAY) as u64;
+    assert_eq!((counters.packets, counters.merged), (sent, sent));
     let looks = if verifies { ", checksums verified" } else { "" };
     row(
         &format!("split and rebuild, packets of {bytes} bytes{looks}"),
@@ -315,6 +330,54 @@ impl Splitter {
         }
         stage.poll(NOW, pools);
     }
+}
+
+/// Flows of a node's packets, one of each in a round.
+const FLOWS: usize = 1024;
+
+/// A firewall on the slow path alone: first it gets whole packets, then headers, while their payloads wait
+/// in memory of this process.
+fn headers(many: usize, bytes: usize) {
+    for (what, section) in [("whole packets", ""), ("headers alone", SPLIT)] {
+        let service = format!(
+            "[service]\nname = 'bench'\nchain = ['firewall']\n[slow_path]\nflows = {}\n\
+             [firewall]\ndefault = 'allow'\n{section}",
+            2 * FLOWS
+        );
+        let mut bench = BenchNode::new(&service, Paths::Slow);
+        let mut frames = datagrams(bytes);
+        let rounds = (many / FLOWS).max(1);
+        let run = |(bench, frames): &mut (&mut BenchNode, &mut Vec<Frame>)| {
+            (0..rounds).for_each(|_| bench.send(frames));
+        };
+        let mut node = (&mut bench, &mut frames);
+        let time = median(ROUNDS, &mut node, |_| {}, run);
+        assert_eq!(frames.len(), FLOWS);
+        let split = bench.node.machine.path().split();
+        let merged = split.map_or(0, |stage| stage.counters().merged);
+        let are_split = section == SPLIT && bytes > 64;
+        let expected = u64::from(are_split) * (ROUNDS * rounds * FLOWS) as u64;
+        assert_eq!(merged, expected, "{bytes} bytes, {what}");
+        let name = format!("slow path, {what} of {bytes} bytes");
+        row(&name, ns_each(time, rounds * FLOWS), None);
+    }
+}
+
+const SPLIT: &str = "[split]\n";
+
+/// A datagram of each flow, as long as is said with its headers.
+fn datagrams(bytes: usize) -> Vec<Frame> {
+    let payload = vec![0x5a; bytes.saturating_sub(42)];
+    let mut pools = Pools::new(FLOWS, 1);
+    let frame = |flow: usize| {
+        let (from, to) = (client(flow as u64), SERVICE);
+        let packet = PacketBuilder::udp(from, to).payload(&payload).to_vec();
+        let frame = pools.take_filled(&packet.expect("a packet that is sound"));
+        let mut frame = frame.expect("a buffer");
+        frame.set_timestamp(ARRIVAL);
+        frame
+    };
+    (0..FLOWS).map(frame).collect()
 }
 
 /// The switch's share of WRITE, READ, and the payload's arrival.

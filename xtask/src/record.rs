@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-/// What others are compared with unless something else is said: the revision at which the node
-/// became one machine.
+/// What others are compared with unless something else is said: the last revision before the node became
+/// one machine.
 pub const BEFORE: &str = "935b793";
 
 /// Lines of code of each crate, at revisions, one after the other, and now.

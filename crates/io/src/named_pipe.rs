@@ -45,12 +45,13 @@ mod tests {
     #[test]
     fn a_pipe_opens_when_it_is_read_or_is_given_up() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pipe");
+        // Who has given up still waits as this process does, so that it has a pipe of its own.
+        let [path, unread] = ["pipe", "unread"].map(|name| folder.path().join(name));
         assert!(!is_named_pipe(&path));
-        let made = Command::new("mkfifo").arg(&path).status();
-        assert!(made.is_ok_and(|status| status.success()), "a named pipe");
+        let made = Command::new("mkfifo").args([&path, &unread]).status();
+        assert!(made.is_ok_and(|status| status.success()), "named pipes");
         assert!(is_named_pipe(&path) && !is_named_pipe(folder.path()));
-        let given_up = open_once_read(&path, &AtomicBool::new(true));
+        let given_up = open_once_read(&unread, &AtomicBool::new(true));
         assert!(given_up.is_ok_and(|pipe| pipe.is_none()));
         let reader = thread::spawn(move || {
             let mut text = String::new();

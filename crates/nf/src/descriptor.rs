@@ -434,7 +434,7 @@ pub trait FunctionConfig: Any + fmt::Debug + Send + Sync {
     }
 
     /// Takes what became of bindings, at most so many, from a function of this configuration, if it
-    /// has some. From the first time on that is kept for whoever takes it.
+    /// has some. From the first time on that is kept for whoever takes it: none may be asked for, to begin.
     fn take_binding_events(
         &self,
         _function: &mut dyn RuleFunction,

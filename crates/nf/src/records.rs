@@ -160,7 +160,7 @@ impl BindingLog {
         events.push_back(event());
     }
 
-    /// Takes the oldest events, at most so many. From the first time on they are kept.
+    /// Takes the oldest events, at most so many. From the first time on they are kept, also if none are taken.
     pub fn take(&mut self, most: usize) -> BindingEvents {
         let begin = || VecDeque::with_capacity(MOST_EVENTS);
         let events = self.events.get_or_insert_with(begin);

@@ -45,4 +45,5 @@ pub use descriptor_store::DescriptorStore;
 pub use part::Part;
 pub use port::{Driver, OpenError, Port, PortConfig, State, wait};
 pub use program::HostPrefix;
+pub use sys::peer_groups;
 pub use xdp::{Copying, Flood};

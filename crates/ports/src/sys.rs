@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 /// The number of a socket's network namespace, as an option of the socket.
@@ -48,6 +48,46 @@ pub fn option<T: Copy>(fd: &OwnedFd, level: i32, name: i32, mut value: T) -> io:
         )
     };
     checked(result).map(|_| value)
+}
+
+/// Most groups that a process can be in.
+const MOST_GROUPS: usize = 65_536;
+
+/// The groups that the process at the other end of a Unix socket was in beside its first one, when it
+/// connected.
+///
+/// # Errors
+/// As the system tells.
+pub fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let mut size = size_of_val(groups.as_slice()) as libc::socklen_t;
+        // SAFETY: `groups` and `size` live during the call; no more than `size` bytes are written.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        let told = size as usize / size_of::<libc::gid_t>();
+        match checked(result) {
+            Ok(_) => {
+                groups.truncate(told);
+                return Ok(groups);
+            }
+            // It tells how many there are.
+            Err(error)
+                if error.raw_os_error() == Some(libc::ERANGE)
+                    && (groups.len() + 1..=MOST_GROUPS).contains(&told) =>
+            {
+                groups.resize(told, 0);
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Binds a socket to an address of any family.

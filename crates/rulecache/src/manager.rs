@@ -297,7 +297,8 @@ impl Manager {
         Offer::Replaces(id)
     }
 
-    fn clear(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
+    /// Asks the fast path to take a rule out, unless it has been asked.
+    pub fn clear(&mut self, id: RuleId, now: Instant, out: &mut Vec<CacheMessage>) {
         let place = &mut self.slots[id as usize];
         if matches!(place.stage, Stage::Adding | Stage::Installed) {
             place.stage = Stage::Clearing;
@@ -386,16 +387,6 @@ impl Manager {
             self.counters.invalidated += 1;
         }
         self.clear(id, now, out);
-    }
-
-    /// Takes out all rules, as when a chain is replaced.
-    pub fn invalidate_all(&mut self, now: Instant, out: &mut Vec<CacheMessage>) {
-        self.successors.clear();
-        for id in 0..self.slots.len() as u32 {
-            if self.slots[id as usize].rule.is_some() {
-                self.invalidate(id, now, out);
-            }
-        }
     }
 
     /// Takes a message from the fast path. `credit` is called with every entry that a rule with

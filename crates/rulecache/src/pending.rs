@@ -1,8 +1,8 @@
 //! Packets that wait on the slow path for cached rules to go, and what waits behind them.
 //!
 //! A packet waits for an entry of a function's table; packets of its own flow and direction wait
-//! behind it, in order. All others pass. A mark waits for those packets that came before it and that it is
-//! about, and for no others.
+//! behind it, in order. All others pass. A mark waits for packets of one flow that came before it, and for no
+//! others: one of a rule for many flows never waits here.
 
 use crate::followers::Follower;
 use crate::key::MatchKey;
@@ -35,39 +35,11 @@ pub(crate) struct Suspended {
     pub is_closing: bool,
 }
 
-/// What a mark is about.
-#[derive(Copy, Clone, Debug)]
-pub(crate) enum Scope {
-    /// The packets of a flow.
-    Flow(Flow),
-    /// The packets that meet a rule with this mask and value.
-    Rule(MatchKey, MatchKey),
-}
-
-impl Scope {
-    /// The flows of a rule.
-    pub fn of_rule(mask: &MatchKey, value: &MatchKey) -> Self {
-        match mask.is_of_a_flow() {
-            true => Self::Flow(value.flow_key()),
-            // A flow shows no more than its ends.
-            false => Self::Rule(mask.and(&MatchKey::ENDS), value.and(&MatchKey::ENDS)),
-        }
-    }
-
-    fn has(&self, flow: &Flow) -> bool {
-        match self {
-            Self::Flow(own) => own == flow,
-            Self::Rule(mask, value) => MatchKey::of_flow_key(*flow).matches(mask, value),
-        }
-    }
-}
-
 /// A packet that waits.
 struct Waiting {
     /// Its number in the order of arrival.
     ordinal: u64,
     at: Instant,
-    flow: Flow,
 }
 
 /// A flow of which packets wait.
@@ -92,7 +64,7 @@ pub(crate) struct Pending {
     ordinals: BTreeSet<(u64, Ticket)>,
     times: BTreeSet<(Instant, Ticket)>,
     /// Marks, by the packet that they wait for.
-    marks: BTreeMap<(Ticket, u32), Scope>,
+    marks: BTreeSet<(Ticket, u32)>,
     /// Marks that wait for nothing.
     free_marks: Vec<u32>,
 }
@@ -124,7 +96,7 @@ impl Pending {
         let (ticket, ordinal) = (self.next, packet.frame.ordinal());
         self.next += 1;
         let at = packet.timestamp();
-        self.tickets.insert(ticket, Waiting { ordinal, at, flow });
+        self.tickets.insert(ticket, Waiting { ordinal, at });
         self.ordinals.insert((ordinal, ticket));
         self.times.insert((at, ticket));
         self.queues.entry(flow).or_default().last = ticket;
@@ -175,7 +147,7 @@ impl Pending {
 
     /// A packet has gone. Returns the next of its flow, which is to go now.
     pub fn gone(&mut self, flow: &Flow, ticket: Ticket) -> Option<(Ticket, Packet)> {
-        if let Some(Waiting { ordinal, at, .. }) = self.tickets.remove(&ticket) {
+        if let Some(Waiting { ordinal, at }) = self.tickets.remove(&ticket) {
             self.ordinals.remove(&(ordinal, ticket));
             self.times.remove(&(at, ticket));
         }
@@ -187,44 +159,31 @@ impl Pending {
         next
     }
 
-    /// A mark comes. If there are too many it is forgotten: it is sent again.
-    pub fn mark(&mut self, mark: u32, scope: Scope) {
-        let last = match &scope {
-            Scope::Flow(flow) => self.queues.get(flow).map(|queue| queue.last),
-            Scope::Rule(..) => self.last_before(self.next, &scope),
-        };
-        let Some(last) = last else {
-            return self.free_marks.push(mark);
-        };
-        let is_known = self.marks.keys().any(|&(_, known)| known == mark);
-        if !is_known && self.marks.len() < MOST_MARKS {
-            self.marks.insert((last, mark), scope);
-        }
+    /// Whether packets wait that meet a rule with this mask and value, as far as their flow's ends tell.
+    pub fn has_of_rule(&self, mask: &MatchKey, value: &MatchKey) -> bool {
+        let (mask, value) = (mask.and(&MatchKey::ENDS), value.and(&MatchKey::ENDS));
+        let mut flows = self.queues.keys();
+        flows.any(|flow| MatchKey::of_flow_key(*flow).matches(&mask, &value))
     }
 
-    /// Of the packets that came before a place in the order of coming, the last that a mark is about.
-    fn last_before(&self, ticket: Ticket, scope: &Scope) -> Option<Ticket> {
-        let mut before = self.tickets.range(..ticket).rev();
-        before
-            .find(|(_, waiting)| scope.has(&waiting.flow))
-            .map(|(&ticket, _)| ticket)
+    /// A mark of a flow comes. If there are too many it is forgotten: it is sent again.
+    pub fn mark(&mut self, mark: u32, flow: &Flow) {
+        let Some(queue) = self.queues.get(flow) else {
+            return self.free_marks.push(mark);
+        };
+        let is_known = self.marks.iter().any(|&(_, known)| known == mark);
+        if !is_known && self.marks.len() < MOST_MARKS {
+            self.marks.insert((queue.last, mark));
+        }
     }
 
     /// Marks that wait for a packet need it no longer.
     fn let_marks_go_on(&mut self, ticket: Ticket) {
-        while let Some((&(of, mark), _)) = self.marks.range((ticket, 0)..).next()
+        while let Some(&(of, mark)) = self.marks.range((ticket, 0)..).next()
             && of == ticket
-            && let Some(scope) = self.marks.remove(&(ticket, mark))
         {
-            let earlier = match &scope {
-                // Those of one flow go in order.
-                Scope::Flow(_) => None,
-                Scope::Rule(..) => self.last_before(ticket, &scope),
-            };
-            match earlier {
-                Some(earlier) => _ = self.marks.insert((earlier, mark), scope),
-                None => self.free_marks.push(mark),
-            }
+            self.marks.remove(&(of, mark));
+            self.free_marks.push(mark);
         }
     }
 
@@ -298,11 +257,11 @@ mod tests {
         let mut pending = Pending::default();
         let first = suspend(&mut pending, 1000);
         pending.wait_behind(flow(1000), packet(1000));
-        pending.mark(1, Scope::Flow(flow(1000)));
-        pending.mark(2, Scope::Flow(flow(2000)));
+        pending.mark(1, &flow(1000));
+        pending.mark(2, &flow(2000));
         assert_eq!(free(&mut pending), [2]);
         pending.wait_behind(flow(1000), packet(1000));
-        pending.mark(1, Scope::Flow(flow(1000)));
+        pending.mark(1, &flow(1000));
         let (second, _) = pending.gone(&flow(1000), first).expect("one is behind");
         assert!(free(&mut pending).is_empty());
         let (third, _) = pending.gone(&flow(1000), second).expect("one is behind");
@@ -311,27 +270,22 @@ mod tests {
         assert!(pending.is_empty() && free(&mut pending).is_empty());
     }
 
-    /// A rule of many flows waits for those of them that wait, whichever goes first.
+    /// Who meets a rule for many flows is told by the ends of flows.
     #[test]
-    fn a_mark_waits_for_all_flows_of_its_rule() {
+    fn packets_that_wait_and_meet_a_rule_are_found() {
         let to_port = |port: u16| {
-            let value = Field::DestinationPort.place(port.into());
-            Scope::of_rule(&Field::DestinationPort.mask().or(&MatchKey::ALWAYS), &value)
+            let mask = Field::DestinationPort.mask().or(&MatchKey::ALWAYS);
+            (mask, Field::DestinationPort.place(port.into()))
         };
-        for order in [[1000, 1001, 1002], [1002, 1001, 1000], [1001, 1000, 1002]] {
-            let mut pending = Pending::default();
-            let tickets = [1000, 1001, 1002].map(|port| (port, suspend(&mut pending, port)));
-            let tickets = BTreeMap::from(tickets);
-            pending.mark(1, to_port(53));
-            pending.mark(2, to_port(80));
-            suspend(&mut pending, 1003);
-            assert_eq!(free(&mut pending), [2]);
-            for (gone, port) in (1..).zip(order) {
-                assert!(pending.gone(&flow(port), tickets[&port]).is_none());
-                let expected: &[u32] = if gone == 3 { &[1] } else { &[] };
-                assert_eq!(free(&mut pending), expected);
-            }
-        }
+        let mut pending = Pending::default();
+        let ticket = suspend(&mut pending, 1000);
+        let has = |pending: &Pending, port| {
+            let (mask, value) = to_port(port);
+            pending.has_of_rule(&mask, &value)
+        };
+        assert!(has(&pending, 53) && !has(&pending, 80));
+        assert!(pending.gone(&flow(1000), ticket).is_none());
+        assert!(!has(&pending, 53));
     }
 
     /// Marks that come again take no more room, and no more are kept than may be.
@@ -340,7 +294,7 @@ mod tests {
         let mut pending = Pending::default();
         let ticket = suspend(&mut pending, 1000);
         for mark in (0..2 * MOST_MARKS as u32).chain(0..10) {
-            pending.mark(mark, Scope::Flow(flow(1000)));
+            pending.mark(mark, &flow(1000));
         }
         assert_eq!(pending.marks.len(), MOST_MARKS);
         assert!(pending.gone(&flow(1000), ticket).is_none());

@@ -12,7 +12,7 @@ use crate::function::{Answers, RuleFunction, Verdict};
 use crate::key::MatchKey;
 use crate::manager::{Manager, ManagerConfig};
 use crate::message::{CacheMessage, NewRule, RuleName};
-use crate::pending::{Flow, Pending, Progress, Scope, Suspended, Ticket};
+use crate::pending::{Flow, Pending, Progress, Suspended, Ticket};
 use crate::probe::{NoProbe, Probe};
 use crate::reconfigure::{Affected, Reconfiguration, ReconfigureError};
 use crate::recorded::{Dependents, Waited};
@@ -265,9 +265,9 @@ impl SlowRules {
         out: &mut Vec<Output>,
     ) {
         match message {
-            CacheMessage::Mark(mark, rule) => self.mark(*mark, *rule, out),
+            CacheMessage::Mark(mark, rule) => self.mark(*mark, *rule, now, out),
             CacheMessage::FlowMark(mark, flow) => {
-                self.pending.mark(*mark, Scope::Flow(flow.flow_key()));
+                self.pending.mark(*mark, &flow.flow_key());
                 self.answer_marks(out);
             }
             _ => self.report(message, now, pools, out),
@@ -294,15 +294,24 @@ impl SlowRules {
         self.resume(now, pools, out);
     }
 
-    fn mark(&mut self, mark: u32, rule: RuleName, out: &mut Vec<Output>) {
-        let Some(NewRule { mask, value, .. }) = self.manager.rule(rule) else {
-            return out.push(Output::Send(CacheMessage::Clear(rule)));
+    /// A rule may become active once no packet of its flow waits here. One for many flows does not wait for
+    /// that, or packets of all would wait for those of one: it goes, and is made again.
+    fn mark(&mut self, mark: u32, name: RuleName, now: Instant, out: &mut Vec<Output>) {
+        let Some(NewRule { mask, value, .. }) = self.manager.rule(name) else {
+            return out.push(Output::Send(CacheMessage::Clear(name)));
         };
         if self.pending.is_empty() {
             return out.push(Output::Send(CacheMessage::Marked(mark)));
         }
-        self.pending.mark(mark, Scope::of_rule(mask, value));
-        self.answer_marks(out);
+        if mask.is_of_a_flow() {
+            self.pending.mark(mark, &value.flow_key());
+            return self.answer_marks(out);
+        }
+        match self.pending.has_of_rule(mask, value) {
+            true => self.manager.clear(name.id, now, &mut self.messages),
+            false => out.push(Output::Send(CacheMessage::Marked(mark))),
+        }
+        self.send(out);
     }
 
     fn answer_marks(&mut self, out: &mut Vec<Output>) {
@@ -396,12 +405,6 @@ impl SlowRules {
     /// All changes have been made that were begun, or will not be: rules are admitted again.
     pub fn end_changes(&mut self) {
         self.manager.end_change();
-    }
-
-    /// Takes out all rules, as when the functions are about to be replaced.
-    pub fn clear_all(&mut self, now: Instant, out: &mut Vec<Output>) {
-        self.manager.invalidate_all(now, &mut self.messages);
-        self.send(out);
     }
 
     fn send(&mut self, out: &mut Vec<Output>) {

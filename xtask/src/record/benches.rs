@@ -15,6 +15,8 @@ const TURNS: usize = 3;
 
 /// What is compared: rows of these benches, which both revisions have.
 const BENCHES: [&str; 5] = ["packets", "chains", "flows", "classify", "engine"];
+/// What is told beside: rows of these, which an earlier revision may not have.
+const SINCE: [&str; 3] = ["remote", "functions", "dash"];
 
 /// A row's place in the output, and its name.
 type Name = (usize, String);
@@ -26,7 +28,10 @@ type Rows = BTreeMap<Name, Vec<f64>>;
 pub fn page(root: &Path, revision: &str) -> Option<String> {
     let before = std::env::temp_dir().join(format!("twinpath-{revision}"));
     let sides = check_out(root, revision, &before)
-        .then(|| [before.as_path(), root].map(executables))
+        .then(|| {
+            let all = [BENCHES.as_slice(), &SINCE].concat();
+            [executables(&before, &BENCHES), executables(root, &all)]
+        })
         .and_then(|[before, after]| Some([before?, after?]))?;
     let busy = told(root, "cat", &["/proc/loadavg"]);
     let mut rows = [Rows::new(), Rows::new()];
@@ -72,10 +77,10 @@ fn run(command: &mut Command) -> bool {
 }
 
 /// Builds the benches of a checkout; returns where they are.
-fn executables(checkout: &Path) -> Option<Vec<PathBuf>> {
+fn executables(checkout: &Path, benches: &[&str]) -> Option<Vec<PathBuf>> {
     let mut build = Command::new("cargo");
     build.args(["bench", "--package", "twinpath-benches", "--no-run"]);
-    BENCHES
+    benches
         .iter()
         .for_each(|name| _ = build.args(["--bench", name]));
     let told = build.current_dir(checkout).output().ok()?;
@@ -85,7 +90,7 @@ fn executables(checkout: &Path) -> Option<Vec<PathBuf>> {
         Some(checkout.join(place.strip_suffix(')')?))
     };
     let found: Vec<PathBuf> = told.lines().filter_map(place).collect();
-    if found.len() != BENCHES.len() {
+    if found.len() != benches.len() {
         eprintln!("{told}");
         return None;
     }

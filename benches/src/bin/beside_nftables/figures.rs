@@ -85,14 +85,19 @@ impl Figures {
         })
     }
 
-    /// Each figure's median over several rounds.
+    /// Each figure's median over several rounds: of an even number the mean of the two in the middle.
     pub fn median(rounds: &[Self]) -> Self {
         let mut found = Self::default();
         for (read, write) in COLUMNS {
             let mut values: Vec<f64> = rounds.iter().map(read).collect();
             values.sort_by(f64::total_cmp);
-            if let Some(middle) = values.get(values.len() / 2) {
-                write(&mut found, *middle);
+            let middle = |place: usize| values.get(place).copied();
+            let (lower, upper) = (
+                middle(values.len().saturating_sub(1) / 2),
+                middle(values.len() / 2),
+            );
+            if let Some((lower, upper)) = lower.zip(upper) {
+                write(&mut found, (lower + upper) / 2.0);
             }
         }
         found

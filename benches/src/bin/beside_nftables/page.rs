@@ -5,6 +5,7 @@ use super::figures::{Figures, MODERATE};
 use super::systems::{BASELINE, System};
 use std::fmt::Write;
 use std::fs;
+use std::process::Command;
 use twinpath_lab::bars::{Bars, draw};
 
 /// Systems and their figures.
@@ -46,15 +47,16 @@ const fn column(
     }
 }
 
-/// A table in Markdown: each figure, and how many times that of nftables with conntrack and SNAT it is.
+/// A table in Markdown: each figure, and how many times that of nftables with conntrack and SNAT it is, whose
+/// driver has the same core.
 pub fn table(rows: &Rows) -> String {
     let mut text = "|".to_owned();
     for column in &COLUMNS {
         let _ = write!(text, " | {}, {} | x", column.name, column.unit);
     }
     let _ = write!(text, " |\n|---{}|\n", "|---|---".repeat(COLUMNS.len()));
-    let base = rows.iter().find(|(system, _)| system.name == BASELINE);
     for (system, figures) in rows {
+        let base = rows.iter().find(|(base, _)| base.is_baseline_of(system));
         let _ = write!(text, "| {}", system.name);
         for Column { read, digits, .. } in &COLUMNS {
             let value = read(figures);
@@ -72,6 +74,13 @@ pub fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let first = text.split_whitespace().next().unwrap_or("?");
     first.to_owned()
+}
+
+/// What a command says, on one line.
+fn told(program: &str, words: &[&str]) -> String {
+    let output = Command::new(program).args(words).output();
+    let text = output.map_or_else(|_| Vec::new(), |output| output.stdout);
+    String::from_utf8_lossy(&text).trim().to_owned()
 }
 
 fn machine() -> String {
@@ -95,12 +104,16 @@ pub fn write(
     fs::create_dir_all(&wanted.folder).map_err(failed)?;
     let mut page = format!(
         "# Twinpath beside nftables\n\n\
-         By `cargo xtask beside-nftables --rounds {} --seconds {}`: medians of {} rounds in turns, on {}; \
-         load before it began: {load}. `x` is how many times the figure of {BASELINE}. Latency is there \
+         `cargo xtask beside-nftables --rounds {} --seconds {}` wrote this page at revision {}, {}: medians of \
+         {} rounds in turns, on {}; load before it began: {load}. `x` is how many times the figure of \
+         {BASELINE} it is, with the driver on the same core. Latency is there \
          and back, beside {MODERATE} packets a second. Sender and receiver have one core, what forwards \
-         has the other.\n\n{}\n",
+         has the other; what the cable's driver does with packets that arrive in the middle is on the sender's \
+         core, unless it is said to be on the one that forwards.\n\n{}\n",
         wanted.rounds,
         wanted.time.as_secs(),
+        told("git", &["rev-parse", "--short", "HEAD"]),
+        told("date", &["--utc", "+%Y-%m-%d"]),
         wanted.rounds,
         machine(),
         table(medians),

@@ -38,7 +38,7 @@ pub enum Job {
 }
 
 /// In the order in which they take turns.
-pub const SYSTEMS: [System; 9] = [
+pub const SYSTEMS: [System; 11] = [
     system("nftables, forward", Kind::Kernel, Job::Filter),
     system("nftables, conntrack", Kind::Kernel, Job::Connections),
     system(BASELINE, Kind::Kernel, Job::Translation),
@@ -46,6 +46,7 @@ pub const SYSTEMS: [System; 9] = [
     system("Twinpath firewall, AF_XDP", XDP, Job::Connections),
     one_core(
         "Twinpath firewall, AF_XDP, driver on its core",
+        XDP,
         Job::Connections,
     ),
     system(
@@ -55,7 +56,18 @@ pub const SYSTEMS: [System; 9] = [
     ),
     system("Twinpath firewall + napt, AF_XDP", XDP, Job::Translation),
     one_core(
+        "nftables, conntrack + SNAT, driver on its core",
+        Kind::Kernel,
+        Job::Translation,
+    ),
+    one_core(
+        "Twinpath firewall + napt, AF_PACKET, driver on its core",
+        PACKET,
+        Job::Translation,
+    ),
+    one_core(
         "Twinpath firewall + napt, AF_XDP, driver on its core",
+        XDP,
         Job::Translation,
     ),
 ];
@@ -63,7 +75,7 @@ pub const SYSTEMS: [System; 9] = [
 const PACKET: Kind = Kind::Twinpath("af_packet");
 const XDP: Kind = Kind::Twinpath("af_xdp");
 
-/// What ratios are to.
+/// What ratios are to, each where the driver has the same core.
 pub const BASELINE: &str = "nftables, conntrack + SNAT";
 
 const fn system(name: &'static str, kind: Kind, job: Job) -> System {
@@ -75,10 +87,10 @@ const fn system(name: &'static str, kind: Kind, job: Job) -> System {
     }
 }
 
-const fn one_core(name: &'static str, job: Job) -> System {
+const fn one_core(name: &'static str, kind: Kind, job: Job) -> System {
     System {
         driver_core: DriverCore::Middle,
-        ..system(name, XDP, job)
+        ..system(name, kind, job)
     }
 }
 
@@ -88,6 +100,12 @@ pub struct Running {
 }
 
 impl System {
+    /// Whether another's ratios are to this one: the kernel translates, with the driver on the same core.
+    pub fn is_baseline_of(&self, other: &Self) -> bool {
+        let translates = self.kind == Kind::Kernel && self.job == Job::Translation;
+        translates && self.driver_core == other.driver_core
+    }
+
     /// Starts it on the host in the middle. Packets pass when this returns.
     pub fn start(&self, network: &Network, program: &Path) -> Result<Running, String> {
         let process = match self.kind {
@@ -288,7 +306,14 @@ mod tests {
     }
 
     #[test]
-    fn the_system_that_ratios_are_to_is_one_of_them() {
-        assert!(SYSTEMS.iter().any(|system| system.name == BASELINE));
+    fn each_system_has_one_that_its_ratios_are_to() {
+        for system in &SYSTEMS {
+            let baselines = SYSTEMS.iter().filter(|one| one.is_baseline_of(system));
+            let names: Vec<_> = baselines.map(|one| one.name).collect();
+            assert!(
+                names.len() == 1 && names[0].starts_with(BASELINE),
+                "{names:?}"
+            );
+        }
     }
 }

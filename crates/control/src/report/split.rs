@@ -94,13 +94,14 @@ impl MemoryServerFigures {
     /// Payloads that were asked for and lost.
     pub fn lost(&self) -> u64 {
         let whys = ["lost_write", "lost_timeout", "lost_mismatch", "lost_server"];
-        whys.iter().map(|why| self.counter(why)).sum()
+        let counts = whys.iter().map(|why| self.counter(why));
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Payloads that were asked for, and have neither come nor been lost; memory of the process itself
     /// gives each back at once.
     pub fn outstanding(&self) -> u64 {
-        let ended = self.counter("payloads") + self.lost();
+        let ended = self.counter("payloads").saturating_add(self.lost());
         match self.queue_pairs.is_empty() {
             true => 0,
             false => self.counter("reads").saturating_sub(ended),

@@ -354,17 +354,25 @@ fn split(split: &SplitFigures) -> Vec<String> {
         ("without header", c.missing),
         (
             "without payload",
-            c.payload_lost + c.payload_gone + c.payload_refused + c.payload_late,
+            sum(&[
+                c.payload_lost,
+                c.payload_gone,
+                c.payload_refused,
+                c.payload_late,
+            ]),
         ),
     ];
     let whole = [
         ("small", c.whole_small),
-        ("unsuited", c.whole_unsuited + c.whole_class + c.whole_chain),
-        ("no slot", c.whole_no_slot + c.whole_no_buffer),
-        ("no server", c.whole_no_server + c.whole_down),
+        (
+            "unsuited",
+            sum(&[c.whole_unsuited, c.whole_class, c.whole_chain]),
+        ),
+        ("no slot", sum(&[c.whole_no_slot, c.whole_no_buffer])),
+        ("no server", sum(&[c.whole_no_server, c.whole_down])),
         (
             "no room",
-            c.whole_window + c.whole_no_memory + c.whole_too_long,
+            sum(&[c.whole_window, c.whole_no_memory, c.whole_too_long]),
         ),
     ];
     let (packets, bytes) = (units::count(c.packets), units::bytes(c.bytes));
@@ -378,6 +386,13 @@ fn split(split: &SplitFigures) -> Vec<String> {
         lines.push(line("memory", &format!("and {more} more servers")));
     }
     lines
+}
+
+/// What a file says may be anything.
+fn sum(counts: &[u64]) -> u64 {
+    counts
+        .iter()
+        .fold(0, |sum: u64, &count| sum.saturating_add(count))
 }
 
 fn memory_server(server: &MemoryServerFigures) -> String {

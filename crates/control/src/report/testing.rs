@@ -101,7 +101,11 @@ pub fn any_report() -> impl Strategy<Value = Report> {
             names: Endless::of(names),
             lengths: Endless::of(lengths),
         };
-        let mut value = serde_json::to_value(edge_report()).expect("the example serialises");
+        let example = Report {
+            split: Some(split()),
+            ..edge_report()
+        };
+        let mut value = serde_json::to_value(example).expect("the example serialises");
         scramble.apply(&mut value);
         value["schema"] = Value::from(SCHEMA);
         value["run"]["paths"] = Value::from(if slow { "slow" } else { "both" });
@@ -109,6 +113,41 @@ pub fn any_report() -> impl Strategy<Value = Report> {
         value["run"]["series_clock"] = Value::from("wall");
         serde_json::from_value(value).expect("the shape is the example's")
     })
+}
+
+/// Two memory servers, of which one has a queue pair that is down.
+pub fn split() -> SplitFigures {
+    let pair = |number: u16, last_error: Option<&str>| QueuePairFigures {
+        number,
+        is_up: last_error.is_none(),
+        writes: 1_200_000,
+        reads: 1_100_000,
+        payloads: 1_099_999,
+        lives: 2,
+        errors: 1,
+        last_error: last_error.map(str::to_owned),
+    };
+    let server = |name: &str, last_error: Option<&str>| MemoryServerFigures {
+        name: name.to_owned(),
+        is_up: true,
+        share_per_mille: 375,
+        rate_bps: 40_000_000_000,
+        last_error: last_error.map(str::to_owned),
+        counters: counters(&[("writes", 2_400_000), ("writes_lost", 7)]),
+        queue_pairs: vec![pair(0, None), pair(1, last_error)],
+    };
+    SplitFigures {
+        counts: SplitCounts {
+            packets: 2_400_000,
+            merged: 2_399_990,
+            payload_lost: 7,
+            ..SplitCounts::default()
+        },
+        servers: vec![
+            server("memory-1", None),
+            server("memory <2>", Some("queue pair 1: the key does not fit")),
+        ],
+    }
 }
 
 /// Puts drawn numbers, names and lengths into a JSON value.
@@ -137,6 +176,10 @@ impl Scramble {
 
     fn apply_members(&mut self, members: &mut serde_json::Map<String, Value>) {
         members.values_mut().for_each(|member| self.apply(member));
+        // Queue pairs are fewer.
+        if let Some(number) = members.get_mut("number") {
+            *number = Value::from(self.numbers.draw() as u16);
+        }
         // Maps by free name (drops, counters) get one more name of any kind.
         let free_names = ["checksum", "new_flows", "not_plain"];
         if free_names.iter().any(|name| members.contains_key(*name)) {

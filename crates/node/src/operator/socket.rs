@@ -9,11 +9,12 @@ use rustix::net::{
 use rustix::process::geteuid;
 use std::fs::{File, Metadata, Permissions};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use twinpath_ports::peer_groups;
 
 /// Clients that may wait to be heard.
 const BACKLOG: i32 = 64;
@@ -61,9 +62,7 @@ impl Socket {
         let Ok(peer) = socket_peercred(client) else {
             return false;
         };
-        let of_group = |group: u32| {
-            peer.gid.as_raw() == group || groups_of(peer.pid.as_raw_pid()).contains(&group)
-        };
+        let of_group = |group: u32| peer.gid.as_raw() == group || is_in(client, group);
         peer.uid.is_root() || peer.uid == geteuid() || self.group.is_some_and(of_group)
     }
 }
@@ -151,12 +150,10 @@ fn lock_folder(path: &Path) -> io::Result<File> {
     ))
 }
 
-/// The groups that a process has beside its first one, as the system tells.
-fn groups_of(process: i32) -> Vec<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let groups = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-    let numbers = groups.unwrap_or_default().split_whitespace();
-    numbers.filter_map(|number| number.parse().ok()).collect()
+/// Whether whoever is connected is in a group beside its first one. The system tells by the connection: a
+/// service may see no other processes.
+fn is_in(client: &UnixStream, group: u32) -> bool {
+    peer_groups(client.as_fd()).is_ok_and(|groups| groups.contains(&group))
 }
 
 #[cfg(test)]

@@ -98,7 +98,11 @@ pub fn rule_functions(
 ) -> Result<Vec<Named<dyn RuleFunction>>, BuildError> {
     let mut functions = Vec::new();
     for instance in instances {
-        if let Function::Rules(function) = function(service, instance)? {
+        if let Function::Rules(mut function) = function(service, instance)? {
+            if service.ipfix.collector.is_some() {
+                // Events are kept from the first one on for who takes them later.
+                _ = (instance.config).take_binding_events(function.as_mut(), 0);
+            }
             let name = instance.name.clone();
             functions.push(Named { name, function });
         }

@@ -102,6 +102,11 @@ impl<'a> Trial<'a> {
         self.service.get_or_init(made).clone()
     }
 
+    /// Its packets.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
     /// What the slow path alone makes of its packets under a service. It knows nothing of the fast path and of
     /// cached rules (a test of `oracle_both_versions.rs` holds it to that), so that services that differ
     /// in these are one to it, and it is run once for them.

@@ -249,13 +249,19 @@ fn fragments_go_to_one_backend() {
         script.in_parts(&tcp(client, vip, data, 1000), number);
         script.genuine(tcp(client, vip, data, 10));
     }
-    let text = format!("[service]\nname = \"x\"\nchain = [\"load_balancer\"]\n{BALANCED}");
+    for number in 20..60 {
+        script.genuine(tcp(client, vip, (ACK, 1000 + 1000 * number, 5000), 1000));
+    }
+    let text = format!(
+        "[service]\nname = \"x\"\nchain = [\"load_balancer\"]\n[fast_path]\nhot_packets = 1\n{BALANCED}"
+    );
     let service = service(&text);
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
     assert_same(&alone.flows, &both.flows, "fragments");
     tell(SCRIPT, &both.report);
     assert!(counted(&both, "load_balancer", &["new_connections"]) > 0);
+    assert!(both.report.fast.packets > 0);
     assert_eq!(both.packets.len(), script.genuine.len());
     for (_, frame) in &both.packets {
         let layout = dissect(frame).expect("a packet");

@@ -1,9 +1,11 @@
 //! Payloads wait on memory servers, over RoCEv2, under virtual time: what leaves is what leaves workers
 //! that see whole packets, but for what is lost with a frame or a server; that is counted, and bounded.
 
+use crate::common::derived::profiled;
 use crate::common::headers_only::{FIREWALL, GATEWAY, caching_gateway, crossing_traffic};
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
 use crate::common::rows::tell;
+use crate::common::trial::Trial;
 use crate::common::{Flows, Outcome, assert_same, by_direction, generate, run, service, traffic};
 use std::time::Duration;
 use twinpath_control::report::{SplitCounts, SplitFigures};
@@ -14,8 +16,10 @@ use twinpath_remote::simulated::{Faults, Tally};
 
 const CHAIN: &str = "[service]\nchain = [\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n";
 
+/// Rules are cached while [`crossing_traffic`] lasts.
 fn text() -> String {
-    format!("{CHAIN}{FIREWALL}{GATEWAY}")
+    let gateway = GATEWAY.replacen("window = \"100ms\"", "window = \"5ms\"", 1);
+    format!("{CHAIN}{FIREWALL}{gateway}")
 }
 
 fn split_service(split: &str, is_v4: bool) -> Service {
@@ -94,11 +98,12 @@ fn without_faults_nothing_is_lost() {
             );
             assert_counted(&expected, &found, &what);
             if paths == Paths::Both {
+                assert!(found.report.fast.packets > 0, "{what}");
                 tell("generated", &found.report);
             }
             let split = figures(&found);
             println!("{what}: {:?}", split.counts);
-            assert!(split.counts.merged > 500 && split.counts.lost() == 0);
+            assert!(split.counts.merged > 300 && split.counts.lost() == 0);
             assert_eq!(split.servers_up(), 2);
             for server in &split.servers {
                 let writes: u64 = server.queue_pairs.iter().map(|pair| pair.writes).sum();
@@ -171,6 +176,7 @@ fn tiny_rings_and_windows_lose_nothing() {
             println!("{what}: {split:?}");
             assert_counted(&expected, &found, &what);
             if paths == Paths::Both {
+                assert!(found.report.fast.packets > 0, "{what}");
                 tell("generated", &found.report);
             }
             assert_eq!(split.lost(), 0, "{what}: {split:?}");
@@ -203,6 +209,64 @@ fn what_is_overtaken_is_counted() {
     assert!(sum.missing > 0 && sum.payload_gone > 0 && sum.merged > 100);
 }
 
+/// The same of each capture, through a firewall that is derived from it.
+#[test]
+fn captures_survive_whatever_happens_on_the_links() {
+    let (mut sum, mut seen, mut fast) = (SplitCounts::default(), Tally::default(), 0);
+    for (seed, capture) in (0..).zip(profiled()) {
+        if span(&capture.trace) > Duration::from_secs(30) {
+            continue;
+        }
+        let Ok(function) = capture.profile.firewall() else {
+            continue;
+        };
+        let trial = Trial::alone(capture, function);
+        let (plain, remote) = (trial.service(), faulty(seed));
+        let service = Service {
+            split: split_service("threshold_bytes = 64\n", remote.is_v4).split,
+            ..plain.clone()
+        };
+        let (found, tally) = run_with_servers(&service, trial.trace(), Paths::Both, &remote);
+        println!("{}: {:?}", capture.name, counts(&found));
+        assert_counted(&trial.slow(&plain), &found, &capture.name);
+        tell(&capture.name, &found.report);
+        fast += found.report.fast.packets;
+        sum.add(&counts(&found));
+        seen.add(&tally);
+    }
+    if !profiled().is_empty() {
+        assert!(fast > 10_000 && sum.merged > 1_000, "{fast}, {sum:?}");
+        assert!(sum.payload_lost > 0, "{sum:?}");
+        seen.expect_some(&[
+            "frames_lost",
+            "frames_doubled",
+            "frames_late",
+            "frames_damaged",
+            "crashes",
+        ]);
+    }
+}
+
+/// How long packets come: servers are heard a thousand times a second.
+fn span(trace: &Trace) -> Duration {
+    let mut times = trace.iter().map(|packet| packet.timestamp_ns);
+    let first = times.next().unwrap_or_default();
+    Duration::from_nanos(times.last().unwrap_or(first).saturating_sub(first))
+}
+
+/// Servers and links on which anything happens that this seed draws.
+fn faulty(seed: u64) -> Remote {
+    Remote {
+        seed,
+        faults: Faults {
+            has_few_buffers: false,
+            ..Faults::drawn(seed)
+        },
+        is_v4: !seed.is_multiple_of(3),
+        ..Remote::SOUND
+    }
+}
+
 /// Frames to servers and back are lost, doubled, late and damaged, servers die, memory fails, and
 /// somebody on the links sends NAKs of every kind: never a wrong payload.
 #[test]
@@ -210,17 +274,9 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
     let trace = crossing_traffic();
     let expected = expected(&trace);
     let (mut sum, mut seen) = (SplitCounts::default(), Tally::default());
-    for seed in 0..48 {
+    for seed in 0..64 {
         let what = format!("seed {seed}");
-        let remote = Remote {
-            seed,
-            faults: Faults {
-                has_few_buffers: false,
-                ..Faults::drawn(seed)
-            },
-            is_v4: seed % 3 > 0,
-            ..Remote::SOUND
-        };
+        let remote = faulty(seed);
         let split = match seed % 4 {
             0 => "header_slots = 8\nrequests = 12\n",
             1 => "ring_payloads = 8\nread_timeout = \"2ms\"\n",
@@ -234,6 +290,7 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
         let (found, tally) = run_with_servers(&service, &trace, paths, &remote);
         assert_counted(&expected, &found, &what);
         if paths == Paths::Both {
+            assert!(found.report.fast.packets > 0, "{what}");
             tell("generated", &found.report);
         }
         let split = figures(&found);

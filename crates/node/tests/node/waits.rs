@@ -301,16 +301,16 @@ impl World {
                     }
                     _ => {}
                 }),
-                Stalled::Marks => forge(&mut frame, |message, element| match message {
-                    CacheMessage::Mark(mark, rule) => {
-                        if self.more_are_lost {
-                            lost.insert((element, *rule));
-                        }
-                        if lost.contains(&(element, *rule)) {
-                            *mark = u32::MAX;
-                        }
+                Stalled::Marks => forge(&mut frame, |message, element| {
+                    let CacheMessage::Mark(mark, rule) = message else {
+                        return;
+                    };
+                    if self.more_are_lost {
+                        lost.insert((element, *rule));
                     }
-                    _ => {}
+                    if lost.contains(&(element, *rule)) {
+                        *mark = u32::MAX;
+                    }
                 }),
                 Stalled::Nothing | Stalled::Worker(_) => {}
             }

@@ -186,8 +186,7 @@ fn goodput_does_not_fall_when_load_rises() {
     }
 }
 
-/// The same where the worker sees headers alone. A whole packet may wait for parked ones that are hashed to
-/// the same counters, so hits are counted when all have left.
+/// The same where the worker sees headers alone; hits are counted when all have left.
 #[test]
 fn goodput_does_not_fall_where_payloads_wait_elsewhere() {
     const ROUNDS: u64 = 300;

@@ -71,32 +71,34 @@ impl Counters {
     #[must_use]
     pub const fn whole(&self) -> u64 {
         self.whole_small
-            + self.whole_unsuited
-            + self.whole_class
-            + self.whole_chain
-            + self.whole_no_buffer
-            + self.whole_no_slot
-            + self.whole_no_server
-            + self.whole_down
-            + self.whole_window
-            + self.whole_no_memory
-            + self.whole_too_long
+            .saturating_add(self.whole_unsuited)
+            .saturating_add(self.whole_class)
+            .saturating_add(self.whole_chain)
+            .saturating_add(self.whole_no_buffer)
+            .saturating_add(self.whole_no_slot)
+            .saturating_add(self.whole_no_server)
+            .saturating_add(self.whole_down)
+            .saturating_add(self.whole_window)
+            .saturating_add(self.whole_no_memory)
+            .saturating_add(self.whole_too_long)
     }
 
     /// Packets that came to an end after they were split.
     #[must_use]
     pub const fn ended(&self) -> u64 {
-        self.merged + self.declined + self.lost()
+        self.merged
+            .saturating_add(self.declined)
+            .saturating_add(self.lost())
     }
 
     /// Split packets that were lost.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.missing
-            + self.payload_lost
-            + self.payload_gone
-            + self.payload_refused
-            + self.payload_late
-            + self.header_too_long
+            .saturating_add(self.payload_lost)
+            .saturating_add(self.payload_gone)
+            .saturating_add(self.payload_refused)
+            .saturating_add(self.payload_late)
+            .saturating_add(self.header_too_long)
     }
 }

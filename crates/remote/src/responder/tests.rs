@@ -91,6 +91,18 @@ impl Peer {
         assert!(self.responder.receive(&frame));
     }
 
+    /// How many messages an answer says were done, for each answer that says so.
+    fn messages(&mut self) -> Vec<u32> {
+        let mut out = Vec::new();
+        self.responder.transmit(&mut self.pools, &mut out, 1000);
+        let told = out.iter().filter_map(|frame| {
+            let layout = dissect(frame.bytes()).unwrap();
+            let packet = RocePacket::read(frame.bytes(), &layout).unwrap();
+            packet.header.aeth.map(|aeth| aeth.messages)
+        });
+        told.collect()
+    }
+
     fn told(&mut self) -> Vec<Told> {
         let mut out = Vec::new();
         self.responder.transmit(&mut self.pools, &mut out, 1000);
@@ -119,6 +131,27 @@ fn restored(responder: &mut Responder, psn: u32) -> u32 {
 
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| at as u8 ^ 0x5a).collect()
+}
+
+/// The message sequence number: a WRITE counts with its last packet, a READ when it is taken on, and what is
+/// repeated or refused does not count.
+#[test]
+fn answers_tell_how_many_messages_were_done() {
+    let mut peer = Peer::new();
+    let mut after = |opcode, psn, reth, payload: &[u8]| {
+        peer.send(opcode, psn, reth, payload);
+        peer.messages()
+    };
+    let (read, bytes) = (Opcode::READ_REQUEST, pattern(150));
+    assert_eq!(after(Opcode::WRITE_ONLY, 0, at(0, 3), &[1, 2, 3]), [1]);
+    assert_eq!(after(Opcode::WRITE_ONLY, 0, at(0, 3), &[1, 2, 3]), [1]);
+    assert_eq!(after(read, 1, at(0, 3), b""), [2]);
+    assert_eq!(after(Opcode::WRITE_FIRST, 2, at(0, 150), &bytes[..64]), [2]);
+    assert_eq!(after(Opcode::WRITE_MIDDLE, 3, None, &bytes[64..128]), [2]);
+    assert_eq!(after(Opcode::WRITE_LAST, 4, None, &bytes[128..]), [3]);
+    // Two packets of the answer say it, its first and its last.
+    assert_eq!(after(read, 5, at(0, 150), b""), [4, 4]);
+    assert_eq!(after(Opcode::WRITE_ONLY, 9, at(0, 1), &[1]), [4], "a gap");
 }
 
 #[test]

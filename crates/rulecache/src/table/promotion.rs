@@ -6,7 +6,8 @@
 //! only then the rule becomes active, and the held packets leave in order. That is one round trip.
 //!
 //! Each rule has a mark of its own, so none waits for packets of other rules' flows, wherever these are:
-//! neither on the link nor at a worker. Many rules may be on their way to be active; those whose answers
+//! neither on the link nor at a worker. One for many flows does not wait for packets of these at a worker
+//! either: if one waits there, the worker has the rule taken out. Many rules may be on their way to be active; those whose answers
 //! come together become active together.
 //!
 //! A packet that is held may differ from those for which its flow has an active rule (a FIN, where a

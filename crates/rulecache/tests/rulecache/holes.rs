@@ -5,10 +5,12 @@ use crate::common::functions::*;
 use crate::common::observed::Outcome;
 use std::time::Duration;
 use twinpath_classify::acl::Rule;
+use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, verify_transport_checksum};
 use twinpath_core::{Decision, Direction, DropReason, Pools};
 use twinpath_rulecache::{
-    Affected, CacheMessage, Concern, Effect, MatchKey, Recorded, RuleFunction, Sides, Verdict,
+    Affected, CacheMessage, Concern, Effect, Field, MatchKey, Recorded, RuleFunction, Sides,
+    Verdict,
 };
 
 fn end(text: &str) -> Endpoint {
@@ -277,8 +279,10 @@ fn nothing_is_left_of_old_functions() {
     direct.cache(&packet);
     assert!(direct.send(&packet).0);
     let mut out = Vec::new();
-    direct.slow.clear_all(direct.now, &mut out);
+    let all = Affected::Everything;
+    direct.slow.take_out(0, all, direct.now, &mut out);
     direct.outputs(out);
+    assert!(direct.slow.may_change());
     assert_eq!(direct.slow.manager().rules(), 0);
     assert_eq!(direct.table.active(), 0);
     assert!(!direct.send(&packet).0);
@@ -372,6 +376,64 @@ fn a_rule_cleared_while_packets_wait_for_it() {
     let punted = |effect: &Effect| matches!(effect, Effect::Release(_, Decision::Punt));
     assert_eq!(effects.iter().filter(|effect| punted(effect)).count(), 1);
     assert_eq!(direct.table.held(), 0);
+}
+
+/// A packet that waits at the worker holds up no connection but its own: a rule for many flows, one of which
+/// is its flow, is taken out, and what was held for it goes on at once.
+#[test]
+fn a_rule_for_many_flows_waits_for_none_of_their_packets() {
+    /// Datagrams to port 53 have an entry; what opens a connection waits until it is free.
+    struct Opening;
+    impl RuleFunction for Opening {
+        fn name(&self) -> &'static str {
+            "opening"
+        }
+        fn handle(
+            &mut self,
+            packet: &mut Recorded<'_>,
+            _: twinpath_core::Instant,
+            _: &mut twinpath_rulecache::Answers<'_>,
+        ) -> Verdict {
+            if packet.bits(Field::DestinationPort, 0xffff) == 53 {
+                packet.depends_on(0, None);
+            } else if packet.tcp_flags(flags::SYN) != 0 && !packet.is_free(0) {
+                return Verdict::Wait(0);
+            }
+            Verdict::Forward
+        }
+    }
+    let mut direct = Direct::with_sides(Sides::ONE_WAY, vec![Box::new(Opening)]);
+    direct.cache(&udp("10.0.0.9:9", "192.0.2.1:53"));
+    let other = tcp("10.0.0.2:2000", "192.0.2.1:80").flags(flags::ACK);
+    assert!(!direct.send(&other).0);
+    direct.delayed = Some(Vec::new());
+    let opening = tcp("10.0.0.1:1000", "192.0.2.1:80").flags(flags::SYN);
+    let bytes = opening.to_vec().expect("fits");
+    let (packet, mut out) = (direct.frame(&bytes, 1), Vec::new());
+    direct.slow.packet(packet, &mut direct.pools, &mut out);
+    direct.outputs(out);
+    assert_eq!(direct.slow.waiting(), 1);
+
+    direct.wait(WINDOW);
+    assert!(!direct.send(&other).0, "its rule is made");
+    let (others, add) = {
+        let sent = direct.delayed.take().expect("collected");
+        let is_add = |message: &CacheMessage| matches!(message, CacheMessage::Add(..));
+        sent.into_iter()
+            .partition::<Vec<_>, _>(|message| !is_add(message))
+    };
+    assert_eq!(add.len(), 1);
+    let mut effects = Vec::new();
+    direct.table.message(&add[0], &mut effects);
+    assert!(!direct.send(&other).0);
+    assert_eq!(direct.table.held(), 1);
+    direct.tick();
+    assert_eq!(direct.table.held(), 0, "nobody waits any more");
+    assert_eq!(direct.slow.waiting(), 1, "but who opens a connection");
+
+    direct.delayed = Some(others);
+    direct.deliver_delayed();
+    assert_eq!(direct.slow.waiting(), 0);
 }
 
 /// Packets wait behind the first of their flow as it came to the chain, whatever functions before

@@ -20,10 +20,10 @@ use twinpath_remote::server::{Config, MemoryServer};
 
 /// Keeps payloads of a switch in this machine's memory, over RoCEv2
 ///
-/// RDMA's server end in software, on raw frames of an interface: the machine needs no RDMA card. It
-/// announces its memory there and does what a requester that restores its queue pairs asks for. The
-/// address must be none of this host's own, whose kernel would answer, too. Ctrl-C ends it; what it
-/// keeps is gone then.
+/// RDMA's server end in software, on raw frames of an interface: the machine needs no RDMA card, and one
+/// that is there is not used. It announces its memory there and does what a requester that restores its
+/// queue pairs asks for. The address must be none of this host's own, whose kernel would answer, too.
+/// Ctrl-C ends it; what it keeps is gone then.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath memory-server --listen eth1 --memory 1G",

@@ -1,8 +1,8 @@
 //! The control socket and signals: who may ask, for how long, and what becomes of it.
 
 use crate::folder::{Folder, signal};
-use rustix::process::{Uid, geteuid};
-use rustix::thread::set_thread_res_uid;
+use rustix::process::{Gid, Uid, geteuid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -27,12 +27,18 @@ struct Running {
 
 impl Running {
     fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// With more arguments.
+    fn start_with(arguments: &str) -> Self {
         let folder = Folder::with("edge.toml", SERVICE);
         folder.write("a.routes", b"0.0.0.0/0 up\n");
         // The socket's mode does not depend on the umask.
-        let run = "umask 0000; exec \"$0\" run edge.toml --control s --report r";
+        let run =
+            format!("umask 0000; exec \"$0\" run edge.toml --control s --report r {arguments}");
         let mut shell = Command::new("sh");
-        shell.args(["-c", run, env!("CARGO_BIN_EXE_twinpath")]);
+        shell.args(["-c", &run, env!("CARGO_BIN_EXE_twinpath")]);
         shell.current_dir(folder.path("")).stdin(Stdio::null());
         shell.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = shell.spawn().expect("a shell");
@@ -105,50 +111,90 @@ fn the_user_alone_may_connect_whatever_the_umask() {
     running.stop();
 }
 
+const NOBODY: u32 = 65534;
+
+/// Whether this test may be another user.
+fn may_be_another() -> bool {
+    let is_root = geteuid().is_root();
+    if !is_root {
+        let message = "another user's connection needs root";
+        assert!(std::env::var_os("CI").is_none(), "{message}");
+        eprintln!("skipped: {message}");
+    }
+    is_root
+}
+
+impl Running {
+    /// Says who may do what with the socket or its folder.
+    fn open(&self, path: &str, mode: u32) {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(self.folder.path(path), mode).expect("it is ours");
+    }
+
+    /// What a user is answered who asks something incomplete. A thread has a user of its own, and groups.
+    fn answer_to(&self, user: Option<(u32, &[u32])>) -> String {
+        let socket = self.folder.path("s");
+        let ask = || {
+            if let Some((user, groups)) = user {
+                let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
+                set_thread_groups(&groups).expect("root may");
+                let (user, group) = (Uid::from_raw(user), Gid::from_raw(user));
+                set_thread_res_gid(group, group, group).expect("root may");
+                set_thread_res_uid(user, user, user).expect("root may");
+            }
+            let mut client = UnixStream::connect(&socket).expect("the mode lets all");
+            let timeout = Some(Duration::from_secs(60));
+            client.set_read_timeout(timeout).expect("a socket");
+            // It may be closed already.
+            let _ = client.write_all(b"{\"request\":\"rules\"}\n");
+            let mut answer = String::new();
+            let mut reader = BufReader::new(client);
+            reader.read_line(&mut answer).expect("it says why");
+            answer
+        };
+        std::thread::scope(|scope| scope.spawn(ask).join().expect("no panic"))
+    }
+}
+
+const IS_HEARD: &str = "the request cannot be read";
+const IS_REFUSED: &str = "expected the user that the service runs as";
+
 /// The file's mode is not all that keeps other users out: who they are is asked of the system.
 #[test]
 fn another_user_is_refused_whatever_the_files_mode() {
-    const NOBODY: u32 = 65534;
-    if !geteuid().is_root() {
-        let message = "another user's connection needs root";
-        assert!(std::env::var_os("CI").is_none(), "{message}");
-        return eprintln!("skipped: {message}");
+    if !may_be_another() {
+        return;
     }
     let running = Running::start();
-    let open = |path: &str, mode| {
-        let mode = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(running.folder.path(path), mode).expect("it is ours");
-    };
-    let socket = running.folder.path("s");
-    let asks = |user: Option<u32>| {
-        // A thread has a user of its own.
-        std::thread::scope(|scope| {
-            let asking = scope.spawn(|| {
-                if let Some(user) = user.map(Uid::from_raw) {
-                    set_thread_res_uid(user, user, user).expect("root may");
-                }
-                let mut client = UnixStream::connect(&socket).expect("the mode lets all");
-                let timeout = Some(Duration::from_secs(60));
-                client.set_read_timeout(timeout).expect("a socket");
-                // It may be closed already.
-                let _ = client.write_all(b"{\"request\":\"rules\"}\n");
-                let mut answer = String::new();
-                BufReader::new(client)
-                    .read_line(&mut answer)
-                    .expect("it says why");
-                answer
-            });
-            asking.join().expect("no panic")
-        })
-    };
-    let why = "expected the user that the service runs as";
-    let heard = asks(None);
-    open("", 0o755);
-    open("s", 0o666);
-    let refused = asks(Some(NOBODY));
-    // What is asked is incomplete: whoever may ask is told that.
-    assert!(heard.contains("the request cannot be read"), "{heard}");
-    assert!(refused.contains(why), "{refused}");
+    let heard = running.answer_to(None);
+    running.open("", 0o755);
+    running.open("s", 0o666);
+    let refused = running.answer_to(Some((NOBODY, &[])));
+    assert!(heard.contains(IS_HEARD), "{heard}");
+    assert!(refused.contains(IS_REFUSED), "{refused}");
+    running.stop();
+}
+
+/// Members of the group may ask, whichever of their groups it is, and however many they have.
+#[test]
+fn members_of_the_group_are_heard() {
+    const GROUP: u32 = 4242;
+    if !may_be_another() {
+        return;
+    }
+    let running = Running::start_with(&format!("--control-group {GROUP}"));
+    running.open("", 0o755);
+    running.open("s", 0o666);
+    let many: Vec<u32> = (5000..5300).chain([GROUP]).collect();
+    for (groups, expected) in [
+        (&[GROUP][..], IS_HEARD),
+        (&many, IS_HEARD),
+        (&many[..300], IS_REFUSED),
+        (&[], IS_REFUSED),
+    ] {
+        let answer = running.answer_to(Some((NOBODY, groups)));
+        assert!(answer.contains(expected), "{groups:?}: {answer}");
+    }
     running.stop();
 }
 

@@ -304,6 +304,29 @@ fn a_capture_goes_to_a_named_pipe() {
     running.stop();
 }
 
+/// What Wireshark does while a capture goes on: it reads standard input.
+#[test]
+fn a_capture_is_read_while_it_goes_on() {
+    if !has_program("tshark", "tshark") {
+        return;
+    }
+    let running = started();
+    let line = "\"$0\" capture --out - --control edge.sock | tshark -n -i - -c 10 -T fields -e frame.protocols";
+    let shell = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_twinpath")])
+        .current_dir(running.folder.path(""))
+        .output();
+    let said = shell.expect("a shell");
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert_eq!(text.lines().count(), 10, "{said:?}");
+    assert!(
+        text.lines()
+            .all(|line| line.starts_with("eth:ethertype:ip")),
+        "{text}"
+    );
+    running.stop();
+}
+
 #[test]
 fn top_shows_a_page() {
     let running = started();

@@ -5,7 +5,8 @@ use super::middle::wait_for;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant as Clock};
-use twinpath_core::wire::{Address, MacAddress};
+use twinpath_core::wire::roce::icrc;
+use twinpath_core::wire::{Address, MacAddress, dissect};
 use twinpath_core::{Instant, Pools, Ticket};
 use twinpath_io::CaptureWriter;
 use twinpath_netns::{Network, has_program, is_possible};
@@ -25,7 +26,12 @@ struct Switch {
     lost: u32,
     /// Of each payload that was asked for, its number.
     asked: Vec<u32>,
+    /// The first frames that it sent.
+    sent: Vec<Vec<u8>>,
 }
+
+/// Frames that are sent again, changed.
+const CHANGED: usize = 4000;
 
 fn content(number: u32) -> Vec<u8> {
     let bytes = 1 + number as usize * 7 % 1300;
@@ -58,6 +64,7 @@ impl Switch {
             came: 0,
             lost: 0,
             asked: Vec::new(),
+            sent: Vec::new(),
         }
     }
 
@@ -95,6 +102,9 @@ impl Switch {
     fn take(&mut self, output: Output) {
         for frame in output.frames {
             self.record(frame.bytes());
+            if self.sent.len() < CHANGED {
+                self.sent.push(frame.bytes().to_vec());
+            }
             self.port.transmit(frame, &mut self.pools);
         }
         self.port.flush(&mut self.pools);
@@ -159,6 +169,77 @@ impl Switch {
             switch.came + switch.lost == switch.asked.len() as u32
         });
     }
+}
+
+impl Switch {
+    /// Sends what was sent before once more, with other bytes in some places; of every two the second has an
+    /// ICRC that is right, so that somebody looks at the rest. Answers are for nobody.
+    fn send_changed(&mut self) {
+        let sent = std::mem::take(&mut self.sent);
+        let mut random = 1u64;
+        for (number, mut frame) in sent.into_iter().enumerate() {
+            for _ in 0..1 + number % 5 {
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let [.., at, value] = random.to_be_bytes().map(usize::from);
+                let place = at * frame.len() / 256;
+                frame[place] ^= value as u8 | 1;
+            }
+            if number % 2 == 1 {
+                sum_up(&mut frame);
+            }
+            let frame = self.pools.take_filled(&frame).expect("a buffer");
+            self.port.transmit(frame, &mut self.pools);
+            self.port.flush(&mut self.pools);
+            let mut answers = Vec::new();
+            self.port.receive(&mut self.pools, &mut answers, 64);
+            answers.into_iter().for_each(|frame| self.pools.give(frame));
+        }
+    }
+}
+
+/// Writes the ICRC that a frame should have, if it is still a RoCE packet.
+fn sum_up(frame: &mut [u8]) {
+    let Some(end) = frame.len().checked_sub(4) else {
+        return;
+    };
+    let layout = dissect(frame).ok();
+    let sum = layout.and_then(|layout| icrc(frame, &layout, end));
+    if let Some(sum) = sum {
+        frame[end..].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Whatever a requester sends, the server lives, and serves who asks for what is his.
+#[test]
+fn a_server_survives_a_requester_that_sends_anything() {
+    if !is_possible() {
+        return;
+    }
+    let mut network = Network::new();
+    network.cable("switch eth0", "server eth0");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cable.pcap");
+    let server = Server::start(&network, "server", 5);
+    let thread = network.on("switch", move || {
+        let mut switch = Switch::open(&path, 1);
+        switch.until("the server is there", Switch::is_ready);
+        switch.rounds();
+        assert_eq!(switch.sent.len(), CHANGED);
+        switch.send_changed();
+        let before = switch.came;
+        switch.until("the server is there again", Switch::is_ready);
+        switch.rounds();
+        let came = switch.came - before;
+        assert!(came > PAYLOADS / 2, "{:?}", switch.requester.counters());
+    });
+    thread.join().expect("payloads came as they were written");
+    let said = server.stop();
+    assert!(
+        said.contains("bad ICRC") || said.contains("bad_icrc"),
+        "{said}"
+    );
 }
 
 /// `twinpath memory-server` on a host of its own.

@@ -31,7 +31,7 @@ fn all_fetch(network: &Network) {
             (format!("fd01::{host}"), "[2001:db8::1]"),
         ] {
             let url = format!("http://{to}/file");
-            let fetch = ["-sS", "--max-time", "30", "--interface", &from, &url];
+            let fetch = ["-fsS", "--max-time", "30", "--interface", &from, &url];
             let arguments = [&fetch[..], &["-o", "/dev/null"]].concat();
             succeed(network, "client", "curl", &arguments);
         }

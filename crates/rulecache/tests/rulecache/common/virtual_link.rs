@@ -421,7 +421,8 @@ impl World {
         assert_eq!(self.table.held(), 0, "nobody is held for ever");
         assert!(!self.slow.is_waiting(), "nobody waits for ever");
         let mut out = Vec::new();
-        self.slow.clear_all(self.now, &mut out);
+        let all = Affected::Everything;
+        self.slow.take_out(0, all, self.now, &mut out);
         self.outputs(out);
         self.pass_time(300_000_000);
         assert_eq!(self.slow.manager().rules(), 0);

@@ -92,20 +92,22 @@ fn an_mtu_changes() {
     if !can_run() {
         return;
     }
-    let network = network();
-    add_routes(&network);
-    let middle = Middle::start(&network, &service("af_packet", &[]));
-    assert!(reaches(&network, "client", &BEHIND));
-    for (host, interface) in [("middle", "wan"), ("server", "eth0")] {
-        network.ip(host, &format!("link set {interface} mtu 1300"));
+    for driver in crate::DRIVERS {
+        let network = network();
+        add_routes(&network);
+        let middle = Middle::start(&network, &service(driver, &[]));
+        assert!(reaches(&network, "client", &BEHIND), "{driver}");
+        for (host, interface) in [("middle", "wan"), ("server", "eth0")] {
+            network.ip(host, &format!("link set {interface} mtu 1300"));
+        }
+        let told = || {
+            let ping = ["-c1", "-W1", "-Mdo", "-s1350", BEHIND[0]];
+            let said = network.run("client", "ping", &ping).stdout;
+            String::from_utf8_lossy(&said).contains("mtu = 1300")
+        };
+        assert!(wait_for(told), "{driver}");
+        assert!(middle.stop().drops["too_long"] >= 1, "{driver}");
     }
-    let told = || {
-        let ping = ["-c1", "-W1", "-Mdo", "-s1350", BEHIND[0]];
-        let said = network.run("client", "ping", &ping).stdout;
-        String::from_utf8_lossy(&said).contains("mtu = 1300")
-    };
-    assert!(wait_for(told));
-    assert!(middle.stop().drops["too_long"] >= 1);
 }
 
 #[test]

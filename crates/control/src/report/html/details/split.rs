@@ -146,13 +146,13 @@ fn queue_pairs(all: &[QueuePairFigures]) -> String {
             None => String::new(),
         };
         note(&format!(
-            "{}: {state}, {} written, {} of {} read, {} lives, {} errors{error}",
+            "{}: {state}, {} written, {} of {} read, {} lives, {}{error}",
             pair.number,
             units::count(pair.writes),
             units::count(pair.payloads),
             units::count(pair.reads),
             units::count(pair.lives),
-            units::count(pair.errors),
+            units::counted(pair.errors, "error"),
         ))
     };
     let shown = all.iter().take(MAX_QUEUE_PAIRS).map(line);
@@ -160,4 +160,34 @@ fn queue_pairs(all: &[QueuePairFigures]) -> String {
     let rest = (more > 0).then(|| note(&format!("and {more} more, in report.json")));
     let lines: String = shown.chain(rest).collect();
     format!("<h3>Queue pairs</h3>\n{lines}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::testing::split;
+
+    #[test]
+    fn each_server_has_a_card() {
+        let page = cards(&split());
+        for part in [
+            "<h2>Memory server memory-1: up</h2>",
+            "<h2>Memory server memory &lt;2&gt;: up</h2>",
+            "takes 37.5 % of its flows; its link carried 40",
+            "last error: queue pair 1: the key does not fit",
+            "0: up, 1,200,000 written, 1,099,999 of 1,100,000 read, 2 lives, 1 error",
+            "1: down, ",
+        ] {
+            assert!(page.contains(part), "{part} is missing in\n{page}");
+        }
+        assert_eq!(page.matches("last error").count(), 1);
+    }
+
+    #[test]
+    fn many_queue_pairs_are_summed_up() {
+        let mut figures = split();
+        let pair = figures.servers[0].queue_pairs[0].clone();
+        figures.servers[0].queue_pairs = vec![pair; MAX_QUEUE_PAIRS + 5];
+        assert!(cards(&figures).contains("and 5 more, in report.json"));
+    }
 }
