@@ -15,7 +15,8 @@
 //! one or two other revisions, benches beside those of another, the table of oracles, how long a clean clone
 //! takes to be built and tested, how long a service takes to start, and how much memory a gateway takes that
 //! is under load for half an hour, or as many minutes as somebody says. `cargo xtask beside-nftables`
-//! measures Twinpath and the kernel's nftables on the same packets, between network namespaces.
+//! measures Twinpath and the kernel's nftables on the same packets, between network namespaces, and `record
+//! nftables` keeps what it writes.
 #![forbid(unsafe_code)]
 
 mod circles;
@@ -79,16 +80,8 @@ fn main() -> ExitCode {
         }
         ["record", "benches"] => run_all(&[benches_step(record::BEFORE)]),
         ["record", "benches", revision] => run_all(&[benches_step(revision)]),
-        ["beside-nftables", rest @ ..] => {
-            let rest: Vec<String> = rest.iter().map(|word| (*word).to_owned()).collect();
-            run_all(&[
-                step(
-                    "twinpath",
-                    cargo(&["build", "--release", "--package", "twinpath"]),
-                ),
-                step("beside nftables", move || beside_nftables(&rest)),
-            ])
-        }
+        ["record", "nftables"] => run_all(&nftables_steps(&["--out", "measured/beside-nftables"])),
+        ["beside-nftables", rest @ ..] => run_all(&nftables_steps(rest)),
         _ => usage(),
     }
 }
@@ -97,6 +90,18 @@ fn main() -> ExitCode {
 fn soak_step(minutes: &str) -> Step {
     let minutes = minutes.to_owned();
     step("soak", move || record::soak(&root(), &minutes))
+}
+
+/// Twinpath is built, and measured beside nftables.
+fn nftables_steps(words: &[&str]) -> [Step; 2] {
+    let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    [
+        step(
+            "twinpath",
+            cargo(&["build", "--release", "--package", "twinpath"]),
+        ),
+        step("beside nftables", move || beside_nftables(&words)),
+    ]
 }
 
 /// Twinpath and nftables in turns; the words are the program's.
@@ -113,7 +118,7 @@ fn beside_nftables(words: &[String]) -> bool {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
+        "usage: cargo xtask test | explore | properties [SEED] | faults [SEED] | fuzz [SECONDS PER TARGET] | bench | circles | record oracles|times|start|nftables | record lines [REVISION [LATER REVISION]] | record benches [REVISION] | record soak [MINUTES] | beside-nftables [--rounds N] [--seconds N] [--out DIR] | manual | deb"
     );
     ExitCode::from(2)
 }

@@ -38,6 +38,12 @@ pub struct EniFigures {
     pub flows_aged: u64,
     /// Flows that were judged anew after a change of policy.
     pub flows_resimulated: u64,
+    /// Redirects of load balancers that came.
+    pub redirects: u64,
+    /// Flows that they moved.
+    pub flows_redirected: u64,
+    /// Those that were about no flow.
+    pub redirects_of_none: u64,
     /// Dropped packets by reason.
     pub drops: BTreeMap<String, u64>,
     /// Bytes by metering class.
@@ -125,6 +131,7 @@ impl EniFigures {
             self.flows_resimulated,
         );
         put("FLOW_DELETED".into(), self.flows_removed);
+        put("LB_FAST_PATH_ICMP_IN_PACKETS".into(), self.redirects);
         put("FLOW_AGED".into(), self.flows_aged);
         for (reason, name) in DROPS {
             put(format!("{name}_DROP_PACKETS"), self.drop(reason));
@@ -141,6 +148,9 @@ impl EniFigures {
         self.flows_removed += other.flows_removed;
         self.flows_aged += other.flows_aged;
         self.flows_resimulated += other.flows_resimulated;
+        self.redirects += other.redirects;
+        self.flows_redirected += other.flows_redirected;
+        self.redirects_of_none += other.redirects_of_none;
         for (own, more) in [
             (&mut self.outbound, &other.outbound),
             (&mut self.inbound, &other.inbound),
@@ -164,6 +174,17 @@ impl EniFigures {
 }
 
 impl Dash {
+    /// Packets of no ENI that SAI has counters for, under the names that it gives them.
+    pub fn sai(&self) -> BTreeMap<String, u64> {
+        let drop = |reason: &str| self.drops.get(reason).copied().unwrap_or(0);
+        let counters = [("vip_miss", "VIP_MISS"), ("eni_miss", "ENI_MISS")];
+        let counters = counters.map(|(reason, name)| {
+            let name = format!("SAI_PORT_STAT_{name}_DROP_PACKETS");
+            (name, drop(reason))
+        });
+        BTreeMap::from(counters)
+    }
+
     /// What all ENIs have counted together, and packets of none.
     pub fn totals(&self) -> BTreeMap<String, u64> {
         let sum = |of: fn(&EniFigures) -> u64| self.enis.iter().map(of).sum::<u64>();
@@ -251,9 +272,17 @@ mod tests {
                 received_packets: 2,
                 ..WayFigures::default()
             },
+            redirects: 4,
             drops: BTreeMap::from([("mapping_miss".into(), 2), ("flow_limit".into(), 1)]),
             ..EniFigures::default()
         };
+        let of_none = Dash {
+            drops: BTreeMap::from([("vip_miss".into(), 4)]),
+            ..Dash::default()
+        };
+        let of_none = of_none.sai();
+        assert_eq!(of_none["SAI_PORT_STAT_VIP_MISS_DROP_PACKETS"], 4);
+        assert_eq!(of_none["SAI_PORT_STAT_ENI_MISS_DROP_PACKETS"], 0);
         let sai = eni.sai();
         for (name, count) in [
             ("SAI_ENI_STAT_RX_PACKETS", 7),
@@ -262,6 +291,7 @@ mod tests {
             ("SAI_ENI_STAT_OUTBOUND_TX_PACKETS", 3),
             ("SAI_ENI_STAT_OUTBOUND_CA_PA_ENTRY_MISS_DROP_PACKETS", 2),
             ("SAI_ENI_STAT_FLOW_CREATE_FAILED", 1),
+            ("SAI_ENI_STAT_LB_FAST_PATH_ICMP_IN_PACKETS", 4),
         ] {
             assert_eq!(sai.get(name), Some(&count), "{name}");
         }

@@ -100,6 +100,7 @@
 //! | `dash.enis[].flows_removed` | flows | ended before their time: policies no longer allow them, or a new connection took their place |
 //! | `dash.enis[].flows_aged` | flows | ended by time |
 //! | `dash.enis[].flows_resimulated` | flows | judged anew after a change of policy |
+//! | `dash.enis[].redirects`, `dash.enis[].flows_redirected`, `dash.enis[].redirects_of_none` | packets, flows, packets | redirects of load balancers that came, flows that they moved, and those that were about no flow |
 //! | `dash.enis[].drops.<reason>` | packets | of the ENI, dropped, by reason |
 //! | `dash.enis[].meters[].class` | | a metering class |
 //! | `dash.enis[].meters[].outbound_bytes`, `dash.enis[].meters[].inbound_bytes` | bytes | counted for it |

@@ -302,6 +302,7 @@ fn dpu(dash: &Dash, page: &mut Page) {
             ("removed", eni.flows_removed),
             ("aged", eni.flows_aged),
             ("resimulated", eni.flows_resimulated),
+            ("redirected", eni.flows_redirected),
         ] {
             events.put(&[("eni", &eni.eni), ("event", event)], count);
         }

@@ -67,54 +67,113 @@ fn answer(sent: &[u8], packet: &Packet) -> Option<Vec<u8>> {
         .then(|| packets::encapsulated(&back, &turned))
 }
 
+/// What tenants' packets came to.
+#[derive(Debug, Default)]
+struct Seen {
+    sent: u64,
+    /// Of known flows.
+    hits: u64,
+    dropped: u64,
+    answers: usize,
+}
+
+/// Tenants share a DPU, and have one each; all that they see is the same.
+fn run(seed: u64) -> Result<Seen, TestCaseError> {
+    let mut dice = Dice(seed);
+    let mut objects = packets::configuration(&mut dice, ENIS);
+    packets::add_services(&mut objects, &mut dice, ENIS, 4);
+    // Choices among endpoints, backends and ports follow from the seed.
+    let mut together = dpu(&objects, 1);
+    let mut apart: Vec<Dpu> = (0..ENIS)
+        .map(|number| dpu(&alone(&objects, number), 1))
+        .collect();
+    let mut now = Instant(1);
+    let mut answers: Vec<(usize, Vec<u8>)> = Vec::new();
+    let mut seen = Seen::default();
+    for _ in 0..120 {
+        now = Instant(now.0 + dice.below(2_000_000_000));
+        if dice.one_in(20) {
+            change(&mut dice, &mut objects, &mut together, &mut apart);
+        }
+        let (number, bytes, packet) = match answers.pop().filter(|_| dice.one_in(2)) {
+            Some((number, bytes)) => {
+                seen.answers += 1;
+                (number, bytes, None)
+            }
+            None => {
+                let mut packet = packets::packet(&mut dice, &objects, ENIS);
+                packets::to_external(&mut dice, &mut packet);
+                let tcp_flags = dice.pick(&[
+                    flags::SYN,
+                    flags::SYN,
+                    flags::ACK,
+                    flags::FIN | flags::ACK,
+                    flags::RST,
+                ]);
+                let number: usize = packet.eni.as_str()[3..].parse().expect("a number");
+                (number, packets::bytes(&packet, tcp_flags), Some(packet))
+            }
+        };
+        let one = process(&mut together, &bytes, now);
+        let other = process(&mut apart[number], &bytes, now);
+        prop_assert_eq!(&one, &other, "ENI {}", number);
+        if let (Ok(sent), Some(packet)) = (&one, &packet)
+            && packet.direction == Direction::Outbound
+            && let Some(answer) = answer(sent, packet)
+        {
+            answers.push((number, answer));
+        }
+        if dice.one_in(10) {
+            together.age(1_000, now);
+        }
+    }
+    for number in 0..ENIS {
+        let id = eni_id(number);
+        let counters =
+            [&together, &apart[usize::from(number)]].map(|dpu| dpu.counters(&id).expect("there"));
+        prop_assert_eq!(&counters[0].sent, &counters[1].sent);
+        prop_assert_eq!(&counters[0].drops, &counters[1].drops);
+        seen.sent += counters[0]
+            .sent
+            .iter()
+            .map(|sent| sent.packets)
+            .sum::<u64>();
+        seen.hits += counters[0].flow_hits;
+        seen.dropped += counters[0].drops.total();
+    }
+    Ok(seen)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
     fn a_packet_meets_its_own_enis_entries_alone(seed in any::<u64>()) {
-        let mut dice = Dice(seed);
-        let mut objects = packets::configuration(&mut dice, ENIS);
-        packets::add_services(&mut objects, &mut dice, ENIS, 4);
-        // Choices among endpoints, backends and ports follow from the seed.
-        let mut together = dpu(&objects, 1);
-        let mut apart: Vec<Dpu> = (0..ENIS).map(|number| dpu(&alone(&objects, number), 1)).collect();
-        let mut now = Instant(1);
-        let mut answers: Vec<(usize, Vec<u8>)> = Vec::new();
-        for _ in 0..120 {
-            now = Instant(now.0 + dice.below(2_000_000_000));
-            if dice.one_in(20) {
-                change(&mut dice, &mut objects, &mut together, &mut apart);
-            }
-            let (number, bytes, packet) = match answers.pop().filter(|_| dice.one_in(2)) {
-                Some((number, bytes)) => (number, bytes, None),
-                None => {
-                    let mut packet = packets::packet(&mut dice, &objects, ENIS);
-                    packets::to_external(&mut dice, &mut packet);
-                    let tcp_flags = dice.pick(&[flags::SYN, flags::SYN, flags::ACK, flags::FIN | flags::ACK, flags::RST]);
-                    let number: usize = packet.eni.as_str()[3..].parse().expect("a number");
-                    (number, packets::bytes(&packet, tcp_flags), Some(packet))
-                }
-            };
-            let one = process(&mut together, &bytes, now);
-            let other = process(&mut apart[number], &bytes, now);
-            prop_assert_eq!(&one, &other, "ENI {}", number);
-            if let (Ok(sent), Some(packet)) = (&one, &packet)
-                && packet.direction == Direction::Outbound
-                && let Some(answer) = answer(sent, packet)
-            {
-                answers.push((number, answer));
-            }
-            if dice.one_in(10) {
-                together.age(1_000, now);
-            }
-        }
-        for number in 0..ENIS {
-            let id = eni_id(number);
-            let counters = [&together, &apart[usize::from(number)]].map(|dpu| dpu.counters(&id).expect("there"));
-            prop_assert_eq!(&counters[0].sent, &counters[1].sent);
-            prop_assert_eq!(&counters[0].drops, &counters[1].drops);
-        }
+        run(seed)?;
     }
+}
+
+/// There is something to be mixed up.
+#[test]
+fn packets_of_tenants_are_known_answered_and_dropped() {
+    let mut all = Seen::default();
+    for seed in 0..20 {
+        let seen = run(seed).expect("each has its own");
+        all.sent += seen.sent;
+        all.hits += seen.hits;
+        all.dropped += seen.dropped;
+        all.answers += seen.answers;
+    }
+    let Seen {
+        sent,
+        hits,
+        dropped,
+        answers,
+    } = all;
+    assert!(
+        sent > 300 && hits > 50 && dropped > 300 && answers > 50,
+        "{all:?}"
+    );
 }
 
 proptest! {

@@ -55,6 +55,9 @@ fn eni(counters: &EniCounters) -> EniFigures {
         flows_removed: counters.flows_removed,
         flows_aged: counters.flows_aged,
         flows_resimulated: counters.flows_resimulated,
+        redirects: counters.redirects,
+        flows_redirected: counters.flows_redirected,
+        redirects_of_none: counters.redirects_of_none,
         drops: by_name(&counters.drops),
         meters,
         ..EniFigures::default()

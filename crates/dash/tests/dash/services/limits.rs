@@ -56,13 +56,17 @@ fn rates_are_kept() {
     assert!((100..=112).contains(&reasons[&None]), "{reasons:?}");
     assert_eq!(reasons[&None] + reasons[&Some(Reason::ConnectionRate)], 200);
     // A megabit is 125,000 bytes a second; this frame has 58.
-    let mut passed = 0;
+    let (mut passed, mut refused) = (0, 0);
     for _ in 0..10_000 {
         bench.now = Instant(bench.now.0 + 100_000);
         let packet = udp((VM_CA, 0), ("10.2.0.8", 2));
-        passed += usize::from(bench.send(&from_vm(packet)).is_ok());
+        match bench.send(&from_vm(packet)) {
+            Ok(_) => passed += 1,
+            Err(reason) => refused += usize::from(reason == Reason::Bandwidth),
+        }
     }
     assert!((2150..2200).contains(&passed), "{passed}");
+    assert_eq!(passed + refused, 10_000, "each for its own reason");
 }
 
 /// An ENI with a limit of connections per second, and packets to it that its access list refuses.

@@ -1,6 +1,7 @@
 //! Outer headers: marks of congestion, lengths, damage.
 
 use super::bench::*;
+use twinpath_core::wire::checksum::checksum as checksum_of;
 
 #[test]
 fn congestion_is_told_inside() {
@@ -70,6 +71,55 @@ fn senders_of_too_long_packets_are_told() {
     });
     assert!((5..20).contains(&told.count()), "errors have a rate");
     assert_eq!(bench.counters().drops.of(Reason::TooLong), 1003);
+}
+
+/// What is wrong with outer headers has a reason of its own, which counts for no ENI.
+#[test]
+fn each_fault_of_outer_headers_is_counted_by_itself() {
+    type Fault = fn(&mut Vec<u8>, &Layout);
+    let checksum = |frame: &mut Vec<u8>, outer: &Layout| {
+        let header = usize::from(outer.l3)..usize::from(outer.l4);
+        frame[header.start + 10..header.start + 12].fill(0);
+        let sum = checksum_of(&frame[header.clone()]);
+        frame[header.start + 10..header.start + 12].copy_from_slice(&sum.to_be_bytes());
+    };
+    let faults: [(Fault, Reason); 5] = [
+        // Another destination.
+        (
+            |frame, outer| frame[usize::from(outer.l3) + 19] ^= 1,
+            Reason::VipMiss,
+        ),
+        // A first fragment, and a later one.
+        (
+            |frame, outer| frame[usize::from(outer.l3) + 6] |= 0x20,
+            Reason::OuterFragment,
+        ),
+        (
+            |frame, outer| frame[usize::from(outer.l3) + 7] = 9,
+            Reason::OuterFragment,
+        ),
+        // Another port than a tunnel's.
+        (
+            |frame, outer| frame[usize::from(outer.l4) + 3] ^= 1,
+            Reason::NotEncapsulated,
+        ),
+        // Half of the tunnel's header.
+        (
+            |frame, outer| frame.truncate(usize::from(outer.l4) + 12),
+            Reason::OuterMalformed,
+        ),
+    ];
+    for (number, (fault, reason)) in faults.into_iter().enumerate() {
+        let mut bench = Bench::of(peers());
+        let mut frame = from_vm(udp((VM_CA, 1), ("10.2.0.8", 2)));
+        bench.send(&frame).expect("it is sound");
+        let outer = dissect(&frame).expect("sound");
+        fault(&mut frame, &outer);
+        checksum(&mut frame, &outer);
+        assert_eq!(bench.send(&frame), Err(reason), "fault {number}");
+        assert_eq!(bench.dpu.drops().of(reason), 1, "fault {number}");
+        assert_eq!(bench.counters().drops.total(), 0, "fault {number}");
+    }
 }
 
 /// Packets of any kind in any order neither panic nor leave with broken headers.

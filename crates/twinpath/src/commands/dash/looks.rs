@@ -236,7 +236,7 @@ pub fn counters(arguments: &CounterArguments) -> Result<Outcome, CommandError> {
     if arguments.asked.eni.is_none() {
         all.push(Counters {
             eni: "none".into(),
-            sai: BTreeMap::new(),
+            sai: dash.sai(),
             drops: dash.drops,
         });
     }
