@@ -149,7 +149,11 @@ impl Parameters {
                 "frame_bytes",
                 "64 to 9000",
             ),
-            (share(self.load), "load", "0 to 10"),
+            (
+                share(self.load) && self.load + self.connection_load > 0.0,
+                "load",
+                "0 to 10, and above 0 where connection_load is 0",
+            ),
             (share(self.connection_load), "connection_load", "0 to 10"),
             (
                 (0.0..=1e6).contains(&self.host_us),
