@@ -631,8 +631,15 @@ within = 0.1
 
     #[test]
     fn what_is_missing_or_found_in_a_run_is_told_with_its_place_too() {
-        let missing = error("input_gbps = [10, 50]\n", "");
-        assert!(missing.contains("p.toml:7:1"), "{missing}");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+        let text = "[plan]\ntitle = 't'\nfigure = 'f'\nmodel = 'two_paths'\n\n[parameters]\n\
+                    testbed = 'testbeds/switchnic.toml'";
+        let missing = Plan::parse(text, &folder.join("p.toml")).err();
+        let missing = missing.expect("no rate").to_string();
+        assert!(
+            missing.contains("p.toml:6:1: input_gbps: missing"),
+            "{missing}"
+        );
         let plan = Plan::parse(GOOD, Path::new("plans/p.toml")).unwrap();
         let found = |field: &'static str| {
             let wrong = ParameterError::new(field, "is wrong");
