@@ -149,11 +149,7 @@ impl Parameters {
                 "frame_bytes",
                 "64 to 9000",
             ),
-            (
-                share(self.load) && self.load + self.connection_load > 0.0,
-                "load",
-                "0 to 10, and above 0 where connection_load is 0",
-            ),
+            (share(self.load), "load", "0 to 10"),
             (share(self.connection_load), "connection_load", "0 to 10"),
             (
                 (0.0..=1e6).contains(&self.host_us),
@@ -220,6 +216,10 @@ impl Parameters {
         if u64::from(setting.flows_of_eni()) > conversations {
             let message = "more than the ports of an ENI's machine with all that has a mapping";
             return Err(ParameterError::new("flows", message));
+        }
+        if setting.parameters.load + setting.parameters.connection_load == 0.0 {
+            let message = "nothing comes: must be above 0 where connection_load is 0";
+            return Err(ParameterError::new("load", message));
         }
         if setting.packets() > MOST_PACKETS {
             let message = format!(
