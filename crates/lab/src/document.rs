@@ -4,9 +4,10 @@ mod section;
 mod settings;
 
 use crate::error::ExperimentError;
+use crate::plan::Expectation;
 use crate::run::{self, Outcome};
 use crate::testbed::Testbed;
-use crate::verdict::Verdict;
+use crate::verdict::{Room, Verdict};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -29,10 +30,14 @@ const HEAD: &str = "# Reproduction\n\n\
     from, or that a setting implies, is shown as put in: it cannot fail, so it is not counted.\n\
     - **what could fail**: the paper's value, from where to where ours passes, ours, and whether it is *inside*. A trend \
     passes if it is as large as the paper says, or, where it gives no size, larger than what chance makes.\n\
-    - **why the rest differs**: a cause that another plan has tested by changing it, or that it is unknown.\n\n\
-    The tables count apart what a paper *says* was measured, and what else must hold: its theorems, arithmetic, an \
-    independent simulation, what a mechanism promises, what must come of a changed cause, aims of this project. Both can \
-    fail; only the first is a paper's result that is redone.\n\n";
+    - **why the rest differs**: a cause that another plan has tested by changing it and measuring the same column of the \
+    same chain, whether that explains the difference or only a part of it, or that it is unknown.\n\n\
+    The tables count apart what a paper *says* was measured; the same where ours has *software* for the paper's switch, \
+    because our budget of a switch's ASIC refuses the program, so that it claims nothing about a switch; and what else must \
+    hold: its theorems, arithmetic, an independent simulation, what a mechanism promises, what must come of a changed cause, \
+    aims of this project. All can fail; only the first is a paper's result that is redone.\n\n\
+    A value beside which stands *rules not charged* is of a cache of rules, whose tables are as large as the testbed says \
+    and are not charged to that budget.\n\n";
 
 /// The page's text.
 pub(crate) fn page(outcomes: &[Outcome], base: &Path) -> String {
@@ -67,13 +72,13 @@ fn tested<'a>(outcomes: &'a [Outcome], name: &str) -> Vec<&'a str> {
 /// A line for each plan, and one for all of them.
 fn index(text: &mut String, outcomes: &[&Outcome]) {
     text.push_str(
-        "| plan | what | paper's values | inside | others | inside | put in |\n\
-         |---|---|---|---|---|---|---|\n",
+        "| plan | what | paper's values | inside | on software | inside | others | inside | put in |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
-    let mut sums = [Counts::default(); 2];
+    let mut sums = [Counts::default(); 3];
     for outcome in outcomes {
         let (name, figure) = (&outcome.plan.name, &outcome.plan.figure);
-        let counts = [true, false].map(|of_paper| outcome.counts(of_paper));
+        let counts = Kind::ALL.map(|kind| outcome.counts(kind));
         index_line(text, &format!("[{name}](#{name}) | {figure}"), counts);
         for (sum, counts) in sums.iter_mut().zip(counts) {
             sum.add(counts);
@@ -82,14 +87,34 @@ fn index(text: &mut String, outcomes: &[&Outcome]) {
     index_line(text, "all |", sums);
 }
 
-fn index_line(text: &mut String, what: &str, [papers, others]: [Counts; 2]) {
-    let inputs = papers.inputs + others.inputs;
+fn index_line(text: &mut String, what: &str, counts: [Counts; 3]) {
+    let inputs: usize = counts.iter().map(|counts| counts.inputs).sum();
+    let counts = counts.map(|Counts { all, inside, .. }| format!("{all} | {inside}"));
     // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "| {what} | {} | {} | {} | {} | {inputs} |",
-        papers.all, papers.inside, others.all, others.inside
-    );
+    let _ = writeln!(text, "| {what} | {} | {inputs} |", counts.join(" | "));
+}
+
+/// What kinds of values are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A paper says that it was measured.
+    OfPaper,
+    /// The same, where ours has software for the paper's switch.
+    OnSoftware,
+    /// Whatever else must hold.
+    Other,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::OfPaper, Self::OnSoftware, Self::Other];
+
+    fn of(expectation: &Expectation, verdict: &Verdict) -> Self {
+        match (expectation.is_of_paper(), verdict.room()) {
+            (false, _) => Self::Other,
+            (true, Room::Software) => Self::OnSoftware,
+            (true, _) => Self::OfPaper,
+        }
+    }
 }
 
 /// How many values count, how many of these are inside, and how many were put in.
@@ -119,11 +144,11 @@ impl Counts {
 }
 
 impl Outcome {
-    /// What is counted of values that a paper gives, or of all others.
-    pub(crate) fn counts(&self, of_paper: bool) -> Counts {
+    /// What is counted of one kind of values.
+    pub(crate) fn counts(&self, kind: Kind) -> Counts {
         let expectations = &self.plan.expectations;
         let is_of =
-            |verdict: &&Verdict| expectations[verdict.expectation].is_of_paper() == of_paper;
+            |verdict: &&Verdict| Kind::of(&expectations[verdict.expectation], verdict) == kind;
         Counts::of(self.verdicts.iter().filter(is_of))
     }
 }

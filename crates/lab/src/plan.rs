@@ -45,7 +45,7 @@
 mod check;
 
 use crate::error::{Misplaced, PlanError};
-use crate::model::Model;
+use crate::model::{Model, ParameterError};
 use crate::number::number;
 use crate::registry;
 use serde::Deserialize;
@@ -83,6 +83,9 @@ pub struct Plan {
     quick: Axes,
     without: Vec<Table>,
 }
+
+/// How the source of an expectation begins that says what must come of a changed cause.
+pub(crate) const CAUSE: &str = "the cause:";
 
 /// The values of each parameter, by name; what was given alone is a list of one.
 type Axes = BTreeMap<String, Vec<Value>>;
@@ -184,7 +187,8 @@ pub struct Expectation {
     /// Why a value that is outside is outside.
     #[serde(default)]
     pub cause: String,
-    /// The plan that changes this cause and shows that the value moves.
+    /// The plan that changes this cause and shows that the value moves: it has an expectation of the same
+    /// column, with the same chain, whose source begins with `the cause:`.
     #[serde(default)]
     pub tested_by: String,
 }
@@ -347,6 +351,52 @@ impl Plan {
             && self.parameters == other.parameters
             && self.quick == other.quick
             && self.without == other.without
+    }
+
+    /// What this plan says must come of the cause that another one supposes for an expectation: of the
+    /// same column, with the same chains. Numbers of expectations.
+    pub fn tests_of(&self, other: &Self, expectation: &Expectation) -> Vec<usize> {
+        let chains = other.chains(&expectation.only);
+        let says = |of: &Expectation| {
+            let own = self.chains(&of.only);
+            of.source.starts_with(CAUSE)
+                && !of.is_input()
+                && self.measured_column(&of.of) == other.measured_column(&expectation.of)
+                && of.of == expectation.of
+                && chains.iter().all(|chain| own.contains(chain))
+        };
+        let all = self.expectations.iter().enumerate();
+        all.filter(|(_, of)| says(of))
+            .map(|(index, _)| index)
+            .collect()
+    }
+
+    /// The chains that an expectation with this `where` is about.
+    fn chains(&self, only: &Table) -> Vec<&Value> {
+        let values = self.values("chain").iter();
+        let wanted = only.get("chain").map(listed);
+        values
+            .filter(|value| wanted.as_ref().is_none_or(|wanted| wanted.contains(value)))
+            .collect()
+    }
+
+    /// The column that the model measures, of a column that may be a ratio.
+    fn measured_column<'a>(&'a self, name: &'a str) -> &'a str {
+        let ratio = self.ratios.iter().find(|ratio| ratio.name == name);
+        ratio.map_or(name, |ratio| &ratio.of)
+    }
+
+    /// What is wrong with a parameter, with its place in the plan's file.
+    pub(crate) fn placed(&self, error: &ParameterError) -> PlanError {
+        let file: Option<File> = toml::from_str(&self.text).ok();
+        let tables = file.as_ref().map(|file| [&file.quick, &file.parameters]);
+        let tables = tables.as_ref().map_or(&[][..], |tables| tables);
+        let path = self.folder.join(format!("{}.toml", self.name));
+        PlanError::at(
+            check::misplaced(&self.text, tables, error),
+            &self.text,
+            &path,
+        )
     }
 
     /// The files of devices that it names, as it names them.
@@ -577,6 +627,53 @@ within = 0.1
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_missing_or_found_in_a_run_is_told_with_its_place_too() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+        let text = "[plan]\ntitle = 't'\nfigure = 'f'\nmodel = 'two_paths'\n\n[parameters]\n\
+                    testbed = 'testbeds/switchnic.toml'";
+        let missing = Plan::parse(text, &folder.join("p.toml")).err();
+        let missing = missing.expect("no rate").to_string();
+        assert!(
+            missing.contains("p.toml:6:1: input_gbps: missing"),
+            "{missing}"
+        );
+        let plan = Plan::parse(GOOD, Path::new("plans/p.toml")).unwrap();
+        let found = |field: &'static str| {
+            let wrong = ParameterError::new(field, "is wrong");
+            plan.placed(&wrong).to_string()
+        };
+        for (field, place) in [("flows", "p.toml:9:9"), ("packets", "p.toml:12:11")] {
+            let told = found(field);
+            let message = format!("{place}: {field}: is wrong");
+            assert!(told.contains(&message), "{told}");
+        }
+        assert!(found("slots").contains("p.toml:7:1: slots: is wrong"));
+    }
+
+    /// A run of another column, or of another chain, says nothing of a cause.
+    #[test]
+    fn a_cause_is_tested_by_what_measures_the_same() {
+        let plan = |chain: &str, of: &str, source: &str| {
+            let text = format!(
+                "[plan]\ntitle = 't'\nfigure = 'f'\nmodel = 'two_paths'\n[parameters]\n\
+                 testbed = 'testbeds/switchnic.toml'\ninput_gbps = 1\nchain = {chain}\n\
+                 [[expect]]\nof = '{of}'\nsource = '{source}'\nvalues = 1"
+            );
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+            Plan::parse(&text, &folder.join("p.toml")).expect("a plan")
+        };
+        let supposed = plan("'reassembler'", "latency_us", "paper: 1");
+        let tests = |test: &Plan| test.tests_of(&supposed, &supposed.expectations[0]).len();
+        let (chain, cause) = ("'reassembler'", "the cause: 1");
+        assert_eq!(tests(&plan(chain, "latency_us", cause)), 1);
+        let both = "['load_balancer', 'reassembler']";
+        assert_eq!(tests(&plan(both, "latency_us", cause)), 1);
+        assert_eq!(tests(&plan(chain, "latency_us", "paper: 1")), 0);
+        assert_eq!(tests(&plan(chain, "latency_p99_us", cause)), 0);
+        assert_eq!(tests(&plan("'load_balancer'", "latency_us", cause)), 0);
     }
 
     #[test]

@@ -132,13 +132,7 @@ pub(crate) fn measure(
     let rows = sweep::run(plan, &points, &numbers, stop, &mut |done| {
         progress(done, count)
     });
-    let rows = rows.map_err(|error| {
-        PlanError::at(
-            (0..0, error.to_string()),
-            &plan.text,
-            &plan.folder.join(&plan.name),
-        )
-    })?;
+    let rows = rows.map_err(|error| plan.placed(&error))?;
     Ok(Results {
         quick,
         points,

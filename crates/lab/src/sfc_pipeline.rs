@@ -168,7 +168,11 @@ impl Parameters {
                 "0 to 64",
             ),
             (time(parameters.base_ns), "base_ns", "0 to a millisecond"),
-            (time(parameters.stage_ns), "stage_ns", "0 to a millisecond"),
+            (
+                time(parameters.stage_ns) && parameters.stage_ns > 0.0,
+                "stage_ns",
+                "above 0 and at most a millisecond",
+            ),
             (
                 time(parameters.recirculation_ns),
                 "recirculation_ns",

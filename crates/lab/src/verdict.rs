@@ -16,6 +16,8 @@ pub struct Verdict {
     pub point: usize,
     /// The parameters that tell the point from others, as text.
     pub place: String,
+    /// All parameters of the point.
+    pub parameters: Table,
     /// The expected value.
     pub expected: f64,
     /// Ours.
@@ -28,7 +30,47 @@ pub struct Verdict {
     pub is_input: bool,
 }
 
+/// What a value says of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// It says nothing of one, or what runs has room in it.
+    Had,
+    /// Nothing: the fast path is software.
+    Software,
+    /// The tables of rules that it needs are not charged to its budget.
+    RulesNotCharged,
+}
+
+impl Room {
+    /// What is told beside a value.
+    pub fn told(self) -> &'static str {
+        match self {
+            Self::Had => "",
+            Self::Software => ", on software",
+            Self::RulesNotCharged => ", rules not charged",
+        }
+    }
+}
+
 impl Verdict {
+    /// What the value says of a switch's room.
+    pub fn room(&self) -> Room {
+        let is = |name: &str, value: &str| {
+            let found = self.parameters.get(name).and_then(toml::Value::as_str);
+            found == Some(value)
+        };
+        match (is("device", "software"), is("system", "rule_cache")) {
+            (true, _) => Room::Software,
+            (false, true) => Room::RulesNotCharged,
+            (false, false) => Room::Had,
+        }
+    }
+
+    /// Whether another value would be inside in the place of ours.
+    pub(crate) fn would_be_inside(&self, is: Relation, ours: f64) -> bool {
+        is_inside(is, ours, self.expected, self.tolerance)
+    }
+
     /// How far ours is off, as a share of the expected value.
     pub fn deviation(&self) -> f64 {
         (self.ours - self.expected) / self.expected.abs().max(f64::MIN_POSITIVE)
@@ -72,21 +114,26 @@ fn judge_point(
     let expected = expected_at(plan, expectation, results, point)?;
     let ours = results.value(plan, &expectation.of, point)?;
     let tolerance = expectation.within * expected.abs() + expectation.within_absolute;
-    let inside = match expectation.is {
-        Relation::Near => (ours - expected).abs() <= tolerance,
-        Relation::Below => ours <= expected + tolerance,
-        Relation::Above => ours >= expected - tolerance,
-    };
+    let inside = is_inside(expectation.is, ours, expected, tolerance);
     Some(Verdict {
         expectation: index,
         point,
         place: place(plan, results.quick, parameters),
+        parameters: parameters.clone(),
         expected,
         ours,
         tolerance,
         inside,
         is_input: expectation.is_input(),
     })
+}
+
+fn is_inside(is: Relation, ours: f64, expected: f64, tolerance: f64) -> bool {
+    match is {
+        Relation::Near => (ours - expected).abs() <= tolerance,
+        Relation::Below => ours <= expected + tolerance,
+        Relation::Above => ours >= expected - tolerance,
+    }
 }
 
 pub(crate) fn expected_at(
@@ -159,12 +206,29 @@ mod tests {
             expectation: 0,
             point: 0,
             place: String::new(),
+            parameters: Table::new(),
             expected: 2.0,
             ours,
             tolerance: 0.0,
             inside: ours == 2.0,
             is_input: false,
         }
+    }
+
+    #[test]
+    fn a_value_tells_what_it_says_of_a_switch() {
+        let room = |text: &str| {
+            let parameters = toml::from_str(text).expect("a table");
+            let verdict = Verdict {
+                parameters,
+                ..verdict(2.0)
+            };
+            verdict.room()
+        };
+        assert_eq!(room("device = 'software'"), Room::Software);
+        assert_eq!(room("system = 'rule_cache'"), Room::RulesNotCharged);
+        assert_eq!(room("system = 'two_paths'"), Room::Had);
+        assert_eq!(room(""), Room::Had);
     }
 
     #[test]

@@ -105,6 +105,7 @@ fn what_cannot_run_is_refused_with_its_name() {
         ("dpus = 0", "dpus: must be 1 to 64"),
         ("frame_bytes = 60", "frame_bytes: must be"),
         ("load = -1", "load: must be"),
+        ("load = 0.0", "load: nothing comes"),
         ("pipeline = 'software'", "costs: missing"),
         ("costs = 'measured/nothing.csv'", "costs: "),
         (

@@ -1,8 +1,8 @@
 //! What names of parameters and columns are in words, with their units, and how long lines are broken.
 
 /// Last parts of names, and the units that they stand for.
-const UNITS: [(&str, &str); 16] = [
-    ("_gbps_per_w", "Gb/s per W"),
+const UNITS: [(&str, &str); 20] = [
+    ("_m_per_s", "millions a second"),
     ("_per_minute", "a minute"),
     ("_per_s", "a second"),
     ("_gbps", "Gb/s"),
@@ -15,16 +15,46 @@ const UNITS: [(&str, &str); 16] = [
     ("_ms", "ms"),
     ("_ns", "ns"),
     ("_kb", "kB"),
+    ("_mb", "MB"),
+    ("_m", "millions"),
+    ("_bits", "bits"),
+    ("_ports", "ports"),
     ("_share", "share"),
     ("_s", "s"),
     ("_w", "W"),
 ];
 
 /// Parts of names that are written otherwise.
-const WRITTEN: [(&str, &str); 2] = [("p99", "99th percentile"), ("p50", "median")];
+const WRITTEN: [(&str, &str); 19] = [
+    ("p99", "99th percentile"),
+    ("p50", "median"),
+    ("max", "maximum"),
+    ("min", "minimum"),
+    ("rx", "received"),
+    ("tx", "sent"),
+    ("nf", "function"),
+    ("kv", "key-value"),
+    ("churn", "new flows"),
+    ("gbps", "rate"),
+    ("dpus", "DPUs"),
+    ("enis", "ENIs"),
+    ("acl", "ACL"),
+    ("alu", "ALU"),
+    ("rdma", "RDMA"),
+    ("sram", "SRAM"),
+    ("tcam", "TCAM"),
+    ("sfcache", "SFCache"),
+    ("p4sfc", "P4SFC"),
+];
+
+/// Names that are a unit and nothing else, in words.
+const BARE: [(&str, &str, &str); 1] = [("gbps_per_w", "throughput", "Gb/s per W")];
 
 /// A name in words, without the unit that it ends with, and that unit.
 pub(crate) fn words(name: &str) -> (String, Option<&'static str>) {
+    if let Some((_, words, unit)) = BARE.iter().find(|(bare, ..)| *bare == name) {
+        return ((*words).to_owned(), Some(unit));
+    }
     let ending = UNITS.iter().find(|(ending, _)| name.ends_with(ending));
     let (stem, unit) = match ending {
         Some((ending, unit)) => (&name[..name.len() - ending.len()], Some(*unit)),
@@ -74,7 +104,13 @@ mod tests {
             ("complex_share", "complex, share"),
             ("entries_per_s", "entries, a second"),
             ("agent.entries_per_s", "agent entries, a second"),
-            ("churn_per_minute", "churn, a minute"),
+            ("churn_per_minute", "new flows, a minute"),
+            ("gbps_per_w", "throughput, Gb/s per W"),
+            ("connections_m_per_s", "connections, millions a second"),
+            ("policy_mb", "policy, MB"),
+            ("nf_bits", "function, bits"),
+            ("queue_max_kb", "queue maximum, kB"),
+            ("dpus", "DPUs"),
             ("flows", "flows"),
             ("gap_cycles", "gap, cycles"),
         ] {

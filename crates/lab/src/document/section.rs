@@ -1,7 +1,7 @@
 //! What the page tells of one plan.
 
 use super::{Counts, tested};
-use crate::plan::{Expectation, Figure, Relation};
+use crate::plan::{Expectation, Figure, Relation, Values};
 use crate::results::{short, shown};
 use crate::run::Outcome;
 use crate::verdict::Verdict;
@@ -35,20 +35,20 @@ pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcom
     pictures(text, outcome, base);
     put_in(text, outcome);
     let (inputs, judged): (Vec<_>, Vec<_>) = (0..plan.expectations.len())
-        .map(|index| (&plan.expectations[index], of(outcome, index)))
+        .map(|index| (index, of(outcome, index)))
         .filter(|(_, verdicts)| !verdicts.is_empty())
-        .partition(|(expectation, _)| expectation.is_input());
+        .partition(|(index, _)| plan.expectations[*index].is_input());
     if !inputs.is_empty() {
-        text.push_str("\n**Put in and read back**, not counted:\n\n| measured | said | ours | at | implied by |\n|---|---|---|---|---|\n");
+        text.push_str("\n**Put in and read back**, not counted:\n\n| measured | said by | said | ours | at | implied by |\n|---|---|---|---|---|---|\n");
         inputs
             .iter()
-            .for_each(|(e, verdicts)| input_rows(text, e, verdicts));
+            .for_each(|(index, verdicts)| input_rows(text, &plan.expectations[*index], verdicts));
     }
     if !judged.is_empty() {
         text.push_str("\n**What could fail:**\n\n| measured | said by | said | passes | ours | at | |\n|---|---|---|---|---|---|---|\n");
         judged
             .iter()
-            .for_each(|(e, verdicts)| judged_rows(text, e, verdicts));
+            .for_each(|(index, verdicts)| judged_rows(text, &plan.expectations[*index], verdicts));
     }
     let outside = judged
         .iter()
@@ -56,7 +56,9 @@ pub(super) fn write(text: &mut String, outcome: &Outcome, (all, base): (&[Outcom
     let outside: Vec<_> = outside.collect();
     if !outside.is_empty() {
         text.push_str("\n**Why the rest differs:**\n\n");
-        outside.iter().for_each(|(e, _)| why(text, e, all));
+        outside
+            .iter()
+            .for_each(|(index, _)| why(text, outcome, *index, all));
     }
 }
 
@@ -112,12 +114,16 @@ fn input_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdict
         of, source, input, ..
     } = expectation;
     for verdict in verdicts.iter().take(MOST_LINES) {
-        let (ours, place) = (short(verdict.ours), &verdict.place);
-        let _ = writeln!(text, "| {of} | {source} | {ours} | {place} | {input} |");
+        let (said, ours, off) = (short(verdict.expected), short(verdict.ours), off(verdict));
+        let place = &verdict.place;
+        let _ = writeln!(
+            text,
+            "| {of} | {source} | {said} | {ours}{off} | {place} | {input} |"
+        );
     }
     if verdicts.len() > MOST_LINES {
         let more = verdicts.len() - MOST_LINES;
-        let _ = writeln!(text, "| {of} | {source} | | {more} more | {input} |");
+        let _ = writeln!(text, "| {of} | {source} | | | {more} more | {input} |");
     }
 }
 
@@ -128,14 +134,10 @@ fn judged_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdic
             let (said, passes) = (short(verdict.expected), passes(expectation.is, verdict));
             let (ours, place) = (short(verdict.ours), &verdict.place);
             let off = off(verdict);
-            let how = if verdict.inside {
-                "inside"
-            } else {
-                "**outside**"
-            };
+            let (how, room) = (how(verdict.inside), verdict.room().told());
             let _ = writeln!(
                 text,
-                "| {of} | {source} | {said} | {passes} | {ours}{off} | {place} | {how} |"
+                "| {of} | {source} | {said} | {passes} | {ours}{off} | {place} | {how}{room} |"
             );
         }
         return;
@@ -146,15 +148,18 @@ fn judged_rows(text: &mut String, expectation: &Expectation, verdicts: &[&Verdic
     };
     let (said, passes) = (short(extreme.expected), passes(expectation.is, extreme));
     let (ours, off, place) = (short(extreme.ours), off(extreme), &extreme.place);
-    let how = if inside == all {
-        "inside"
-    } else {
-        "**outside**"
-    };
+    let (how, room) = (how(inside == all), extreme.room().told());
     let _ = writeln!(
         text,
-        "| {of} | {source} | {said} | {passes} | {ours}{off} | of {all} the nearest to failing, or the farthest off: {place} | {inside} of {all} {how} |"
+        "| {of} | {source} | {said} | {passes} | {ours}{off} | of {all} the nearest to failing, or the farthest off: {place} | {inside} of {all} {how}{room} |"
     );
+}
+
+fn how(inside: bool) -> &'static str {
+    match inside {
+        true => "inside",
+        false => "**outside**",
+    }
 }
 
 /// From where to where a value would be inside.
@@ -191,7 +196,8 @@ fn extreme<'a>(is: Relation, verdicts: &[&'a Verdict]) -> Option<&'a Verdict> {
 }
 
 /// A cause counts as known if a plan has changed it and all came of it that was expected.
-fn why(text: &mut String, expectation: &Expectation, all: &[Outcome]) {
+fn why(text: &mut String, outcome: &Outcome, index: usize, all: &[Outcome]) {
+    let expectation = &outcome.plan.expectations[index];
     let Expectation {
         of,
         source,
@@ -200,37 +206,103 @@ fn why(text: &mut String, expectation: &Expectation, all: &[Outcome]) {
     } = expectation;
     let words = expectation.cause.split_whitespace();
     let cause = words.collect::<Vec<_>>().join(" ");
-    let test = all.iter().find(|outcome| outcome.plan.name == *tested_by);
-    let told = match (cause.is_empty(), test.map(moved)) {
+    let named = all.iter().find(|outcome| outcome.plan.name == *tested_by);
+    let test = named.map(|test| (test, test.plan.tests_of(&outcome.plan, expectation)));
+    let told = match (cause.is_empty(), test) {
         (true, _) => "cause unknown.".to_owned(),
-        (false, None) => format!("cause unknown. Supposed, and tested by no run: {cause}"),
-        (false, Some((moved, expected))) => {
+        (false, Some((test, tests))) if !tests.is_empty() => {
+            let said = verdicts_of(test, &tests);
+            let moved = said.iter().filter(|verdict| verdict.inside).count();
             let tested = format!(
-                "[{tested_by}](#{tested_by}), where {moved} of {expected} values moved as they should"
+                "[{tested_by}](#{tested_by}), where {moved} of {} values moved as they should",
+                said.len()
             );
-            match (moved == expected, moved) {
-                (true, _) => format!("{cause} Tested in {tested}."),
+            let part = explained(outcome, index, (test, &said));
+            match (moved == said.len(), moved) {
+                (true, _) => format!("{cause} Tested in {tested}.{part}"),
                 (false, 0) => format!(
                     "cause unknown. It is not what was supposed: {cause} Tested in {tested}."
                 ),
-                (false, _) => format!("known in part. {cause} Tested in {tested}."),
+                (false, _) => format!("known in part. {cause} Tested in {tested}.{part}"),
             }
         }
+        (false, _) => format!("cause unknown. Supposed, and tested by no run: {cause}"),
     };
     let _ = writeln!(text, "- {of}, {source}: {told}");
 }
 
-/// Of what a test says must come of a changed cause, how much did, and how much there is. Values of the
-/// paper that it shows beside that are another matter.
-fn moved(test: &Outcome) -> (usize, usize) {
-    let expectations = &test.plan.expectations;
-    let says = |verdict: &&Verdict| expectations[verdict.expectation].source.starts_with(CAUSE);
-    let Counts { all, inside, .. } = Counts::of(test.verdicts.iter().filter(says));
-    (inside, all)
+fn verdicts_of<'a>(test: &'a Outcome, expectations: &[usize]) -> Vec<&'a Verdict> {
+    let all = test.verdicts.iter();
+    all.filter(|verdict| expectations.contains(&verdict.expectation))
+        .collect()
 }
 
-/// How the source of an expectation begins that says what must come of a changed cause.
-const CAUSE: &str = "the cause:";
+/// How many of the values that are outside a changed cause brings inside, if it is not all of them.
+fn explained(outcome: &Outcome, index: usize, (test, said): (&Outcome, &[&Verdict])) -> String {
+    let expectation = &outcome.plan.expectations[index];
+    let common = swept_by_both(outcome, test);
+    let mut outside = of(outcome, index);
+    outside.retain(|verdict| !verdict.inside);
+    let comes_inside = |verdict: &&&Verdict| {
+        let mut there = at_the_same(verdict, said, &common).into_iter();
+        there.any(|other| match expectation.values {
+            // What is expected is another value of the same run.
+            Values::Column(_) => other.inside,
+            _ => verdict.would_be_inside(expectation.is, other.ours),
+        })
+    };
+    let reached = outside.iter().filter(comes_inside).count();
+    match reached == outside.len() {
+        true => String::new(),
+        false => format!(
+            " It explains the difference only in part: {reached} of {} outside come inside with it{}.",
+            outside.len(),
+            nearest(&outside, said, &common)
+        ),
+    }
+}
+
+/// The nearest that a changed cause brings ours to what is expected.
+fn nearest(outside: &[&Verdict], said: &[&Verdict], common: &[String]) -> String {
+    let pairs = outside.iter().flat_map(|verdict| {
+        let there = at_the_same(verdict, said, common).into_iter();
+        there.map(|other| (verdict.expected, other.ours))
+    });
+    let off = |(expected, ours): &(f64, f64)| (ours - expected).abs() / expected.abs().max(1e-12);
+    let nearest = pairs.min_by(|a, b| off(a).total_cmp(&off(b)));
+    nearest.map_or_else(String::new, |(expected, ours)| {
+        format!(
+            "; the nearest is {} where {} is said",
+            short(ours),
+            short(expected)
+        )
+    })
+}
+
+/// Parameters of which both a plan and the test of its cause have several values. A plan that tests a cause
+/// itself changes one of these.
+fn swept_by_both(outcome: &Outcome, test: &Outcome) -> Vec<String> {
+    if outcome.plan.name == test.plan.name {
+        return Vec::new();
+    }
+    let others = test.plan.swept(false);
+    let mut names = outcome.plan.swept(false);
+    names.retain(|name| others.contains(name));
+    names
+}
+
+/// What the test of a cause says at the same values of these parameters; all that it says if it has none.
+fn at_the_same<'a>(verdict: &Verdict, said: &[&'a Verdict], common: &[String]) -> Vec<&'a Verdict> {
+    let is_same = |other: &&&Verdict| {
+        let mut names = common.iter();
+        names.all(|name| other.parameters.get(name) == verdict.parameters.get(name))
+    };
+    let same: Vec<&Verdict> = said.iter().filter(is_same).copied().collect();
+    match same.is_empty() {
+        true => said.to_vec(),
+        false => same,
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -241,6 +313,7 @@ mod tests {
             expectation: 0,
             point: 0,
             place: String::new(),
+            parameters: toml::Table::new(),
             expected,
             ours,
             tolerance,
@@ -260,6 +333,25 @@ mod tests {
             assert_eq!(passes(is, &verdict), told);
         }
         assert_eq!(off(&verdict), " (-10.0 %)");
+    }
+
+    #[test]
+    fn a_cause_is_compared_where_nothing_else_differs() {
+        let at = |ours: f64, place: &str| Verdict {
+            parameters: toml::from_str(place).expect("a table"),
+            ..verdict(10.0, ours, 0.5)
+        };
+        let (few, many) = (at(9.0, "flows = 1"), at(10.0, "flows = 2"));
+        let (said, common) = ([&few, &many], ["flows".to_owned()]);
+        let ours = |place: &str| -> Vec<f64> {
+            let there = at_the_same(&at(5.0, place), &said, &common);
+            there.iter().map(|verdict| verdict.ours).collect()
+        };
+        assert_eq!(ours("flows = 1"), [9.0]);
+        assert_eq!(ours("flows = 2"), [10.0]);
+        assert_eq!(ours("flows = 3"), [9.0, 10.0]);
+        let told = nearest(&[&at(5.0, "flows = 1")], &said, &common);
+        assert_eq!(told, "; the nearest is 9 where 10 is said");
     }
 
     #[test]

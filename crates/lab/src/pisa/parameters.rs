@@ -100,9 +100,9 @@ impl Parameters {
             ),
             ((6..=64).contains(&self.stages), "stages", "6 to 64"),
             (
-                self.loopback_cycles <= 1_000_000,
+                (1..=1_000_000).contains(&self.loopback_cycles),
                 "loopback_cycles",
-                "at most a million",
+                "1 to a million",
             ),
             (
                 (1..=1_000_000).contains(&self.cores_cycles),

@@ -2,8 +2,9 @@
 
 use super::{Expectation, Figure, MAX_POINTS, Plan, Ratio, Values, listed};
 use crate::error::Misplaced;
-use crate::model::Model;
+use crate::model::{Model, ParameterError};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use toml::{Spanned, Table, Value};
 
@@ -44,15 +45,31 @@ pub(super) fn points(
         return Err((0..0, message));
     }
     for point in plan.points(quick) {
-        let Err(error) = plan.model.check(&point, &plan.folder) else {
-            continue;
-        };
-        let field = error.field.as_deref().unwrap_or_default();
-        let span = tables.iter().find_map(|table| table.get(field));
-        let span = span.map_or(0..0, Spanned::span);
-        return Err((span, format!("{field}: {error}")));
+        if let Err(error) = plan.model.check(&point, &plan.folder) {
+            return Err(misplaced(&plan.text, tables, &error));
+        }
     }
     Ok(())
+}
+
+/// Where a plan has the parameter that is wrong; what it does not have is missing among its parameters.
+pub(super) fn misplaced(
+    text: &str,
+    tables: &[&BTreeMap<String, Spanned<Value>>],
+    error: &ParameterError,
+) -> Misplaced {
+    let Some(field) = error.field.as_deref() else {
+        return (parameters_place(text), error.to_string());
+    };
+    let span = tables.iter().find_map(|table| table.get(field));
+    let span = span.map_or_else(|| parameters_place(text), Spanned::span);
+    (span, format!("{field}: {error}"))
+}
+
+/// Where a plan's parameters begin.
+fn parameters_place(text: &str) -> Range<usize> {
+    let start = text.find("[parameters]").unwrap_or(0);
+    start..start
 }
 
 /// Combinations that are left out are of the plan's parameters.

@@ -217,6 +217,10 @@ impl Parameters {
             let message = "more than the ports of an ENI's machine with all that has a mapping";
             return Err(ParameterError::new("flows", message));
         }
+        if setting.parameters.load + setting.parameters.connection_load == 0.0 {
+            let message = "nothing comes: must be above 0 where connection_load is 0";
+            return Err(ParameterError::new("load", message));
+        }
         if setting.packets() > MOST_PACKETS {
             let message = format!(
                 "{:.0} packets in it; {MOST_PACKETS:.0} are the most",

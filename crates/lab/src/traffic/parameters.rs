@@ -234,6 +234,9 @@ impl TrafficParameters {
                 return Err(ParameterError::new(field, format!("must be {range}")));
             }
         }
+        if let FrameBytes::Fixed(bytes) = self.frame_bytes {
+            super::frames::check_length(bytes.into())?;
+        }
         self.check_together()
     }
 
@@ -370,9 +373,6 @@ impl TrafficParameters {
     }
 
     fn generator_at(&self, packets_per_s: f64) -> Result<TrafficConfig, ParameterError> {
-        if let FrameBytes::Fixed(bytes) = self.frame_bytes {
-            super::frames::check_length(bytes.into())?;
-        }
         Ok(TrafficConfig {
             arrivals: self.arrivals(packets_per_s),
             flows: self.flows,

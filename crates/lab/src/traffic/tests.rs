@@ -173,6 +173,8 @@ fn what_does_not_go_together_is_refused_by_name() {
         ("input_gbps = 1\ninput_mpps = 1", "input_mpps"),
         ("capture = 'a'\ninput_gbps = 1", "capture"),
         ("time_scale = 0", "time_scale"),
+        ("frame_bytes = 0", "frame_bytes"),
+        ("frame_bytes = 9999", "frame_bytes"),
         ("flow_model = 'open'", "flow_sizes"),
         (
             "flow_model = 'open'\nflow_sizes = 'a'\nflow_size_unit = 'bytes'",
@@ -191,7 +193,6 @@ fn what_does_not_go_together_is_refused_by_name() {
             "frame_bytes = '/no/such/file'\ninput_gbps = 1",
             "frame_bytes",
         ),
-        ("frame_bytes = 9999\ninput_gbps = 1", "frame_bytes"),
         ("capture = '/no/such/file'", "capture"),
         ("input_gbps = 1e-6", "input_gbps"),
     ] {

@@ -239,6 +239,11 @@ impl Parameters {
             "flows",
             "must be 1 to 65536",
         )?;
+        require(
+            self.queue_limit_bytes > 0,
+            "queue_limit_bytes",
+            "must be above 0",
+        )?;
         let sizes = self.least_bytes > 0 && self.least_bytes <= self.most_bytes;
         require(
             sizes,

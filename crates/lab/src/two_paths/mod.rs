@@ -15,7 +15,8 @@
 //! ```
 //!
 //! So [`world`] is another driver of the [machine](twinpath_node::machine), which also changes the chain.
-//! Traffic to order is what clients send, one way: no answer can come before its question has left.
+//! Traffic to order is what clients send, one way: no answer can come before its question has left. With
+//! `answers` an inspector sees both ways, as a capture would have them: answers come when they came there.
 //! Captures come as they were captured, whatever this testbed's latency is.
 //!
 //! Systems that papers compare with are modes of the same mechanisms, or small models beside them:

@@ -63,10 +63,16 @@ impl Setting {
 
     /// What runs the flow state, and whether a switch could.
     pub(super) fn remark(&self) -> Option<String> {
+        let chain = &self.parameters.chain;
+        if self.parameters.system == System::RuleCache {
+            return Some(format!(
+                "{chain}: the tables of a cache of rules are as large as the testbed says; they are not charged to our \
+                 budget of a switch's ASIC."
+            ));
+        }
         if !self.has_state() {
             return None;
         }
-        let chain = &self.parameters.chain;
         Some(match self.refusal().ok()? {
             None => format!("{chain}: its flow state fits the budget of a switch's ASIC."),
             Some(why) => format!(

@@ -62,6 +62,9 @@ pub struct Parameters {
     pub write_share: f64,
     /// The rules of an inspector, as seen from the plan.
     pub inspector_rules: PathBuf,
+    /// Whether the connections of an inspector have two ends: a handshake, and acknowledgements of what
+    /// clients send. Without answers a connection stays half-open, and its packets go to the cores.
+    pub answers: bool,
     /// Another chain that takes the place of the first one while packets come.
     pub replace_chain: Option<String>,
     /// When it does, in ms of the packets' time.
@@ -158,6 +161,7 @@ impl Default for Parameters {
             complex_share: 0.0,
             write_share: 0.0,
             inspector_rules: "traffic/inspector.rules".into(),
+            answers: false,
             replace_chain: None,
             replace_at_ms: 0.0,
             warm_up: 0.5,
@@ -226,6 +230,8 @@ impl Parameters {
                 "slots",
                 "1 to 10 million",
             ),
+            (self.hot_packets > 0, "hot_packets", "above 0"),
+            (self.threshold > 0, "threshold", "above 0"),
             (matches!(self.ways, 1 | 2 | 4 | 8), "ways", "1, 2, 4 or 8"),
             (time(self.sketch_window_us), "sketch_window_us", "above 0"),
             (time(self.time_to_live_us), "time_to_live_us", "above 0"),
@@ -235,9 +241,9 @@ impl Parameters {
                 "0.01 to a million",
             ),
             (
-                self.matches_per_s.is_none_or(|n| within(n, 0.0, 1e9)),
+                self.matches_per_s.is_none_or(|n| within(n, 1e-3, 1e9)),
                 "matches_per_s",
-                "0 to a thousand million",
+                "above 0 and at most a thousand million",
             ),
             (self.idle_windows > 0, "idle_windows", "above 0"),
             (
@@ -436,7 +442,23 @@ impl Setting {
         self.parameters.traffic.packets_per_s(wire_bytes)
     }
 
+    /// A store's keys are all written before anything else comes: that is no part of what is measured.
+    fn check_preload(&self) -> Result<(), ParameterError> {
+        let traffic = &self.parameters.traffic;
+        let before = (traffic.packets as f64 * self.parameters.warm_up) as u64;
+        if !self.has("kv_store") || traffic.capture.is_some() || before >= traffic.flows {
+            return Ok(());
+        }
+        let message = format!(
+            "measuring begins after {before} packets, while the store's {} keys are still being written: \
+             more packets, fewer flows or a longer warm_up",
+            traffic.flows
+        );
+        Err(ParameterError::new("packets", message))
+    }
+
     fn check(&self) -> Result<(), ParameterError> {
+        self.check_preload()?;
         let system = self.parameters.system;
         if system == System::RuleCache && self.testbed.agent.is_none() {
             return Err(ParameterError::new("system", "the testbed has no agent"));

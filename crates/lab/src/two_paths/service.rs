@@ -30,8 +30,13 @@ impl Setting {
         chain
     }
 
-    fn has(&self, function: &str) -> bool {
+    pub(super) fn has(&self, function: &str) -> bool {
         self.functions.iter().any(|name| name == function)
+    }
+
+    /// Whether an inspector sees both directions of its connections.
+    fn has_answers(&self) -> bool {
+        self.parameters.answers && self.has("inspector")
     }
 
     /// The service, as a file would say it, but for functions whose state may only be read.
@@ -169,8 +174,10 @@ impl Setting {
         if self.has("kv_store") {
             config.kv = Some(self.requests());
         } else if self.has("reassembler") || self.has("inspector") {
-            config.tcp.handshake = false;
-            config.tcp.ack_every = 0;
+            if !self.has_answers() {
+                config.tcp.handshake = false;
+                config.tcp.ack_every = 0;
+            }
             if self.has("reassembler") {
                 config.tcp.out_of_order_share = parameters.complex_share;
             } else if parameters.complex_share > 0.0 {
@@ -180,6 +187,11 @@ impl Setting {
                     offset: 0,
                     share: parameters.complex_share,
                 }];
+            }
+            if self.has_answers() {
+                config.server_packets = true;
+                // Data comes from clients; what servers send are acknowledgements.
+                config.reply_share = 0.0;
             }
         } else {
             let (address, port) = SERVICE;

@@ -120,9 +120,15 @@ fn every_packet_leaves_or_is_counted_as_lost() {
         "chain = 'reassembler'\ninput_gbps = 100\nzipf = 0\nflows = 100_000\ncores = 1",
         "chain = 'load_balancer'\nsystem = 'server_only'\ninput_gbps = 200",
         "chain = 'load_balancer'\nsystem = 'rule_cache'\ninput_gbps = 300\nflows = 100_000",
-        "chain = 'kv_store'\nsystem = 'read_only_cache'\nwrite_share = 0.5\ninput_mpps = 100",
+        "chain = 'kv_store'\nsystem = 'read_only_cache'\nwrite_share = 0.5\ninput_mpps = 100\nflows = 10",
     ] {
-        let found = run(&format!("{text}\npackets = 60_000\nwarm_up = 0"));
+        // A store's keys are written first.
+        let warm_up = if text.contains("kv_store") {
+            0.001
+        } else {
+            0.0
+        };
+        let found = run(&format!("{text}\npackets = 60_000\nwarm_up = {warm_up:?}"));
         let whole = found.of("output_mpps") / found.of("offered_mpps") + found.of("lost_share");
         assert!(found.of("lost_share") > 0.05, "{text}: nothing is lost");
         // What is in queues at the end is neither.
@@ -164,6 +170,28 @@ fn a_cache_that_is_only_read_answers_no_write() {
     let half = share(&format!("{read_only} = 0.5"));
     assert!((0.1..0.5).contains(&half), "{half}");
     assert!(share(&format!("{read_only} = 0.0")) > 0.99);
+}
+
+/// A connection of which one end alone is heard stays half-open: each of its packets goes to the cores.
+#[test]
+fn an_inspector_that_hears_both_ends_has_a_fast_path() {
+    let text = "chain = 'inspector'\ninput_mpps = 2\nflows = 100\nhot_packets = 1\npackets = 40_000\nwarm_up = 0.75";
+    let share = |more: &str| run(&format!("{text}\n{more}")).of("fast_share");
+    assert_eq!(share("answers = false"), 0.0);
+    let both = share("answers = true");
+    assert!(both > 0.3, "{both}");
+}
+
+/// While a store's keys are written once each, nothing is asked for.
+#[test]
+fn measuring_begins_behind_what_a_store_is_filled_with() {
+    let text = "chain = 'kv_store'\ninput_mpps = 2\nflows = 10_000\nwarm_up = 0.5\npackets";
+    let error = refused(&format!("{text} = 19_000"));
+    assert_eq!(error.field.as_deref(), Some("packets"));
+    assert!(error.message.contains("10000 keys"), "{error}");
+    TwoPaths
+        .check(&table(&format!("{text} = 20_000")), &plans())
+        .expect("behind it");
 }
 
 #[test]
@@ -237,6 +265,10 @@ fn what_cannot_run_is_refused_by_name() {
         ),
         ("replace_chain = 'inspektor'", "replace_chain"),
         ("slots = 0", "slots"),
+        ("hot_packets = 0", "hot_packets"),
+        ("threshold = 0", "threshold"),
+        ("matches_per_s = 0", "matches_per_s"),
+        ("frame_bytes = 20_000", "frame_bytes"),
         ("ways = 3", "ways"),
         ("'agent.entries_per_s' = 0", "agent.entries_per_s"),
         ("'agent.speed' = 1", "agent.speed"),
