@@ -265,7 +265,7 @@ fn inside(fast_path: &FastPath, tallies: Tallies) -> Snapshot {
     Snapshot {
         packets_in: counts.packets_in,
         bytes_in: counts.bytes_in,
-        packets_fast: counts.packets_in - counts.punted_packets,
+        packets_fast: counts.settled_packets(),
         packets_slow: counts.punted_packets,
         slots: slot_counts(fast_path),
         rules: rules::tables(fast_path),

@@ -21,7 +21,7 @@
 //! | `totals.bytes_in` | bytes | arrived, link-layer header included |
 //! | `totals.packets_out` | packets | left |
 //! | `totals.bytes_out` | bytes | left |
-//! | `fast.packets`, `slow.packets` | packets | settled by the fast path alone; seen by the slow path |
+//! | `fast.packets`, `slow.packets` | packets | of those that entered the chain: settled by the fast path alone; seen by the slow path |
 //! | `fast.bytes`, `slow.bytes` | bytes | of those packets, as they arrived |
 //! | `fast.share`, `slow.share` | 0 to 1 | of both paths' packets |
 //! | `drops.<reason>` | packets | dropped, by reason |

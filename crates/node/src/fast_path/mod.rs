@@ -70,6 +70,10 @@ pub struct PathCounters {
     pub packets_in: u64,
     /// Bytes in.
     pub bytes_in: u64,
+    /// Of them, packets that were not let into the chain: they passed by it, or were dropped in front of it.
+    pub aside_packets: u64,
+    /// Their bytes.
+    pub aside_bytes: u64,
     /// Packets that left without the slow path.
     pub fast_packets: u64,
     /// Their bytes.
@@ -90,6 +94,18 @@ pub struct PathCounters {
     pub link_lost: u64,
     /// Write-backs or answers that had to wait for a buffer.
     pub no_own_buffer: u64,
+}
+
+impl PathCounters {
+    /// Packets that entered the chain, and that the slow path has not seen.
+    pub const fn settled_packets(&self) -> u64 {
+        self.packets_in - self.aside_packets - self.punted_packets
+    }
+
+    /// Their bytes.
+    pub const fn settled_bytes(&self) -> u64 {
+        self.bytes_in - self.aside_bytes - self.punted_bytes
+    }
 }
 
 /// What an element of the chain has on the fast path.

@@ -405,6 +405,8 @@ impl FastPath {
     #[cold]
     fn pass_one_by(&mut self, frame: Frame, io: &mut Io<'_>) {
         self.tell_arrival(&frame, None);
+        self.counts.aside_packets += 1;
+        self.counts.aside_bytes += frame.len() as u64;
         match self.admission.refusal(&frame) {
             None => self.depart(frame, false, io),
             Some(reason) => self.drop(frame, reason, io),

@@ -18,8 +18,8 @@ impl MachineFigures {
         report.totals.bytes_in = counts.bytes_in;
         report.slow.packets = counts.punted_packets;
         report.slow.bytes = counts.punted_bytes;
-        report.fast.packets = counts.packets_in - counts.punted_packets;
-        report.fast.bytes = counts.bytes_in - counts.punted_bytes;
+        report.fast.packets = counts.settled_packets();
+        report.fast.bytes = counts.settled_bytes();
         report.coherence = coherence(fast_path);
         report.slots_at_end = slot_counts(fast_path);
         report.parking = fast_path.parking().map(parking::parking);

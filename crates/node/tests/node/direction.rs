@@ -143,12 +143,12 @@ fn nobody_outside_passes_for_a_host_inside() {
         arrivals.push((SITE, foreign.clone()));
     }
     let outcome = through(&gateway(), &arrivals);
-    let refused = 90;
     assert_eq!(outcome.dropped("source_inside"), 60);
     assert_eq!(outcome.dropped("source_outside"), 30);
     assert_eq!(outcome.left.len(), 30);
-    let hits = outcome.on_fast_path - refused;
-    assert!(hits > 5, "{hits}");
+    // What is refused is not counted as settled.
+    let hits = outcome.on_fast_path;
+    assert!((6..=30).contains(&hits), "{hits}");
     assert!(outcome.left.iter().all(|(port, packet)| {
         let (from, to) = ends(packet);
         *port == PEER && from.address != end("10.0.0.6:1").address && to == end("192.0.2.10:443")
