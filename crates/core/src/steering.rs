@@ -10,7 +10,7 @@ use crate::hash::HashKey;
 use crate::key::{FlowKey, Keyed, Role, Side, V4Key};
 use crate::wire::fields;
 use crate::wire::layout::{Fragment, Layout, Network, Plain, PlainEnds, Transport};
-use crate::wire::{Endpoint, icmp, kv};
+use crate::wire::{Address, Endpoint, icmp, kv};
 
 /// One endpoint that stands for another.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -283,6 +283,7 @@ impl Steering {
         }
         Some(
             self.v4_key(frame, layout)
+                .or_else(|| self.v6_key(frame, layout))
                 .unwrap_or_else(|| self.any_key(frame, layout)),
         )
     }
@@ -348,6 +349,23 @@ impl Steering {
             u32::from(end.port) << 16 | ports & 0xffff,
             row,
         )
+    }
+
+    /// The flow of a packet with IPv6 ends where no endpoint stands for another.
+    #[inline(always)]
+    fn v6_key(&self, frame: &[u8], layout: &Layout) -> Option<Keyed> {
+        if self.aliases > 0 {
+            return None;
+        }
+        let (addresses, ports) = fields::v6_ends(frame, layout)?;
+        let (source, destination) = v6_endpoints(addresses, ports);
+        let (key, side) = FlowKey::connection(source, destination, layout.protocol);
+        Some(Keyed {
+            key,
+            side,
+            role: Role::Member,
+            alias_row: 0,
+        })
     }
 
     #[inline(never)]
@@ -430,6 +448,15 @@ impl Steering {
             alias_row: 0,
         })
     }
+}
+
+/// The ends of a packet over IPv6.
+#[inline(always)]
+const fn v6_endpoints([source, destination]: [Address; 2], ports: u32) -> (Endpoint, Endpoint) {
+    (
+        Endpoint::new(source, (ports >> 16) as u16),
+        Endpoint::new(destination, ports as u16),
+    )
 }
 
 /// Whether an ICMP message reports an error, or is a redirect.

@@ -51,6 +51,18 @@ pub(crate) const fn rest_of_a_flow(ports: u32, protocol: u8, direction: Directio
         | (direction as u64) << DIRECTION_SHIFT
 }
 
+/// Whether word 4 is of a TCP or UDP flow over IPv6.
+#[inline(always)]
+pub(crate) const fn is_flow_over_v6(rest: u64) -> bool {
+    rest as u8 == shape::V6
+}
+
+/// The TCP flags in word 4.
+#[inline(always)]
+pub(crate) const fn tcp_flags_of(rest: u64) -> u8 {
+    (rest >> FLAGS_SHIFT) as u8
+}
+
 /// The protocol in a word that [`rest_of_a_flow`] made.
 #[inline(always)]
 pub(crate) const fn protocol_of_rest(rest: u64) -> u8 {
@@ -135,7 +147,7 @@ impl MatchKey {
         ])
     }
 
-    #[inline(never)]
+    #[inline]
     fn of_any(frame: &[u8], layout: &Layout, ingress: u16, direction: Direction) -> Option<Self> {
         match fields::v6_ends(frame, layout) {
             Some(ends) if layout.fragment == Fragment::Whole => {

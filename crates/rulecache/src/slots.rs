@@ -175,7 +175,7 @@ impl Slots {
 
     /// Keeps what the last segment of a rule said, if it was one and the rule tells.
     #[inline(always)]
-    fn note_progress(&mut self, id: RuleId, progress: Option<TcpProgress>) {
+    pub fn note_progress(&mut self, id: RuleId, progress: Option<TcpProgress>) {
         if let Some(progress) = progress
             && action::tells_progress(self.action(id))
         {

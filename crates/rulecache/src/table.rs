@@ -21,9 +21,8 @@ mod promotion;
 
 pub use promotion::{Effect, Held};
 
-use crate::action;
 use crate::exact::{ExactTable, Refused};
-use crate::flows::{FlowTable, LineKey};
+use crate::flows::FlowTables;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId, RuleName, Uses};
 use crate::slots::{Slots, State};
@@ -116,7 +115,7 @@ pub struct TableCounters {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Found(NonZeroU32);
 
-/// Marks a line of the table of flows; others are rules.
+/// Marks a line of the tables of flows; others are rules.
 const LINE: u32 = 1 << 31;
 
 impl Found {
@@ -145,7 +144,7 @@ impl Found {
         self.0.get() - 1
     }
 
-    /// A line of the table of flows, or else a rule.
+    /// A line of the tables of flows, or else a rule.
     #[inline(always)]
     const fn place(self) -> Result<u32, RuleId> {
         match self.number() & LINE {
@@ -164,7 +163,7 @@ pub struct RuleTable {
     slots: Slots,
     /// Of the rules that match all addresses and ports, those that fit there; others are in the
     /// next.
-    flows: FlowTable,
+    flows: FlowTables,
     exact: ExactTable,
     masked: MaskedTable<6>,
     /// Active rules of the masked match whose mask has bits that differ within a flow.
@@ -192,7 +191,7 @@ impl RuleTable {
         Self {
             config,
             slots: Slots::new(rules),
-            flows: FlowTable::new(config.exact, rules, seed),
+            flows: FlowTables::new(config.exact, rules, seed),
             exact: ExactTable::new(config.exact, seed),
             masked: MaskedTable::new(limits(config.masked, config.masks), seed),
             sensitive: Variants::new(limits(config.masked, config.masks), rules, seed),
@@ -236,7 +235,7 @@ impl RuleTable {
         self.config.seed
     }
 
-    /// Whether there are any rules but those of one TCP or UDP flow over IPv4.
+    /// Whether there are any rules but those of one TCP or UDP flow.
     #[inline(always)]
     pub const fn has_others(&self) -> bool {
         self.exact.len() > 0 || !self.masked.is_empty()
@@ -305,9 +304,7 @@ impl RuleTable {
     /// The rule of one packet.
     #[inline]
     pub fn find(&mut self, key: &MatchKey) -> Option<Found> {
-        let line = LineKey::of(&key.0).and_then(|flow| self.flows.find(flow));
-        let flow = line.map(|line| Found::at(line | LINE));
-        flow.or_else(|| self.find_beside_flows(key))
+        self.flow_rule(key).or_else(|| self.find_beside_flows(key))
     }
 
     /// The same for a packet whose flow has no rule of its own.
@@ -332,15 +329,15 @@ impl RuleTable {
     #[inline]
     pub fn meets(&self, found: Found, key: &MatchKey) -> bool {
         match found.place() {
-            Ok(line) => LineKey::of(&key.0).is_some_and(|flow| self.flows.is_met(line, flow)),
+            Ok(line) => self.flows.is_met(line, key),
             Err(id) => self.slots.is_met(id, key),
         }
     }
 
     /// The rule of one flow that a packet with this key meets, uncounted.
+    #[inline]
     pub fn flow_rule(&self, key: &MatchKey) -> Option<Found> {
-        let line = self.flows.find(LineKey::of(&key.0)?)?;
-        Some(Found::at(line | LINE))
+        Some(Found::at(self.flows.find(key)? | LINE))
     }
 
     /// What a packet will read of the rule that an earlier one of its flow has met is on its way.
@@ -382,7 +379,7 @@ impl RuleTable {
         mask: &MatchKey,
         value: &MatchKey,
     ) -> Result<Option<RuleId>, Refused> {
-        let known = LineKey::of(&value.0).and_then(|flow| self.flows.rule_of(flow));
+        let known = self.flows.rule_of(value);
         let mut before = None;
         if let Some(known) = known {
             if self.slots.matched(known) != (*mask, *value) {
@@ -401,10 +398,7 @@ impl RuleTable {
         let action = self.slots.action(id);
         let last = self.slots.uses(id).last;
         let has_rule = self.exact.find_any(&value.0).is_some();
-        if !has_rule
-            && action::is_settled(action)
-            && self.flows.insert(id, (mask, value), action, last)
-        {
+        if !has_rule && self.flows.insert(id, (mask, value), action, last) {
             return Ok(before);
         }
         Ok(self.exact.insert(&mask.0, &value.0, id)?.or(before))

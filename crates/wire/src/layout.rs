@@ -161,6 +161,21 @@ pub fn dissect_plain(frame: &[u8]) -> Option<Layout> {
     Plain::of(frame).map(Plain::layout)
 }
 
+/// [`dissect`] for a frame that is known not to be [plain](dissect_plain): TCP and UDP over IPv6 first.
+///
+/// # Errors
+/// As there.
+#[inline(always)]
+pub fn dissect_other(frame: &[u8]) -> Result<Layout, Malformed> {
+    match plain::plain_v6(frame) {
+        Some(layout) => Ok(layout),
+        None => {
+            look_closer();
+            Ok(walk::walk(frame)?.taken_apart())
+        }
+    }
+}
+
 /// Tells the compiler that the plain path is to be the straight one. (Were the general path itself
 /// marked cold, it would be built for size.)
 #[cold]

@@ -101,10 +101,11 @@ impl Ahead {
         self.known.get_mut(..count).unwrap_or_default()
     }
 
-    /// What is known of a packet that is not plain.
-    pub fn put_other(&mut self, number: usize, parsed: Parsed, known: Known) {
-        self.known[number % BATCH] = known;
-        self.others[number % BATCH] = parsed;
+    /// Where it is kept what is known of a packet that is not plain.
+    #[inline(always)]
+    pub fn other(&mut self, number: usize) -> (&mut Known, &mut Parsed) {
+        let number = number % BATCH;
+        (&mut self.known[number], &mut self.others[number])
     }
 
     /// An element has found a packet's flow here.

@@ -11,7 +11,7 @@ use std::vec::Drain;
 use twinpath_coherence::Parsed;
 use twinpath_core::key::one_way;
 use twinpath_core::wire::dissect;
-use twinpath_core::wire::layout::Plain;
+use twinpath_core::wire::layout::{Plain, dissect_other};
 use twinpath_core::{Direction, Frame, Instant, Steering};
 use twinpath_fastpath::state_table::{Finder, NO_SLOT};
 use twinpath_rulecache::{Found, LineKey};
@@ -21,8 +21,8 @@ trait Searched {
     /// What tells it of a plain packet is on its way; what is known of the packet then includes
     /// what [`Self::find`] goes by, and its flow if elements will ask for it.
     fn fetch(&self, known: &mut Known, direction: Direction);
-    /// The same of any other packet.
-    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> Known;
+    /// The same of any other packet, of which `parsed` is known besides.
+    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction, known: &mut Known);
     /// It is there: packets get their hints, and what lies in those places is on its way.
     fn find(&self, known: &mut [Known]);
 }
@@ -40,12 +40,9 @@ impl Searched for InState<'_> {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> Known {
-        self.0.prefetch_tags(parsed.hash);
-        Known {
-            hash: parsed.hash,
-            ..Known::default()
-        }
+    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction, known: &mut Known) {
+        known.hash = parsed.hash;
+        self.0.prefetch_tags(known.hash);
     }
 
     #[inline(always)]
@@ -60,30 +57,21 @@ impl Searched for InState<'_> {
     }
 }
 
-/// Rules alone, each of one flow over IPv4.
+/// Rules alone, each of one flow.
 struct InRules<'a>(&'a RuleStage);
-
-impl InRules<'_> {
-    #[inline(always)]
-    fn hints(&self, flow: LineKey) -> Hints {
-        Hints::of_first(self.0.table.fetch(flow).bits())
-    }
-}
 
 impl Searched for InRules<'_> {
     #[inline(always)]
     fn fetch(&self, known: &mut Known, direction: Direction) {
         let protocol = known.plain.protocol();
-        known.hints = self.hints(LineKey::of_ends(known.ends, protocol, direction));
+        let flow = LineKey::of_ends(known.ends, protocol, direction);
+        known.hints = Hints::of_first(self.0.table.fetch(flow).bits());
     }
 
     #[inline(always)]
-    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction) -> Known {
-        let flow = self.0.other_flow_of(frame, &parsed.layout, direction);
-        Known {
-            hints: flow.map_or(Hints::default(), |flow| self.hints(flow)),
-            ..Known::default()
-        }
+    fn fetch_other(&self, frame: &Frame, parsed: &Parsed, direction: Direction, known: &mut Known) {
+        let found = self.0.fetch_other(frame, &parsed.layout, direction);
+        known.hints = Hints::of_first(found.map_or(0, Found::bits));
     }
 
     /// A flow tells where its line is without a look at anything.
@@ -121,13 +109,9 @@ impl Searched for InHints<'_> {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction) -> Known {
-        let hash = one_way(parsed.hash, parsed.keyed.side);
-        self.0.hints.prefetch(hash);
-        Known {
-            hash,
-            ..Known::default()
-        }
+    fn fetch_other(&self, _: &Frame, parsed: &Parsed, _: Direction, known: &mut Known) {
+        known.hash = one_way(parsed.hash, parsed.keyed.side);
+        self.0.hints.prefetch(known.hash);
     }
 
     #[inline(always)]
@@ -148,8 +132,8 @@ impl Searched for Inside {
     }
 
     #[inline(always)]
-    fn fetch_other(&self, _: &Frame, _: &Parsed, _: Direction) -> Known {
-        Known::default()
+    fn fetch_other(&self, _: &Frame, _: &Parsed, _: Direction, known: &mut Known) {
+        known.hints = Hints::default();
     }
 
     #[inline(always)]
@@ -319,10 +303,10 @@ impl FastPath {
         let numbered = frames.iter().enumerate();
         for (number, frame) in numbered.filter(|(number, _)| others >> number & 1 != 0) {
             let bit = |is: bool| u32::from(is) << number;
-            match self.parse(frame) {
-                Some((parsed, direction)) => {
-                    let known = searched.fetch_other(frame, &parsed, direction);
-                    ahead.put_other(number, parsed, known);
+            let (known, parsed) = ahead.other(number);
+            match self.parse(frame, parsed) {
+                Some(direction) => {
+                    searched.fetch_other(frame, parsed, direction, known);
                     ahead.replies |= bit(direction == Direction::Reply);
                 }
                 None => ahead.aside |= bit(true),
@@ -330,18 +314,20 @@ impl FastPath {
         }
     }
 
-    /// A packet that is not plain, its flow and which way it goes; `None` if it may not enter.
-    #[inline(never)]
-    fn parse(&self, frame: &Frame) -> Option<(Parsed, Direction)> {
-        let layout = dissect(frame.bytes()).ok()?;
-        let direction = self.admission.admit(frame, &layout).ok()?;
-        let keyed = self.steering.key(frame.bytes(), &layout)?;
-        let parsed = Parsed {
-            layout,
-            keyed,
-            hash: keyed.key.hash(self.steering.hash_key()),
-            hint: NO_SLOT,
+    /// Finds out about a packet that is not plain, and which way it goes; `None` if it may not enter.
+    // Written where it stays: to be moved as a whole it would have to wait until all of it is written.
+    #[inline(always)]
+    fn parse(&self, frame: &Frame, parsed: &mut Parsed) -> Option<Direction> {
+        // Where all flows are connections plain packets have been told apart.
+        let layout = match self.steering.are_connections() {
+            true => dissect_other(frame.bytes()).ok()?,
+            false => dissect(frame.bytes()).ok()?,
         };
-        Some((parsed, direction))
+        let direction = self.admission.admit(frame, &layout).ok()?;
+        parsed.keyed = self.steering.key(frame.bytes(), &layout)?;
+        parsed.layout = layout;
+        parsed.hash = parsed.keyed.key.hash(self.steering.hash_key());
+        parsed.hint = NO_SLOT;
+        Some(direction)
     }
 }

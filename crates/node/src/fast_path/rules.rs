@@ -5,7 +5,7 @@ use crate::position::Position;
 use twinpath_core::fragments::DatagramFlows;
 use twinpath_core::wire::layout::{Fragment, Layout};
 use twinpath_core::{Decision, Direction, Frame, HashKey};
-use twinpath_rulecache::{Effect, Found, LineKey, MatchKey, RuleTable};
+use twinpath_rulecache::{Effect, Found, MatchKey, RuleTable};
 
 /// The rules of one element of the chain, on the fast path.
 pub struct RuleStage {
@@ -63,14 +63,14 @@ impl RuleStage {
         MatchKey::of_fragment(bytes, layout, datagram, frame.port(), direction)
     }
 
-    /// The flow of a packet that is not plain, if one over IPv4.
-    pub fn other_flow_of(
+    /// Where the own rule of a flow is whose packet is not plain, probably; what lies there is on its way.
+    pub fn fetch_other(
         &self,
         frame: &Frame,
         layout: &Layout,
         direction: Direction,
-    ) -> Option<LineKey> {
-        LineKey::of(&self.key(frame, layout, direction)?.0)
+    ) -> Option<Found> {
+        self.table.fetch_other(&self.key(frame, layout, direction)?)
     }
 
     /// Packets meet the rules of their flows, until one does not go on, or does not find its rule

@@ -133,7 +133,9 @@ mod tests {
     use super::super::{Action, Rewrites, apply_any, rewrites_of};
     use super::*;
     use crate::field::Fields;
-    use crate::flows::{FlowTable, LineKey, counts_alone, new_headers as headers_of_line};
+    use crate::flows::{
+        FlowOfLine, FlowTable, LineKey, counts_alone, new_headers as headers_of_line,
+    };
     use proptest::prelude::*;
     use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder, dissect, ipv4, tcp, udp};
     use twinpath_core::{Direction, Instant};
@@ -206,7 +208,7 @@ mod tests {
             let mut frame = before.clone();
             apply_any(&settled, &mut frame, &layout);
             prop_assert_eq!(&frame, &general);
-            let mut table = FlowTable::new(1, 1, 0);
+            let mut table = FlowTable::<LineKey>::new(1, 1, 0);
             prop_assert!(table.insert(0, (&mask, &key), &settled, Instant(0)));
             let line = table.find(LineKey::of(&key.0).expect("IPv4")).expect("there");
             let (line, mut frame) = (table.line(line), before);

@@ -2,7 +2,7 @@
 
 use super::{Found, LINE, RuleTable};
 use crate::action;
-use crate::flows::{self, LineKey, Look};
+use crate::flows::{self, LineKey, Look, Place};
 use crate::headers::Headers;
 use crate::key::MatchKey;
 use crate::message::{Gone, RuleId};
@@ -27,10 +27,10 @@ impl RuleTable {
         if !self.behind.is_empty() && self.waits_behind(key) {
             return Decision::Hold;
         }
-        if let (Some(Ok(line)), Some(flow)) = (found.map(Found::place), LineKey::of(&key.0))
-            && self.flows.look(line, flow, now) == Look::Meets
+        if let Some(Ok(line)) = found.map(Found::place)
+            && self.flows.look(line, key, now) == Look::Meets
         {
-            return self.meet_line(line, frame, layout, now);
+            return self.meet_line(self.flows.at(line), frame, layout, now);
         }
         self.packet_elsewhere(key, found, frame, layout, now)
     }
@@ -38,7 +38,13 @@ impl RuleTable {
     /// Where a flow's own rule is, if it has one, probably; what lies there is on its way.
     #[inline(always)]
     pub fn fetch(&self, flow: LineKey) -> Found {
-        Found::at(self.flows.prefetch(flow) | LINE)
+        Found::at(self.flows.v4.prefetch(flow) | LINE)
+    }
+
+    /// The same for any packet; `None` if its flow can have no rule of its own there.
+    #[inline(always)]
+    pub fn fetch_other(&self, key: &MatchKey) -> Option<Found> {
+        Some(Found::at(self.flows.fetch(key)? | LINE))
     }
 
     /// Decides on a plain packet, with the ends that it has now, that arrived at `now` on port `ingress` and is
@@ -56,8 +62,8 @@ impl RuleTable {
         match earlier.filter(|_| self.behind.is_empty())?.place() {
             Ok(near) => {
                 let flow = LineKey::of_plain(frame, (plain, ends), direction);
-                let line = self.flows.usable_from(near, flow, now)?;
-                Some(self.meet_line(line, frame, &plain.layout(), now))
+                let line = self.flows.v4.usable_from(near, flow, now)?;
+                Some(self.meet_v4(line, frame, &plain.layout(), now))
             }
             Err(id) => {
                 let key = MatchKey::of_plain(frame, plain, ingress, direction);
@@ -81,9 +87,9 @@ impl RuleTable {
         let earlier = earlier.filter(|_| self.behind.is_empty())?;
         let key = MatchKey::of(frame, layout, ingress, direction)?;
         match earlier.place() {
-            Ok(line) => {
-                let look = self.flows.look(line, LineKey::of(&key.0)?, now);
-                (look == Look::Meets).then(|| self.meet_line(line, frame, layout, now))
+            Ok(near) => {
+                let line = self.flows.usable_from(near, &key, now)?;
+                Some(self.meet_line(line, frame, layout, now))
             }
             Err(id) => {
                 let is_met = self.slots.is_met(id, &key);
@@ -97,14 +103,58 @@ impl RuleTable {
     #[inline(always)]
     fn meet_line(
         &mut self,
+        line: Place,
+        frame: &mut [u8],
+        layout: &Layout,
+        now: Instant,
+    ) -> Decision {
+        match line {
+            Place::V4(line) => self.meet_v4(line, frame, layout, now),
+            Place::V6(line) => self.meet_v6(line, frame, layout, now),
+        }
+    }
+
+    /// Over IPv6.
+    #[inline(always)]
+    fn meet_v6(&mut self, line: u32, frame: &mut [u8], layout: &Layout, now: Instant) -> Decision {
+        if flows::counts_alone(self.flows.v6.line(line)) {
+            self.counters.hits += 1;
+            return self.flows.v6.count(line, frame.len(), now);
+        }
+        self.rewrite_v6(line, frame, layout, now)
+    }
+
+    #[inline(never)]
+    fn rewrite_v6(
+        &mut self,
         line: u32,
         frame: &mut [u8],
         layout: &Layout,
         now: Instant,
     ) -> Decision {
-        if flows::counts_alone(self.flows.line(line)) {
+        let decrements = flows::decrements(self.flows.v6.line(line));
+        if decrements > 0 && fields::ttl(frame, layout) <= decrements {
+            self.counters.guarded += 1;
+            return Decision::Punt;
+        }
+        self.counters.hits += 1;
+        let id = self.flows.v6.rule_at(line);
+        if flows::tells(self.flows.v6.line(line)) {
+            self.slots.note_progress(id, progress_of(frame, layout));
+        }
+        let decision = self.flows.v6.count(line, frame.len(), now);
+        if matches!(decision, Decision::Forward { .. }) {
+            action::apply(self.slots.action(id), frame, layout);
+        }
+        decision
+    }
+
+    /// Over IPv4.
+    #[inline(always)]
+    fn meet_v4(&mut self, line: u32, frame: &mut [u8], layout: &Layout, now: Instant) -> Decision {
+        if flows::counts_alone(self.flows.v4.line(line)) {
             self.counters.hits += 1;
-            return self.flows.count(line, (frame.len(), None), now);
+            return self.flows.v4.count(line, frame.len(), now);
         }
         match layout.transport {
             Transport::Tcp => self.rewrite::<{ tcp::CHECKSUM_AT }>(line, frame, layout, now),
@@ -125,20 +175,19 @@ impl RuleTable {
             // What shows a flow's key has all of them.
             return Decision::Punt;
         };
-        let decrements = flows::decrements(self.flows.line(line));
+        let decrements = flows::decrements(self.flows.v4.line(line));
         if decrements > 0 && headers.ttl() <= decrements {
             self.counters.guarded += 1;
             return Decision::Punt;
         }
         self.counters.hits += 1;
-        let progress = match CHECKSUM_AT {
-            tcp::CHECKSUM_AT => Some(headers.progress()),
-            _ => None,
-        };
-        match self.flows.count(line, (bytes, progress), now) {
+        if CHECKSUM_AT == tcp::CHECKSUM_AT {
+            self.flows.v4.note(line, headers.progress());
+        }
+        match self.flows.v4.count(line, bytes, now) {
             Decision::Forward { egress } => {
-                let line = self.flows.line(line);
-                if let Some(macs) = self.flows.macs(line) {
+                let line = self.flows.v4.line(line);
+                if let Some(macs) = self.flows.v4.macs(line) {
                     macs.write(headers.macs);
                 }
                 let new = flows::new_headers(line);
@@ -166,7 +215,7 @@ impl RuleTable {
     ) -> Decision {
         match self.usable(found, key, now).map(Found::place) {
             None => self.miss(key),
-            Some(Ok(line)) => self.meet_line(line, frame, layout, now),
+            Some(Ok(line)) => self.meet_line(self.flows.at(line), frame, layout, now),
             Some(Err(id)) => self.meet_slot(id, frame, layout, now),
         }
     }
@@ -229,11 +278,10 @@ impl RuleTable {
             Ok(line) => line,
             Err(id) => return (id, self.slots.usable(id, now)),
         };
-        let look = LineKey::of(&key.0).map(|flow| self.flows.look(line, flow, now));
-        let usable = match look {
-            Some(Look::Meets) => Usable::Yes,
-            Some(Look::Idle) => Usable::Idle,
-            Some(Look::Another) | None => Usable::NotActive,
+        let usable = match self.flows.look(line, key, now) {
+            Look::Meets => Usable::Yes,
+            Look::Idle => Usable::Idle,
+            Look::Another => Usable::NotActive,
         };
         (self.flows.rule_at(line), usable)
     }
@@ -300,7 +348,7 @@ impl RuleTable {
     /// An active rule for packets that differ from this one in nothing but bits that differ within
     /// a flow.
     fn variant(&self, key: &MatchKey) -> Option<RuleId> {
-        let flow = LineKey::of(&key.0).and_then(|flow| self.flows.rule_of(flow));
+        let flow = self.flows.rule_of(key);
         flow.or_else(|| self.exact.find_any(&key.0))
             .or_else(|| self.sensitive.find(key))
     }

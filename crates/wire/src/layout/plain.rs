@@ -232,10 +232,20 @@ fn ends_behind<const L3: usize>(frame: &[u8]) -> Option<(Plain, PlainEnds)> {
     Some((plain, ends))
 }
 
-/// The layout of a whole IPv6 packet without extension headers, with TCP or UDP, behind `L3` bytes
-/// of Ethernet and tags, as for [`behind`].
+/// The layout of a whole IPv6 packet without extension headers, with TCP or UDP, behind one tag at
+/// most. `None` for every other frame, be it good or bad.
 #[inline(always)]
-pub(super) fn plain_ipv6<const L3: usize>(frame: &[u8]) -> Option<Layout> {
+pub(super) fn plain_v6(frame: &[u8]) -> Option<Layout> {
+    match u16_at(frame, UNTAGGED - 2) {
+        protocol::ETHER_IPV6 => v6_behind::<UNTAGGED>(frame),
+        tag if protocol::is_vlan(tag) => v6_behind::<TAGGED>(frame),
+        _ => None,
+    }
+}
+
+/// Such a packet behind `L3` bytes of Ethernet and tags, as for [`behind`].
+#[inline(always)]
+fn v6_behind<const L3: usize>(frame: &[u8]) -> Option<Layout> {
     let l4 = L3 + ipv6::HEADER_BYTES;
     if frame.len() < l4 + udp::HEADER_BYTES || frame.len() > MAX_FRAME_BYTES {
         return None;

@@ -1,8 +1,7 @@
-use super::plain::plain_ipv6;
+use super::plain::plain_v6;
 use super::{
     Fragment, Inner, Layout, MAX_FRAME_BYTES, MIN_INNER_TRANSPORT_BYTES, Network, Transport,
 };
-use crate::bytes::u16_at;
 use crate::icmp::{self, IcmpView};
 use crate::ipv4::Ipv4View;
 use crate::ipv6::{self, Ipv6View};
@@ -10,21 +9,16 @@ use crate::link::Link;
 use crate::malformed::Malformed;
 use crate::tcp::TcpView;
 use crate::udp::UdpView;
-use crate::{ethernet, protocol, udp, vlan};
+use crate::{protocol, udp};
 
 /// Whatever the quickest path did not take: TCP and UDP over IPv6, tagged or not, then the general path.
 #[inline(never)]
 pub(super) fn dissect_any(frame: &[u8]) -> Result<Layout, Malformed> {
-    const BEHIND_ONE_TAG: usize = ethernet::HEADER_BYTES + vlan::TAG_BYTES;
-    let plain = match u16_at(frame, ethernet::HEADER_BYTES - 2) {
-        protocol::ETHER_IPV6 => plain_ipv6::<{ ethernet::HEADER_BYTES }>(frame),
-        tag if protocol::is_vlan(tag) => plain_ipv6::<BEHIND_ONE_TAG>(frame),
-        _ => None,
-    };
-    plain.map_or_else(|| walk(frame), Ok)
+    plain_v6(frame).map_or_else(|| walk(frame), Ok)
 }
 
 /// The general path: every frame, step by step.
+#[inline(never)]
 pub(super) fn walk(frame: &[u8]) -> Result<Layout, Malformed> {
     if frame.len() > MAX_FRAME_BYTES {
         return Err(Malformed::Oversized);

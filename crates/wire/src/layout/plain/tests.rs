@@ -4,6 +4,7 @@ use super::*;
 use crate::address::Endpoint;
 use crate::build::PacketBuilder;
 use crate::fields;
+use crate::layout::dissect_other;
 use crate::layout::walk::walk;
 
 fn frame(udp: bool, tagged: bool, payload: usize) -> Vec<u8> {
@@ -38,9 +39,9 @@ fn takes_what_it_is_for() {
         assert!(Plain::of(&frame(udp, false, 0)).is_some());
         assert!(Plain::of(&frame(udp, true, 1400)).is_some());
         assert!(Plain::untagged(&frame(udp, true, 0)).is_none());
-        assert!(plain_ipv6::<UNTAGGED>(&frame_v6(udp, false, 0)).is_some());
-        assert!(plain_ipv6::<TAGGED>(&frame_v6(udp, true, 1400)).is_some());
-        assert!(plain_ipv6::<UNTAGGED>(&frame(udp, false, 0)).is_none());
+        assert!(plain_v6(&frame_v6(udp, false, 0)).is_some());
+        assert!(plain_v6(&frame_v6(udp, true, 1400)).is_some());
+        assert!(plain_v6(&frame(udp, false, 0)).is_none());
     }
 }
 
@@ -92,12 +93,9 @@ proptest! {
             frame[at] = value;
         }
         frame.truncate(length);
-        let plain = match tagged {
-            true => plain_ipv6::<TAGGED>(&frame),
-            false => plain_ipv6::<UNTAGGED>(&frame),
-        };
-        if let Some(layout) = plain {
+        if let Some(layout) = plain_v6(&frame) {
             prop_assert_eq!(walk(&frame), Ok(layout));
         }
+        prop_assert_eq!(dissect_other(&frame), walk(&frame));
     }
 }
