@@ -130,6 +130,7 @@ use faults::{Faults, Gone};
 use places::Places;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use toml::Spanned;
@@ -569,11 +570,7 @@ impl Settings {
         let functions = chain::read(names, sections, context, faults);
         let functions = functions.filter(|_| are_known)?;
         guarantees::check(&functions, names, faults);
-        let has_router = |one: &Instance| one.config.routed_ports().is_some();
-        if ports.len() > 2 && !functions.iter().any(has_router) {
-            let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
-            faults.push((ports_at.unwrap_or_default(), message.into()));
-        }
+        check_egress(&functions, &ports, ports_at, faults);
         kernel::check(&functions, &ports, &devices, &file.text, faults);
         let parking = self.parking.and_then(|parking| {
             faults.take(parking::checked(parking, &functions, names.get_ref()))
@@ -587,21 +584,13 @@ impl Settings {
             faults.take(split::checked(split, &context))
         });
         let inside_ports = inside_ports.flatten();
-        // What was said, and is wrong, is there.
-        let is_said = |key: &str| gone.has(key);
-        let by_port = inside_ports.as_ref().is_none_or(|ports| !ports.is_empty());
-        let by_port = by_port || is_said("inside_ports");
-        let inside = faults.take(inside(service.inside.take(), by_port, &functions));
-        let by_network = inside.as_ref().is_none_or(|inside| !inside.is_empty());
-        let has_both_sides = by_port && (by_network || is_said("inside"));
-        let entrance = entrance::Written {
-            source_check: service.source_check.take(),
-            unparsed: service.unparsed,
-            forward_ether_types: std::mem::take(&mut service.forward_ether_types),
-            verify_ipv4_checksum: service.verify_ipv4_checksum,
-        };
-        let entrance = entrance.checked(has_both_sides, functions.iter().any(has_router));
-        let entrance = faults.take(entrance);
+        let (inside, entrance) = sides(
+            &mut service,
+            inside_ports.as_deref(),
+            &gone,
+            &functions,
+            faults,
+        );
         let slow_path = self
             .slow_path
             .and_then(|written| faults.take(slow_path(written, &functions)));
@@ -636,6 +625,46 @@ impl Settings {
             file,
         })
     }
+}
+
+/// Something must say where packets leave.
+fn check_egress(
+    functions: &[Instance],
+    ports: &[String],
+    written_at: Option<Range<usize>>,
+    faults: &mut Faults,
+) {
+    if ports.len() > 2 && !functions.iter().any(has_router) {
+        let message = "nothing says by which of these packets leave: expected a router in the chain, or at most two ports";
+        faults.push((written_at.unwrap_or_default(), message.into()));
+    }
+}
+
+fn has_router(one: &Instance) -> bool {
+    one.config.routed_ports().is_some()
+}
+
+/// The networks inside, and what is let into the chain; what is missing is among the faults.
+fn sides(
+    service: &mut Head,
+    inside_ports: Option<&[u16]>,
+    gone: &Gone,
+    functions: &[Instance],
+    faults: &mut Faults,
+) -> (Option<Vec<Prefix>>, Option<Entrance>) {
+    // What was said, and is wrong, is there.
+    let by_port = inside_ports.is_none_or(|ports| !ports.is_empty()) || gone.has("inside_ports");
+    let inside = faults.take(inside(service.inside.take(), by_port, functions));
+    let by_network = inside.as_ref().is_none_or(|inside| !inside.is_empty());
+    let has_both_sides = by_port && (by_network || gone.has("inside"));
+    let written = entrance::Written {
+        source_check: service.source_check.take(),
+        unparsed: service.unparsed,
+        forward_ether_types: std::mem::take(&mut service.forward_ether_types),
+        verify_ipv4_checksum: service.verify_ipv4_checksum,
+    };
+    let entrance = written.checked(has_both_sides, functions.iter().any(has_router));
+    (inside, faults.take(entrance))
 }
 
 /// The networks inside: those of the service, else those of its address translation.

@@ -384,6 +384,43 @@ fn count_of(external: &[(usize, Address)]) -> Misplaced {
     Placed::at(EXTERNAL, ConfigError::ExternalCount(external.len()))
 }
 
+const fn at_blocks(error: ConfigError) -> Misplaced {
+    Placed::at(BLOCKS, error)
+}
+
+fn deterministic_blocks(
+    blocks: Blocks,
+    inside: &[Prefix],
+    shared: &[Address],
+    ports: PortsText,
+) -> Result<Deterministic, ConfigError> {
+    match blocks.per_host {
+        None => Deterministic::new(inside, shared, ports, blocks.size),
+        Some(_) => Err(ConfigError::BlocksOfHost),
+    }
+}
+
+fn dynamic_blocks(
+    Blocks { size, per_host, .. }: Blocks,
+    ports: PortsText,
+    ports_per_host: u32,
+    v6_prefix: PrefixLength,
+) -> Result<Dynamic, ConfigError> {
+    let sizes = Blocks::LEAST_DYNAMIC..=Blocks::MOST;
+    if !sizes.contains(&size) || u32::from(size) > ports.count() {
+        return Err(ConfigError::DynamicBlockSize(size));
+    }
+    if per_host == Some(0) {
+        return Err(ConfigError::Nothing("per_host"));
+    }
+    Ok(Dynamic {
+        ports,
+        size,
+        per_host: per_host.unwrap_or(ports_per_host.div_ceil(u32::from(size)).max(1)),
+        v6_prefix,
+    })
+}
+
 /// Keys of the table.
 const EXTERNAL: &str = "external";
 const FORWARD: &str = "forward";
@@ -420,34 +457,20 @@ impl Config {
         }
         let default = default_ports_per_host(written.ports);
         let ports_per_host = written.ports_per_host.unwrap_or(default);
-        let at_blocks = |error| Placed::at(BLOCKS, error);
-        let (mut deterministic, mut dynamic) = (None, None);
-        match written.blocks.map(|blocks| (blocks, blocks.assignment)) {
-            None => {}
+        let blocks = written.blocks.map(|blocks| (blocks, blocks.assignment));
+        let (deterministic, dynamic) = match blocks {
+            None => (None, None),
             Some((blocks, BlockAssignment::Deterministic)) => {
-                if blocks.per_host.is_some() {
-                    return Err(at_blocks(ConfigError::BlocksOfHost));
-                }
                 let shared = &external[..shared];
-                let new = Deterministic::new(&inside, shared, written.ports, blocks.size);
-                deterministic = Some(new.map_err(at_blocks)?);
+                let deterministic = deterministic_blocks(blocks, &inside, shared, written.ports);
+                (Some(deterministic.map_err(at_blocks)?), None)
             }
-            Some((Blocks { size, per_host, .. }, BlockAssignment::Dynamic)) => {
-                let sizes = Blocks::LEAST_DYNAMIC..=Blocks::MOST;
-                if !sizes.contains(&size) || u32::from(size) > written.ports.count() {
-                    return Err(at_blocks(ConfigError::DynamicBlockSize(size)));
-                }
-                if per_host == Some(0) {
-                    return Err(at_blocks(ConfigError::Nothing("per_host")));
-                }
-                dynamic = Some(Dynamic {
-                    ports: written.ports,
-                    size,
-                    per_host: per_host.unwrap_or(ports_per_host.div_ceil(u32::from(size)).max(1)),
-                    v6_prefix: written.per_host_v6_prefix,
-                });
+            Some((blocks, BlockAssignment::Dynamic)) => {
+                let prefix = written.per_host_v6_prefix;
+                let dynamic = dynamic_blocks(blocks, written.ports, ports_per_host, prefix);
+                (None, Some(dynamic.map_err(at_blocks)?))
             }
-        }
+        };
         let config = Self {
             inside,
             untranslated,

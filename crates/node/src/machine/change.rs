@@ -1,6 +1,6 @@
 //! How a chain becomes another while packets flow, and how a run comes to its end.
 //!
-//! | phase | packets | goes on when |
+//! | step | packets | goes on when |
 //! |---|---|---|
 //! | coming home | flow | the fast path has given back the state of all flows |
 //! | quiescing | wait at their ports | nothing is under way, no rule's use is unreported, and no deadline that workers were told of is still to come |
@@ -74,7 +74,7 @@ pub enum ChangeRefusal {
     Over,
 }
 
-/// How long a phase may take; at the end of a run, how long nothing comes back before what waits is
+/// How long a step may take; at the end of a run, how long nothing comes back before what waits is
 /// given up.
 const MOST_WAIT: Duration = Duration::from_secs(5);
 
@@ -87,7 +87,7 @@ const ROOM_FOR_PACKETS: usize = 4;
 
 /// What the machine does besides forwarding.
 #[derive(Default)]
-pub(super) struct Phase(Option<Task>);
+pub(super) struct CurrentTask(Option<Task>);
 
 struct Task {
     goal: Goal,
@@ -133,7 +133,7 @@ enum Next {
     GiveUp,
 }
 
-impl Phase {
+impl CurrentTask {
     /// Whether nothing more comes in.
     #[inline]
     pub fn is_ending(&self) -> bool {
@@ -210,24 +210,24 @@ impl Machine {
     /// # Errors
     /// Something else is under way; the replacement comes back.
     pub fn change(&mut self, replacement: Box<Replacement>) -> Result<(), Box<Replacement>> {
-        if !self.phase.is_idle() {
+        if !self.current_task.is_idle() {
             return Err(replacement);
         }
         let step = match replacement.brings_flows_home {
             true => ChangeStep::ComingHome,
             false => ChangeStep::Quiescing(first_command(&replacement)),
         };
-        self.phase = Phase(Some(Task::new(Goal::Change(replacement), step)));
+        self.current_task = CurrentTask(Some(Task::new(Goal::Change(replacement), step)));
         Ok(())
     }
 
     /// The run is to end. A change that was under way is given up, or comes to its end if workers
     /// are told of it already.
     pub fn stop(&mut self, out: &mut Output) {
-        match self.phase.0.take() {
+        match self.current_task.0.take() {
             Some(mut task) if matches!(task.step, ChangeStep::Asking(..)) => {
                 task.then_stops = matches!(task.goal, Goal::Change(_));
-                self.phase = Phase(Some(task));
+                self.current_task = CurrentTask(Some(task));
                 return;
             }
             Some(task) => self.give_up(task, ChangeRefusal::Over, out),
@@ -238,7 +238,7 @@ impl Machine {
 
     fn begin_to_stop(&mut self) {
         let task = Task::new(Goal::Stop, ChangeStep::Quiescing(Next::End));
-        self.phase = Phase(Some(task));
+        self.current_task = CurrentTask(Some(task));
     }
 
     /// A worker has done what it was told, and all that it gave back has been handed in.
@@ -249,7 +249,7 @@ impl Machine {
         clock: Clock,
         out: &mut Output,
     ) {
-        let Some(mut task) = self.phase.0.take() else {
+        let Some(mut task) = self.current_task.0.take() else {
             return;
         };
         match answer {
@@ -279,7 +279,7 @@ impl Machine {
                 awaited => task.step = ChangeStep::Asking(awaited, next),
             }
         }
-        self.phase = Phase(Some(task));
+        self.current_task = CurrentTask(Some(task));
     }
 
     fn all_answered(&mut self, mut task: Task, told: Next, clock: Clock, out: &mut Output) {
@@ -292,7 +292,7 @@ impl Machine {
             _ => return self.end_change(task, refusal, clock, out),
         };
         task.goes_to(ChangeStep::Quiescing(next));
-        self.phase = Phase(Some(task));
+        self.current_task = CurrentTask(Some(task));
         self.go_on(clock, out);
     }
 
@@ -317,13 +317,13 @@ impl Machine {
 
     /// Goes on with what is to be done, as far as it goes.
     pub(super) fn go_on(&mut self, clock: Clock, out: &mut Output) {
-        let Some(task) = self.phase.0.take() else {
+        let Some(task) = self.current_task.0.take() else {
             return;
         };
         match task.step {
             ChangeStep::ComingHome => self.bring_home(task, clock, out),
             ChangeStep::Quiescing(next) => self.quiesce(task, next, clock, out),
-            ChangeStep::Asking(..) => self.phase = Phase(Some(task)),
+            ChangeStep::Asking(..) => self.current_task = CurrentTask(Some(task)),
         }
     }
 
@@ -338,7 +338,7 @@ impl Machine {
         } else if task.is_late(clock.link) {
             return self.give_up(task, ChangeRefusal::FlowsAway, out);
         }
-        self.phase = Phase(Some(task));
+        self.current_task = CurrentTask(Some(task));
         if are_home {
             self.go_on(clock, out);
         }
@@ -356,12 +356,12 @@ impl Machine {
             let inside = self.path.count_inside();
             let is_less = task.has_less_inside(inside, clock.link);
             return match is_less && self.may_hear(began, clock.link) {
-                true => self.phase = Phase(Some(task)),
+                true => self.current_task = CurrentTask(Some(task)),
                 false => self.tell(task, Next::GiveUp, out),
             };
         }
         match (task.is_late(clock.link), next) {
-            (false, _) => self.phase = Phase(Some(task)),
+            (false, _) => self.current_task = CurrentTask(Some(task)),
             (true, Next::Replace) => {
                 task.refusal = Some(ChangeRefusal::NotQuiet);
                 self.tell(task, Next::Keep, out);
@@ -430,7 +430,7 @@ impl Machine {
             (_, Goal::Stop) => debug_assert!(false, "a stop has no change to make"),
         }
         task.goes_to(ChangeStep::Asking(workers, next));
-        self.phase = Phase(Some(task));
+        self.current_task = CurrentTask(Some(task));
     }
 
     /// The run is over.

@@ -35,7 +35,7 @@ pub use crate::worker::{Moment, Progress, Replaced, Time, WorkerAnswer, WorkerCo
 
 use crate::mirror::Mirror;
 use crate::watch::{PacketLook, TraceStep, Watch};
-use change::Phase;
+use change::CurrentTask;
 use link::Link;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ pub struct Machine {
     pools: Pools,
     links: Vec<Link>,
     limits: Limits,
-    phase: Phase,
+    current_task: CurrentTask,
     /// Whether packets wait for a change.
     is_changing: bool,
     /// Of a run that is over, whether all that came in has come to its end.
@@ -124,7 +124,7 @@ impl Machine {
             path,
             pools,
             limits,
-            phase: Phase::default(),
+            current_task: CurrentTask::default(),
             is_changing: false,
             has_drained: false,
             floor: Instant::ZERO,
@@ -221,7 +221,7 @@ impl Machine {
     /// Frames that may be received now.
     #[inline]
     pub fn room(&self) -> usize {
-        if !self.phase.takes_packets() || self.is_deadline_at_work() {
+        if !self.current_task.takes_packets() || self.is_deadline_at_work() {
             return 0;
         }
         match self.limits.is_lossless {
@@ -356,7 +356,7 @@ impl Machine {
     /// Takes packets that have left and that their next hops do not take, each with the port that it was to
     /// leave by; they are drained. Their senders are told, if a router is in the chain.
     pub fn undelivered(&mut self, frames: &mut Vec<Frame>, clock: Clock, out: &mut Output) {
-        if !self.phase.takes_packets() {
+        if !self.current_task.takes_packets() {
             return frames.drain(..).for_each(|frame| self.pools.give(frame));
         }
         let watermark = self.watermark();
@@ -373,7 +373,7 @@ impl Machine {
         }
         self.path.sweep(clock, &mut self.pools, &mut self.out);
         self.put_out(out);
-        if !self.phase.is_idle() {
+        if !self.current_task.is_idle() {
             self.go_on(clock, out);
         }
         self.take_time(clock);
@@ -388,7 +388,7 @@ impl Machine {
         let servers = self.path.split().map(SplitStage::deadline);
         let servers = servers.filter(|&at| at != Instant::NEVER);
         let has_lost_headers = self.is_quiet() && self.awaits_headers() && !self.has_deadlines();
-        let is_waiting = !self.phase.is_idle() || !self.is_quiet() || has_lost_headers;
+        let is_waiting = !self.current_task.is_idle() || !self.is_quiet() || has_lost_headers;
         // What is on the link comes back by itself.
         let is_at_rest = !self.links.iter().any(Link::has_in_flight);
         let tick = (is_waiting && is_at_rest).then(|| clock.link + TICK);

@@ -120,7 +120,7 @@ impl Machine {
     /// Packets that are older can come to no worker any more.
     #[inline]
     fn oldest_to_come(&self, clock: Clock) -> Instant {
-        let clock = match self.phase.is_ending() {
+        let clock = match self.current_task.is_ending() {
             true => Instant::NEVER,
             false => clock.packet.max(self.time.expected),
         };
@@ -132,11 +132,11 @@ impl Machine {
     /// Workers are told the time, if it matters to them. While they take another chain it stands still.
     #[inline]
     pub(super) fn tell_time(&mut self) {
-        if self.phase.is_replacing() {
+        if self.current_task.is_replacing() {
             return;
         }
         let oldest = self.oldest_to_come(self.time.clock);
-        if self.limits.is_lossless || self.phase.is_ending() {
+        if self.limits.is_lossless || self.current_task.is_ending() {
             return self.take_turns(oldest);
         }
         let next = self.next_of_functions();
