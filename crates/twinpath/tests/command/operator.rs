@@ -215,6 +215,17 @@ fn one_thing_is_changed() {
     ]);
     let routes = good(&["change", "route", "list", "--function", "router"]);
     assert_eq!(routes, "0.0.0.0/0 via up\n172.31.0.0/16 via discard\n");
+    // Packets meet the first one, and there is no other for them.
+    running.ask_until(&["rules", "--function", "router"], |said| {
+        said.code == Some(0)
+    });
+    let said = good(&["change", "route", "delete", "0.0.0.0/0"]);
+    let expected = "changed: router; gone on: acl, monitor; ";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(rules_gone(&said) > 0, "{said}");
+    let routes = good(&["change", "route", "list"]);
+    assert_eq!(routes, "172.31.0.0/16 via discard\n");
+    running.ask_until(&["drops"], |said| said.out.contains("no_route"));
     let said = good(&["apply", "edge.toml"]);
     assert!(
         said.starts_with("changed: acl, router; gone on: monitor; "),
@@ -231,6 +242,13 @@ fn one_thing_is_changed() {
     let dropped: u64 = report.drops.values().sum();
     let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
     assert_eq!(totals.packets_in, gone, "nothing is lost");
+}
+
+/// How many cached rules went because of a change.
+fn rules_gone(said: &str) -> u64 {
+    let before = said.split(" cached rule").next().expect("words");
+    let count = before.rsplit("; ").next().expect("words");
+    count.parse().unwrap_or_else(|_| panic!("no count: {said}"))
 }
 
 /// A service with a list, a router and generated traffic that both meet.
