@@ -9,7 +9,7 @@ use std::time::Duration;
 use twinpath_coherence::Clock;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::{Frame, Instant};
-use twinpath_node::machine::{WorkerAnswer, ChangeOutcome, Progress, Time, WorkerCommand};
+use twinpath_node::machine::{ChangeOutcome, Progress, Time, WorkerAnswer, WorkerCommand};
 use twinpath_node::replacement::Replacement;
 use twinpath_node::{Limits, Node, Output, build};
 

@@ -1,5 +1,6 @@
-//! Any packets, through whole chains on both paths: nothing panics, nothing is lost uncounted, and
-//! the slow path alone gives the same packets of each flow and direction, in the same order.
+//! Any packets, through whole chains on both paths: nothing panics, what came and what functions made of
+//! their own has left or is counted as dropped, and the slow path alone gives the same packets of each
+//! flow and direction, in the same order.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use std::collections::BTreeMap;
@@ -7,6 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use twinpath_compare::blank_drawn;
 use twinpath_control::live::Live;
+use twinpath_control::report::Report;
 use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::key::Role;
 use twinpath_core::wire::dissect;
@@ -17,7 +19,7 @@ use twinpath_node::observe::Observer;
 use twinpath_node::run::drive;
 use twinpath_node::sink::Collect;
 use twinpath_node::source::Source;
-use twinpath_node::{Ports, build};
+use twinpath_node::{Node, Ports, build};
 
 /// Flow state that both paths share.
 const SHARED: &str = "[service]\nchain = [\"firewall\", \"reassembler\", \"load_balancer\"]\n\
@@ -88,6 +90,7 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Left {
     )
     .expect("memory never fails");
     assert!(node.machine.has_drained(), "something is still inside");
+    assert_counted(observer, &node);
     // Each path draws identifications of its own.
     if service
         .chain
@@ -97,6 +100,25 @@ fn outcome(service: &Service, bytes: &[u8], paths: Paths) -> Left {
         sink.0.iter_mut().for_each(|packet| blank_drawn(packet));
     }
     by_direction(sink.0)
+}
+
+/// Counters of packets that functions make: ICMP errors, and the second parts of segments that a reassembler
+/// splits. An echo that is answered leaves as its answer.
+const MADE: [&str; 2] = ["errors_sent", "split"];
+
+/// What came, and what functions made, has left or is among the drops of the machine and the workers.
+fn assert_counted(observer: Observer, node: &Node) {
+    let mut report = Report::default();
+    observer.finish(0, 0, &node.machine, &node.workers, &mut report);
+    let counters = report
+        .functions
+        .iter()
+        .flat_map(|function| &function.counters);
+    let made = counters.filter(|(name, _)| MADE.contains(&name.as_str()));
+    let made: u64 = made.map(|(_, count)| count).sum();
+    let came = report.totals.packets_in + made;
+    let gone = report.totals.packets_out + report.dropped();
+    assert_eq!(came, gone, "{made} made, drops {:?}", report.drops);
 }
 
 // The first byte chooses the service.

@@ -21,6 +21,8 @@
 //! rules and of parked payloads. That each of them can fail is shown by [`Sabotage`]: a link that
 //! forges and replays.
 //!
+//! Some chains have flow state in two elements, of which each has a ledger.
+//!
 //! **In one run of four there are elements with rules** ([`Elements`]), alone or around the
 //! ledger's: production's access list, address translation, router and monitor, configured as in a
 //! service file. Whatever comes out is compared with what the functions alone make of the packet;
@@ -36,15 +38,12 @@
 //! that is simulated has the node, the link and the clocks; the `record` beside it has what is
 //! known; `checks` read both; `events` take both a step on; the loop on top draws them.
 //!
-//! Some of these chains have flow state in two elements, of which each has a ledger.
-//!
 //! The functions that users run take their turn in one run of four, alone and in chains
 //! ([`Functions::REAL`]), and beside elements with rules, in up to three elements
 //! ([`Elements::MIXED`]). What their values must be is not known here; all that can be told
 //! without it is checked: among it that an inspector keeps out what it forbids, and that a key-value
 //! store reads what was written. [`Acted`] tells what each function did, for one that never acts shows
 //! nothing.
-
 //!
 //! **Few packets, every order**: [`search`] has small runs' events happen in every order that leaves the
 //! order of time at no more than so many places: frames overtake each other, and packets, timers and

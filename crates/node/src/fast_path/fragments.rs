@@ -58,7 +58,7 @@ impl FastPath {
 
     /// A fragment comes to an element that needs ports.
     #[cold]
-    pub(super) fn fragment(
+    pub(super) fn gather(
         &mut self,
         frame: Frame,
         layout: &Layout,

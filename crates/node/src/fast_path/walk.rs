@@ -228,7 +228,7 @@ impl FastPath {
             let mut frame = lane.take(at);
             frame.set_ordinal(first + u64::from(number));
             frame.set_direction(position.direction);
-            self.fragment(frame, &layout, position, io);
+            self.gather(frame, &layout, position, io);
             return false;
         }
         let hint = known.hints.at(position.element);
@@ -335,7 +335,7 @@ impl FastPath {
             };
             self.mirror.in_front(position.element, &frame);
             if self.is_gathered(&layout, position.element) {
-                return self.fragment(frame, &layout, position, io);
+                return self.gather(frame, &layout, position, io);
             }
             let parsed = Parsed {
                 layout,

@@ -2,6 +2,7 @@
 //! happens is none.
 
 use super::Outcome;
+use twinpath_control::report::Report;
 use twinpath_control::service::Service;
 
 /// By function: counters of which one, at least, tells that it did more than let packets pass.
@@ -51,4 +52,35 @@ pub fn assert_share(both: &Outcome, least: f64, what: &str) {
         share >= least,
         "{what}: {share} on the fast path, least {least}"
     );
+}
+
+/// What the fast path settled in several runs together.
+#[derive(Default)]
+pub struct Settled {
+    on_fast_path: u64,
+    packets: u64,
+}
+
+impl Settled {
+    /// One run more, on both paths.
+    pub fn add(&mut self, both: &Report) {
+        self.on_fast_path += both.fast.packets;
+        self.packets += both.fast.packets + both.slow.packets;
+    }
+
+    /// Several runs more.
+    pub fn absorb(&mut self, others: &Self) {
+        self.on_fast_path += others.on_fast_path;
+        self.packets += others.packets;
+    }
+
+    /// This share of all packets, at least.
+    pub fn assert_share(&self, least: f64, what: &str) {
+        let share = self.on_fast_path as f64 / self.packets.max(1) as f64;
+        println!("{what}: {:.1} % on the fast path in all", 100.0 * share);
+        assert!(
+            share >= least,
+            "{what}: {share} on the fast path in all, least {least}"
+        );
+    }
 }

@@ -35,7 +35,7 @@ window = "2ms"
 threshold = 1
 [acl]
 default = "allow"
-rules = [{ action = "deny", protocol = "tcp", to_port = 25 }]
+rules = [{ action = "deny", from = "10.0.2.0/24" }, { action = "deny", from = "fd00:1:0:1::200/120" }]
 [monitor]
 by = "hosts"
 [firewall]
@@ -108,8 +108,14 @@ fn requests(functions: &[&str], packets: usize) -> Trace {
         }
         _ => "ipv6_share = 0.0",
     };
+    let signatures = match functions.contains(&"inspector") {
+        true => {
+            "signatures = [{ text = \"card=4111-1111-1111-1111\", share = 0.02 }]\npacket_size = { kind = \"imix\" }\n"
+        }
+        false => "",
+    };
     let text = format!(
-        "packets = {packets}\nflows = 40\nchurn_per_minute = 6000.0\nserver_packets = false\ntcp_share = 0.3\n\
+        "packets = {packets}\n{signatures}flows = 40\nchurn_per_minute = 6000.0\nserver_packets = false\ntcp_share = 0.3\n\
          popularity = {{ distribution = \"zipf\", exponent = 0.99 }}\n\
          arrivals = {{ process = \"poisson\", rate_pps = 10000.0 }}\nhosts = {{ servers = 6, {hosts} }}\n"
     );

@@ -24,6 +24,7 @@ use twinpath_core::Instant;
 use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::{CaptureWriter, Trace};
 use twinpath_node::source::{Read, Source};
+use twinpath_node::watch::TraceStep;
 use twinpath_node::wiring::causality;
 
 /// How a run is driven.
@@ -570,12 +571,32 @@ fn whole_packets_do_not_overtake_fragments_between_elements() {
     for _ in 2..6 {
         trace.push(1_000_000_000, &whole);
     }
+    let mut whole_alone = Trace::new();
+    (0..6).for_each(|_| whole_alone.push(1_000_000_000, &whole));
     for paths in [Paths::Slow, Paths::Both] {
-        let mut world = World::new(&service, paths, Mishaps::default());
-        world.run_in_bursts(&trace, 6);
-        let order: Vec<_> = world.order.iter().map(|(number, _)| *number).collect();
+        let (order, met) = order_and_meetings(&service, paths, &trace);
         assert_eq!(order, [0, 1, 2, 3, 4, 5], "{paths:?}");
+        assert_eq!(
+            met,
+            [chain.len(); 6],
+            "{paths:?}: fragments, and who waits for them"
+        );
     }
+    let (_, met) = order_and_meetings(&service, Paths::Slow, &whole_alone);
+    assert_eq!(met, [1; 6], "without fragments they walk on at the worker");
+}
+
+/// In which order packets that come together leave, and how often each met an element on the fast path.
+fn order_and_meetings(service: &Service, paths: Paths, trace: &Trace) -> (Vec<u64>, Vec<usize>) {
+    let mut world = World::new(service, paths, Mishaps::default());
+    let watch = world.node.watch(0..u64::MAX);
+    world.run_in_bursts(trace, trace.len());
+    let order = world.order.iter().map(|(number, _)| *number);
+    let mut met = vec![0; trace.len()];
+    for (number, step) in watch.take() {
+        met[number as usize] += usize::from(matches!(step, TraceStep::Meet(_)));
+    }
+    (order.collect(), met)
 }
 
 /// Nor do they where the rules of their flow are cached, which no fragment meets: they wait for it there.

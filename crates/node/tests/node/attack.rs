@@ -1,6 +1,7 @@
 //! Floods of openings, in packet time: who is there gets in, and who is in stays, on both paths as on
 //! the slow path alone. The tables are small, so that what takes minutes elsewhere takes a moment.
 
+use crate::common::acting::assert_share;
 use crate::common::derived::counted;
 use crate::common::rows::tell;
 use crate::common::{Flows, Outcome, assert_same, run, service};
@@ -106,17 +107,17 @@ impl Packets {
         self.asks(at, client, SYN, [100, 0]);
     }
 
-    /// Opens and is used `times` times, in a packet each way: a question, and the answer with the same
-    /// data each time.
+    /// Opens and is used `times` times, in a packet each way: a question, and the answer.
     fn connection(&mut self, at: u64, client: Endpoint, times: u64, every: u64) {
         self.opening(at, client);
         self.answers(at + ROUND_TRIP, client, SYN | ACK, [900, 101]);
         let opened = at + ROUND_TRIP + MS;
         self.asks(opened, client, ACK, [101, 901]);
         for turn in 1..=times {
-            self.asks(opened + turn * every, client, ACK, [101, 901]);
+            let heard = 901 + 10 * (turn as u32 - 1);
+            self.asks(opened + turn * every, client, ACK, [101, heard]);
             let [_, server] = self.ends(client);
-            let answer = PacketBuilder::tcp(server, client).seq(901).ack(101);
+            let answer = PacketBuilder::tcp(server, client).seq(heard).ack(101);
             self.push(
                 opened + turn * every + MS,
                 answer.flags(ACK).payload_len(10),
@@ -212,7 +213,13 @@ fn survives(text: &str, server: Server, flows: usize, flood: Flood) {
         assert!(report.flows.half_open_forgotten > 0);
         assert_eq!(report.drops.get("flow_table_full"), None);
     }
-    assert!(both.report.fast.packets > 0);
+    // Each newcomer has one packet there, and who is in most.
+    let exchanged = u64::from(ESTABLISHED) * 2 * (5 + flood.milliseconds / 20);
+    let fast = both.report.fast.packets;
+    assert!(
+        fast >= exchanged * 2 / 3 + NEWCOMERS,
+        "{fast} on the fast path"
+    );
     assert_same(&slow.flows, &both.flows, "under attack");
     tell("connections and floods", &both.report);
 }
@@ -322,7 +329,8 @@ fn lets_a_client_in(text: &str, server: Server, conversation: Conversation, late
         let opened = opened(outcome);
         assert!(opened >= 3, "{opened} opened, of three clients alone");
     }
-    assert!(both.report.fast.packets > 0);
+    let fast = both.report.fast.packets;
+    assert!(fast >= 400, "{fast} on the fast path of 600 of who is in");
     assert_same(&slow.flows, &both.flows, "under attack");
     tell("connections and floods", &both.report);
 }
@@ -560,6 +568,7 @@ fn hosts_are_limited(text: &str, server: Server, opened: &str) {
     let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &trace, Paths::Both, Execution::Virtual);
     assert_same(&slow.flows, &both.flows, "a limit of each host");
+    assert_share(&both, 0.11, "a limit of each host");
     tell("made one by one", &both.report);
     for Outcome { report, .. } in [&slow, &both] {
         // Of a connection whose opening was refused the rest is picked up, or refused, too.
@@ -600,7 +609,7 @@ fn sessions_that_are_over_give_way_with_their_rules() {
     let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
     let both = run(&service, &trace, Paths::Both, Execution::Virtual);
     assert_eq!(slow.packets.len(), 3 * 50 * 16, "{:?}", slow.report.drops);
-    assert!(both.report.fast.packets > 0);
+    assert_share(&both, 0.5, "a full table");
     assert_same(&slow.flows, &both.flows, "a full table");
     tell("made one by one", &both.report);
     let waited = both.report.rules.total.slow_path.waited;

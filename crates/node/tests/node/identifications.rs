@@ -1,6 +1,7 @@
 //! Identifications behind translations, on both paths: of hosts that share an address no two datagrams
 //! that may be fragments or become some have one number.
 
+use crate::common::acting::assert_share;
 use crate::common::rows::tell;
 use crate::common::{Outcome, assert_same_but_for_names, run, service};
 use std::collections::{HashMap, HashSet};
@@ -136,9 +137,12 @@ fn what_needs_no_number_keeps_its_own() {
 }
 
 /// Hosts inside that know each other by external endpoints of IPv4: datagrams, parts of some in any
-/// order, and errors about them, on both paths.
+/// order, and errors about them, on both paths; what one host sends the other is no packet that a rule can make of
+/// another. Beside them a flow that is not translated has its rule.
 #[test]
 fn hosts_behind_nat64_send_each_other_fragments_and_errors() {
+    const DATAGRAMS: u32 = 200;
+    const BESIDE: usize = 8;
     let text = format!(
         "[service]\nchain = [\"nat64\", \"monitor\"]\n{CACHE}[nat64]\ninside = [\"2001:db8:1::/48\"]\n\
          external = [\"198.51.100.1\"]\nassignment = \"preserve\"\n[monitor]\nby = \"hosts\"\n"
@@ -157,7 +161,9 @@ fn hosts_behind_nat64_send_each_other_fragments_and_errors() {
     }
     let received = PacketBuilder::udp(other_shown, one).payload_len(40);
     let received = received.to_vec().expect("fits");
-    for id in 0..20 {
+    let past = PacketBuilder::udp(end("[2001:db8:2::1]:7000"), end("[2001:db8:3::1]:53"));
+    for id in 0..DATAGRAMS {
+        (0..BESIDE).for_each(|_| push(past));
         let datagram = PacketBuilder::udp(other, one_shown)
             .identification(id)
             .payload_len(64);
@@ -184,11 +190,12 @@ fn hosts_behind_nat64_send_each_other_fragments_and_errors() {
         assert!(told.is_none_or(|told| told == other), "who sent it");
         told.is_some()
     });
-    assert_eq!(errors.count(), 20);
+    assert_eq!(errors.count(), DATAGRAMS as usize);
     for execution in [Execution::Virtual, Execution::Threads] {
         let both = run(&service, &trace, Paths::Both, execution);
         assert_same_but_for_names(&slow, &both, "198.51.100.0/24", "nat64");
         tell("made one by one", &both.report);
         assert_eq!(slow.report.drops, both.report.drops);
+        assert_share(&both, 0.38, "nat64");
     }
 }

@@ -1,7 +1,7 @@
 //! Functions that share flow state change while packets flow: what leaves is the same as where
 //! everything is on the slow path and the same change is made in front of the same packet.
 
-use crate::common::acting::decisions;
+use crate::common::acting::{Settled, decisions};
 use crate::common::changing::{ServiceChange, run_changing};
 use crate::common::derived::{counted, profiled};
 use crate::common::rows::tell;
@@ -73,8 +73,8 @@ struct Compared {
     slow: Outcome,
     /// The share of packets that stayed on the fast path in the last run.
     share: f64,
-    /// How many packets did in all runs.
-    fast_packets: u64,
+    /// What stayed there in all runs.
+    settled: Settled,
 }
 
 /// Where packets come from that are in no capture.
@@ -90,7 +90,7 @@ fn compare_as(
 ) -> Compared {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
     assert_nothing_lost(&expected, what);
-    let (mut share, mut fast_packets) = (0.0, 0);
+    let (mut share, mut settled) = (0.0, Settled::default());
     for &variant in variants {
         for execution in [Execution::Virtual, Execution::Threads] {
             let what = format!("{what} {variant:?} {execution:?}");
@@ -120,21 +120,26 @@ fn compare_as(
             );
             tell(from, &found.report);
             share = found.report.fast.share;
-            fast_packets += found.report.fast.packets;
+            settled.add(&found.report);
         }
     }
     Compared {
         slow: expected,
         share,
-        fast_packets,
+        settled,
     }
 }
 
-/// The same of all variants of the fast path, one of which settled something at least. Returns what
+/// The same of all variants of the fast path, which settled this share of all packets together. Returns what
 /// left the slow path alone.
-fn compare_all(first: &Service, changes: &[ServiceChange], trace: &Trace, what: &str) -> Outcome {
+fn compare_all(
+    first: &Service,
+    changes: &[ServiceChange],
+    trace: &Trace,
+    (what, least): (&str, f64),
+) -> Outcome {
     let compared = compare_as(first, changes, trace, &VARIANTS, (GENERATED, what));
-    assert!(compared.fast_packets > 0, "{what}: none on the fast path");
+    compared.settled.assert_share(least, what);
     compared.slow
 }
 
@@ -231,7 +236,7 @@ fn time_outs_change() {
             to: hasty,
         },
     ];
-    let outcome = compare_all(&patient, &changes, &trace, "time-outs");
+    let outcome = compare_all(&patient, &changes, &trace, ("time-outs", 0.4));
     assert!(outcome.report.drops["invalid_state"] > 100);
 }
 
@@ -256,7 +261,7 @@ fn functions_join_leave_and_change_places() {
         })
         .collect();
     let first = made(chains[0], &tables);
-    let outcome = compare_all(&first, &changes, &trace, "chains");
+    let outcome = compare_all(&first, &changes, &trace, ("chains", 0.3));
     let released = outcome.report.functions[0].counters["released"];
     assert!(released > 0, "segments were held");
 }
@@ -277,7 +282,7 @@ fn a_reassembler_takes_other_limits() {
             to: patient.clone(),
         },
     ];
-    let outcome = compare_all(&patient, &changes, &trace, "limits");
+    let outcome = compare_all(&patient, &changes, &trace, ("limits", 0.25));
     let count = |name: &str| outcome.report.functions[1].counters[name];
     assert!(count("limits_reached") > 0 && count("gaps_closed") > 0);
 }
@@ -298,7 +303,7 @@ fn an_inspector_takes_other_rules() {
             to: some.clone(),
         },
     ];
-    let outcome = compare_all(&some, &changes, &trace, "patterns");
+    let outcome = compare_all(&some, &changes, &trace, ("patterns", 0.31));
     let count = |name: &str| outcome.report.functions[1].counters[name];
     assert!(count("bans") > 0);
 }
@@ -568,7 +573,7 @@ fn any_chain_becomes_any_other() {
         stretched(&tcp_traffic(0.1, 6_000), 50),
         stretched(&balanced_traffic(&balancer(TWO), 6_000), 25),
     ];
-    let (mut acted, mut fast_packets) = (BTreeMap::new(), 0);
+    let (mut acted, mut settled) = (BTreeMap::new(), Settled::default());
     for seed in 0..24 {
         let mut draw = seed;
         let first = any(&mut draw);
@@ -587,15 +592,15 @@ fn any_chain_becomes_any_other() {
             &[variant],
             (GENERATED, &format!("seed {seed}")),
         );
-        fast_packets += compared.fast_packets;
+        settled.absorb(&compared.settled);
         let alone = run(&first, trace, Paths::Slow, Execution::Virtual);
         for instance in &first.chain {
             let count = decisions(&first, &alone, &instance.name);
             *acted.entry(instance.name.to_string()).or_insert(0) += count;
         }
     }
-    println!("{acted:?}, {fast_packets} on the fast path");
-    assert!(fast_packets > 0);
+    println!("{acted:?}");
+    settled.assert_share(0.11, "any chains");
     assert!(acted.values().any(|count| *count > 0), "{acted:?}");
 }
 
@@ -619,7 +624,12 @@ fn a_balancer_keeps_its_connections_beside_cached_rules() {
     });
     let changes: Vec<_> = changes.collect();
     let trace = balanced_traffic(&balancer(TWO), 6_000);
-    let outcome = compare_all(&chains[0], &changes, &trace, "a list comes and goes");
+    let outcome = compare_all(
+        &chains[0],
+        &changes,
+        &trace,
+        ("a list comes and goes", 0.08),
+    );
     assert!(counted(&outcome, "load_balancer", &["new_connections"]) > 0);
 }
 
@@ -664,6 +674,6 @@ fn functions_are_parted_and_joined() {
             to,
         })
         .collect();
-    let outcome = compare_all(&first, &changes, &trace, "parted and joined");
+    let outcome = compare_all(&first, &changes, &trace, ("parted and joined", 0.04));
     assert!(counted(&outcome, "load_balancer", &["new_connections"]) > 0);
 }

@@ -2,6 +2,7 @@
 //! packets, and with fragments: what leaves is what the slow path alone lets through, all that the
 //! ends sent and nothing that changes their connections' lives.
 
+use crate::common::acting::assert_share;
 use crate::common::derived::counted;
 use crate::common::rows::tell;
 use crate::common::{Outcome, VARIANTS, assert_same, run, service, vary};
@@ -203,7 +204,6 @@ const SCRIPT: &str = "connections and strangers";
 
 #[test]
 fn strangers_change_nothing_and_fragments_go_with_their_connection() {
-    let mut on_fast_path = 0;
     for (chain, more) in [
         ("\"firewall\"", ""),
         ("\"monitor\", \"firewall\"", "[monitor]\n"),
@@ -225,13 +225,15 @@ fn strangers_change_nothing_and_fragments_go_with_their_connection() {
                     let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
                     assert_same(&alone.flows, &both.flows, &format!("{variant:?} {chain}"));
                     functions_acted(&both, version);
-                    on_fast_path += both.report.fast.packets;
+                    // Without rules a monitor in front of it has all packets on the slow path.
+                    let least = if more.is_empty() || cached { 0.4 } else { 0.0 };
+                    let what = format!("{variant:?} {chain} cached {cached}");
+                    assert_share(&both, least, &what);
                     tell(SCRIPT, &both.report);
                 }
             }
         }
     }
-    assert!(on_fast_path > 0);
 }
 
 /// A segment to a service in parts, in reverse order, goes to one backend.
@@ -261,7 +263,7 @@ fn fragments_go_to_one_backend() {
     assert_same(&alone.flows, &both.flows, "fragments");
     tell(SCRIPT, &both.report);
     assert!(counted(&both, "load_balancer", &["new_connections"]) > 0);
-    assert!(both.report.fast.packets > 0);
+    assert_share(&both, 0.22, "fragments");
     assert_eq!(both.packets.len(), script.genuine.len());
     for (_, frame) in &both.packets {
         let layout = dissect(frame).expect("a packet");
@@ -302,7 +304,6 @@ fn forged_fins_end_no_connection() {
     let text = format!("[service]\nname = \"x\"\nchain = [\"load_balancer\"]\n{balancer}");
     let service = service(&text);
     let alone = run(&service, &script.trace, Paths::Slow, Execution::Virtual);
-    let mut on_fast_path = 0;
     for variant in VARIANTS {
         let service = vary(&service, variant);
         let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
@@ -310,10 +311,9 @@ fn forged_fins_end_no_connection() {
         assert_eq!(both.packets.len(), script.genuine.len() + 3);
         let new = counted(&both, "load_balancer", &["new_connections"]);
         assert_eq!(new, 1, "{variant:?}");
-        on_fast_path += both.report.fast.packets;
+        assert_share(&both, 0.53, &format!("{variant:?}"));
         tell(SCRIPT, &both.report);
     }
-    assert!(on_fast_path > 0);
 }
 
 /// An ICMP message of any type, with so many bytes behind its header.
@@ -331,7 +331,6 @@ fn icmp(from: Endpoint, to: Endpoint, kind: u8, bytes: usize) -> Vec<u8> {
 /// about anything: they are no packets of that flow, on either path.
 #[test]
 fn errors_that_quote_nothing_are_of_no_flow() {
-    let mut on_fast_path = 0;
     for version in [0, 1] {
         // What asks and answers besides echoes: timestamps, and what is for experiments.
         let (asks, answers, forged) = match version {
@@ -359,11 +358,10 @@ fn errors_that_quote_nothing_are_of_no_flow() {
             let both = run(&service, &script.trace, Paths::Both, Execution::Virtual);
             assert_same(&alone.flows, &both.flows, &format!("{variant:?}"));
             assert_eq!(alone.report.drops, both.report.drops, "{variant:?}");
-            on_fast_path += both.report.fast.packets;
+            assert_share(&both, 0.5, &format!("{variant:?} {version}"));
             tell(SCRIPT, &both.report);
         }
     }
-    assert!(on_fast_path > 0);
 }
 
 /// A router behind a translation tells of a packet that came to a host's own address, though the

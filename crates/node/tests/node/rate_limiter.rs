@@ -3,6 +3,7 @@
 //! functions, and where packets are split; and other functions that hold or see every packet, on memory
 //! servers with faults.
 
+use crate::common::acting::Settled;
 use crate::common::derived::counted;
 use crate::common::headers_only::{BALANCED, EVERYWHERE, FIREWALL, conversations};
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
@@ -115,7 +116,7 @@ fn generated_traffic_of_both_versions() {
 
 #[test]
 fn captures_on_both_paths() {
-    let (mut dropped, mut delayed, mut on_fast_path) = (0, 0, 0);
+    let (mut dropped, mut delayed, mut settled) = (0, 0, Settled::default());
     for path in captures() {
         let trace = load(&path);
         for limit in LIMITS {
@@ -129,29 +130,34 @@ fn captures_on_both_paths() {
             assert_eq!(times(&expected), times(&found), "{what}");
             dropped += limited(&found);
             delayed += counter(&found, "delayed");
-            on_fast_path += found.report.fast.packets;
+            settled.add(&found.report);
         }
     }
     assert!(
         captures().is_empty() || (dropped > 100 && delayed > 100),
         "{dropped} {delayed}"
     );
-    assert!(captures().is_empty() || on_fast_path > 0);
+    if !captures().is_empty() {
+        settled.assert_share(0.56, "captures");
+    }
 }
 
 /// In front of others, behind them and between, also where cached rules are beside it.
 #[test]
 fn beside_other_functions() {
     let trace = conversations();
-    let tables = format!("{FIREWALL}{BALANCED}[acl]\ndefault = \"allow\"\n[rate_limiter]\n");
+    // Rules are cached while the packets come.
+    let cache = "[rule_cache]\nwindow = \"2ms\"\nthreshold = 0\n";
+    let tables = format!("{cache}{FIREWALL}{BALANCED}[acl]\ndefault = \"allow\"\n[rate_limiter]\n");
     let chains = [
         "\"rate_limiter\", \"load_balancer\"",
         "\"firewall\", \"rate_limiter\", \"load_balancer\"",
         "\"acl\", \"rate_limiter\"",
         "\"rate_limiter\", \"acl\", \"load_balancer\"",
     ];
-    let (mut dropped, mut delayed, mut on_fast_path) = (0, 0, 0);
+    let (mut dropped, mut delayed) = (0, 0);
     for chain in chains {
+        let mut settled = Settled::default();
         for limit in LIMITS {
             let inside = match chain.contains("acl") {
                 true => "inside = [\"10.0.0.0/8\"]\n",
@@ -168,13 +174,14 @@ fn beside_other_functions() {
                 assert_agrees(&expected, &found, &what);
                 if paths == Paths::Both {
                     tell("generated", &found.report);
+                    settled.add(&found.report);
                 }
-                on_fast_path += found.report.fast.packets;
             }
         }
+        settled.assert_share(0.38, chain);
     }
-    println!("{dropped} dropped, {delayed} delayed, {on_fast_path} on the fast path");
-    assert!(dropped > 0 && delayed > 0 && on_fast_path > 0);
+    println!("{dropped} dropped, {delayed} delayed");
+    assert!(dropped > 0 && delayed > 0);
 }
 
 const SPLITS: [&str; 3] = [

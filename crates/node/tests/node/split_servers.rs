@@ -1,6 +1,7 @@
 //! Payloads wait on memory servers, over RoCEv2, under virtual time: what leaves is what leaves workers
 //! that see whole packets, but for what is lost with a frame or a server; that is counted, and bounded.
 
+use crate::common::acting::assert_share;
 use crate::common::derived::profiled;
 use crate::common::headers_only::{FIREWALL, GATEWAY, caching_gateway, crossing_traffic};
 use crate::common::memory_servers::{Act, Remote, run_with_servers, servers, service_with_servers};
@@ -13,6 +14,9 @@ use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::{Endpoint, PacketBuilder, dissect};
 use twinpath_io::Trace;
 use twinpath_remote::simulated::{Faults, Tally};
+
+/// Of all packets the fast path settles this share, whatever happens to payloads.
+const LEAST_SHARE: f64 = 0.37;
 
 const CHAIN: &str = "[service]\nchain = [\"acl\", \"firewall\", \"napt\", \"monitor\", \"router\"]\ninside = [\"10.0.0.0/8\"]\n";
 
@@ -98,7 +102,7 @@ fn without_faults_nothing_is_lost() {
             );
             assert_counted(&expected, &found, &what);
             if paths == Paths::Both {
-                assert!(found.report.fast.packets > 0, "{what}");
+                assert_share(&found, LEAST_SHARE, &what);
                 tell("generated", &found.report);
             }
             let split = figures(&found);
@@ -146,7 +150,7 @@ fn beside_cached_rules_nothing_is_lost() {
         let split = counts(&found);
         println!("{what}: {split:?}, {:?}", found.report.fast);
         assert!(split.merged > 0 && split.lost() == 0, "{what}: {split:?}");
-        assert!(found.report.fast.packets > 0, "{what}");
+        assert_share(&found, LEAST_SHARE, &what);
         tell("generated", &found.report);
     }
 }
@@ -176,7 +180,7 @@ fn tiny_rings_and_windows_lose_nothing() {
             println!("{what}: {split:?}");
             assert_counted(&expected, &found, &what);
             if paths == Paths::Both {
-                assert!(found.report.fast.packets > 0, "{what}");
+                assert_share(&found, LEAST_SHARE, &what);
                 tell("generated", &found.report);
             }
             assert_eq!(split.lost(), 0, "{what}: {split:?}");
@@ -290,7 +294,7 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
         let (found, tally) = run_with_servers(&service, &trace, paths, &remote);
         assert_counted(&expected, &found, &what);
         if paths == Paths::Both {
-            assert!(found.report.fast.packets > 0, "{what}");
+            assert_share(&found, LEAST_SHARE, &what);
             tell("generated", &found.report);
         }
         let split = figures(&found);

@@ -1,10 +1,11 @@
 //! Whoever follows packets changes nothing: the walk that is told is the one that all packets take.
 
-use crate::common::{balanced_traffic_of, generate, service, traffic};
+use crate::common::{balanced_traffic_of, generate, inspected_traffic, service, traffic};
 use std::collections::{BTreeMap, BTreeSet};
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
 use twinpath_control::service::{Paths, Service};
+use twinpath_core::wire::{Endpoint, PacketBuilder};
 use twinpath_io::Trace;
 use twinpath_node::observe::Observer;
 use twinpath_node::sink::Sink;
@@ -89,41 +90,65 @@ fn names(steps: &[TraceStep]) -> Vec<&'static str> {
     steps.iter().map(TraceStep::name).collect()
 }
 
-/// What may follow a step, as `fast_path/walk.rs` and `worker/mod.rs` have it.
+/// What may follow a step, as `fast_path/walk.rs`, `fast_path/fragments.rs` and `worker/mod.rs` have it.
 fn may_follow(step: &'static str) -> &'static [&'static str] {
     match step {
-        "look_ahead" => &["meet", "drop", "put_out"],
+        "look_ahead" => &["meet", "hold", "gather", "drop", "put_out"],
         "meet" => &[
             "meet",
             "hold",
+            "gather",
             "punt",
             "drop",
             "put_out",
             "hold_back",
             "merge",
         ],
-        "hold" => &["go_on", "punt", "drop"],
+        // A fragment that waited for the first of its datagram meets the element behind that, or is given up.
+        "hold" => &["go_on", "meet", "gather", "punt", "drop"],
         "punt" => &["park", "split", "receive", "drop"],
         "park" | "split" => &["receive", "drop"],
-        "receive" => &["receive", "resume", "returned", "drop"],
+        "receive" => &["receive", "resume", "release", "returned", "drop"],
         "resume" => &["receive", "returned", "drop"],
+        "gather" | "release" => &["drop"],
         "returned" => &["go_on", "put_out", "drop"],
-        "go_on" => &["meet", "put_out", "hold_back", "merge", "drop"],
+        "go_on" => &[
+            "meet",
+            "hold",
+            "gather",
+            "put_out",
+            "hold_back",
+            "merge",
+            "drop",
+        ],
         "hold_back" => &["pass_parking", "merge", "drop"],
         "pass_parking" | "merge" => &["put_out"],
         _ => &[],
     }
 }
 
+/// The same where the loop that serves a lane is followed: it tells that packets passed an element, and nothing of
+/// those that it leaves to others.
+fn may_follow_in_loop(step: &'static str, next: &'static str) -> bool {
+    let before = if step == "pass" { "meet" } else { step };
+    let follows = may_follow(before);
+    let meets = follows.contains(&"meet");
+    follows.contains(&next) || meets && (next == "pass" || may_follow("meet").contains(&next))
+}
+
 /// By packet, all of its steps; each must follow the one before in the walk.
-fn walks(steps: Vec<(u64, TraceStep)>, what: &str) -> BTreeMap<u64, Vec<TraceStep>> {
+fn walks(
+    steps: Vec<(u64, TraceStep)>,
+    follows: impl Fn(&'static str, &'static str) -> bool,
+    what: &str,
+) -> BTreeMap<u64, Vec<TraceStep>> {
     let mut walks = BTreeMap::<u64, Vec<TraceStep>>::new();
     for (ordinal, step) in steps {
         let walk = walks.entry(ordinal).or_default();
         match walk.last() {
             None => assert_eq!(step.name(), "look_ahead", "{what}: packet {ordinal}"),
             Some(before) => assert!(
-                may_follow(before.name()).contains(&step.name()),
+                follows(before.name(), step.name()),
                 "{what}: packet {ordinal}: {:?}, {}",
                 names(walk),
                 step.name()
@@ -138,16 +163,32 @@ fn walks(steps: Vec<(u64, TraceStep)>, what: &str) -> BTreeMap<u64, Vec<TraceSte
 /// port, what is dropped, and every counter is the same, and every packet's steps are told to its
 /// end. Returns the walks.
 fn compare(text: &str, trace: &Trace) -> BTreeMap<u64, Vec<TraceStep>> {
+    let follows = |step, next| may_follow(step).contains(&next);
+    compare_watched(text, trace, |node| node.watch(0..u64::MAX), follows)
+}
+
+/// The same of whoever follows the loop that serves a lane.
+fn compare_in_loop(text: &str, trace: &Trace) -> BTreeMap<u64, Vec<TraceStep>> {
+    let watch = |node: &mut Node| node.watch_loop(0..u64::MAX);
+    compare_watched(text, trace, watch, may_follow_in_loop)
+}
+
+fn compare_watched(
+    text: &str,
+    trace: &Trace,
+    watch: impl FnOnce(&mut Node) -> Watch,
+    follows: impl Fn(&'static str, &'static str) -> bool,
+) -> BTreeMap<u64, Vec<TraceStep>> {
     let service = service(text);
     let plain = ran(&service, trace, |_| None);
-    let watched = ran(&service, trace, |node| Some(node.watch(0..u64::MAX)));
+    let watched = ran(&service, trace, |node| Some(watch(node)));
     assert!(plain.left == watched.left, "{text}: what leaves");
     assert_eq!(
         format!("{:#?}", plain.report),
         format!("{:#?}", watched.report),
         "{text}"
     );
-    let walks = walks(watched.steps, text);
+    let walks = walks(watched.steps, follows, text);
     assert_eq!(
         walks.len(),
         trace.len(),
@@ -325,6 +366,83 @@ fn of_an_element_on_the_slow_path() {
         met.count()
     };
     assert_eq!(walks.values().map(elements).max(), Some(4));
+}
+
+/// Datagrams of a flow in two parts: in order, the later one first, the first one twice, and a later one alone.
+fn datagrams_in_parts() -> Trace {
+    let mut trace = Trace::new();
+    let mut push = |packet: &PacketBuilder<'_>| {
+        let at = 1_000_000_000 + trace.len() as u64 * 1_000_000;
+        trace.push(at, &packet.to_vec().expect("short"));
+    };
+    for number in 0..40u32 {
+        let from = Endpoint::v4([10, 0, 0, 20], 1000);
+        let to = Endpoint::v4([192, 0, 2, 1], 5000);
+        let datagram = PacketBuilder::udp(from, to).payload_len(96);
+        let datagram = datagram.identification(number);
+        let (first, later) = (datagram.fragment(0, true), datagram.fragment(800, false));
+        match number % 4 {
+            0 => [&first, &later].map(&mut push),
+            1 => [&later, &first].map(&mut push),
+            2 => [&first, &first].map(&mut push),
+            _ => [&later, &datagram].map(&mut push),
+        };
+    }
+    trace
+}
+
+/// Fragments that wait, that do not fit, and whose first one never comes.
+#[test]
+fn of_fragments() {
+    for chain in ["\"firewall\"", "\"firewall\", \"napt\", \"router\""] {
+        let text = format!("[service]\nchain = [{chain}]\n{RULES}");
+        let walks = compare(&text, &datagrams_in_parts());
+        let ends = |steps: &[&str], why: &str| {
+            let ends = |walk: &&Vec<TraceStep>| {
+                let is_so =
+                    matches!(walk.last(), Some(TraceStep::Drop { reason }) if *reason == why);
+                is_so && names(walk).ends_with(steps)
+            };
+            walks.values().filter(ends).count()
+        };
+        let misfit = ends(&["gather", "drop"], "fragment_misfit");
+        let alone = ends(&["hold", "gather", "drop"], "fragment_alone");
+        assert_eq!((misfit, alone), (10, 10), "{chain}");
+        let waited = walks.values().filter(|walk| names(walk).contains(&"hold"));
+        assert!(waited.count() >= 20, "{chain}");
+    }
+}
+
+/// What a reassembler had kept is dropped by the inspector behind it.
+#[test]
+fn of_what_functions_keep() {
+    let rules = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/inspector.rules"
+    );
+    let text = format!(
+        "[service]\nchain = [\"reassembler\", \"inspector\"]\n[inspector]\nrules = {rules:?}\n"
+    );
+    let walks = compare(&text, &inspected_traffic(0.1, 6000));
+    assert!(seen(&walks).contains("release"), "{:?}", seen(&walks));
+}
+
+/// The loop that serves a lane, whose packets are told of together.
+#[test]
+fn of_the_loop() {
+    let balanced = format!("[service]\nchain = [\"load_balancer\"]\n{BALANCED}");
+    let chain = "\"acl\", \"firewall\", \"napt\", \"router\"";
+    let mixed = format!("[service]\nchain = [{chain}]\n{RULES}");
+    for (text, trace) in [
+        (balanced, balanced_traffic_of(BALANCED, 4000, "")),
+        (mixed, traffic_of_all_kinds()),
+    ] {
+        let walks = compare_in_loop(&text, &trace);
+        let steps = walks.values().flatten();
+        let passed = steps.filter(|step| matches!(step, TraceStep::Pass { .. }));
+        let passed = passed.count();
+        assert!(passed > 1000, "{passed} passed in the loop: {text}");
+    }
 }
 
 /// What a trace tells of a packet is what happens to it in a run of all.

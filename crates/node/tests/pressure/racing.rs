@@ -2,6 +2,7 @@
 //! and pools of any size, while the processor is taken away. What leaves is what the functions of
 //! each element alone make of the packets in the order in which that element took them.
 
+use crate::common::acting::{assert_all_acted, assert_share};
 use crate::common::burners::Burners;
 use crate::common::chains;
 use crate::common::derived::{Capture, profiled};
@@ -164,6 +165,11 @@ fn translations_and_routers_are_linearizable() {
             println!("{what}: {} in the loop | {logged}", race.passed_in_loop());
             tell("generated", &race.report);
             assert!(race.passed_in_loop() > 0, "{what}: the loop is not raced");
+            let outcome = race.outcome();
+            assert_all_acted(&chain.service, &outcome, &what);
+            // No rule makes a packet of one IP version one of the other.
+            let is_crossed = chain.functions.contains(&"nat64");
+            assert_share(&outcome, if is_crossed { 0.0 } else { 0.06 }, &what);
         }
     }
 }

@@ -215,6 +215,17 @@ fn one_thing_is_changed() {
     ]);
     let routes = good(&["change", "route", "list", "--function", "router"]);
     assert_eq!(routes, "0.0.0.0/0 via up\n172.31.0.0/16 via discard\n");
+    // Packets meet the first one, and there is no other for them.
+    running.ask_until(&["rules", "--function", "router"], |said| {
+        said.code == Some(0)
+    });
+    let said = good(&["change", "route", "delete", "0.0.0.0/0"]);
+    let expected = "changed: router; gone on: acl, monitor; ";
+    assert!(said.starts_with(expected), "{said}");
+    assert!(rules_gone(&said) > 0, "{said}");
+    let routes = good(&["change", "route", "list"]);
+    assert_eq!(routes, "172.31.0.0/16 via discard\n");
+    running.ask_until(&["drops"], |said| said.out.contains("no_route"));
     let said = good(&["apply", "edge.toml"]);
     assert!(
         said.starts_with("changed: acl, router; gone on: monitor; "),
@@ -231,6 +242,13 @@ fn one_thing_is_changed() {
     let dropped: u64 = report.drops.values().sum();
     let (totals, gone) = (report.totals, report.totals.packets_out + dropped);
     assert_eq!(totals.packets_in, gone, "nothing is lost");
+}
+
+/// How many cached rules went because of a change.
+fn rules_gone(said: &str) -> u64 {
+    let before = said.split(" cached rule").next().expect("words");
+    let count = before.rsplit("; ").next().expect("words");
+    count.parse().unwrap_or_else(|_| panic!("no count: {said}"))
 }
 
 /// A service with a list, a router and generated traffic that both meet.
@@ -377,12 +395,7 @@ fn a_binding_of_another_version_is_ended() {
     let said = running.ask(&other);
     assert_eq!(said.code, Some(2), "{said:?}");
     assert!(said.err.contains("has no binding of tcp"), "{said:?}");
-    let report = running.stop().report("r");
-    let mut functions = report.functions.iter();
-    let translation = functions.find(|one| one.name == "nat64");
-    let counters = &translation.expect("it is in the chain").counters;
-    let (created, live) = (counters["bindings_created"], counters["bindings"]);
-    assert_eq!(created, live + 1, "{counters:?}");
+    assert_one_binding_ended(&running.stop(), "nat64");
 }
 
 /// Forwards come and go one by one; what cannot be is refused, and nothing is changed.
@@ -502,12 +515,21 @@ fn a_binding_is_ended() {
         "--protocol",
         protocol,
     ];
+    // Its packets meet a cached rule by now.
+    let own = format!("{protocol} {endpoint} *");
+    running.ask_until(&["rules", "--flow", &own], |said| said.code == Some(0));
     let said = running.ask(&delete);
     assert!(
         said.out
             .starts_with("changed: napt; gone on: acl, monitor; "),
         "{said:?}"
     );
+    assert!(rules_gone(&said.out) > 0, "{said:?}");
+    // The host goes on, and opens another.
+    let is_back = format!("{protocol} {endpoint} as ");
+    running.ask_until(&list, |said| {
+        said.out.lines().any(|line| line.starts_with(&is_back))
+    });
     let other = if protocol == "tcp" { "udp" } else { "tcp" };
     for (arguments, expected) in [
         (
@@ -556,7 +578,17 @@ fn a_binding_is_ended() {
         running.ask(&["apply", "edge.toml"]).out,
         "nothing to change\n"
     );
-    running.stop();
+    assert_one_binding_ended(&running.stop(), "napt");
+}
+
+/// A translation made one binding more than there are: what ended was opened again.
+fn assert_one_binding_ended(folder: &Folder, name: &str) {
+    let report = folder.report("r");
+    let mut functions = report.functions.iter();
+    let translation = functions.find(|one| one.name == name);
+    let counters = &translation.expect("it is in the chain").counters;
+    let (created, live) = (counters["bindings_created"], counters["bindings"]);
+    assert_eq!(created, live + 1, "{counters:?}");
 }
 
 /// After each refusal the service is what it was, and another try is refused alike.

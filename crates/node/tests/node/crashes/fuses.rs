@@ -120,7 +120,6 @@ fn behind_each_of_several_elements() {
     let trace = told_apart(2000, 40);
     let at = [100, 101, 700, 1200, 1700];
     let poisoned = poisoned(&trace, &at);
-    let mut on_fast_path = 0;
     for functions in [
         ["acl", "firewall"].as_slice(),
         &["firewall", "acl"],
@@ -135,14 +134,19 @@ fn behind_each_of_several_elements() {
                 let outcome = crash_on(&fused, paths, &poisoned, execution);
                 assert_eq!(restarts(&outcome.1), at.len() as u64, "{what}");
                 assert_only_poison_is_lost(&outcome, &trace, at.len(), &what);
-                on_fast_path += outcome.1.fast.packets;
                 if paths == Paths::Both {
+                    assert_share(&outcome.1, &what);
                     tell(POISONED, &outcome.1);
                 }
             }
         }
     }
-    assert!(on_fast_path > 0);
+}
+
+/// Of flows that nothing has happened to, the fast path has most packets.
+fn assert_share(report: &Report, what: &str) {
+    let fast = report.fast;
+    assert!(fast.share > 0.39, "{what}: {fast:?}");
 }
 
 fn ways() -> impl Iterator<Item = (Paths, Execution)> {
@@ -317,7 +321,6 @@ fn with_poison_of_one_flow(trace: &Trace, at: usize) -> Trace {
 fn crash_behind_a_gate(number: u8) {
     let trace = told_apart(1000, 40);
     let poisoned = with_poison_of_one_flow(&trace, 400);
-    let mut on_fast_path = 0;
     for functions in ONE_OR_TWO_ELEMENTS {
         let gated = gated(&chain_of(functions), number);
         for (paths, execution) in ways() {
@@ -325,13 +328,12 @@ fn crash_behind_a_gate(number: u8) {
             let outcome = crash_on(&gated, paths, &poisoned, execution);
             assert_eq!(restarts(&outcome.1), 1, "{what}");
             assert_only_poison_is_lost(&outcome, &trace, TOGETHER, &what);
-            on_fast_path += outcome.1.fast.packets;
             if paths == Paths::Both {
+                assert_share(&outcome.1, &what);
                 tell(POISONED, &outcome.1);
             }
         }
     }
-    assert!(on_fast_path > 0, "packet {number}");
 }
 
 /// What has left the element, or the chain, and is not out yet is lost with the worker.
@@ -445,7 +447,6 @@ fn keeping(service: &Service, wakes: Wakes) -> Service {
 /// all that was kept until then is counted, that of another flow too.
 fn crash_at_a_deadline(wakes: Wakes) {
     let trace = told_apart(1000, 40);
-    let mut on_fast_path = 0;
     for at in [[400].as_slice(), &[400, 401]] {
         let poisoned = poisoned(&trace, at);
         for functions in ONE_OR_TWO_ELEMENTS {
@@ -460,14 +461,13 @@ fn crash_at_a_deadline(wakes: Wakes) {
                 let most = if goes_alone { at.len() as u64 } else { 1 };
                 assert!((1..=most).contains(&restarts(&outcome.1)), "{what}");
                 assert_only_poison_is_lost(&outcome, &trace, at.len(), &what);
-                on_fast_path += outcome.1.fast.packets;
                 if paths == Paths::Both {
+                    assert_share(&outcome.1, &what);
                     tell(POISONED, &outcome.1);
                 }
             }
         }
     }
-    assert!(on_fast_path > 0, "{wakes:?}");
 }
 
 #[test]
