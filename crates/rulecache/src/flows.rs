@@ -1,10 +1,9 @@
 //! Rules of one TCP or UDP flow: nearly all that there are, each with the counts of its uses in
 //! [one cache line](line), [over IPv4](v4) or [over IPv6](v6).
 //!
-//! Open addressing, at most a quarter of the lines taken: with fewer lines more searches go on to a
-//! second one, which nobody has fetched. One word of a line is zero if it is free. What there are few
-//! different ones of (next hops, time-outs) lies in small tables beside, and so does the number of the
-//! rule.
+//! Open addressing, with [several lines](FlowOfLine::LINES_PER_RULE) for each rule that there may be.
+//! One word of a line is zero if it is free. What there are few different ones of (next hops,
+//! time-outs) lies in small tables beside, and so does the number of the rule.
 
 mod both;
 mod line;
@@ -27,8 +26,6 @@ use twinpath_core::memory::{CacheLine, ZeroedArray, prefetch};
 use twinpath_core::probing::{self, Places};
 use twinpath_core::{Decision, HashKey, Instant};
 
-/// Memory is taken for those alone that are used.
-const LINES_PER_RULE: usize = 4;
 /// The lines of both versions together are numbered below 2^31.
 const MOST_LINES: usize = u32::MAX as usize >> 2;
 
@@ -62,7 +59,7 @@ pub(crate) enum Look {
 impl<K: FlowOfLine> FlowTable<K> {
     /// A table for so many rules, whose numbers are below `ids`.
     pub fn new(limit: usize, ids: usize, seed: u64) -> Self {
-        let lines = (LINES_PER_RULE * limit + 1).min(MOST_LINES);
+        let lines = (K::LINES_PER_RULE * limit + 1).min(MOST_LINES);
         Self {
             lines: ZeroedArray::new(lines),
             line_of: ZeroedArray::new(ids),

@@ -47,6 +47,10 @@ pub(crate) trait FlowOfLine: Copy + Eq {
     /// The word that is zero if a line is free.
     const REST: usize;
 
+    /// Lines for each rule that there may be: with few more searches go on to a second line, which nobody
+    /// has fetched.
+    const LINES_PER_RULE: usize;
+
     /// The flow of packets that show this; `None` for what is not TCP or UDP over this version.
     fn of(words: &KeyWords) -> Option<Self>;
 

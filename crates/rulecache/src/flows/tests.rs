@@ -25,7 +25,7 @@ fn key(flow: u64, flags: u64) -> MatchKey {
 /// The same over IPv6, which differs from others in one word more.
 fn key_v6(flow: u64, flags: u64) -> MatchKey {
     let mut key = key(flow, flags);
-    key.0[0] = 0x2001_0db8_0000_0000 | flow % 3;
+    key.0[0] = 0x2001_0db8_0000_0000 | (flow % 3);
     key.0[4] |= 1;
     key
 }

@@ -55,6 +55,8 @@ impl LineKey {
 impl FlowOfLine for LineKey {
     const REST: usize = 1;
 
+    const LINES_PER_RULE: usize = 4;
+
     #[inline(always)]
     fn of(words: &KeyWords) -> Option<Self> {
         // The shape of such packets is zero.

@@ -25,6 +25,9 @@ pub(crate) struct LineKeyV6 {
 impl FlowOfLine for LineKeyV6 {
     const REST: usize = 4;
 
+    /// Few services have as many flows over IPv6 as rules, and each line takes as much memory.
+    const LINES_PER_RULE: usize = 2;
+
     #[inline(always)]
     fn of(words: &KeyWords) -> Option<Self> {
         let [a, b, c, d, rest, _] = *words;
