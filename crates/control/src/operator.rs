@@ -174,8 +174,11 @@ pub struct Applied {
     pub kept: Vec<String>,
     /// Functions that took a new configuration and went on with what they know.
     pub changed: Vec<String>,
-    /// Functions that begin anew.
+    /// Functions that were not there.
     pub new: Vec<String>,
+    /// Functions that were there and begin anew: they share flow state with others than before.
+    #[serde(default)]
+    pub anew: Vec<String>,
     /// Functions that are gone.
     pub removed: Vec<String>,
     /// Cached rules that went.

@@ -125,7 +125,7 @@ reasons! {
     NoHeadroom => "no_headroom", Loss;
     /// A frame on the link whose number is older than one already received.
     LinkReordered => "link_reordered", Loss;
-    /// No route to the destination.
+    /// No route to the destination, or one that discards.
     NoRoute => "no_route", Decision;
     /// The time to live, or hop limit, has ended.
     TimeToLive => "time_to_live", Decision;

@@ -415,7 +415,8 @@ fn changes(old: &Service, new: &Service) -> Applied {
     let mut applied = Applied::default();
     for function in &new.chain {
         let former = old.chain.iter().find(|one| function.is_heir_of(one));
-        let list = match former.filter(|_| !begins.contains(&&*function.name)) {
+        let list = match former {
+            Some(_) if begins.contains(&&*function.name) => &mut applied.anew,
             Some(former) if former == function => &mut applied.kept,
             Some(_) => &mut applied.changed,
             None => &mut applied.new,

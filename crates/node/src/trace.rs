@@ -73,13 +73,20 @@ pub enum TraceError {
     )]
     NoBuffer,
     /// The packet is to come in by a port that the service does not name.
-    #[error("the service names no port {name}: expected one of its ports ({})", known.join(", "))]
+    #[error("the service names no port {name}: expected {}", one_of_ports(known))]
     NoPort {
         /// What was named.
         name: String,
         /// The ports of the service.
         known: Vec<String>,
     },
+}
+
+fn one_of_ports(known: &[String]) -> String {
+    match known {
+        [] => "no port, for the service names none".to_owned(),
+        known => format!("one of its ports ({})", known.join(", ")),
+    }
 }
 
 /// Traces one packet, given as bytes from Ethernet on, through a service that has seen no other. It comes in by

@@ -519,7 +519,8 @@ fn functions(report: &Report) -> Vec<String> {
         })
         .collect();
     let labelled = functions.iter().take(MAX_FUNCTIONS);
-    let labelled = labelled.flat_map(|function| by_label(&with_labels(&function.counters).0));
+    let labelled =
+        labelled.flat_map(|function| by_label(&function.name, &with_labels(&function.counters).0));
     lines.extend(first_lines(labelled.collect()));
     if functions.len() > MAX_FUNCTIONS {
         lines.push(line(
@@ -549,8 +550,9 @@ fn with_labels(counters: &Counters) -> (Counters, Counters) {
     counters.partition(|(name, _)| name.contains('{'))
 }
 
-/// A line for all but the last of the labels of counters: each has the counters by their last label.
-fn by_label(counters: &Counters) -> Vec<String> {
+/// A line for all but the last of the labels of a function's counters: each has the counters by their last
+/// label.
+fn by_label(function: &str, counters: &Counters) -> Vec<String> {
     let mut groups: BTreeMap<String, Counters> = BTreeMap::new();
     for (name, count) in counters {
         let (name, labels) = name.split_once('{').unwrap_or((name, ""));
@@ -563,7 +565,8 @@ fn by_label(counters: &Counters) -> Vec<String> {
     let told = |(group, counters): (String, Counters)| {
         let group: Vec<String> = group.split(' ').map(plain).collect();
         let counters = most_frequent(&counters, MAX_COUNTERS);
-        line("", &format!("{}: {counters}", group.join(" ")))
+        let group = group.join(" ");
+        line("", &format!("{} {group}: {counters}", plain(function)))
     };
     groups.into_iter().map(told).collect()
 }
@@ -710,11 +713,16 @@ mod tests {
             counters.insert(name, count);
         }
         let text = summary(&report);
+        let name = &report.functions[0].name;
         for line in [
-            "\n               opened 192.0.2.80:443/tcp: 10.1.0.1:8443 588, 10.1.0.2:8443 188\n",
-            "\n               opened 192.0.2.53:53/udp: [2001:db8:1:2:3:4:5:6]:53 7\n",
+            format!(
+                "\n               {name} opened 192.0.2.80:443/tcp: 10.1.0.1:8443 588, 10.1.0.2:8443 188\n"
+            ),
+            format!(
+                "\n               {name} opened 192.0.2.53:53/udp: [2001:db8:1:2:3:4:5:6]:53 7\n"
+            ),
         ] {
-            assert!(text.contains(line), "{line}: {text}");
+            assert!(text.contains(&line), "{line}: {text}");
         }
         assert!(!text.contains('{'), "{text}");
     }

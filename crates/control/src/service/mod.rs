@@ -681,7 +681,7 @@ fn inside(
         return Ok(own.map_or_else(Vec::new, |own| own.inside.to_vec()));
     };
     if !by_port && !functions.iter().any(Instance::makes_rules) {
-        let message = "inside is for chains with acl, napt, router or monitor, or for checking sources beside inside_ports; the functions of this one are told direction by each connection's opener";
+        let message = "inside is for chains with acl, napt, nat64, nptv6, router or monitor, or for checking sources beside inside_ports; the functions of this one are told direction by each connection's opener";
         return Err((written.span(), message.into()));
     }
     let prefixes = written.into_inner();

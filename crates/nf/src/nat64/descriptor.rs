@@ -21,7 +21,7 @@ use twinpath_rulecache::{Reconfiguration, RuleFunction};
 pub const FUNCTION: Descriptor = Descriptor {
     name: NAME,
     form: Form::Rules,
-    placement: "what is translated gets another IP version, which no rule can write; what passes is cached",
+    placement: "only of packets that pass it as they are; what is translated gets another IP version, which no rule can write, and stays on the slow path",
     needs_section: true,
     decides_last: false,
     read: descriptor::read_placed::<Written, Config, ConfigError>,

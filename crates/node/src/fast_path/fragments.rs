@@ -17,15 +17,25 @@ impl FastPath {
     /// The same with virtual reassembly in front of these elements.
     #[must_use]
     pub fn with_fragments(mut self, needs_ports: &[bool]) -> Self {
-        self.gather_fragments(needs_ports);
+        self.gather_fragments(needs_ports, &[]);
         self
     }
 
-    /// Begins anew in front of these elements.
-    pub(super) fn gather_fragments(&mut self, needs_ports: &[bool]) {
+    /// Gathers in front of these elements from now on. Where `stays` says that an element is what it was,
+    /// what is held in front of it stays; all else is given up.
+    pub(super) fn gather_fragments(&mut self, needs_ports: &[bool], stays: &[bool]) {
         let hash_key = *self.steering.hash_key();
-        let begin = |&needs: &bool| needs.then(|| Box::new(Fragments::new(hash_key)));
-        self.fragments = needs_ports.iter().map(begin).collect();
+        let stages = (0..).zip(needs_ports).map(|(element, &needs)| {
+            let former = self
+                .fragments
+                .get_mut(element)
+                .filter(|_| stays.get(element) == Some(&true));
+            let former = former.and_then(Option::take);
+            needs.then(|| former.unwrap_or_else(|| Box::new(Fragments::new(hash_key))))
+        });
+        let stages = stages.collect();
+        self.give_up_fragments();
+        self.fragments = stages;
     }
 
     /// Fragments that are held in front of elements.

@@ -693,7 +693,7 @@ impl FastPath {
         to_free: &mut DeferredFree,
     ) {
         self.chain = self.next_chain();
-        self.give_up_fragments();
+        let stays = self.elements_that_stay(&plans, &order);
         let old = std::mem::take(&mut self.elements);
         let mut old: Vec<Option<FastElement>> = old.into_iter().map(Some).collect();
         for plan in plans {
@@ -723,8 +723,20 @@ impl FastPath {
         // Flows of stages that stay were brought home with the others.
         self.keep_flows();
         (self.admission, self.steering, self.order) = (admission, steering, order);
-        self.gather_fragments(needs_ports);
+        self.gather_fragments(needs_ports, &stays);
         self.hints = HintTable::new(hinted_flows(&self.elements));
+    }
+
+    /// By element, whether it is what it was, with the same ones in front of it either way.
+    fn elements_that_stay(&self, plans: &[FastPlan], order: &ElementOrder) -> Vec<bool> {
+        if plans.len() != self.elements.len() || *order != self.order {
+            return Vec::new();
+        }
+        let stays = |(number, plan): (usize, &FastPlan)| match plan {
+            FastPlan::Keep(old) | FastPlan::ChangeDash(old, _) => *old == number,
+            FastPlan::New(_) => false,
+        };
+        plans.iter().enumerate().map(stays).collect()
     }
 
     /// A state stage sends messages on the fast path that it is part of: meanwhile it is out.

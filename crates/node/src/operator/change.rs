@@ -209,6 +209,13 @@ impl Control {
         let (added, removed) = (applied.new.join(","), applied.removed.join(","));
         let pause_us = applied.pause_ns / 1000;
         tracing::info!(kept, changed, added, removed, pause_us, "service changed");
+        if !applied.anew.is_empty() {
+            let functions = applied.anew.join(",");
+            tracing::warn!(
+                functions,
+                "they begin anew: they share flow state with others than before"
+            );
+        }
         Ok(applied)
     }
 

@@ -647,10 +647,11 @@ fn functions_are_parted_and_joined() {
         .expect("sound")
         .applied;
     assert_eq!(
-        (applied.kept, applied.new),
+        (applied.kept, applied.new, applied.anew),
         (
             vec!["firewall".into()],
-            vec!["acl".into(), "load_balancer".into()]
+            vec!["acl".into()],
+            vec!["load_balancer".into()]
         )
     );
     let applied = Replacement::between(&parted, &chain(&["load_balancer", "acl", "firewall"]));

@@ -11,6 +11,7 @@ use crate::common::{
 };
 use twinpath_classify::Prefix;
 use twinpath_control::service::{Execution, Paths, Service};
+use twinpath_core::wire::fragment::cut;
 use twinpath_core::wire::{Address, Endpoint, PacketBuilder, dissect, fields};
 use twinpath_io::Trace;
 use twinpath_nf::bindings::EndBindings;
@@ -707,4 +708,50 @@ fn the_way_back_is_no_change() {
     assert!(change(&first, &back).is_empty());
     assert!(!change(&first, &there).is_empty());
     assert_eq!(change(&there, &first).applied.changed, ["acl"]);
+}
+
+/// Fragments that wait for their first one in front of an element wait on while something else changes.
+#[test]
+fn fragments_wait_on_over_a_change_of_others() {
+    const DATAGRAMS: u64 = 40;
+    let first = made(&["acl", "firewall"], &format!("{ACL}{FIREWALL}"));
+    let mut trace = Trace::new();
+    for number in 0..DATAGRAMS {
+        let [from, to] = match number % 2 {
+            0 => ["10.0.0.1:4000", "192.0.2.1:53"],
+            _ => ["[fd00::1]:4000", "[2001:db8::1]:53"],
+        };
+        let [from, to] = [from, to].map(|end| end.parse().expect(end));
+        let whole = PacketBuilder::udp(from, to).payload_len(1000).to_vec();
+        let whole = whole.expect("short");
+        let layout = dissect(&whole).expect("sound");
+        let parts = cut(&whole, &layout, 400, number as u32).expect("long enough");
+        assert_eq!(parts.len(), 3);
+        for (place, part) in (0..).zip(parts.iter().rev()) {
+            trace.push((3 * number + place) * 1_000_000, part);
+        }
+    }
+    // Each before the second of the three parts.
+    let rules = [add_rule("deny from 203.0.113.0/24", 1), delete_rule(1)];
+    let mut present = first.clone();
+    let mut change = |number: u64| {
+        let edit = &rules[(number % 2) as usize];
+        present = present.edited(Some("acl"), edit).expect("sound");
+        ServiceChange {
+            before: (3 * (number + 4) + 1) as usize,
+            to: present.clone(),
+        }
+    };
+    let changes: Vec<_> = (0..30).map(&mut change).collect();
+    for paths in [Paths::Slow, Paths::Both] {
+        let unchanged = run(&first, &trace, paths, Execution::Virtual);
+        assert_eq!(unchanged.packets.len() as u64, 3 * DATAGRAMS);
+        let changed = run_changing(&first, &changes, &trace, paths, Execution::Virtual);
+        assert_same(&unchanged.flows, &changed.flows, "fragments");
+        assert!(
+            changed.report.drops.is_empty(),
+            "{:?}",
+            changed.report.drops
+        );
+    }
 }

@@ -16,8 +16,10 @@ use twinpath_nf::files::{Copied, Disk, Files};
 /// says is compared with what the service is, rule by rule, route by route and backend by backend:
 /// of what is cached only that goes which came from what differs. Functions go
 /// on with all they know, with their new configuration if it is another: connections keep their
-/// state, also when functions that share it (firewall, reassembler, inspector, load_balancer,
-/// kv_store) come, go or change places. New functions meet connections in mid-stream. The settings
+/// state, also when functions that share it (neighbours of firewall, reassembler, inspector,
+/// load_balancer, kv_store) come, go or change places among themselves. Where a list, a monitor or a
+/// router comes between two of them, or goes, one of the two begins anew and knows no connection, which is
+/// told. New functions meet connections in mid-stream. The settings
 /// of the paths have to stay as they are. If anything is wrong, nothing changes.
 ///
 /// The file is the service's from then on: at SIGHUP the service reads this one again, with its own
@@ -72,7 +74,21 @@ pub(super) fn told(applied: &Applied) -> String {
     });
     let waiting = applied.waiting.iter();
     let waiting: String = waiting.map(|one| format!("waits: {one}\n")).collect();
-    what_changed(applied) + &waiting + &file.unwrap_or_default()
+    what_changed(applied) + &begun_anew(&applied.anew) + &waiting + &file.unwrap_or_default()
+}
+
+/// Why functions that were there know no connection any more.
+fn begun_anew(functions: &[String]) -> String {
+    match functions {
+        [] => String::new(),
+        [one] => {
+            format!("{one} shares flow state with others than before: it knows no connection\n")
+        }
+        several => format!(
+            "{} share flow state with others than before: they know no connection\n",
+            several.join(", ")
+        ),
+    }
 }
 
 fn what_changed(applied: &Applied) -> String {
@@ -82,8 +98,9 @@ fn what_changed(applied: &Applied) -> String {
     let mut parts = Vec::new();
     for (what, functions) in [
         ("new", &applied.new),
+        ("begun anew", &applied.anew),
         ("changed", &applied.changed),
-        ("gone on", &applied.kept),
+        ("untouched", &applied.kept),
         ("removed", &applied.removed),
     ] {
         if !functions.is_empty() {

@@ -34,10 +34,10 @@ pub struct Arguments {
     /// Only those that are dropped for this reason
     #[arg(long, value_name = "NAME")]
     reason: Option<String>,
-    /// Only those that this function drops, or those that decide together with it, by its name in the chain
+    /// With --follow: only those that this function drops, or those that decide together with it, by its name in the chain
     #[arg(long, value_name = "NAME", requires = "follow")]
     function: Option<String>,
-    /// End after so many packets
+    /// With --follow: end after so many packets
     #[arg(long, value_name = "N", requires = "follow")]
     count: Option<u64>,
     /// As JSON, for programs: with --follow an object on each line

@@ -86,7 +86,7 @@ pub struct Arguments {
     steps: Option<PathBuf>,
     /// With --steps: write what each ENI has counted up to each step, under SAI's names, and bytes by
     /// metering class
-    #[arg(long, value_name = "FILE", requires = "steps")]
+    #[arg(long, value_name = "FILE", requires = "steps", conflicts_with_all = ["input", "output", "listen", "control", "report", "time"])]
     counters: Option<PathBuf>,
     /// How fast packets come, and what happens when the workers cannot follow: captures are lossless and generated
     /// traffic is live unless this or the file says otherwise; what comes by network interfaces is always live

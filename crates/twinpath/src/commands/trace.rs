@@ -45,20 +45,20 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES")]
     hex: Option<String>,
     /// The port of the service that the packet comes in by; if absent, the one where its source is
-    #[arg(long, value_name = "NAME", requires = "hex")]
+    #[arg(long, value_name = "NAME", requires = "hex", conflicts_with_all = ["input", "dropped"])]
     port: Option<String>,
     /// Take the packet from this capture: pcap or pcapng, gzip too
     #[arg(long = "in", value_name = "CAPTURE", requires = "packet")]
     input: Option<PathBuf>,
     /// Which packet of the capture, counted from 1 without those that it marks as outbound
-    #[arg(long, value_name = "N", requires = "input", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", requires = "input", conflicts_with_all = ["hex", "dropped"], value_parser = clap::value_parser!(u64).range(1..))]
     packet: Option<u64>,
     /// List all packets of this capture that are dropped
     #[arg(long, value_name = "CAPTURE")]
     dropped: Option<PathBuf>,
     /// Only those of such a flow, in either direction: a protocol and two ends, as
     /// "tcp 10.0.0.1:* 192.0.2.1:80"
-    #[arg(long, requires = "dropped")]
+    #[arg(long, requires = "dropped", conflicts_with_all = ["hex", "input"])]
     flow: Option<FlowFilter>,
     /// A DPU's configuration, in place of what the service file's [dash] names: files in SONiC's JSON, of a
     /// folder all that end with .json

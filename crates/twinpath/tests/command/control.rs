@@ -352,7 +352,7 @@ fn a_hangup_makes_the_service_what_its_file_says() {
         .write("a.routes", b"0.0.0.0/0 up\n10.7.0.0/16 discard\n");
     signal(&running.child, "HUP");
     let told = running.wait_for_line("service file read again");
-    assert!(told.contains("changed: router; gone on: acl"), "{told}");
+    assert!(told.contains("changed: router; untouched: acl"), "{told}");
     assert_eq!(
         running.routes(),
         "0.0.0.0/0 via up\n10.7.0.0/16 via discard\n"

@@ -113,7 +113,7 @@ fn a_running_service_is_changed() {
     let new = SERVICE.replace("[acl]\ndefault = \"allow\"", denied);
     running.folder.write("new.toml", new.as_bytes());
     let said = running.ask(&["apply", "new.toml"]);
-    let expected = "changed: acl; gone on: napt, monitor; ";
+    let expected = "changed: acl; untouched: napt, monitor; ";
     assert!(said.out.starts_with(expected), "{said:?}");
     assert!(
         said.out.contains(" stayed; packets waited for "),
@@ -144,17 +144,17 @@ fn functions_with_flow_state_are_changed() {
     };
     let said = applied(chain(beside, "[firewall]\ndefault = \"allow\"\n"));
     assert!(
-        said.starts_with("new: firewall; gone on: acl, napt, monitor"),
+        said.starts_with("new: firewall; untouched: acl, napt, monitor"),
         "{said}"
     );
     let said = applied(chain(beside, "[firewall]\ndefault = \"deny\"\n"));
     assert!(
-        said.starts_with("changed: firewall; gone on: acl, napt, monitor"),
+        said.starts_with("changed: firewall; untouched: acl, napt, monitor"),
         "{said}"
     );
     let said = applied(SERVICE.to_owned());
     assert!(
-        said.starts_with("gone on: acl, napt, monitor; removed: firewall"),
+        said.starts_with("untouched: acl, napt, monitor; removed: firewall"),
         "{said}"
     );
     let folder = running.stop();
@@ -181,7 +181,7 @@ fn one_thing_is_changed() {
     ];
     let said = good(&deny);
     assert!(
-        said.starts_with("changed: acl; gone on: monitor, router; "),
+        said.starts_with("changed: acl; untouched: monitor, router; "),
         "{said}"
     );
     assert!(
@@ -220,7 +220,7 @@ fn one_thing_is_changed() {
         said.code == Some(0)
     });
     let said = good(&["change", "route", "delete", "0.0.0.0/0"]);
-    let expected = "changed: router; gone on: acl, monitor; ";
+    let expected = "changed: router; untouched: acl, monitor; ";
     assert!(said.starts_with(expected), "{said}");
     assert!(rules_gone(&said) > 0, "{said}");
     let routes = good(&["change", "route", "list"]);
@@ -228,7 +228,7 @@ fn one_thing_is_changed() {
     running.ask_until(&["drops"], |said| said.out.contains("no_route"));
     let said = good(&["apply", "edge.toml"]);
     assert!(
-        said.starts_with("changed: acl, router; gone on: monitor; "),
+        said.starts_with("changed: acl, router; untouched: monitor; "),
         "{said}"
     );
     assert_eq!(good(&["change", "rule", "list"]), "   1  deny to_port 9\n");
@@ -271,7 +271,7 @@ fn one_backend_is_changed() {
     let [first, second, third] = ["10.254.0.1:80", "10.254.0.2:80", "10.254.0.3:80"];
     let changed = |arguments: &[&str]| {
         let said = running.ask(arguments);
-        let expected = "changed: load_balancer; gone on: acl; 0 cached rules went, ";
+        let expected = "changed: load_balancer; untouched: acl; 0 cached rules went, ";
         assert!(said.out.starts_with(expected), "{said:?}");
         assert!(!said.out.contains(" went, 0 stayed"), "{said:?}");
     };
@@ -384,7 +384,7 @@ fn a_binding_of_another_version_is_ended() {
     let is_shown = |said: &Said| said.out.lines().any(|other| other.starts_with(binding));
     running.ask_until(&["bindings"], is_shown);
     let said = running.ask(&["change", "binding", "delete", endpoint]);
-    let expected = "changed: nat64; gone on: acl, monitor; ";
+    let expected = "changed: nat64; untouched: acl, monitor; ";
     assert!(said.out.starts_with(expected), "{said:?}");
     // The host goes on, and opens another.
     let is_back = format!("udp {endpoint} as ");
@@ -521,7 +521,7 @@ fn a_binding_is_ended() {
     let said = running.ask(&delete);
     assert!(
         said.out
-            .starts_with("changed: napt; gone on: acl, monitor; "),
+            .starts_with("changed: napt; untouched: acl, monitor; "),
         "{said:?}"
     );
     assert!(rules_gone(&said.out) > 0, "{said:?}");

@@ -76,3 +76,22 @@ fn wrong_usage_is_explained() {
     );
     folder.fail(&["kv", "get"], "<KEY>");
 }
+
+/// What goes with another of the things to run or to trace is not passed over in silence.
+#[test]
+fn arguments_of_other_subjects_are_refused() {
+    let folder = Folder::new();
+    let input = ["--in", "a.pcap", "--packet", "3"];
+    for (subject, stray) in [
+        (&input[..], &["--port", "uplink"][..]),
+        (&input, &["--flow", "tcp 10.0.0.1:* 192.0.2.1:80"]),
+        (&["--dropped", "a.pcap"], &["--packet", "3"]),
+        (&["--hex", "00"], &["--packet", "3"]),
+    ] {
+        let arguments = [&["trace", "a.toml"], subject, stray].concat();
+        folder.fail(&arguments, "cannot be used with");
+    }
+    let run = ["run", "a.toml", "--in", "a.pcap", "--counters", "c.json"];
+    folder.fail(&run, "cannot be used with");
+    folder.fail(&["run", "a.toml", "--counters", "c.json"], "--steps");
+}
