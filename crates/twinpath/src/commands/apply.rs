@@ -119,3 +119,31 @@ fn what_changed(applied: &Applied) -> String {
     let pause = Duration::from_nanos(applied.pause_ns);
     format!("{}; packets waited for {pause:.1?}\n", parts.join("; "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_that_begin_anew_are_told_with_why() {
+        let of = |anew: &[&str]| Applied {
+            kept: vec!["firewall".into()],
+            anew: anew.iter().map(|&name| name.into()).collect(),
+            ..Applied::default()
+        };
+        assert!(!told(&of(&[])).contains("anew"));
+        let one = told(&of(&["load_balancer"]));
+        assert!(
+            one.starts_with("begun anew: load_balancer; untouched: firewall; "),
+            "{one}"
+        );
+        let why =
+            "load_balancer shares flow state with others than before: it knows no connection\n";
+        assert!(one.ends_with(why), "{one}");
+        let two = told(&of(&["inspector", "load_balancer"]));
+        assert!(
+            two.contains("inspector, load_balancer share flow state"),
+            "{two}"
+        );
+    }
+}

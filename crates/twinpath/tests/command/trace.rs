@@ -539,6 +539,11 @@ fn the_port_that_a_packet_comes_in_by_is_said() {
         &["trace", "x.toml", "--hex", &packet, "--port", "dmz"],
         "the service names no port dmz: expected one of its ports (lan, wan)",
     );
+    let none = "[service]\nchain = [\"firewall\"]\n[firewall]\ndefault = \"allow\"\n";
+    Folder::with("x.toml", none).fail(
+        &["trace", "x.toml", "--hex", &packet, "--port", "dmz"],
+        "the service names no port dmz: expected no port, for the service names none",
+    );
 }
 
 /// Between two ports no function has to choose one.
