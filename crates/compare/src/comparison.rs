@@ -8,6 +8,7 @@ use crate::merged::{Merged, first_merged, first_unlike};
 use crate::normal::Normaliser;
 use crate::options::Options;
 use crate::packets::{InFile, InMemory, Packets, Picked};
+use crate::silences::Silences;
 use crate::streams::{Parting, Way, first_parting};
 use crate::tunnels;
 use crate::words;
@@ -35,6 +36,17 @@ pub struct Summary {
     pub renamed: u64,
     /// Whether each packet also has the same port in both captures, for both name the same ones.
     pub by_ports: bool,
+}
+
+/// How often captures are read at most to find silences that one of them has alone.
+const MOST_READINGS: u32 = 4;
+
+/// What is kept of both captures, with their lives in pairs.
+struct BothRead {
+    in_a: Index,
+    in_b: Index,
+    counting: Counting,
+    pairs: Pairs,
 }
 
 /// A difference, before its packets are looked at again.
@@ -80,15 +92,45 @@ impl Comparison {
         self.compare_packets(&InFile(a), &InFile(b))
     }
 
+    /// Reads both captures, once more where a name is silent in one of them alone.
+    fn read<E, A, B>(&self, a: &A, b: &B) -> Result<BothRead, E>
+    where
+        A: Packets<Error = E>,
+        B: Packets<Error = E>,
+    {
+        let (mut of_a, mut of_b) = (Silences::default(), Silences::default());
+        let mut readings = 1;
+        loop {
+            let in_a = Index::of(a, &self.options, &of_a)?;
+            let in_b = Index::of(b, &self.options, &of_b)?;
+            let counting = Counting::of(&in_a, &in_b, self.options.timestamps);
+            let pairs = Pairs::of(&in_a, &in_b, counting);
+            let (left_a, left_b) = ((&in_a, &pairs.left_a[..]), (&in_b, &pairs.left_b[..]));
+            let more_of_a = of_a.add_within(left_a, left_b);
+            let more_of_b = of_b.add_within(left_b, left_a);
+            if readings == MOST_READINGS || !(more_of_a || more_of_b) {
+                return Ok(BothRead {
+                    in_a,
+                    in_b,
+                    counting,
+                    pairs,
+                });
+            }
+            readings += 1;
+        }
+    }
+
     fn compare_packets<E, A, B>(&self, a: &A, b: &B) -> Result<Result<Summary, Box<Difference>>, E>
     where
         A: Packets<Error = E>,
         B: Packets<Error = E>,
     {
-        let in_a = Index::of(a, &self.options)?;
-        let in_b = Index::of(b, &self.options)?;
-        let counting = Counting::of(&in_a, &in_b, self.options.timestamps);
-        let pairs = Pairs::of(&in_a, &in_b, counting);
+        let BothRead {
+            in_a,
+            in_b,
+            counting,
+            pairs,
+        } = self.read(a, b)?;
         let teller = Teller {
             options: &self.options,
             a,

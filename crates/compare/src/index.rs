@@ -6,6 +6,7 @@ use crate::names::{Name, Names};
 use crate::normal::Normaliser;
 use crate::options::Options;
 use crate::packets::Packets;
+use crate::silences::Silences;
 use std::collections::HashMap;
 
 /// A packet, as far as it is kept.
@@ -90,8 +91,12 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Reads a capture.
-    pub fn of<P: Packets>(packets: &P, options: &Options) -> Result<Self, P::Error> {
+    /// Reads a capture; these silences part no lives.
+    pub fn of<P: Packets>(
+        packets: &P,
+        options: &Options,
+        silences: &Silences,
+    ) -> Result<Self, P::Error> {
         let mut index = Self::default();
         let mut normaliser = Normaliser::new(options);
         let idle_ns = options
@@ -110,7 +115,9 @@ impl Index {
                 timestamp_ns: seen.timestamp_ns,
                 port: seen.port,
             };
-            index.add(normal.flow, &normal.names, packet, idle_ns);
+            index.add(normal.flow, &normal.names, packet, |name, silence_ns| {
+                silence_ns > idle_ns && !silences.has(name, packet.number)
+            });
             true
         })?;
         index.ports = ports;
@@ -157,10 +164,27 @@ impl Index {
         first.map_or(0, |packet| packet.number)
     }
 
-    fn add(&mut self, flow: Flow, names: &Names, packet: Packet, idle_ns: u64) {
+    /// The name of several lives, if it has no others between them.
+    pub fn name_of_neighbours(&self, lives: &[usize]) -> Option<Name> {
+        let (&first, &last) = (lives.first()?, lives.last()?);
+        let name = self.lives.get(first)?.name;
+        let between = self.lives.get(first..=last)?.iter();
+        let of_name = between.filter(|life| life.name == name).count();
+        let are_all = lives.iter().all(|&life| self.lives[life].name == name);
+        (are_all && of_name == lives.len()).then_some(name)
+    }
+
+    /// Adds a packet; `parts` says whether a silence of a name, in nanoseconds, ends its life.
+    fn add(
+        &mut self,
+        flow: Flow,
+        names: &Names,
+        packet: Packet,
+        parts: impl Fn(Name, u64) -> bool,
+    ) {
         let mut places = Vec::new();
         for (name, blanks) in names.each() {
-            let life = self.life(name, packet.timestamp_ns, idle_ns);
+            let life = self.life(name, packet.timestamp_ns, &parts);
             places.push(self.push(Some(life), flow.seen_with(blanks), packet));
         }
         match places.len() {
@@ -171,10 +195,10 @@ impl Index {
     }
 
     /// The life that a name has at a time.
-    fn life(&mut self, name: Name, now_ns: u64, idle_ns: u64) -> usize {
+    fn life(&mut self, name: Name, now_ns: u64, parts: impl Fn(Name, u64) -> bool) -> usize {
         let latest = self.latest.get(&name).copied();
         if let Some((number, life)) = latest.and_then(|of| Some((of, self.lives.get_mut(of)?)))
-            && now_ns.saturating_sub(life.last_ns) <= idle_ns
+            && !parts(name, now_ns.saturating_sub(life.last_ns))
         {
             life.last_ns = life.last_ns.max(now_ns);
             return number;

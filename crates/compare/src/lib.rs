@@ -43,7 +43,8 @@
 //!   seen, for [`Renaming::binding_idle`]. If bindings end earlier and their names are used anew
 //!   within that time, a difference is told although there may be none. A binding that is silent
 //!   for longer may have another name afterwards, and order between two lives is not compared.
-//!   Silence is told by the timestamps, which are taken to be about the same in both captures.
+//!   Silence is told by the timestamps, which are taken to be about the same in both captures: what
+//!   one name says with a silence in one capture and without one in the other is one life in both.
 //! - Which host inside stands behind a name cannot be seen in packets that have left, only what the
 //!   name said. Answers are compared at the hosts inside, whose addresses are never renamed.
 //! - A later fragment belongs to the name in the first fragment of its datagram if that came
@@ -85,6 +86,7 @@ mod normal;
 mod options;
 mod packets;
 mod protocol;
+mod silences;
 mod streams;
 mod tunnels;
 mod words;

@@ -22,13 +22,14 @@ pub(crate) struct Merged {
 }
 
 /// Lives of a capture by the packets that they have.
-struct Holders<'i> {
+pub(crate) struct Holders<'i> {
     index: &'i Index,
     by_packet: HashMap<(Flow, Digest), Vec<usize>>,
 }
 
 impl<'i> Holders<'i> {
-    fn of(index: &'i Index, lives: &[usize]) -> Self {
+    /// These lives of a capture.
+    pub fn of(index: &'i Index, lives: &[usize]) -> Self {
         let mut by_packet: HashMap<_, Vec<usize>> = HashMap::new();
         for &life in lives {
             for (flow, packet) in index.packets_of(life) {
@@ -59,19 +60,21 @@ impl<'i> Holders<'i> {
         sharers
     }
 
-    /// Two lives that are parts of another capture's life, without a packet in common.
-    fn parts_of(&self, other: &Index, life: usize) -> Option<[usize; 2]> {
+    /// Lives that are parts of another capture's life, without a packet in common, in order; and
+    /// whether they are all of it.
+    pub fn parts_of(&self, other: &Index, life: usize) -> (Vec<usize>, bool) {
         let mut available: HashMap<(Flow, Digest), usize> = HashMap::new();
         for (flow, packet) in other.packets_of(life) {
             *available.entry((flow, packet.digest)).or_default() += 1;
         }
         let sharers = self.sharers(other, life);
-        let mut parts = sharers
+        let parts = sharers
             .into_iter()
             .take(MAX_CANDIDATES)
             .map(|(sharer, _)| sharer)
-            .filter(|&sharer| self.take(sharer, &mut available));
-        Some([parts.next()?, parts.next()?])
+            .filter(|&sharer| self.take(sharer, &mut available))
+            .collect();
+        (parts, available.values().all(|&left| left == 0))
     }
 
     /// Takes all packets of a life out of those that are available, or none.
@@ -99,7 +102,8 @@ pub(crate) fn first_merged(
 ) -> Option<Merged> {
     let holders = Holders::of(other, others);
     lives.iter().find_map(|&life| {
-        let parts = holders.parts_of(one, life)?;
+        let (parts, _) = holders.parts_of(one, life);
+        let parts = *parts.first_chunk()?;
         Some(Merged { life, parts })
     })
 }

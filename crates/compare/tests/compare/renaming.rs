@@ -165,6 +165,42 @@ fn a_binding_may_not_get_another_name_while_it_lives() {
     ));
 }
 
+/// A packet that waited makes a silence shorter, or longer, in one of the captures.
+#[test]
+fn a_silence_of_one_capture_alone_parts_no_binding() {
+    let said = |name, second, third| {
+        at([
+            (0, asked(name, b"1")),
+            (second, asked(name, b"2")),
+            (third, asked(name, b"3")),
+        ])
+    };
+    let without = said(ONE, 119_000, 238_000);
+    for with in [
+        said(ONE, 121_000, 238_000),
+        said(TWO, 119_000, 240_000),
+        said(TWO, 121_000, 242_000),
+    ] {
+        for (a, b) in [(&with, &without), (&without, &with)] {
+            let summary = compare(a, b, renamed(POOL)).expect("the same");
+            assert_eq!((summary.packets, summary.bindings), (3, 1));
+        }
+    }
+    // Another name after it, or another order, is a difference: in the other there was no silence.
+    let other_name = at([
+        (0, asked(ONE, b"1")),
+        (121_000, asked(TWO, b"2")),
+        (238_000, asked(TWO, b"3")),
+    ]);
+    assert!(in_words(&without, &other_name).contains("two bindings"));
+    let other_order = at([
+        (0, asked(ONE, b"2")),
+        (121_000, asked(ONE, b"1")),
+        (238_000, asked(ONE, b"3")),
+    ]);
+    assert_ne!(in_words(&without, &other_order), "the same");
+}
+
 #[test]
 fn swapped_replies_are_told() {
     let asks = [asked(ONE, b"a"), asked(TWO, b"b")];

@@ -214,7 +214,14 @@ fn with_rings_and_pools_of_any_size() {
 /// The same of all that is not lost where packets do not wait for room.
 #[test]
 fn what_is_not_lost() {
-    let sizes = [(8, 128), (64, 256), (16, 96), (8, 1024), (16, 64), (64, 256)];
+    let sizes = [
+        (8, 128),
+        (64, 256),
+        (16, 96),
+        (8, 1024),
+        (16, 64),
+        (64, 256),
+    ];
     let (mut lost, mut told) = (0, Vec::new());
     for ((ring_frames, buffers), chain) in sizes.into_iter().zip(CHAINS) {
         let scarcity = Scarcity {
