@@ -42,10 +42,9 @@ fn any_drive() -> impl Strategy<Value = Drive> {
     })
 }
 
-/// The ports that a translation gives out are another matter in each run; those that a chain's flow
-/// state has known for longer than the translation may not be given out again.
+/// For how long nobody sends, at most.
 fn longest_gap(any: &AnyService) -> Duration {
-    match (any.has("napt") || any.has("nat64")) && any.shares_flow_state() {
+    match any.names_must_last() {
         true => Duration::from_millis(1),
         false => Duration::MAX,
     }
@@ -55,13 +54,13 @@ fn longest_gap(any: &AnyService) -> Duration {
 /// other end sends meanwhile, and between these no order is owed: so here the one leaves before the
 /// other comes.
 fn longest_hold(any: &AnyService) -> Duration {
-    let by_limiter = 1_001 * any.text.matches("excess = \"delay\"").count();
-    let by_reframer = 11 * any.chain.iter().filter(|name| **name == "reframer").count();
-    let most = Duration::from_millis((by_limiter + by_reframer) as u64);
-    match longest_gap(any) {
-        Duration::MAX => most,
-        _ => Duration::ZERO,
-    }
+    let by_limiter = 1_001_000 * any.text.matches("excess = \"delay\"").count();
+    let window = match any.names_must_last() {
+        true => 400,
+        false => 11_000,
+    };
+    let reframers = any.chain.iter().filter(|name| **name == "reframer").count();
+    Duration::from_micros((by_limiter + window * reframers) as u64)
 }
 
 /// A packet as it came: when, by which port, and what it is.

@@ -30,10 +30,10 @@ impl AnyService {
         self.chain.contains(&function)
     }
 
-    pub fn shares_flow_state(&self) -> bool {
-        self.chain
-            .iter()
-            .any(|function| words_of(function).is_some())
+    /// Whether the names that a translation gives out must last: they are another matter in each run, and
+    /// those that a chain's flow state has known for longer than the translation may not be given out again.
+    pub fn names_must_last(&self) -> bool {
+        names_must_last(&self.chain)
     }
 
     /// The same, with as many streams, hosts' streams and places in lines as there are: those that a
@@ -184,6 +184,18 @@ prop_compose! {
     }
 }
 
+fn names_must_last(chain: &[&str]) -> bool {
+    let mut functions = chain.iter();
+    let is_translated = chain.contains(&"napt") || chain.contains(&"nat64");
+    is_translated && functions.any(|function| words_of(function).is_some())
+}
+
+/// A function's table that holds no packet for long.
+fn held_briefly(table: &str) -> String {
+    let table = table.replace("window = \"10ms\"", "window = \"300us\"");
+    table.replace("excess = \"delay\"", "excess = \"drop\"")
+}
+
 fn composed(functions: &[Drawn], settings: u64, told_by_port: bool, entrance: u64) -> AnyService {
     let chain: Vec<_> = functions.iter().map(|function| DRAWN[function.0]).collect();
     let may_spread = chain.iter().all(|function| words_of(function).is_some());
@@ -195,9 +207,13 @@ fn composed(functions: &[Drawn], settings: u64, told_by_port: bool, entrance: u6
     for (place, (name, (function, choices, rules))) in names.iter().zip(functions).enumerate() {
         let function = DRAWN[*function];
         text += &format!("[{name}]\nfunction = \"{function}\"\n");
+        let table = table(function, Choices(*choices), rules, is_translated);
         text += &said_alone(
             &chain,
-            table(function, Choices(*choices), rules, is_translated),
+            match names_must_last(&chain) {
+                true => held_briefly(&table),
+                false => table,
+            },
         );
         text += &guarantees_text(&chain, place, Choices(!*choices));
     }
