@@ -27,7 +27,7 @@ use crate::shards::CurrentPartition;
 use crate::worker::Worker;
 use change::Unanswered;
 use clients::{Clients, Streaming};
-use rules::{MOST_RULES, PortNames, views};
+use rules::{MOST_RULES, PortNames, check, views};
 use socket::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -45,6 +45,7 @@ use twinpath_control::service::{Fault, Instance, RuleLines, Service};
 use twinpath_core::Instant;
 use twinpath_nf::bindings::Bindings;
 use twinpath_nf::edit::Object;
+use twinpath_nf::similar::did_you_mean;
 
 /// How an operator is heard.
 #[derive(Default)]
@@ -305,13 +306,16 @@ impl Control {
     }
 
     fn rules(&self, filter: Filter) -> Result<Answer, String> {
+        if let Some(name) = &filter.function {
+            self.check_function(name)?;
+        }
         let (mut rules, mut matching) = (Vec::new(), 0);
         let ports = PortNames::of(&self.service());
         for shard in 0..self.shards() {
             let (wanted, ports) = (filter.clone(), ports.clone());
             let found = self.ask(shard, move |worker, now| {
-                views(worker, &wanted, &ports, now)
-            })?;
+                check(worker, &wanted).map(|()| views(worker, &wanted, &ports, now))
+            })??;
             rules.extend(found.rules);
             matching += found.matching;
         }
@@ -330,6 +334,20 @@ impl Control {
             matching,
             caches_none,
         })
+    }
+
+    /// Whether the chain has a function of this name.
+    fn check_function(&self, name: &str) -> Result<(), String> {
+        let service = self.service();
+        let known: Vec<&str> = service.chain.iter().map(|one| &*one.name).collect();
+        if known.contains(&name) {
+            return Ok(());
+        }
+        let meant = did_you_mean(name, known.iter().copied());
+        Err(format!(
+            "the chain has no function called {name:?}{meant}\nexpected one of: {}",
+            known.join(", ")
+        ))
     }
 
     /// What a report would say now.

@@ -126,6 +126,11 @@ pub enum ConfigError {
     /// A prefix inside of another version.
     #[error("{0} in inside: expected IPv6")]
     Inside(Prefix),
+    /// Hosts inside with addresses that stand for IPv4's.
+    #[error(
+        "{0} in inside: its addresses are within prefix = {1}, where they stand for those of IPv4"
+    )]
+    Own(Prefix, Prefix),
     /// An external address of another version.
     #[error("{0} in external: expected IPv4")]
     External(Prefix),
@@ -182,6 +187,16 @@ impl TryFrom<Written> for Config {
         let embedding = Embedding::new(prefix).ok_or(wrong_prefix)?;
         if let Some((entry, other)) = of_another(&written.inside, Versions::V6) {
             return Err(Placed::within("inside", entry, ConfigError::Inside(other)));
+        }
+        let mut inside = written.inside.iter().map(|text| text.0).enumerate();
+        let is_own =
+            |other: &Prefix| prefix.includes(other.network()) && other.length() >= prefix.length();
+        if let Some((entry, other)) = inside.find(|(_, other)| is_own(other)) {
+            return Err(Placed::within(
+                "inside",
+                entry,
+                ConfigError::Own(other, prefix),
+            ));
         }
         if let Some((entry, other)) = of_another(&written.external, Versions::V4) {
             let error = ConfigError::External(other);

@@ -526,6 +526,11 @@ fn hosts_may_have_another_prefix_in_front_of_ipv4() {
 fn contradictions_are_refused() {
     for (from, to, expected) in [
         ("2001:db8:1::/48", "10.0.0.0/8", "expected IPv6"),
+        (
+            "2001:db8:1::/48",
+            "64:ff9b::c000:0/112",
+            "within prefix = 64:ff9b::/96",
+        ),
         ("192.0.2.1", "2001:db8:9::1", "expected IPv4"),
         (
             "assignment = \"preserve\"",

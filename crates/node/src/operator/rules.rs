@@ -4,6 +4,7 @@ use crate::worker::Worker;
 use std::net::IpAddr;
 use twinpath_control::flow_filter::{EndFilter, FlowFilter};
 use twinpath_control::operator::{EntryView, Filter, RuleView};
+use twinpath_control::report::units;
 use twinpath_control::service::Service;
 use twinpath_core::Adjacency;
 use twinpath_core::adjacency::FIRST_ADJACENCY;
@@ -56,6 +57,27 @@ impl PortNames {
             None => name,
         })
     }
+}
+
+/// Whether there is an element with cached rules, and a function, as they are asked for.
+///
+/// # Errors
+/// What there is in place of them.
+pub(super) fn check(worker: &Worker, filter: &Filter) -> Result<(), String> {
+    let Some(element) = filter.element else {
+        return Ok(());
+    };
+    let mut with_rules = worker.rules_by_element().map(|(number, _)| number);
+    if with_rules.any(|number| number == element) {
+        return Ok(());
+    }
+    let elements = worker.elements().len();
+    Err(if usize::from(element) < elements {
+        format!("element {element} of the chain caches no rules: it has the state of flows")
+    } else {
+        let count = units::counted(elements as u64, "element");
+        format!("the chain has {count}, counted from 0, and none is {element}")
+    })
 }
 
 /// A worker's cached rules at `now`, those used most first.

@@ -98,7 +98,17 @@ fn rules_are_shown_and_filtered() {
     let json = running.ask(&["rules", "--json", "--function", "napt", "--most", "2"]);
     let rules: Value = serde_json::from_str(&json.out).expect("JSON");
     assert_eq!(rules.as_array().map(Vec::len), Some(2));
-    let nobody = running.ask(&["rules", "--function", "router"]);
+    for (filter, told) in [
+        (
+            ["--function", "nap"],
+            "the chain has no function called \"nap\"; did you mean napt?",
+        ),
+        (["--element", "7"], "counted from 0, and none is 7"),
+    ] {
+        let said = running.ask(&["rules", filter[0], filter[1]]);
+        assert!(said.code == Some(2) && said.err.contains(told), "{said:?}");
+    }
+    let nobody = running.ask(&["rules", "--address", "203.0.113.77"]);
     assert_eq!((nobody.code, nobody.out.as_str()), (Some(1), "0 rules\n"));
     let folder = running.stop();
     assert!(!folder.path("edge.sock").exists(), "the socket is removed");
