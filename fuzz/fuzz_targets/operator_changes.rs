@@ -110,7 +110,7 @@ fuzz_target!(|bytes: &[u8]| {
         .split_inclusive(|byte| *byte == b'\n')
         .take(MOST_CHANGES)
     {
-        let Ok(request) = Request::read(line) else {
+        let Ok(request) = Request::read(&mut &line[..]) else {
             continue;
         };
         asked(&service, &request);

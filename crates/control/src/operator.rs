@@ -4,7 +4,7 @@
 mod request;
 
 use crate::flow_filter::FlowFilter;
-use crate::look::{Look, Seen, Stream};
+use crate::look::{DropView, Look, Seen, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -261,12 +261,40 @@ pub fn subscribe(path: &Path, stream: Stream) -> Result<(Answer, BufReader<UnixS
     Ok((serde_json::from_slice(&line)?, reader))
 }
 
+/// What is told in a line of JSON. It is put in words in this crate, which is quick to build, and not once
+/// more wherever it is told.
+pub trait Line {
+    /// Its JSON.
+    ///
+    /// # Errors
+    /// It has none.
+    fn json(&self) -> serde_json::Result<Vec<u8>>;
+}
+
+impl Line for Request {
+    fn json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+}
+
+impl Line for Answer {
+    fn json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+}
+
+impl Line for DropView {
+    fn json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+}
+
 /// Writes one line.
 ///
 /// # Errors
 /// The other side is gone.
-pub fn write_line(to: &mut impl Write, message: &impl Serialize) -> std::io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
+pub fn write_line(to: &mut dyn Write, message: &dyn Line) -> std::io::Result<()> {
+    let mut line = message.json()?;
     line.push(b'\n');
     to.write_all(&line)
 }

@@ -32,7 +32,7 @@ impl Request {
     ///
     /// # Errors
     /// It does not come, is too long, or is none.
-    pub fn read(from: impl Read) -> io::Result<Self> {
+    pub fn read(from: &mut dyn Read) -> io::Result<Self> {
         let line = line_of(&mut BufReader::new(from), MOST_REQUEST_BYTES)?;
         match parse::<Kind>(&line)?.request {
             Name::Apply => parse::<Apply>(&line).map(Self::from),
@@ -167,7 +167,7 @@ mod tests {
     use twinpath_nf::edit::{Edit, Object};
 
     fn read(line: &str) -> Result<Request, String> {
-        Request::read(line.as_bytes()).map_err(|error| error.to_string())
+        Request::read(&mut line.as_bytes()).map_err(|error| error.to_string())
     }
 
     fn requests() -> [Request; 8] {
