@@ -195,6 +195,9 @@ pub struct Applied {
     /// Objects of a DPU that wait for something that is not there, the first of them.
     #[serde(default)]
     pub waiting: Vec<String>,
+    /// What a single change has made that is sound and yet probably not meant so.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// Why there is no answer.

@@ -382,6 +382,16 @@ pub(super) struct RawService {
     changes: Vec<ScheduledChange>,
 }
 
+impl RawService {
+    /// Whether it has backends, gives none of them a connection, and gets no others.
+    pub fn has_drained_all(&self) -> bool {
+        let Self {
+            backends, changes, ..
+        } = self;
+        !backends.is_empty() && changes.is_empty() && backends.iter().all(|one| one.drained)
+    }
+}
+
 impl TryFrom<RawService> for Service {
     type Error = ConfigError;
 

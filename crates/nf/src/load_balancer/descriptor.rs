@@ -5,7 +5,8 @@ use super::connection::{Connection, Kind};
 use super::maglev::Maglev;
 use super::{Config, ConfigError, LoadBalancer, NAME};
 use crate::descriptor::{
-    Descriptor, Form, Function, FunctionConfig, FunctionError, Placed, ReadError, SectionContext,
+    ConfigWarning, Descriptor, Form, Function, FunctionConfig, FunctionError, Placed, ReadError,
+    SectionContext,
 };
 use crate::edit::{Edit, EditError, Object};
 use crate::hosts::Hosts;
@@ -66,6 +67,20 @@ impl FunctionConfig for Config {
         };
         let hosts = self.host_limit.map(|_| Hosts::memory(flows));
         std::iter::once(rows).chain(hosts).collect()
+    }
+
+    fn warnings(&self) -> Vec<ConfigWarning> {
+        let services = self.services.iter().enumerate();
+        let all_drained = services.filter(|(_, service)| service.written.has_drained_all());
+        let told = all_drained.map(|(number, service)| {
+            let keys = ["services", &number.to_string(), "backends"].map(str::to_owned);
+            let name = service.name();
+            let message = format!(
+                "all backends of {name} are drained: who opens a connection there is dropped (no_backend)"
+            );
+            ConfigWarning::new(keys.to_vec(), message)
+        });
+        told.collect()
     }
 
     fn is_same(&self, other: &dyn FunctionConfig) -> bool {

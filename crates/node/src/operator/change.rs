@@ -64,6 +64,18 @@ impl crate::kernel::ServiceEditor for Control {
     }
 }
 
+/// What is to be told of a service, and was not of the one before.
+fn new_warnings(old: &Service, new: &Service) -> Vec<String> {
+    let known: Vec<String> = messages(old).collect();
+    messages(new)
+        .filter(|message| !known.contains(message))
+        .collect()
+}
+
+fn messages(service: &Service) -> impl Iterator<Item = String> {
+    warnings(service).into_iter().map(|fault| fault.message)
+}
+
 impl Control {
     /// The service file that the service is made of now is read again, with the rights of the service:
     /// the one that the run began with, or the one that was applied last.
@@ -102,7 +114,15 @@ impl Control {
         let old = self.service();
         let new = old.edited(function, edit).map_err(told)?;
         let plans = self.plans(&old, &new).map_err(told)?;
-        self.make(plans, new, &mut changing)
+        let warnings = new_warnings(&old, &new);
+        let applied = self.make(plans, new, &mut changing)?;
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(Applied {
+            warnings,
+            ..applied
+        })
     }
 
     pub(super) fn end_binding(

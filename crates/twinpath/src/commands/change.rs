@@ -194,7 +194,10 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         return bindings::show(&service, service.query());
     };
     match ask(control, &request)? {
-        Answer::Applied(applied) => output::print(&apply::told(&applied))?,
+        Answer::Applied(applied) => {
+            output::print(&apply::told(&applied))?;
+            applied.warnings.iter().for_each(output::warning);
+        }
         Answer::Listed { lines, .. } => output::print(&listed(object, &lines))?,
         other => return Err(CommandError::unexpected(other)),
     }

@@ -284,6 +284,7 @@ fn one_backend_is_changed() {
         let expected = "changed: load_balancer; untouched: acl; 0 cached rules went, ";
         assert!(said.out.starts_with(expected), "{said:?}");
         assert!(!said.out.contains(" went, 0 stayed"), "{said:?}");
+        said.err
     };
     let backends = || names(&given(&running.ask(&LOOK)));
     assert_eq!(backends(), [first, second]);
@@ -306,6 +307,12 @@ fn one_backend_is_changed() {
     assert_eq!(said.code, Some(2), "{said:?}");
     let expected = "10.254.0.1:80 is no backend of 198.18.0.1:80/tcp";
     assert!(said.err.contains(expected), "{said:?}");
+    // The last one may be drained, and who does it is told what that means.
+    assert_eq!(changed(&["change", "backend", "drain", second]), "");
+    let warned = changed(&["change", "backend", "drain", third]);
+    let expected =
+        "all backends of 198.18.0.1:80/tcp are drained: who opens a connection there is dropped";
+    assert!(warned.contains(expected), "{warned}");
     changed(&["apply", "edge.toml"]);
     assert_eq!(backends(), [first, second]);
     assert_eq!(
