@@ -245,8 +245,9 @@ fn errors_of_servers_are_in_the_log() {
     );
     web.is_fetched(&network, "client", "10.9.0.2");
     drop(second);
+    // Each of its queue pairs is noticed by what is written there.
     let is_noticed = || {
-        web.is_fetched(&network, "client", "10.9.0.2");
+        web.is_sent(&network, "client", "10.9.0.2");
         are_up(&middle, 0)
     };
     assert!(wait_for(is_noticed), "it is noticed");
