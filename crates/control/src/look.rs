@@ -113,6 +113,11 @@ pub enum Stream {
         /// At most so many bytes of each.
         bytes: usize,
     },
+    /// A [`PacketView`] on a line for each packet that [`Self::Capture`] would have.
+    Packets {
+        /// Where.
+        at: CapturePoint,
+    },
 }
 
 /// Where packets are captured.
@@ -148,6 +153,42 @@ pub struct DropView {
     pub headers: Vec<String>,
     /// Packets until now that were not told, because they were too many.
     pub shed: u64,
+}
+
+/// A packet of a capture, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PacketView {
+    /// When it came, ns on the packet clock.
+    pub time_ns: u64,
+    /// What became of it there.
+    pub event: PacketEvent,
+    /// The port that it came in by, or leaves by.
+    pub port: String,
+    /// The function that it meets or that dropped it, or those of the element; none at ports.
+    pub functions: Vec<String>,
+    /// Why it was dropped, as in reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// How long it was.
+    pub bytes: usize,
+    /// Its headers in words.
+    pub headers: Vec<String>,
+    /// Packets until now that were not told, because they were too many.
+    pub shed: u64,
+}
+
+/// What becomes of a packet where it is captured.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PacketEvent {
+    /// A port has taken it.
+    Received,
+    /// A port is about to send it.
+    Transmitted,
+    /// A function is about to meet it.
+    Meets,
+    /// It is dropped.
+    Dropped,
 }
 
 /// What was seen.

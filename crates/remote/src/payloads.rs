@@ -126,10 +126,10 @@ pub struct QueuePairStatus {
 pub enum Event {
     /// A server that was not known has announced itself; what another at its place had is lost.
     Announced,
-    /// What announces itself is of no use.
-    AnnouncementRefused(AnnouncementRefusal),
-    /// Nobody has announced itself for long.
-    Silent,
+    /// What announces itself is of no use to these queue pairs.
+    AnnouncementRefused(QueuePairs, AnnouncementRefusal),
+    /// Nobody has announced itself for long, whom these queue pairs wait for.
+    Silent(QueuePairs),
     /// A queue pair begins a life.
     Up(u16),
     /// A queue pair's life has ended.
@@ -148,13 +148,51 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Announced => write!(f, "it has announced its memory"),
-            Self::AnnouncementRefused(why) => write!(f, "its announcement is of no use: {why}"),
-            Self::Silent => write!(
+            Self::AnnouncementRefused(whose, why) => {
+                write!(f, "its announcement is of no use to {whose}: {why}")
+            }
+            Self::Silent(whose) => write!(
                 f,
-                "it has not announced itself: expected a memory server of this number and address at the other end of the port"
+                "it has not announced itself to {whose}: expected a memory server of this number and address at the other end of the port"
             ),
             Self::Up(index) => write!(f, "queue pair {index} takes payloads"),
             Self::Down(index, why) => write!(f, "queue pair {index} is down: {why}"),
+        }
+    }
+}
+
+/// All queue pairs that a switch, or one of its shards, has at a server, by their numbers there.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueuePairs {
+    /// The first.
+    pub first: u16,
+    /// The last.
+    pub last: u16,
+    /// How many there are.
+    pub count: usize,
+}
+
+impl QueuePairs {
+    /// Those of which something is known.
+    #[must_use]
+    pub fn of(known: &[QueuePairStatus]) -> Self {
+        let number = |one: Option<&QueuePairStatus>| one.map_or(0, |one| one.number);
+        Self {
+            first: number(known.first()),
+            last: number(known.last()),
+            count: known.len(),
+        }
+    }
+}
+
+impl fmt::Display for QueuePairs {
+    /// With several shards each has every so many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, count } = *self;
+        match usize::from(last - first) + 1 {
+            1 => write!(f, "queue pair {first}"),
+            all if all == count => write!(f, "queue pairs {first} to {last}"),
+            _ => write!(f, "{count} queue pairs of {first} to {last}"),
         }
     }
 }
@@ -264,4 +302,23 @@ pub enum Lost {
     /// The server has lost all that it had.
     #[error("the server has begun anew")]
     Server,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_pairs_are_told_by_their_numbers() {
+        let told = |numbers: &[u16]| {
+            let known = numbers.iter().map(|&number| QueuePairStatus {
+                number,
+                ..QueuePairStatus::default()
+            });
+            QueuePairs::of(&known.collect::<Vec<_>>()).to_string()
+        };
+        assert_eq!(told(&[3]), "queue pair 3");
+        assert_eq!(told(&[0, 1, 2, 3]), "queue pairs 0 to 3");
+        assert_eq!(told(&[1, 3, 5]), "3 queue pairs of 1 to 5");
+    }
 }

@@ -170,7 +170,7 @@ mod tests {
         Request::read(&mut line.as_bytes()).map_err(|error| error.to_string())
     }
 
-    fn requests() -> [Request; 8] {
+    fn requests() -> [Request; 9] {
         let function = Some("acl".to_owned());
         [
             Request::Apply {
@@ -195,6 +195,9 @@ mod tests {
             Request::Stream(Stream::Capture {
                 at: CapturePoint::Ports,
                 bytes: 96,
+            }),
+            Request::Stream(Stream::Packets {
+                at: CapturePoint::Function("acl".into()),
             }),
             Request::List {
                 function,

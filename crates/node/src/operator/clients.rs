@@ -399,7 +399,9 @@ mod tests {
         fn open(&self, stream: &Stream) -> Result<Box<dyn Streaming>, String> {
             match stream {
                 Stream::Drops => panic!("as a defect would"),
-                Stream::Capture { .. } => Ok(Box::new(Odd(Mutex::new(())))),
+                Stream::Capture { .. } | Stream::Packets { .. } => {
+                    Ok(Box::new(Odd(Mutex::new(()))))
+                }
             }
         }
     }

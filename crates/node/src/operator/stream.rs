@@ -1,5 +1,5 @@
 //! What an operator follows: packets that are dropped, in words, and packets at a port or in front
-//! of a function, as pcapng.
+//! of a function, as pcapng or in words.
 
 use super::Control;
 use super::clients::Streaming;
@@ -7,7 +7,7 @@ use crate::mirror::{Copied, Drop, Event, Reader, Wanted};
 use crate::watch::PacketLook;
 use std::io::Write;
 use std::time::{Duration, Instant as WallClock};
-use twinpath_control::look::{CapturePoint, DropView, FlowPath, Stream};
+use twinpath_control::look::{CapturePoint, DropView, FlowPath, PacketEvent, PacketView, Stream};
 use twinpath_control::operator::write_line;
 use twinpath_control::service::Service;
 use twinpath_io::blocks::{self, StreamedPacket};
@@ -43,6 +43,10 @@ impl Control {
                     last_ns: 0,
                 })
             }
+            Stream::Packets { at } => Box::new(Packets {
+                reader: reader(wanted(at, &service)?, HEADERS)?,
+                names,
+            }),
         })
     }
 }
@@ -102,14 +106,19 @@ impl Names {
 
     /// The function that dropped a packet, or those of the element.
     fn functions(&self, drop: &Drop) -> Vec<String> {
-        let element = drop.element.map(usize::from);
-        let Some(functions) = element.and_then(|element| self.functions.get(element)) else {
-            return Vec::new();
-        };
+        let functions = drop
+            .element
+            .map_or(&[][..], |element| self.element(element));
         let known = drop
             .function
             .and_then(|place| functions.get(usize::from(place)));
-        known.map_or_else(|| functions.clone(), |name| vec![name.clone()])
+        known.map_or_else(|| functions.to_vec(), |name| vec![name.clone()])
+    }
+
+    /// The functions of an element.
+    fn element(&self, number: u8) -> &[String] {
+        let functions = self.functions.get(usize::from(number));
+        functions.map_or(&[], Vec::as_slice)
     }
 }
 
@@ -187,6 +196,44 @@ fn headers(copied: &[u8], length: usize) -> Vec<String> {
     let mut packet = copied.to_vec();
     packet.resize(length.max(copied.len()), 0);
     PacketLook::of(&packet).headers
+}
+
+/// Packets, a line of JSON for each.
+struct Packets {
+    reader: Reader,
+    names: Names,
+}
+
+impl Streaming for Packets {
+    fn next(&mut self, out: &mut Vec<u8>) {
+        let shed = self.reader.shed();
+        for copied in self.reader.copies() {
+            // Memory takes all.
+            let _ = write_line(out, &packet_view(&self.names, copied, shed));
+        }
+    }
+}
+
+fn packet_view(names: &Names, copied: &Copied, shed: u64) -> PacketView {
+    let (event, functions, reason) = match copied.event {
+        Event::Received => (PacketEvent::Received, Vec::new(), None),
+        Event::Transmitted => (PacketEvent::Transmitted, Vec::new(), None),
+        Event::Meets(element) => (PacketEvent::Meets, names.element(element).to_vec(), None),
+        Event::Dropped(drop) => {
+            let reason = drop.reason.name().to_owned();
+            (PacketEvent::Dropped, names.functions(&drop), Some(reason))
+        }
+    };
+    PacketView {
+        time_ns: copied.at_ns,
+        event,
+        port: names.port(copied.port),
+        functions,
+        reason,
+        bytes: copied.length,
+        headers: headers(&copied.bytes, copied.length),
+        shed,
+    }
 }
 
 /// Packets as pcapng; an interface for each port.

@@ -22,6 +22,8 @@ use twinpath_remote::simulated::{Faults, Rack, Tally};
 pub enum Act {
     Kill(usize),
     Revive(usize),
+    /// The key that the server has announced fits nothing any more.
+    Withdraw(usize),
 }
 
 /// The rack, and what is done to it at which time.
@@ -55,6 +57,7 @@ impl Peers for Servers {
             match act {
                 Act::Kill(number) => self.rack.kill(number),
                 Act::Revive(number) => self.rack.revive(number, now),
+                Act::Withdraw(number) => self.rack.withdraw_memory(number),
             }
         }
         self.rack.pass(now, |port, bytes| {

@@ -278,7 +278,7 @@ fn whatever_happens_on_the_links_no_payload_is_a_wrong_one() {
     let trace = crossing_traffic();
     let expected = expected(&trace);
     let (mut sum, mut seen) = (SplitCounts::default(), Tally::default());
-    for seed in 0..64 {
+    for seed in 0..96 {
         let what = format!("seed {seed}");
         let remote = faulty(seed);
         let split = match seed % 4 {
@@ -394,6 +394,98 @@ fn assert_lost_only_between(trace: &Trace, found: &Outcome, from: Duration, with
     let short: Vec<_> = (1..windows - 2).filter(short).collect();
     let is_inside = |number: &usize| (first..=last).contains(number);
     assert!(short.iter().all(is_inside), "{short:?}: {left:?}");
+}
+
+/// What is wrong with the only server.
+struct Wrong {
+    what: &'static str,
+    /// What a service says of it beside the rest.
+    said: &'static str,
+    acts: Vec<(Duration, Act)>,
+    /// What its last error says; `#` stands for a queue pair.
+    error: &'static str,
+    /// The most packets that it costs.
+    most_lost: u64,
+}
+
+/// Each error says whom it is about: the queue pair, or those that wait in vain, of the server that has it.
+/// Packets go on unsplit and are counted, all but a few.
+#[test]
+fn an_error_names_server_and_queue_pair() {
+    // Nobody is told of as silent before three seconds have passed.
+    let trace = generate(
+        &traffic(
+            "packets = 80000\nflows = 100\narrivals = { process = \"constant\", rate_pps = 20000.0 }\npacket_size = { kind = \"fixed\", frame_bytes = 600 }\n",
+        ),
+        3,
+    );
+    let expected = expected(&trace);
+    let soon = Duration::from_millis(100);
+    let wrong = [
+        Wrong {
+            what: "a wrong address",
+            said: "address = \"10.9.1.77\"\n",
+            acts: Vec::new(),
+            error: "its announcement is of no use to queue pairs 0 to 3: another address than the service names",
+            most_lost: 0,
+        },
+        Wrong {
+            what: "nobody there",
+            said: "",
+            acts: vec![(Duration::ZERO, Act::Kill(0))],
+            error: "it has not announced itself to queue pairs 0 to 3: expected a memory server",
+            most_lost: 0,
+        },
+        Wrong {
+            what: "a server that dies",
+            said: "",
+            acts: vec![(soon, Act::Kill(0))],
+            error: "queue pair # is down: the server does not answer",
+            most_lost: 100,
+        },
+        Wrong {
+            what: "a key that does not fit",
+            said: "",
+            acts: vec![(soon, Act::Withdraw(0))],
+            error: "queue pair # is down: the key or the address does not fit the server's memory",
+            most_lost: 100,
+        },
+    ];
+    for wrong in wrong {
+        one_wrong_server(&wrong, &trace, &expected);
+    }
+}
+
+fn one_wrong_server(wrong: &Wrong, trace: &Trace, expected: &Outcome) {
+    let what = wrong.what;
+    let servers = servers(true);
+    let (server, _) = servers[1..].split_once("[[").expect("two servers");
+    let split = format!("[split]\nqueue_pairs = 4\n[{server}{}", wrong.said);
+    let service = service_with_servers(&text(), &split);
+    let remote = Remote {
+        acts: wrong.acts.clone(),
+        ..Remote::SOUND
+    };
+    let (found, _) = run_with_servers(&service, trace, Paths::Slow, &remote);
+    assert_counted(expected, &found, what);
+    let [server] = &figures(&found).servers[..] else {
+        panic!("one server");
+    };
+    let counts = counts(&found);
+    println!("{what}: {counts:?}\n{:?}", server.last_error);
+    assert_eq!(server.name, "memory-1");
+    let error = server.last_error.as_deref().unwrap_or_default();
+    let told = (0..4).map(|number| wrong.error.replace('#', &number.to_string()));
+    let is_told = told.into_iter().any(|told| error.starts_with(&told));
+    assert!(is_told, "{what}: {error:?}");
+    assert!(counts.lost() <= wrong.most_lost, "{what}: {counts:?}");
+    let whole = counts.whole_no_server + counts.whole_down;
+    assert!(whole > 50_000, "{what}: {counts:?}");
+    assert_eq!(
+        whole + counts.whole_small + counts.packets,
+        80_000,
+        "{what}"
+    );
 }
 
 /// Nobody at the other end, or somebody else: packets go on unsplit, and an error says whom it is

@@ -2,7 +2,7 @@
 
 use super::{LONGEST_SILENCE, MOST_NEWS, MOST_NEWS_EACH, Member, News, ServerFigures, SplitStage};
 use crate::back_off;
-use crate::payloads::{self, Event};
+use crate::payloads::{self, Event, QueuePairs};
 use twinpath_core::{Frame, Instant, Pools};
 
 impl SplitStage {
@@ -62,7 +62,8 @@ impl SplitStage {
             let member = &mut self.members[number];
             let is_silent = !member.memory.is_known();
             if is_silent && !std::mem::replace(&mut member.is_told_silent, true) {
-                self.note(number, Event::Silent);
+                let known = self.members[number].memory.queue_pair_figures();
+                self.note(number, Event::Silent(QueuePairs::of(&known)));
             }
         }
     }
@@ -122,7 +123,7 @@ impl SplitStage {
         if event.is_error() {
             let is_told = member.last_error.replace(event) == Some(event);
             // What is said again and again is told once.
-            if is_told && matches!(event, Event::AnnouncementRefused(_)) {
+            if is_told && matches!(event, Event::AnnouncementRefused(..)) {
                 return;
             }
         }

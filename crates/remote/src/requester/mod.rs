@@ -12,6 +12,7 @@
 //! | nothing for [`Config::timeout`] | READs and empty WRITEs are asked again, or an empty WRITE is added: its acknowledgement, or a NAK, tells what the server has |
 //! | nothing again | what is not known to be written is given up, and an empty WRITE is in its place |
 //! | nothing [`Config::attempts`] times; any other NAK | the queue pair begins a new life: another epoch, other numbers |
+//! | the same in a life in which the server has served nothing | the next one waits, twice as long each time, up to a second |
 //! | NAK "receiver not ready" | as "sequence", after the time that it says |
 //! | answers to a former life, or to no request | counted; a late NAK disables nothing |
 //! | the server announces another incarnation | all payloads are lost, all queue pairs begin new lives |
@@ -33,7 +34,8 @@ pub use shard::{Receiver, Shard};
 
 use crate::handle::{Handle, Sequence, front_bytes, header_info, stored_bytes};
 use crate::payloads::{
-    AnnouncementRefusal, Event, Lost, Output, PayloadMemory, QueuePairStatus, Refusal, Returned,
+    AnnouncementRefusal, Event, Lost, Output, PayloadMemory, QueuePairStatus, QueuePairs, Refusal,
+    Returned,
 };
 use crate::registration::{self, MAX_FRAME_BYTES, Memory, Message, Restore};
 use crate::ring::{MAX_RECORDS, Ring};
@@ -276,7 +278,8 @@ impl Requester {
             Ok(peer) => peer,
             Err(why) => {
                 self.counters.announcements_refused += 1;
-                output.events.push(Event::AnnouncementRefused(why));
+                let whose = QueuePairs::of(&self.queue_pair_figures());
+                output.events.push(Event::AnnouncementRefused(whose, why));
                 return;
             }
         };

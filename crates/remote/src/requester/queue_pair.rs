@@ -43,6 +43,7 @@ enum State {
 }
 
 const FIRST_WAIT: Duration = Duration::from_millis(1);
+/// The paper's control loop looks for queue pairs in error so often.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// As many requests are kept free for empty WRITEs.
 const RESERVED: usize = 2;
@@ -56,6 +57,10 @@ pub struct QueuePair {
     state: State,
     /// Which life it is, or will be next.
     epoch: u16,
+    /// Whether the server has taken or given a payload in this life.
+    has_served: bool,
+    /// How long the next life waits if the server serves nothing in this one either.
+    vain_wait: Duration,
     /// Whether the first number of the next life is drawn.
     has_psn: bool,
     qpn: u32,
@@ -100,6 +105,8 @@ impl QueuePair {
                 wait: FIRST_WAIT,
             },
             epoch,
+            has_served: false,
+            vain_wait: FIRST_WAIT,
             has_psn: false,
             qpn: 0,
             peer_qpn: 0,
@@ -190,6 +197,7 @@ impl QueuePair {
         let begins = !self.is_ready() && self.has_psn && self.epoch == epoch;
         if begins {
             self.figures.lives += 1;
+            self.has_served = false;
             self.state = State::Ready;
             self.peer_qpn = peer_qpn;
             self.executed = self.first;
@@ -200,16 +208,28 @@ impl QueuePair {
         begins
     }
 
-    fn end(&mut self, now: Instant) {
+    fn end(&mut self, ask_at: Instant) {
         self.window.clear();
         self.outstanding = 0;
         self.resend = None;
         self.epoch = self.epoch.wrapping_add(1);
         self.has_psn = false;
         self.state = State::Down {
-            ask_at: now,
+            ask_at,
             wait: FIRST_WAIT,
         };
+    }
+
+    /// How long the next life is not asked for. Each costs what is sent until its end, so those of a server
+    /// that gives them but serves nothing become ever rarer.
+    fn wait_for_life(&mut self) -> Duration {
+        if self.has_served {
+            self.vain_wait = FIRST_WAIT;
+            return Duration::ZERO;
+        }
+        let wait = self.vain_wait;
+        self.vain_wait = (2 * wait).min(LONGEST_WAIT);
+        wait
     }
 
     /// The server has nothing any more: whose headers wait in vain.
@@ -219,6 +239,7 @@ impl QueuePair {
             _ => None,
         });
         let lost: Vec<_> = under_way.chain(self.waiting.drain(..)).collect();
+        self.vain_wait = FIRST_WAIT;
         self.end(now);
         lost.into_iter().map(|read| read.header)
     }
@@ -236,7 +257,8 @@ impl QueuePair {
                 self.waiting.push_front(*read);
             }
         }
-        self.end(context.now);
+        let wait = self.wait_for_life();
+        self.end(context.now + wait);
     }
 
     // The window.
@@ -272,6 +294,7 @@ impl QueuePair {
         for request in self.window.range(from.min(to)..to) {
             if let Request::Write(sequence) = request {
                 context.rings[usize::from(self.index)].written(*sequence);
+                self.has_served = true;
             }
         }
         if psn.since(self.executed) > 0 {
@@ -602,6 +625,7 @@ impl QueuePair {
         self.fastest_read = Some(self.fastest_read.map_or(took, |fastest| fastest.min(took)));
         context.counters.payloads += 1;
         self.figures.payloads += 1;
+        self.has_served = true;
         context.output.payloads.push(Returned {
             header: read.header,
             payload: Ok(frame),

@@ -1,5 +1,6 @@
 use super::*;
-use crate::responder;
+use crate::payloads::DownReason;
+use crate::responder::{self, Access, Region};
 use crate::server::{Config as ServerConfig, MemoryServer};
 use twinpath_core::wire::roce::{Aeth, Nak, Syndrome};
 
@@ -202,6 +203,47 @@ fn what_the_server_has_outlives_an_error_and_a_late_nak_disables_nothing() {
         assert_eq!(both.came(), [Ok(b"kept".to_vec())]);
         assert_eq!(both.requester.counters().disabled, 1);
     }
+}
+
+/// Each life of a queue pair at a server that serves nothing costs what is written in it, so lives become
+/// rarer, to one a second. Once it serves again all is as before.
+#[test]
+fn lives_in_vain_become_rarer() {
+    let mut both = Both::new();
+    let memory = *both.server.memory();
+    assert!(both.server.responder_mut().withdraw(memory.rkey));
+    let milliseconds = |both: &mut Both, many: u32| {
+        for _ in 0..many {
+            both.now = both.now + Duration::from_millis(1);
+            if both.requester.is_ready(0) {
+                // What asks for an acknowledgement.
+                (0..8).for_each(|_| _ = both.write(b"lost"));
+            }
+            both.exchange();
+        }
+        both.requester.counters().disabled
+    };
+    // 1 + 2 + 4 + ... + 512 ms, and each life one more.
+    let lives = milliseconds(&mut both, 1100);
+    assert!((9..=12).contains(&lives), "{lives}");
+    assert_eq!(milliseconds(&mut both, 10_000) - lives, 10);
+    let error = both.requester.queue_pair_figures()[0].last_error;
+    assert_eq!(error, Some(DownReason::RemoteAccess));
+    let bytes = memory.bytes as usize;
+    let region = Region::new(memory.address, bytes, memory.rkey, Access::ReadWrite);
+    both.server
+        .responder_mut()
+        .register(region)
+        .expect("it has none");
+    let lives = milliseconds(&mut both, 1100);
+    assert_eq!(milliseconds(&mut both, 1000), lives);
+    // An error after that costs a moment.
+    both.server.responder_mut().set_failing(true);
+    milliseconds(&mut both, 1);
+    both.server.responder_mut().set_failing(false);
+    milliseconds(&mut both, 2);
+    assert_eq!(both.requester.counters().disabled, lives + 1);
+    assert!(both.requester.is_ready(0));
 }
 
 #[test]
@@ -416,7 +458,12 @@ fn a_shard_for_which_a_server_has_no_queue_pair_says_so() {
     let mut both = Shards::new(MemoryServer::new(config, now), 1, now);
     both.exchange();
     assert!(both.requesters[0].is_ready(0) && !both.requesters[1].is_ready(0));
-    let refused = Event::AnnouncementRefused(AnnouncementRefusal::QueuePairs);
+    let whose = QueuePairs {
+        first: 1,
+        last: 1,
+        count: 1,
+    };
+    let refused = Event::AnnouncementRefused(whose, AnnouncementRefusal::QueuePairs);
     assert_eq!(both.outputs[1].events, [refused]);
     assert_eq!(both.write(1, 0, b"whole"), Err(Refusal::Down));
 }

@@ -146,6 +146,12 @@ impl Responder {
         self.regions.register(region)
     }
 
+    /// Memory is registered no more: requests with its key get NAK "remote access". Tells whether there was
+    /// any.
+    pub fn withdraw(&mut self, rkey: u32) -> bool {
+        self.regions.withdraw(rkey)
+    }
+
     /// From now on memory cannot be read or written, or can again: requests get NAK "remote operation",
     /// as from a card whose memory has failed.
     pub fn set_failing(&mut self, is_failing: bool) {

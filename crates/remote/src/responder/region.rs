@@ -89,6 +89,12 @@ impl Regions {
         Ok(())
     }
 
+    pub fn withdraw(&mut self, rkey: u32) -> bool {
+        let before = self.0.len();
+        self.0.retain(|known| known.rkey != rkey);
+        self.0.len() < before
+    }
+
     /// Whether somebody with this key may do so there. Nothing at all may be done by anybody.
     pub fn allow(&self, reth: &Reth, wanted: Access) -> bool {
         reth.bytes == 0

@@ -147,6 +147,16 @@ impl Rack {
         }
     }
 
+    /// A server's memory is registered no more, which it does not announce: the key that switches have
+    /// fits nothing.
+    pub fn withdraw_memory(&mut self, number: usize) {
+        let place = self.places.get_mut(number);
+        if let Some(server) = place.and_then(|place| place.server.as_mut()) {
+            let rkey = server.memory().rkey;
+            server.responder_mut().withdraw(rkey);
+        }
+    }
+
     /// From now on nothing goes wrong any more, and all servers are there.
     pub fn calm_down(&mut self, now: Instant) {
         self.faults = Faults::NONE;

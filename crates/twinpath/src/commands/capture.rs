@@ -1,4 +1,4 @@
-//! `twinpath capture`: packets of a running service, as pcapng.
+//! `twinpath capture`: packets of a running service, as pcapng or JSON.
 
 use crate::error::CommandError;
 use crate::follow::Follower;
@@ -16,13 +16,17 @@ use twinpath_io::{blocks, is_named_pipe, is_standard, open_once_read};
 /// A stream of pcapng, which Wireshark and tshark read while it is written. Of a packet that is dropped
 /// the reason and the function are in its comment. Packets never wait for the capture: what it is too
 /// slow for is counted in the stream, as packets that the interface dropped. Without --port, --function
-/// and --drops all ports are captured, in and out. That the service ends meanwhile is an error (exit code
+/// and --drops all ports are captured, in and out. With --json there is an object on each line instead, for
+/// a packet: when it came (time_ns), what became of it there (event: received, transmitted, meets or
+/// dropped), port, functions, of one that is dropped the reason, how long it was (bytes), its headers in
+/// words, and how many packets it was too slow for so far (shed). That the service ends meanwhile is an error (exit code
 /// 2): what was captured until then is written.
 #[derive(clap::Args)]
 #[command(after_help = output::examples!(
     "twinpath capture --control /run/edge.sock --port outside --out outside.pcapng --for 10s",
     "twinpath capture --control /run/edge.sock --drops --out - | tshark -r - -T fields -e frame.comment",
     "ssh gateway twinpath capture --control /run/edge.sock --function napt --out - | wireshark -k -i -",
+    "twinpath capture --control /run/edge.sock --port outside --json --for 10s | jq -r '.headers[1]' | sort | uniq -c",
 ))]
 pub struct Arguments {
     /// The socket that the service was given with --control
@@ -38,12 +42,25 @@ pub struct Arguments {
     #[arg(long, group = "at")]
     drops: bool,
     /// The file to write, which must not be there yet, a named pipe, or a character device; - for standard
-    /// output
-    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
-    out: PathBuf,
+    /// output, where JSON goes if nothing is said
+    #[arg(
+        long,
+        value_name = "FILE",
+        allow_hyphen_values = true,
+        required_unless_present = "json"
+    )]
+    out: Option<PathBuf>,
     /// At most so many bytes of each packet
-    #[arg(long, value_name = "BYTES", default_value_t = 2048)]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 2048,
+        conflicts_with = "json"
+    )]
     snap: usize,
+    /// As JSON, for programs: an object on each line
+    #[arg(long)]
+    json: bool,
     /// End after so long, such as 10s; else with Ctrl-C
     #[arg(long = "for", value_name = "TIME")]
     time: Option<twinpath_nf::duration::Human>,
@@ -53,25 +70,21 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let stop = Stop::on_signals()?;
     // The service copies nothing for a reader that is not there yet.
-    let out = &arguments.out;
-    let pipe = match is_named_pipe(out) {
+    let path = arguments.out();
+    let pipe = match is_named_pipe(path) {
         true => {
-            let pipe = open_once_read(out, &stop.flag());
-            let Some(pipe) = pipe.map_err(|error| cannot_write(out, error))? else {
+            let pipe = open_once_read(path, &stop.flag());
+            let Some(pipe) = pipe.map_err(|error| cannot_write(path, error))? else {
                 return Ok(Outcome::Good);
             };
             Some(pipe)
         }
         false => None,
     };
-    let stream = Stream::Capture {
-        at: arguments.at(),
-        bytes: arguments.snap,
-    };
-    let mut follower = Follower::begin(&arguments.control, stream, &stop)?;
+    let mut follower = Follower::begin(&arguments.control, arguments.stream(), &stop)?;
     let mut out: Box<dyn Write> = match pipe {
         Some(pipe) => Box::new(pipe),
-        None => open(&arguments.out)?,
+        None => open(path)?,
     };
     if let Some(time) = arguments.time {
         stop.after(time.duration());
@@ -80,13 +93,13 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let mut waiting = Vec::new();
     while let Some(told) = follower.next()? {
         waiting.extend(told);
-        let whole = blocks::whole(&waiting);
+        let whole = arguments.whole(&waiting);
         let written = out.write_all(&waiting[..whole]).and_then(|()| out.flush());
         waiting.drain(..whole);
         match written {
             // Whoever reads it, as `head` does, has read enough.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
-            written => written.map_err(|error| cannot_write(&arguments.out, error))?,
+            written => written.map_err(|error| cannot_write(path, error))?,
         }
     }
     Ok(Outcome::Good)
@@ -115,6 +128,30 @@ fn cannot_write(path: &Path, source: io::Error) -> CommandError {
 }
 
 impl Arguments {
+    fn out(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new("-"))
+    }
+
+    fn stream(&self) -> Stream {
+        let at = self.at();
+        match self.json {
+            true => Stream::Packets { at },
+            false => Stream::Capture {
+                at,
+                bytes: self.snap,
+            },
+        }
+    }
+
+    /// How many bytes at the front of what was told are whole packets.
+    fn whole(&self, told: &[u8]) -> usize {
+        let last_line = || told.iter().rposition(|&byte| byte == b'\n');
+        match self.json {
+            true => last_line().map_or(0, |end| end + 1),
+            false => blocks::whole(told),
+        }
+    }
+
     fn at(&self) -> CapturePoint {
         match (&self.port, &self.function, self.drops) {
             (Some(port), ..) => CapturePoint::Port(port.clone()),

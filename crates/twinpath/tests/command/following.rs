@@ -156,6 +156,60 @@ fn captures_are_read_by_wiresharks_tools() {
     running.stop();
 }
 
+/// The same packets as lines of JSON: what became of each, where and by whom, its length and headers.
+#[test]
+fn a_capture_is_told_as_json() {
+    let running = started();
+    let capture = |at: &[&str]| -> Vec<Value> {
+        let said = running.ask(&[&["capture", "--json", "--for", "1s"], at].concat());
+        assert_eq!(said.code, Some(0), "{said:?}");
+        let read = |line| serde_json::from_str(line).expect("JSON");
+        let packets: Vec<Value> = said.out.lines().map(read).collect();
+        assert!(packets.len() > 100, "{at:?}: {}", packets.len());
+        for packet in &packets {
+            assert!(packet["time_ns"].as_u64() > Some(0) && packet["shed"].is_u64());
+            assert!(packet["bytes"].as_u64() >= Some(42), "{packet}");
+            let header = packet["headers"][1].as_str();
+            assert!(header.is_some_and(|ip| ip.starts_with("IPv4 ")), "{packet}");
+        }
+        packets
+    };
+    let nobody = serde_json::json!([]);
+    for packet in capture(&["--port", "inside"]) {
+        let what = (&packet["port"], &packet["functions"], &packet["reason"]);
+        assert_eq!(what, (&"inside".into(), &nobody, &Value::Null));
+        let event = packet["event"].as_str();
+        assert!(
+            matches!(event, Some("received" | "transmitted")),
+            "{packet}"
+        );
+    }
+    let ports = capture(&[]);
+    for (event, port) in [("received", "inside"), ("transmitted", "outside")] {
+        let is_one = |packet: &&Value| packet["event"] == event && packet["port"] == port;
+        assert!(ports.iter().filter(is_one).count() > 10, "{event} {port}");
+    }
+    for packet in capture(&["--function", "firewall"]) {
+        let what = (&packet["event"], &packet["functions"]);
+        assert_eq!(what, (&"meets".into(), &serde_json::json!(["firewall"])));
+    }
+    let drops = capture(&["--drops"]);
+    for function in ["acl", "firewall"] {
+        let functions = serde_json::json!([function]);
+        let is_its = |drop: &&Value| drop["functions"] == functions && drop["reason"] == "denied";
+        assert!(drops.iter().filter(is_its).count() > 10, "{function}");
+    }
+    assert!(drops.iter().all(|drop| drop["event"] == "dropped"));
+    // It goes to a file as well, and ends behind a whole line.
+    let words = ["capture", "--json", "--for", "1s", "--out", "c.jsonl"];
+    assert_eq!(running.ask(&words).code, Some(0));
+    let told = running.folder.read("c.jsonl");
+    assert!(told.ends_with(b"}\n"), "{}", String::from_utf8_lossy(&told));
+    let wrong = running.ask(&["capture", "--json", "--snap", "64"]);
+    assert!(wrong.err.contains("--snap"), "{wrong:?}");
+    running.stop();
+}
+
 /// A disk that is full ends the capture, and says which.
 #[test]
 fn packets_that_cannot_be_written_end_a_capture_with_an_error() {

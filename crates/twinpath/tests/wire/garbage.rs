@@ -1,10 +1,12 @@
 //! A cable full of garbage: frames that were sound once, and have been cut, lengthened and overwritten
 //! since. What is sound passes again afterwards, nothing has crashed, and nothing has grown.
 
+use super::bump;
 use super::middle::{Middle, cut_network};
-use super::programs::succeeds_soon;
+use super::programs::{WebServer, succeeds_soon};
 use super::raw::Injector;
 use super::routed;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use twinpath_captures::captures;
 use twinpath_io::Trace;
@@ -110,18 +112,33 @@ fn spoil(frame: &[u8], random: &mut Random) -> Vec<u8> {
 /// are for them.
 const STATIONS: [[u8; 6]; 2] = [[2, 0, 0, 0, 10, 1], [2, 0, 0, 0, 10, 2]];
 
+/// Hosts that send garbage, each of which will tell how many frames there were.
+type Senders = Vec<JoinHandle<u64>>;
+
 /// Both hosts send garbage for a time. Tells how many frames there were.
 fn rubbish(network: &Network, time: Duration, seed: u64) -> u64 {
+    sent(begin_rubbish(network, time, seed, RATE))
+}
+
+fn sent(senders: Senders) -> u64 {
+    let sent = senders
+        .into_iter()
+        .map(|sender| sender.join().expect("no panic"));
+    sent.sum()
+}
+
+/// Both hosts begin to send garbage for a time, so many frames a second together.
+fn begin_rubbish(network: &Network, time: Duration, seed: u64, rate: u64) -> Senders {
     let sound = sound_frames();
     let hosts = ["client", "server"].into_iter().zip(STATIONS).zip(seed..);
-    let senders: Vec<_> = hosts
+    hosts
         .map(|((host, station), seed)| {
             let sound = sound.clone();
             network.on(host, move || {
                 let mut random = Random::stream(seed, 0);
                 let mut injector = Injector::open("eth0");
                 let end = Instant::now() + time;
-                injector.send_at(RATE / 2, end, || {
+                injector.send_at(rate / 2, end, || {
                     let place = random.below(sound.len() as u64) as usize;
                     let mut frame = spoil(&sound[place], &mut random);
                     if random.below(4) > 0 {
@@ -131,11 +148,7 @@ fn rubbish(network: &Network, time: Duration, seed: u64) -> u64 {
                 })
             })
         })
-        .collect();
-    let sent = senders
-        .into_iter()
-        .map(|sender| sender.join().expect("no panic"));
-    sent.sum()
+        .collect()
 }
 
 fn survives(network: &Network, middle: Middle, addresses: &[&str], label: &str) {
@@ -215,6 +228,88 @@ fn a_gateway_outlives_garbage() {
         }
         let middle = Middle::start(&network, &routed::service(driver));
         survives(&network, middle, &routed::ANSWERING, driver);
+    }
+}
+
+/// Packets a second that no host has sent here yet: each sends what it can.
+const FULL_RATE: u64 = 1_000_000;
+
+/// Nobody on the cables believes garbage about where others are.
+fn pin_neighbors(network: &Network) {
+    let mac = |host: &str| {
+        let path = "/sys/class/net/eth0/address";
+        let said = network.run(host, "cat", &[path]).stdout;
+        String::from_utf8_lossy(&said).trim().to_owned()
+    };
+    for (host, other, last) in [("client", "server", 2), ("server", "client", 1)] {
+        let mac = mac(other);
+        for address in [format!("10.9.0.{last}"), format!("fd09::{last}")] {
+            let words = format!("neigh replace {address} lladdr {mac} dev eth0 nud permanent");
+            network.ip(host, &words);
+        }
+    }
+}
+
+/// While both hosts send as much garbage as they can, files come and go through the same ports as they were.
+/// What is dropped is counted by its reason, and memory does not grow.
+#[test]
+fn transfers_pass_beside_garbage() {
+    if !is_possible()
+        || !has_program("ping", "iputils-ping")
+        || !has_program("nginx", "nginx")
+        || !has_program("curl", "curl")
+    {
+        return;
+    }
+    for driver in super::DRIVERS {
+        let network = cut_network();
+        pin_neighbors(&network);
+        let chain = "[\"firewall\", \"reassembler\", \"inspector\", \"monitor\"]";
+        let service = bump::service(driver).replace("[\"firewall\", \"monitor\"]", chain);
+        let service = service + "[inspector]\nrules = \"rules\"\n";
+        let middle = Middle::start_beside(&network, &service, &[("rules", RULES)]);
+        let web = WebServer::start(&network, "server");
+        let ping = ["-c1", "-W1", "10.9.0.2"];
+        assert!(succeeds_soon(&network, "client", "ping", &ping), "{driver}");
+        let first = rubbish(&network, time() / 3, 1);
+        let before = middle.resident_bytes();
+        let senders = begin_rubbish(&network, time(), 77, FULL_RATE);
+        let mut transfers = 0;
+        while transfers == 0 || senders.iter().any(|sender| !sender.is_finished()) {
+            for address in ["10.9.0.2", "[fd09::2]"] {
+                web.is_sent(&network, "client", address);
+                transfers += 1;
+            }
+        }
+        let sent = first + sent(senders);
+        let after = middle.resident_bytes();
+        web.is_fetched(&network, "client", "10.9.0.2");
+        let report = middle.stop();
+        println!(
+            "{driver}: {sent} sent, {transfers} transfers, {before} to {after} bytes, {:?}\n{:?}",
+            report.drops, report.ports
+        );
+        assert!(
+            after < before + GROWTH,
+            "{driver}: {before} to {after} bytes"
+        );
+        assert!(sent > 20_000, "{driver}: {sent}");
+        for reason in [
+            "denied",
+            "bad_checksum",
+            "truncated_ipv4",
+            "ipv4_total_length",
+        ] {
+            let count = report.drops.get(reason).copied().unwrap_or_default();
+            assert!(count > 100, "{driver}: {reason} {count}");
+        }
+        let came: u64 = report.ports.iter().map(|port| port.received_packets).sum();
+        let dropped: u64 = report.drops.values().sum();
+        assert!(
+            dropped > sent / 8 && dropped < came,
+            "{driver}: {dropped} of {came}"
+        );
+        assert!(report.worker_restarts.iter().all(|restarts| *restarts == 0));
     }
 }
 

@@ -8,7 +8,9 @@ mod faults;
 mod garbage;
 mod gateway;
 mod hairpin;
+mod jumbo;
 mod kernel;
+mod local;
 mod memory_server;
 mod middle;
 mod one_armed;
@@ -22,6 +24,7 @@ mod shells;
 mod soak;
 mod split;
 mod start;
+mod tagged;
 mod warned;
 mod watched;
 

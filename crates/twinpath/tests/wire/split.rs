@@ -11,7 +11,8 @@ use twinpath_netns::{Network, has_program, is_possible};
 /// Hosts beside the first client that may send.
 const HOSTS: std::ops::Range<u8> = 32..40;
 
-fn service(shards: u16) -> String {
+/// What a run with these many shards is like, and what is said of the first server beside the rest.
+fn service_with(shards: u16, of_first: &str) -> String {
     let server = |number: u8| {
         format!(
             "[[split.servers]]\nname = \"memory-{number}\"\nnumber = {number}\ndevice = \"memory{number}\"\n\
@@ -29,9 +30,13 @@ fn service(shards: u16) -> String {
          {{ action = \"allow\", from = \"10.9.0.32/29\" }},\n{{ action = \"allow\", from = \"fd09::1\" }},\n\
          {{ action = \"allow\", protocol = \"icmp6\" }},\n]\n\
          [split]\nqueue_pairs = 4\nrequest_timeout = \"50ms\"\nread_timeout = \"500ms\"\n{}{}",
-        server(1),
+        server(1) + of_first,
         server(2)
     )
+}
+
+fn service(shards: u16) -> String {
+    service_with(shards, "")
 }
 
 /// The middle, and a cable to each memory server that carries longer packets than the others.
@@ -216,5 +221,63 @@ fn several_shards_share_memory_servers() {
     for server in servers {
         let said = server.stop();
         assert!(said.contains("writes"), "{said}");
+    }
+}
+
+/// One server is another than the service names, the other one dies: the log says which server and which of
+/// its queue pairs, and files go on, unsplit.
+#[test]
+fn errors_of_servers_are_in_the_log() {
+    if !is_possible() || !has_program("curl", "curl") || !has_program("nginx", "nginx") {
+        return;
+    }
+    let network = network();
+    let _first = MemoryServer::start(&network, "memory-1", 1);
+    let second = MemoryServer::start(&network, "memory-2", 2);
+    let service = service_with(1, "address = \"169.254.77.77\"\n");
+    let middle = Middle::start_with(&network, &service, &["--log-format", "text"]);
+    let ping = ["-c1", "-W1", "10.9.0.2"];
+    assert!(succeeds_soon(&network, "client", "ping", &ping));
+    let web = WebServer::start(&network, "server");
+    assert!(
+        wait_for(|| are_up(&middle, 1)),
+        "the second server is there"
+    );
+    web.is_fetched(&network, "client", "10.9.0.2");
+    drop(second);
+    // Each of its queue pairs is noticed by what is written there.
+    let is_noticed = || {
+        web.is_sent(&network, "client", "10.9.0.2");
+        are_up(&middle, 0)
+    };
+    assert!(wait_for(is_noticed), "it is noticed");
+    let before = told(&middle).expect("it answers").counts;
+    web.is_fetched(&network, "client", "[fd09::2]");
+    let after = told(&middle).expect("it answers").counts;
+    println!("{before:?}\n{after:?}");
+    assert_eq!(after.packets, before.packets, "nothing is split any more");
+    let whole = after.whole_no_server - before.whole_no_server;
+    assert!(whole > 1000, "{after:?}");
+    let said = middle.stopped();
+    assert!(said.status.success(), "{said:?}");
+    let log = String::from_utf8_lossy(&said.stderr);
+    let errors = |what: &str| {
+        let lines = log.lines().filter(|line| line.contains(what));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let refused =
+        errors("memory server memory-1: its announcement is of no use to queue pairs 0 to 3: ");
+    assert!(refused[0].contains("another address than the service names"));
+    let died = errors("memory server memory-2: queue pair ");
+    let died: Vec<_> = died
+        .iter()
+        .filter(|line| line.contains(" is down: "))
+        .collect();
+    assert!(died[0].contains("the server does not answer"), "{log}");
+    for line in [&refused[0], died[0]] {
+        assert!(
+            line.contains("ERROR") && line.ends_with("; packets go on unsplit"),
+            "{line}"
+        );
     }
 }
