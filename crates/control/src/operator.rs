@@ -4,7 +4,7 @@
 mod request;
 
 use crate::flow_filter::FlowFilter;
-use crate::look::{DropView, Look, Seen, Stream};
+use crate::look::{DropView, Look, PacketView, Seen, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -287,6 +287,12 @@ impl Line for Answer {
 }
 
 impl Line for DropView {
+    fn json(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(self)
+    }
+}
+
+impl Line for PacketView {
     fn json(&self) -> serde_json::Result<Vec<u8>> {
         serde_json::to_vec(self)
     }
