@@ -1,9 +1,10 @@
 //! The zero-loss test of the paper in small, with threads: connections that stay open while others come and
 //! go at half of what ENIs may open, and policies change in between. Nothing is lost, none breaks, and each
-//! packet goes where policies say now.
+//! packet goes where policies say now; so does that of a connection in whose middle they change.
 
 use crate::common::inside::inside;
 use crate::common::rows::tell_counts;
+use crate::replacement::run_changing;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use twinpath_control::service::{Execution, Paths, Service};
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, Tunnel, VXLAN_PORT, Varying};
 use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder, dissect, fields};
-use twinpath_io::{CaptureReader, CaptureWriter, Next};
+use twinpath_io::{CaptureReader, CaptureWriter, Next, Trace};
 use twinpath_node::run::{RunStep, StepFigures, run_steps};
 
 const VIP: Address = Address::from_v4([10, 1, 0, 5]);
@@ -336,10 +337,11 @@ fn check_part(step: usize, input: &Path, output: &Path) {
     }
 }
 
-fn service() -> Service {
-    let text =
-        "service = { chain = [\"dash\"] }\n[dash]\nflows = 100_000\n[link]\nring_frames = 256\n";
-    let mut service = Service::parse(text, Path::new("dpu.toml")).expect("a service");
+fn service(files: &[&Path]) -> Service {
+    let text = format!(
+        "service = {{ chain = [\"dash\"] }}\n[dash]\nconfig = {files:?}\nflows = 100_000\n[link]\nring_frames = 256\n"
+    );
+    let mut service = Service::parse(&text, Path::new("dpu.toml")).expect("a service");
     (service.run.paths, service.run.execution) = (Paths::Both, Execution::Threads);
     service
 }
@@ -350,7 +352,7 @@ fn nothing_is_lost_and_no_connection_breaks_with_threads() {
     let steps = steps(folder.path());
     let mut figures: Vec<StepFigures> = Vec::new();
     let is_stopped = Arc::new(AtomicBool::new(false));
-    run_steps(&service(), &steps, &is_stopped, |_, step| {
+    run_steps(&service(&[]), &steps, &is_stopped, |_, step| {
         figures.push(step)
     })
     .expect("a run");
@@ -385,4 +387,45 @@ fn nothing_is_lost_and_no_connection_breaks_with_threads() {
         let met = u64::from(BACKGROUND) * (STEPS as u64 - 1);
         assert_eq!(eni.flows_resimulated, met, "{}", eni.eni);
     }
+}
+
+/// Of an outbound packet its flow, and the part in whose place its receiver was.
+fn place_of(frame: &[u8]) -> Option<(String, u8)> {
+    let layout = dissect(frame).expect("sound");
+    let host = fields::destination_address(frame, &layout).octets4();
+    (host[0] == 100).then(|| (inside(frame), host[2]))
+}
+
+/// All peers move while packets are under way: each connection's packets go to the old places, and from
+/// one of them on to the new ones, and once the change is acknowledged none goes to an old place.
+#[test]
+fn connections_follow_a_change_in_their_middle() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let steps = steps(folder.path());
+    let [first, second] = [0, 1].map(|step: usize| steps[step].config[0].as_path());
+    let (old, new) = (service(&[first]), service(&[first, second]));
+    let input = steps[0].input.as_ref().expect("a capture");
+    let came = Trace::load(input).expect("a capture");
+    let count = came.len();
+    let (left, before) = run_changing(&old, &new, came, count / 2);
+    assert_eq!(left.len(), count, "none is lost");
+    let mut places = BTreeMap::<String, Vec<u8>>::new();
+    for (number, frame) in left.iter().enumerate() {
+        if let Some((flow, place)) = place_of(frame) {
+            assert!(
+                number < before || place == 1,
+                "an old place behind the change"
+            );
+            places.entry(flow).or_default().push(place);
+        }
+    }
+    assert!(
+        places.values().all(|places| places.is_sorted()),
+        "back again"
+    );
+    let moved = places
+        .values()
+        .filter(|places| places.contains(&0) && places.contains(&1));
+    // All that stay open are in their middle.
+    assert!(moved.count() >= usize::from(BACKGROUND) * usize::from(ENIS));
 }
