@@ -15,8 +15,10 @@ use twinpath_benches::table::{ns_each, row};
 use twinpath_core::memory::{CacheLine, ZeroedArray};
 use twinpath_core::wire::tcp::flags;
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, VXLAN_PORT, Varying};
-use twinpath_core::wire::{Endpoint, MacAddress, PacketBuilder};
-use twinpath_dash::objects::{Key, SwitchKey, VnetMappingKey};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, PacketBuilder};
+use twinpath_dash::objects::{
+    AclGroupId, AclRuleKey, Key, RouteGroupId, RouteKey, SwitchKey, VnetMappingKey,
+};
 use twinpath_dash::samples::{Large, Objects, large};
 use twinpath_dash::{Dpu, Settings, Verdict};
 
@@ -63,7 +65,10 @@ fn main() {
         }
     }
     if wanted("update") {
-        updates(if is_test { 100 } else { 100_000 });
+        match is_test {
+            true => updates(100, 600),
+            false => updates(100_000, 1_000_000),
+        }
     }
 }
 
@@ -262,37 +267,79 @@ fn costs() {
         .expect("the table can be written");
 }
 
-/// How long it takes until packets meet a change.
-fn updates(routes: u32) {
-    let objects = large(&sizes(1, 1_000.min(routes), 1, routes));
-    let mut dpu = dpu(&objects, 1_000);
-    let mapping = Key::VnetMapping(VnetMappingKey {
+/// A change of something that the first flow was decided by, which differs with each number.
+type Change = fn(&mut Objects, u32) -> Key;
+
+fn move_peer(objects: &mut Objects, number: u32) -> Key {
+    let address = Large::mapped(0);
+    let mapping = objects.mappings.get_mut(&("vnet-0".into(), address));
+    let host = Address::from_v4([223, 0, 0, number as u8]);
+    mapping.expect("the first peer's").underlay_ip = host;
+    Key::VnetMapping(VnetMappingKey {
         vnet: "vnet-0".into(),
-        address: Large::mapped(3),
-    });
-    let (prefix, _) = objects.route_groups["group-0"][5];
-    let route = Key::Route(twinpath_dash::objects::RouteKey {
-        group: "group-0".into(),
-        prefix,
-    });
-    let (_, rules) = &objects.acl_groups["acl1"];
-    let rule = Key::AclRule(twinpath_dash::objects::AclRuleKey {
-        group: "acl1".into(),
-        rule: rules.keys().nth(5).expect("one of many").clone(),
-    });
-    for (what, key) in [
-        ("a mapping changes", mapping),
-        ("one of many routes changes", route),
-        ("one of many rules changes", rule),
-    ] {
-        let mut times: Vec<f64> = (0..20)
-            .map(|_| {
-                let started = Instant::now();
-                dpu.update(&objects, [&key]);
-                ns_each(started.elapsed(), 1)
-            })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        row(what, times[10], None);
+        address,
+    })
+}
+
+fn change_route(objects: &mut Objects, number: u32) -> Key {
+    let group = RouteGroupId::from("group-0");
+    let routes = objects.route_groups.get_mut(&group).expect("there");
+    let (prefix, route) = &mut routes[5];
+    route.metering.or = number;
+    Key::Route(RouteKey {
+        group,
+        prefix: *prefix,
+    })
+}
+
+fn change_rule(objects: &mut Objects, number: u32) -> Key {
+    let group = AclGroupId::from("acl1");
+    let (_, rules) = objects.acl_groups.get_mut(&group).expect("there");
+    let (name, rule) = rules.iter_mut().nth(5).expect("one of many");
+    let nobody = Address::from_v4([203, 0, 113, number as u8]);
+    rule.src_addr = [nobody.into()].into_iter().collect();
+    Key::AclRule(AclRuleKey {
+        group,
+        rule: name.clone(),
+    })
+}
+
+/// How long it takes until packets meet a change: the change alone, and with the next packet of a
+/// connection that is open, which is judged anew. There are so many connections.
+fn updates(routes: u32, flows: usize) {
+    let sizes = sizes(1, 1_000.min(routes), 1, routes);
+    let mut objects = large(&sizes);
+    let mut dpu = dpu(&objects, flows);
+    each(&mut dpu, 0..flows, sizes.mappings, flags::SYN);
+    let changes: [(&str, Change); 3] = [
+        ("a mapping changes", move_peer),
+        ("one of many routes changes", change_route),
+        ("one of many rules changes", change_rule),
+    ];
+    for (what, change) in changes {
+        let (mut alone, mut followed) = (Vec::new(), Vec::new());
+        for number in 1..=20 {
+            let key = change(&mut objects, number);
+            let mut packet = segment(0, sizes.mappings, flags::ACK);
+            let before = judged_anew(&dpu);
+            let started = Instant::now();
+            dpu.update(&objects, [&key]);
+            alone.push(ns_each(started.elapsed(), 1));
+            let now = twinpath_core::Instant(1 << 30);
+            let verdict = dpu.process(&mut packet, HEADROOM, now);
+            followed.push(ns_each(started.elapsed(), 1));
+            assert!(matches!(verdict, Verdict::Forward(_)));
+            assert_eq!(judged_anew(&dpu), before + 1, "it follows");
+        }
+        for times in [&mut alone, &mut followed] {
+            times.sort_by(f64::total_cmp);
+        }
+        row(what, alone[10], None);
+        row(&format!("{what}, and a packet follows"), followed[10], None);
     }
+}
+
+fn judged_anew(dpu: &Dpu) -> u64 {
+    let counters = dpu.counters(&"eni-0".into());
+    counters.expect("the first ENI").flows_resimulated
 }

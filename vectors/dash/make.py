@@ -10,11 +10,12 @@ import pathlib
 import shutil
 
 from scapy.all import GRE, ICMP, IP, TCP, UDP, Ether, IPv6, Raw, raw, wrpcap
-from scapy.layers.inet6 import ICMPv6EchoRequest
+from scapy.layers.inet6 import ICMPv6EchoReply, ICMPv6EchoRequest
 from scapy.layers.vxlan import VXLAN
 
 HERE = pathlib.Path(__file__).parent
 VIP, VM_VNI, ENCAP_VNI = "10.1.0.5", 2001, 100
+VIP6, VM_PA6 = "2001:db8:1::5", "2001:db8:25::1"
 VM_PA, VM_CA, VM_CA6 = "25.1.1.1", "10.0.0.11", "fd01::11"
 ENI_MAC, REMOTE_MAC, VM_MAC = "f4:93:9f:ef:c4:7e", "43:be:65:25:fa:67", "44:e3:9f:ef:c4:6e"
 DPU_MAC, SWITCH_MAC = "02:00:00:00:00:02", "02:00:00:00:00:01"
@@ -119,18 +120,24 @@ def unreachable(router, destination, about, macs=(REMOTE_MAC, ENI_MAC)):
     return Ether(src=macs[0], dst=macs[1]) / ip(router, destination) / ICMP(type=3, code=1) / Raw(raw(about[IP]))
 
 
-def vxlan(source, destination, vni, inner, out=False):
+def outer(source, destination, out):
     macs = dict(src=DPU_MAC, dst=SWITCH_MAC) if out else dict(src=SWITCH_MAC, dst=DPU_MAC)
+    if ":" in source:
+        return Ether(**macs) / IPv6(src=source, dst=destination, hlim=64)
     flags = dict(flags="DF", id=0) if out else {}
-    header = UDP(sport=50000, dport=4789, chksum=0) / VXLAN(flags=0x08, vni=vni)
-    return Ether(**macs) / IP(src=source, dst=destination, ttl=64, **flags) / header / Ether(raw(inner))
+    return Ether(**macs) / IP(src=source, dst=destination, ttl=64, **flags)
+
+
+def vxlan(source, destination, vni, inner, out=False):
+    """IPv6 has no packets of UDP without a checksum, but by agreement (RFC 6935)."""
+    checksum = {} if ":" in source else dict(chksum=0)
+    header = UDP(sport=50000, dport=4789, **checksum) / VXLAN(flags=0x08, vni=vni)
+    return outer(source, destination, out) / header / Ether(raw(inner))
 
 
 def nvgre(source, destination, key, inner, out=False):
-    macs = dict(src=DPU_MAC, dst=SWITCH_MAC) if out else dict(src=SWITCH_MAC, dst=DPU_MAC)
-    flags = dict(flags="DF", id=0) if out else {}
     header = GRE(key_present=1, proto=0x6558, key=key << 8)
-    return Ether(**macs) / IP(src=source, dst=destination, ttl=64, **flags) / header / Ether(raw(inner))
+    return outer(source, destination, out) / header / Ether(raw(inner))
 
 
 def from_vm(inner, vni=VM_VNI):
@@ -209,8 +216,13 @@ def routes():
         mapping("10.0.0.6", "100.1.2.6", mac_address=REMOTE_MAC), mapping("10.1.1.1", "101.1.2.3", mac_address=REMOTE_MAC),
         mapping("10.3.0.1", "102.1.2.3", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="true"),
         mapping("10.3.1.1", "102.1.2.4", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="false"),
+        route("fd10::/32"), route("fd10:0:1::/48", "vnet_direct", vnet="Vnet1", overlay_ip="fd00::6"),
+        route("fd10:0:2::/48", "drop"), route("fd10:0:3::/48", vnet="Vnet2"), route("fd10:0:3:1::/64", vnet="Vnet2"),
+        mapping("fd00::6", "100.1.2.6", mac_address=REMOTE_MAC), mapping("fd10::1", "101.1.2.3", mac_address=REMOTE_MAC),
+        mapping("fd10:0:3::1", "102.1.2.3", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="true"),
+        mapping("fd10:0:3:1::1", "102.1.2.4", "Vnet2", mac_address=REMOTE_MAC, use_dst_vni="false"),
     ]
-    packet = lambda destination: udp(VM_CA, destination)
+    packet = lambda destination: udp(VM_CA6 if ":" in destination else VM_CA, destination)
     Vector("routes", "The longest prefix; vnet, vnet_direct, drop; a peer's VNI or one's own.").step(
         config,
         (from_vm(packet("10.1.1.1")), to_host("101.1.2.3", 1001, packet("10.1.1.1"))),
@@ -218,7 +230,12 @@ def routes():
         (from_vm(packet("10.2.5.1")), None),
         (from_vm(packet("10.3.0.1")), to_host("102.1.2.3", 1002, packet("10.3.0.1"))),
         (from_vm(packet("10.3.1.1")), to_host("102.1.2.4", 1001, packet("10.3.1.1"))),
-    ).counters(drops={"route_drop": 1})
+        (from_vm(packet("fd10::1")), to_host("101.1.2.3", 1001, packet("fd10::1"))),
+        (from_vm(packet("fd10:0:1::1")), to_host("100.1.2.6", 1001, packet("fd10:0:1::1"))),
+        (from_vm(packet("fd10:0:2::1")), None),
+        (from_vm(packet("fd10:0:3::1")), to_host("102.1.2.3", 1002, packet("fd10:0:3::1"))),
+        (from_vm(packet("fd10:0:3:1::1")), to_host("102.1.2.4", 1001, packet("fd10:0:3:1::1"))),
+    ).counters(drops={"route_drop": 2})
 
 
 def six(inner, source, destination):
@@ -317,6 +334,7 @@ def acl():
     config = base() + [
         route("10.2.0.0/16"), route("fd02::/64"), mapping(peer, "100.0.0.8"), mapping(peer6, "100.0.0.8"),
         item("PREFIX_TAG", "tag1", ip_version="ipv4", prefix_list="10.0.0.11/32,10.0.5.0/24"),
+        item("PREFIX_TAG", "tag6", ip_version="ipv6", prefix_list="fd01::11/128,fd01:5::/48"),
         *acl_group(
             "first",
             deny(1, protocol="17", src_addr="10.0.0.0/8", src_port="1"), allow(2, protocol="17", src_port="1"),
@@ -327,9 +345,15 @@ def acl():
             soft(8, protocol="17", src_port="5"),
         ),
         *acl_group("second", allow(1, src_port="3"), deny(2, src_port="4"), allow(3, dst_port="8-10,12")),
-        *acl_group("six", deny(1, dst_addr="fd02::8/128", dst_port="9"), allow(2)  , version="ipv6"),
+        *acl_group(
+            "six",
+            deny(1, dst_addr="fd02::8/128", dst_port="9"), deny(2, src_tag="tag6", dst_port="20-22,24"),
+            soft(3, protocol="17", dst_port="30-31"), final(4, protocol="17", dst_port="32"), allow(5),
+            version="ipv6",
+        ),
+        *acl_group("second6", allow(1, dst_port="30"), deny(2, dst_port="32"), allow(3, dst_port="0-29"), version="ipv6"),
         item("ACL_OUT", "eni1:1", v4_acl_group_id="first", v6_acl_group_id="six"),
-        item("ACL_OUT", "eni1:3", v4_acl_group_id="second"),
+        item("ACL_OUT", "eni1:3", v4_acl_group_id="second", v6_acl_group_id="second6"),
     ]
     left = lambda inner: to_host("100.0.0.8", 1001, inner)
     cases = [
@@ -341,8 +365,12 @@ def acl():
     for ports, source, passes in cases:
         sent = udp(source, peer, ports)
         steps.append((from_vm(sent), left(sent) if passes else None))
-    for port, passes in ((9, False), (10, True)):
-        sent = udp(VM_CA6, peer6, (7, port))
+    cases6 = [
+        (9, VM_CA6, False), (10, VM_CA6, True), (21, VM_CA6, False), (24, "fd01:5::9", False), (23, VM_CA6, True),
+        (21, "fd01:6::9", True), (30, VM_CA6, True), (31, VM_CA6, False), (32, VM_CA6, True), (33, VM_CA6, False),
+    ]
+    for port, source, passes in cases6:
+        sent = udp(source, peer6, (7, port))
         steps.append((from_vm(sent), left(sent) if passes else None))
     # The list changes while a connection is open: it follows at once.
     open_, more = tcp(VM_CA, peer, "S", (77, 8)), tcp(VM_CA, peer, "A", (77, 8))
@@ -353,50 +381,63 @@ def acl():
         [item("ACL_RULE", "first:9", **deny(0, protocol="6", dst_port="8"))], (from_vm(more), None),
     ).step(
         [gone("ACL_RULE", "first:9")], (from_vm(more), None), (from_vm(open_), left(open_)), (from_vm(more), left(more)),
-    ).counters(drops={"acl_outbound": 7, "tcp_without_flow": 1})
+    ).counters(drops={"acl_outbound": 11, "tcp_without_flow": 1})
 
 
 def inbound():
     config = base() + [
-        mapping("10.2.0.8", "100.0.0.8", "Vnet2"),
+        mapping("10.2.0.8", "100.0.0.8", "Vnet2"), mapping("fd02::8", "100.0.0.8", "Vnet2"),
         item("PA_VALIDATION", "1002", prefixes="100.0.1.0/24"),
         rule(1002, "100.0.0.0/16", vnet="Vnet2", pa_validation="true", priority=2),
         rule(1002, "100.0.2.0/24", action_type="drop", priority=1),
         rule(1003, "0.0.0.0/0"),
     ]
-    came = lambda host, vni, port: vxlan(host, VIP, vni, udp("10.2.0.8", VM_CA, (port, 2), (REMOTE_MAC, ENI_MAC)))
-    left = lambda port: to_vm(udp("10.2.0.8", VM_CA, (port, 2), (REMOTE_MAC, ENI_MAC)))
-    answer = udp(VM_CA, "10.2.0.8", (2, 1), (ENI_MAC, VM_MAC))
-    turned = udp(VM_CA, "10.2.0.8", (2, 1), (ENI_MAC, REMOTE_MAC))
+    steps = []
+    for own, peer in ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8")):
+        packet = lambda port: udp(peer, own, (port, 2), (REMOTE_MAC, ENI_MAC))
+        came = lambda host, vni, port: vxlan(host, VIP, vni, packet(port))
+        left = lambda port: to_vm(packet(port))
+        answer, turned = (udp(own, peer, (2, 1), (ENI_MAC, mac)) for mac in (VM_MAC, REMOTE_MAC))
+        steps += [
+            (came("100.0.0.8", 1002, 1), left(1)), (came("100.0.1.77", 1002, 2), left(2)),
+            (came("100.0.0.9", 1002, 3), None), (came("100.0.2.8", 1002, 4), None), (came("100.0.0.8", 1004, 5), None),
+            (came("99.9.9.9", 1003, 6), left(6)),
+            (from_vm(answer), vxlan(VIP, "100.0.0.8", 1002, turned, out=True)),
+        ]
     Vector("inbound", "Inbound rules by priority, validation of physical addresses, answers to where the question came from.").step(
-        config,
-        (came("100.0.0.8", 1002, 1), left(1)), (came("100.0.1.77", 1002, 2), left(2)),
-        (came("100.0.0.9", 1002, 3), None), (came("100.0.2.8", 1002, 4), None), (came("100.0.0.8", 1004, 5), None),
-        (came("99.9.9.9", 1003, 6), left(6)),
-        (from_vm(answer), vxlan(VIP, "100.0.0.8", 1002, turned, out=True)),
-    ).counters(drops={"pa_validation": 1, "inbound_route_drop": 1, "inbound_route_miss": 1})
+        config, *steps
+    ).counters(drops={"pa_validation": 2, "inbound_route_drop": 2, "inbound_route_miss": 2})
 
 
 def mid_connection():
-    peer = "10.2.0.8"
-    config = base() + [route("10.2.0.0/16"), mapping(peer, "100.0.0.8", mac_address=REMOTE_MAC)]
-    first, more = tcp(VM_CA, peer, "S"), tcp(VM_CA, peer, "A")
-    answer = tcp(peer, VM_CA, "SA", (4567, 6789), (REMOTE_MAC, ENI_MAC))
-    stray = tcp(VM_CA, peer, "A", (1, 2))
+    peers = ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8"))
+    config = base() + [route("10.2.0.0/16"), route("fd02::/64")]
+    config += [mapping(peer, "100.0.0.8", mac_address=REMOTE_MAC) for _, peer in peers]
+    steps = [[], [], []]
+    for own, peer in peers:
+        first, more = tcp(own, peer, "S"), tcp(own, peer, "A")
+        answer = tcp(peer, own, "SA", (4567, 6789), (REMOTE_MAC, ENI_MAC))
+        stray = tcp(own, peer, "A", (1, 2))
+        at = lambda host, packet: (from_vm(packet), to_host(host, 1001, packet))
+        back = lambda host: vxlan(host, VIP, 1001, answer)
+        steps[0] += [(from_vm(stray), None), at("100.0.0.8", first), (back("100.0.0.8"), to_vm(answer)), at("100.0.0.8", more)]
+        steps[1] += [at("100.0.0.9", more), (back("100.0.0.9"), to_vm(answer))]
+        steps[2] += [(from_vm(more), None), (back("100.0.0.9"), None)]
+    moved = [mapping(peer, "100.0.0.9", mac_address=REMOTE_MAC) for _, peer in peers]
+    away = [gone("ROUTE", "group1:10.2.0.0/16"), gone("ROUTE", "group1:fd02::/64")]
     Vector("mid_connection", "A machine moves while a connection is open; one that is not open has no segments but the first.").step(
-        config, (from_vm(stray), None), (from_vm(first), to_host("100.0.0.8", 1001, first)),
-        (vxlan("100.0.0.8", VIP, 1001, answer), to_vm(answer)), (from_vm(more), to_host("100.0.0.8", 1001, more)),
-    ).step(
-        [mapping(peer, "100.0.0.9", mac_address=REMOTE_MAC)], (from_vm(more), to_host("100.0.0.9", 1001, more)),
-        (vxlan("100.0.0.9", VIP, 1001, answer), to_vm(answer)),
-    ).step(
-        [gone("ROUTE", "group1:10.2.0.0/16")], (from_vm(more), None), (vxlan("100.0.0.9", VIP, 1001, answer), None),
-    ).counters(drops={"tcp_without_flow": 2, "route_miss": 1})
+        config, *steps[0]
+    ).step(moved, *steps[1]).step(away, *steps[2]).counters(drops={"tcp_without_flow": 4, "route_miss": 2})
 
 
 def metering():
-    config = base(eni={"v4_meter_policy_id": "policy1"}) + [
-        item("METER_POLICY", "policy1", ip_version="ipv4"),
+    config = base(eni={"v4_meter_policy_id": "policy1", "v6_meter_policy_id": "policy6"}) + [
+        item("METER_POLICY", "policy1", ip_version="ipv4"), item("METER_POLICY", "policy6", ip_version="ipv6"),
+        item("METER_RULE", "policy6:1", priority="10", ip_prefix="fd02::/64", metering_class=612),
+        item("METER_RULE", "policy6:2", priority="20", ip_prefix="fd02::7/128", metering_class=620),
+        item("METER_RULE", "policy6:3", priority="5", ip_prefix="fd02::6/128", metering_class=621),
+        route("fd02::/64"), route("fd02:1::/64", metering_class_or="2566", metering_class_and="4088", vnet="Vnet1"),
+        mapping("fd02::7", "100.0.0.8"), mapping("fd02::6", "100.0.0.8"), mapping("fd02:1::7", "100.0.0.8", metering_class_or="1038"),
         item("METER_RULE", "policy1:1", priority="10", ip_prefix="10.2.0.0/16", metering_class=512),
         item("METER_RULE", "policy1:2", priority="20", ip_prefix="10.2.0.7/32", metering_class=520),
         item("METER_RULE", "policy1:3", priority="5", ip_prefix="10.2.0.6/32", metering_class=521),
@@ -406,21 +447,30 @@ def metering():
         mapping("10.2.1.7", "100.0.0.8", metering_class_or="1038"), mapping("10.2.2.7", "100.0.0.8", metering_class_or="1038"),
     ]
     left = lambda inner: to_host("100.0.0.8", 1001, inner)
-    packet = lambda destination: udp(VM_CA, destination)
-    Vector("metering", "Classes by policy, by route and mapping, and by masks.").step(
-        config, *((from_vm(packet(to)), left(packet(to))) for to in ("10.2.0.7", "10.2.0.6", "10.2.1.7", "10.2.2.7"))
-    ).counters(meters={"512": [58, 0], "521": [58, 0], "3598": [58, 0], "3584": [58, 0]})
+    packet = lambda destination: udp(VM_CA6 if ":" in destination else VM_CA, destination)
+    ends = ("10.2.0.7", "10.2.0.6", "10.2.1.7", "10.2.2.7", "fd02::7", "fd02::6", "fd02:1::7")
+    # Answers are the same flow's, and of its class.
+    answer, answer6 = (udp(peer, own, (4567, 6789), (REMOTE_MAC, ENI_MAC), b"") for own, peer in ((VM_CA, "10.2.0.7"), (VM_CA6, "fd02::7")))
+    back = lambda inner: (vxlan("100.0.0.8", VIP, 1001, inner), to_vm(inner))
+    v4, v6 = len(raw(packet("10.2.0.7"))), len(raw(packet("fd02::7")))
+    Vector("metering", "Classes by policy, by route and mapping, and by masks; answers; IPv4 and IPv6.").step(
+        config, *((from_vm(packet(to)), left(packet(to))) for to in ends), back(answer), back(answer6),
+    ).counters(meters={
+        "512": [v4, len(raw(answer))], "521": [v4, 0], "3598": [v4, 0], "3584": [v4, 0],
+        "612": [v6, len(raw(answer6))], "621": [v6, 0], str((2566 | 1038) & 4088): [v6, 0],
+    })
 
 
 def trusted():
     config = base(eni={"trusted_vnis_list": ["800", [900, 910]]}, appliance={"trusted_vnis_list": [100]}) + [
         rule(vni, "0.0.0.0/0") for vni in (100, 800, 905, 911)
     ]
-    came = lambda vni: vxlan("100.0.0.8", VIP, vni, udp("10.2.0.8", VM_CA, (vni, 2), (REMOTE_MAC, ENI_MAC)))
-    left = lambda vni: to_vm(udp("10.2.0.8", VM_CA, (vni, 2), (REMOTE_MAC, ENI_MAC)))
+    packets = [lambda vni, ends=ends: udp(*ends, (vni, 2), (REMOTE_MAC, ENI_MAC)) for ends in (("10.2.0.8", VM_CA), ("fd02::8", VM_CA6))]
+    came = lambda vni, packet: vxlan("100.0.0.8", VIP, vni, packet(vni))
     Vector("trusted_vni", "VNIs of the appliance's list and of the ENI's, single and ranges.").step(
-        config, *((came(vni), left(vni)) for vni in (100, 800, 905)), (came(911), None),
-    ).counters(drops={"untrusted_vni": 1})
+        config, *((came(vni, packet), to_vm(packet(vni))) for vni in (100, 800, 905) for packet in packets),
+        *((came(911, packet), None) for packet in packets),
+    ).counters(drops={"untrusted_vni": 2})
 
 
 def floating_nic():
@@ -429,7 +479,11 @@ def floating_nic():
         item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
         item("ROUTE", "group1:10.0.0.0/16", action_type="direct", tunnel="tunnel1"),
         mapping(PE_CA, PE_PA, **PE), rule(800, f"{VM_PA}/32"), rule(100, f"{PE_PA}/32"),
+        item("ROUTE", "group1:fd01::/64", action_type="direct", tunnel="tunnel1"),
+        route("fd02::/64"), mapping("fd02::8", "100.0.0.8", mac_address=REMOTE_MAC),
     ]
+    sent6, left6 = udp(VM_CA6, "fd02::8", macs=(VM_MAC, ENI_MAC)), udp(VM_CA6, "fd02::8", macs=(ENI_MAC, REMOTE_MAC))
+    answer6, back6 = (udp("fd02::8", VM_CA6, (4567, 6789), macs) for macs in ((REMOTE_MAC, ENI_MAC), (ENI_MAC, VM_MAC)))
     sent = udp(VM_CA, PE_CA, macs=(VM_MAC, ENI_MAC))
     left = udp(VM_CA, PE_CA, macs=(ENI_MAC, ENI_MAC))
     answer = udp(PE_DIP, PL_SIP, (4567, 6789), (REMOTE_MAC, ENI_MAC))
@@ -437,6 +491,8 @@ def floating_nic():
     Vector("floating_nic", "Outbound packets that come as inbound ones do; answers by the route of the machine.").step(
         config, (from_vm(sent, 800), nvgre(VIP, PE_PA, ENCAP_VNI, fresh(six(left, PL_SIP, PE_DIP)), out=True)),
         (nvgre(PE_PA, VIP, ENCAP_VNI, answer), vxlan(VIP, "40.40.40.40", 100, back, out=True)),
+        (from_vm(sent6, 800), to_host("100.0.0.8", 1001, left6)),
+        (vxlan("100.0.0.8", VIP, 1001, answer6), vxlan(VIP, "40.40.40.40", 100, back6, out=True)),
     )
 
 
@@ -483,6 +539,7 @@ def nat_gateway():
         item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
         item("TUNNEL", "edge", endpoints=["40.40.40.40"], vni=100, encap_type="vxlan"),
         item("ROUTE", "group1:0.0.0.0/0", action_type="direct", tunnel="edge"),
+        item("ROUTE", "group1:::/0", action_type="direct", tunnel="edge"),
         route("10.2.0.0/16"), mapping("10.2.0.8", "100.0.0.8", mac_address=REMOTE_MAC), rule(100, "40.40.40.40/32"),
         item("NAT_POOL", "internet", addresses=[external], ports="4000-4001", block_size=1),
         item("ENI_NAT", "eni1", pool="internet", block=1),
@@ -494,14 +551,14 @@ def nat_gateway():
     left = lambda *flags, **ends: edge(segment(*flags, **ends))
     answer = lambda port: vxlan("40.40.40.40", VIP, 100, tcp(outside, external, "SA", (80, port), (REMOTE_MAC, ENI_MAC)))
     back = to_vm(tcp(outside, VM_CA, "SA", (80, 6789), (REMOTE_MAC, ENI_MAC)))
-    inside = udp(VM_CA, "10.2.0.8")
+    inside, v6 = udp(VM_CA, "10.2.0.8"), udp(VM_CA6, "2001:db8:7::7")
     stray = vxlan("40.40.40.40", VIP, 100, udp(other, external, (53, 4001), (REMOTE_MAC, ENI_MAC)))
     from_edge = lambda inner: vxlan("40.40.40.40", VIP, 100, inner)
     reply = dict(macs=(REMOTE_MAC, ENI_MAC), kind="echo-reply")
     sctp = from_vm(Ether(src=ENI_MAC, dst=REMOTE_MAC) / IP(src=VM_CA, dst=outside, proto=132) / Raw(b"sixteen bytes..."))
     router = "198.51.100.254"
     told = unreachable(router, VM_CA, tcp(VM_CA, outside, "S", (6789, 80), header=atomic))
-    Vector("nat_gateway", "A machine behind a block of one external port: there and back, one flow for each destination, echoes and an error about what was translated, what nobody asked for, what has no ports, what stays inside; then it gets another block.").step(
+    Vector("nat_gateway", "A machine behind a block of one external port: there and back, one flow for each destination, echoes and an error about what was translated, what nobody asked for, what has no ports, what stays inside; its IPv6 is not hidden; then it gets another block.").step(
         config,
         (sent("S"), left("S")), (answer(4001), back), (sent("A"), left("A")),
         (sent("S", port=6790), None), (sent("S", to=other, port=6790), left("S", to=other)),
@@ -509,11 +566,110 @@ def nat_gateway():
         (from_edge(echo(outside, external, 4001, **reply)), to_vm(echo(outside, VM_CA, 7, **reply))),
         (from_edge(unreachable(router, external, segment("S"))), to_vm(told)),
         (stray, None), (sctp, None), (from_vm(inside), to_host("100.0.0.8", 1001, inside)),
+        (from_vm(v6), edge(v6)),
     ).step(
         [item("ENI_NAT", "eni1", pool="internet", block=0)],
         (sent("A"), left("A", port=4000)), (answer(4000), back), (answer(4001), None),
     ).counters(drops={"nat_ports": 1, "nat_unsolicited": 1, "nat_protocol": 1, "tcp_without_flow": 1})
 
 
-for make in (vnet, routes, private_link_vector, redirect, security_group, service_tunnel, acl, inbound, mid_connection, metering, trusted, floating_nic, load_balancer, nat_gateway):
+def nat_gateway_v6():
+    """As IPv4's: the pool's addresses are of the packets' version."""
+    outside, other, external = "2001:db8:7::7", "2001:db8:7::8", "2001:db8:203::1"
+    config = base() + [
+        item("ROUTING_TYPE", "direct", items=[{"action_name": "a", "action_type": "direct"}]),
+        item("TUNNEL", "edge", endpoints=["40.40.40.40"], vni=100, encap_type="vxlan"),
+        item("ROUTE", "group1:::/0", action_type="direct", tunnel="edge"),
+        item("ROUTE", "group1:0.0.0.0/0", action_type="direct", tunnel="edge"),
+        route("fd02::/64"), mapping("fd02::8", "100.0.0.8", mac_address=REMOTE_MAC), rule(100, "40.40.40.40/32"),
+        item("NAT_POOL", "internet", addresses=[external], ports="4000-4001", block_size=1),
+        item("ENI_NAT", "eni1", pool="internet", block=1),
+    ]
+    edge = lambda inner: vxlan(VIP, "40.40.40.40", 100, inner, out=True)
+    from_edge = lambda inner: vxlan("40.40.40.40", VIP, 100, inner)
+    sent = lambda flags, to=outside, port=6789: from_vm(tcp(VM_CA6, to, flags, (port, 80)))
+    left = lambda flags, to=outside, port=4001: edge(tcp(external, to, flags, (port, 80)))
+    answer = lambda port: from_edge(tcp(outside, external, "SA", (80, port), (REMOTE_MAC, ENI_MAC)))
+    back = to_vm(tcp(outside, VM_CA6, "SA", (80, 6789), (REMOTE_MAC, ENI_MAC)))
+    ping = lambda source: Ether(src=ENI_MAC, dst=REMOTE_MAC) / IPv6(src=source, dst=outside)
+    echo6 = lambda source, number: ping(source) / ICMPv6EchoRequest(id=number, seq=1, data=b"echo")
+    pong = lambda destination: Ether(src=REMOTE_MAC, dst=ENI_MAC) / IPv6(src=outside, dst=destination)
+    reply6 = lambda destination, number: pong(destination) / ICMPv6EchoReply(id=number, seq=1, data=b"echo")
+    stray = from_edge(udp(other, external, (53, 4001), (REMOTE_MAC, ENI_MAC)))
+    inside, v4 = udp(VM_CA6, "fd02::8"), udp(VM_CA, "198.51.100.7")
+    Vector("nat_gateway_v6", "A machine behind a block of one external port of IPv6: there and back, echoes, what nobody asked for, what stays inside; its IPv4 is not hidden; then it gets another block.").step(
+        config,
+        (sent("S"), left("S")), (answer(4001), back), (sent("A"), left("A")),
+        (sent("S", port=6790), None), (sent("S", to=other, port=6790), left("S", to=other)),
+        (from_vm(echo6(VM_CA6, 7)), edge(echo6(external, 4001))),
+        (from_edge(reply6(external, 4001)), to_vm(reply6(VM_CA6, 7))),
+        (stray, None), (from_vm(inside), to_host("100.0.0.8", 1001, inside)), (from_vm(v4), edge(v4)),
+    ).step(
+        [item("ENI_NAT", "eni1", pool="internet", block=0)],
+        (sent("A"), left("A", port=4000)), (answer(4000), back), (answer(4001), None),
+    ).counters(drops={"nat_ports": 1, "nat_unsolicited": 1, "tcp_without_flow": 1})
+
+
+def over_v6():
+    """The same in an underlay of IPv6: the appliance, the machine's host, the peers and the endpoint."""
+    hosts, endpoint = ("2001:db8:64::8", "2001:db8:64::9", "2001:db8:65::8"), "2001:db8:66::3"
+    eni = {"underlay_ip": VM_PA6, "pl_underlay_sip": VIP6}
+    config = base(eni=eni, appliance={"sip": VIP6}) + private_link() + [
+        route("fd02::/64"), route("10.3.0.0/16", tunnel="tunnel1"), item("TUNNEL", "tunnel1", endpoints=["2001:db8:70::1"], vni=200, encap_type="vxlan"),
+        mapping("10.2.0.8", hosts[0], mac_address=REMOTE_MAC), mapping("fd02::8", hosts[0], mac_address=REMOTE_MAC),
+        mapping("10.3.0.8", hosts[0], mac_address=REMOTE_MAC), mapping(PE_CA, endpoint, **PE),
+        item("PA_VALIDATION", "1002", prefixes="2001:db8:65::/48"),
+        rule(1002, "2001:db8:64::/47", vnet="Vnet2", pa_validation="true"),
+    ]
+    own = lambda inner: vxlan(VM_PA6, VIP6, VM_VNI, inner)
+    out = lambda inner: vxlan(VIP6, VM_PA6, VM_VNI, inner, out=True)
+    steps = []
+    for machine, peer in ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8")):
+        sent, left = udp(machine, peer, macs=(ENI_MAC, VM_MAC)), udp(machine, peer)
+        answer = udp(peer, machine, (4567, 6789), (REMOTE_MAC, ENI_MAC))
+        question = lambda port: udp(peer, machine, (port, 2), (REMOTE_MAC, ENI_MAC))
+        steps += [
+            (own(sent), vxlan(VIP6, hosts[0], 1001, left, out=True)), (vxlan(hosts[0], VIP6, 1001, answer), out(answer)),
+            (vxlan(hosts[2], VIP6, 1002, question(1)), out(question(1))), (vxlan(hosts[1], VIP6, 1002, question(2)), None),
+            (vxlan(hosts[2], VIP6, 1004, question(3)), None),
+            (vxlan("2001:db8:25::2", VIP6, VM_VNI, udp(machine, peer, (3, 3))), None),
+        ]
+    twice, linked = udp(VM_CA, "10.3.0.8"), udp(VM_CA, PE_CA)
+    once = vxlan(VIP6, hosts[0], 1001, twice, out=True)
+    back = udp(PE_DIP, PL_SIP, (4567, 6789), (REMOTE_MAC, ENI_MAC))
+    back4 = Ether(src=REMOTE_MAC, dst=ENI_MAC) / IP(src=PE_CA, dst=VM_CA, id=0) / UDP(sport=4567, dport=6789) / Raw(b"sixteen bytes...")
+    steps += [
+        (own(twice), vxlan(VIP6, "2001:db8:70::1", 200, once, out=True)),
+        (own(linked), nvgre(VIP6, endpoint, ENCAP_VNI, fresh(six(linked, PL_SIP, PE_DIP)), out=True)),
+        (nvgre(endpoint, VIP6, ENCAP_VNI, back), out(back4)),
+    ]
+    Vector("over_v6", "An underlay of IPv6: networks with IPv4 and IPv6 inside, inbound rules, spoofed sources, two layers, Private Link.").step(
+        config, *steps
+    ).counters(drops={"pa_validation": 2, "inbound_route_miss": 2, "spoofed_source": 2})
+
+
+def admission():
+    peers = ((VM_CA, "10.2.0.8"), (VM_CA6, "fd02::8"))
+    eni = lambda state: base(eni={"qos": "qos1", "admin_state": state})
+    config = eni("enabled") + [item("QOS", "qos1", qos_id="qos1", bw=0, cps=0, flows=4), route("10.2.0.0/16"), route("fd02::/64")]
+    config += [mapping(peer, "100.0.0.8", mac_address=REMOTE_MAC) for _, peer in peers]
+    packet = lambda ends, port: udp(*ends, (port, 2))
+    passes = lambda ends, port: (from_vm(packet(ends, port)), to_host("100.0.0.8", 1001, packet(ends, port)))
+    fails = lambda ends, port: (from_vm(packet(ends, port)), None)
+    to_other = [(vxlan(VM_PA, "10.1.0.6", VM_VNI, packet(ends, 9)), None) for ends in peers]
+    of_nobody = [(from_vm(udp(*ends, macs=(VM_MAC, REMOTE_MAC))), None) for ends in peers]
+    spoofed = [(vxlan("25.1.1.2", VIP, VM_VNI, packet(ends, 9)), None) for ends in peers]
+    by_nvgre = [(nvgre(VM_PA, VIP, VM_VNI, packet(ends, 1)), passes(ends, 1)[1]) for ends in peers]
+    Vector("admission", "What gets in: to the appliance's address, from an ENI's MAC address and host, as many flows as its profile says; then it is disabled; then it is enabled, without a limit.").step(
+        config, *to_other, *of_nobody, *spoofed, *by_nvgre,
+        *(passes(ends, 2) for ends in peers), *(fails(ends, 3) for ends in peers), *(passes(ends, 1) for ends in peers),
+    ).step(
+        [line for line in eni("disabled") if "DASH_ENI_TABLE:eni1" in line], *(fails(ends, 1) for ends in peers),
+    ).step(
+        [item("QOS", "qos1", qos_id="qos1", bw=0, cps=0, flows=0)] + [line for line in eni("enabled") if "DASH_ENI_TABLE:eni1" in line],
+        *(passes(ends, port) for ends in peers for port in (1, 3)),
+    ).counters(drops={"spoofed_source": 2, "flow_limit": 2, "eni_disabled": 2})
+
+
+for make in (vnet, routes, private_link_vector, redirect, security_group, service_tunnel, acl, inbound, mid_connection, metering, trusted, floating_nic, load_balancer, nat_gateway, nat_gateway_v6, over_v6, admission):
     make()

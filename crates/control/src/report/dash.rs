@@ -240,6 +240,8 @@ impl MeterFigures {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -258,6 +260,33 @@ mod tests {
         for (name, count) in [("flows", 9), ("flow_hits", 6), ("dropped", 8)] {
             assert_eq!(totals.get(name), Some(&count), "{name}");
         }
+    }
+
+    /// What is given out stands on the page about conformance, and what that names is given out.
+    #[test]
+    fn the_page_names_what_is_given_out() {
+        let page = include_str!("../../../../docs/dash-conformance.md");
+        let from = page.find("## Counters").expect("the table");
+        let until = page[from..].find("\n\n## ").expect("more") + from;
+        let rows = page[from..until]
+            .lines()
+            .filter(|line| line.starts_with("| `") || line.starts_with("| the same"));
+        let cells = rows.filter_map(|row| row.split('|').nth(2));
+        let names = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        let told: BTreeSet<String> = names
+            .map(|name| match name.starts_with("SAI_") {
+                true => name.to_owned(),
+                false => format!("SAI_ENI_STAT_{name}"),
+            })
+            .collect();
+        let meter = MeterFigures::default().sai();
+        let given: BTreeSet<String> = EniFigures::default()
+            .sai()
+            .into_keys()
+            .chain(Dash::default().sai().into_keys())
+            .chain(meter.map(|(name, _)| name.to_owned()))
+            .collect();
+        assert_eq!(told, given);
     }
 
     #[test]

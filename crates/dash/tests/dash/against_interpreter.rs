@@ -3,6 +3,7 @@
 use crate::common::interpreter::{Interpreter, Packet};
 use crate::common::leaving::{compare, inner_of, process, taken_apart};
 use crate::common::packets::{self, Dice};
+use crate::common::versions::ByVersions;
 use proptest::prelude::*;
 use twinpath_core::Instant;
 use twinpath_core::wire::tcp::flags;
@@ -89,10 +90,11 @@ proptest! {
     }
 }
 
-/// The property says something only if packets come to all ends.
+/// The property says something only if packets come to all ends, over both IP versions and with both
+/// inside.
 #[test]
 fn random_packets_come_to_all_ends() {
-    let (mut forwarded, mut hidden, mut balanced) = (0, 0u64, 0u64);
+    let (mut forwarded, mut hidden, mut balanced) = (ByVersions::default(), 0u64, 0u64);
     let mut reasons = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let mut dice = Dice(seed);
@@ -108,7 +110,7 @@ fn random_packets_come_to_all_ends() {
             };
             match expected.run() {
                 Ok(sent) => {
-                    forwarded += 1;
+                    forwarded.count(&packet, 1);
                     let overlay = (sent.overlay, packet.overlay);
                     if let (Some(sent), Some(came)) = (overlay.0.ports, overlay.1.ports)
                         && overlay.0.source.is_v4() == overlay.1.source.is_v4()
@@ -121,7 +123,7 @@ fn random_packets_come_to_all_ends() {
             }
         }
     }
-    assert!(forwarded > 1000, "{forwarded}");
+    assert!(forwarded.least() > 100, "{forwarded:?}");
     assert!(
         hidden > 20 && balanced > 5,
         "{hidden} hidden, {balanced} balanced"

@@ -54,7 +54,7 @@ proptest! {
             for _ in 0..60 {
                 let is_v4 = !dice.one_in(3);
                 let address = match dice.one_in(4) {
-                    true => packets::physical(&mut dice),
+                    true => packets::physical(&mut dice, packets::is_underlay_v4(&objects)),
                     false => customer(&mut dice, is_v4),
                 };
                 prop_assert_eq!(way(&tables, one, address), way(&anew, other, address));

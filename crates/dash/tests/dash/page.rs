@@ -243,22 +243,96 @@ fn test_names() -> BTreeSet<String> {
     names
 }
 
+/// The rows of a table of the page about conformance.
+fn conformance(title: &str) -> impl Iterator<Item = &'static str> {
+    let from = CONFORMANCE.find(title).expect("the table");
+    let until = CONFORMANCE[from..].find("\n\n## ").expect("more") + from;
+    let lines = CONFORMANCE[from..until].lines();
+    lines.filter(|line| line.starts_with("| "))
+}
+
+/// Counters of the public model, but for those of HA.
+const COUNTERS: [&str; 36] = [
+    "vip_miss_drop",
+    "eni_miss_drop",
+    "port_lb_fast_path_icmp_in",
+    "port_lb_fast_path_eni_miss_drop",
+    "rx",
+    "tx",
+    "outbound_rx",
+    "outbound_tx",
+    "inbound_rx",
+    "inbound_tx",
+    "lb_fast_path_icmp_in",
+    "flow_created",
+    "flow_create_failed",
+    "flow_updated",
+    "flow_update_failed",
+    "flow_updated_by_resimulation",
+    "flow_update_by_resimulation_failed",
+    "flow_deleted",
+    "flow_delete_failed",
+    "flow_aged",
+    "outbound_routing_entry_miss_drop",
+    "outbound_ca_pa_entry_miss_drop",
+    "inbound_routing_entry_miss_drop",
+    "outbound_routing_group_miss_drop",
+    "outbound_routing_group_disabled_drop",
+    "outbound_port_map_miss_drop",
+    "outbound_port_map_port_range_entry_miss_drop",
+    "eni_trusted_vni_entry_miss_drop",
+    "outbound",
+    "inbound",
+    "eni_counter",
+    "routing_counter",
+    "ca_to_pa_counter",
+    "outbound_port_map_counter",
+    "outbound_port_map_port_range_counter",
+    "inline_*",
+];
+
+/// What stands between back ticks.
+fn names_in(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// Every counter of the public model has a row, and what is said to be counted is held to it.
+#[test]
+fn every_counter_of_the_model_is_told_of() {
+    let (tests, vectors) = (test_names(), twinpath_dash::samples::vectors::names());
+    let mut told = BTreeSet::new();
+    for line in conformance("## Counters").skip(1) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, counters, names, said, held_by, _] = cells[..] else {
+            panic!("{line}");
+        };
+        told.extend(names_in(counters));
+        let is_absent = said.starts_with("absent");
+        let is_known = STATES.iter().any(|state| said.starts_with(state));
+        assert!(is_known || counters.starts_with("drops for all"), "{line}");
+        assert!(!is_absent || names.is_empty(), "named, and absent: {line}");
+        assert!(is_absent || !held_by.is_empty(), "nothing holds: {line}");
+        for name in names_in(held_by) {
+            let is_known = tests.contains(name) || vectors.iter().any(|vector| vector == name);
+            assert!(is_known, "no vector or test is called {name}");
+        }
+    }
+    for counter in COUNTERS {
+        assert!(told.contains(counter), "nothing is said of {counter}");
+    }
+}
+
 /// What is said to be there is held to it by a vector or a test.
 #[test]
 fn what_conforms_is_held_by_vectors_or_tests() {
     let (tests, vectors) = (test_names(), twinpath_dash::samples::vectors::names());
-    let from = CONFORMANCE.find("## Stages").expect("the table");
-    let until = CONFORMANCE[from..].find("\n\n## ").expect("more") + from;
     let (mut there, mut used) = (0, BTreeSet::new());
-    for line in CONFORMANCE[from..until]
-        .lines()
-        .filter(|line| line.starts_with("| "))
-    {
+    for line in conformance("## Stages") {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let [_, _, _, _, what, said, held_by, _] = cells[..] else {
             panic!("{line}");
         };
-        let names: Vec<&str> = held_by.split('`').skip(1).step_by(2).collect();
+        let names: Vec<&str> = names_in(held_by).collect();
         for name in &names {
             let is_known = tests.contains(*name) || vectors.iter().any(|vector| vector == name);
             assert!(is_known, "{what}: no vector or test is called {name}");

@@ -7,6 +7,7 @@ use crate::common::connections::Connections;
 use crate::common::leaving::{compare, process};
 use crate::common::packets::{self, Dice, eni_id};
 use crate::common::traffic::{Coming, Kind, Traffic, inner};
+use crate::common::versions::ByVersions;
 use proptest::prelude::*;
 use twinpath_core::Instant;
 use twinpath_dash::objects::{EniMode, InboundAction, Key, RoutingType};
@@ -18,8 +19,10 @@ const ENIS: u8 = 4;
 /// What a run has come to.
 #[derive(Copy, Clone, Debug, Default)]
 struct Seen {
-    /// Packets of known flows that followed what was decided before.
-    kept: u64,
+    /// Packets that were forwarded.
+    sent: ByVersions,
+    /// Those of known flows that followed what was decided before.
+    kept: ByVersions,
     /// Flows that were judged anew.
     anew: u64,
     /// Packets of known connections to which something else was done than to the one before.
@@ -112,11 +115,24 @@ impl Run {
 
     fn packet(&mut self) -> Result<(), TestCaseError> {
         let coming = self.traffic.next(&mut self.dice, &self.objects, ENIS);
+        let before = self.decided(&coming);
         let result = process(&mut self.caching, &coming.bytes, self.now);
+        if result.is_ok() {
+            let [hits, anew] = self.decided(&coming);
+            let is_kept = hits > before[0] && anew == before[1];
+            self.seen.sent.count(&coming.packet, 1);
+            self.seen.kept.count(&coming.packet, is_kept.into());
+        }
         let plain = process(&mut self.plain, &coming.bytes, self.now);
         prop_assert_eq!(&result, &plain, "with decisions kept, and without");
         self.judge(&coming, &result)
             .inspect_err(|_| eprintln!("{coming:?}"))
+    }
+
+    /// How many packets of a packet's ENI were of known flows, and how many flows were judged anew.
+    fn decided(&self, coming: &Coming) -> [u64; 2] {
+        let counters = self.caching.counters(&coming.packet.eni);
+        counters.map_or([0; 2], |eni| [eni.flow_hits, eni.flows_resimulated])
     }
 
     /// Holds what became of a packet against the specification.
@@ -163,7 +179,6 @@ impl Run {
             prop_assert_eq!(&one.drops, &other.drops);
             prop_assert_eq!(&one.meters, &other.meters);
             prop_assert_eq!(one.flow_hits, other.flow_hits);
-            self.seen.kept += one.flow_hits.saturating_sub(one.flows_resimulated);
             self.seen.anew += one.flows_resimulated;
         }
         prop_assert_eq!(self.caching.flow_count(), self.plain.flow_count());
@@ -210,21 +225,26 @@ proptest! {
     }
 }
 
-/// The property says something only if flows are hit, and changes meet flows that live.
+/// The property says something only if flows are hit, over both IP versions and with both inside, and
+/// changes meet flows that live.
 #[test]
 fn flows_are_hit_and_changes_meet_them() {
     let mut all = Seen::default();
-    for seed in 0..60 {
+    for seed in 0..120 {
         let seen = run(seed, 300).expect("as the specification has it");
-        all.kept += seen.kept;
+        all.sent.add(&seen.sent);
+        all.kept.add(&seen.kept);
         all.anew += seen.anew;
         all.changed += seen.changed;
         all.ended += seen.ended;
         all.judged += seen.judged;
         all.parts += seen.parts;
     }
-    assert!(all.judged > 15_000, "{all:?}");
-    assert!(all.kept > 1_000 && all.anew > 300, "{all:?}");
-    assert!(all.changed > 50 && all.ended > 50, "{all:?}");
+    assert!(all.judged > 30_000 && all.anew > 600, "{all:?}");
+    assert!(all.changed > 60 && all.ended > 60, "{all:?}");
     assert!(all.parts > 100, "{all:?}");
+    assert!(all.kept.least() > 400, "{all:?}");
+    for (sent, kept) in all.sent.all().zip(all.kept.all()) {
+        assert!(5 * kept > 2 * sent, "{all:?}");
+    }
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod connections;
+mod counting;
 mod floating_nic;
 mod hostile;
 mod icmp_errors;

@@ -62,9 +62,8 @@ fn answer(sent: &[u8], packet: &Packet) -> Option<Vec<u8>> {
         outer_source: fields::destination_address(sent, &layout),
         ..packet.clone()
     };
-    back.outer_source
-        .is_v4()
-        .then(|| packets::encapsulated(&back, &turned))
+    let is_of_underlay = back.outer_source.is_v4() == packet.outer_source.is_v4();
+    is_of_underlay.then(|| packets::encapsulated(&back, &turned))
 }
 
 /// What tenants' packets came to.
@@ -210,7 +209,7 @@ fn change(dice: &mut Dice, objects: &mut Objects, together: &mut Dpu, apart: &mu
     let keys: Vec<_> = objects.mappings.keys().cloned().collect();
     if dice.one_in(2) && !keys.is_empty() {
         let key = keys[dice.below(keys.len() as u64) as usize].clone();
-        let underlay = packets::physical(dice);
+        let underlay = packets::physical(dice, packets::is_underlay_v4(objects));
         objects.mappings.get_mut(&key).expect("there").underlay_ip = underlay;
         let changed = [Key::VnetMapping(VnetMappingKey {
             vnet: key.0,

@@ -1,10 +1,13 @@
 //! The test vectors of `vectors/dash`: SONiC's JSON and captures, made by an independent implementation.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 use twinpath_core::Instant;
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
+use twinpath_core::wire::{dissect, fields};
 use twinpath_dash::config::Store;
 use twinpath_dash::samples::vectors::{Compare, capture, folder, json, names, steps};
 use twinpath_dash::{Dpu, DpuStep, Files, Reason, Settings, Verdict, messages};
@@ -184,12 +187,15 @@ macro_rules! vectors {
 
 vectors! {
     acl
+    admission
     floating_nic
     inbound
     load_balancer
     metering
     mid_connection
     nat_gateway
+    nat_gateway_v6
+    over_v6
     private_link
     private_link_nsg
     private_link_redirect
@@ -197,6 +203,65 @@ vectors! {
     service_tunnel
     trusted_vni
     vnet
+}
+
+/// The IP versions that packets have outside and inside, in a step's capture.
+fn versions(step: &Path, name: &str) -> BTreeSet<[bool; 2]> {
+    let packets = capture(&step.join(name)).into_iter();
+    let of = |(_, packet): (u64, Vec<u8>)| {
+        let is_v4 = |frame: &[u8]| {
+            let layout = dissect(frame).expect("sound");
+            fields::source_address(frame, &layout).is_v4()
+        };
+        let mut inner = &packet[..];
+        while let Ok(layout) = dissect(inner)
+            && let Ok(tunnel) = Tunnel::read(inner, &layout, VXLAN_PORT)
+        {
+            inner = &inner[tunnel.inner()];
+        }
+        [is_v4(&packet), is_v4(inner)]
+    };
+    packets.map(of).collect()
+}
+
+/// Vectors of what takes IPv4 to IPv6: nothing else is asked of it.
+const TO_V6: [&str; 4] = [
+    "private_link",
+    "private_link_nsg",
+    "private_link_redirect",
+    "service_tunnel",
+];
+
+/// Each vector has packets that come and packets that leave, of both IP versions inside; where there are
+/// counters, something counts; and each change in between has packets after it.
+#[test]
+fn no_vector_is_void() {
+    let mut outside = BTreeSet::new();
+    for name in names() {
+        let [mut came, mut left] = [BTreeSet::new(), BTreeSet::new()];
+        for step in steps(&name) {
+            let now = versions(&step, "in.pcap");
+            assert!(!now.is_empty(), "{}: nothing comes", step.display());
+            came.extend(now);
+            left.extend(versions(&step, "expected.pcap"));
+        }
+        let is_to_v6 = TO_V6.contains(&&*name);
+        for (packets, needed) in [(&came, true), (&left, false)] {
+            let is_there = |is_v4| packets.iter().any(|[_, inside]| *inside == is_v4);
+            let is_enough = is_there(needed) && (is_to_v6 || is_there(!needed));
+            assert!(is_enough, "{name}: {packets:?}");
+        }
+        outside.extend(came.iter().chain(&left).copied());
+        if let Some(counters) = json(&folder().join(&name).join("counters.json")) {
+            let counted = ["drops", "meters"]
+                .map(|kind| counters[kind].as_object().map_or(0, |all| all.len()));
+            assert!(
+                counted.iter().sum::<usize>() > 0,
+                "{name}: nothing is counted"
+            );
+        }
+    }
+    assert_eq!(outside.len(), 4, "IPv4 and IPv6 in both");
 }
 
 /// Packets of a flow wait for what is asked about its first one, and leave in order behind it.

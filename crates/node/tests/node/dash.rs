@@ -1,5 +1,6 @@
 //! A DPU in the node: what leaves with flows on the fast path is what the slow path alone makes of it,
-//! over generated traffic of both IP versions whose configuration changes in between.
+//! over generated traffic of both IP versions, inside and outside of tunnels, whose configuration changes in
+//! between.
 
 use crate::common::inside::inside;
 use crate::common::rows::{tell, tell_counts};
@@ -11,6 +12,7 @@ use twinpath_compare::blank_drawn;
 use twinpath_control::live::Live;
 use twinpath_control::report::Dash;
 use twinpath_control::service::{Execution, Pace, Paths, Service, Shards};
+use twinpath_core::wire::tunnel::{Tunnel, VXLAN_PORT};
 use twinpath_core::wire::{Address, Fragment, dissect, fields};
 use twinpath_io::{CaptureReader, CaptureWriter, Next};
 use twinpath_node::Ports;
@@ -47,7 +49,10 @@ const PACKETS: usize = 6_000;
 
 fn service() -> Service {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/dpu.toml");
-    let mut service = Service::load(&path).expect("the example");
+    with_traffic(Service::load(&path).expect("the example"))
+}
+
+fn with_traffic(mut service: Service) -> Service {
     let traffic = service.traffic.as_mut().expect("it has traffic");
     traffic.packets = Some((PACKETS * CHANGES.len()) as u64);
     traffic.flows = 300;
@@ -55,12 +60,50 @@ fn service() -> Service {
     service
 }
 
+/// The same configuration in an underlay of IPv6: hosts, the DPU, and who may send from where.
+fn over_v6(configuration: &str) -> String {
+    let places = [
+        ("10.1.0.", "2001:db8:a1::"),
+        ("20.0.0.0/16", "2001:db8:20::/48"),
+        ("20.0.", "2001:db8:20::"),
+        (":0.0.0.0/0:1", ":::/0:1"),
+        ("101.1.2.3", "2001:db8:65::3"),
+    ];
+    let mut text = configuration.to_owned();
+    for (v4, v6) in places {
+        text = text.replace(v4, v6);
+    }
+    // What is left of an address's dots: `2001:db8:20::1.3`.
+    for network in 1..=2 {
+        let [dotted, colons] = [".", ":"].map(|dot| format!("2001:db8:20::{network}{dot}"));
+        text = text.replace(&dotted, &colons);
+    }
+    text
+}
+
+/// The example's service in an underlay of IPv6.
+fn service_over_v6(folder: &Path) -> Service {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for name in ["dpu.json", "dpu-v6.json"] {
+        let text = std::fs::read_to_string(examples.join(name)).expect("the example");
+        std::fs::write(folder.join(name), over_v6(&text)).expect("a file");
+    }
+    let text = std::fs::read_to_string(examples.join("dpu.toml")).expect("the example");
+    let path = folder.join("dpu.toml");
+    std::fs::write(&path, text).expect("a file");
+    with_traffic(Service::load(&path).expect("the example"))
+}
+
 /// The traffic in parts, and what changes in front of each.
 fn steps(service: &Service, folder: &Path) -> Vec<RunStep> {
+    steps_of(service, &CHANGES.map(String::from), folder)
+}
+
+fn steps_of(service: &Service, changes: &[String], folder: &Path) -> Vec<RunStep> {
     let traffic = service.traffic.as_ref().expect("it has traffic");
     let mut source = Source::generator(traffic, service).expect("traffic");
     let mut steps = Vec::new();
-    for (number, change) in CHANGES.iter().enumerate() {
+    for (number, change) in changes.iter().enumerate() {
         let (config, input) = (
             folder.join(format!("{number}.json")),
             folder.join(format!("{number}.pcap")),
@@ -127,6 +170,8 @@ fn check_numbers(path: &Path, what: &str) -> usize {
 
 /// Where packets come from.
 const FROM: &str = "generated v4 and v6";
+/// Where they do in an underlay of IPv6.
+const FROM_V6: &str = "generated v4 and v6 over v6";
 
 struct Run {
     figures: Vec<StepFigures>,
@@ -183,17 +228,52 @@ fn check_same(fast: &Run, slow: &Run, what: &str) {
 #[test]
 fn both_paths_do_what_the_slow_path_does_while_policies_change() {
     let folder = tempfile::tempdir().expect("a folder");
-    let folder = folder.path();
     let service = service();
-    let steps = steps(&service, folder);
-    let oracle = run(&service, &steps, folder, (Paths::Slow, Execution::Virtual));
+    let steps = steps(&service, folder.path());
+    check_both_paths(FROM, &service, &steps, folder.path());
+    check_came(&steps, true);
+}
+
+#[test]
+fn both_paths_do_what_the_slow_path_does_over_v6() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = service_over_v6(folder.path());
+    let changes = CHANGES.map(over_v6);
+    let steps = steps_of(&service, &changes, folder.path());
+    check_both_paths(FROM_V6, &service, &steps, folder.path());
+    check_came(&steps, false);
+}
+
+/// All came in tunnels of one IP version, with both inside.
+fn check_came(steps: &[RunStep], is_v4: bool) {
+    let mut came = [0; 2];
+    for frame in steps
+        .iter()
+        .flat_map(|step| frames(step.input.as_ref().expect("packets")))
+    {
+        let layout = dissect(&frame).expect("sound");
+        let tunnel = Tunnel::read(&frame, &layout, VXLAN_PORT).expect("a tunnel");
+        let inner = &frame[tunnel.inner()];
+        let [outside, inside] = [
+            (&frame[..], layout),
+            (inner, dissect(inner).expect("sound")),
+        ]
+        .map(|(frame, layout)| fields::source_address(frame, &layout).is_v4());
+        assert_eq!(outside, is_v4);
+        came[usize::from(inside)] += 1;
+    }
+    assert!(came.iter().all(|&count| count > PACKETS), "{came:?}");
+}
+
+fn check_both_paths(from: &str, service: &Service, steps: &[RunStep], folder: &Path) {
+    let oracle = run(service, steps, folder, (Paths::Slow, Execution::Virtual));
     for execution in [Execution::Virtual, Execution::Threads] {
-        let both = run(&service, &steps, folder, (Paths::Both, execution));
+        let both = run(service, steps, folder, (Paths::Both, execution));
         check_same(&both, &oracle, &format!("{execution:?}"));
         for step in &both.figures {
             let dropped: u64 = step.dash.drops.values().sum();
             let did = format!("dash: dropped {dropped}");
-            tell_counts(FROM, step.packets_in, step.fast_packets, &did);
+            tell_counts(from, step.packets_in, step.fast_packets, &did);
         }
         for (number, step) in both.figures.iter().enumerate() {
             assert_eq!(step.packets_in, PACKETS as u64, "part {number}");

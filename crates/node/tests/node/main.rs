@@ -9,6 +9,7 @@ mod crashes;
 mod crossings;
 mod dash;
 mod dash_faults;
+mod dash_zero_loss;
 mod direction;
 mod evasions;
 mod identifications;

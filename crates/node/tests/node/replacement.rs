@@ -90,7 +90,12 @@ impl Sink for Changing {
 /// Runs one service that becomes another when so many packets have left. Returns what left, and
 /// how much of it before the change was acknowledged. The fast path must have done its part before it and
 /// after.
-fn run_changing(old: &Service, new: &Service, trace: Trace, at: usize) -> (Vec<Vec<u8>>, usize) {
+pub fn run_changing(
+    old: &Service,
+    new: &Service,
+    trace: Trace,
+    at: usize,
+) -> (Vec<Vec<u8>>, usize) {
     let sink = run_on(Execution::Threads, old, new, trace, at);
     let before = sink.acknowledged.expect("the change is acknowledged");
     let (old, new) = sink.is_fast.split_at(before);

@@ -12,7 +12,7 @@ use super::packets::{self, Dice};
 /// Makes a change, and tells the keys of what changed. What is new is taken from another random
 /// configuration.
 pub fn change(dice: &mut Dice, objects: &mut Objects, enis: u8) -> Vec<Key> {
-    let new = packets::configuration(dice, enis);
+    let new = packets::configuration_over(dice, enis, packets::is_underlay_v4(objects));
     match dice.below(16) {
         0 | 1 => mapping(dice, objects, &new),
         2 => host_goes(dice, objects),
@@ -88,7 +88,7 @@ fn host_goes(dice: &mut Dice, objects: &mut Objects) -> Vec<Key> {
     let Some((vnet, host)) = some(dice, places) else {
         return Vec::new();
     };
-    let other = packets::physical(dice);
+    let other = packets::physical(dice, packets::is_underlay_v4(objects));
     let mut changed = Vec::new();
     for (key, mapping) in &mut objects.mappings {
         if key.0 == vnet && mapping.underlay_ip == host {

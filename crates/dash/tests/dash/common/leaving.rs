@@ -20,6 +20,7 @@ pub fn taken_apart(mut frame: &[u8]) -> (Vec<Layer>, Vec<u8>, Layout) {
     loop {
         let layout = dissect(frame).expect("what leaves is sound");
         assert!(verify_ipv4_checksum(frame, &layout));
+        assert!(verify_transport_checksum(frame, &layout));
         let Ok(tunnel) = Tunnel::read(frame, &layout, VXLAN_PORT) else {
             layers.reverse();
             return (layers, frame.to_vec(), layout);

@@ -8,3 +8,4 @@ pub mod interpreter;
 pub mod leaving;
 pub mod packets;
 pub mod traffic;
+pub mod versions;

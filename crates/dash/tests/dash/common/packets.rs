@@ -13,8 +13,10 @@ use twinpath_dash::samples::Objects;
 
 /// Room in front of frames.
 pub const HEADROOM: usize = 160;
-/// The DPU's address.
+/// The DPU's address where the underlay is IPv4.
 pub const VIP: Address = Address::from_v4([10, 1, 0, 5]);
+/// The DPU's address where it is IPv6.
+const VIP6: Address = Address(0x2001_0db8_0001 << 80 | 5);
 /// The VNI of packets from machines.
 pub const VM_VNI: u32 = 2001;
 
@@ -61,12 +63,48 @@ pub fn customer(dice: &mut Dice, is_v4: bool) -> Address {
     }
 }
 
-/// A physical address, nearly always IPv4.
-pub fn physical(dice: &mut Dice) -> Address {
-    match dice.one_in(16) {
-        true => Address(0x2001_0db8 << 96 | u128::from(dice.below(4))),
-        false => Address::from_v4([100, 0, 0, dice.below(6) as u8]),
+/// The DPU's address in an underlay.
+const fn vip(is_v4: bool) -> Address {
+    match is_v4 {
+        true => VIP,
+        false => VIP6,
     }
+}
+
+/// Whether the underlay that a DPU stands in is IPv4.
+pub fn is_underlay_v4(objects: &Objects) -> bool {
+    let appliance = objects.appliance.as_ref();
+    appliance.is_none_or(|appliance| appliance.sip.is_v4())
+}
+
+/// A host of an underlay.
+fn host(is_v4: bool, number: u8) -> Address {
+    match is_v4 {
+        true => Address::from_v4([100, 0, 0, number]),
+        false => Address(0x2001_0db8 << 96 | u128::from(number)),
+    }
+}
+
+/// The host of an ENI's machine.
+fn machine_host(is_v4: bool, number: u8) -> Address {
+    match is_v4 {
+        true => Address::from_v4([25, 1, 1, number]),
+        false => Address(0x2001_0db8_0025 << 80 | u128::from(number)),
+    }
+}
+
+/// An end of tunnels.
+fn tunnel_end(is_v4: bool, number: u8) -> Address {
+    match is_v4 {
+        true => Address::from_v4([60, 60, 60, number]),
+        false => Address(0x2001_0db8_0060 << 80 | u128::from(number)),
+    }
+}
+
+/// A physical address, nearly always of the underlay's version.
+pub fn physical(dice: &mut Dice, is_v4: bool) -> Address {
+    let is_odd = dice.one_in(16);
+    host(is_v4 != is_odd, dice.below(6) as u8)
 }
 
 pub fn mac(dice: &mut Dice) -> MacAddress {
@@ -208,7 +246,7 @@ fn routing_type(dice: &mut Dice, kind: RoutingType) -> RoutingActions {
     }
 }
 
-fn route(dice: &mut Dice) -> Route {
+fn route(dice: &mut Dice, is_v4: bool) -> Route {
     let vnet = |dice: &mut Dice| VnetName::from(&*name("vnet", dice.below(4)));
     let action = match dice.below(8) {
         0 => RouteAction::Drop,
@@ -216,8 +254,8 @@ fn route(dice: &mut Dice) -> Route {
         2 => RouteAction::ServiceTunnel(Box::new(ServiceTunnel {
             overlay_sip: masked(dice),
             overlay_dip: masked(dice),
-            underlay_sip: dice.maybe(physical),
-            underlay_dip: dice.maybe(physical),
+            underlay_sip: dice.maybe(|dice| physical(dice, is_v4)),
+            underlay_dip: dice.maybe(|dice| physical(dice, is_v4)),
         })),
         3 => RouteAction::VnetDirect {
             vnet: vnet(dice),
@@ -231,7 +269,7 @@ fn route(dice: &mut Dice) -> Route {
     Route {
         action,
         underlay_sip: if dice.one_in(4) {
-            Some(physical(dice))
+            Some(physical(dice, is_v4))
         } else {
             None
         },
@@ -242,7 +280,7 @@ fn route(dice: &mut Dice) -> Route {
     }
 }
 
-fn mapping(dice: &mut Dice) -> VnetMapping {
+fn mapping(dice: &mut Dice, is_v4: bool) -> VnetMapping {
     let routing_type = dice.pick(&[
         RoutingType::VnetEncap,
         RoutingType::VnetEncap,
@@ -252,7 +290,7 @@ fn mapping(dice: &mut Dice) -> VnetMapping {
     let is_private = routing_type == RoutingType::PrivateLink;
     VnetMapping {
         routing_type,
-        underlay_ip: physical(dice),
+        underlay_ip: physical(dice, is_v4),
         mac_address: dice.maybe(mac),
         use_dst_vni: dice.one_in(2),
         private_link: is_private.then(|| PrivateLink {
@@ -268,15 +306,15 @@ fn mapping(dice: &mut Dice) -> VnetMapping {
     }
 }
 
-fn eni(dice: &mut Dice, number: u8) -> Eni {
+fn eni(dice: &mut Dice, number: u8, is_v4: bool) -> Eni {
     Eni {
         eni_id: name("eni", number.into()).as_str().into(),
         mac_address: eni_mac(number),
-        underlay_ip: (!dice.one_in(20)).then(|| Address::from_v4([25, 1, 1, number])),
+        underlay_ip: (!dice.one_in(20)).then(|| machine_host(is_v4, number)),
         admin_state: AdminState::Enabled,
         vnet: name("vnet", dice.below(3)).as_str().into(),
         qos: None,
-        pl_underlay_sip: dice.maybe(physical),
+        pl_underlay_sip: dice.maybe(|dice| physical(dice, is_v4)),
         pl_sip_encoding: dice.maybe(masked),
         mode: match dice.one_in(4) {
             true => EniMode::FloatingNic,
@@ -292,11 +330,18 @@ fn eni(dice: &mut Dice, number: u8) -> Eni {
     }
 }
 
-/// A configuration in which ENIs of several tenants use the same addresses.
+/// A configuration in which ENIs of several tenants use the same addresses; in one of three the
+/// underlay is IPv6.
 pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
+    let is_v4 = !dice.one_in(3);
+    configuration_over(dice, enis, is_v4)
+}
+
+/// One over an underlay of an IP version.
+pub fn configuration_over(dice: &mut Dice, enis: u8, is_underlay_v4: bool) -> Objects {
     let mut objects = Objects {
         appliance: Some(Appliance {
-            sip: VIP,
+            sip: vip(is_underlay_v4),
             vm_vni: Some(vni(VM_VNI)),
             local_region_id: 100,
             outbound_direction_lookup: DirectionLookup::SourceMac,
@@ -331,7 +376,7 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
                 .tags
                 .insert(name("tag", number).as_str().into(), tag);
         }
-        let endpoints = (0..=dice.below(3)).map(|end| Address::from_v4([60, 60, 60, end as u8]));
+        let endpoints = (0..=dice.below(3)).map(|end| tunnel_end(is_underlay_v4, end as u8));
         let tunnel = Tunnel {
             endpoints: endpoints.collect(),
             encapsulation: dice
@@ -348,7 +393,7 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
         map.insert(
             Range::new(1, 2).expect("in order"),
             PortMapRange::PrivateLinkService {
-                backend_ip: Address::from_v4([60, 60, 60, 1]),
+                backend_ip: tunnel_end(is_underlay_v4, 1),
                 backend_port_base: 42_001,
             },
         );
@@ -412,7 +457,7 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
                 false => prefix(dice, is_v4),
             };
             if routes.iter().all(|(other, _)| *other != prefix) {
-                let route = route(dice);
+                let route = route(dice, is_underlay_v4);
                 routes.push((prefix, route));
             }
         }
@@ -424,12 +469,14 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
         let is_v4 = !dice.one_in(3);
         let address = customer(dice, is_v4);
         let vnet = VnetName::from(&*name("vnet", dice.below(3)));
-        let mapping = mapping(dice);
+        let mapping = mapping(dice, is_underlay_v4);
         objects.mappings.insert((vnet, address), mapping);
     }
     for number in 0..3 {
         if dice.one_in(3) {
-            let sources = (0..2).map(|_| physical(dice).into()).collect();
+            let sources = (0..2)
+                .map(|_| physical(dice, is_underlay_v4).into())
+                .collect();
             let validation = PaValidation { prefixes: sources };
             objects.pa_validation.insert(vni(1000 + number), validation);
         }
@@ -442,8 +489,8 @@ pub fn configuration(dice: &mut Dice, enis: u8) -> Objects {
 
 /// An ENI with its routes, rules and access lists.
 pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
-    let id = eni_id(number);
-    let object = eni(dice, number);
+    let (id, is_v4) = (eni_id(number), is_underlay_v4(objects));
+    let object = eni(dice, number, is_v4);
     objects.enis.insert(id.clone(), object);
     if !dice.one_in(10) {
         let group = name("group", dice.below(4)).as_str().into();
@@ -451,9 +498,9 @@ pub fn add_eni(objects: &mut Objects, dice: &mut Dice, number: u8) {
     }
     for _ in 0..dice.below(6) {
         let source = match dice.below(3) {
-            0 => Prefix::covering(Address::UNSPECIFIED_V4, 0),
-            1 => Prefix::from(physical(dice)),
-            _ => Prefix::covering(Address::from_v4([100, 0, 0, 0]), 30),
+            0 => Prefix::covering(host(is_v4, 0), 0),
+            1 => Prefix::from(physical(dice, is_v4)),
+            _ => Prefix::covering(host(is_v4, 0), if is_v4 { 30 } else { 126 }),
         };
         let priority = dice.below(3) as u32;
         let key = RouteRuleKey {
@@ -566,7 +613,8 @@ pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
         ports: ports.then(|| [dice.below(5) as u16, dice.below(5) as u16]),
         protocol: kind,
     };
-    let host = objects.enis[&eni].underlay_ip;
+    let is_underlay_v4 = is_underlay_v4(objects);
+    let machine = objects.enis[&eni].underlay_ip;
     Packet {
         direction: match is_outbound {
             true => Direction::Outbound,
@@ -583,9 +631,9 @@ pub fn packet(dice: &mut Dice, objects: &Objects, enis: u8) -> Packet {
             false => 1000 + dice.below(4) as u32,
         },
         outer_source: match is_outbound {
-            true => host.unwrap_or(Address::from_v4([25, 1, 1, number])),
-            // All outer headers of these tests are of one version.
-            false => Address::from_v4([100, 0, 0, dice.below(6) as u8]),
+            true => machine.unwrap_or(machine_host(is_underlay_v4, number)),
+            // What comes to the DPU is of its address's version.
+            false => host(is_underlay_v4, dice.below(6) as u8),
         },
         source_mac: MacAddress([2, 0, 0, 0, 2, number]),
         overlay,
@@ -630,7 +678,7 @@ pub fn encapsulated(packet: &Packet, inner: &[u8]) -> Vec<u8> {
         source_mac: MacAddress([2, 0, 0, 0, 0, 1]),
         destination_mac: MacAddress([2, 0, 0, 0, 0, 2]),
         source: packet.outer_source,
-        destination: VIP,
+        destination: vip(packet.outer_source.is_v4()),
         encapsulation: packet.encapsulation,
         key: packet.vni,
         vxlan_port: VXLAN_PORT,
@@ -641,6 +689,7 @@ pub fn encapsulated(packet: &Packet, inner: &[u8]) -> Vec<u8> {
     let varying = Varying {
         source_port: 0xc123,
         traffic_class: 0x28,
+        udp_checksum: true,
         ..Varying::default()
     };
     outer

@@ -165,7 +165,8 @@ fn by_the_same_tunnel(sent: &[u8], packet: &Packet) -> Option<(Packet, Vec<u8>)>
         source_mac: MacAddress([2, 0, 0, 0, 9, 9]),
         ..packet.clone()
     };
-    outer_source.is_v4().then(|| (arrival, inner.to_vec()))
+    let is_of_underlay = outer_source.is_v4() == packet.outer_source.is_v4();
+    is_of_underlay.then(|| (arrival, inner.to_vec()))
 }
 
 fn answer(dice: &mut Dice, arrival: &Packet, inner: &[u8]) -> Option<Coming> {

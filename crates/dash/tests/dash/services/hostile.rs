@@ -193,11 +193,20 @@ fn floods_of_openings_end_at_the_enis_own_limits() {
         bench.counters().drops.of(Reason::FlowTableFull),
         5_000 - opened
     );
+    assert!((256..=768).contains(&opened), "{opened}");
     for port in 0..200 {
         bench
             .send(&from_neighbour(port))
             .expect("the neighbour opens");
     }
+    // What the ENI has opened goes on, and the full table is its drops alone.
+    let known = from_vm(udp((VM_CA, 0), ("10.2.0.8", 2)));
+    bench.send(&known).expect("known flows go on");
+    assert_eq!(bench.counters().drops.total(), 5_000 - opened);
+    let neighbour = bench.dpu.counters(&"neighbour".into()).expect("there");
+    assert_eq!(neighbour.drops.total(), 0);
+    assert_eq!((neighbour.flows_created, neighbour.flow_misses), (200, 200));
+    assert_eq!(bench.dpu.drops().total(), 0, "none is of nobody");
 }
 
 /// First fragments of one ENI displace none of another's, of however many there are.
