@@ -101,8 +101,8 @@ impl Comparison {
         let (mut of_a, mut of_b) = (Silences::default(), Silences::default());
         let mut readings = 1;
         loop {
-            let in_a = Index::of(a, &self.options, &of_a)?;
-            let in_b = Index::of(b, &self.options, &of_b)?;
+            let in_a = Index::of(a, &self.options, |name, number| of_a.has(name, number))?;
+            let in_b = Index::of(b, &self.options, |name, number| of_b.has(name, number))?;
             let counting = Counting::of(&in_a, &in_b, self.options.timestamps);
             let pairs = Pairs::of(&in_a, &in_b, counting);
             let (left_a, left_b) = ((&in_a, &pairs.left_a[..]), (&in_b, &pairs.left_b[..]));

@@ -6,7 +6,6 @@ use crate::names::{Name, Names};
 use crate::normal::Normaliser;
 use crate::options::Options;
 use crate::packets::Packets;
-use crate::silences::Silences;
 use std::collections::HashMap;
 
 /// A packet, as far as it is kept.
@@ -91,11 +90,11 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Reads a capture; these silences part no lives.
+    /// Reads a capture; asks whether the silence of a name in front of the packet of a number counts as none.
     pub fn of<P: Packets>(
         packets: &P,
         options: &Options,
-        silences: &Silences,
+        is_none: impl Fn(Name, u64) -> bool,
     ) -> Result<Self, P::Error> {
         let mut index = Self::default();
         let mut normaliser = Normaliser::new(options);
@@ -116,7 +115,7 @@ impl Index {
                 port: seen.port,
             };
             index.add(normal.flow, &normal.names, packet, |name, silence_ns| {
-                silence_ns > idle_ns && !silences.has(name, packet.number)
+                silence_ns > idle_ns && !is_none(name, packet.number)
             });
             true
         })?;
