@@ -20,10 +20,37 @@ const NO_ORACLES: [(&str, &str); 1] = [(
 )];
 
 /// Tests in which nothing is to come to the fast path, and why.
-const ON_SLOW_PATH: [(&str, &str); 1] = [(
-    "time::latency",
-    "its link is so slow that flows end before anything of them is back",
-)];
+const ON_SLOW_PATH: [(&str, &str); 10] = [
+    (
+        "time::latency",
+        "its link is so slow that flows end before anything of them is back",
+    ),
+    ("rate_limiter::buckets_of_networks", MANY_FLOWS),
+    (
+        "steady_flows::where_none_may_wait_they_stay_on_the_slow_path",
+        "it is what the test asserts",
+    ),
+    ("mtu::senders_behind_nat64_are_told_of_ipv6_lengths", NAT64),
+    (
+        "mtu::senders_to_hosts_behind_the_same_nat64_are_told",
+        NAT64,
+    ),
+    ("direction::captures_without_ports_go_by_sources", FEW),
+    (
+        "direction::frames_without_an_ip_packet_are_dropped_and_counted_unless_they_may_pass",
+        ASIDE,
+    ),
+    ("ports::what_has_no_port_to_leave_by_is_lost", ASIDE),
+    ("recipes::nobody_gets_into_a_home_unasked", FEW),
+    (
+        "recipes::subscribers_keep_their_binding_and_can_be_called",
+        FEW,
+    ),
+];
+const MANY_FLOWS: &str = "what many flows share is on the slow path alone";
+const NAT64: &str = "a translation between IP versions is on the slow path alone";
+const FEW: &str = "a handful of packets, of which each asks something else";
+const ASIDE: &str = "its frames enter no chain";
 
 /// All runs of one test with the fast path on.
 #[derive(Default)]

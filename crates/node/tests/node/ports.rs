@@ -236,18 +236,20 @@ fn a_bump_in_the_wire_has_a_file_for_each_port() {
     ] {
         let path = folder.path().join(format!("in-{port}.pcap"));
         let mut writer = CaptureWriter::create(path).expect("a file");
-        for number in 0..10 {
-            let frame = udp_frame(from, 1000 + number as u16, to, 2000);
+        for number in 0..400 {
+            let frame = udp_frame(from, 1000 + number as u16 % 4, to, 2000);
             writer
-                .write(1_000_000_000 + number, &frame)
+                .write(1_000_000_000 + 1_000_000 * number, &frame)
                 .expect("written");
         }
         writer.finish().expect("written");
     }
-    let text = "[service]\nchain = [\"monitor\"]\nports = [\"left\", \"right\"]\ninside_ports = [\"left\"]\n";
+    let text = "[service]\nchain = [\"monitor\"]\nports = [\"left\", \"right\"]\ninside_ports = [\"left\"]\n\
+                [rule_cache]\nwindow = \"5ms\"\nthreshold = 0\n";
     let service = service(text, Paths::Both, Execution::Virtual);
     let pattern = |what: &str| folder.path().join(format!("{what}-{{port}}.pcap"));
-    through(&service, &pattern("in"), &pattern("out"));
+    let report = through(&service, &pattern("in"), &pattern("out")).report;
+    assert!(report.fast.share > 0.5, "{:?}", report.fast);
     for (from, to) in [("left", "right"), ("right", "left")] {
         let path = |what: &str, port: &str| folder.path().join(format!("{what}-{port}.pcap"));
         assert_eq!(packets_of(&path("out", to)), packets_of(&path("in", from)));
