@@ -38,7 +38,8 @@ pub struct Summary {
     pub by_ports: bool,
 }
 
-/// How often captures are read at most to find silences that one of them has alone.
+/// How often captures are read at most to find silences that one of them has alone: of one that is none
+/// any more another may follow.
 const MOST_READINGS: u32 = 4;
 
 /// What is kept of both captures, with their lives in pairs.
@@ -79,7 +80,8 @@ impl Comparison {
     }
 
     /// Compares captures in files, pcap or pcapng, gzipped or not. They are read once if they are
-    /// the same, and up to the difference again if not; of their packets only digests are kept.
+    /// the same, once more where a name is silent in one of them alone, and up to the difference again if
+    /// they differ; of their packets only digests are kept.
     /// Bytes that were cut off when a packet was captured are not compared.
     ///
     /// # Errors

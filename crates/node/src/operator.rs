@@ -27,7 +27,7 @@ use crate::shards::CurrentPartition;
 use crate::worker::Worker;
 use change::Unanswered;
 use clients::{Clients, Streaming};
-use rules::{MOST_RULES, PortNames, check, views};
+use rules::{MOST_RULES, PortNames, check_element, views};
 use socket::Socket;
 use std::io;
 use std::net::SocketAddr;
@@ -314,7 +314,7 @@ impl Control {
         for shard in 0..self.shards() {
             let (wanted, ports) = (filter.clone(), ports.clone());
             let found = self.ask(shard, move |worker, now| {
-                check(worker, &wanted).map(|()| views(worker, &wanted, &ports, now))
+                check_element(worker, &wanted).map(|()| views(worker, &wanted, &ports, now))
             })??;
             rules.extend(found.rules);
             matching += found.matching;

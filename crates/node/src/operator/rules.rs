@@ -59,11 +59,11 @@ impl PortNames {
     }
 }
 
-/// Whether there is an element with cached rules, and a function, as they are asked for.
+/// Whether the element that is asked for, if one is, caches rules.
 ///
 /// # Errors
-/// What there is in place of them.
-pub(super) fn check(worker: &Worker, filter: &Filter) -> Result<(), String> {
+/// What there is in place of it.
+pub(super) fn check_element(worker: &Worker, filter: &Filter) -> Result<(), String> {
     let Some(element) = filter.element else {
         return Ok(());
     };

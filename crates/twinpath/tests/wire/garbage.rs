@@ -3,7 +3,7 @@
 
 use super::bump;
 use super::middle::{Middle, cut_network};
-use super::programs::{WebServer, succeeds_soon};
+use super::programs::{WebServer, can_transfer, succeeds_soon};
 use super::raw::Injector;
 use super::routed;
 use std::thread::JoinHandle;
@@ -254,11 +254,7 @@ fn pin_neighbors(network: &Network) {
 /// What is dropped is counted by its reason, and memory does not grow.
 #[test]
 fn transfers_pass_beside_garbage() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {

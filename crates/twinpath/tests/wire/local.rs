@@ -2,8 +2,8 @@
 
 use super::bump;
 use super::middle::Middle;
-use super::programs::{WebServer, succeeds_soon};
-use twinpath_netns::{Network, has_program, is_possible};
+use super::programs::{WebServer, can_transfer};
+use twinpath_netns::Network;
 
 /// A cable from the service's host to a server; the interface `inside` is still to be made.
 fn network() -> Network {
@@ -16,11 +16,7 @@ fn network() -> Network {
 
 #[test]
 fn local_programs_reach_the_world_by_a_tap_interface() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {
@@ -33,11 +29,7 @@ fn local_programs_reach_the_world_by_a_tap_interface() {
         network.ip("middle", "link set inside up");
         let web = WebServer::start(&network, "server");
         for address in ["10.9.0.2", "[fd09::2]"] {
-            let ping = ["-c1", "-W1", address.trim_matches(['[', ']'])];
-            let answers = succeeds_soon(&network, "middle", "ping", &ping);
-            assert!(answers, "{driver}: {address}");
-            web.is_fetched(&network, "middle", address);
-            web.is_sent(&network, "middle", address);
+            web.exchanges(&network, "middle", address);
         }
         let report = middle.stop();
         println!("{driver}: {:?} {:?}", report.fast, report.drops);

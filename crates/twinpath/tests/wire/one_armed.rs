@@ -2,9 +2,9 @@
 //! leaves by it.
 
 use super::middle::Middle;
-use super::programs::{WebServer, succeeds_soon};
+use super::programs::{WebServer, can_transfer, succeeds_soon};
 use super::routed::pings;
-use twinpath_netns::{Network, has_program, is_possible};
+use twinpath_netns::Network;
 
 /// A client and a server in networks of their own, and `middle`, all at one switch.
 fn network() -> Network {
@@ -67,11 +67,7 @@ routes = [
 
 #[test]
 fn two_networks_meet_at_one_port() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
-use twinpath_netns::Network;
+use twinpath_netns::{Network, has_program, is_possible};
 
 /// A program that serves until this is dropped.
 pub struct Server(Child);
@@ -100,6 +100,15 @@ impl WebServer {
         }
     }
 
+    /// A host finds the server at an address, fetches its file and sends one.
+    pub fn exchanges(&self, network: &Network, host: &str, address: &str) {
+        let ping = ["-c1", "-W1", address.trim_matches(['[', ']'])];
+        let answers = succeeds_soon(network, host, "ping", &ping);
+        assert!(answers, "{address} does not answer");
+        self.is_fetched(network, host, address);
+        self.is_sent(network, host, address);
+    }
+
     /// A host fetches its file from an address, which must come as it is.
     pub fn is_fetched(&self, network: &Network, host: &str, address: &str) {
         begin_fetch(network, host, address, "10G").comes_whole();
@@ -151,6 +160,14 @@ impl WebServer {
             "{address}"
         );
     }
+}
+
+/// Whether hosts can ping, and fetch files from a web server.
+pub fn can_transfer() -> bool {
+    is_possible()
+        && has_program("ping", "iputils-ping")
+        && has_program("nginx", "nginx")
+        && has_program("curl", "curl")
 }
 
 /// A host begins to fetch the file of whoever has an address, no faster than so much a second.

@@ -2,7 +2,7 @@
 //! and routes.
 
 use super::middle::Middle;
-use super::programs::{WebServer, succeed, succeeds_soon};
+use super::programs::{WebServer, can_transfer, succeed, succeeds_soon};
 use twinpath_netns::{Network, has_program, is_possible};
 
 /// A client at home, and a server in the world: `203.0.113.1` is behind the server's cable.
@@ -126,11 +126,7 @@ fn who_sends_to_nobody_is_told() {
 
 #[test]
 fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {
@@ -172,11 +168,7 @@ fn a_home_reaches_the_world_and_the_world_does_not_reach_it() {
 /// version whole, either way.
 #[test]
 fn a_home_of_ipv6_loads_from_servers_of_ipv4() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {
@@ -205,11 +197,7 @@ fn a_home_of_ipv6_loads_from_servers_of_ipv4() {
 /// it hears of that, through the translation, and sends shorter ones.
 #[test]
 fn servers_hear_what_the_cable_at_home_carries() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {

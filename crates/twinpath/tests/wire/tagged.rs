@@ -1,13 +1,13 @@
 //! Hosts in a VLAN: tagged frames cross a service between two cables with their tags.
 
 use super::middle::{Middle, wait_for};
-use super::programs::{WebServer, succeeds_soon};
+use super::programs::{WebServer, can_transfer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use twinpath_core::{Frame, Pools};
-use twinpath_netns::{Network, has_program, is_possible};
+use twinpath_netns::Network;
 use twinpath_ports::offload::put_tag;
 use twinpath_ports::{Driver, Port, PortConfig, wait};
 
@@ -111,11 +111,7 @@ fn service(driver: &str) -> String {
 /// Web servers are reached over both versions, and what a service decides it decides behind tags.
 #[test]
 fn transfers_of_a_vlan_pass_with_their_tags() {
-    if !is_possible()
-        || !has_program("ping", "iputils-ping")
-        || !has_program("nginx", "nginx")
-        || !has_program("curl", "curl")
-    {
+    if !can_transfer() {
         return;
     }
     for driver in super::DRIVERS {
@@ -127,11 +123,7 @@ fn transfers_of_a_vlan_pass_with_their_tags() {
         let middle = Middle::start(&network, &service(driver));
         let web = WebServer::start(&network, "server");
         for address in ["10.9.0.2", "[fd09::2]"] {
-            let ping = ["-c1", "-W1", address.trim_matches(['[', ']'])];
-            let answers = succeeds_soon(&network, "client", "ping", &ping);
-            assert!(answers, "{driver}: {address}");
-            web.is_fetched(&network, "client", address);
-            web.is_sent(&network, "client", address);
+            web.exchanges(&network, "client", address);
         }
         let back = network.run("server", "ping", &["-c1", "-W1", "10.9.0.1"]);
         assert!(!back.status.success(), "{driver}: nobody outside may ask");
