@@ -10,14 +10,14 @@ pub struct Expectation {
     /// The function's name.
     pub function: &'static str,
     /// What must be seen.
-    pub seen: Seen,
+    pub seen: Evidence,
     /// At least so often; exactly never, if 0.
     pub at_least: u64,
 }
 
 /// Where a function shows that it acted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum Evidence {
     /// In these counters of it, together. What the fast path did is in them for functions whose
     /// decisions are cached as rules alone, so they are to be read where all packets went to the
     /// workers.
@@ -38,7 +38,7 @@ impl Expectation {
     ) -> Self {
         Self {
             function,
-            seen: Seen::Counted(counters),
+            seen: Evidence::Counted(counters),
             at_least,
         }
     }
@@ -67,7 +67,7 @@ impl fmt::Display for Expectation {
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Counted(counters) => f.write_str(&counters.join(" + ")),

@@ -27,7 +27,7 @@ mod shared;
 mod ticking;
 
 pub use derive::{FunctionText, Lacking, ServiceText};
-pub use expectation::{Expectation, Seen};
+pub use expectation::{Evidence, Expectation};
 pub use key_value::key_value_requests;
 pub use profile::{
     Conversation, Counts, Deep, Fresh, Profile, Settleable, Signatures, Spanning, networks,

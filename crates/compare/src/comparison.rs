@@ -9,7 +9,7 @@ use crate::normal::Normaliser;
 use crate::options::Options;
 use crate::packets::{InFile, InMemory, Packets, Picked};
 use crate::silences::Silences;
-use crate::streams::{Parting, Way, first_parting};
+use crate::streams::{DifferenceKind, Parting, first_parting};
 use crate::tunnels;
 use crate::words;
 use std::path::Path;
@@ -228,24 +228,24 @@ impl<E, A: Packets<Error = E>, B: Packets<Error = E>> Teller<'_, A, B> {
         let place = parting.same as u64 + 1;
         let (held_a, held_b) = (parting.in_a().len() as u64, parting.in_b().len() as u64);
         let problem = match parting.way() {
-            Way::Missing(packet) => Problem::Missing {
+            DifferenceKind::Missing(packet) => Problem::Missing {
                 place,
                 a: packet.number,
                 held: held_b,
             },
-            Way::Reordered(packet, later, other) => Problem::Reordered {
+            DifferenceKind::Reordered(packet, later, other) => Problem::Reordered {
                 place,
                 a: packet.number,
                 later: later as u64 + 1,
                 b: other.number,
             },
-            Way::Changed(packet, other) => Problem::Changed {
+            DifferenceKind::Changed(packet, other) => Problem::Changed {
                 place,
                 a: packet.number,
                 b: other.number,
                 fields: self.fields(packet.number, other.number)?,
             },
-            Way::Extra(packet) => Problem::Extra {
+            DifferenceKind::Extra(packet) => Problem::Extra {
                 place,
                 b: packet.number,
                 held: held_a,

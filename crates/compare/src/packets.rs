@@ -15,7 +15,10 @@ pub(crate) trait Packets {
 
     /// Shows each packet until `see` has seen enough and says `false`. Returns the names of all ports
     /// that packets may have, by number; an empty one for a port without.
-    fn walk(&self, see: &mut dyn FnMut(Seen<'_>) -> bool) -> Result<Vec<String>, Self::Error>;
+    fn walk(
+        &self,
+        see: &mut dyn FnMut(CapturedPacket<'_>) -> bool,
+    ) -> Result<Vec<String>, Self::Error>;
 
     /// The packet with this number, counted from 1; empty if it is not there.
     fn pick(&self, number: u64) -> Result<Picked, Self::Error> {
@@ -36,7 +39,7 @@ pub(crate) trait Packets {
 
 /// A packet of a capture.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Seen<'p> {
+pub(crate) struct CapturedPacket<'p> {
     pub timestamp_ns: u64,
     /// The number of the port that it was captured at.
     pub port: u32,
@@ -59,9 +62,12 @@ pub(crate) struct InMemory<I>(pub I);
 impl<'p, I: Iterator<Item = (u64, &'p [u8])> + Clone> Packets for InMemory<I> {
     type Error = Infallible;
 
-    fn walk(&self, see: &mut dyn FnMut(Seen<'_>) -> bool) -> Result<Vec<String>, Infallible> {
+    fn walk(
+        &self,
+        see: &mut dyn FnMut(CapturedPacket<'_>) -> bool,
+    ) -> Result<Vec<String>, Infallible> {
         self.0.clone().all(|(timestamp_ns, frame)| {
-            see(Seen {
+            see(CapturedPacket {
                 timestamp_ns,
                 port: 0,
                 frame,
@@ -77,11 +83,14 @@ pub(crate) struct InFile<'p>(pub &'p Path);
 impl Packets for InFile<'_> {
     type Error = CaptureError;
 
-    fn walk(&self, see: &mut dyn FnMut(Seen<'_>) -> bool) -> Result<Vec<String>, CaptureError> {
+    fn walk(
+        &self,
+        see: &mut dyn FnMut(CapturedPacket<'_>) -> bool,
+    ) -> Result<Vec<String>, CaptureError> {
         let mut reader = CaptureReader::open(self.0)?;
         let mut buffer = vec![0; LONGEST_FRAME_BYTES];
         while let Next::Frame(record) = reader.next_into(&mut buffer)? {
-            let seen = Seen {
+            let seen = CapturedPacket {
                 timestamp_ns: record.timestamp_ns,
                 port: record.interface,
                 frame: buffer.get(..record.captured_len).unwrap_or(&[]),

@@ -25,7 +25,7 @@ enum Next {
 
 /// In what way they part.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum DifferenceKind {
     /// A's packet is not in the rest of B.
     Missing(Packet),
     /// B's packet is not in the rest of A.
@@ -75,11 +75,11 @@ impl<'i> Parting<'i> {
 
     /// In what way the flow parts. A packet that is not at its place may be somewhere else, so the
     /// rests of both are counted.
-    pub fn way(&self) -> Way {
+    pub fn way(&self) -> DifferenceKind {
         let (a, b) = match self.next {
-            Next::OnlyA(a) => return Way::Missing(a),
-            Next::OnlyB(b) => return Way::Extra(b),
-            Next::Both(a, b) if a.digest == b.digest => return Way::Changed(a, b),
+            Next::OnlyA(a) => return DifferenceKind::Missing(a),
+            Next::OnlyB(b) => return DifferenceKind::Extra(b),
+            Next::Both(a, b) if a.digest == b.digest => return DifferenceKind::Changed(a, b),
             Next::Both(a, b) => (a, b),
         };
         let (rest_a, rest_b) = (&self.in_a()[self.same..], &self.in_b()[self.same..]);
@@ -87,10 +87,12 @@ impl<'i> Parting<'i> {
         let lacks_b = count(rest_b, b.digest) > count(rest_a, b.digest);
         let later = rest_b.iter().position(|packet| packet.digest == a.digest);
         match (lacks_a, lacks_b, later) {
-            (true, false, _) => Way::Missing(a),
-            (false, true, _) => Way::Extra(b),
-            (false, false, Some(later)) => Way::Reordered(a, self.same + later, rest_b[later]),
-            _ => Way::Changed(a, b),
+            (true, false, _) => DifferenceKind::Missing(a),
+            (false, true, _) => DifferenceKind::Extra(b),
+            (false, false, Some(later)) => {
+                DifferenceKind::Reordered(a, self.same + later, rest_b[later])
+            }
+            _ => DifferenceKind::Changed(a, b),
         }
     }
 }
@@ -147,10 +149,10 @@ mod tests {
         let parting = Parting::between(Some(&a), Some(&b), Counting::default());
         match parting.map(|parting| parting.way()) {
             None => "same".into(),
-            Some(Way::Missing(packet)) => format!("missing {}", packet.number),
-            Some(Way::Extra(packet)) => format!("extra {}", packet.number),
-            Some(Way::Changed(a, b)) => format!("changed {} {}", a.number, b.number),
-            Some(Way::Reordered(a, place, b)) => {
+            Some(DifferenceKind::Missing(packet)) => format!("missing {}", packet.number),
+            Some(DifferenceKind::Extra(packet)) => format!("extra {}", packet.number),
+            Some(DifferenceKind::Changed(a, b)) => format!("changed {} {}", a.number, b.number),
+            Some(DifferenceKind::Reordered(a, place, b)) => {
                 assert_eq!(b.number, place as u64 + 1);
                 format!("reordered {} {}", a.number, b.number)
             }
@@ -192,7 +194,10 @@ mod tests {
             ports: true,
         };
         let parting = Parting::between(Some(&a), Some(&b), counting).unwrap();
-        assert_eq!(parting.way(), Way::Changed(a.packets[1], b.packets[1]));
+        assert_eq!(
+            parting.way(),
+            DifferenceKind::Changed(a.packets[1], b.packets[1])
+        );
     }
 
     #[test]
@@ -206,6 +211,9 @@ mod tests {
         };
         let parting = Parting::between(Some(&a), Some(&b), counting).unwrap();
         assert_eq!(parting.order(), (2, false));
-        assert_eq!(parting.way(), Way::Changed(a.packets[1], b.packets[1]));
+        assert_eq!(
+            parting.way(),
+            DifferenceKind::Changed(a.packets[1], b.packets[1])
+        );
     }
 }

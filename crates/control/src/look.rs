@@ -194,7 +194,7 @@ pub enum PacketEvent {
 /// What was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "seen", rename_all = "snake_case")]
-pub enum Seen {
+pub enum LookResult {
     /// Flows.
     Flows(Part<FlowView>),
     /// Bindings.

@@ -4,7 +4,7 @@
 mod request;
 
 use crate::flow_filter::FlowFilter;
-use crate::look::{DropView, Look, PacketView, Seen, Stream};
+use crate::look::{DropView, Look, LookResult, PacketView, Stream};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -108,7 +108,7 @@ pub enum Answer {
     /// The service has changed: every packet from now on meets the new chain.
     Applied(Applied),
     /// What there is at the moment.
-    Seen(Box<Seen>),
+    LookResult(Box<LookResult>),
     /// It follows.
     Follows,
     /// What was asked for, in words and in order.

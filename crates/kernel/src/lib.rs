@@ -32,7 +32,7 @@ pub mod view;
 pub use event::{Event, Hop, Kind, Link, Neighbor, NextHopObject, Route};
 pub use monitor::KernelMonitor;
 pub use socket::Socket;
-pub use view::{NeighborChange, SetId, Target, View, Way};
+pub use view::{Egress, NeighborChange, SetId, Target, View};
 
 /// The table of routes that hosts have unless somebody says otherwise.
 pub const MAIN_TABLE: u32 = 254;

@@ -6,7 +6,7 @@
 mod hops;
 mod routes;
 
-pub use hops::{SetId, Target, Way};
+pub use hops::{Egress, SetId, Target};
 
 use crate::event::{Event, Link, Neighbor, OwnAddress};
 use crate::requests::List;

@@ -6,16 +6,16 @@ use crate::table::{code, table};
 use std::io;
 
 /// An enum whose variants are told, with its file.
-struct Told {
+struct DocumentedEnum {
     source: &'static str,
     head: &'static str,
 }
 
-const STEPS: Told = Told {
+const STEPS: DocumentedEnum = DocumentedEnum {
     source: "crates/node/src/watch.rs",
     head: "pub enum TraceStep {",
 };
-const MESSAGES: Told = Told {
+const MESSAGES: DocumentedEnum = DocumentedEnum {
     source: "crates/link/src/header.rs",
     head: "pub enum Message {",
 };
@@ -34,7 +34,7 @@ pub fn sections() -> io::Result<String> {
     ))
 }
 
-impl Told {
+impl DocumentedEnum {
     fn table(&self, head: &str) -> io::Result<String> {
         let file = std::fs::read_to_string(root().join(self.source))?;
         let rows = variants(&file, self.head);

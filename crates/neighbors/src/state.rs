@@ -25,9 +25,9 @@ pub enum Event {
     /// It has answered a question that was asked.
     Answered,
     /// It has told its MAC address by itself, and it is the one that is known.
-    Told,
+    Announced,
     /// It has told another.
-    ToldOtherwise,
+    AnnouncedOtherwise,
     /// The state's time is over, and it may be asked once more.
     TimeOver,
     /// The state's time is over, and it was asked often enough.
@@ -75,17 +75,19 @@ impl State {
             (To::Incomplete, On::Used) => (To::Incomplete, Do::None),
             (To::Incomplete, On::TimeOver) => (To::Incomplete, Do::AskAll),
             (To::Incomplete, On::Answered) => (To::Reachable, Do::Release),
-            (To::Incomplete, On::Told | On::ToldOtherwise) => (To::Stale, Do::Release),
+            (To::Incomplete, On::Announced | On::AnnouncedOtherwise) => (To::Stale, Do::Release),
             (To::Reachable | To::Stale | To::Delay | To::Probe, On::Answered) => {
                 (To::Reachable, Do::None)
             }
             // Whoever had the address before is asked, too: it answers if it is still there.
-            (To::Reachable | To::Stale | To::Delay, On::ToldOtherwise) => (To::Probe, Do::AskAll),
-            (To::Probe, On::ToldOtherwise) => (To::Probe, Do::None),
-            (To::Reachable | To::Delay | To::Probe, On::Used | On::Told) => (self, Do::None),
+            (To::Reachable | To::Stale | To::Delay, On::AnnouncedOtherwise) => {
+                (To::Probe, Do::AskAll)
+            }
+            (To::Probe, On::AnnouncedOtherwise) => (To::Probe, Do::None),
+            (To::Reachable | To::Delay | To::Probe, On::Used | On::Announced) => (self, Do::None),
             (To::Reachable, On::TimeOver | On::Unanswered) => (To::Stale, Do::None),
             (To::Stale, On::Used) => (To::Delay, Do::None),
-            (To::Stale, On::Told | On::TimeOver | On::Unanswered) => (To::Stale, Do::None),
+            (To::Stale, On::Announced | On::TimeOver | On::Unanswered) => (To::Stale, Do::None),
             (To::Delay | To::Probe, On::TimeOver) => (To::Probe, Do::Ask),
             (To::Delay, On::Unanswered) => (To::Probe, Do::Ask),
             (To::Incomplete | To::Probe, On::Unanswered) => (self, Do::Forget),
@@ -104,8 +106,8 @@ mod tests {
         let events = [
             Event::Used,
             Event::Answered,
-            Event::Told,
-            Event::ToldOtherwise,
+            Event::Announced,
+            Event::AnnouncedOtherwise,
             Event::TimeOver,
             Event::Unanswered,
         ];

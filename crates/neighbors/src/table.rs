@@ -421,7 +421,10 @@ impl Neighbors {
             self.unresolved.remove(port, address, entry.since, number);
             entry.mac = Some(mac);
         }
-        let goes_on = matches!(event, Event::Used | Event::Told | Event::ToldOtherwise);
+        let goes_on = matches!(
+            event,
+            Event::Used | Event::Announced | Event::AnnouncedOtherwise
+        );
         let begins = next != entry.state || !goes_on;
         if begins {
             self.timers.remove(&(entry.deadline, number));

@@ -28,7 +28,7 @@ use crate::sink::Sink;
 use crate::source::Source;
 use crate::wiring::Node;
 use crate::worker::Worker;
-use backoff::{Backoff, Way};
+use backoff::{Backoff, FairYield};
 use packet_io::Replay;
 use returns::{MachineInput, take};
 use std::sync::Arc;
@@ -116,7 +116,7 @@ pub fn run_on<P: PacketIo>(
             packet_clock: started,
             next_tick_ns: 0,
             idle: Backoff::default(),
-            way: Way::default(),
+            way: FairYield::default(),
             is_drained: None,
         };
         let result = driver.run(is_stopped);
@@ -247,7 +247,7 @@ struct Driver<'a, P> {
     packet_clock: Instant,
     next_tick_ns: u64,
     idle: Backoff,
-    way: Way,
+    way: FairYield,
     /// Once the run is over: whether all has come to its end.
     is_drained: Option<bool>,
 }

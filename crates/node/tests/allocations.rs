@@ -34,7 +34,7 @@ const MOST_PER_FLOW: u64 = 20;
 
 /// How packets pass.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-enum Way {
+enum Handling {
     /// They are settled on the fast path.
     Fast,
     /// Each goes to a worker and back, at each element.
@@ -43,7 +43,7 @@ enum Way {
     Slow,
 }
 
-impl Way {
+impl Handling {
     fn paths(self) -> Paths {
         match self {
             Self::Slow => Paths::Slow,
@@ -124,13 +124,13 @@ struct Bench {
     returns: Vec<Frame>,
     left: [usize; 2],
     /// What was seldom of what left.
-    seen: rare::Seen,
+    seen: rare::RarePackets,
     /// Headers that were alone on the link.
     parked: usize,
 }
 
 impl Bench {
-    fn new(chain: &[&str], way: Way, kind: Kind) -> Self {
+    fn new(chain: &[&str], way: Handling, kind: Kind) -> Self {
         let makes_rules =
             |name: &&str| ["acl", "napt", "nat64", "nptv6", "router", "monitor"].contains(name);
         let inside = match chain.iter().any(makes_rules) {
@@ -179,7 +179,7 @@ impl Bench {
             frames: Vec::new(),
             returns: Vec::new(),
             left: [0; 2],
-            seen: rare::Seen::default(),
+            seen: rare::RarePackets::default(),
             parked: 0,
         }
     }
@@ -402,18 +402,18 @@ const CHAINS: [(&[&str], Kind); 29] = [
 ];
 
 /// How packets of a kind can pass.
-fn ways(chain: &[&str], kind: Kind) -> &'static [Way] {
+fn ways(chain: &[&str], kind: Kind) -> &'static [Handling] {
     match kind {
         // What becomes another IP version's is never cached, and what is held is on the slow path.
         _ if chain
             .iter()
             .any(|name| ["nat64", "reframer", "delayed"].contains(name)) =>
         {
-            &[Way::Punted, Way::Slow]
+            &[Handling::Punted, Handling::Slow]
         }
-        Kind::Datagrams | Kind::Segments => &[Way::Fast, Way::Punted, Way::Slow],
-        Kind::Alerts => &[Way::Punted, Way::Slow],
-        Kind::Parked | Kind::Split => &[Way::Punted],
+        Kind::Datagrams | Kind::Segments => &[Handling::Fast, Handling::Punted, Handling::Slow],
+        Kind::Alerts => &[Handling::Punted, Handling::Slow],
+        Kind::Parked | Kind::Split => &[Handling::Punted],
     }
 }
 
@@ -479,7 +479,7 @@ fn no_packet_of_a_dpu_allocates_once_it_is_warm() {
 #[test]
 fn no_packet_allocates_while_it_is_copied() {
     let chain = ["acl", "firewall", "monitor"];
-    for way in [Way::Fast, Way::Punted, Way::Slow] {
+    for way in [Handling::Fast, Handling::Punted, Handling::Slow] {
         let rounds = rounds(&chain, false, Kind::Datagrams);
         let (first, rest) = rounds.split_at(WARM_ROUNDS);
         let mut bench = Bench::new(&chain, way, Kind::Datagrams);
@@ -500,7 +500,7 @@ fn no_packet_allocates_while_it_is_copied() {
     }
 }
 
-fn assert_frugal(chain: &[&str], kind: Kind, is_v6: bool, way: Way) {
+fn assert_frugal(chain: &[&str], kind: Kind, is_v6: bool, way: Handling) {
     let what = format!("{chain:?} {kind:?} {way:?}, IPv6: {is_v6}");
     let rounds = rounds(chain, is_v6, kind);
     let (first, rest) = rounds.split_at(WARM_ROUNDS);
@@ -515,8 +515,8 @@ fn assert_frugal(chain: &[&str], kind: Kind, is_v6: bool, way: Way) {
     );
     let all = rest.iter().map(Vec::len).sum();
     let expected = match way {
-        Way::Fast => [all, 0],
-        Way::Punted | Way::Slow => [0, all],
+        Handling::Fast => [all, 0],
+        Handling::Punted | Handling::Slow => [0, all],
     };
     assert_eq!(left, expected, "{what}: on the fast path, by the slow path");
     let has_headers = matches!(kind, Kind::Parked | Kind::Split);

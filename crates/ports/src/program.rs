@@ -75,7 +75,7 @@ pub struct Program {
     known: BTreeSet<HostPrefix>,
     program: OwnedFd,
     link: Option<OwnedFd>,
-    way: Way,
+    way: Attachment,
     /// How many queues the interface had when the program was put there.
     queues: u32,
     stripping: Option<Stripping>,
@@ -83,7 +83,7 @@ pub struct Program {
 
 /// How the program is on its interface.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Way {
+enum Attachment {
     /// In front of the network stack; or nobody knows, for a former process has put it there.
     #[default]
     Generic,
@@ -253,7 +253,7 @@ impl Program {
             prefixes,
             known: BTreeSet::new(),
             link: None,
-            way: Way::default(),
+            way: Attachment::default(),
             queues: 0,
             stripping: None,
         })
@@ -274,12 +274,12 @@ impl Program {
 
     /// Whether it is in the interface's driver, as far as that is known.
     pub fn is_in_driver(&self) -> bool {
-        self.way != Way::Generic
+        self.way != Attachment::Generic
     }
 
     /// Whether it puts tags back that are beside frames.
     pub fn puts_tags_back(&self) -> bool {
-        self.way == Way::DriverWithTags
+        self.way == Attachment::DriverWithTags
     }
 
     /// Whether the interface takes tags off, for it cannot do otherwise.
@@ -345,7 +345,7 @@ impl Program {
         };
         (self.link, self.way, self.stripping) = (Some(link), way, Some(stripping));
         self.queues = interface.queues;
-        if let Some(program) = with_tags.filter(|_| way == Way::DriverWithTags) {
+        if let Some(program) = with_tags.filter(|_| way == Attachment::DriverWithTags) {
             self.program = program;
         }
         Ok(())
@@ -362,8 +362,8 @@ impl Program {
             return Ok(());
         };
         let again = match self.way {
-            Way::DriverWithTags => self.with_tags(interface.index),
-            Way::Driver | Way::Generic => None,
+            Attachment::DriverWithTags => self.with_tags(interface.index),
+            Attachment::Driver | Attachment::Generic => None,
         };
         let again = match again {
             Some(program) => program,
@@ -374,26 +374,34 @@ impl Program {
         Ok(())
     }
 
-    fn put_on(&self, interface: u32, with_tags: Option<&OwnedFd>) -> io::Result<(OwnedFd, Way)> {
+    fn put_on(
+        &self,
+        interface: u32,
+        with_tags: Option<&OwnedFd>,
+    ) -> io::Result<(OwnedFd, Attachment)> {
         let put = |program: &OwnedFd, mode, way| {
             let program = program.as_raw_fd() as u32;
             let attributes = words(&[program, interface, ATTACH_XDP, mode]);
             sys::bpf_descriptor(LINK_CREATE, &attributes).map(|link| (link, way))
         };
         if let Some(program) = with_tags
-            && let Ok(done) = put(program, MODE_DRIVER, Way::DriverWithTags)
+            && let Ok(done) = put(program, MODE_DRIVER, Attachment::DriverWithTags)
         {
             return Ok(done);
         }
-        put(&self.program, MODE_DRIVER, Way::Driver)
-            .or_else(|_| put(&self.program, MODE_GENERIC, Way::Generic))
+        put(&self.program, MODE_DRIVER, Attachment::Driver)
+            .or_else(|_| put(&self.program, MODE_GENERIC, Attachment::Generic))
     }
 
-    fn take_over(&self, link: OwnedFd, with_tags: Option<&OwnedFd>) -> Option<(OwnedFd, Way)> {
+    fn take_over(
+        &self,
+        link: OwnedFd,
+        with_tags: Option<&OwnedFd>,
+    ) -> Option<(OwnedFd, Attachment)> {
         let replace = |program: &OwnedFd| replace(&link, program).is_ok();
         let way = match with_tags.is_some_and(replace) {
-            true => Way::DriverWithTags,
-            false => replace(&self.program).then_some(Way::Generic)?,
+            true => Attachment::DriverWithTags,
+            false => replace(&self.program).then_some(Attachment::Generic)?,
         };
         Some((link, way))
     }

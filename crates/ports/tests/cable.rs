@@ -28,11 +28,11 @@ fn network() -> Network {
 /// Sends what comes in at either port out of the other until it is stopped.
 struct Forwarder {
     is_stopped: Arc<AtomicBool>,
-    thread: JoinHandle<Seen>,
+    thread: JoinHandle<Observed>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Observed {
     counters: [PortCounters; 2],
     states: Vec<(usize, State)>,
     /// The longest frame.
@@ -88,9 +88,9 @@ fn forwarder_of(network: &Network, drivers: [Driver; 2], is_together: bool) -> F
     Forwarder { is_stopped, thread }
 }
 
-fn forward(ports: &mut [Port; 2], is_stopped: &AtomicBool) -> Seen {
+fn forward(ports: &mut [Port; 2], is_stopped: &AtomicBool) -> Observed {
     let mut pools = Pools::new(8192, 256);
-    let (mut seen, mut burst) = (Seen::default(), Vec::new());
+    let (mut seen, mut burst) = (Observed::default(), Vec::new());
     let mut next_look = Instant::now();
     while !is_stopped.load(Ordering::Relaxed) {
         for from in 0..2 {
@@ -115,7 +115,7 @@ fn forward(ports: &mut [Port; 2], is_stopped: &AtomicBool) -> Seen {
 }
 
 impl Forwarder {
-    fn stop(self) -> Seen {
+    fn stop(self) -> Observed {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.thread.join().expect("it does not panic")
     }
@@ -192,11 +192,11 @@ fn datagrams(network: &Network, left: &'static str, right: &'static str) {
     host.join().expect("served");
 }
 
-fn works(drivers: [Driver; 2]) -> Seen {
+fn works(drivers: [Driver; 2]) -> Observed {
     works_with(drivers, true)
 }
 
-fn works_with(drivers: [Driver; 2], is_together: bool) -> Seen {
+fn works_with(drivers: [Driver; 2], is_together: bool) -> Observed {
     let network = network();
     let forwarder = forwarder_of(&network, drivers, is_together);
     exchange(&network, "10.9.0.2:5001");

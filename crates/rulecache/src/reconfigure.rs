@@ -103,7 +103,7 @@ impl Concern {
 /// written twice may have had any value in between, and so may all ends if the rule hides them
 /// ([`Rule::hides_ends`](crate::Rule::hides_ends)).
 pub(crate) fn may_meet(packets: &Packets, rule: &NewRule, hides_ends: bool) -> bool {
-    let seen = Seen { rule, hides_ends };
+    let seen = FieldValues { rule, hides_ends };
     let Rewrites {
         source,
         destination,
@@ -121,12 +121,12 @@ pub(crate) fn may_meet(packets: &Packets, rule: &NewRule, hides_ends: bool) -> b
 }
 
 /// The values that fields of a rule's packets can have on their way.
-struct Seen<'a> {
+struct FieldValues<'a> {
     rule: &'a NewRule,
     hides_ends: bool,
 }
 
-impl Seen<'_> {
+impl FieldValues<'_> {
     fn bits(&self, field: Field) -> (u128, u128) {
         (field.of(&self.rule.mask), field.of(&self.rule.value))
     }

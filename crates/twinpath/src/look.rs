@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use twinpath_control::flow_filter::FlowFilter;
-use twinpath_control::look::{Look, Part, Query, Seen};
+use twinpath_control::look::{Look, LookResult, Part, Query};
 use twinpath_control::operator::{Answer, Request, ask};
 use twinpath_core::counted;
 use twinpath_nf::duration::Human;
@@ -90,16 +90,16 @@ impl Service {
 }
 
 /// Asks a service.
-pub fn look(control: &Path, look: Look) -> Result<Seen, CommandError> {
+pub fn look(control: &Path, look: Look) -> Result<LookResult, CommandError> {
     match ask(control, &Request::Look(look))? {
-        Answer::Seen(seen) => Ok(*seen),
+        Answer::LookResult(seen) => Ok(*seen),
         other => Err(CommandError::unexpected(other)),
     }
 }
 
 /// What was seen is not what was asked for.
-pub fn unexpected(seen: Seen) -> CommandError {
-    CommandError::unexpected(Answer::Seen(Box::new(seen)))
+pub fn unexpected(seen: LookResult) -> CommandError {
+    CommandError::unexpected(Answer::LookResult(Box::new(seen)))
 }
 
 /// A time as people read it, to the millisecond.

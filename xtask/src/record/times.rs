@@ -53,7 +53,7 @@ fn command(folder: &Path) -> Command {
 
 /// What the test command took: its steps, each with its seconds, and the programs of steps that run tests.
 #[derive(Default)]
-struct Told {
+struct TestTimes {
     steps: Vec<(String, u64)>,
     programs: Vec<Program>,
 }
@@ -65,7 +65,7 @@ struct Program {
     seconds: f64,
 }
 
-impl Told {
+impl TestTimes {
     fn hear(&mut self, line: &str) {
         let program = programs::read(line);
         self.programs.extend(program.map(|(name, seconds)| Program {
@@ -79,14 +79,14 @@ impl Told {
 
 /// What the test command in the clone tells of itself; nothing if a step refuses. All that it prints is
 /// printed.
-fn steps(folder: &Path) -> Option<Told> {
+fn steps(folder: &Path) -> Option<TestTimes> {
     let mut tests = command(folder)
         .args(["xtask", "test"])
         .env("CI", "true")
         .stdout(Stdio::piped())
         .spawn()
         .ok()?;
-    let mut told = Told::default();
+    let mut told = TestTimes::default();
     for line in BufReader::new(tests.stdout.take()?).lines() {
         let line = line.ok()?;
         println!("{line}");
@@ -106,7 +106,7 @@ fn step(line: &str) -> Option<(String, u64)> {
 /// Programs that took less are told of together.
 const LEAST_SECONDS: f64 = 1.0;
 
-fn table(build: u64, told: &Told) -> String {
+fn table(build: u64, told: &TestTimes) -> String {
     let mut page = String::from(
         "A clean clone, one thing after the other; downloads of dependencies are not counted.\n\n",
     );
@@ -126,7 +126,7 @@ fn table(build: u64, told: &Told) -> String {
 }
 
 /// The programs of a step that runs tests, the longest first; nothing of another step.
-fn programs_of(step: &str, number: usize, told: &Told) -> String {
+fn programs_of(step: &str, number: usize, told: &TestTimes) -> String {
     let programs = told.programs.iter();
     let mut programs: Vec<_> = programs.filter(|one| one.step == number).collect();
     if programs.is_empty() {
@@ -172,7 +172,7 @@ mod tests {
             line("c", 0.9),
             line("d", 2.0)
         );
-        let mut found = Told::default();
+        let mut found = TestTimes::default();
         told.lines().for_each(|line| found.hear(line));
         assert_eq!(
             found.steps,

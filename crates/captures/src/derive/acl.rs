@@ -1,6 +1,6 @@
 //! An access list that lets a part of a capture's packets through.
 
-use super::slice::{Matches, Way, by_protocol, slice};
+use super::slice::{Matches, OneDirection, by_protocol, slice};
 use super::{FunctionText, Lacking};
 use crate::expectation::Expectation;
 use crate::profile::Profile;
@@ -20,7 +20,7 @@ impl Profile {
             .conversations
             .first()
             .ok_or(Lacking("no conversation"))?;
-        let groups = by_protocol(self.conversations.iter().map(Way::asking));
+        let groups = by_protocol(self.conversations.iter().map(OneDirection::asking));
         let denied = groups
             .iter()
             .map(|ways| slice(ways).unwrap_or_else(|| Matches::answers(&ways[0])));

@@ -1,8 +1,8 @@
 //! A firewall that allows some of a capture's connections, from both sides, and denies others.
 
-use super::slice::{Matches, Way, by_protocol, slice};
+use super::slice::{Matches, OneDirection, by_protocol, slice};
 use super::{FunctionText, Lacking, verified};
-use crate::expectation::{Expectation, Seen};
+use crate::expectation::{Evidence, Expectation};
 use crate::profile::Profile;
 use crate::profile::networks::{is_in, subnet};
 use std::cmp::Reverse;
@@ -18,7 +18,7 @@ impl Profile {
     /// # Errors
     /// A capture without a whole IP packet.
     pub fn firewall(&self) -> Result<FunctionText, Lacking> {
-        let ways = || self.conversations.iter().map(Way::first);
+        let ways = || self.conversations.iter().map(OneDirection::first);
         let groups = by_protocol(ways());
         if groups.is_empty() {
             return Err(Lacking("no conversation"));
@@ -38,7 +38,7 @@ impl Profile {
         if !denied.is_empty() {
             expectations.push(Expectation {
                 function: NAME,
-                seen: Seen::Dropped("denied"),
+                seen: Evidence::Dropped("denied"),
                 at_least: 1,
             });
         }
@@ -58,7 +58,7 @@ impl Profile {
     /// thirds of the packets of such connections.
     fn entered(&self, denied: &[Matches]) -> Vec<Prefix> {
         let mut packets = HashMap::<Prefix, u64>::new();
-        for way in self.conversations.iter().map(Way::first) {
+        for way in self.conversations.iter().map(OneDirection::first) {
             let is_denied = denied.iter().any(|part| part.includes(&way));
             if !is_denied && !is_in(&self.inside, way.from.address) {
                 *packets.entry(subnet(way.to.address)).or_default() += way.packets;

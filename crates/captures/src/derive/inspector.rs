@@ -1,7 +1,7 @@
 //! An inspector that finds bytes of a capture.
 
 use super::{FunctionText, Lacking};
-use crate::expectation::{Expectation, Seen};
+use crate::expectation::{Evidence, Expectation};
 use crate::profile::{Profile, Spanning};
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ impl Profile {
             (alerts > 0).then(|| Expectation::counted(NAME, &["alerts"], alerts)),
             (!signatures.bans.is_empty()).then_some(Expectation {
                 function: NAME,
-                seen: Seen::Dropped("banned"),
+                seen: Evidence::Dropped("banned"),
                 at_least: 1,
             }),
         ];

@@ -14,7 +14,7 @@ mod router;
 mod slice;
 mod telemetry;
 
-use crate::expectation::{Expectation, Seen};
+use crate::expectation::{Evidence, Expectation};
 use crate::profile::Profile;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -155,7 +155,7 @@ impl Profile {
 
     /// That packets of an IP version leave with fresh addresses, if any are to be rewritten.
     fn rewritten(&self, function: &'static str, v4: bool, are_any: bool) -> Option<Expectation> {
-        let seen = Seen::Addressed(self.fresh.prefix(v4));
+        let seen = Evidence::Addressed(self.fresh.prefix(v4));
         are_any.then_some(Expectation {
             function,
             seen,

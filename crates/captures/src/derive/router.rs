@@ -1,7 +1,7 @@
 //! A router that sends a capture's packets several ways.
 
 use super::{FunctionText, Lacking};
-use crate::expectation::{Expectation, Seen};
+use crate::expectation::{Evidence, Expectation};
 use crate::profile::Profile;
 use crate::profile::networks::subnet;
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ impl Profile {
             of_packets.map(|(counter, packets)| Expectation::counted(NAME, counter, packets));
         let of_ports = (!ports.is_empty()).then_some(Expectation {
             function: NAME,
-            seen: Seen::Ports,
+            seen: Evidence::Ports,
             at_least: ports.len() as u64,
         });
         of_packets.chain(of_ports).collect()

@@ -10,14 +10,14 @@ use twinpath_wire::{Endpoint, protocol};
 
 /// One way of a conversation, as a rule sees its packets.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Way {
+pub(super) struct OneDirection {
     pub protocol: u8,
     pub from: Endpoint,
     pub to: Endpoint,
     pub packets: u64,
 }
 
-impl Way {
+impl OneDirection {
     /// What the first packet looks like.
     pub fn first(conversation: &Conversation) -> Self {
         Self {
@@ -58,7 +58,7 @@ pub(super) struct Matches {
 
 impl Matches {
     /// What goes the other way; both ends may be one host.
-    pub fn answers(way: &Way) -> Self {
+    pub fn answers(way: &OneDirection) -> Self {
         let port = |end: Endpoint| way.has_ports().then_some(end.port..=end.port);
         Self {
             protocol: way.protocol,
@@ -69,7 +69,7 @@ impl Matches {
         }
     }
 
-    pub fn includes(&self, way: &Way) -> bool {
+    pub fn includes(&self, way: &OneDirection) -> bool {
         let has = |prefix: Option<Prefix>, end: Endpoint| {
             prefix.is_none_or(|prefix| prefix.includes(end.address))
         };
@@ -110,12 +110,13 @@ const WANTED_PERCENT: u64 = 15;
 /// What tells some of the ways, all of one protocol and IP version, from the others: the second
 /// busiest network and port that they go to, a range of the ports that they go to or come from, or
 /// one host; of these what is nearest to the part wanted. `None` if nothing tells them apart.
-pub(super) fn slice(ways: &[Way]) -> Option<Matches> {
+pub(super) fn slice(ways: &[OneDirection]) -> Option<Matches> {
     let protocol = ways.first()?.protocol;
     let has_ports = ways[0].has_ports();
-    let to_port = |way: &Way| way.to.port;
-    let from_port = |way: &Way| way.from.port;
-    let ports = |port: &dyn Fn(&Way) -> u16| has_ports.then(|| upper_part(ways, port)).flatten();
+    let to_port = |way: &OneDirection| way.to.port;
+    let from_port = |way: &OneDirection| way.from.port;
+    let ports =
+        |port: &dyn Fn(&OneDirection) -> u16| has_ports.then(|| upper_part(ways, port)).flatten();
     let some = |matches: Matches| Matches {
         protocol,
         ..matches
@@ -147,7 +148,7 @@ pub(super) fn slice(ways: &[Way]) -> Option<Matches> {
 }
 
 /// How many of a hundred packets a rule matches, if it matches some and not all.
-fn percent(matches: &Matches, ways: &[Way]) -> Option<u64> {
+fn percent(matches: &Matches, ways: &[OneDirection]) -> Option<u64> {
     let all: u64 = ways.iter().map(|way| way.packets).sum();
     let matched = ways.iter().filter(|way| matches.includes(way));
     let matched: u64 = matched.map(|way| way.packets).sum();
@@ -155,7 +156,7 @@ fn percent(matches: &Matches, ways: &[Way]) -> Option<u64> {
 }
 
 /// The subnet and port with the second most packets to it, and the ports around.
-fn second_busiest(ways: &[Way], has_ports: bool) -> Option<Matches> {
+fn second_busiest(ways: &[OneDirection], has_ports: bool) -> Option<Matches> {
     let mut packets = BTreeMap::<(String, u16), (u64, Prefix)>::new();
     for way in ways {
         let network = subnet(way.to.address);
@@ -176,7 +177,10 @@ fn second_busiest(ways: &[Way], has_ports: bool) -> Option<Matches> {
 }
 
 /// The highest ports, with a quarter of the packets or more.
-fn upper_part(ways: &[Way], port: &dyn Fn(&Way) -> u16) -> Option<RangeInclusive<u16>> {
+fn upper_part(
+    ways: &[OneDirection],
+    port: &dyn Fn(&OneDirection) -> u16,
+) -> Option<RangeInclusive<u16>> {
     let mut packets = BTreeMap::<u16, u64>::new();
     ways.iter()
         .for_each(|way| *packets.entry(port(way)).or_default() += way.packets);
@@ -191,8 +195,8 @@ fn upper_part(ways: &[Way], port: &dyn Fn(&Way) -> u16) -> Option<RangeInclusive
 }
 
 /// The ways by IP version and protocol, the busiest first.
-pub(super) fn by_protocol(ways: impl Iterator<Item = Way>) -> Vec<Vec<Way>> {
-    let mut groups = BTreeMap::<(bool, u8), Vec<Way>>::new();
+pub(super) fn by_protocol(ways: impl Iterator<Item = OneDirection>) -> Vec<Vec<OneDirection>> {
+    let mut groups = BTreeMap::<(bool, u8), Vec<OneDirection>>::new();
     ways.for_each(|way| {
         groups
             .entry((way.is_v4(), way.protocol))
@@ -200,7 +204,7 @@ pub(super) fn by_protocol(ways: impl Iterator<Item = Way>) -> Vec<Vec<Way>> {
             .push(way)
     });
     let mut groups: Vec<_> = groups.into_values().collect();
-    let packets = |group: &Vec<Way>| group.iter().map(|way| way.packets).sum::<u64>();
+    let packets = |group: &Vec<OneDirection>| group.iter().map(|way| way.packets).sum::<u64>();
     groups.sort_by_key(|group| Reverse(packets(group)));
     groups
 }
@@ -209,8 +213,8 @@ pub(super) fn by_protocol(ways: impl Iterator<Item = Way>) -> Vec<Vec<Way>> {
 mod tests {
     use super::*;
 
-    fn way(from: &str, to: &str, packets: u64) -> Way {
-        Way {
+    fn way(from: &str, to: &str, packets: u64) -> OneDirection {
+        OneDirection {
             protocol: protocol::TCP,
             from: from.parse().expect("an endpoint"),
             to: to.parse().expect("an endpoint"),

@@ -126,7 +126,7 @@ fn flow_of(step: Step, before: &State) -> Option<Flow> {
 }
 
 fn sentence(rules: &Rules, step: Step, before: &State, after: &State) -> String {
-    let told = Told {
+    let told = StepText {
         rules,
         before,
         after,
@@ -179,13 +179,13 @@ fn crash(loses_to_worker: bool, loses_to_fast: bool) -> String {
 }
 
 /// One step with the states around it.
-struct Told<'a> {
+struct StepText<'a> {
     rules: &'a Rules,
     before: &'a State,
     after: &'a State,
 }
 
-impl Told<'_> {
+impl StepText<'_> {
     fn arrival(&self, flow: Flow, class: Class) -> String {
         let packet = self.after.last_packet;
         let class = match class {

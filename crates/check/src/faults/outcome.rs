@@ -30,21 +30,21 @@ const EVENTS_SHOWN: usize = 30;
 impl Outcome {
     /// The scenario, all events that were kept, and what was broken, in words.
     pub fn story(&self) -> String {
-        Told(self, self.events.len()).to_string()
+        OutcomeText(self, self.events.len()).to_string()
     }
 }
 
 /// The scenario, the last events, and what was broken.
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Told(self, EVENTS_SHOWN).fmt(f)
+        OutcomeText(self, EVENTS_SHOWN).fmt(f)
     }
 }
 
 /// An outcome, told with so many events.
-struct Told<'a>(&'a Outcome, usize);
+struct OutcomeText<'a>(&'a Outcome, usize);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for OutcomeText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outcome {
             seed,

@@ -65,7 +65,7 @@ impl Match {
 }
 
 /// The nodes on the way to a prefix, each with the value that leads on from it.
-struct Way {
+struct NodePath {
     steps: [(u32, usize); LONGEST],
     length: usize,
 }
@@ -233,7 +233,7 @@ impl<A: Word> Trie<A> {
             node = self.nodes.single(empty).ok_or(RouteError::Memory)?;
             self.flat.set_node(index, node);
         }
-        let mut way = Way::new();
+        let mut way = NodePath::new();
         for depth in self.depths_above(length) {
             let value = Self::value(network, depth);
             way.push(node, value);
@@ -311,7 +311,7 @@ impl<A: Word> Trie<A> {
         let before = self.exact(network, length)?;
         let index = self.flat_index(network);
         let mut node = self.flat.entry(index).node;
-        let mut way = Way::new();
+        let mut way = NodePath::new();
         for depth in self.depths_above(length) {
             let value = Self::value(network, depth);
             way.push(node, value);
@@ -335,7 +335,7 @@ impl<A: Word> Trie<A> {
     }
 
     /// Drops the empty node at the end of a way, and those on the way that become empty by it.
-    fn drop_node(&mut self, way: &mut Way, flat_index: usize) {
+    fn drop_node(&mut self, way: &mut NodePath, flat_index: usize) {
         match way.pop() {
             None => {
                 let node = self.flat.entry(flat_index).node;
@@ -352,7 +352,7 @@ impl<A: Word> Trie<A> {
     }
 
     /// Drops the nodes at the end of a way if the last one is empty.
-    fn prune(&mut self, way: &mut Way, flat_index: usize) {
+    fn prune(&mut self, way: &mut NodePath, flat_index: usize) {
         if let Some((last, _)) = way.pop()
             && self.node(last).is_empty()
         {
@@ -370,7 +370,7 @@ impl<A: Word> Trie<A> {
     }
 }
 
-impl Way {
+impl NodePath {
     const fn new() -> Self {
         Self {
             steps: [(0, 0); LONGEST],

@@ -22,9 +22,9 @@ pub struct EniFigures {
     /// Its flows at the end.
     pub flows: u64,
     /// From its machine.
-    pub outbound: WayFigures,
+    pub outbound: DirectionFigures,
     /// To its machine.
-    pub inbound: WayFigures,
+    pub inbound: DirectionFigures,
     /// Packets of known flows.
     pub flow_hits: u64,
     /// Packets of none.
@@ -52,7 +52,7 @@ pub struct EniFigures {
 
 /// One direction of an ENI.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WayFigures {
+pub struct DirectionFigures {
     /// Packets that came.
     pub received_packets: u64,
     /// Their bytes, of inner frames.
@@ -117,7 +117,7 @@ impl EniFigures {
             counters.insert(format!("SAI_ENI_STAT_{name}"), count);
         };
         for (way, one, other) in ways {
-            let sum = |of: fn(&WayFigures) -> u64| of(one) + other.map_or(0, of);
+            let sum = |of: fn(&DirectionFigures) -> u64| of(one) + other.map_or(0, of);
             put(format!("{way}RX_PACKETS"), sum(|way| way.received_packets));
             put(format!("{way}RX_BYTES"), sum(|way| way.received_bytes));
             put(format!("{way}TX_PACKETS"), sum(|way| way.sent_packets));
@@ -292,14 +292,14 @@ mod tests {
     #[test]
     fn counters_have_their_sai_names() {
         let eni = EniFigures {
-            outbound: WayFigures {
+            outbound: DirectionFigures {
                 received_packets: 5,
                 sent_packets: 3,
-                ..WayFigures::default()
+                ..DirectionFigures::default()
             },
-            inbound: WayFigures {
+            inbound: DirectionFigures {
                 received_packets: 2,
-                ..WayFigures::default()
+                ..DirectionFigures::default()
             },
             redirects: 4,
             drops: BTreeMap::from([("mapping_miss".into(), 2), ("flow_limit".into(), 1)]),

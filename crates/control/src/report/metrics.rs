@@ -52,8 +52,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Dash, MemoryServerFigures, Percentiles, PortFigures, Report, RuleElement, SplitCounts,
-    WayFigures,
+    Dash, DirectionFigures, MemoryServerFigures, Percentiles, PortFigures, Report, RuleElement,
+    SplitCounts,
 };
 
 /// What an HTTP answer with this text says that it is.
@@ -327,7 +327,7 @@ fn dpu(dash: &Dash, page: &mut Page) {
 }
 
 /// What came and what left.
-type EniCount = fn(&WayFigures) -> [u64; 2];
+type EniCount = fn(&DirectionFigures) -> [u64; 2];
 
 fn eni_ways(dash: &Dash, name: &str, help: &str, of: EniCount, page: &mut Page) {
     let mut counts = page.counter(name, help);

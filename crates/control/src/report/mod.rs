@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use twinpath_core::DropReason;
 
 pub use control::ControlCounters;
-pub use dash::{Dash, EniFigures, MeterFigures, WayFigures};
+pub use dash::{Dash, DirectionFigures, EniFigures, MeterFigures};
 pub use export::ExportCounters;
 pub use kernel::KernelFigures;
 pub use largest::{LargeFlow, LargestFlows};

@@ -16,7 +16,7 @@ use crate::reason::Reason;
 use crate::tables::{FoundMapping, RouteEntry, RouteKind, RoutingEntry, epochs};
 
 /// Where a packet is sent, before answers are thought of.
-struct Way {
+struct Target {
     action: Action,
     metering: MeterBits,
     mapping_epoch: Option<u16>,
@@ -86,7 +86,7 @@ fn answers(headers: &Headers, action: &Action) -> Headers {
 fn undone(
     policies: &Policies<'_>,
     arrival: &Arrival,
-    way: &Way,
+    way: &Target,
 ) -> Result<(Action, Option<u16>), Reason> {
     let headers = &arrival.headers;
     let mut action = Action {
@@ -140,7 +140,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     /// The way to a destination.
-    fn way(&self, destination: Address) -> Result<Way, Reason> {
+    fn way(&self, destination: Address) -> Result<Target, Reason> {
         let routes = self.policies.eni.routes.as_ref();
         let routes = routes.ok_or(Reason::RouteGroupMiss)?;
         let route = routes.lookup(destination);
@@ -163,7 +163,7 @@ impl Planner<'_> {
         let route = route.ok_or(Reason::RouteMiss)?;
         let mut way = match route.action {
             RouteKind::Drop => return Err(Reason::RouteDrop),
-            RouteKind::Direct => self.hidden(Way::new(route))?,
+            RouteKind::Direct => self.hidden(Target::new(route))?,
             RouteKind::Vnet {
                 vnet,
                 overlay_ip: Some(looked_up),
@@ -200,7 +200,7 @@ impl Planner<'_> {
     }
 
     /// To a backend, as its mapping says.
-    fn balanced(&self, route: &RouteEntry, vnet: u32, backend: Endpoint) -> Result<Way, Reason> {
+    fn balanced(&self, route: &RouteEntry, vnet: u32, backend: Endpoint) -> Result<Target, Reason> {
         let mut way = self.by_mapping(route, vnet, backend.address)?;
         let source = self.arrival.headers.source;
         if way.action.addresses.is_some() || source.is_v4() != backend.address.is_v4() {
@@ -212,7 +212,7 @@ impl Planner<'_> {
     }
 
     /// Behind the endpoints of the ENI's NAT gateway, if it has some of the packet's IP version.
-    fn hidden(&self, mut way: Way) -> Result<Way, Reason> {
+    fn hidden(&self, mut way: Target) -> Result<Target, Reason> {
         let headers = &self.arrival.headers;
         let nat = self
             .policies
@@ -235,7 +235,12 @@ impl Planner<'_> {
         Ok(way)
     }
 
-    fn by_mapping(&self, route: &RouteEntry, vnet: u32, looked_up: Address) -> Result<Way, Reason> {
+    fn by_mapping(
+        &self,
+        route: &RouteEntry,
+        vnet: u32,
+        looked_up: Address,
+    ) -> Result<Target, Reason> {
         let tables = self.policies.tables;
         let mapping = tables.mappings().lookup(vnet, looked_up);
         self.policies.note(|| {
@@ -249,7 +254,7 @@ impl Planner<'_> {
         let mapping = mapping.ok_or(Reason::MappingMiss)?;
         let entry = self.routing_type(mapping.profile.routing_type)?;
         self.note_routing_type(mapping.profile.routing_type, entry);
-        let mut way = Way::new(route);
+        let mut way = Target::new(route);
         way.mapping_epoch = Some(tables.epoch_of_mapping(vnet, looked_up));
         way.metering.or |= mapping.profile.metering_class_or;
         way.action.destination_mac = mapping.mac;
@@ -299,7 +304,7 @@ impl Planner<'_> {
     /// for the destination port.
     fn private_link(
         &self,
-        way: &mut Way,
+        way: &mut Target,
         mapping: &FoundMapping<'_>,
         addresses: &PrivateLink,
         underlay: &mut Address,
@@ -355,10 +360,14 @@ impl Planner<'_> {
         way.set_addresses(source, destination)
     }
 
-    fn service_tunnel(&self, route: &RouteEntry, addresses: &ServiceTunnel) -> Result<Way, Reason> {
+    fn service_tunnel(
+        &self,
+        route: &RouteEntry,
+        addresses: &ServiceTunnel,
+    ) -> Result<Target, Reason> {
         let headers = &self.arrival.headers;
         let (source, destination) = ipv4_ends(headers)?;
-        let mut way = Way::new(route);
+        let mut way = Target::new(route);
         let source = addresses.overlay_sip.over(source);
         let destination = addresses.overlay_dip.over(destination);
         self.policies.note(|| {
@@ -395,7 +404,7 @@ impl Planner<'_> {
     /// The headers of a routing type, all to the same place; VXLAN if it says none.
     fn encapsulate(
         &self,
-        way: &mut Way,
+        way: &mut Target,
         entry: &RoutingEntry,
         key: u32,
         source: Address,
@@ -416,7 +425,7 @@ impl Planner<'_> {
     }
 
     /// A tunnel around what is there, to the endpoint that the flow's hash says.
-    fn add_tunnel(&self, way: &mut Way, number: u32) -> Result<(), Reason> {
+    fn add_tunnel(&self, way: &mut Target, number: u32) -> Result<(), Reason> {
         let tunnel = self.policies.tables.tunnel(number);
         let tunnel = tunnel.ok_or(Reason::Unresolved)?;
         let (tables, arrival) = (self.policies.tables, self.arrival);
@@ -447,7 +456,7 @@ impl Planner<'_> {
     }
 }
 
-impl Way {
+impl Target {
     const fn new(route: &RouteEntry) -> Self {
         Self {
             action: Action {

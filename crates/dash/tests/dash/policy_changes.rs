@@ -18,7 +18,7 @@ const ENIS: u8 = 4;
 
 /// What a run has come to.
 #[derive(Copy, Clone, Debug, Default)]
-struct Seen {
+struct RunTotals {
     /// Packets that were forwarded.
     sent: ByVersions,
     /// Those of known flows that followed what was decided before.
@@ -44,7 +44,7 @@ struct Run {
     connections: Connections,
     traffic: Traffic,
     now: Instant,
-    seen: Seen,
+    seen: RunTotals,
 }
 
 impl Run {
@@ -75,7 +75,7 @@ impl Run {
             connections: Connections::default(),
             traffic: Traffic::default(),
             now: Instant(1),
-            seen: Seen::default(),
+            seen: RunTotals::default(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Run {
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Seen, TestCaseError> {
+    fn finish(mut self) -> Result<RunTotals, TestCaseError> {
         for number in 0..ENIS {
             let id = eni_id(number);
             let [one, other] =
@@ -208,7 +208,7 @@ fn usable(mut objects: Objects, dice: &mut Dice) -> Objects {
     objects
 }
 
-fn run(seed: u64, steps: usize) -> Result<Seen, TestCaseError> {
+fn run(seed: u64, steps: usize) -> Result<RunTotals, TestCaseError> {
     let mut run = Run::new(seed);
     for _ in 0..steps {
         run.step()?;
@@ -229,7 +229,7 @@ proptest! {
 /// changes meet flows that live.
 #[test]
 fn flows_are_hit_and_changes_meet_them() {
-    let mut all = Seen::default();
+    let mut all = RunTotals::default();
     for seed in 0..120 {
         let seen = run(seed, 300).expect("as the specification has it");
         all.sent.add(&seen.sent);

@@ -68,7 +68,7 @@ fn answer(sent: &[u8], packet: &Packet) -> Option<Vec<u8>> {
 
 /// What tenants' packets came to.
 #[derive(Debug, Default)]
-struct Seen {
+struct RunTotals {
     sent: u64,
     /// Of known flows.
     hits: u64,
@@ -77,7 +77,7 @@ struct Seen {
 }
 
 /// Tenants share a DPU, and have one each; all that they see is the same.
-fn run(seed: u64) -> Result<Seen, TestCaseError> {
+fn run(seed: u64) -> Result<RunTotals, TestCaseError> {
     let mut dice = Dice(seed);
     let mut objects = packets::configuration(&mut dice, ENIS);
     packets::add_services(&mut objects, &mut dice, ENIS, 4);
@@ -88,7 +88,7 @@ fn run(seed: u64) -> Result<Seen, TestCaseError> {
         .collect();
     let mut now = Instant(1);
     let mut answers: Vec<(usize, Vec<u8>)> = Vec::new();
-    let mut seen = Seen::default();
+    let mut seen = RunTotals::default();
     for _ in 0..120 {
         now = Instant(now.0 + dice.below(2_000_000_000));
         if dice.one_in(20) {
@@ -155,7 +155,7 @@ proptest! {
 /// There is something to be mixed up.
 #[test]
 fn packets_of_tenants_are_known_answered_and_dropped() {
-    let mut all = Seen::default();
+    let mut all = RunTotals::default();
     for seed in 0..60 {
         let seen = run(seed).expect("each has its own");
         all.sent += seen.sent;
@@ -163,7 +163,7 @@ fn packets_of_tenants_are_known_answered_and_dropped() {
         all.dropped += seen.dropped;
         all.answers += seen.answers;
     }
-    let Seen {
+    let RunTotals {
         sent,
         hits,
         dropped,

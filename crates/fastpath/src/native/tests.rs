@@ -247,7 +247,7 @@ fn time() -> impl Strategy<Value = u64> {
     ]
 }
 
-type Seen = (Exit, Vec<u32>, Vec<u8>);
+type Outcome = (Exit, Vec<u32>, Vec<u8>);
 
 /// What an engine makes of a packet: all ways of running it must be the same.
 fn seen(
@@ -257,7 +257,7 @@ fn seen(
     direction: Direction,
     now: Instant,
     alias_row: u32,
-) -> Seen {
+) -> Outcome {
     let layout = dissect(bytes).expect("a valid packet");
     let mut keyed = Steering::new(0).key(bytes, &layout).expect("an IP packet");
     keyed.alias_row = alias_row;
@@ -288,7 +288,11 @@ fn seen(
 }
 
 /// What it makes of a packet that is one of a batch of plain ones, if it serves those.
-fn seen_in_batch(engine: &mut Interpreter, view: &PacketView<'_>, words: &[u32]) -> Option<Seen> {
+fn seen_in_batch(
+    engine: &mut Interpreter,
+    view: &PacketView<'_>,
+    words: &[u32],
+) -> Option<Outcome> {
     let plain = Plain::of(view.bytes).expect("TCP or UDP over IPv4");
     let plain = PlainView {
         plain,

@@ -13,7 +13,7 @@ pub type SetId = u32;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Target {
     /// By ports of the node: one way, or several that share the flows.
-    Ports(Vec<Way>),
+    Ports(Vec<Egress>),
     /// By interfaces that are no ports of the node, or as a tunnel's packets.
     Elsewhere,
     /// Nowhere, without a word.
@@ -28,7 +28,7 @@ pub enum Target {
 
 /// One way that packets may go.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Way {
+pub struct Egress {
     /// The port that they leave by.
     pub port: u16,
     /// The neighbour there; `None` if it is the packet's destination.
@@ -163,13 +163,13 @@ impl Hops {
             .iter()
             .filter(|hop| !hop.is_dead && !hop.is_encapsulated);
         let way = |hop: &Hop| {
-            Some(Way {
+            Some(Egress {
                 port: port(hop.interface)?,
                 gateway: hop.gateway,
                 weight: hop.weight.max(1),
             })
         };
-        let ways: Vec<Way> = usable.filter_map(way).collect();
+        let ways: Vec<Egress> = usable.filter_map(way).collect();
         match ways.is_empty() {
             true => Target::Elsewhere,
             false => Target::Ports(ways),

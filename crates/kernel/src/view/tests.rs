@@ -46,8 +46,8 @@ fn target(view: &View, to: &str) -> Option<Target> {
     view.best(prefix(to)).map(|set| view.target(set))
 }
 
-fn way(port: u16, gateway: Option<&str>) -> Way {
-    Way {
+fn way(port: u16, gateway: Option<&str>) -> Egress {
+    Egress {
         port,
         gateway: gateway.map(ip),
         weight: 1,

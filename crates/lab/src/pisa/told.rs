@@ -2,13 +2,13 @@
 
 /// The values that the packets of each flow were told.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ReadValues {
     /// For each flow, values with the packets' numbers.
     flows: Vec<Vec<(u64, u64)>>,
     count: u64,
 }
 
-impl Told {
+impl ReadValues {
     pub(crate) fn new(flows: u32) -> Self {
         Self {
             flows: vec![Vec::new(); flows as usize],
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     fn violations(told: &[(u64, u64)]) -> (u64, u64) {
-        let mut all = Told::new(1);
+        let mut all = ReadValues::new(1);
         told.iter()
             .for_each(|(value, number)| all.tell(0, *number, *value));
         all.violations()

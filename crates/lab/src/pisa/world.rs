@@ -4,7 +4,7 @@ use super::cores::Cores;
 use super::parameters::{Freeze, Parameters};
 use super::pipeline::Pipeline;
 use super::program::{Found, Kind, Packet, StateTable};
-use super::told::Told;
+use super::told::ReadValues;
 use std::collections::VecDeque;
 use twinpath_traffic::random::{Chance, Random, RandomSource};
 
@@ -31,7 +31,7 @@ struct World<'a> {
     arrived: u64,
     random: Random,
     complex: Chance,
-    told: Told,
+    told: ReadValues,
     freezes: u64,
     fast: u64,
 }
@@ -50,7 +50,7 @@ pub(crate) fn run(parameters: &Parameters) -> Outcome {
         arrived: 0,
         random: Random::stream(parameters.seed, 0),
         complex: Chance::new(parameters.complex_share),
-        told: Told::new(parameters.flows),
+        told: ReadValues::new(parameters.flows),
         freezes: 0,
         fast: 0,
     };

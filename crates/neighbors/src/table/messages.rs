@@ -32,7 +32,7 @@ impl Neighbors {
         let (mac, is_for_us) = (addresses.mac, addresses.answers_for(message.target));
         let event = match message.is_reply && is_for_us {
             true => Event::Answered,
-            false => Event::Told,
+            false => Event::Announced,
         };
         let asks_us = !message.is_reply && is_for_us;
         self.told(
@@ -73,7 +73,7 @@ impl Neighbors {
                 let source = message.source;
                 let is_probe = source == Address::UNSPECIFIED_V6;
                 if let Some(from) = message.link_address.filter(|&mac| is_host(mac)) {
-                    self.told(port, source, from, Event::Told, true, now, pools, out);
+                    self.told(port, source, from, Event::Announced, true, now, pools, out);
                 }
                 if self.only_listens {
                     return;
@@ -103,13 +103,13 @@ impl Neighbors {
                 }
                 let event = match is_solicited {
                     true => Event::Answered,
-                    false => Event::Told,
+                    false => Event::Announced,
                 };
                 if overrides || self.knows_no_other(port, message.target, link_address) {
                     let (target, mac) = (message.target, link_address);
                     self.told(port, target, mac, event, false, now, pools, out);
                 } else if let Some(&number) = self.by_address.get(&(port, message.target)) {
-                    self.happens(number, Event::ToldOtherwise, None, now, pools, out);
+                    self.happens(number, Event::AnnouncedOtherwise, None, now, pools, out);
                 }
             }
             Kind::Solicitation => {}
@@ -174,8 +174,8 @@ impl Neighbors {
         let is_other = entry.mac.is_some_and(|known| known != mac);
         let event = match event {
             Event::Answered if entry.state.has_asked() => Event::Answered,
-            _ if is_other => Event::ToldOtherwise,
-            _ => Event::Told,
+            _ if is_other => Event::AnnouncedOtherwise,
+            _ => Event::Announced,
         };
         self.happens(number, event, Some(mac), now, pools, out);
     }

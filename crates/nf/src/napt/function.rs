@@ -17,7 +17,7 @@ use super::config::{Config, Filtering};
 use super::ports::{External, Slot};
 use super::sides::{Course, Sides};
 use super::table::Table;
-use super::tcp::{Segment, Way};
+use super::tcp::{NatDirection, Segment};
 use crate::checksums::VerifyChecksums;
 use crate::icmp_errors::Refusals;
 use crate::records::Kind;
@@ -145,7 +145,7 @@ impl Napt {
         now: Instant,
     ) -> Result<(), Verdict> {
         let internal = packet.source();
-        let remote = self.remote(packet, kind, Way::Out);
+        let remote = self.remote(packet, kind, NatDirection::Out);
         let flags = flags_of(packet, kind);
         self.check_marked(packet, flags)?;
         let leg = self
@@ -153,7 +153,14 @@ impl Napt {
             .map_err(|stop| self.stop(packet, stop))?;
         self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
-        self.use_leg(packet, &leg, (internal, kind), Way::Out, flags, now);
+        self.use_leg(
+            packet,
+            &leg,
+            (internal, kind),
+            NatDirection::Out,
+            flags,
+            now,
+        );
         packet.set_source(self.external.endpoint(leg.slot));
         self.number(packet, internal.address);
         Ok(())
@@ -170,7 +177,7 @@ impl Napt {
         if self.external.binding(slot).is_none() && self.external.forwarded(slot).is_none() {
             return Err(self.refuse(packet, slot));
         }
-        let remote = self.remote(packet, kind, Way::In);
+        let remote = self.remote(packet, kind, NatDirection::In);
         let flags = flags_of(packet, kind);
         let leg = match self.plan_in(packet, slot, remote, kind, flags, now) {
             // Whatever its checksum is: the rule that is made of it does not look at that either.
@@ -183,7 +190,7 @@ impl Napt {
         self.check_new(packet, &[leg])?;
         self.check_room(packet, &[leg], now)?;
         let internal = self.internal(&leg);
-        self.use_leg(packet, &leg, (internal, kind), Way::In, flags, now);
+        self.use_leg(packet, &leg, (internal, kind), NatDirection::In, flags, now);
         packet.set_destination(internal);
         Ok(())
     }
@@ -215,7 +222,14 @@ impl Napt {
         let legs = &legs[..1 + usize::from(second.is_some())];
         self.check_new(packet, legs)?;
         self.check_room(packet, legs, now)?;
-        self.use_leg(packet, &first, (internal, kind), Way::Out, flags, now);
+        self.use_leg(
+            packet,
+            &first,
+            (internal, kind),
+            NatDirection::Out,
+            flags,
+            now,
+        );
         let Some(second) = second else {
             if first.session.is_none() {
                 // Its own external endpoint may be the one that it sends to.
@@ -224,7 +238,14 @@ impl Napt {
             return Err(self.refuse(packet, slot));
         };
         let receiver = self.internal(&second);
-        self.use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
+        self.use_leg(
+            packet,
+            &second,
+            (receiver, kind),
+            NatDirection::In,
+            flags,
+            now,
+        );
         set_ends(packet, kind, sender, receiver);
         self.number(packet, internal.address);
         self.counters.hairpinned += 1;
@@ -239,19 +260,19 @@ impl Napt {
     }
 
     /// The other end, of which as much is recorded as a session's scope has.
-    fn remote(&self, packet: &mut Recorded<'_>, kind: Kind, way: Way) -> Endpoint {
+    fn remote(&self, packet: &mut Recorded<'_>, kind: Kind, way: NatDirection) -> Endpoint {
         let headers = packet.headers();
         let remote = match way {
-            Way::Out => Endpoint::new(headers.destination, headers.destination_port),
-            Way::In => Endpoint::new(headers.source, headers.source_port),
+            NatDirection::Out => Endpoint::new(headers.destination, headers.destination_port),
+            NatDirection::In => Endpoint::new(headers.source, headers.source_port),
         };
         let whole = kind == Kind::Tcp || self.filtering == Filtering::AddressAndPortDependent;
         match (way, whole, self.filtering) {
-            (Way::Out, true, _) => _ = packet.destination(),
-            (Way::In, true, _) => _ = packet.source(),
+            (NatDirection::Out, true, _) => _ = packet.destination(),
+            (NatDirection::In, true, _) => _ = packet.source(),
             (_, _, Filtering::EndpointIndependent) => {}
-            (Way::Out, ..) => packet.examined_destination(128),
-            (Way::In, ..) => packet.examined_source(128),
+            (NatDirection::Out, ..) => packet.examined_destination(128),
+            (NatDirection::In, ..) => packet.examined_source(128),
         }
         remote
     }
@@ -379,7 +400,7 @@ impl Napt {
         packet: &mut Recorded<'_>,
         leg: &Leg,
         (internal, kind): (Endpoint, Kind),
-        way: Way,
+        way: NatDirection,
         flags: Option<u8>,
         now: Instant,
     ) {
@@ -403,8 +424,8 @@ impl Napt {
             packet.uncacheable(Obstacle::StateChanged);
         }
         match way {
-            Way::Out => packet.depends_on_sender(entry, Some(idle)),
-            Way::In => packet.depends_on(entry, Some(idle)),
+            NatDirection::Out => packet.depends_on_sender(entry, Some(idle)),
+            NatDirection::In => packet.depends_on(entry, Some(idle)),
         }
     }
 }

@@ -162,7 +162,7 @@ pub(crate) mod core {
     pub(crate) use super::function::translatable::{Translatable, kind_of, translatable};
     pub(crate) use super::function::{flags_of, set_ends};
     pub(crate) use super::ports::Slot;
-    pub(crate) use super::tcp::Way;
+    pub(crate) use super::tcp::NatDirection;
 }
 
 pub use change::NewNapt;

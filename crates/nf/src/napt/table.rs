@@ -5,7 +5,7 @@ mod hosts;
 
 use super::config::{Config, MAX_SESSIONS, Timeouts};
 use super::ports::{BlockChange, External, Slot};
-use super::tcp::{Segment, Tcp, Way};
+use super::tcp::{NatDirection, Segment, Tcp};
 use super::wheel::{Wheel, tick_of};
 use crate::hosts::PrefixLength;
 use crate::memory::slab_bytes;
@@ -381,7 +381,7 @@ impl Table {
     pub fn touch(
         &mut self,
         number: u32,
-        (way, segment): (Way, Option<Segment>),
+        (way, segment): (NatDirection, Option<Segment>),
         now: Instant,
         external: &mut External,
     ) -> bool {

@@ -22,7 +22,7 @@ use twinpath_rulecache::TcpProgress;
 
 /// Which way a packet goes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum NatDirection {
     /// From the host inside that has the session.
     Out = 0,
     /// To it.
@@ -79,7 +79,7 @@ const UNSHIFTED: u32 = 0xffff;
 
 /// What the host's last segment without SYN, FIN and RST said, and when it came.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-struct Told {
+struct LastSegment {
     at: Instant,
     progress: TcpProgress,
 }
@@ -115,7 +115,7 @@ pub(crate) struct Tcp {
     /// There was a reset from outside that does not.
     doubtful_reset: bool,
     /// What the host has said last, by segments that rules handled too.
-    told: Option<Told>,
+    told: Option<LastSegment>,
     /// That of the other end's windows.
     shift: Option<u8>,
 }
@@ -123,9 +123,9 @@ pub(crate) struct Tcp {
 impl Tcp {
     /// The state after a segment that came at `now`.
     #[must_use]
-    pub fn after(self, way: Way, segment: Segment, now: Instant) -> Self {
+    pub fn after(self, way: NatDirection, segment: Segment, now: Instant) -> Self {
         let mut after = self.after_flags(way, segment);
-        if way == Way::Out && segment.flags & (SYN | FIN | RST) == 0 {
+        if way == NatDirection::Out && segment.flags & (SYN | FIN | RST) == 0 {
             let progress = TcpProgress {
                 sequence: segment.sequence,
                 acknowledgement: segment.acknowledgement,
@@ -138,7 +138,7 @@ impl Tcp {
     /// The host has said so by then, in a segment that a rule may have handled.
     pub fn hear(&mut self, progress: TcpProgress, at: Instant) {
         if self.told.is_none_or(|before| before.at <= at) {
-            self.told = Some(Told { at, progress });
+            self.told = Some(LastSegment { at, progress });
         }
     }
 
@@ -148,26 +148,26 @@ impl Tcp {
         Self { told, ..self } == Self { told, ..other }
     }
 
-    fn after_flags(mut self, way: Way, segment: Segment) -> Self {
+    fn after_flags(mut self, way: NatDirection, segment: Segment) -> Self {
         if segment.flags & RST != 0 {
             self.hear_reset(way, segment);
             return self;
         }
         if segment.flags & SYN != 0 {
             // The host opens anew: it has taken the reset.
-            let takes_reset = way == Way::Out && self.doubtful_reset;
+            let takes_reset = way == NatDirection::Out && self.doubtful_reset;
             if self.is_closing() || self.reset || takes_reset {
                 self = Self::default();
             }
-            if way == Way::In && self.is_first_from_outside(segment) {
+            if way == NatDirection::In && self.is_first_from_outside(segment) {
                 self.shift = Some(segment.shift);
             }
-            let is_first = way == Way::Out && !self.established;
+            let is_first = way == NatDirection::Out && !self.established;
             self.opens_with = is_first.then_some(segment.sequence).or(self.opens_with);
             self.heard[way as usize] = true;
             return self;
         }
-        if way == Way::Out {
+        if way == NatDirection::Out {
             self.opens_with = None;
         }
         self.reset = false;
@@ -183,22 +183,22 @@ impl Tcp {
     fn is_first_from_outside(&self, segment: Segment) -> bool {
         let acknowledged = segment.acknowledgement.wrapping_sub(1);
         match segment.flags & ACK {
-            0 => !self.heard[Way::Out as usize],
+            0 => !self.heard[NatDirection::Out as usize],
             _ => self.opens_with == Some(acknowledged),
         }
     }
 
     /// Whether a reset counts.
-    fn believes(self, way: Way, reset: Segment) -> bool {
-        let fin = self.fins[Way::Out as usize];
+    fn believes(self, way: NatDirection, reset: Segment) -> bool {
+        let fin = self.fins[NatDirection::Out as usize];
         let last = self.told.map(|told| told.progress.acknowledgement);
         let acknowledged = [last, fin.map(|fin| fin.acknowledgement)];
-        way == Way::Out
+        way == NatDirection::Out
             || acknowledged.contains(&Some(reset.sequence))
             || fin.is_some_and(|fin| reset.acknowledges(fin))
     }
 
-    fn hear_reset(&mut self, way: Way, segment: Segment) {
+    fn hear_reset(&mut self, way: NatDirection, segment: Segment) {
         match self.believes(way, segment) {
             true => self.reset = true,
             false => self.doubtful_reset = true,
@@ -206,11 +206,11 @@ impl Tcp {
     }
 
     /// Whichever way the second one goes, it tells whether the one from outside is the other end's.
-    fn hear_fin(&mut self, way: Way, segment: Segment) {
+    fn hear_fin(&mut self, way: NatDirection, segment: Segment) {
         self.fins[way as usize] = Some(Fin::of(segment));
         let other = match way {
-            Way::Out => Way::In,
-            Way::In => Way::Out,
+            NatDirection::Out => NatDirection::In,
+            NatDirection::In => NatDirection::Out,
         };
         let fin = self.fins[other as usize];
         self.closing |= fin.is_some_and(|fin| segment.acknowledges(fin));
@@ -222,10 +222,10 @@ impl Tcp {
         if let Some(first) = self.opens_with {
             return sequence == first;
         }
-        if let Some(fin) = self.fins[Way::Out as usize] {
+        if let Some(fin) = self.fins[NatDirection::Out as usize] {
             return fin.end.wrapping_sub(sequence) <= window;
         }
-        let Some(Told { progress, .. }) = self.told else {
+        let Some(LastSegment { progress, .. }) = self.told else {
             return false;
         };
         let farthest = progress.sequence.wrapping_sub(window);
@@ -235,7 +235,7 @@ impl Tcp {
 
     /// Whether that depends on segments that rules may have handled.
     pub fn depends_on_last_segment(self) -> bool {
-        self.opens_with.is_none() && self.fins[Way::Out as usize].is_none()
+        self.opens_with.is_none() && self.fins[NatDirection::Out as usize].is_none()
     }
 
     /// The largest window that the other end can grant.
@@ -246,7 +246,7 @@ impl Tcp {
 
     /// Whether one end alone has been heard.
     pub const fn is_half_open(self) -> bool {
-        self.heard[Way::Out as usize] != self.heard[Way::In as usize]
+        self.heard[NatDirection::Out as usize] != self.heard[NatDirection::In as usize]
     }
 
     /// Whether both ends may send.
@@ -259,7 +259,7 @@ impl Tcp {
         let [Some(_), Some(fin)] = self.fins else {
             return false;
         };
-        let acknowledges = |told: Told| told.progress.acknowledgement == fin.end;
+        let acknowledges = |told: LastSegment| told.progress.acknowledgement == fin.end;
         self.closing || self.told.is_some_and(acknowledges)
     }
 
@@ -270,17 +270,17 @@ impl Tcp {
 
     /// Whether what becomes of a segment with these flags depends on what rules tell of the last segments:
     /// a reset from outside is held against that.
-    pub fn asks_for_last_segment(self, way: Way, flags: u8) -> bool {
-        way == Way::In && flags & RST != 0 && !self.reset
+    pub fn asks_for_last_segment(self, way: NatDirection, flags: u8) -> bool {
+        way == NatDirection::In && flags & RST != 0 && !self.reset
     }
 
     /// Whether segments without flags, which have changed nothing so far, do so after this one: they
     /// must not pass by rules then. A reset from outside that does not count changes nothing for them.
-    pub fn is_undone_by(self, way: Way, segment: Segment) -> bool {
+    pub fn is_undone_by(self, way: NatDirection, segment: Segment) -> bool {
         match segment.flags & (SYN | RST) {
             0 => false,
             SYN => {
-                let takes_reset = way == Way::Out && self.doubtful_reset;
+                let takes_reset = way == NatDirection::Out && self.doubtful_reset;
                 self.has_both_fins() || self.reset || takes_reset
             }
             _ => !self.reset && self.believes(way, segment),
@@ -290,7 +290,7 @@ impl Tcp {
 
 #[cfg(test)]
 mod tests {
-    use super::Way::{In, Out};
+    use super::NatDirection::{In, Out};
     use super::*;
 
     /// A segment of a host that has sent and received up to 100 bytes before it, and is to be
@@ -324,7 +324,7 @@ mod tests {
         }
     }
 
-    fn established(segments: &[(Way, Segment)]) -> bool {
+    fn established(segments: &[(NatDirection, Segment)]) -> bool {
         let state = segments
             .iter()
             .fold(Tcp::default(), |state, &(way, segment)| {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Behind a segment each way.
-    fn goes_on(more: &[(Way, Segment)]) -> bool {
+    fn goes_on(more: &[(NatDirection, Segment)]) -> bool {
         established(&[&[(Out, segment(0)), (In, segment(0))], more].concat())
     }
 

@@ -10,7 +10,9 @@ use super::prefix::is_local;
 use super::settings::Settings;
 use crate::icmp_errors::Refusals;
 use crate::icmp_messages::{Cause, Icmp};
-use crate::napt::core::{Napt, Slot, Stop, Translatable, Way, flags_of, set_ends, translatable};
+use crate::napt::core::{
+    Napt, NatDirection, Slot, Stop, Translatable, flags_of, set_ends, translatable,
+};
 use crate::rate_limit::RateLimit;
 use crate::records::{BindingEvents, Kind};
 use rewriting::{datagram_of, is_announced, longest};
@@ -150,8 +152,14 @@ impl Nat64 {
         let leg = leg.map_err(|stop| self.napt.stop(packet, stop))?;
         self.napt.check_new(packet, &[leg])?;
         self.napt.check_room(packet, &[leg], now)?;
-        self.napt
-            .use_leg(packet, &leg, (old.source, kind), Way::Out, flags, now);
+        self.napt.use_leg(
+            packet,
+            &leg,
+            (old.source, kind),
+            NatDirection::Out,
+            flags,
+            now,
+        );
         let external = self.napt.external.endpoint(leg.slot);
         let new = of_kind(kind, external, remote, external.port);
         self.rewrite(packet.whole(), old, new, answers)?;
@@ -181,7 +189,7 @@ impl Nat64 {
         self.napt.check_room(packet, &[leg], now)?;
         let internal = self.napt.internal(&leg);
         self.napt
-            .use_leg(packet, &leg, (internal, kind), Way::In, flags, now);
+            .use_leg(packet, &leg, (internal, kind), NatDirection::In, flags, now);
         let remote = Endpoint::new(
             self.settings.embedding.embed(old.source.address),
             old.source.port,
@@ -219,14 +227,26 @@ impl Nat64 {
         let legs = &legs[..1 + usize::from(second.is_some())];
         self.napt.check_new(packet, legs)?;
         self.napt.check_room(packet, legs, now)?;
-        self.napt
-            .use_leg(packet, &first, (old.source, kind), Way::Out, flags, now);
+        self.napt.use_leg(
+            packet,
+            &first,
+            (old.source, kind),
+            NatDirection::Out,
+            flags,
+            now,
+        );
         let Some(second) = second else {
             return Err(self.napt.stop(packet, Stop::Unsolicited));
         };
         let receiver = self.napt.internal(&second);
-        self.napt
-            .use_leg(packet, &second, (receiver, kind), Way::In, flags, now);
+        self.napt.use_leg(
+            packet,
+            &second,
+            (receiver, kind),
+            NatDirection::In,
+            flags,
+            now,
+        );
         let shown = Endpoint::new(self.settings.embedding.embed(sender.address), sender.port);
         set_ends(packet, kind, shown, receiver);
         packet.uncacheable(Obstacle::Undecided);

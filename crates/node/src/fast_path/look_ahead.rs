@@ -141,7 +141,7 @@ impl Searched for Inside {
 }
 
 /// What was seen of a batch as a whole.
-struct Seen {
+struct BatchSummary {
     bytes_in: u64,
     /// The latest time that any has arrived.
     latest: Instant,
@@ -218,7 +218,12 @@ impl FastPath {
 
     /// Looks at the frames of a batch, in columns: what one loop does keeps its values in registers.
     #[inline(never)]
-    fn look(&self, searched: &impl Searched, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
+    fn look(
+        &self,
+        searched: &impl Searched,
+        coming: Coming<'_>,
+        ahead: &mut Ahead,
+    ) -> BatchSummary {
         let Coming { frames, next, .. } = coming;
         let seen = self.parse_plain(coming, ahead);
         let (sides, mut replies, mut others) = (self.admission.sides().of_v4(), 0, 0);
@@ -247,7 +252,7 @@ impl FastPath {
 
     /// Finds the headers of plain packets.
     #[inline(always)]
-    fn parse_plain(&self, coming: Coming<'_>, ahead: &mut Ahead) -> Seen {
+    fn parse_plain(&self, coming: Coming<'_>, ahead: &mut Ahead) -> BatchSummary {
         let frames = coming.frames;
         let (mut bytes_in, mut latest, mut is_early) = (0, self.under_way.latest(), false);
         let has_connections = self.steering.are_connections();
@@ -271,7 +276,7 @@ impl FastPath {
                 (known.plain, known.ends) = plain;
             }
         }
-        Seen {
+        BatchSummary {
             bytes_in,
             latest,
             is_early,

@@ -15,7 +15,7 @@ use twinpath_fastpath::StepTaken;
 use twinpath_rulecache::{self as rulecache, MatchKey};
 
 /// A packet in front of an element, as it was.
-pub(super) struct Seen {
+pub(super) struct PacketBefore {
     parsed: Parsed,
     bytes: Vec<u8>,
     /// What it shows to rules, if the element has some and it meets any.
@@ -127,7 +127,7 @@ impl FastPath {
         frame: &Frame,
         shape: &Shape<'_>,
         position: Position,
-    ) -> Option<Seen> {
+    ) -> Option<PacketBefore> {
         match &self.watch {
             None => None,
             Some(watch) if watch.follows(frame.buffer()).is_none() => None,
@@ -136,7 +136,7 @@ impl FastPath {
     }
 
     #[cold]
-    fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, position: Position) -> Seen {
+    fn seen(&mut self, frame: &Frame, shape: &Shape<'_>, position: Position) -> PacketBefore {
         let parsed = shape.parsed(self.steering.at(position.element), frame);
         let (mut key, mut slot, mut stages) = (None, None, Vec::new());
         match self.elements.get_mut(usize::from(position.element)) {
@@ -150,7 +150,7 @@ impl FastPath {
             }
             Some(FastElement::OnSlowPath) | None => {}
         }
-        Seen {
+        PacketBefore {
             parsed,
             bytes: frame.bytes().to_vec(),
             key,
@@ -163,7 +163,7 @@ impl FastPath {
     #[cold]
     pub(super) fn tell_met(
         &self,
-        seen: Seen,
+        seen: PacketBefore,
         frame: &Frame,
         position: Position,
         (decision, hint): (Decision, u32),
@@ -200,7 +200,12 @@ fn found_rule(stage: &RuleStage, key: Option<MatchKey>, hint: u32) -> TableLooku
 }
 
 /// The slot of a packet's flow, before and behind the packet.
-fn found_slot(stage: &StateStage, seen: Seen, position: Position, watch: &Watch) -> TableLookup {
+fn found_slot(
+    stage: &StateStage,
+    seen: PacketBefore,
+    position: Position,
+    watch: &Watch,
+) -> TableLookup {
     let Some(before) = seen.slot else {
         return TableLookup::NoSlot;
     };

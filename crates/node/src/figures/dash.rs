@@ -1,7 +1,7 @@
 //! What is seen of a DPU.
 
 use twinpath_control::live::DashSnapshot;
-use twinpath_control::report::{Dash, EniFigures, MeterFigures, WayFigures};
+use twinpath_control::report::{Dash, DirectionFigures, EniFigures, MeterFigures};
 use twinpath_dash::Dpu;
 use twinpath_dash::counters::{Drops, EniCounters};
 
@@ -31,7 +31,7 @@ pub(crate) fn snapshot(dpu: &Dpu) -> DashSnapshot {
 }
 
 fn eni(counters: &EniCounters) -> EniFigures {
-    let way = |number: usize| WayFigures {
+    let way = |number: usize| DirectionFigures {
         received_packets: counters.received[number].packets,
         received_bytes: counters.received[number].bytes,
         sent_packets: counters.sent[number].packets,

@@ -9,7 +9,7 @@ use twinpath_classify::Prefix;
 use twinpath_control::service::Service;
 use twinpath_core::adjacency::{Adjacencies, Adjacency};
 use twinpath_core::wire::Address;
-use twinpath_kernel::{SetId, Target, View, Way};
+use twinpath_kernel::{Egress, SetId, Target, View};
 use twinpath_nf::router::{
     self, KernelRoutes, Learned, Learning, NextHop, NextHopGroup, Reached, is_routable,
 };
@@ -118,7 +118,7 @@ impl RouteImporter {
         learned
     }
 
-    fn via(&mut self, mut ways: Vec<Way>) -> Learned {
+    fn via(&mut self, mut ways: Vec<Egress>) -> Learned {
         // In which order the kernel tells them makes no difference.
         ways.sort_unstable();
         ways.dedup();
@@ -135,8 +135,8 @@ impl RouteImporter {
     }
 
     /// The name of a next hop, which is known from now on.
-    fn hop(&mut self, way: Way) -> Option<Arc<str>> {
-        let Way { port, gateway, .. } = way;
+    fn hop(&mut self, way: Egress) -> Option<Arc<str>> {
+        let Egress { port, gateway, .. } = way;
         let name: Arc<str> = self.name(port, gateway).into();
         if !self.hops.contains_key(&name) {
             if self.hops.len() >= router::MAX_NEXT_HOPS {
@@ -162,7 +162,7 @@ impl RouteImporter {
         }
     }
 
-    fn group(&mut self, names: &[Arc<str>], ways: &[Way]) -> Learned {
+    fn group(&mut self, names: &[Arc<str>], ways: &[Egress]) -> Learned {
         let shares = names.iter().zip(ways).map(|(name, way)| match way.weight {
             1 => name.to_string(),
             weight => format!("{name} ({weight})"),

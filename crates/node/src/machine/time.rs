@@ -31,7 +31,7 @@ enum Turn {
     #[default]
     Over,
     /// Workers have been told of it.
-    Told,
+    Informed,
     /// What it let go of is inside.
     LetGo,
 }
@@ -148,7 +148,7 @@ impl Machine {
     /// Deadlines come one at a time; when what one has let go of is through, the next.
     fn take_turns(&mut self, oldest: Instant) {
         let told = self.time.told.passed;
-        if self.time.turn == Turn::Told && self.links.iter().all(|link| link.passed() >= told) {
+        if self.time.turn == Turn::Informed && self.links.iter().all(|link| link.passed() >= told) {
             self.time.turn = Turn::LetGo;
         }
         if self.time.turn == Turn::LetGo && !self.has_packets_inside() {
@@ -161,7 +161,7 @@ impl Machine {
         let is_due = next.at != Instant::NEVER && next <= passed;
         match is_due {
             true => {
-                self.time.turn = Turn::Told;
+                self.time.turn = Turn::Informed;
                 self.tell_workers(next, true);
             }
             // At its end a run has no time but that of the deadlines; flows age by the clock.

@@ -12,8 +12,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::{Grant, SlowFlows};
 use twinpath_control::look::{
-    BackendView, BindingView, CounterView, DashFlowView, DashQuery, FlowPath, FlowView, Look, Part,
-    Query, Seen,
+    BackendView, BindingView, CounterView, DashFlowView, DashQuery, FlowPath, FlowView, Look,
+    LookResult, Part, Query,
 };
 use twinpath_control::operator::Answer;
 use twinpath_control::report::EniFigures;
@@ -34,14 +34,14 @@ const TIME: Duration = Duration::from_secs(20);
 impl Control {
     pub(super) fn look(&self, look: Look) -> Result<Answer, String> {
         let seen = match look {
-            Look::Flows(query) => Seen::Flows(self.flows(&query)?),
-            Look::Bindings(query) => Seen::Bindings(self.bindings(&query)?),
-            Look::Backends(query) => Seen::Backends(self.backends(&query)?),
-            Look::Counters(query) => Seen::Counters(self.entry_counters(&query)?),
-            Look::DashFlows(query) => Seen::DashFlows(self.dash_flows(&query)?),
-            Look::Figures => Seen::Figures(Box::new(self.figures()?)),
+            Look::Flows(query) => LookResult::Flows(self.flows(&query)?),
+            Look::Bindings(query) => LookResult::Bindings(self.bindings(&query)?),
+            Look::Backends(query) => LookResult::Backends(self.backends(&query)?),
+            Look::Counters(query) => LookResult::Counters(self.entry_counters(&query)?),
+            Look::DashFlows(query) => LookResult::DashFlows(self.dash_flows(&query)?),
+            Look::Figures => LookResult::Figures(Box::new(self.figures()?)),
         };
-        Ok(Answer::Seen(Box::new(seen)))
+        Ok(Answer::LookResult(Box::new(seen)))
     }
 
     fn flows(&self, query: &Query) -> Result<Part<FlowView>, String> {

@@ -64,12 +64,12 @@ impl Backoff {
 
 /// Gives the processor to threads that wait for it: for no longer, in all, than it was kept.
 #[derive(Default)]
-pub(super) struct Way {
+pub(super) struct FairYield {
     /// Since the thread began.
     kept_until: Duration,
 }
 
-impl Way {
+impl FairYield {
     /// Lets others in, unless what that took last has still to be made up for.
     pub fn give(&mut self, began: Instant) {
         let before = began.elapsed();
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn a_processor_is_kept_for_as_long_as_it_was_away() {
         let ms = Duration::from_millis;
-        let mut way = Way::default();
+        let mut way = FairYield::default();
         way.came_back(ms(10), ms(14));
         assert_eq!(way.kept_until, ms(18));
         way.give(Instant::now());

@@ -10,7 +10,7 @@ use twinpath_rulecache::Output;
 use twinpath_slowpath::DropNote;
 
 /// A packet in front of functions that share flow state.
-pub(super) struct Seen {
+pub(super) struct PacketBefore {
     buffer: usize,
     /// Its number: when it has been dropped another packet may be in the buffer.
     ordinal: u64,
@@ -61,7 +61,7 @@ impl Worker {
 
     /// Functions that share flow state are about to meet a packet.
     #[inline]
-    pub(super) fn see(&mut self, header: &Header, frame: &Frame) -> Option<Seen> {
+    pub(super) fn see(&mut self, header: &Header, frame: &Frame) -> Option<PacketBefore> {
         match &self.watch {
             Some(watch) if header.has_packet => {
                 let followed = watch.follows(frame.buffer());
@@ -72,7 +72,12 @@ impl Worker {
     }
 
     #[cold]
-    fn seen(&mut self, header: &Header, frame: &Frame, followed: Option<u64>) -> Option<Seen> {
+    fn seen(
+        &mut self,
+        header: &Header,
+        frame: &Frame,
+        followed: Option<u64>,
+    ) -> Option<PacketBefore> {
         // What was in this buffer before is gone.
         self.kept.remove(&frame.buffer());
         let ordinal = followed?;
@@ -82,7 +87,7 @@ impl Worker {
                 // It may wait there, and be dropped when others are met.
                 flows.chain_mut().note_drops();
                 self.kept.insert(frame.buffer(), ordinal);
-                Some(Seen {
+                Some(PacketBefore {
                     buffer: frame.buffer(),
                     ordinal,
                     words: flows.words_of(&header.key).map(<[u32]>::to_vec),
@@ -96,7 +101,7 @@ impl Worker {
 
     /// They have met it.
     #[cold]
-    pub(super) fn tell_met(&mut self, seen: &Seen, header: &Header, notes: &[DropNote]) {
+    pub(super) fn tell_met(&mut self, seen: &PacketBefore, header: &Header, notes: &[DropNote]) {
         let element = self.elements.get(usize::from(header.element));
         let (Some(SlowElement::Flows(flows)), Some(outgoing)) =
             (element, self.outgoing.get(seen.first..))

@@ -6,7 +6,7 @@
 //! - an ICMP error about a TCP segment waits at a translation until rules have told what they saw of the
 //!   connection, in the books of what waits.
 
-use super::{BETWEEN_ROUNDS, Bench, DATA, FLOWS, Kind, Way, ends, ways};
+use super::{BETWEEN_ROUNDS, Bench, DATA, FLOWS, Handling, Kind, ends, ways};
 use allocation_counter::measure;
 use twinpath_control::live::Live;
 use twinpath_control::report::Report;
@@ -63,13 +63,13 @@ enum Rare {
 
 /// How many packets are something seldom.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct RarePackets {
     tagged: usize,
     parts: usize,
     errors: usize,
 }
 
-impl Seen {
+impl RarePackets {
     /// A packet is seen.
     pub fn note(&mut self, packet: &[u8]) {
         let Ok(layout) = dissect(packet) else {
@@ -290,7 +290,7 @@ fn telling(rare: Rare) -> &'static [(&'static str, &'static str)] {
 }
 
 /// How many allocations there may be in the rounds that are counted.
-fn most(chain: &[&str], rare: Rare, way: Way) -> u64 {
+fn most(chain: &[&str], rare: Rare, way: Handling) -> u64 {
     // In each round every end of a conversation does once what is seldom.
     let of_one_end = u64::from(FLOWS) * ROUNDS as u64;
     let has = |name: &str| chain.contains(&name);
@@ -298,12 +298,12 @@ fn most(chain: &[&str], rare: Rare, way: Way) -> u64 {
         // What comes from inside is translated without its ports: hosts have one external address here.
         (Rare::PartsInDisorder, _) if has("napt") || has("nat64") => LISTS_OF_KEPT * of_one_end,
         // What comes from outside quotes a segment of a host, and nobody may guess its number.
-        (Rare::ErrorsAboutSegments, Way::Fast) if has("napt") => MOST_OF_WAITING * of_one_end,
+        (Rare::ErrorsAboutSegments, Handling::Fast) if has("napt") => MOST_OF_WAITING * of_one_end,
         _ => 0,
     }
 }
 
-fn assert_frugal(chain: &[&str], is_v6: bool, rare: Rare, rounds: &[Vec<Burst>], way: Way) {
+fn assert_frugal(chain: &[&str], is_v6: bool, rare: Rare, rounds: &[Vec<Burst>], way: Handling) {
     let what = format!("{chain:?} {rare:?} {way:?}, IPv6: {is_v6}");
     let (first, rest) = rounds.split_at(WARM_ROUNDS);
     let mut bench = Bench::new(chain, way, Kind::Datagrams);
@@ -316,7 +316,7 @@ fn assert_frugal(chain: &[&str], is_v6: bool, rare: Rare, rounds: &[Vec<Burst>],
         "{what}: {} allocations cold, {} warm; {left:?} left, {seen:?}",
         cold.count_total, warm.count_total
     );
-    let (mut sent, mut all) = (Seen::default(), 0);
+    let (mut sent, mut all) = (RarePackets::default(), 0);
     for packet in rest.iter().flatten().flatten() {
         sent.note(packet);
         all += 1;
@@ -326,10 +326,10 @@ fn assert_frugal(chain: &[&str], is_v6: bool, rare: Rare, rounds: &[Vec<Burst>],
     // On both paths what is no whole datagram or segment is the slow path's, and the fast path has others.
     let is_for_workers = !matches!(rare, Rare::Tagged | Rare::SegmentsInDisorder);
     match way {
-        Way::Fast if is_for_workers => assert!(left[0] > 0 && left[1] > 0, "{what}: {left:?}"),
-        Way::Fast if rare == Rare::Tagged => assert_eq!(left[1], 0, "{what}"),
-        Way::Fast => assert!(left[0] > 0, "{what}: {left:?}"),
-        Way::Punted | Way::Slow => assert_eq!(left[0], 0, "{what}"),
+        Handling::Fast if is_for_workers => assert!(left[0] > 0 && left[1] > 0, "{what}: {left:?}"),
+        Handling::Fast if rare == Rare::Tagged => assert_eq!(left[1], 0, "{what}"),
+        Handling::Fast => assert!(left[0] > 0, "{what}: {left:?}"),
+        Handling::Punted | Handling::Slow => assert_eq!(left[0], 0, "{what}"),
     }
     for (function, counter) in telling(rare) {
         if chain.contains(function) {

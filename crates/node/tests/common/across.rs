@@ -9,7 +9,7 @@ use super::world::{Mishaps, World};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use twinpath_captures::networks::is_in;
-use twinpath_captures::{Conversation, Expectation, FunctionText, Lacking, Profile, Seen};
+use twinpath_captures::{Conversation, Evidence, Expectation, FunctionText, Lacking, Profile};
 use twinpath_classify::Prefix;
 use twinpath_control::service::{Paths, Service};
 use twinpath_core::key::Role;
@@ -57,7 +57,7 @@ pub fn nat64(profile: &Profile) -> Result<FunctionText, Lacking> {
         seen,
         at_least,
     };
-    let exhausted = Seen::Counted(&["ports_exhausted", "sessions_exhausted"]);
+    let exhausted = Evidence::Counted(&["ports_exhausted", "sessions_exhausted"]);
     Ok(FunctionText {
         function: NAME,
         variant: "",
@@ -67,9 +67,9 @@ pub fn nat64(profile: &Profile) -> Result<FunctionText, Lacking> {
         ),
         files: Vec::new(),
         expectations: vec![
-            seen(Seen::Counted(&["translated_out"]), 1),
+            seen(Evidence::Counted(&["translated_out"]), 1),
             seen(exhausted, 0),
-            seen(Seen::Addressed(profile.fresh.v4), 1),
+            seen(Evidence::Addressed(profile.fresh.v4), 1),
         ],
     })
 }
@@ -111,7 +111,7 @@ pub fn answers(profile: &Profile, met: &Trace) -> Option<Expectation> {
     let are_there = met.iter().any(|frame| is_answer(frame.frame));
     are_there.then_some(Expectation {
         function: NAME,
-        seen: Seen::Counted(&["translated_in"]),
+        seen: Evidence::Counted(&["translated_in"]),
         at_least: 1,
     })
 }

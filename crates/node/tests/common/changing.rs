@@ -29,12 +29,12 @@ struct ChangingFeed {
     changes: Vec<(usize, Box<Replacement>)>,
     commands: mpsc::Sender<Command>,
     answer: Option<mpsc::Receiver<ChangeResult>>,
-    told: mpsc::Sender<Told>,
+    told: mpsc::Sender<RulesChanged>,
 }
 
 /// What a change did.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct RulesChanged {
     pub rules_gone: usize,
     pub rules_kept: usize,
 }
@@ -47,7 +47,7 @@ impl ChangingFeed {
                 Err(mpsc::TryRecvError::Empty) => return true,
                 Err(mpsc::TryRecvError::Disconnected) => panic!("nobody made the change"),
                 Ok(Ok(done)) => {
-                    let told = Told {
+                    let told = RulesChanged {
                         rules_gone: done.rules_gone,
                         rules_kept: done.rules_kept,
                     };
@@ -117,7 +117,7 @@ pub fn run_changing_told(
     trace: &Trace,
     paths: Paths,
     execution: Execution,
-) -> (Outcome, Vec<Told>) {
+) -> (Outcome, Vec<RulesChanged>) {
     let mut replacements = Vec::new();
     let mut present = settled(service, paths, execution);
     for change in changes {
@@ -137,7 +137,7 @@ pub fn run_replacing(
     trace: &Trace,
     paths: Paths,
     execution: Execution,
-) -> (Outcome, Vec<Told>) {
+) -> (Outcome, Vec<RulesChanged>) {
     let (told, all_told) = mpsc::channel();
     let first = settled(service, paths, execution);
     let mut node = build(&first, paths).unwrap_or_else(|error| panic!("{error}"));

@@ -23,7 +23,7 @@ const CLIENTS: u16 = 0;
 const SERVERS: u16 = 1;
 
 /// What clients have sent and servers have seen.
-type Seen = Arc<Mutex<Arrived>>;
+type SharedArrivals = Arc<Mutex<Arrived>>;
 
 #[derive(Default)]
 struct Arrived {
@@ -44,7 +44,7 @@ struct Conversation {
     requests: Trace,
     /// What comes when, the last first.
     plan: Vec<(u64, Next)>,
-    seen: Seen,
+    seen: SharedArrivals,
     /// How often a server was asked that has not seen its request.
     waits: u32,
 }
@@ -101,7 +101,7 @@ impl Feed for Conversation {
 
 struct Servers {
     left: Leaving,
-    seen: Seen,
+    seen: SharedArrivals,
 }
 
 impl Sink for Servers {
@@ -142,7 +142,7 @@ impl Plan {
     }
 
     /// Only what servers have seen is answered.
-    fn without_lost(mut self, seen: &Seen) -> Self {
+    fn without_lost(mut self, seen: &SharedArrivals) -> Self {
         let seen = seen.lock().expect("nobody panics");
         self.0.retain(|(_, next)| match next {
             Next::Request(_) => true,
@@ -171,9 +171,9 @@ fn run(
     requests: &Trace,
     plan: &Plan,
     (paths, execution): (Paths, Execution),
-) -> (Outcome, Seen) {
+) -> (Outcome, SharedArrivals) {
     let service = lossless(service, paths, execution);
-    let seen = Seen::default();
+    let seen = SharedArrivals::default();
     let mut source = Source::new(Conversation {
         plan: plan.0.clone(),
         requests: super::copy(requests),

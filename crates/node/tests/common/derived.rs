@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use twinpath_captures::{Expectation, FunctionText, Profile, Seen, ServiceText};
+use twinpath_captures::{Evidence, Expectation, FunctionText, Profile, ServiceText};
 use twinpath_captures::{key_value_requests, ticking};
 use twinpath_control::report::Report;
 use twinpath_control::service::{Paths, Service};
@@ -183,9 +183,9 @@ fn set_ends(packet: &mut [u8], source: Endpoint, destination: Endpoint) {
 /// How often something was seen of a function: on the slow path alone, or on both paths.
 pub fn seen(expected: &Expectation, slow: &Outcome, both: &Outcome) -> u64 {
     match &expected.seen {
-        Seen::Counted(counters) => counted(slow, expected.function, counters),
-        Seen::Dropped(reason) => drops(both, reason),
-        Seen::Addressed(prefix) => {
+        Evidence::Counted(counters) => counted(slow, expected.function, counters),
+        Evidence::Dropped(reason) => drops(both, reason),
+        Evidence::Addressed(prefix) => {
             let is_addressed = |packet: &&Vec<u8>| {
                 ends(packet).is_some_and(|(source, destination, _)| {
                     prefix.includes(source.address) || prefix.includes(destination.address)
@@ -194,7 +194,7 @@ pub fn seen(expected: &Expectation, slow: &Outcome, both: &Outcome) -> u64 {
             let packets = both.flows.values().flatten();
             packets.filter(is_addressed).count() as u64
         }
-        Seen::Ports => both.ports.keys().flatten().count() as u64,
+        Evidence::Ports => both.ports.keys().flatten().count() as u64,
     }
 }
 

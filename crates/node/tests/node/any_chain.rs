@@ -160,7 +160,7 @@ impl fmt::Display for Cached {
 
 /// What the whole test has seen.
 #[derive(Default)]
-struct Seen {
+struct Totals {
     chains: u64,
     cached: Cached,
     /// By function: what was seen of chains that have it.
@@ -174,7 +174,7 @@ struct Function {
     counters: BTreeMap<String, u64>,
 }
 
-impl Seen {
+impl Totals {
     fn add(&mut self, any: &AnyService, slow: &Outcome, both: &Outcome) {
         self.chains += 1;
         self.cached.add(both);
@@ -307,7 +307,7 @@ fn cases(usual: u32) -> u32 {
 
 #[test]
 fn both_paths_give_what_the_slow_path_alone_give() {
-    let seen = RefCell::new(Seen::default());
+    let seen = RefCell::new(Totals::default());
     let config = ProptestConfig {
         cases: cases(200),
         failure_persistence: None,

@@ -9,7 +9,7 @@ use crate::common::{
     Outcome, VARIANTS, Variant, assert_same, generate, run, service, traffic, vary,
 };
 use std::sync::OnceLock;
-use twinpath_captures::{FunctionText, Lacking, Profile, Seen};
+use twinpath_captures::{Evidence, FunctionText, Lacking, Profile};
 use twinpath_control::service::{Execution, Paths};
 
 type Derived = fn(&Profile) -> Result<FunctionText, Lacking>;
@@ -58,7 +58,7 @@ fn alone(tables: &[Derived], variants: &[Variant]) {
 /// Where packets are to be seen with new addresses, some are IPv6.
 fn assert_rewrites_v6(capture: &Capture, function: &FunctionText) {
     let new = capture.profile.fresh.prefix(false);
-    let is_seen = |seen: &Seen| *seen == Seen::Addressed(new);
+    let is_seen = |seen: &Evidence| *seen == Evidence::Addressed(new);
     let rewrites = matches!(function.function, "napt" | "load_balancer");
     let is_expected = function
         .expectations

@@ -3,7 +3,7 @@
 //! the same change is made in front of the same packet.
 
 use crate::common::changing::{
-    ServiceChange, Told, run_changing, run_changing_told, run_replacing, settled,
+    RulesChanged, ServiceChange, run_changing, run_changing_told, run_replacing, settled,
 };
 use crate::common::rows::tell;
 use crate::common::{
@@ -93,7 +93,7 @@ fn compare(
     changes: &[ServiceChange],
     trace: &Trace,
     what: &str,
-) -> (Outcome, Vec<Told>) {
+) -> (Outcome, Vec<RulesChanged>) {
     let expected = run_changing(first, changes, trace, Paths::Slow, Execution::Virtual);
     let unchanged = run(first, trace, Paths::Slow, Execution::Virtual);
     assert!(
@@ -124,11 +124,11 @@ fn compare(
 /// Every change took out some rules, and left more. How many is not told by generated packets: flows
 /// come and go, and of those that there are some are not cached yet, or no longer.
 /// [`those_go_whose_flows_meet_the_entry`] has the numbers.
-fn assert_most_stay(told: &[Told], changes: usize) {
+fn assert_most_stay(told: &[RulesChanged], changes: usize) {
     assert_eq!(told.len(), changes);
     for (
         number,
-        Told {
+        RulesChanged {
             rules_gone,
             rules_kept,
         },
@@ -228,7 +228,7 @@ fn those_go_whose_flows_meet_the_entry() {
             count_within(&flows, 1, network),
         ),
     ];
-    let expected = steps.each_ref().map(|&(_, _, rules_gone)| Told {
+    let expected = steps.each_ref().map(|&(_, _, rules_gone)| RulesChanged {
         rules_gone,
         rules_kept: flows.len() - rules_gone,
     });
@@ -405,7 +405,7 @@ fn backends_change_one_by_one() {
     let first = made_without_inside(&["load_balancer"], BALANCER);
     let changes = edited(&first, &edits, PACKETS);
     let (_, told) = compare(&first, &changes, &trace, "alone");
-    let nothing = Told {
+    let nothing = RulesChanged {
         rules_gone: 0,
         rules_kept: 0,
     };

@@ -15,7 +15,7 @@ struct Peer {
 }
 
 /// Of an answer: opcode, number, syndrome, payload.
-type Told = (Opcode, u32, Option<Syndrome>, Vec<u8>);
+type Answer = (Opcode, u32, Option<Syndrome>, Vec<u8>);
 
 fn path() -> Path {
     Path {
@@ -27,11 +27,11 @@ fn path() -> Path {
     }
 }
 
-fn ack(psn: u32) -> Told {
+fn ack(psn: u32) -> Answer {
     (Opcode::ACKNOWLEDGE, psn, Some(Syndrome::ACK), Vec::new())
 }
 
-fn nak(psn: u32, why: Nak) -> Told {
+fn nak(psn: u32, why: Nak) -> Answer {
     let syndrome = Some(Syndrome::Nak(why));
     (Opcode::ACKNOWLEDGE, psn, syndrome, Vec::new())
 }
@@ -103,7 +103,7 @@ impl Peer {
         told.collect()
     }
 
-    fn told(&mut self) -> Vec<Told> {
+    fn told(&mut self) -> Vec<Answer> {
         let mut out = Vec::new();
         self.responder.transmit(&mut self.pools, &mut out, 1000);
         let told = |frame: Frame| {
@@ -118,7 +118,13 @@ impl Peer {
         out.into_iter().map(told).collect()
     }
 
-    fn asks(&mut self, opcode: Opcode, psn: u32, reth: Option<Reth>, payload: &[u8]) -> Vec<Told> {
+    fn asks(
+        &mut self,
+        opcode: Opcode,
+        psn: u32,
+        reth: Option<Reth>,
+        payload: &[u8],
+    ) -> Vec<Answer> {
         self.send(opcode, psn, reth, payload);
         self.told()
     }

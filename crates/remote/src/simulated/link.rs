@@ -163,11 +163,11 @@ impl Link {
     // What somebody on the link can do, who computes right ICRCs.
 
     /// A frame that was seen lately and is of such a kind.
-    fn seen(&self, random: &mut Random, is_such: impl Fn(Opcode) -> bool) -> Option<Seen> {
+    fn seen(&self, random: &mut Random, is_such: impl Fn(Opcode) -> bool) -> Option<RoceFrame> {
         let start = random.below(self.seen.len() as u64) as usize;
         let frames = self.seen.iter().cycle().skip(start).take(self.seen.len());
         frames
-            .map(|bytes| Seen::of(bytes))
+            .map(|bytes| RoceFrame::of(bytes))
             .find_map(|seen| seen.filter(|seen| is_such(seen.packet.header.opcode)))
     }
 
@@ -287,13 +287,13 @@ impl Link {
 }
 
 /// A RoCE frame that was seen.
-struct Seen {
+struct RoceFrame {
     bytes: Vec<u8>,
     layout: Layout,
     packet: RocePacket,
 }
 
-impl Seen {
+impl RoceFrame {
     fn of(bytes: &[u8]) -> Option<Self> {
         let layout = dissect(bytes).ok()?;
         let packet = RocePacket::read(bytes, &layout).ok()?;

@@ -3,7 +3,7 @@
 use crate::error::CommandError;
 use crate::look::{Service, look, unexpected};
 use crate::{Outcome, output};
-use twinpath_control::look::{BackendView, Look, Seen};
+use twinpath_control::look::{BackendView, Look, LookResult};
 use twinpath_control::report::units;
 
 /// Shows the backends of load balancers in a running service
@@ -29,7 +29,7 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = &arguments.service;
     let backends = match look(&service.control, Look::Backends(service.query()))? {
-        Seen::Backends(backends) => backends,
+        LookResult::Backends(backends) => backends,
         other => return Err(unexpected(other)),
     };
     service.tell(&backends, "backend", |backend| {

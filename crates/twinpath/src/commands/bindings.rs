@@ -3,7 +3,7 @@
 use crate::error::CommandError;
 use crate::look::{Ends, Service, look, unexpected};
 use crate::{Outcome, output};
-use twinpath_control::look::{Look, Query, Seen};
+use twinpath_control::look::{Look, LookResult, Query};
 
 /// Shows the bindings of address translations in a running service
 ///
@@ -31,7 +31,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 /// Shows those that are asked for.
 pub fn show(service: &Service, query: Query) -> Result<Outcome, CommandError> {
     let bindings = match look(&service.control, Look::Bindings(query))? {
-        Seen::Bindings(bindings) => bindings,
+        LookResult::Bindings(bindings) => bindings,
         other => return Err(unexpected(other)),
     };
     service.tell(&bindings, "binding", |binding| {

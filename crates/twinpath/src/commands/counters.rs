@@ -3,7 +3,7 @@
 use crate::error::CommandError;
 use crate::look::{Service, look, unexpected};
 use crate::{Outcome, output};
-use twinpath_control::look::{CounterView, Look, Seen};
+use twinpath_control::look::{CounterView, Look, LookResult};
 use twinpath_control::report::units;
 
 /// Shows how often rules of access lists, firewalls and inspectors, and next hops of routers, decided in a running service
@@ -28,7 +28,7 @@ pub struct Arguments {
 pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let service = &arguments.service;
     match look(&service.control, Look::Counters(service.query()))? {
-        Seen::Counters(counters) => service.tell(&counters, "counter", line),
+        LookResult::Counters(counters) => service.tell(&counters, "counter", line),
         other => Err(unexpected(other)),
     }
 }

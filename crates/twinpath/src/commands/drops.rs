@@ -6,7 +6,7 @@ use crate::look::{look, unexpected};
 use crate::stop::Stop;
 use crate::{Outcome, output};
 use std::path::PathBuf;
-use twinpath_control::look::{DropView, FlowPath, Look, Seen, Stream};
+use twinpath_control::look::{DropView, FlowPath, Look, LookResult, Stream};
 use twinpath_control::report::units;
 use twinpath_core::DropReason;
 
@@ -61,7 +61,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 impl Arguments {
     fn tell_counts(&self) -> Result<Outcome, CommandError> {
         let report = match look(&self.control, Look::Figures)? {
-            Seen::Figures(report) => report,
+            LookResult::Figures(report) => report,
             other => return Err(unexpected(other)),
         };
         let mut drops = report.drops;
@@ -90,7 +90,7 @@ impl Arguments {
             return Ok(());
         };
         let report = match look(&self.control, Look::Figures)? {
-            Seen::Figures(report) => report,
+            LookResult::Figures(report) => report,
             other => return Err(unexpected(other)),
         };
         let functions = report.functions.into_iter();

@@ -75,7 +75,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     } else {
         let has_programs = arguments.programs;
         let explanation = &explanation;
-        text::Told {
+        text::ExplanationText {
             explanation,
             has_programs,
         }

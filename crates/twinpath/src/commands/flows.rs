@@ -4,7 +4,7 @@ use crate::error::CommandError;
 use crate::look::{Ends, Service, look, time, unexpected};
 use crate::{Outcome, output};
 use twinpath_control::flow_filter::FlowFilter;
-use twinpath_control::look::{FlowPath, FlowView, Look, Query, Seen};
+use twinpath_control::look::{FlowPath, FlowView, Look, LookResult, Query};
 use twinpath_control::report::units;
 
 /// Shows the flows that a running service knows
@@ -52,7 +52,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
         ..query
     };
     match look(&service.control, Look::Flows(query))? {
-        Seen::Flows(flows) => service.tell(&flows, "flow", line),
+        LookResult::Flows(flows) => service.tell(&flows, "flow", line),
         other => Err(unexpected(other)),
     }
 }

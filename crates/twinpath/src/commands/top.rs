@@ -10,7 +10,7 @@ use page::{Moment, page};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use twinpath_control::look::{Look, Seen};
+use twinpath_control::look::{Look, LookResult};
 use twinpath_nf::duration::Human;
 
 /// Shows the figures of a running service: rates, paths, ports, tables, functions and drops
@@ -82,7 +82,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
 impl Arguments {
     fn moment(&self) -> Result<Moment, CommandError> {
         match look(&self.control, Look::Figures)? {
-            Seen::Figures(report) => Ok(Moment {
+            LookResult::Figures(report) => Ok(Moment {
                 at: Instant::now(),
                 report: *report,
             }),

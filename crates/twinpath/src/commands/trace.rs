@@ -103,7 +103,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     let trace = trace.map_err(|error| CommandError::from(error).placed(&service))?;
     let text = match arguments.json {
         true => serde_json::to_string_pretty(&trace)? + "\n",
-        false => text::Told(&trace).to_string(),
+        false => text::TraceText(&trace).to_string(),
     };
     output::print(&text)?;
     Ok(Outcome::Good)

@@ -136,7 +136,7 @@ const PORT: u16 = 9;
 
 /// Where a stream begins and ends, and how fast it is.
 #[derive(Copy, Clone)]
-struct Way {
+struct StreamEnds {
     /// A host and its interface.
     from: (&'static str, &'static str),
     to: (&'static str, &'static str),
@@ -145,21 +145,21 @@ struct Way {
 }
 
 /// From host to host.
-const CABLES: Way = Way {
+const CABLES: StreamEnds = StreamEnds {
     from: ("client", "eth0"),
     to: ("server", "eth0"),
     rate: 500,
 };
 
 /// From a program beside the service to another, by interfaces of which the kernel keeps 500 packets.
-const TAPS: Way = Way {
+const TAPS: StreamEnds = StreamEnds {
     from: ("middle", "inside"),
     to: ("middle", "outside"),
     rate: 50,
 };
 
 impl Stream {
-    fn begin(network: &Network, way: Way) -> Self {
+    fn begin(network: &Network, way: StreamEnds) -> Self {
         let [is_sent, is_received] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let count = Arc::new(AtomicU64::new(0));
         let (counts, ends) = (Arc::clone(&count), Arc::clone(&is_received));
@@ -268,7 +268,7 @@ fn a_restart_costs_no_packet_of_programs_on_this_host() {
     restarts_lose_nothing("tap", &network, &service("tap", 1), TAPS);
 }
 
-fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: Way) {
+fn restarts_lose_nothing(what: &str, network: &Network, text: &str, way: StreamEnds) {
     let manager = Manager::start();
     let mut middle = manager.start_service(network, text);
     let names = manager.names();

@@ -6,7 +6,7 @@ pub mod service;
 mod variant;
 mod versions;
 
-pub use reference::{Reference, Way};
+pub use reference::{Leg, Reference};
 pub use variant::Variant;
 pub use versions::{cross, embedded, is_for_v4};
 

@@ -51,7 +51,7 @@ pub struct Reference {
 
 /// A part of a packet's way.
 #[derive(Copy, Clone, Debug)]
-pub struct Way {
+pub struct Leg {
     pub direction: Direction,
     /// How many elements it had passed before.
     pub from: usize,
@@ -122,7 +122,7 @@ impl Reference {
     pub fn pass(
         &mut self,
         bytes: &mut Vec<u8>,
-        way: Way,
+        way: Leg,
         (translate, balance): (impl Fn(&mut Vec<u8>), impl Fn(&mut Vec<u8>)),
     ) -> bool {
         let Self {
@@ -192,7 +192,7 @@ fn process(dpu: &mut Dpu, bytes: &mut Vec<u8>, now: Instant) -> bool {
     }
 }
 
-fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Way, pools: &mut Pools) -> bool {
+fn run(function: &mut RuleChain, bytes: &mut Vec<u8>, way: Leg, pools: &mut Pools) -> bool {
     let (Ok(layout), Some(mut frame)) = (dissect(bytes), pools.take_filled(bytes)) else {
         return true;
     };

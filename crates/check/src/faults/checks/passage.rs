@@ -3,7 +3,7 @@
 
 use super::exit::{Exit, client_of, end_of};
 use super::translation::translated_end;
-use crate::faults::chain::{Way, cross};
+use crate::faults::chain::{Leg, cross};
 use crate::faults::invariant::Invariant;
 use crate::faults::record::Record;
 use crate::faults::scenario::Elements;
@@ -39,7 +39,7 @@ fn may_be_denied(world: &World, record: &mut Record, number: u32) -> bool {
     };
     let turns = packet.seen..=record.turn;
     let (bytes, direction) = (packet.made.clone(), packet.direction);
-    let way = Way {
+    let way = Leg {
         direction,
         from: packet.passed,
         passed: usize::MAX,
@@ -74,7 +74,7 @@ pub fn is_dropped_beside(world: &mut World, record: &mut Record, number: u32) {
     if !world.is_dropped_by_dpu(packet.at, &packet.bytes) {
         return;
     }
-    let way = Way {
+    let way = Leg {
         direction: packet.direction,
         from: packet.passed,
         passed: usize::MAX,
@@ -101,7 +101,7 @@ pub fn is_as_alone(
     };
     let mut expected = packet.made.clone();
     let direction = packet.direction;
-    let way = Way {
+    let way = Leg {
         direction,
         from: packet.passed,
         passed: exit.passed,

@@ -142,7 +142,7 @@ pub fn execute(run: &mut Run, worker: usize) {
     if replaces {
         check_all_home(run);
     }
-    run.note(Happened::Told { worker });
+    run.note(Happened::Commanded { worker });
     let Run { world, record, .. } = run;
     let remote = &mut world.workers[worker];
     let (before, drops) = (remote.counted(), remote.worker.drops());

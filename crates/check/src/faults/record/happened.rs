@@ -146,7 +146,7 @@ pub enum Happened {
     Stops,
     Stopped,
     ChangeAsked,
-    Told {
+    Commanded {
         worker: usize,
     },
     Changed,
@@ -241,7 +241,7 @@ impl fmt::Display for Happened {
             Self::Stops => f.write_str("the run is to end: the fast path gives everything back"),
             Self::Stopped => f.write_str("the run has ended"),
             Self::ChangeAsked => f.write_str("another chain is wanted"),
-            Self::Told { worker } => write!(f, "worker {worker} does what it is told"),
+            Self::Commanded { worker } => write!(f, "worker {worker} does what it is told"),
             Self::Changed => f.write_str("the chain changes"),
             Self::GivesUp => f.write_str("the chain stays, and the fast path takes flows again"),
             Self::Sabotaged { line, how } => write!(f, "sabotage {line}: {how}"),

@@ -7,7 +7,7 @@
 
 use super::super::config::Filtering;
 use super::super::ports::{Search, Slot};
-use super::super::tcp::Way;
+use super::super::tcp::NatDirection;
 use super::{Napt, segment_of, session_entry};
 use crate::records::Kind;
 use twinpath_core::wire::tcp::flags::{ACK, RST, SYN};
@@ -90,7 +90,7 @@ impl Napt {
         if let Some(binding) = self.table.binding_of(internal, kind)
             && let Some(leg) = self.live_leg(packet, binding, remote, now)?
         {
-            return self.undisturbed(packet, leg, Way::Out, flags);
+            return self.undisturbed(packet, leg, NatDirection::Out, flags);
         }
         if flags.is_some_and(|flags| !self.opens(flags)) {
             return Err(Stop::NotPickedUp);
@@ -129,7 +129,7 @@ impl Napt {
         if let Some(binding) = known
             && let Some(leg) = self.live_leg(packet, binding, scoped, now)?
         {
-            return self.undisturbed(packet, leg, Way::In, flags);
+            return self.undisturbed(packet, leg, NatDirection::In, flags);
         }
         let is_forwarded = self.external.forwarded(slot).is_some();
         let may_open = match flags {
@@ -190,7 +190,7 @@ impl Napt {
         &self,
         packet: &mut Recorded<'_>,
         leg: Leg,
-        way: Way,
+        way: NatDirection,
         flags: Option<u8>,
     ) -> Result<Leg, Stop> {
         let session = leg.session.and_then(|number| self.table.session(number));

@@ -1,6 +1,6 @@
 //! Both paths do the same, and the fast one does what it should.
 
-use super::bench::{Bench, Seen, Sent, ends};
+use super::bench::{Bench, Released, Sent, ends};
 use crate::reassembler::Config;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -34,7 +34,11 @@ fn decide(bench: &Bench, interpreter: &mut Interpreter, packet: &Packet) -> Exit
 
 /// Sends a frame along the fast path if it may go there. Also says whether it did. The state of a
 /// flow that holds something is not granted, and its words say so too.
-fn send_fast(bench: &mut Bench, interpreter: &mut Interpreter, bytes: &[u8]) -> (Vec<Seen>, bool) {
+fn send_fast(
+    bench: &mut Bench,
+    interpreter: &mut Interpreter,
+    bytes: &[u8],
+) -> (Vec<Released>, bool) {
     let packet = bench.packet(bytes);
     if decide(bench, interpreter, &packet) == Exit::Continue {
         assert_eq!(bench.handle, 0, "nothing is held");
@@ -84,8 +88,8 @@ impl Event {
     }
 }
 
-fn same(a: &[Seen], b: &[Seen]) -> bool {
-    let plain = |seen: &Seen| (seen.sent.clone(), seen.released, seen.ordinal);
+fn same(a: &[Released], b: &[Released]) -> bool {
+    let plain = |seen: &Released| (seen.sent.clone(), seen.released, seen.ordinal);
     a.iter().map(plain).eq(b.iter().map(plain))
 }
 

@@ -85,7 +85,7 @@ impl Sent {
 
 /// A segment that came out, and when.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct Released {
     pub sent: Sent,
     pub released: Instant,
     pub ordinal: u64,
@@ -125,7 +125,7 @@ impl Bench {
         }
     }
 
-    pub fn send(&mut self, sent: &Sent) -> Vec<Seen> {
+    pub fn send(&mut self, sent: &Sent) -> Vec<Released> {
         let is_first = sent.way == *self.opener.get_or_insert(sent.way);
         let known = self.words[if is_first { 2 } else { 1 }];
         let acknowledged = sent.acknowledged.unwrap_or(known);
@@ -156,7 +156,7 @@ impl Bench {
         }
     }
 
-    pub fn send_frame(&mut self, bytes: &[u8]) -> Vec<Seen> {
+    pub fn send_frame(&mut self, bytes: &[u8]) -> Vec<Released> {
         let packet = self.packet(bytes);
         self.handle(packet)
     }
@@ -171,7 +171,7 @@ impl Bench {
     }
 
     /// What a chain does with a packet.
-    pub fn handle(&mut self, packet: Packet) -> Vec<Seen> {
+    pub fn handle(&mut self, packet: Packet) -> Vec<Released> {
         let packets = self.outputs(packet);
         packets
             .into_iter()
@@ -194,7 +194,7 @@ impl Bench {
     }
 
     /// Lets time pass; timers fire when they are due.
-    pub fn pass(&mut self, time: Duration) -> Vec<Seen> {
+    pub fn pass(&mut self, time: Duration) -> Vec<Released> {
         let until = self.now + time;
         let mut seen = Vec::new();
         while self.deadline() <= until {
@@ -207,7 +207,7 @@ impl Bench {
     }
 
     /// The chain is about to change.
-    pub fn release(&mut self) -> Vec<Seen> {
+    pub fn release(&mut self) -> Vec<Released> {
         let packets = self.with_flow(self.now, |function, flow, out| function.release(flow, out));
         packets
             .into_iter()
@@ -264,7 +264,7 @@ impl Bench {
     }
 
     /// Reads a packet that came out, checks it, and gives its buffer back.
-    pub fn seen(&mut self, packet: Packet) -> Seen {
+    pub fn seen(&mut self, packet: Packet) -> Released {
         let bytes = packet.bytes();
         let layout = dissect(bytes).expect("what comes out is well-formed");
         assert_eq!(layout, packet.layout, "the layout still fits");
@@ -291,7 +291,7 @@ impl Bench {
             packet.tcp_flags(),
             packet.payload().to_vec(),
         );
-        let seen = Seen {
+        let seen = Released {
             sent: Sent {
                 way,
                 sequence,

@@ -1,6 +1,6 @@
 //! Limits and time-outs: nothing is lost, nothing is kept too long, nothing grows too large.
 
-use super::bench::{BUFFERS, Bench, Seen, Sent};
+use super::bench::{BUFFERS, Bench, Released, Sent};
 use crate::duration::Human;
 use crate::reassembler::{Config, Overlap, Retransmissions};
 use proptest::collection::vec;
@@ -34,7 +34,7 @@ fn data(sequence: u32, payload: &str) -> Sent {
     Sent::data(Direction::Original, sequence, payload.as_bytes())
 }
 
-fn sequences(seen: &[Seen]) -> Vec<u32> {
+fn sequences(seen: &[Released]) -> Vec<u32> {
     seen.iter().map(|seen| seen.sent.sequence).collect()
 }
 
@@ -409,7 +409,7 @@ impl Ledger {
         self.sent.extend(numbers(sent));
     }
 
-    fn seen(&mut self, seen: &[Seen]) {
+    fn seen(&mut self, seen: &[Released]) {
         for seen in seen {
             self.seen.extend(numbers(&seen.sent));
             assert!(

@@ -8,7 +8,7 @@
 //! Every scenario runs over IPv4 and IPv6, from either end, and with sequence numbers that wrap
 //! at every place it names.
 
-use super::bench::{Bench, Seen, Sent};
+use super::bench::{Bench, Released, Sent};
 use crate::duration::Human;
 use crate::reassembler::Config;
 use twinpath_core::wire::tcp::flags;
@@ -59,7 +59,7 @@ impl Run {
         }
     }
 
-    fn expect(&mut self, expected: &str, act: impl FnOnce(&mut Bench) -> Vec<Seen>) {
+    fn expect(&mut self, expected: &str, act: impl FnOnce(&mut Bench) -> Vec<Released>) {
         let drops = self.bench.drops.clone();
         let seen = act(&mut self.bench);
         let mut actual: Vec<String> = seen.iter().map(|seen| self.print(&seen.sent)).collect();

@@ -1,6 +1,6 @@
 //! Random segments of a stream against a byte array.
 
-use super::bench::{Bench, Seen, Sent};
+use super::bench::{Bench, Released, Sent};
 use crate::reassembler::{Config, Overlap, Retransmissions};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ impl Array {
 }
 
 /// Adds what is new in a segment to the stream that was received.
-fn receive(seen: &Seen, first: u32, received: &mut Vec<u16>) {
+fn receive(seen: &Released, first: u32, received: &mut Vec<u16>) {
     let start = seen.sent.sequence.wrapping_sub(first) as usize;
     assert_eq!(start, received.len(), "in order, and each byte once as new");
     received.extend(seen.sent.payload.iter().map(|&byte| u16::from(byte)));
@@ -90,7 +90,7 @@ fn receive(seen: &Seen, first: u32, received: &mut Vec<u16>) {
 /// What a segment that holds nothing new must come to.
 fn check_repeat(
     part: &Part,
-    seen: &[Seen],
+    seen: &[Released],
     dropped: bool,
     config: &Config,
     first: u32,
@@ -116,7 +116,7 @@ fn check_repeat(
 /// segments that it comes to.
 fn check_old_part(
     part: &Part,
-    seen: &[Seen],
+    seen: &[Released],
     config: &Config,
     first: u32,
     delivered: usize,

@@ -1,7 +1,7 @@
 //! `twinpath dash check`: what is wrong with a configuration, and what it holds.
 
 use super::findings::{Finding, Findings};
-use super::text::Told;
+use super::text::FindingsText;
 use crate::error::CommandError;
 use crate::{Outcome, output};
 use std::path::PathBuf;
@@ -47,7 +47,7 @@ pub fn execute(arguments: &Arguments) -> Result<Outcome, CommandError> {
     } else {
         findings.warnings.iter().for_each(output::warning);
         findings.errors.iter().for_each(output::wrong);
-        output::print(&Told(&findings).to_string())?;
+        output::print(&FindingsText(&findings).to_string())?;
     }
     Ok(match findings.is_complete {
         true => Outcome::Good,

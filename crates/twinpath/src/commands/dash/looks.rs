@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use twinpath_control::flow_filter::FlowFilter;
-use twinpath_control::look::{DashFlowView, DashQuery, Look, Seen};
+use twinpath_control::look::{DashFlowView, DashQuery, Look, LookResult};
 use twinpath_control::report::{Dash, EniFigures, units};
 use twinpath_nf::duration::Human;
 
@@ -89,7 +89,7 @@ impl Asked {
     /// What the DPU has counted, of the ENIs that are wanted.
     fn figures(&self) -> Result<Dash, CommandError> {
         let report = match look(&self.control, Look::Figures)? {
-            Seen::Figures(report) => *report,
+            LookResult::Figures(report) => *report,
             other => return Err(unexpected(other)),
         };
         let Some(mut dash) = report.dash else {
@@ -142,7 +142,7 @@ pub fn flows(arguments: &FlowArguments) -> Result<Outcome, CommandError> {
         most: asked.most,
     };
     let part = match look(&asked.control, Look::DashFlows(query))? {
-        Seen::DashFlows(part) => part,
+        LookResult::DashFlows(part) => part,
         other => return Err(unexpected(other)),
     };
     let (count, has_more) = (part.told.len(), part.has_more);

@@ -9,9 +9,9 @@ use twinpath_control::report::units;
 const NAMED: usize = 3;
 
 /// Findings, but for errors and warnings.
-pub(super) struct Told<'a>(pub &'a Findings);
+pub(super) struct FindingsText<'a>(pub &'a Findings);
 
-impl Display for Told<'_> {
+impl Display for FindingsText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let all = self.0;
         waiting(f, &all.waiting)?;
@@ -33,7 +33,7 @@ impl Display for Told<'_> {
     }
 }
 
-impl Told<'_> {
+impl FindingsText<'_> {
     /// What was too much to tell or to keep.
     fn bounds(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let all = self.0;

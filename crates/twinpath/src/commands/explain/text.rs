@@ -8,12 +8,12 @@ use std::fmt::{self, Display, Formatter};
 use twinpath_control::report::units;
 
 /// An explanation, and whether the fast programs are shown with it.
-pub struct Told<'a> {
+pub struct ExplanationText<'a> {
     pub explanation: &'a Explanation,
     pub has_programs: bool,
 }
 
-impl Display for Told<'_> {
+impl Display for ExplanationText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let all = self.explanation;
         writeln!(f, "{}", all.verdict)?;
@@ -55,7 +55,7 @@ impl Display for Told<'_> {
     }
 }
 
-impl Told<'_> {
+impl ExplanationText<'_> {
     fn flow_state(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let all = self.explanation;
         writeln!(f, "\nDevices")?;

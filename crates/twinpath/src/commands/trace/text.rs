@@ -9,13 +9,13 @@ use twinpath_node::watch::{
 };
 
 /// A trace, to be read by a person.
-pub struct Told<'a>(pub &'a PacketTrace);
+pub struct TraceText<'a>(pub &'a PacketTrace);
 
 /// Bytes in a line, and lines of a packet: the headers and a little more.
 const BYTES_A_LINE: usize = 32;
 const LINES: usize = 4;
 
-impl Display for Told<'_> {
+impl Display for TraceText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let trace = self.0;
         writeln!(f, "packet {}", units::count(trace.number))?;
