@@ -22,6 +22,7 @@
 mod circles;
 mod deb;
 mod failures;
+mod oracles;
 mod programs;
 mod properties;
 mod record;
@@ -172,6 +173,7 @@ fn test_steps() -> Vec<Step> {
         ),
         circles_step(),
         step_of_tests("tests", || passes(KNOWN_SEED, &[])),
+        step_of_tests("oracles bite", || oracles::check(&root())),
         advice(properties_step(fresh_seed())),
         // Each once, as a test: what is built for tests does for that.
         step(
@@ -270,13 +272,14 @@ fn properties_step(seed: u64) -> Step {
 
 /// Runs tests: all, or those that cargo is told of.
 fn passes(seed: u64, which: &[String]) -> Outcome {
-    failures::of(
-        Command::new(env!("CARGO"))
-            .args(["test", "--workspace", "--no-fail-fast"])
-            .args(which)
-            .env("PROPTEST_RNG_SEED", seed.to_string())
-            .current_dir(root()),
-    )
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
+        .args(which)
+        .env("PROPTEST_RNG_SEED", seed.to_string())
+        .current_dir(root());
+    oracles::write_rows(&mut command, &root());
+    failures::of(&mut command)
 }
 
 /// New runs of the fault simulation.

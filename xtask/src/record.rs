@@ -3,10 +3,10 @@
 
 mod benches;
 mod lines;
-mod oracles;
 mod services;
 mod times;
 
+use super::oracles;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;

@@ -177,44 +177,6 @@ impl StateStage {
         clock: Clock,
         header: &mut Header,
     ) -> Decision {
-        let id = parsed.hint;
-        // Nearly every packet: the slot that was fetched is active and knows the flow.
-        let exit = match self.table.held(id, &parsed.keyed.key) {
-            Some(Held { control, words })
-                if Slot::fsm_of(control) == Fsm::Active
-                    && parsed.keyed.role == Role::Member
-                    && !are_zero(words) =>
-            {
-                let view = view(frame, parsed, Slot::initiator_of(control));
-                let exit = self.interpreter.run_in_place(&view, words);
-                if exit != Exit::Escalate {
-                    Slot::set_time_of(control, frame.timestamp().0);
-                }
-                self.done(exit, frame, &parsed.layout)
-            }
-            _ => None,
-        };
-        exit.unwrap_or_else(|| self.any_packet(frame, parsed, clock, header))
-    }
-
-    /// What serves nearly all packets: those that are plain, and whose slot that was fetched is
-    /// active and knows the flow. `None` if the programs need more than is looked at there.
-    #[inline(always)]
-    pub fn plain(&mut self) -> Option<PlainStage<'_>> {
-        Some(PlainStage {
-            table: &mut self.table,
-            programs: self.interpreter.plain_programs()?,
-        })
-    }
-
-    #[inline(never)]
-    fn any_packet(
-        &mut self,
-        frame: &mut Frame,
-        parsed: &mut Parsed,
-        clock: Clock,
-        header: &mut Header,
-    ) -> Decision {
         let found = self
             .table
             .find_near(parsed.hint, &parsed.keyed.key, parsed.hash);
@@ -230,6 +192,16 @@ impl StateStage {
             }
             _ => self.waiting(id, Slot::unpack(control), frame, parsed, clock, header),
         }
+    }
+
+    /// What serves nearly all packets: those that are plain, and whose slot that was fetched is
+    /// active and knows the flow. `None` if the programs need more than is looked at there.
+    #[inline(always)]
+    pub fn plain(&mut self) -> Option<PlainStage<'_>> {
+        Some(PlainStage {
+            table: &mut self.table,
+            programs: self.interpreter.plain_programs()?,
+        })
     }
 
     /// A packet of a flow whose state is here.

@@ -19,7 +19,7 @@ use twinpath_core::program::{
 use twinpath_core::wire::layout::{Layout, Plain, Transport};
 use twinpath_core::wire::rewrite::NewEndpoint;
 use twinpath_core::wire::{
-    MacAddress, fields, kv, rewrite, verify_ipv4_checksum, verify_transport_checksum,
+    MacAddress, ethernet, fields, kv, rewrite, verify_ipv4_checksum, verify_transport_checksum,
 };
 use twinpath_core::{Direction, Frame, Instant, Keyed};
 
@@ -448,8 +448,7 @@ impl Row {
     /// Writes its MAC address; false if the frame has no room for one.
     #[inline(always)]
     fn write_mac(&self, bytes: &mut [u8]) -> bool {
-        let place = bytes.first_chunk_mut::<6>();
-        place.map(|place| *place = self.mac.0).is_some()
+        ethernet::set_destination(bytes, self.mac)
     }
 }
 

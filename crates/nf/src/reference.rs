@@ -7,7 +7,7 @@ use twinpath_core::program::{
     Action, Comparison, Condition, EndpointRow, Exit, FastProgram, Field, Operand, Operation,
     PacketEnd, WINDOW_BYTES,
 };
-use twinpath_core::wire::{kv, rewrite};
+use twinpath_core::wire::{ethernet, kv, rewrite};
 use twinpath_core::{Instant, Packet};
 
 /// Runs a program on a packet and the flow's words, which both change unless the answer is
@@ -263,7 +263,10 @@ impl Rewrite {
                 packet.set_destination(row.endpoint),
                 "families were compared"
             ),
-            Self::Mac(row) => packet.frame.bytes_mut()[..6].copy_from_slice(&row.mac.0),
+            Self::Mac(row) => assert!(
+                ethernet::set_destination(packet.frame.bytes_mut(), row.mac),
+                "frames have headers"
+            ),
             Self::Reply { status, value } => write_reply(packet, status, &value),
         }
     }

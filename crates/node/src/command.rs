@@ -15,7 +15,7 @@ pub type ChangeResult = Result<Changed, (Box<Replacement>, ChangeRefusal)>;
 pub type Question = Box<dyn FnOnce(&Worker, Instant) + Send>;
 
 /// Something that is taken of a worker.
-pub type Taking = Box<dyn FnOnce(&mut Worker) + Send>;
+pub type WorkerAction = Box<dyn FnOnce(&mut Worker) + Send>;
 
 /// Something that the machine is asked.
 pub type MachineQuestion = Box<dyn FnOnce(&Machine) + Send>;
@@ -25,7 +25,7 @@ pub enum Command {
     /// To know something of a worker, by its number.
     Ask(usize, Question),
     /// To take something of a worker, by its number, that packets do not meet.
-    Take(usize, Taking),
+    Take(usize, WorkerAction),
     /// To know something of the machine.
     AskMachine(MachineQuestion),
     /// The figures of the run so far.
@@ -84,7 +84,7 @@ impl<'a> CommandQueue<'a> {
 }
 
 /// A driver that hears commands.
-pub(crate) trait Commanded<'a> {
+pub(crate) trait CommandTarget<'a> {
     fn queue(&mut self) -> &mut CommandQueue<'a>;
 
     fn machine(&mut self) -> &mut Machine;
@@ -93,7 +93,7 @@ pub(crate) trait Commanded<'a> {
     fn ask(&mut self, worker: usize, question: Question);
 
     /// The same of whoever takes something.
-    fn take(&mut self, worker: usize, take: Taking);
+    fn take(&mut self, worker: usize, take: WorkerAction);
 
     fn tell_figures(&mut self, told: &mpsc::Sender<PartFigures>);
 

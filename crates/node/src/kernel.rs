@@ -18,12 +18,12 @@
 //! to the kernel alone. But the kernel does not see the packets that Twinpath sends, so it is told
 //! now and then that a neighbour is used, and asks it again (RFC 4861 §7.3).
 
+mod change_log;
 mod figures;
 mod follower;
 mod host;
 mod mailbox;
 mod route_importer;
-mod told;
 
 pub use host::HostAddresses;
 pub use mailbox::{KernelNews, Mailbox};

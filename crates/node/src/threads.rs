@@ -15,7 +15,9 @@ pub use packet_io::PacketIo;
 
 use crate::arrivals::{Arrivals, Filled, Pacing};
 use crate::causality::Causality;
-use crate::command::{Command, CommandQueue, Commanded, Commands, Question, Taking, answer};
+use crate::command::{
+    Command, CommandQueue, CommandTarget, Commands, Question, WorkerAction, answer,
+};
 use crate::departure::Departure;
 use crate::fast_path::BURST;
 use crate::figures::{MachineFigures, PartFigures, WorkerFigures};
@@ -38,7 +40,7 @@ use std::time::{Duration, Instant as WallClock};
 use twinpath_coherence::Clock;
 use twinpath_core::{Frame, Instant, time_slice};
 use twinpath_io::CaptureError;
-use twinpath_remote::fast::News;
+use twinpath_remote::fast::ServerEvent;
 use worker::{WorkerHeartbeat, WorkerLink, WorkerThread, worker_link};
 
 /// Runs a node on threads until the source ends or `is_stopped` becomes true, and nothing is under
@@ -116,7 +118,7 @@ pub fn run_on<P: PacketIo>(
             packet_clock: started,
             next_tick_ns: 0,
             idle: Backoff::default(),
-            way: FairYield::default(),
+            fair_yield: FairYield::default(),
             is_drained: None,
         };
         let result = driver.run(is_stopped);
@@ -217,8 +219,8 @@ fn figures(
 }
 
 /// What happened at memory servers goes into the log.
-fn tell_news(machine: &mut Machine) {
-    for (server, News { event, .. }) in machine.take_news() {
+fn log_server_events(machine: &mut Machine) {
+    for (server, ServerEvent { event, .. }) in machine.take_server_events() {
         match event.is_error() {
             true => tracing::error!("memory server {server}: {event}; packets go on unsplit"),
             false => tracing::info!("memory server {server}: {event}"),
@@ -229,6 +231,17 @@ fn tell_news(machine: &mut Machine) {
 /// How long the machine's thread may rest while frames are under way to workers, and while none are.
 const SHORTEST_REST: Duration = Duration::from_micros(20);
 const LONGEST_REST: Duration = Duration::from_millis(1);
+
+/// How long the machine need not be told the time: until its next deadline, unless something is under way.
+fn rest_of(machine: &Machine, clock: Clock) -> Duration {
+    // What is under way comes back soon, and nothing tells of it but a look at its ring.
+    if !machine.is_quiet() {
+        return SHORTEST_REST;
+    }
+    let deadline = machine.next_deadline(clock);
+    let until = deadline.map_or(LONGEST_REST, |at| at.since(clock.link));
+    until.clamp(SHORTEST_REST, LONGEST_REST)
+}
 
 struct Driver<'a, P> {
     machine: &'a mut Machine,
@@ -247,7 +260,7 @@ struct Driver<'a, P> {
     packet_clock: Instant,
     next_tick_ns: u64,
     idle: Backoff,
-    way: FairYield,
+    fair_yield: FairYield,
     /// Once the run is over: whether all has come to its end.
     is_drained: Option<bool>,
 }
@@ -273,7 +286,7 @@ impl<P: PacketIo> Driver<'_, P> {
             }
             self.rest_if_idle();
             self.receive()?;
-            self.give_way();
+            self.yield_fairly();
             self.take_returns()?;
             self.receive_from_servers()?;
             self.take_undelivered()?;
@@ -290,20 +303,16 @@ impl<P: PacketIo> Driver<'_, P> {
             self.idle.end();
             return;
         }
-        // What is under way comes back soon, and nothing tells of it but a look at its ring.
-        let longest = match self.machine.is_quiet() {
-            true => LONGEST_REST,
-            false => SHORTEST_REST,
-        };
-        let packets = &mut *self.packets;
-        self.idle.wait_or(|| packets.rest(longest));
+        let clock = self.clock();
+        let (packets, machine) = (&mut *self.packets, &*self.machine);
+        self.idle.wait_or(|| packets.rest(rest_of(machine, clock)));
     }
 
     /// A worker that has enough to do may be waiting for this very processor: more that came to it now
     /// would find it behind what has left the caches again.
-    fn give_way(&mut self) {
+    fn yield_fairly(&mut self) {
         if self.machine.has_busy_worker() {
-            self.way.give(self.began);
+            self.fair_yield.give(self.began);
         }
     }
 
@@ -436,7 +445,7 @@ impl<P: PacketIo> Driver<'_, P> {
             return;
         }
         self.next_tick_ns = wall_ns + 1_000_000;
-        tell_news(self.machine);
+        log_server_events(self.machine);
         let packet_ns = self.packet_clock.since(self.started).as_nanos() as u64;
         let (links, packets) = (&self.links, &*self.packets);
         let heartbeat = self.observer.heartbeat();
@@ -464,7 +473,7 @@ impl<P: PacketIo> Driver<'_, P> {
     }
 }
 
-impl<'a, P: PacketIo> Commanded<'a> for Driver<'a, P> {
+impl<'a, P: PacketIo> CommandTarget<'a> for Driver<'a, P> {
     fn queue(&mut self) -> &mut CommandQueue<'a> {
         &mut self.commands
     }
@@ -479,7 +488,7 @@ impl<'a, P: PacketIo> Commanded<'a> for Driver<'a, P> {
         }
     }
 
-    fn take(&mut self, worker: usize, take: Taking) {
+    fn take(&mut self, worker: usize, take: WorkerAction) {
         if let Some(link) = self.links.get(worker) {
             link.take(take);
         }

@@ -6,7 +6,7 @@
 
 use crate::arrivals::{Arrivals, Pacing};
 use crate::causality::Causality;
-use crate::command::{CommandQueue, Commanded, Commands, Question, Taking};
+use crate::command::{CommandQueue, CommandTarget, Commands, Question, WorkerAction};
 use crate::departure::Via;
 use crate::fast_path::BURST;
 use crate::figures::{PartFigures, WorkerFigures};
@@ -91,10 +91,10 @@ pub struct VirtualRun<'a, S: Sink> {
 const TICK: Duration = Duration::from_millis(1);
 
 /// A packet that is followed is waited for while no more than so many things happen.
-const MOST_HAPPENINGS: usize = 1 << 20;
+const MOST_EVENTS: usize = 1 << 20;
 
 #[derive(Copy, Clone)]
-enum Happening {
+enum NextEvent {
     Arrival,
     Return,
     /// Frames of memory servers arrive.
@@ -173,7 +173,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         watch: &Watch,
         mut step: impl FnMut(TraceStep, &Node),
     ) -> Result<(), CaptureError> {
-        let (mut followed, mut rest) = (None, MOST_HAPPENINGS);
+        let (mut followed, mut rest) = (None, MOST_EVENTS);
         loop {
             let has_more = self.take_in(arrivals)? || self.settle(&mut rest)?;
             let mut is_last = false;
@@ -303,7 +303,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// time passes.
     fn go_on(&mut self) -> Result<(), CaptureError> {
         let next = self.next_happening();
-        let (at, what) = next.unwrap_or((self.now + TICK, Happening::Tick));
+        let (at, what) = next.unwrap_or((self.now + TICK, NextEvent::Tick));
         let packet_now = self.packet_now();
         self.now = self.now.max(at);
         self.ahead = self.now.since(packet_now);
@@ -416,34 +416,34 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
         Ok(())
     }
 
-    fn let_happen(&mut self, what: Happening) -> Result<(), CaptureError> {
+    fn let_happen(&mut self, what: NextEvent) -> Result<(), CaptureError> {
         match what {
-            Happening::Arrival => self.arrive_at_worker(),
-            Happening::Return => self.return_from_worker()?,
-            Happening::Heard => self.hear_peers()?,
-            Happening::Tick => self.advance()?,
+            NextEvent::Arrival => self.arrive_at_worker(),
+            NextEvent::Return => self.return_from_worker()?,
+            NextEvent::Heard => self.hear_peers()?,
+            NextEvent::Tick => self.advance()?,
         }
         Ok(())
     }
 
     /// What is under way and arrives next.
-    fn next_landing(&self) -> Option<(Instant, Happening)> {
+    fn next_landing(&self) -> Option<(Instant, NextEvent)> {
         let arrival = self.to_workers.front();
         let back = self.from_workers.front();
-        let arrival = arrival.map(|frame| (frame.due, Happening::Arrival));
-        let back = back.map(|returns| (returns.due, Happening::Return));
+        let arrival = arrival.map(|frame| (frame.due, NextEvent::Arrival));
+        let back = back.map(|returns| (returns.due, NextEvent::Return));
         let heard = self.peers.as_ref().map(|peers| peers.next());
         let heard = heard.filter(|&at| at != Instant::NEVER);
-        let heard = heard.map(|at| (at.max(self.now), Happening::Heard));
+        let heard = heard.map(|at| (at.max(self.now), NextEvent::Heard));
         [back, arrival, heard]
             .into_iter()
             .flatten()
             .min_by_key(|&(at, _)| at)
     }
 
-    fn next_happening(&self) -> Option<(Instant, Happening)> {
+    fn next_happening(&self) -> Option<(Instant, NextEvent)> {
         let tick = self.node.machine.next_deadline(self.clock());
-        let tick = tick.map(|at| (at, Happening::Tick));
+        let tick = tick.map(|at| (at, NextEvent::Tick));
         let landing = self.next_landing().into_iter();
         landing.chain(tick).min_by_key(|&(at, _)| at)
     }
@@ -509,7 +509,7 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     }
 }
 
-impl<'a, S: Sink> Commanded<'a> for VirtualRun<'a, S> {
+impl<'a, S: Sink> CommandTarget<'a> for VirtualRun<'a, S> {
     fn queue(&mut self) -> &mut CommandQueue<'a> {
         &mut self.commands
     }
@@ -525,7 +525,7 @@ impl<'a, S: Sink> Commanded<'a> for VirtualRun<'a, S> {
         }
     }
 
-    fn take(&mut self, worker: usize, take: Taking) {
+    fn take(&mut self, worker: usize, take: WorkerAction) {
         if let Some(worker) = self.node.workers.get_mut(worker) {
             take(worker);
         }

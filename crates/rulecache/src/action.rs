@@ -21,7 +21,9 @@ use crate::key::MatchKey;
 use std::time::Duration;
 use twinpath_core::DropReason;
 use twinpath_core::wire::layout::{Layout, Network, Transport};
-use twinpath_core::wire::{Address, Endpoint, MacAddress, fields, icmp, ipv4, rewrite, tcp, udp};
+use twinpath_core::wire::{
+    Address, Endpoint, MacAddress, ethernet, fields, icmp, ipv4, rewrite, tcp, udp,
+};
 
 /// An action as words.
 pub type ActionWords = [u64; 8];
@@ -170,10 +172,10 @@ impl Rewrites {
     #[inline(always)]
     fn set_macs(&self, frame: &mut [u8]) {
         if self.written.has(Field::SourceMac) {
-            set_mac::<6>(frame, self.source_mac);
+            ethernet::set_source(frame, self.source_mac);
         }
         if self.written.has(Field::DestinationMac) {
-            set_mac::<0>(frame, self.destination_mac);
+            ethernet::set_destination(frame, self.destination_mac);
         }
     }
 
@@ -202,13 +204,6 @@ fn clear_minus_zero(frame: &mut [u8], at: usize) {
         && *checksum == [0xff, 0xff]
     {
         checksum.fill(0);
-    }
-}
-
-#[inline(always)]
-pub(crate) fn set_mac<const AT: usize>(frame: &mut [u8], mac: MacAddress) {
-    if let Some(place) = frame.get_mut(AT..AT + 6) {
-        place.copy_from_slice(&mac.0);
     }
 }
 

@@ -1,6 +1,5 @@
 //! A packet as functions see it: every look and every change is recorded.
 
-use crate::action::set_mac;
 use crate::field::Field;
 use crate::key::MatchKey;
 use crate::progress::TcpProgress;
@@ -8,7 +7,7 @@ use crate::recording::{Dependency, EntryId, Obstacle, Pattern, Recording};
 use std::time::Duration;
 use twinpath_classify::acl::{Examined, Headers};
 use twinpath_core::adjacency::BACK;
-use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, fields, rewrite};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, Network, ethernet, fields, rewrite};
 use twinpath_core::{Direction, Identifications, Packet};
 
 /// What a packet has waited for.
@@ -386,14 +385,14 @@ impl<'a> Recorded<'a> {
     /// Sets the source MAC address.
     #[inline]
     pub fn set_source_mac(&mut self, mac: MacAddress) {
-        set_mac::<6>(self.packet.frame.bytes_mut(), mac);
+        ethernet::set_source(self.packet.frame.bytes_mut(), mac);
         self.recording.write(Field::SourceMac, false).source_mac = mac;
     }
 
     /// Sets the destination MAC address.
     #[inline]
     pub fn set_destination_mac(&mut self, mac: MacAddress) {
-        set_mac::<0>(self.packet.frame.bytes_mut(), mac);
+        ethernet::set_destination(self.packet.frame.bytes_mut(), mac);
         let rewrites = self.recording.write(Field::DestinationMac, false);
         rewrites.destination_mac = mac;
     }

@@ -473,7 +473,7 @@ impl SlowRules {
     fn go_on(
         &mut self,
         progress: Progress,
-        news: News,
+        news: EntryStatus,
         (flow, ticket): (Flow, Ticket),
         pools: &mut Pools,
         out: &mut Vec<Output>,
@@ -535,7 +535,6 @@ impl SlowRules {
         answers.hand_over_followers(&mut followers);
         drop(answers);
         out.extend(self.replies.drain(..).map(Output::Reply));
-        let at = packet.timestamp();
         if let Verdict::Wait(Awaits { step, entry }) = verdict {
             let progress = Progress {
                 packet,
@@ -550,6 +549,23 @@ impl SlowRules {
             true => Vec::new(),
             false => followers::packets(followers, &packet, pools),
         };
+        self.finish(packet, verdict, pools, out, probe);
+        if !followers.is_empty() {
+            self.follow(followers, pools, out);
+        }
+        true
+    }
+
+    /// A packet is through the chain.
+    fn finish<P: Probe + ?Sized>(
+        &mut self,
+        packet: Packet,
+        verdict: Verdict<Awaits>,
+        pools: &mut Pools,
+        out: &mut Vec<Output>,
+        probe: &mut P,
+    ) {
+        let at = packet.timestamp();
         match verdict {
             Verdict::Drop(reason) => {
                 self.consider(Some(reason), at, out, probe);
@@ -564,10 +580,6 @@ impl SlowRules {
                 self.consider(None, at, out, probe);
             }
         }
-        if !followers.is_empty() {
-            self.follow(followers, pools, out);
-        }
-        true
     }
 
     /// What functions let go behind a packet meets those that are still to come.
@@ -706,7 +718,7 @@ impl SlowRules {
         let entry = suspended.entry;
         let is_free = self.manager.is_free(entry);
         let is_told = self.manager.is_told(entry);
-        let news = News {
+        let news = EntryStatus {
             entry,
             is_free,
             is_told,
@@ -751,7 +763,7 @@ impl SlowRules {
 
 /// What is known of an entry that a packet waits for.
 #[derive(Copy, Clone)]
-struct News {
+struct EntryStatus {
     entry: EntryId,
     /// No rule came from it.
     is_free: bool,

@@ -58,6 +58,20 @@ impl<'a> EthernetView<'a> {
     }
 }
 
+/// Says where a frame goes. Returns false if it has no room for that.
+#[inline(always)]
+pub fn set_destination(frame: &mut [u8], mac: MacAddress) -> bool {
+    let place = frame.first_chunk_mut::<6>();
+    place.map(|place| *place = mac.0).is_some()
+}
+
+/// Says where a frame comes from. Returns false if it has no room for that.
+#[inline(always)]
+pub fn set_source(frame: &mut [u8], mac: MacAddress) -> bool {
+    let place = frame.get_mut(6..12);
+    place.map(|place| place.copy_from_slice(&mac.0)).is_some()
+}
+
 /// A checked Ethernet header.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct EthernetRepr {

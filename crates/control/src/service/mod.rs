@@ -530,7 +530,7 @@ impl Settings {
     }
 
     fn into_service<'i>(
-        self,
+        mut self,
         mut sections: DeTable<'i>,
         file: FileText,
         texts: &'i [String],
@@ -538,16 +538,12 @@ impl Settings {
         faults: &mut Faults,
     ) -> Option<Service> {
         let folder = file.path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        let traffic = self.traffic.map(|traffic| {
-            traffic.map(|traffic| checked_traffic(traffic, &self.traffic_places, &folder))
-        });
-        let traffic = traffic.and_then(|traffic| faults.take(traffic.transpose()));
-        let mut service = self.service?;
+        let traffic = self.take_traffic(&folder, faults);
+        let mut service = self.service.take()?;
         let ports_at = service.ports.as_ref().map(Spanned::span);
-        let gone = self.gone;
         // Of ports that are wrong nobody can say more, nor of what names them.
-        let named = (!gone.has("ports")).then(|| service.ports.take());
-        let ports = named.zip(self.ports);
+        let named = (!self.gone.has("ports")).then(|| service.ports.take());
+        let ports = named.zip(self.ports.take());
         let ports = ports.and_then(|(names, devices)| devices::checked(names, devices, faults));
         let known = ports.as_ref().map(|(ports, _)| ports.as_slice());
         ports::number(&mut sections, known, texts, faults);
@@ -572,28 +568,18 @@ impl Settings {
         guarantees::check(&functions, names, faults);
         check_egress(&functions, &ports, ports_at, faults);
         kernel::check(&functions, &ports, &devices, &file.text, faults);
-        let parking = self.parking.and_then(|parking| {
-            faults.take(parking::checked(parking, &functions, names.get_ref()))
-        });
-        let split = self.split.and_then(|split| {
-            let context = split::SplitContext {
-                is_parking: matches!(parking, Some(Some(_))),
-                devices: &devices,
-                shards: self.run.as_ref().map_or(1, |run| run.shards.0),
-            };
-            faults.take(split::checked(split, &context))
-        });
+        let parking = self.take_parking(&functions, names.get_ref(), faults);
+        let split = self.take_split(matches!(parking, Some(Some(_))), &devices, faults);
         let inside_ports = inside_ports.flatten();
         let (inside, entrance) = sides(
             &mut service,
             inside_ports.as_deref(),
-            &gone,
+            &self.gone,
             &functions,
             faults,
         );
-        let slow_path = self
-            .slow_path
-            .and_then(|written| faults.take(slow_path(written, &functions)));
+        let written = self.slow_path.take();
+        let slow_path = written.and_then(|written| faults.take(slow_path(written, &functions)));
         let run = self.run?;
         Some(Service {
             name: service.name,
@@ -624,6 +610,40 @@ impl Settings {
             },
             file,
         })
+    }
+
+    fn take_traffic(
+        &mut self,
+        folder: &Path,
+        faults: &mut Faults,
+    ) -> Option<Option<TrafficConfig>> {
+        let traffic = self.traffic.take()?;
+        let traffic = traffic.map(|traffic| checked_traffic(traffic, &self.traffic_places, folder));
+        faults.take(traffic.transpose())
+    }
+
+    fn take_parking(
+        &mut self,
+        functions: &[Instance],
+        names: &[Spanned<String>],
+        faults: &mut Faults,
+    ) -> Option<Option<Parking>> {
+        let parking = self.parking.take()?;
+        faults.take(parking::checked(parking, functions, names))
+    }
+
+    fn take_split(
+        &mut self,
+        is_parking: bool,
+        devices: &[PortDevice],
+        faults: &mut Faults,
+    ) -> Option<Option<Split>> {
+        let context = split::SplitContext {
+            is_parking,
+            devices,
+            shards: self.run.as_ref().map_or(1, |run| run.shards.0),
+        };
+        faults.take(split::checked(self.split.take()?, &context))
     }
 }
 

@@ -28,7 +28,7 @@ pub fn warnings(service: &Service) -> Vec<Fault> {
     }
     found.dead_forwards(service);
     found.half_open_of_all(service);
-    found.split_in_vain(service);
+    found.useless_split(service);
     found.held_too_long(service);
     found.lists_behind_monitors(service);
     found.on_cables(service);
@@ -90,7 +90,7 @@ impl Found {
     }
 
     /// Packets are to be split, and a function needs their payloads.
-    fn split_in_vain(&mut self, service: &Service) {
+    fn useless_split(&mut self, service: &Service) {
         let needs = |one: &Instance| Some((one.name.to_string(), one.config.needs_payload()?));
         let Some((name, why)) = service.chain.iter().find_map(needs) else {
             return;

@@ -103,8 +103,8 @@ pub fn apply(
             return Err(Reason::TooLong);
         }
         let [own, next_hop] = stations;
-        put_mac(buffer, at, next_hop);
-        put_mac(buffer, at + 6, own);
+        ethernet::set_destination(&mut buffer[at..], next_hop);
+        ethernet::set_source(&mut buffer[at..], own);
     }
     Ok(Applied {
         frame: at..end,
@@ -214,16 +214,10 @@ const fn outer(
 #[inline]
 fn set_macs(frame: &mut [u8], destination: Option<MacAddress>, source: Option<MacAddress>) {
     if let Some(mac) = destination {
-        put_mac(frame, 0, mac);
+        ethernet::set_destination(frame, mac);
     }
     if let Some(mac) = source {
-        put_mac(frame, 6, mac);
-    }
-}
-
-fn put_mac(frame: &mut [u8], at: usize, mac: MacAddress) {
-    if let Some(place) = frame.get_mut(at..at + 6) {
-        place.copy_from_slice(&mac.0);
+        ethernet::set_source(frame, mac);
     }
 }
 

@@ -19,8 +19,8 @@ mod cores;
 mod parameters;
 pub mod pipeline;
 mod program;
+mod read_values;
 pub mod resources;
-mod told;
 mod world;
 
 pub use parameters::{Freeze, Parameters};

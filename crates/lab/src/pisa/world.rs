@@ -4,7 +4,7 @@ use super::cores::Cores;
 use super::parameters::{Freeze, Parameters};
 use super::pipeline::Pipeline;
 use super::program::{Found, Kind, Packet, StateTable};
-use super::told::ReadValues;
+use super::read_values::ReadValues;
 use std::collections::VecDeque;
 use twinpath_traffic::random::{Chance, Random, RandomSource};
 

@@ -122,7 +122,7 @@ pub(super) fn node_config(setting: &Setting) -> Result<NodeConfig, ParameterErro
     let config = NodeConfig::of(&setting.service()?, paths);
     let mut config = config.map_err(|error| ParameterError::new("chain", error.to_string()))?;
     if system == System::RuleCache {
-        // Functions with flow state have all their packets on the cores (SFCache §III-B).
+        // Functions with flow state have all their packets on the slow path (SFCache §III-B).
         config.has_room.fill(false);
     }
     Ok(config)

@@ -121,7 +121,7 @@ pub enum System {
     ReadOnlyCache,
     /// Everything on the cores.
     ServerOnly,
-    /// Headers to the cores, payloads to a store.
+    /// Headers to the workers, payloads to a store.
     HeaderSplit,
 }
 

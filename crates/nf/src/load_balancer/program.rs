@@ -131,39 +131,19 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
         .concat(),
         exit: Exit::Continue,
     };
-    let rewrite = |action| {
-        vec![
-            compute(ROW, Operation::And, CONNECTION, Operand::Constant(ROW_MASK)),
-            action,
-        ]
-    };
-    let to_backend = Action::Rewrite {
-        end: PacketEnd::Destination,
-        table: BACKENDS,
-        row: ROW,
-    };
-    let to_client = Action::Rewrite {
-        end: PacketEnd::Source,
-        table: SERVICES,
-        row: ROW,
-    };
-    let to_mac = Action::RewriteMac {
-        table: BACKENDS,
-        row: ROW,
-    };
     match kind {
         Kind::Service(_, ReturnPath::Through) => vec![
             step(
                 "to the backend",
                 UNANSWERED_MASK,
                 vec![goes(Direction::Original)],
-                rewrite(to_backend),
+                with_row(to_backend()),
             ),
             step(
                 "to the client",
                 SIMPLE_MASK,
                 vec![goes(Direction::Reply), is_from_its_backend()],
-                rewrite(to_client),
+                with_row(to_client()),
             ),
         ],
         Kind::Service(_, ReturnPath::Direct) => vec![
@@ -171,7 +151,7 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
                 "to the backend's MAC address",
                 SIMPLE_MASK,
                 vec![goes(Direction::Original)],
-                rewrite(to_mac),
+                with_row(to_backends_mac()),
             ),
             step(
                 "direct answer",
@@ -181,6 +161,35 @@ fn steps_of(kind: Kind, timeout_ticks: u32) -> Vec<Step> {
             ),
         ],
         Kind::Passing => vec![step("no service", SIMPLE_MASK, vec![], vec![])],
+    }
+}
+
+/// A rewrite by the connection's row.
+fn with_row(rewrite: Action) -> Vec<Action> {
+    let row = compute(ROW, Operation::And, CONNECTION, Operand::Constant(ROW_MASK));
+    vec![row, rewrite]
+}
+
+const fn to_backend() -> Action {
+    Action::Rewrite {
+        end: PacketEnd::Destination,
+        table: BACKENDS,
+        row: ROW,
+    }
+}
+
+const fn to_client() -> Action {
+    Action::Rewrite {
+        end: PacketEnd::Source,
+        table: SERVICES,
+        row: ROW,
+    }
+}
+
+const fn to_backends_mac() -> Action {
+    Action::RewriteMac {
+        table: BACKENDS,
+        row: ROW,
     }
 }
 

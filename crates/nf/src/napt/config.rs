@@ -426,6 +426,48 @@ const EXTERNAL: &str = "external";
 const FORWARD: &str = "forward";
 const BLOCKS: &str = "blocks";
 
+/// What stands for hosts inside: see the fields of [`Config`].
+struct External {
+    prefixes: Vec<Prefix>,
+    addresses: Vec<Address>,
+    shared: usize,
+    forwards: Forwards,
+}
+
+impl External {
+    fn new(
+        prefixes: Vec<Text<Prefix>>,
+        forwards: Vec<ForwardText>,
+        inside: &[Prefix],
+        between_versions: bool,
+    ) -> Result<Self, Misplaced> {
+        let mut prefixes: Vec<Prefix> = prefixes.into_iter().map(|text| text.0).collect();
+        let pool = pool(&prefixes)?;
+        check_addresses(EXTERNAL, &pool, inside)?;
+        let mut addresses: Vec<Address> = pool.iter().map(|(_, address)| *address).collect();
+        let shared = addresses.len();
+        let in_forward = |error: Placed<ForwardError>| error.map(ConfigError::Forward);
+        let written_forwards = forward::read(forwards).map_err(in_forward)?;
+        let forwards = Forwards::new(&written_forwards, inside, &addresses, between_versions);
+        let forwards = forwards.map_err(in_forward)?;
+        let others = forward::other_addresses(&written_forwards, &addresses);
+        check_addresses(FORWARD, &others, inside)?;
+        let others = others.into_iter().map(|(_, address)| address);
+        prefixes.extend(others.clone().map(Prefix::from));
+        addresses.extend(others);
+        if !(1..=MAX_ADDRESSES).contains(&addresses.len()) {
+            let count = ConfigError::ExternalCount(addresses.len());
+            return Err(Placed::at(EXTERNAL, count));
+        }
+        Ok(Self {
+            prefixes,
+            addresses,
+            shared,
+            forwards,
+        })
+    }
+}
+
 impl Config {
     /// What a table says, of hosts that have IPv4 and IPv6, or else IPv6 behind addresses of IPv4.
     pub(crate) fn new(written: Written, between_versions: bool) -> Result<Self, Misplaced> {
@@ -437,31 +479,14 @@ impl Config {
         let untranslated = written.untranslated.into_iter().map(|text| text.0);
         let untranslated: Vec<Prefix> = untranslated.collect();
         check_untranslated(&untranslated, &inside)?;
-        let mut prefixes: Vec<Prefix> = written.external.into_iter().map(|text| text.0).collect();
-        let pool = pool(&prefixes)?;
-        check_addresses(EXTERNAL, &pool, &inside)?;
-        let mut external: Vec<Address> = pool.iter().map(|(_, address)| *address).collect();
-        let shared = external.len();
-        let in_forward = |error: Placed<ForwardError>| error.map(ConfigError::Forward);
-        let written_forwards = forward::read(written.forward).map_err(in_forward)?;
-        let forwards = Forwards::new(&written_forwards, &inside, &external, between_versions);
-        let forwards = forwards.map_err(in_forward)?;
-        let others = forward::other_addresses(&written_forwards, &external);
-        check_addresses(FORWARD, &others, &inside)?;
-        let others = others.into_iter().map(|(_, address)| address);
-        prefixes.extend(others.clone().map(Prefix::from));
-        external.extend(others);
-        if !(1..=MAX_ADDRESSES).contains(&external.len()) {
-            let count = ConfigError::ExternalCount(external.len());
-            return Err(Placed::at(EXTERNAL, count));
-        }
+        let external = External::new(written.external, written.forward, &inside, between_versions)?;
         let default = default_ports_per_host(written.ports);
         let ports_per_host = written.ports_per_host.unwrap_or(default);
         let blocks = written.blocks.map(|blocks| (blocks, blocks.assignment));
         let (deterministic, dynamic) = match blocks {
             None => (None, None),
             Some((blocks, BlockAssignment::Deterministic)) => {
-                let shared = &external[..shared];
+                let shared = &external.addresses[..external.shared];
                 let deterministic = deterministic_blocks(blocks, &inside, shared, written.ports);
                 (Some(deterministic.map_err(at_blocks)?), None)
             }
@@ -474,11 +499,11 @@ impl Config {
         let config = Self {
             inside,
             untranslated,
-            external,
-            shared,
-            prefixes,
+            external: external.addresses,
+            shared: external.shared,
+            prefixes: external.prefixes,
             between_versions,
-            forwards,
+            forwards: external.forwards,
             ports: written.ports,
             low_ports: LOW,
             identifications: Share::SLOW_PATH,

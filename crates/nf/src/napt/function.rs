@@ -3,6 +3,7 @@
 mod bare;
 mod blocks;
 pub(super) mod datagram;
+mod entry_text;
 mod exhaustion;
 pub(crate) mod fragments;
 mod half_open;
@@ -10,7 +11,6 @@ pub(crate) mod held;
 pub(crate) mod icmp_errors;
 mod limits;
 pub(crate) mod plan;
-mod told;
 pub(crate) mod translatable;
 
 use super::config::{Config, Filtering};

@@ -139,7 +139,7 @@ impl FastPath {
             match (&mut egress_check, dissect(frame.bytes())) {
                 (Some(egress_check), Ok(layout)) if layout.is_ip() => {
                     frame.set_timestamp(clock.packet);
-                    let turn = Turn {
+                    let turn = TurnedBack {
                         layout,
                         why: Why::Unreachable,
                         port: frame.port(),
@@ -180,7 +180,7 @@ impl FastPath {
         match egress_check.fit(&departure) {
             Fit::TooLong { layout, room } => {
                 let (ordinal, port) = (watermark, departure.port);
-                let turn = Turn {
+                let turn = TurnedBack {
                     layout,
                     why: Why::TooLong { room },
                     port,
@@ -199,7 +199,7 @@ impl FastPath {
         &mut self,
         mut frame: Frame,
         router: &mut Undelivered,
-        turn: &Turn,
+        turn: &TurnedBack,
         io: &mut Io<'_>,
     ) {
         keep_first_segment(&mut frame);
@@ -250,7 +250,7 @@ enum Why {
 }
 
 /// What a packet that turns back is to know.
-struct Turn {
+struct TurnedBack {
     layout: Layout,
     why: Why,
     /// The port that it was to leave by.
@@ -259,7 +259,7 @@ struct Turn {
     ordinal: u64,
 }
 
-impl Turn {
+impl TurnedBack {
     /// The error about a packet.
     fn error<'r>(
         &self,

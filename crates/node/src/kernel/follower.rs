@@ -2,11 +2,11 @@
 
 use super::KernelError;
 use super::PAUSE_SHARE;
+use super::change_log::Summary;
 use super::figures::Shared;
 use super::host::HostAddresses;
 use super::mailbox::{FollowerEnd, KernelNews, Mailbox, ends};
 use super::route_importer::{ImportedRoutes, RouteImporter};
-use super::told::Summary;
 use crate::health::Heartbeat;
 use std::collections::HashSet;
 use std::io;

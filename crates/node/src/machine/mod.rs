@@ -45,7 +45,7 @@ use twinpath_core::wire::MacAddress;
 use twinpath_core::{DropReason, Frame, Instant, Pools};
 use twinpath_link::carries_packet;
 use twinpath_remote::SplitStage;
-use twinpath_remote::fast::News;
+use twinpath_remote::fast::ServerEvent;
 
 /// How a machine treats what it has no room for.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -179,13 +179,13 @@ impl Machine {
     }
 
     /// What happened at memory servers since this was asked last, each with the server's name.
-    pub fn take_news(&mut self) -> Vec<(String, News)> {
+    pub fn take_server_events(&mut self) -> Vec<(String, ServerEvent)> {
         let Some(stage) = self.path.split_at(Instant::ZERO) else {
             return Vec::new();
         };
-        let news: Vec<_> = stage.take_news().collect();
-        let named = |news: News| (stage.name(news.server).to_owned(), news);
-        news.into_iter().map(named).collect()
+        let events: Vec<_> = stage.take_server_events().collect();
+        let named = |event: ServerEvent| (stage.name(event.server).to_owned(), event);
+        events.into_iter().map(named).collect()
     }
 
     /// Who copies packets for whoever wants them.

@@ -22,11 +22,11 @@ pub(super) struct Timekeeper {
     /// Packets that come are no older, for the next one is known.
     expected: Instant,
     /// Of deadlines that come one at a time, how far the last one is.
-    turn: Turn,
+    turn: DeadlinePhase,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Turn {
+enum DeadlinePhase {
     /// None is at work.
     #[default]
     Over,
@@ -49,7 +49,7 @@ impl Machine {
         if !self.limits.is_lossless {
             return true;
         }
-        let waits = self.time.turn != Turn::Over || self.next_of_functions().at <= at;
+        let waits = self.time.turn != DeadlinePhase::Over || self.next_of_functions().at <= at;
         if waits {
             self.time.expected = self.time.expected.max(at);
         }
@@ -58,7 +58,7 @@ impl Machine {
 
     /// Whether packets wait for what a deadline lets go of.
     pub(super) fn is_deadline_at_work(&self) -> bool {
-        self.time.turn != Turn::Over
+        self.time.turn != DeadlinePhase::Over
     }
 
     /// Whether workers have done all that was due by the time that they were told.
@@ -73,7 +73,7 @@ impl Machine {
 
     /// Whether no deadline is left.
     pub(super) fn have_deadlines_come(&self) -> bool {
-        self.time.turn == Turn::Over && self.next_of_functions() == Moment::NEVER
+        self.time.turn == DeadlinePhase::Over && self.next_of_functions() == Moment::NEVER
     }
 
     /// The run begins.
@@ -110,7 +110,7 @@ impl Machine {
             return None;
         }
         // What is due waits for what is inside, and is told of when that has left.
-        let waits = self.time.turn != Turn::Over || self.oldest_to_come(clock) < next.at;
+        let waits = self.time.turn != DeadlinePhase::Over || self.oldest_to_come(clock) < next.at;
         match next.at > clock.packet {
             true => Some(clock.link + next.at.since(clock.packet)),
             false => (!waits).then_some(clock.link),
@@ -148,20 +148,22 @@ impl Machine {
     /// Deadlines come one at a time; when what one has let go of is through, the next.
     fn take_turns(&mut self, oldest: Instant) {
         let told = self.time.told.passed;
-        if self.time.turn == Turn::Informed && self.links.iter().all(|link| link.passed() >= told) {
-            self.time.turn = Turn::LetGo;
+        if self.time.turn == DeadlinePhase::Informed
+            && self.links.iter().all(|link| link.passed() >= told)
+        {
+            self.time.turn = DeadlinePhase::LetGo;
         }
-        if self.time.turn == Turn::LetGo && !self.has_packets_inside() {
-            self.time.turn = Turn::Over;
+        if self.time.turn == DeadlinePhase::LetGo && !self.has_packets_inside() {
+            self.time.turn = DeadlinePhase::Over;
         }
-        if self.time.turn != Turn::Over {
+        if self.time.turn != DeadlinePhase::Over {
             return self.tell_workers(told, false);
         }
         let (next, passed) = (self.next_of_functions(), Moment::end_of(oldest));
         let is_due = next.at != Instant::NEVER && next <= passed;
         match is_due {
             true => {
-                self.time.turn = Turn::Informed;
+                self.time.turn = DeadlinePhase::Informed;
                 self.tell_workers(next, true);
             }
             // At its end a run has no time but that of the deadlines; flows age by the clock.

@@ -10,7 +10,7 @@ use crate::wiring::seed_of;
 use twinpath_control::service::Service;
 use twinpath_core::wire::layout::{Layout, Network};
 use twinpath_core::wire::tunnel::{Encapsulation, Outer, Varying, entropy_of};
-use twinpath_core::wire::{Address, Endpoint, MacAddress, dissect, fields, rewrite};
+use twinpath_core::wire::{Address, Endpoint, MacAddress, dissect, ethernet, fields, rewrite};
 use twinpath_dash::config::{Configuration, EniTable};
 use twinpath_dash::objects::{AdminState, EniMode, VnetMapping};
 use twinpath_dash::tables::SwitchEntry;
@@ -181,8 +181,8 @@ fn address(
         ends.reverse();
     }
     let [(source_mac, source), (destination_mac, destination)] = ends;
-    inner.get_mut(..6)?.copy_from_slice(&destination_mac.0);
-    inner.get_mut(6..12)?.copy_from_slice(&source_mac.0);
+    ethernet::set_destination(inner, destination_mac);
+    ethernet::set_source(inner, source_mac);
     let [from, to] = fields_of(inner, layout).map(|end| end.port);
     let end = |address, port| Endpoint { address, port };
     rewrite::set_source(inner, layout, end(source, from)).ok()?;

@@ -2,7 +2,7 @@
 
 use super::backoff::Backoff;
 use super::returns::WorkerOutput;
-use crate::command::{Question, Taking};
+use crate::command::{Question, WorkerAction};
 use crate::fast_path::BATCH;
 use crate::health::Heartbeat;
 use crate::live_drops::LiveDrops;
@@ -60,7 +60,7 @@ struct Shared {
 enum Task {
     Command(WorkerCommand),
     Question(Question, Instant),
-    Taking(Taking),
+    WorkerAction(WorkerAction),
 }
 
 /// Whoever asked what cannot be answered hears no answer.
@@ -69,7 +69,7 @@ pub(super) fn answer(question: Question, worker: &Worker, now: Instant) {
 }
 
 /// As [`answer`].
-pub(super) fn give(take: Taking, worker: &mut Worker) {
+pub(super) fn give(take: WorkerAction, worker: &mut Worker) {
     let _ = catch_unwind(AssertUnwindSafe(|| take(worker)));
 }
 
@@ -141,8 +141,8 @@ impl WorkerLink {
         let _ = self.tasks.send(Task::Question(question, now));
     }
 
-    pub fn take(&self, take: Taking) {
-        let _ = self.tasks.send(Task::Taking(take));
+    pub fn take(&self, take: WorkerAction) {
+        let _ = self.tasks.send(Task::WorkerAction(take));
     }
 
     pub fn tell_time(&mut self, time: Time) {
@@ -293,7 +293,7 @@ impl<'a> WorkerThread<'a> {
             any = true;
             match task {
                 Task::Question(question, now) => answer(question, self.worker, now),
-                Task::Taking(take) => give(take, self.worker),
+                Task::WorkerAction(take) => give(take, self.worker),
                 Task::Command(command) => {
                     let answer = self.worker.execute(command, self.pools, &mut self.returns);
                     self.give_back();

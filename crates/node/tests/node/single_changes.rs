@@ -694,7 +694,7 @@ fn translations_of_ipv6_change() {
     compare(&first, &changes, &trace, "nptv6");
 }
 
-/// Taking back what was changed leads to the same service.
+/// WorkerAction back what was changed leads to the same service.
 #[test]
 fn the_way_back_is_no_change() {
     let first = made(&["acl", "monitor", "router"], &format!("{ACL}{ROUTER}"));

@@ -62,9 +62,9 @@ const SELDOM: u32 = 40_000;
 const KNOWN_PORT: u16 = 53;
 const SELDOM_PORT: u16 = 443;
 
-/// Newcomers for which the entrance has room, as a network card's ring. Known flows have room of
-/// their own, as where a card has a ring for what must not wait behind others: what a ring that all
-/// share loses is lost in front of both paths, and says nothing of either.
+/// Newcomers for which the entrance has room, as a network card's ring, and packets of known flows. These
+/// have room of their own, as where a card has a ring for what must not wait behind others: what a ring
+/// that all share loses is lost in front of both paths, and says nothing of either.
 const ENTRANCE: usize = 1024;
 /// Frames of the ring to the slow path. Fewer newcomers are inside at once while it is found out how many
 /// it carries.
@@ -206,8 +206,8 @@ struct Load {
     lost: u64,
     next_drain_ns: u64,
     entrance: VecDeque<bool>,
-    /// Newcomers at the entrance.
-    seldom_waiting: usize,
+    /// Newcomers, and packets of known flows, at the entrance.
+    waiting: [usize; 2],
     /// Packets that are due, in parts.
     due: [f64; 2],
     next: [u32; 2],
@@ -231,7 +231,7 @@ impl Load {
             lost: 0,
             next_drain_ns: DRAIN_NS,
             entrance: VecDeque::with_capacity(2 * ENTRANCE),
-            seldom_waiting: 0,
+            waiting: [0; 2],
             due: [0.0; 2],
             next: [0; 2],
         }
@@ -303,7 +303,7 @@ impl Load {
     /// How many newcomers come in while it is found out how many are carried. Now and then none does until
     /// all have left: which of them were lost is known then.
     fn room_to_try(&mut self) -> u64 {
-        let waiting = self.seldom_waiting as u64;
+        let waiting = self.waiting[0] as u64;
         if self.now_ns >= self.next_drain_ns {
             if waiting > 0 || !self.seldom.is_drained() {
                 return 0;
@@ -321,9 +321,10 @@ impl Load {
             self.loads[load].offered[round] += 1;
         }
         self.of(is_known).offered += 1;
-        if is_known || self.seldom_waiting < ENTRANCE {
+        let waiting = &mut self.waiting[usize::from(is_known)];
+        if *waiting < ENTRANCE {
+            *waiting += 1;
             self.entrance.push_back(is_known);
-            self.seldom_waiting += usize::from(!is_known);
         }
     }
 
@@ -411,7 +412,7 @@ impl Feed for Ends {
                 FeedItem::Nothing
             });
         };
-        load.seldom_waiting -= usize::from(!is_known);
+        load.waiting[usize::from(is_known)] -= 1;
         load.of(is_known).taken += 1;
         let packet = load.packet(is_known);
         buffer[..packet.len()].copy_from_slice(&packet);

@@ -91,7 +91,7 @@ struct Member {
     last_error: Option<Event>,
     is_told_silent: bool,
     /// How much is still told of it until links are looked at again.
-    news_left: u16,
+    events_left: u16,
 }
 
 /// A packet that is split.
@@ -134,18 +134,18 @@ pub struct ServerFigures {
 
 /// Something happened at a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct ServerEvent {
     /// Which of the servers, by number in the service.
     pub server: usize,
     /// What.
     pub event: Event,
 }
 
-/// Most news that wait for somebody to take them.
-const MOST_NEWS: usize = 256;
+/// Most events that wait for somebody to take them.
+const MOST_EVENTS: usize = 256;
 /// Most of one server between two looks at the links: somebody on the cable may end a life again and
 /// again.
-const MOST_NEWS_EACH: u16 = 32;
+const MOST_EVENTS_EACH: u16 = 32;
 /// A server that has not announced itself for so long is told of.
 const LONGEST_SILENCE: Duration = Duration::from_secs(3);
 
@@ -161,7 +161,7 @@ pub struct SplitStage {
     output: payloads::Output,
     /// Frames for servers, each by its port.
     messages: Vec<(u16, Frame)>,
-    news: VecDeque<News>,
+    events: VecDeque<ServerEvent>,
     /// Packets that were given up because their headers did not come back, and were not told of yet.
     given_up: u64,
     /// Headers that wait for their payloads.
@@ -183,7 +183,7 @@ impl SplitStage {
             memory: server.memory,
             last_error: None,
             is_told_silent: false,
-            news_left: MOST_NEWS_EACH,
+            events_left: MOST_EVENTS_EACH,
         };
         let most = servers.into_iter().take(back_off::MAX_SERVERS);
         let members: Vec<_> = most.map(member).collect();
@@ -199,7 +199,7 @@ impl SplitStage {
             members,
             output: payloads::Output::default(),
             messages: Vec::new(),
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             given_up: 0,
             waiting: 0,
             is_lossless: false,

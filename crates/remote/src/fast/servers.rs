@@ -1,6 +1,8 @@
 //! The servers' end: frames from them, time, and what is known of them.
 
-use super::{LONGEST_SILENCE, MOST_NEWS, MOST_NEWS_EACH, Member, News, ServerFigures, SplitStage};
+use super::{
+    LONGEST_SILENCE, MOST_EVENTS, MOST_EVENTS_EACH, Member, ServerEvent, ServerFigures, SplitStage,
+};
 use crate::back_off;
 use crate::payloads::{self, Event, QueuePairs};
 use twinpath_core::{Frame, Instant, Pools};
@@ -51,7 +53,7 @@ impl SplitStage {
                 self.back_off.carried(number, member.memory.octets());
                 let fastest_read = member.memory.take_fastest_read();
                 self.back_off.took(number, fastest_read);
-                member.news_left = MOST_NEWS_EACH;
+                member.events_left = MOST_EVENTS_EACH;
             }
             self.back_off.update(now);
         }
@@ -127,12 +129,12 @@ impl SplitStage {
                 return;
             }
         }
-        if member.news_left == 0 || self.news.len() >= MOST_NEWS {
+        if member.events_left == 0 || self.events.len() >= MOST_EVENTS {
             self.counters.events_lost += 1;
             return;
         }
-        member.news_left -= 1;
-        self.news.push_back(News { server, event });
+        member.events_left -= 1;
+        self.events.push_back(ServerEvent { server, event });
     }
 
     /// What is known of each server.
@@ -158,7 +160,7 @@ impl SplitStage {
     }
 
     /// What happened at servers since this was called last.
-    pub fn take_news(&mut self) -> impl Iterator<Item = News> {
-        self.news.drain(..)
+    pub fn take_server_events(&mut self) -> impl Iterator<Item = ServerEvent> {
+        self.events.drain(..)
     }
 }

@@ -1,7 +1,7 @@
 //! `twinpath lab`: the papers' figures, redone under virtual time.
 
 mod overheads;
-mod told;
+mod text;
 
 use crate::error::CommandError;
 use crate::stop::Stop;
@@ -109,7 +109,7 @@ struct Merge {
     out: PathBuf,
 }
 
-/// Measures what caching costs the cores of this machine
+/// Measures what caching costs on the slow path of this machine
 ///
 /// Writes the table that plans of the model `measured` show, and what machine it was. `twinpath lab all`
 /// does so, too, whenever it runs such a plan.
@@ -149,8 +149,8 @@ impl Run {
             None => Path::new("lab-results").join(&plan.name),
         };
         let found = run_one(&plan, options, &out, &stop)?;
-        output::print(&told::outcome(&found))?;
-        output::print(&told::table(&found))?;
+        output::print(&text::outcome(&found))?;
+        output::print(&text::table(&found))?;
         Ok(judged(&[found]))
     }
 }
@@ -184,7 +184,7 @@ impl All {
                 output::print("cancelled: plans that were done are written, the page is not\n")?;
                 return Ok(Outcome::Bad);
             };
-            output::print(&told::outcome(&found))?;
+            output::print(&text::outcome(&found))?;
             outcomes.push(found);
         }
         reproduction::tell(&outcomes, &self.out)?;
@@ -209,7 +209,7 @@ impl All {
         let stale = with_bar(None, |progress| {
             reproduction::check(plans, &self.out, progress)
         })?;
-        output::print(&told::stale(&stale))?;
+        output::print(&text::stale(&stale))?;
         Ok(match stale.is_empty() {
             true => Outcome::Good,
             false => Outcome::Bad,
@@ -235,14 +235,14 @@ impl Overheads {
 impl Merge {
     fn execute(&self) -> Result<Outcome, CommandError> {
         let merged = run::merge(&self.shards, &self.out)?;
-        output::print(&told::outcome(&merged))?;
+        output::print(&text::outcome(&merged))?;
         Ok(judged(&[merged]))
     }
 }
 
 fn models() -> Result<Outcome, CommandError> {
     for model in registry::MODELS {
-        output::print(&told::model(model))?;
+        output::print(&text::model(model))?;
     }
     Ok(Outcome::Good)
 }

@@ -15,7 +15,7 @@ const SERVICE: &str = "[service]\nname = \"edge\"\nchain = [\"acl\", \"firewall\
     [acl]\ndefault = \"allow\"\n[firewall]\ndefault = \"allow\"\n\
     [traffic]\nflows = 20\narrivals = { process = \"poisson\", rate_pps = 5000.0 }\n";
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// A service that runs until it is stopped.
 struct Running {
@@ -54,7 +54,7 @@ impl Running {
     }
 
     fn asked_until(&self, path: &str, is_wanted: impl Fn(&str, &str) -> bool) -> String {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + LONGEST_WAIT;
         loop {
             let answer = self.asked(path);
             if let Some((status, body)) = &answer
@@ -279,7 +279,9 @@ fn the_service_manager_is_told() {
     let socket_folder = tempfile::tempdir().expect("a folder");
     let path = socket_folder.path().join("notify");
     let socket = UnixDatagram::bind(&path).expect("a socket");
-    socket.set_read_timeout(Some(PATIENCE)).expect("possible");
+    socket
+        .set_read_timeout(Some(LONGEST_WAIT))
+        .expect("possible");
     let running = Running::start(&["--quiet"], |command| {
         command
             .env("NOTIFY_SOCKET", &path)

@@ -9,7 +9,7 @@ use twinpath_control::report::{Report, json};
 use twinpath_netns::Network;
 
 /// How long anything may take at most.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Hosts `client` and `server` in one network, which is cut by the host `middle`: its ports are
 /// `inside`, towards the client, and `outside`.
@@ -214,7 +214,7 @@ pub fn resident_bytes(process: u32) -> u64 {
 
 /// Waits until something is so, and tells whether it came to be.
 pub fn wait_for(mut is_so: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LONGEST_WAIT;
     while !is_so() {
         if Instant::now() > end {
             return false;

@@ -1,4 +1,4 @@
-//! What caching costs the cores (SFCache §V-A, Fig. 7 and 8), measured on the code that runs here.
+//! What caching costs on the slow path (SFCache §V-A, Fig. 7 and 8), measured on the code that runs here.
 //!
 //! A chain of three functions on one core, packets of 64 bytes. What is measured with something and
 //! without it alternates in short pieces, so that the machine is the same for both, and of the pieces the

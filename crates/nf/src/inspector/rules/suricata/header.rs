@@ -33,20 +33,7 @@ impl Header {
             let problem = Problem::Expected(Expected::Header);
             return Err(Refusal::new(0, "header", problem));
         };
-        let ends = |addresses: Word<'_>, ports: Word<'_>| {
-            let mut ends = Ends::default();
-            let mut reader = Reader {
-                variables,
-                ends: &mut ends,
-            };
-            reader
-                .addresses(addresses.text, false, 0)
-                .map_err(|name| wrong(addresses, name))?;
-            reader
-                .ports(ports.text, false, 0)
-                .map_err(|name| wrong(ports, name))?;
-            Ok(ends)
-        };
+        let ends = |addresses, ports| ends(variables, addresses, ports);
         Ok(Self {
             action: match action.text {
                 "alert" => Action::Alert,
@@ -54,15 +41,7 @@ impl Header {
                 _ => Action::Ban,
             },
             scope: Scope {
-                protocol: match protocol.text {
-                    "ip" => None,
-                    "tcp" | "tcp-stream" | "tcp-pkt" => Some(Protocol::Tcp),
-                    "udp" => Some(Protocol::Udp),
-                    "icmp" => Some(Protocol::Icmp),
-                    other => {
-                        return Err(Refusal::unknown(protocol.at, &format!("protocol {other}")));
-                    }
-                },
+                protocol: protocol_of(protocol)?,
                 source: ends(source, from_port)?,
                 destination: ends(destination, to_port)?,
                 either_way: match way.text {
@@ -79,6 +58,32 @@ impl Header {
             options_at,
         })
     }
+}
+
+/// None if packets of any match.
+fn protocol_of(word: Word<'_>) -> Result<Option<Protocol>, Refusal> {
+    Ok(match word.text {
+        "ip" => None,
+        "tcp" | "tcp-stream" | "tcp-pkt" => Some(Protocol::Tcp),
+        "udp" => Some(Protocol::Udp),
+        "icmp" => Some(Protocol::Icmp),
+        other => return Err(Refusal::unknown(word.at, &format!("protocol {other}"))),
+    })
+}
+
+fn ends(variables: &Variables, addresses: Word<'_>, ports: Word<'_>) -> Result<Ends, Refusal> {
+    let mut ends = Ends::default();
+    let mut reader = Reader {
+        variables,
+        ends: &mut ends,
+    };
+    reader
+        .addresses(addresses.text, false, 0)
+        .map_err(|name| wrong(addresses, name))?;
+    reader
+        .ports(ports.text, false, 0)
+        .map_err(|name| wrong(ports, name))?;
+    Ok(ends)
 }
 
 fn wrong(word: Word<'_>, name: Option<&str>) -> Refusal {

@@ -1,10 +1,11 @@
-//! The table of oracles, of what tests tell while they run.
+//! What tests tell of runs that they compare with the slow path alone: `cargo xtask test` refuses those in
+//! which nothing came to the fast path, and `cargo xtask record oracles` makes a table of all.
 
 use crate::{files_in, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The programs of tests that run a node on both paths, and where their modules are.
 const PROGRAMS: [&str; 2] = ["node", "pressure"];
@@ -64,35 +65,63 @@ struct Test {
     functions: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
+/// Where tests write their rows, and the variable that tells them.
+const ROWS_FILE: &str = "target/oracle-rows.txt";
+const ROWS: &str = "TWINPATH_ORACLE_ROWS";
+
+/// Tests that this command runs write their rows; those of earlier ones are gone.
+pub fn write_rows(command: &mut Command, root: &Path) {
+    let file = root.join(ROWS_FILE);
+    _ = std::fs::remove_file(&file);
+    command.env(ROWS, file);
+}
+
+/// Whether every oracle of the tests that ran bites; what does not is an error.
+///
+/// # Errors
+/// Tests in which nothing came to the fast path, and modules that compare and tell nothing.
+pub fn check(root: &Path) -> Result<(), Vec<String>> {
+    let tests = written(root);
+    let void = void(&tests).into_iter();
+    let void = void.map(|test| format!("nothing came to the fast path in {test}"));
+    let modules = modules(root);
+    let silent = silent(&tests, &modules).into_iter();
+    let silent = silent.map(|module| format!("{module} compares and tells nothing"));
+    let faults: Vec<String> = void.chain(silent).collect();
+    println!(
+        "tests that compare with the slow path alone: {}",
+        tests.len()
+    );
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(faults),
+    }
+}
+
 /// Runs the tests and makes the page; nothing if one of them fails.
 pub fn page(root: &Path) -> Option<String> {
     let mut command = Command::new(env!("CARGO"));
-    command.args(["test", "--workspace", "--no-fail-fast"]);
-    let output = command
+    command
+        .args(["test", "--workspace", "--no-fail-fast"])
         .args(PROGRAMS.iter().flat_map(|program| ["--test", program]))
-        .args(["--", "--nocapture"])
-        .stderr(Stdio::inherit())
-        .current_dir(root)
-        .output()
-        .ok()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if !output.status.success() {
-        println!("{text}");
+        .current_dir(root);
+    write_rows(&mut command, root);
+    if !super::succeeds(&mut command) {
         return None;
     }
-    let tests = tests(&text);
-    let void = void(&tests);
-    if !void.is_empty() {
-        println!("nothing came to the fast path in {}", void.join(", "));
-        return None;
+    match check(root) {
+        Ok(()) => Some(table(&written(root))),
+        Err(faults) => {
+            faults.iter().for_each(|fault| println!("{fault}"));
+            None
+        }
     }
-    let modules = modules(root);
-    let silent = silent(&tests, &modules);
-    if !silent.is_empty() {
-        println!("they compare and tell nothing: {}", silent.join(", "));
-        return None;
-    }
-    Some(table(&tests))
+}
+
+/// What tests have written.
+fn written(root: &Path) -> BTreeMap<String, Test> {
+    let text = std::fs::read_to_string(root.join(ROWS_FILE));
+    tests(&text.unwrap_or_default())
 }
 
 /// The modules of tests that run services on the slow path alone.
