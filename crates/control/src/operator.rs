@@ -181,6 +181,9 @@ pub struct Applied {
     pub anew: Vec<String>,
     /// Functions that are gone.
     pub removed: Vec<String>,
+    /// Keys of `[service]` that say something else than before.
+    #[serde(default)]
+    pub keys: Vec<String>,
     /// Cached rules that went.
     pub rules_gone: usize,
     /// Cached rules that stayed.

@@ -2,11 +2,13 @@
 //!
 //! Bursts are received straight into buffers of the pool and sent straight from them, each with the
 //! kernel's word on [offloads](crate::offload) in front. A frame that is longer than an ordinary
-//! buffer goes on in memory beside it, and is put together in a long buffer. The kernel keeps a copy
+//! buffer goes on in memory beside it, and is put together in a long buffer; while most frames are so
+//! long, they are received into [long buffers](receive_buffers::ReceiveBuffers). The kernel keeps a copy
 //! of what arrives for itself: an interface that belongs to a node should have no address in the
 //! kernel, or the kernel answers, too; unless the node leaves it what is for the kernel's addresses.
 
 mod fan_out;
+mod receive_buffers;
 
 use crate::counters::PortCounters;
 use crate::interface::Interface;
@@ -14,6 +16,7 @@ use crate::messages::{BURST, Messages, Received};
 use crate::offload::{Oversized, VNET_BYTES, VnetHeader, check_length, put_tag};
 use crate::part::Part;
 use crate::sys;
+use receive_buffers::ReceiveBuffers;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use twinpath_core::pool::{LARGE_PACKET_BYTES, SMALL_PACKET_BYTES};
@@ -34,8 +37,7 @@ pub struct PacketPort {
     mtu: usize,
     messages: Messages,
     ancillary: Vec<Box<Ancillary>>,
-    /// Buffers for what comes.
-    empty: Vec<Frame>,
+    empty: ReceiveBuffers,
     /// What waits to be sent.
     leaving: Vec<Frame>,
     /// Frames that the kernel has put into the socket, as far as it was asked, and those that were read.
@@ -71,7 +73,7 @@ impl PacketPort {
             mtu: interface.mtu,
             messages: Messages::default(),
             ancillary: (0..BURST).map(|_| Box::new(ancillary())).collect(),
-            empty: Vec::with_capacity(BURST),
+            empty: ReceiveBuffers::default(),
             leaving: Vec::with_capacity(BURST),
             queued: 0,
             read: 0,
@@ -111,24 +113,22 @@ impl PacketPort {
         // SAFETY: the parts are those of buffers that we hold, and of `ancillary`, untouched since.
         let count = unsafe { self.messages.receive(&self.socket) }?;
         self.read += count as u64;
-        let buffers = self.empty.drain(..count);
+        let mut long = 0;
+        let buffers = self.empty.filled(count);
         for (number, (frame, ancillary)) in buffers.zip(&self.ancillary).enumerate() {
             let received = self.messages.received(number);
-            match keep(received, frame, ancillary, pools, counters) {
-                Some(frame) => burst.push(frame),
-                None => continue,
-            }
+            long += usize::from(received.len > VNET_BYTES + SMALL_PACKET_BYTES);
+            burst.extend(keep(received, frame, ancillary, pools, counters));
         }
+        self.empty.note(count, long);
         Ok(())
     }
 
     /// A message for each of up to `most` buffers.
     fn prepare(&mut self, pools: &mut Pools, most: usize) {
-        let missing = most.saturating_sub(self.empty.len());
-        let new = (0..missing).map_while(|_| pools.take(SMALL_PACKET_BYTES));
-        self.empty.extend(new);
         self.messages.clear();
-        for (frame, ancillary) in self.empty.iter_mut().zip(&mut self.ancillary).take(most) {
+        let buffers = self.empty.prepare(most, pools);
+        for (frame, ancillary) in buffers.zip(&mut self.ancillary) {
             let room = frame.room();
             frame.set_len(room);
             let parts = [
@@ -286,6 +286,9 @@ fn keep(
         return None;
     }
     let first = frame.len();
+    if first > SMALL_PACKET_BYTES && len <= SMALL_PACKET_BYTES {
+        frame = receive_buffers::moved(frame, len, pools);
+    }
     if len > first {
         let whole = join(&frame, &ancillary.rest[..len - first], pools);
         pools.give(frame);

@@ -542,6 +542,12 @@ impl Report {
         total_drops(&losses(&self.drops, &self.port_losses))
     }
 
+    /// The share of these of all packets that there were, what ports lost before it came in included.
+    pub fn lost_share(&self) -> f64 {
+        let offered = self.totals.packets_in + self.port_losses.before_coming_in();
+        units::fraction(self.lost(), offered)
+    }
+
     /// Checks before a run that a report can be written into a directory, which is made if it is
     /// missing. What is there stays as it is.
     ///

@@ -132,9 +132,7 @@ fn traffic(report: &Report) -> Vec<String> {
     ];
     let lost = report.lost();
     if lost > 0 {
-        // Of all that there was, what was lost before it came in included.
-        let offered = totals.packets_in + report.port_losses.before_coming_in();
-        let share = units::percent(units::fraction(lost, offered));
+        let share = units::percent(report.lost_share());
         rows.push(row("LOST", &units::count(lost), &share, ""));
     }
     rows.push(total("out", totals.packets_out, totals.bytes_out));

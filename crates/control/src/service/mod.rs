@@ -91,6 +91,7 @@
 
 mod chain;
 mod devices;
+mod differences;
 mod edit;
 mod entrance;
 mod error;
@@ -110,6 +111,7 @@ mod warnings;
 
 pub use chain::{Instance, MAX_CHAIN, MAX_NAME};
 pub use devices::{PortDevice, PortDriver};
+pub use differences::differing_keys;
 pub use edit::ServiceEditError;
 pub use entrance::{Entrance, EtherType, SourceCheck, UnparsedFate};
 pub use error::{Fault, ServiceError};

@@ -191,13 +191,23 @@ impl Found {
     /// Lists whose drops have a rule for each source, because of what stands in front of them among
     /// the same cached decisions.
     fn lists_behind_monitors(&mut self, service: &Service) {
+        let has_sides = !service.inside.is_empty() || !service.inside_ports.is_empty();
+        let of_whom = if has_sides {
+            "packets from inside"
+        } else {
+            "packets"
+        };
+        let mut passed = 0;
         for element in service
             .chain
             .chunk_by(|one, next| one.makes_rules() && next.makes_rules())
         {
+            let first = passed;
+            passed += element.len();
             let monitor = element
                 .iter()
                 .position(|one| one.config.looks_at_each().is_some());
+            let number = first + monitor.unwrap_or(0);
             let Some((monitor, behind)) = monitor.and_then(|place| element[place..].split_first())
             else {
                 continue;
@@ -207,9 +217,9 @@ impl Found {
             if let Some((list, each)) = behind.iter().find(is_list).zip(each) {
                 let (monitor, list) = (&monitor.name, &list.name);
                 let message = format!(
-                    "{monitor} in front of {list} makes one rule for each {each}, also of packets that {list} drops, so a flood from many is the workers': expected {monitor} behind {list}"
+                    "{monitor} in front of {list} makes one rule for each {each}, also of {of_whom} that {list} drops, so a flood from many is the workers': expected what drops them in front of {monitor}"
                 );
-                self.add([&**monitor], message);
+                self.add(["service", "chain", &number.to_string()], message);
             }
         }
     }
@@ -399,13 +409,28 @@ routes = [
         let in_front = "\"monitor\", \"acl\"";
         for by in ["source", "connection", "destination"] {
             let told = told(&text(in_front, by));
-            assert_eq!(told[0].0, 3, "{told:?}");
-            let expected = format!("monitor in front of acl makes one rule for each {by}");
+            assert_eq!(told[0].0, 2, "{told:?}");
+            let expected = format!(
+                "monitor in front of acl makes one rule for each {by}, also of packets that"
+            );
             assert!(told[0].1.starts_with(&expected), "{told:?}");
         }
+        // From outside packets meet the monitor last.
+        let with_sides = text(in_front, "source")
+            .replace("]\n[monitor]", "]\ninside = [\"10.0.0.0/8\"]\n[monitor]");
+        let told_of_sides = told(&with_sides);
+        assert!(
+            told_of_sides
+                .iter()
+                .any(|(_, what)| what.contains("also of packets from inside that")),
+            "{told_of_sides:?}"
+        );
         for chain in ["\"acl\", \"monitor\"", "\"monitor\", \"firewall\", \"acl\""] {
             let told = told(&text(chain, "source"));
-            assert!(told.iter().all(|(line, _)| *line != 3), "{told:?}");
+            assert!(
+                told.iter().all(|(_, what)| !what.contains("in front of")),
+                "{told:?}"
+            );
         }
     }
 

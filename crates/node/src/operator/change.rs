@@ -14,7 +14,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, MutexGuard, TryLockError};
 use std::time::Instant as WallClock;
 use twinpath_control::operator::Applied;
-use twinpath_control::service::{Service, ServiceError, warnings};
+use twinpath_control::service::{Service, ServiceError, differing_keys, warnings};
 use twinpath_core::wire::Endpoint;
 use twinpath_nf::bindings::EndBindings;
 use twinpath_nf::edit::{Edit, Object};
@@ -162,7 +162,9 @@ impl Control {
         }
         if plans.is_empty() {
             let of = kind.map_or(String::new(), |kind| format!(" of {kind}"));
-            return Err(format!("{endpoint} has no binding{of}"));
+            return Err(format!(
+                "{endpoint} has no binding{of}: expected the endpoint inside of one that `bindings` shows"
+            ));
         }
         let same = Service::clone(&service);
         self.make(plans, same, &mut changing)
@@ -228,7 +230,16 @@ impl Control {
         let (kept, changed) = (applied.kept.join(","), applied.changed.join(","));
         let (added, removed) = (applied.new.join(","), applied.removed.join(","));
         let pause_us = applied.pause_ns / 1000;
-        tracing::info!(kept, changed, added, removed, pause_us, "service changed");
+        let keys = applied.keys.join(",");
+        tracing::info!(
+            kept,
+            changed,
+            added,
+            removed,
+            keys,
+            pause_us,
+            "service changed"
+        );
         if !applied.anew.is_empty() {
             let functions = applied.anew.join(",");
             tracing::warn!(
@@ -249,6 +260,8 @@ impl Control {
         let first = plans.first().map(|(_, plan)| plan.applied.clone());
         let mut applied = first.unwrap_or_default();
         applied.is_same = plans.iter().all(|(_, plan)| plan.is_empty());
+        let keys = differing_keys(&self.service(), &new).into_iter();
+        applied.keys = keys.map(str::to_owned).collect();
         let is_other = whole(&self.service().file.path) != whole(&new.file.path);
         applied.file = is_other.then(|| new.file.path.to_path_buf());
         if !applied.is_same {

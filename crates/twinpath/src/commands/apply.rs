@@ -107,6 +107,9 @@ fn what_changed(applied: &Applied) -> String {
             parts.push(format!("{what}: {}", functions.join(", ")));
         }
     }
+    if !applied.keys.is_empty() {
+        parts.push(format!("[service]: {}", applied.keys.join(", ")));
+    }
     let rules = |count: usize| match count {
         1 => "1 cached rule".into(),
         count => format!("{} cached rules", units::count(count as u64)),

@@ -119,8 +119,8 @@ fn drops_tile(report: &Report) -> String {
 fn lost_tile(report: &Report) -> Option<String> {
     let lost = report.lost();
     let text = format!(
-        "{} of packets in, for want of room or by a fault",
-        units::percent(units::fraction(lost, report.totals.packets_in))
+        "{} of all that came, for want of room or by a fault",
+        units::percent(report.lost_share())
     );
     let tile = || {
         tile_of(

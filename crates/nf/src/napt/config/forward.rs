@@ -59,6 +59,11 @@ pub enum ForwardError {
         "external = {0:?}: expected \"192.0.2.1:80\", \"192.0.2.1:8000-8010\", or without protocol an address"
     )]
     External(String),
+    /// A port, of no protocol.
+    #[error(
+        "external = {0:?} has a port: expected a protocol, tcp or udp, beside it, or an address alone"
+    )]
+    NoProtocol(String),
     /// Something else than an address with a port, or an address.
     #[error("to = {0:?}: expected \"10.0.0.1:80\", or without protocol an address")]
     To(String),
@@ -192,7 +197,10 @@ impl Forward {
         let forward = match kind {
             None => Self {
                 kind: None,
-                external: whole(external).ok_or_else(no_external)?,
+                external: whole(external).ok_or_else(|| match range(external) {
+                    Some(_) => ForwardError::NoProtocol(external.to_owned()),
+                    None => no_external(),
+                })?,
                 last: u16::MAX,
                 to: whole(to).ok_or_else(nobody)?,
             },
