@@ -12,6 +12,7 @@ use twinpath_core::{
 use twinpath_link::{Header, Message};
 use twinpath_slowpath::chain::{Chain, ChainIo};
 use twinpath_slowpath::migration::Before;
+use twinpath_slowpath::store::Record;
 use twinpath_slowpath::timers::{Deadline, Timers};
 use twinpath_slowpath::{
     Common, Eviction, FlowId, FlowStore, Migration, NetworkFunction, NextFunction,
@@ -46,7 +47,7 @@ pub struct SlowFlowsCounters {
     pub duplicate_write_backs: u64,
     /// Pulls granted.
     pub grants: u64,
-    /// Pulls declined because complex work was pending.
+    /// Pulls declined because complex work was pending, or nothing was known of the flow.
     pub declines: u64,
     /// Recalls sent for flows that have long been silent.
     pub recalls: u64,
@@ -87,6 +88,8 @@ pub struct SlowFlows {
     aged_at: Instant,
     /// Most flows that may be half-open.
     most_half_open: usize,
+    /// Where more flows are known, none is granted of which nothing is known.
+    most_unknown: usize,
     /// How flows follow that still have the state of the chain before; it is empty once all have.
     migration: Option<Migration>,
     /// Packets until more of them follow.
@@ -118,6 +121,7 @@ impl SlowFlows {
             aged: Vec::new(),
             aged_at: Instant::ZERO,
             most_half_open: (flows / HALF_OPEN_SHARE).max(1),
+            most_unknown: flows / 2,
             migration: None,
             rest: 0,
             drops: DropCounters::default(),
@@ -506,9 +510,7 @@ impl SlowFlows {
         let mut record = self.store.record(id);
         *record.last_seen = header.timestamp;
         self.chain.expire(&mut record, header.timestamp);
-        let is_new = record.words.iter().all(|&word| word == 0)
-            && record.handles.iter().all(|&handle| handle == 0);
-        if is_new {
+        if is_zero(&record) {
             *record.initiator = opener_of(header, &frame, &layout);
         }
         let direction = Direction::between(header.side, *record.initiator);
@@ -560,9 +562,10 @@ impl SlowFlows {
         if header.message != Message::Pull {
             return Message::Return;
         }
+        let is_worth = self.is_worth_granting(id);
         let record = self.store.record(id);
         let is_pending = self.chain.is_pending(&record);
-        let granted = record.tag.pull(header.generation, is_pending);
+        let granted = record.tag.pull(header.generation, is_pending || !is_worth);
         self.stats.grants += u64::from(granted);
         self.stats.declines += u64::from(!granted);
         if granted {
@@ -570,6 +573,15 @@ impl SlowFlows {
         } else {
             Message::Decline
         }
+    }
+
+    /// A flow whose state has been granted keeps its place here. One of which nothing is known, not even after
+    /// its packet, takes none otherwise: it is granted if its packets pass, and not where the room is needed
+    /// for others.
+    fn is_worth_granting(&mut self, id: FlowId) -> bool {
+        let passes = !self.departing.is_empty() || !self.replies.is_empty();
+        let has_room = passes && self.store.len() < self.most_unknown;
+        has_room || !is_zero(&self.store.record(id))
     }
 
     /// Puts out what the chain yielded. The message goes last, behind every packet of the flow
@@ -705,9 +717,7 @@ impl SlowFlows {
 
     fn forget_if_worthless(&mut self, id: FlowId) -> bool {
         let record = self.store.record(id);
-        let is_zero = record.words.iter().all(|&word| word == 0)
-            && record.handles.iter().all(|&handle| handle == 0);
-        let is_worthless = is_zero && record.tag.may_forget();
+        let is_worthless = is_zero(&record) && record.tag.may_forget();
         if is_worthless {
             self.store.remove(id);
         }
@@ -771,3 +781,8 @@ fn opener_of(header: &Header, frame: &Frame, layout: &Layout) -> twinpath_core::
     };
     opener(frame.bytes(), layout, &keyed)
 }
+/// Whether nothing is known of a flow.
+fn is_zero<T>(record: &Record<'_, T>) -> bool {
+    record.words.iter().all(|&word| word == 0) && record.handles.iter().all(|&handle| handle == 0)
+}
+

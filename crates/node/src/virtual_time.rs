@@ -302,7 +302,9 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     /// Packets wait, and so does their clock: the next thing happens on the link. If there is none,
     /// time passes.
     fn go_on(&mut self) -> Result<(), CaptureError> {
-        let next = self.next_happening();
+        let machine = &self.node.machine;
+        let deadline = machine.next_deadline_while_packets_wait(self.clock());
+        let next = self.next_landing_or(deadline);
         let (at, what) = next.unwrap_or((self.now + TICK, NextEvent::Tick));
         let packet_now = self.packet_now();
         self.now = self.now.max(at);
@@ -442,8 +444,11 @@ impl<'a, S: Sink> VirtualRun<'a, S> {
     }
 
     fn next_happening(&self) -> Option<(Instant, NextEvent)> {
-        let tick = self.node.machine.next_deadline(self.clock());
-        let tick = tick.map(|at| (at, NextEvent::Tick));
+        self.next_landing_or(self.node.machine.next_deadline(self.clock()))
+    }
+
+    fn next_landing_or(&self, deadline: Option<Instant>) -> Option<(Instant, NextEvent)> {
+        let tick = deadline.map(|at| (at, NextEvent::Tick));
         let landing = self.next_landing().into_iter();
         landing.chain(tick).min_by_key(|&(at, _)| at)
     }

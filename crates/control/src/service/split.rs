@@ -55,7 +55,7 @@ const MOST_NUMBER: u16 = MAX_SERVERS as u16 - 1;
 #[serde(default, deny_unknown_fields)]
 pub struct Split {
     /// A packet for the slow path of at least so many bytes leaves its payload behind, if it has more
-    /// than the 22 bytes that name a payload.
+    /// than the 22 bytes that name one in the paper.
     pub threshold_bytes: u32,
     /// Packets that may be split at a time. A packet that finds no slot travels whole.
     #[serde(deserialize_with = "count::<_, MOST_SLOTS>")]

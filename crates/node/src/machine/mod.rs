@@ -382,6 +382,18 @@ impl Machine {
 
     /// When, on the link's clock, time should be told again though nothing happens.
     pub fn next_deadline(&self, clock: Clock) -> Option<Instant> {
+        self.next_deadline_or(self.next_deadline_of_functions(clock), clock)
+    }
+
+    /// The same while packets wait in front, and the packet clock with them: no deadline of a function that
+    /// has not come by then comes meanwhile, unless the run is at its end.
+    pub fn next_deadline_while_packets_wait(&self, clock: Clock) -> Option<Instant> {
+        let of_functions = self.next_deadline_of_functions(clock);
+        let comes = |at: &Instant| *at <= clock.link || self.current_task.is_ending();
+        self.next_deadline_or(of_functions.filter(comes), clock)
+    }
+
+    fn next_deadline_or(&self, of_functions: Option<Instant>, clock: Clock) -> Option<Instant> {
         if self.path.parking().is_some_and(|stage| !stage.is_empty()) {
             return Some(clock.link + PARKING_TICK);
         }
@@ -392,8 +404,7 @@ impl Machine {
         // What is on the link comes back by itself.
         let is_at_rest = !self.links.iter().any(Link::has_in_flight);
         let tick = (is_waiting && is_at_rest).then(|| clock.link + TICK);
-        let deadline = self.next_deadline_of_functions(clock);
-        tick.into_iter().chain(deadline).chain(servers).min()
+        tick.into_iter().chain(of_functions).chain(servers).min()
     }
 
     /// Whether payloads wait in remote memory for headers that have not come back.

@@ -111,7 +111,7 @@ impl Machine {
         }
         // What is due waits for what is inside, and is told of when that has left.
         let waits = self.time.turn != DeadlinePhase::Over || self.oldest_to_come(clock) < next.at;
-        match next.at > clock.packet {
+        match next.at > clock.packet.max(self.time.expected) {
             true => Some(clock.link + next.at.since(clock.packet)),
             false => (!waits).then_some(clock.link),
         }

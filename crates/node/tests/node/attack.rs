@@ -293,6 +293,40 @@ fn a_fast_flood_keeps_nobody_out_of_a_balancer() {
     survives(BALANCER, BEHIND, 27_000, answered(FAST));
 }
 
+/// Flows of which nothing is known, as each of their packets is denied or none is any of a function's business,
+/// take no room from others, however hot they are.
+#[test]
+fn flows_of_which_nothing_is_known_leave_room() {
+    const CLIENTS: u32 = 20;
+    for (text, port) in [(FIREWALL, 81), (REASSEMBLER, 80)] {
+        let service = service(&format!("[service]{text}\n[slow_path]\nflows = 1000\n"));
+        let mut packets = Packets {
+            server: ITSELF,
+            all: Vec::new(),
+        };
+        for number in 0..6000 {
+            let client = host(100, number / 4);
+            let [server, _] = packets.ends(client);
+            let datagram = PacketBuilder::udp(client, Endpoint::new(server.address, port));
+            packets.push(u64::from(number) * MS / 100, datagram.payload_len(10));
+        }
+        for number in 0..CLIENTS {
+            packets.connection((60 + u64::from(number)) * MS, host(11, number), 20, 2 * MS);
+        }
+        let trace = packets.trace();
+        let slow = run(&service, &trace, Paths::Slow, Execution::Virtual);
+        let both = run(&service, &trace, Paths::Both, Execution::Virtual);
+        for Outcome { flows, report, .. } in [&slow, &both] {
+            assert_eq!(report.drops.get("flow_table_full"), None, "{text}");
+            assert_eq!(whole(flows, 11, 3 + 2 * 20), CLIENTS as usize, "{text}");
+        }
+        assert_same(&slow.flows, &both.flows, text);
+        let fast = both.report.fast.packets;
+        assert!(fast > u64::from(CLIENTS) * 20, "{text}: {fast} on the fast path");
+        tell("datagrams and connections", &both.report);
+    }
+}
+
 /// What somebody makes of each spoofed address: packets of his own in its name, and the server's
 /// answers, of which he hears none.
 type Conversation = fn(&mut Packets, u64, Endpoint);

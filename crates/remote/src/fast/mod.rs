@@ -29,7 +29,7 @@ pub use classes::Class;
 pub use counters::Counters;
 
 use crate::back_off::{self, BackOff};
-use crate::handle::{CUSTOM_HEADER_BYTES, Handle};
+use crate::handle::{Handle, LEAST_PAYLOAD_BYTES};
 use crate::header_slots::HeaderSlots;
 use crate::payloads::{self, Event, PayloadMemory, QueuePairStatus};
 use departures::{DepartureNumber, Departures};
@@ -64,7 +64,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             threshold_bytes: 128,
-            least_payload_bytes: CUSTOM_HEADER_BYTES,
+            least_payload_bytes: LEAST_PAYLOAD_BYTES,
             header_slots: 2000,
             header_timeout: Duration::from_millis(50),
             followers: 4096,

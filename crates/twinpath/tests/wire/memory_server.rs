@@ -28,6 +28,9 @@ struct Switch {
     asked: Vec<u32>,
     /// The first frames that it sent.
     sent: Vec<Vec<u8>>,
+    /// Whether it sends some requests otherwise than they are meant, and what is drawn for that.
+    spoils: bool,
+    random: u64,
 }
 
 /// Frames that are sent again, changed.
@@ -65,6 +68,8 @@ impl Switch {
             lost: 0,
             asked: Vec::new(),
             sent: Vec::new(),
+            spoils: false,
+            random: 1,
         }
     }
 
@@ -100,8 +105,11 @@ impl Switch {
     }
 
     fn take(&mut self, output: Output) {
-        for frame in output.frames {
+        for mut frame in output.frames {
             self.record(frame.bytes());
+            if self.spoils && self.draw() % SPOILED_OF == 0 {
+                self.spoil(frame.bytes_mut());
+            }
             if self.sent.len() < CHANGED {
                 self.sent.push(frame.bytes().to_vec());
             }
@@ -171,18 +179,61 @@ impl Switch {
     }
 }
 
+/// Queue pairs that are restored before spoiling ends.
+const RESTORES: u64 = 40;
+
+/// One request of so many is spoiled.
+const SPOILED_OF: u64 = 8;
+
 impl Switch {
+    fn draw(&mut self) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        self.random >> 32
+    }
+
+    /// A request that is due says something else in its headers: its operation, queue pair, number, address,
+    /// key or length. Its ICRC is right.
+    fn spoil(&mut self, frame: &mut [u8]) {
+        const HEADERS: u64 = 12 + 16;
+        let Ok(layout) = dissect(frame) else {
+            return;
+        };
+        let (place, bit) = (self.draw() % HEADERS, self.draw() % 8);
+        if let Some(byte) = frame.get_mut(usize::from(layout.l4) + 8 + place as usize) {
+            *byte ^= 1 << bit;
+        }
+        sum_up(frame);
+    }
+
+    /// Requests that are due go out spoiled, until queue pairs have been restored often enough; what comes is
+    /// what was written all the same.
+    fn spoil_requests(&mut self) {
+        let restores = self.requester.counters().restores;
+        self.spoils = true;
+        let end = Clock::now() + Duration::from_secs(60);
+        for number in 0.. {
+            let counters = self.requester.counters();
+            if counters.restores > restores + RESTORES {
+                break;
+            }
+            assert!(Clock::now() < end, "{counters:?}");
+            self.round(number);
+            self.exchange();
+        }
+        self.spoils = false;
+        self.until("the server is there", Self::is_ready);
+    }
+
     /// Sends what was sent before once more, with other bytes in some places; of every two the second has an
     /// ICRC that is right, so that somebody looks at the rest. Answers are for nobody.
     fn send_changed(&mut self) {
         let sent = std::mem::take(&mut self.sent);
-        let mut random = 1u64;
         for (number, mut frame) in sent.into_iter().enumerate() {
             for _ in 0..1 + number % 5 {
-                random = random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
-                let [.., at, value] = random.to_be_bytes().map(usize::from);
+                let [.., at, value] = self.draw().to_be_bytes().map(usize::from);
                 let place = at * frame.len() / 256;
                 frame[place] ^= value as u8 | 1;
             }
@@ -233,13 +284,27 @@ fn a_server_survives_a_requester_that_sends_anything() {
         switch.rounds();
         let came = switch.came - before;
         assert!(came > PAYLOADS / 2, "{:?}", switch.requester.counters());
+        switch.spoil_requests();
     });
     thread.join().expect("payloads came as they were written");
     let said = server.stop();
-    assert!(
-        said.contains("bad ICRC") || said.contains("bad_icrc"),
-        "{said}"
-    );
+    for counter in [
+        "bad_icrc",
+        "naks_sequence",
+        "naks_invalid",
+        "naks_access",
+        "restores",
+    ] {
+        assert!(counted(&said, counter) > 0, "{counter}: {said}");
+    }
+    assert!(counted(&said, "restores") > 4, "{said}");
+}
+
+/// A counter in what a server says at its end.
+fn counted(said: &str, counter: &str) -> u64 {
+    let line = said.lines().find_map(|line| line.strip_prefix(counter));
+    let count = line.map(|count| count.trim().replace(',', ""));
+    count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 /// `twinpath memory-server` on a host of its own.
