@@ -785,4 +785,3 @@ fn opener_of(header: &Header, frame: &Frame, layout: &Layout) -> twinpath_core::
 fn is_zero<T>(record: &Record<'_, T>) -> bool {
     record.words.iter().all(|&word| word == 0) && record.handles.iter().all(|&handle| handle == 0)
 }
-

@@ -322,7 +322,10 @@ fn flows_of_which_nothing_is_known_leave_room() {
         }
         assert_same(&slow.flows, &both.flows, text);
         let fast = both.report.fast.packets;
-        assert!(fast > u64::from(CLIENTS) * 20, "{text}: {fast} on the fast path");
+        assert!(
+            fast > u64::from(CLIENTS) * 20,
+            "{text}: {fast} on the fast path"
+        );
         tell("datagrams and connections", &both.report);
     }
 }

@@ -387,59 +387,6 @@ fn a_server_that_dies_costs_a_moment() {
     }
 }
 
-/// Packets of 600 bytes, so many a second and then as many more as each phase says.
-fn phases(all: &[(u32, u32)]) -> Trace {
-    let mut trace = Trace::new();
-    let mut began = 0;
-    for (rate_pps, packets) in all {
-        let settings = format!(
-            "packets = {packets}\nflows = 200\narrivals = {{ process = \"constant\", rate_pps = {rate_pps}.0 }}\npacket_size = {{ kind = \"fixed\", frame_bytes = 600 }}\n"
-        );
-        let phase = generate(&traffic(&settings), 3);
-        let first = phase.iter().next().expect("packets").timestamp_ns;
-        let at = |timestamp_ns: u64| began + timestamp_ns - if began == 0 { 0 } else { first };
-        for packet in phase.iter() {
-            trace.push(at(packet.timestamp_ns), packet.frame);
-        }
-        let last = phase.iter().last().expect("packets").timestamp_ns;
-        began = at(last) + 1_000_000_000 / u64::from(*rate_pps);
-    }
-    trace
-}
-
-/// What a server's link may carry is far less than a rush is: a server gives way while it lasts, and takes all
-/// of its flows' payloads again afterwards. No packet is lost to that, and none is another.
-#[test]
-fn a_busy_server_gives_way_and_comes_back() {
-    let (calm, rush) = ((3_000, 600), (50_000, 10_000));
-    for mode in ["on_off", "proportional"] {
-        let back_off = format!(
-            "back_off = {{ mode = \"{mode}\", threshold_bps = 30000000, interval = \"5ms\" }}\n"
-        );
-        let service = split_service(&back_off, true);
-        let shares = |all: &[(u32, u32)]| {
-            let trace = phases(all);
-            let (found, _) = run_with_servers(&service, &trace, Paths::Slow, &Remote::SOUND);
-            assert_counted(&expected(&trace), &found, mode);
-            let figures = figures(&found);
-            let shares = figures.servers.iter().map(|server| server.share_per_mille);
-            let shares: Vec<u64> = shares.collect();
-            println!("{mode} {all:?}: {shares:?} {:?}", figures.counts);
-            assert_eq!(figures.counts.lost(), 0, "{mode}");
-            assert!(figures.counts.merged > 300, "{mode}");
-            shares
-        };
-        assert_eq!(shares(&[calm]), [1000, 1000], "{mode}: nothing is much");
-        let busy = shares(&[calm, rush]);
-        assert!(busy.iter().any(|share| *share < 700), "{mode}: {busy:?}");
-        assert_eq!(
-            shares(&[calm, rush, calm]),
-            [1000, 1000],
-            "{mode}: all is calm again"
-        );
-    }
-}
-
 /// Packets are constant in rate and none is dropped by functions, so each window of time has as many that
 /// leave as come, but for one.
 fn assert_lost_only_between(trace: &Trace, found: &Outcome, from: Duration, within: Duration) {
